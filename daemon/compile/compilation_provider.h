@@ -1,0 +1,51 @@
+// The one small interface that the compile path is composed of (after XLA's CompilationProvider):
+//
+//   coalescing(caching(admission(routing(pooled(triton-3.6.0), …))))
+//
+// Asynchronous, because a job of ten thousand ranks waits for one compile, and a waiting rank must not cost a thread.
+// RequestResolver stands before the chain: it validates a CompileRequest and gives it toolchain and key.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/compile/kernel.h"
+#include "daemon/compile/toolchain.h"
+#include "storage/base/call_context.h"
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// A request that passed validation. Immutable and shared along the chain.
+struct CompileJob {
+  CompileRequest request;  // launch parameters and options in canonical form: what equals the toolchain's default is absent
+  std::shared_ptr<const Toolchain> toolchain;
+  Digest key;
+};
+
+using CompileJobPtr = std::shared_ptr<const CompileJob>;
+
+// A CompileResult says what the compiler said: an artifact or a failure of the source. A Status says that the infrastructure
+// failed (queue full, worker crashed, caller gone); it is never cached.
+using CompileDone = std::function<void(absl::StatusOr<CompileResult>)>;
+
+class CompilationProvider {
+ public:
+  virtual ~CompilationProvider() = default;
+
+  // Starts. Calls `done` exactly once, on any thread, possibly before returning; `done` must not block. Does not block itself beyond
+  // local disk reads.
+  //
+  // Cancelling the context makes `done` come soon with CANCELLED (or with the result, when that was faster); work that
+  // nobody waits for any more stops. The context's deadline is honoured the same way, with DEADLINE_EXCEEDED.
+  //
+  // Thread-safe. The provider outlives all its calls.
+  virtual void Compile(CallContext context, CompileJobPtr job, CompileDone done) = 0;
+
+  // The composition, outermost first.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace kiln

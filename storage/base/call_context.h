@@ -1,0 +1,77 @@
+// Who asks, until when, how urgently, and whether they still want it. Passed through every operation.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "storage/base/clock.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Who asks, as the kernel says (SO_PEERCRED), never as the client says.
+struct Principal {
+  uid_t uid = 0;
+  // True on the administration socket.
+  bool is_admin = false;
+
+  friend auto operator<=>(const Principal&, const Principal&) = default;
+};
+
+// Declared from most to least urgent.
+enum class Priority { kWaitingRank = 0, kAutotune = 1, kWarm = 2, kBackground = 3 };
+
+// One party cancels, another is told: at most once, and at once when it registers too late.
+// A cheap handle; copies share the state. Thread-safe.
+class Cancellation {
+ public:
+  // A handle that nobody has cancelled yet.
+  Cancellation();
+
+  void Cancel();
+  bool IsCancelled() const;
+
+  // Keeps a callback registered while it lives. When its destructor (or Reset) returns, the callback is not running
+  // and never will be, except where the callback itself destroys the registration.
+  class Registration {
+   public:
+    Registration() = default;
+    ~Registration() { Reset(); }
+    Registration(Registration&&) noexcept = default;
+    Registration& operator=(Registration&& other) noexcept;
+    void Reset();
+
+   private:
+    friend class Cancellation;
+    struct Slot;
+    std::shared_ptr<Slot> slot_;
+  };
+
+  // Runs `callback` when Cancel() is called: on that thread, or right here when it was called already.
+  [[nodiscard]] Registration OnCancel(std::function<void()> callback) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+struct CallContext {
+  Principal principal;
+  Priority priority = Priority::kWaitingRank;
+  // The name of the job, for fairness and logs; as the client says, so it decides nothing else.
+  std::string job;
+  // None: the caller waits as long as it takes (within the daemon's own limit on a compile).
+  std::optional<SteadyTime> deadline;
+  Cancellation cancellation;
+};
+
+// CANCELLED or DEADLINE_EXCEEDED where the caller no longer waits, OK otherwise.
+[[nodiscard]] absl::Status StillWanted(const CallContext& context, const Clock& clock);
+
+}  // namespace kiln

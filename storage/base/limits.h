@@ -1,0 +1,76 @@
+// Every limit of the system, in one place. What an operator may change is a field of the configuration, and its default
+// and its bounds stand here; everything else is fixed.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace kiln::limits {
+
+inline constexpr size_t kKiB = size_t{1} << 10;
+inline constexpr size_t kMiB = size_t{1} << 20;
+inline constexpr size_t kGiB = size_t{1} << 30;
+
+// --- What a client may send -------------------------------------------------------------------------------------------
+// The largest Triton kernel seen in practice prints 81 KB of TTIR; generated CUDA reaches a few MB.
+inline constexpr size_t kSourceBytesMax = 16 * kMiB;
+// A request on the wire: the source and everything around it.
+inline constexpr size_t kRequestBytesMax = kSourceBytesMax + kMiB;
+inline constexpr size_t kNameBytesMax = 1024;
+inline constexpr size_t kOptionsMax = 256;
+inline constexpr size_t kOptionBytesMax = 64 * kKiB;
+inline constexpr size_t kOptionDepthMax = 8;
+inline constexpr size_t kParametersMax = 4096;
+inline constexpr size_t kStagesMax = 16;
+inline constexpr size_t kLookupKeysMax = 4096;
+// In flight on one stream; past it the stream is not read until an answer has left.
+inline constexpr size_t kStreamInFlightMax = 64;
+// Answers computed but not yet read by a slow client on one stream.
+inline constexpr size_t kStreamUnsentBytesMax = 64 * kMiB;
+
+// --- What the daemon answers ------------------------------------------------------------------------------------------
+// Blobs up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
+inline constexpr size_t kInlineBytesMax = 8 * kMiB;
+inline constexpr size_t kReplyBytesMax = kInlineBytesMax + 2 * kMiB;
+inline constexpr size_t kFetchChunkBytes = kMiB;
+inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
+inline constexpr size_t kListPageMax = 1000;
+
+// --- Connections ------------------------------------------------------------------------------------------------------
+inline constexpr int kListenBacklog = 4096;
+inline constexpr size_t kConnectionsMax = 10'000;
+inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
+inline constexpr int kConcurrentStreamsPerConnection = 256;
+
+// --- Workers ----------------------------------------------------------------------------------------------------------
+inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
+inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;
+inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
+inline constexpr auto kZygoteStartTime = std::chrono::seconds(60);
+inline constexpr auto kForkTime = std::chrono::seconds(10);
+inline constexpr int kCompilesPerWorkerDefault = 1000;
+inline constexpr size_t kWorkerRssBytesDefault = 4 * kGiB;
+inline constexpr size_t kWorkerFileBytesMax = kGiB;
+inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
+inline constexpr int kWorkersMax = 1024;
+
+// --- Queue ------------------------------------------------------------------------------------------------------------
+inline constexpr size_t kQueueLengthDefault = 20'000;
+inline constexpr size_t kQueueBytesMax = kGiB;
+
+// --- Failures remembered ----------------------------------------------------------------------------------------------
+inline constexpr auto kFailureTtl = std::chrono::seconds(60);
+inline constexpr size_t kFailuresMax = 4096;
+
+// --- Storage ----------------------------------------------------------------------------------------------------------
+inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
+inline constexpr uint64_t kStoreBytesMin = 16 * kMiB;
+inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
+inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
+inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
+inline constexpr uint64_t kBlobBytesMax = 256 * kMiB;
+inline constexpr uint64_t kRecordBytesMax = 4 * kMiB;
+inline constexpr auto kStoreOpenTime = std::chrono::seconds(30);
+
+}  // namespace kiln::limits

@@ -1,0 +1,90 @@
+#include "storage/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace kiln {
+namespace {
+
+bool IsPlain(std::string_view value) {
+  return !value.empty() && std::all_of(value.begin(), value.end(), [](unsigned char c) {
+    return c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
+  });
+}
+
+void AppendValue(std::string& line, std::string_view value) {
+  if (IsPlain(value)) {
+    line += value;
+    return;
+  }
+  line += '"';
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      line += '\\';
+      line += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  line += '"';
+}
+
+spdlog::logger& Logger() {
+  static spdlog::logger* const logger = [] {
+    auto* created = new spdlog::logger("kiln", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    created->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+    created->flush_on(spdlog::level::info);
+    return created;
+  }();
+  return *logger;
+}
+
+void Write(spdlog::level::level_enum level, std::string_view message, LogFields fields) {
+  if (!Logger().should_log(level)) return;
+  std::string line(message);
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.name;
+    line += '=';
+    AppendValue(line, field.value);
+  }
+  Logger().log(level, line);
+}
+
+}  // namespace
+
+void LogDebug(std::string_view message, LogFields fields) {
+  Write(spdlog::level::debug, message, fields);
+}
+void LogInfo(std::string_view message, LogFields fields) {
+  Write(spdlog::level::info, message, fields);
+}
+void LogWarning(std::string_view message, LogFields fields) {
+  Write(spdlog::level::warn, message, fields);
+}
+void LogError(std::string_view message, LogFields fields) {
+  Write(spdlog::level::err, message, fields);
+}
+
+bool SetLogLevel(std::string_view level) {
+  if (level == "debug") {
+    Logger().set_level(spdlog::level::debug);
+  } else if (level == "info") {
+    Logger().set_level(spdlog::level::info);
+  } else if (level == "warning") {
+    Logger().set_level(spdlog::level::warn);
+  } else if (level == "error") {
+    Logger().set_level(spdlog::level::err);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace kiln

@@ -1,0 +1,51 @@
+#include "storage/base/status.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace kiln {
+namespace {
+
+absl::StatusCode CodeOfErrno(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::StatusCode::kResourceExhausted;
+    case EAGAIN:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+      return absl::StatusCode::kUnavailable;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(int error_number, std::string_view what) {
+  return absl::Status(CodeOfErrno(error_number),
+                      fmt::format("{}: {}", what, std::strerror(error_number)));
+}
+
+absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
+  if (status.ok()) return status;
+  absl::Status annotated(status.code(), fmt::format("{}: {}", prefix, Message(status)));
+  status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
+    annotated.SetPayload(type_url, payload);
+  });
+  return annotated;
+}
+
+}  // namespace kiln

@@ -1,0 +1,37 @@
+#include "storage/base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Log, WritesFieldsBehindTheMessage) {
+  testing::internal::CaptureStderr();
+  LogInfo("store opened", {{"path", "/x"}, {"artifacts", 12}});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("info store opened path=/x artifacts=12\n"));
+}
+
+TEST(Log, AHostileValueCannotForgeALine) {
+  testing::internal::CaptureStderr();
+  LogInfo("compiled", {{"name", "a\" uid=0\n2026 info forged"}});
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(line, HasSubstr(R"(name="a\" uid=0\x0a2026 info forged")"));
+  EXPECT_THAT(line.substr(0, line.size() - 1), Not(HasSubstr("\n")));
+}
+
+TEST(Log, LevelsAreNamed) {
+  EXPECT_TRUE(SetLogLevel("error"));
+  testing::internal::CaptureStderr();
+  LogInfo("quiet");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_FALSE(SetLogLevel("loud"));
+  EXPECT_TRUE(SetLogLevel("info"));
+}
+
+}  // namespace
+}  // namespace kiln
