@@ -37,6 +37,14 @@ inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
 
+// What either side of a connection accepts as headers or trailers.
+inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
+// What the daemon itself sends stays below gRPC's default for clients, 8 KiB: the message as it stands on the wire
+// (percent-encoded), and within the details one line and the end of the compiler's output.
+inline constexpr size_t kStatusMessageBytesMax = kKiB;
+inline constexpr size_t kTrailerDiagnosticLineBytesMax = 512;
+inline constexpr size_t kTrailerOutputBytesMax = 3 * kKiB;
+
 // --- Connections ------------------------------------------------------------------------------------------------------
 inline constexpr int kListenBacklog = 4096;
 inline constexpr size_t kConnectionsMax = 10'000;
