@@ -1,0 +1,65 @@
+"""Lowers the example kernels to Triton IR and writes them as requests for `kiln compile --requests`.
+
+    <toolchain>/bin/python tests/kernels/lower.py --targets cuda:80,hip:gfx942 --out DIR
+
+writes DIR/<kernel>-<target>.ttir, the module after Triton's `ttir` stage, and DIR/requests.jsonl, which names these files.
+Needs no GPU. Triton's front end knows the target (other intrinsics, other rewriting), so each target gets its own text.
+"""
+
+import argparse
+import json
+import pathlib
+
+from triton._C.libtriton import ir
+from triton.compiler.compiler import make_backend
+
+import catalog
+
+
+def lower(instance, target, strip_locations=False):
+    """The text of the module after the `ttir` stage."""
+    gpu = catalog.gpu_target(target)
+    backend = make_backend(gpu)
+    options = backend.parse_options(instance.options_for(gpu.backend))
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    source = catalog.ast_source(instance, gpu.backend)
+    stages = {}
+    backend.add_stages(stages, options, source.language)
+    module = source.make_ir(
+        gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+    )
+    module = stages["ttir"](module, {})
+    return module.str_nodebug() if strip_locations else str(module)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    catalog.add_arguments(parser)
+    parser.add_argument("--strip-locations", action="store_true", help="print the modules without source locations")
+    arguments = parser.parse_args()
+
+    out = pathlib.Path(arguments.out).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for instance, target in catalog.chosen_cases(arguments):
+        name = catalog.case_name(instance, target)
+        path = out / f"{name}.ttir"
+        path.write_text(lower(instance, target, arguments.strip_locations))
+        request = {
+            "name": name,
+            "source_file": str(path),
+            "kind": "ttir",
+            "target": target,
+            "options": instance.options_for(target.split(":")[0]),
+            "toolchain": catalog.TOOLCHAIN,
+        }
+        lines.append(json.dumps(request) + "\n")
+    # Last, so that a complete requests.jsonl means that every file it names is complete.
+    (out / "requests.jsonl").write_text("".join(lines))
+    print(f"{len(lines)} requests in {out / 'requests.jsonl'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What Triton itself makes of the example kernels, in this process, with no Kiln anywhere: the golden test's truth.
+
+    <toolchain>/bin/python tests/kernels/reference.py --out DIR [--requests FILE] [--part I/N]
+
+Without --requests each kernel is compiled as a job would, from its Python function. With --requests each request's text is
+compiled instead, under the relative name kernel.ttir. Writes DIR/<name>.<stage> and DIR/<name>.json, Triton's metadata.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import tempfile
+
+import triton
+
+import catalog
+
+
+def _write(out, name, compiled):
+    for stage, content in compiled.asm.items():
+        path = out / f"{name}.{stage}"
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content)
+    [metadata] = [path for file, path in compiled.metadata_group.items() if file.endswith(".json")]
+    (out / f"{name}.json").write_text(pathlib.Path(metadata).read_text())
+
+
+def _from_functions(arguments):
+    for instance, target in catalog.chosen_cases(arguments):
+        gpu = catalog.gpu_target(target)
+        source = catalog.ast_source(instance, gpu.backend)
+        yield catalog.case_name(instance, target), source, gpu, instance.options_for(gpu.backend)
+
+
+def _from_requests(path):
+    for line in pathlib.Path(path).read_text().splitlines():
+        request = json.loads(line)
+        # The MLIR parser takes the file's name for the location of what carries none, so the name must be a fixed one.
+        pathlib.Path("kernel.ttir").write_text(pathlib.Path(request["source_file"]).read_text())
+        yield request["name"], "kernel.ttir", catalog.gpu_target(request["target"]), request["options"]
+
+
+def _part(work, part):
+    index, count = map(int, part.split("/"))
+    # Every count-th: neighbours are the same kernel for other targets and cost about the same.
+    return (item for position, item in enumerate(work) if position % count == index)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    catalog.add_arguments(parser)
+    parser.add_argument("--requests", help="compile these requests' text instead of the Python functions")
+    parser.add_argument("--part", default="0/1", help="I/N: only the I-th of N equal parts")
+    arguments = parser.parse_args()
+
+    out = pathlib.Path(arguments.out).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    requests = pathlib.Path(arguments.requests).resolve() if arguments.requests else None
+    with tempfile.TemporaryDirectory() as private:
+        os.environ["TRITON_CACHE_DIR"] = os.path.join(private, "cache")
+        os.chdir(private)
+        work = _from_requests(requests) if requests else _from_functions(arguments)
+        for name, source, gpu, options in _part(work, arguments.part):
+            _write(out, name, triton.compile(source, target=gpu, options=options))
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    main()
