@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,8 @@ namespace kiln {
 enum class SourceKind { kTtir = 1, kCudaCxx = 2, kPtx = 3 };
 // "ttir", "cuda", "ptx": as on the command line and in request files.
 std::string_view SourceKindName(SourceKind kind);
+// INVALID_ARGUMENT, with the known words, for any other.
+absl::StatusOr<SourceKind> ParseSourceKind(std::string_view name);
 
 struct KernelSource {
   SourceKind kind = SourceKind::kTtir;
@@ -34,6 +37,10 @@ struct Target {
   std::string backend;
   std::string architecture;
   int warp_size = 0;  // 0: the architecture's own
+
+  // From "backend:architecture". INVALID_ARGUMENT where it is not of that form; whether anything compiles for it is another
+  // question, which the toolchain catalog answers.
+  static absl::StatusOr<Target> Parse(std::string_view text);
 
   std::string ToString() const { return backend + ":" + architecture; }
   friend auto operator<=>(const Target&, const Target&) = default;
@@ -174,6 +181,8 @@ struct Artifact {
 
 // How a request was answered.
 enum class Outcome { kHit = 1, kJoined = 2, kCompiled = 3 };
+// "hit", "joined", "compiled".
+std::string_view OutcomeName(Outcome outcome);
 
 struct CompileResult {
   Outcome outcome = Outcome::kCompiled;

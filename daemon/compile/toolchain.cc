@@ -1,0 +1,30 @@
+#include "daemon/compile/toolchain.h"
+
+namespace kiln {
+
+std::string_view OptionTypeName(OptionType type) {
+  switch (type) {
+    case OptionType::kAny:
+      return "any";
+    case OptionType::kBool:
+      return "boolean";
+    case OptionType::kInteger:
+      return "integer";
+    case OptionType::kNumber:
+      return "number";
+    case OptionType::kString:
+      return "string";
+    case OptionType::kTuple:
+      return "tuple";
+  }
+  return "any";
+}
+
+const BackendDescription* Toolchain::FindBackend(std::string_view backend) const {
+  for (const BackendDescription& description : backends) {
+    if (description.backend == backend) return &description;
+  }
+  return nullptr;
+}
+
+}  // namespace kiln
