@@ -12,7 +12,8 @@
 
 namespace kiln {
 
-// Where an answer came from, fastest first. Shown to clients, so the order and names are part of the contract.
+// Where an answer came from, fastest first. Shown to clients, so the order and names are part of
+// the contract.
 enum class Tier { kMemory, kDisk, kRemote };
 std::string_view TierName(Tier tier);
 
@@ -21,11 +22,13 @@ struct FoundBlob {
   Tier tier = Tier::kMemory;
 };
 
-// Blobs by the SHA-256 of their content. What comes back always matches its digest, since Blob checks it.
+// Blobs by the SHA-256 of their content. What comes back always matches its digest, since Blob
+// checks it.
 //
-// Errors: NOT_FOUND says that the blob is not there; DATA_LOSS that it was and is damaged, in which case the store has already
-// put it aside and the next Get says NOT_FOUND. RESOURCE_EXHAUSTED from Put says that the store does not take it now
-// (quota, disk full): the caller goes on without. Anything else: the store could not look.
+// Errors: NOT_FOUND says that the blob is not there; DATA_LOSS that it was and is damaged, in which
+// case the store has already put it aside and the next Get says NOT_FOUND. RESOURCE_EXHAUSTED from
+// Put says that the store does not take it now (quota, disk full): the caller goes on without.
+// Anything else: the store could not look.
 //
 // Thread-safe. May block on a disk or a network; honours the context's cancellation where it can.
 class BlobStore {

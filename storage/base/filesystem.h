@@ -1,0 +1,55 @@
+// The few things that storage asks of a file system by itself, injected so that a full or broken
+// disk is a unit test. RocksDB has its own access.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct DirectoryEntry {
+  enum class Kind {
+    kFile,
+    kDirectory,
+    kOther
+  };  // a symbolic link is kOther, whatever it points to
+
+  std::string name;
+  Kind kind = Kind::kOther;
+  uint64_t size_bytes = 0;
+  int64_t modified_unix_ms = 0;
+};
+
+// Errors are those of ErrnoStatus, with the path in front: NOT_FOUND, ALREADY_EXISTS,
+// PERMISSION_DENIED (also a read-only file system), RESOURCE_EXHAUSTED (no space, quota,
+// descriptors), INTERNAL. No call follows a symbolic link in the last component of a path.
+// Thread-safe. Blocks as a disk does.
+class Filesystem {
+ public:
+  virtual ~Filesystem() = default;
+
+  // What this user may still write on the file system that holds `path`.
+  virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) = 0;
+  // OK as well where the directory is there already.
+  virtual absl::Status MakeDirectory(const std::string& path, mode_t mode) = 0;
+  // Without "." and "..", in no particular order.
+  virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
+  virtual absl::StatusOr<std::string> Read(const std::string& path, uint64_t size_bytes_max) = 0;
+  // Makes a file that must not exist yet. Leaves none behind where it fails.
+  virtual absl::Status WriteNew(const std::string& path, std::string_view content, mode_t mode) = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // Removes a file or a symbolic link itself; RemoveTree a directory with everything below it.
+  virtual absl::Status Remove(const std::string& path) = 0;
+  virtual absl::Status RemoveTree(const std::string& path) = 0;
+};
+
+// The operating system's. Never destroyed.
+Filesystem& OsFilesystem();
+
+}  // namespace kiln
