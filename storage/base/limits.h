@@ -22,6 +22,12 @@ inline constexpr size_t kOptionsMax = 256;
 inline constexpr size_t kOptionBytesMax = 64 * kKiB;
 inline constexpr size_t kOptionDepthMax = 8;
 inline constexpr size_t kParametersMax = 4096;
+inline constexpr size_t kAttributesMax = 64;  // of one parameter
+// A CTA has at most 1024 threads on CUDA, and 64 warps are a whole multiprocessor.
+inline constexpr int64_t kNumWarpsMax = 64;
+inline constexpr int64_t kNumCtasMax = 16;  // the largest non-portable cluster
+inline constexpr int64_t kNumStagesMax = 64;
+inline constexpr int64_t kMaxnregMax = 65'536;  // a multiprocessor's registers; ptxas ignores what it cannot give
 inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
 // In flight on one stream; past it the stream is not read until an answer has left.
@@ -50,6 +56,16 @@ inline constexpr int kListenBacklog = 4096;
 inline constexpr size_t kConnectionsMax = 10'000;
 inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
+// Uids that have a server at the same time; past it those without a connection make room.
+inline constexpr size_t kPrincipalsMax = 256;
+// What gRPC may buffer for one principal's connections before it slows them down.
+inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
+// Reflection is the one service that takes a thread per call.
+inline constexpr int kReflectionThreadsMax = 8;
+inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
+
+// --- Configuration ----------------------------------------------------------------------------------------------------
+inline constexpr size_t kConfigBytesMax = kMiB;
 
 // --- Workers ----------------------------------------------------------------------------------------------------------
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
@@ -80,5 +96,14 @@ inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
 inline constexpr uint64_t kBlobBytesMax = 256 * kMiB;
 inline constexpr uint64_t kRecordBytesMax = 4 * kMiB;
 inline constexpr auto kStoreOpenTime = std::chrono::seconds(30);
+
+// --- Clients ----------------------------------------------------------------------------------------------------------
+// A look-up of thousands of keys with their metadata is the largest message that a client takes.
+inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
+// Sources that one CompileMany keeps so that it can send them again; at least one request is always let through.
+inline constexpr size_t kClientInFlightBytesMax = 64 * kMiB;
+inline constexpr size_t kLookupBatchKeys = 512;
+inline constexpr auto kConnectBudgetDefault = std::chrono::milliseconds(100);
+inline constexpr auto kAnswerBudgetDefault = std::chrono::milliseconds(1000);
 
 }  // namespace kiln::limits

@@ -1,0 +1,84 @@
+#include "daemon/compile/request_resolver.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "daemon/compile/canonical_options.h"
+#include "daemon/compile/compile_key.h"
+#include "daemon/compile/request_shape.h"
+
+namespace kiln {
+namespace {
+
+// Spelling only: which of the well-spelled architectures can be compiled for, the catalog says.
+absl::Status CheckArchitecture(const Target& target) {
+  const auto all_of = [](std::string_view text, auto predicate) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), predicate);
+  };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_hex_digit = [&](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  const std::string_view architecture = target.architecture;
+  if (target.backend == "cuda" && !all_of(architecture, is_digit)) {
+    return InvalidArgument(
+        "architecture '{}' is not one of CUDA's; write the digits of the compute capability, such "
+        "as cuda:90",
+        architecture);
+  }
+  if (target.backend == "hip" && (architecture.substr(0, 3) != "gfx" || architecture.size() < 6 ||
+                                  !all_of(architecture.substr(3), is_hex_digit))) {
+    return InvalidArgument(
+        "architecture '{}' is not one of HIP's; write its name, such as hip:gfx942", architecture);
+  }
+  return absl::OkStatus();
+}
+
+// Every wanted stage once, in the order given.
+absl::Status CanonicalizeStages(const Toolchain& toolchain, const BackendDescription& backend,
+                                std::vector<std::string>& stages) {
+  std::vector<std::string> wanted;
+  for (std::string& stage : stages) {
+    if (std::count(backend.stages.begin(), backend.stages.end(), stage) == 0) {
+      return InvalidArgument("unknown stage '{}' for the {} backend of {}; it has {}", stage,
+                             backend.backend, toolchain.Name(), fmt::join(backend.stages, ", "));
+    }
+    if (std::count(wanted.begin(), wanted.end(), stage) == 0) wanted.push_back(std::move(stage));
+  }
+  stages = std::move(wanted);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RequestResolver::CheckBackend(const Target& target) const {
+  // Known even where no toolchain for them is here: then the catalog says so.
+  std::set<std::string> known = {"cuda", "hip"};
+  if (known.count(target.backend) != 0) return CheckArchitecture(target);
+  for (const auto& toolchain : catalog_.List()) {
+    for (const auto& backend : toolchain->backends) known.insert(backend.backend);
+  }
+  if (known.count(target.backend) != 0) return absl::OkStatus();
+  return InvalidArgument("unknown backend '{}'; those known are {}", target.backend,
+                         fmt::join(known, ", "));
+}
+
+absl::StatusOr<CompileJobPtr> RequestResolver::Resolve(CompileRequest request) const {
+  KILN_RETURN_IF_ERROR(CheckShape(request));
+  KILN_RETURN_IF_ERROR(CheckBackend(request.target));
+  auto job = std::make_shared<CompileJob>();
+  KILN_ASSIGN_OR_RETURN(job->toolchain,
+                        catalog_.Find(request.toolchain, request.source.kind, request.target));
+  const BackendDescription* backend = job->toolchain->FindBackend(request.target.backend);
+  if (backend == nullptr) {
+    return Internal("{} was chosen for {} and has no such backend", job->toolchain->Name(),
+                    request.target.ToString());
+  }
+  KILN_RETURN_IF_ERROR(CanonicalizeOptions(*job->toolchain, *backend, request));
+  KILN_RETURN_IF_ERROR(CanonicalizeStages(*job->toolchain, *backend, request.stages));
+  job->key = CompileKey(request, job->toolchain->fingerprint);
+  job->request = std::move(request);
+  return CompileJobPtr(std::move(job));
+}
+
+}  // namespace kiln

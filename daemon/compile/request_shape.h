@@ -1,0 +1,13 @@
+// What can be said of a request without knowing any toolchain: sizes, counts, characters, numbers
+// within what hardware has.
+#pragma once
+
+#include "daemon/compile/kernel.h"
+
+namespace kiln {
+
+// OK, or what is wrong, in a message that names the field, the limit and what to do.
+// RESOURCE_EXHAUSTED for a source that is too large, INVALID_ARGUMENT for everything else.
+absl::Status CheckShape(const CompileRequest& request);
+
+}  // namespace kiln
