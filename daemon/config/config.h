@@ -1,0 +1,67 @@
+// What an operator may choose. Every field is declared once, in fields.cc, with its documentation,
+// bounds and parser; flags, environment, file, --print-config and the table in docs/reference.md
+// all follow from that.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "storage/base/limits.h"
+
+namespace kiln {
+
+struct Config {
+  struct Store {
+    uint64_t size_bytes = limits::kStoreBytesDefault;
+    uint64_t free_disk_bytes = limits::kFreeDiskBytesDefault;
+    uint64_t memory_tier_bytes = limits::kMemoryTierBytesDefault;
+  };
+  struct Hot {
+    uint64_t size_bytes = limits::kHotDirectoryBytesDefault;
+  };
+  struct Workers {
+    int64_t slots = 0;  // 0: one for each core that this process may use
+    std::chrono::milliseconds compile_time = limits::kCompileTimeDefault;
+    int64_t compiles_per_worker = limits::kCompilesPerWorkerDefault;
+    uint64_t rss_bytes = limits::kWorkerRssBytesDefault;
+    // A compile is not started while less memory than this is available.
+    uint64_t memory_min_bytes = limits::kGiB / 2;
+    std::string script;  // "": beside the executable
+  };
+  struct Queue {
+    int64_t length = limits::kQueueLengthDefault;
+  };
+  struct Toolchain {
+    std::vector<std::string> directories;  // empty: the usual places
+    std::string default_selector;          // "": the newest
+  };
+  struct Sockets {
+    std::string mode;  // "": 0660 for the system's service, 0600 for a person's
+    std::string group;
+    std::string admin_mode = "0600";
+    std::string admin_group;
+    std::chrono::milliseconds drain_time = limits::kDrainTimeDefault;
+  };
+  struct Log {
+    std::string level = "info";
+  };
+  // As given; paths.h says where things end up.
+  struct Paths {
+    std::string root;
+    std::string state;
+    std::string run;
+  };
+
+  Store store;
+  Hot hot;
+  Workers workers;
+  Queue queue;
+  Toolchain toolchain;
+  Sockets sockets;
+  Log log;
+  Paths paths;
+};
+
+}  // namespace kiln

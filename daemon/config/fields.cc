@@ -1,0 +1,286 @@
+#include "daemon/config/fields.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "daemon/config/nearest.h"
+#include "daemon/config/units.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::milliseconds;
+
+template <typename Section, typename Value>
+struct Member {
+  Section Config::*section;
+  Value Section::*value;
+
+  Value& In(Config& config) const { return config.*section.*value; }
+  const Value& In(const Config& config) const { return config.*section.*value; }
+};
+template <typename Section, typename Value>
+Member(Section Config::*, Value Section::*) -> Member<Section, Value>;
+
+std::string Quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// A number from TOML counts as the text that a flag would have given.
+std::string Scalar(const RawValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? ToText(value) : *text;
+}
+
+template <typename M, typename Parse, typename Format, typename Bound>
+Field Bounded(std::string_view section, std::string_view name, std::string_view doc,
+              std::string form, M member, Parse parse, Format format, Bound min, Bound max) {
+  return {section,
+          name,
+          doc,
+          std::move(form),
+          [=](Config& config, const RawValue& raw) -> absl::Status {
+            KILN_ASSIGN_OR_RETURN(const auto value, parse(Scalar(raw)));
+            if (value < min || value > max) {
+              return InvalidArgument("must be from {} to {}", format(min), format(max));
+            }
+            member.In(config) = value;
+            return absl::OkStatus();
+          },
+          [=](const Config& config) { return format(member.In(config)); }};
+}
+
+template <typename M>
+Field SizeField(std::string_view section, std::string_view name, std::string_view doc, M member,
+                uint64_t min, uint64_t max) {
+  Field field = Bounded(section, name, doc,
+                        fmt::format("a size from {} to {}", FormatSize(min), FormatSize(max)),
+                        member, ParseSize, FormatSize, min, max);
+  field.print = [=](const Config& config) { return Quote(FormatSize(member.In(config))); };
+  return field;
+}
+
+template <typename M>
+Field DurationField(std::string_view section, std::string_view name, std::string_view doc, M member,
+                    milliseconds min, milliseconds max) {
+  Field field =
+      Bounded(section, name, doc,
+              fmt::format("a duration from {} to {}", FormatDuration(min), FormatDuration(max)),
+              member, ParseDuration, FormatDuration, min, max);
+  field.print = [=](const Config& config) { return Quote(FormatDuration(member.In(config))); };
+  return field;
+}
+
+template <typename M>
+Field IntegerField(std::string_view section, std::string_view name, std::string_view doc, M member,
+                   int64_t min, int64_t max) {
+  const auto format = [](int64_t value) { return fmt::format("{}", value); };
+  return Bounded(section, name, doc, fmt::format("a whole number from {} to {}", min, max), member,
+                 ParseInteger, format, min, max);
+}
+
+using Check = absl::Status (*)(std::string_view);
+
+template <typename M>
+Field TextField(std::string_view section, std::string_view name, std::string_view doc,
+                std::string form, M member, Check check) {
+  return {section,
+          name,
+          doc,
+          std::move(form),
+          [=](Config& config, const RawValue& raw) -> absl::Status {
+            const auto* text = std::get_if<std::string>(&raw);
+            if (text == nullptr) return InvalidArgument("expected a string");
+            if (text->find('\0') != std::string::npos) return InvalidArgument("has a NUL byte");
+            KILN_RETURN_IF_ERROR(check(*text));
+            member.In(config) = *text;
+            return absl::OkStatus();
+          },
+          [=](const Config& config) { return Quote(member.In(config)); }};
+}
+
+absl::Status AnyText(std::string_view) { return absl::OkStatus(); }
+
+absl::Status AbsolutePath(std::string_view text) {
+  if (text.empty() || text.front() == '/') return absl::OkStatus();
+  return InvalidArgument("must be an absolute path");
+}
+
+absl::Status FileMode(std::string_view text) {
+  return text.empty() ? absl::OkStatus() : ParseFileMode(text).status();
+}
+
+absl::Status LogLevel(std::string_view text) {
+  for (const std::string_view level : {"debug", "info", "warning", "error"}) {
+    if (text == level) return absl::OkStatus();
+  }
+  return InvalidArgument("must be \"debug\", \"info\", \"warning\" or \"error\"");
+}
+
+absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
+  std::vector<std::string> paths;
+  if (const auto* list = std::get_if<std::vector<std::string>>(&raw)) {
+    paths = *list;
+  } else if (const auto* text = std::get_if<std::string>(&raw)) {
+    for (size_t begin = 0; begin <= text->size();) {
+      const size_t end = std::min(text->find(':', begin), text->size());
+      if (end > begin) paths.push_back(text->substr(begin, end - begin));
+      begin = end + 1;
+    }
+  } else {
+    return InvalidArgument("expected a list of directories");
+  }
+  for (const std::string& path : paths) {
+    if (path.empty() || path.front() != '/') {
+      return InvalidArgument("\"{}\" is not an absolute path", path);
+    }
+  }
+  return paths;
+}
+
+template <typename M>
+Field PathListField(std::string_view section, std::string_view name, std::string_view doc,
+                    M member) {
+  return {section,
+          name,
+          doc,
+          "a list of absolute paths (separated by ':' in a flag or the environment)",
+          [=](Config& config, const RawValue& raw) -> absl::Status {
+            KILN_ASSIGN_OR_RETURN(member.In(config), SplitPaths(raw));
+            return absl::OkStatus();
+          },
+          [=](const Config& config) {
+            std::string literal;
+            for (const std::string& path : member.In(config)) {
+              literal += (literal.empty() ? "" : ", ") + Quote(path);
+            }
+            return "[" + literal + "]";
+          }};
+}
+
+std::vector<Field> MakeFields() {
+  constexpr uint64_t kMiB = limits::kMiB;
+  constexpr uint64_t kTiB = 1024 * limits::kGiB;
+  const auto store = [](auto value) { return Member{&Config::store, value}; };
+  const auto workers = [](auto value) { return Member{&Config::workers, value}; };
+  const auto sockets = [](auto value) { return Member{&Config::sockets, value}; };
+  const auto paths = [](auto value) { return Member{&Config::paths, value}; };
+  using std::chrono::hours;
+  return {
+      SizeField("store", "size", "What the store may occupy on disk, after compression.",
+                store(&Config::Store::size_bytes), limits::kStoreBytesMin, 64 * kTiB),
+      SizeField("store", "free_disk",
+                "Nothing is stored while less than this is free on the store's file system.",
+                store(&Config::Store::free_disk_bytes), 0, 64 * kTiB),
+      SizeField("store", "memory_tier", "Recently used artifacts kept in memory.",
+                store(&Config::Store::memory_tier_bytes), 0, kTiB),
+      SizeField("hot", "size", "What the published files in the hot directory may occupy.",
+                Member{&Config::hot, &Config::Hot::size_bytes}, 0, kTiB),
+      IntegerField("workers", "slots",
+                   "Compiles at the same time. 0: one for each core that the daemon may use.",
+                   workers(&Config::Workers::slots), 0, limits::kWorkersMax),
+      DurationField("workers", "compile_time", "A compile that takes longer is stopped.",
+                    workers(&Config::Workers::compile_time), milliseconds(1000), hours(24)),
+      IntegerField("workers", "compiles_per_worker",
+                   "A worker process is replaced after this many compiles.",
+                   workers(&Config::Workers::compiles_per_worker), 1, 1'000'000),
+      SizeField("workers", "rss", "A worker process that holds more memory than this is replaced.",
+                workers(&Config::Workers::rss_bytes), 256 * kMiB, kTiB),
+      SizeField("workers", "memory_min",
+                "No compile is started while less memory than this is available.",
+                workers(&Config::Workers::memory_min_bytes), 0, kTiB),
+      TextField("workers", "script",
+                "The worker program. Empty: ../lib/kiln/triton_worker.py from the executable.",
+                "an absolute path", workers(&Config::Workers::script), AbsolutePath),
+      IntegerField("queue", "length", "Compiles that may wait; further ones are refused.",
+                   Member{&Config::queue, &Config::Queue::length}, 1, 1'000'000),
+      PathListField("toolchain", "directories",
+                    "Where toolchains are looked for. Empty: the usual places.",
+                    Member{&Config::toolchain, &Config::Toolchain::directories}),
+      TextField("toolchain", "default",
+                "What an empty selector means, such as \"triton==3.6.0\". Empty: the newest.",
+                "a toolchain's selector",
+                Member{&Config::toolchain, &Config::Toolchain::default_selector}, AnyText),
+      TextField(
+          "sockets", "mode", "Permissions of kilnd.sock. Empty: 0660 for root's daemon, else 0600.",
+          "octal permission bits such as \"0660\"", sockets(&Config::Sockets::mode), FileMode),
+      TextField("sockets", "group", "The group of kilnd.sock. Empty: the daemon's own.",
+                "a group's name", sockets(&Config::Sockets::group), AnyText),
+      TextField("sockets", "admin_mode", "Permissions of admin.sock.",
+                "octal permission bits such as \"0600\"", sockets(&Config::Sockets::admin_mode),
+                FileMode),
+      TextField("sockets", "admin_group", "The group of admin.sock. Empty: the daemon's own.",
+                "a group's name", sockets(&Config::Sockets::admin_group), AnyText),
+      DurationField("sockets", "drain_time",
+                    "How long requests under way may take to finish when the daemon stops.",
+                    sockets(&Config::Sockets::drain_time), milliseconds(0), hours(1)),
+      TextField("log", "level", "The least important lines that are written.",
+                "\"debug\", \"info\", \"warning\" or \"error\"",
+                Member{&Config::log, &Config::Log::level}, LogLevel),
+      TextField("paths", "root", "Keeps state, sockets and hot directory beneath this directory.",
+                "an absolute path", paths(&Config::Paths::root), AbsolutePath),
+      TextField("paths", "state", "Where artifacts are stored. Empty: as root says.",
+                "an absolute path", paths(&Config::Paths::state), AbsolutePath),
+      TextField("paths", "run", "Where sockets and the hot directory are. Empty: as root says.",
+                "an absolute path", paths(&Config::Paths::run), AbsolutePath),
+  };
+}
+
+bool HasSection(std::string_view section) {
+  return std::any_of(Fields().begin(), Fields().end(),
+                     [&](const Field& field) { return field.section == section; });
+}
+
+}  // namespace
+
+std::string ToText(const RawValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return Quote(*text);
+  if (const auto* whole = std::get_if<int64_t>(&value)) return fmt::format("{}", *whole);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  return fmt::format("[{}]", fmt::join(std::get<std::vector<std::string>>(value), ", "));
+}
+
+std::string Field::EnvironmentName() const {
+  std::string text = fmt::format("KILN_{}_{}", section, name);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+const std::vector<Field>& Fields() {
+  static const auto* const fields = new std::vector<Field>(MakeFields());
+  return *fields;
+}
+
+absl::Status UnknownSection(std::string_view section) {
+  std::vector<std::string> known;
+  for (const Field& field : Fields()) known.emplace_back(field.section);
+  return InvalidArgument("unknown section [{}]{}", section, DidYouMean(section, known));
+}
+
+absl::StatusOr<const Field*> FindField(std::string_view section, std::string_view name) {
+  if (!HasSection(section)) return UnknownSection(section);
+  std::vector<std::string> known;
+  for (const Field& field : Fields()) {
+    if (field.section == section && field.name == name) return &field;
+    if (field.section == section) known.push_back(field.Name());
+  }
+  const std::string full = fmt::format("{}.{}", section, name);
+  return InvalidArgument("unknown setting {}{}; section [{}] has {}", full, DidYouMean(full, known),
+                         section, fmt::join(known, ", "));
+}
+
+absl::Status SetField(const Field& field, const RawValue& value, Config& config) {
+  const absl::Status status = field.set(config, value);
+  if (status.ok()) return status;
+  return InvalidArgument("{} = {}: {}; it takes {}", field.Name(), ToText(value), Message(status),
+                         field.form);
+}
+
+}  // namespace kiln

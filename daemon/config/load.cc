@@ -1,0 +1,82 @@
+#include "daemon/config/load.h"
+
+#include <string_view>
+
+#include "daemon/config/fields.h"
+#include "daemon/config/toml_file.h"
+
+namespace kiln {
+namespace {
+
+absl::Status Apply(const Field& field, const RawValue& value, std::string origin,
+                   LoadedConfig& loaded) {
+  if (absl::Status status = SetField(field, value, loaded.config); !status.ok()) {
+    return Annotate(status, origin);
+  }
+  loaded.origins[field.Name()] = std::move(origin);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyFile(const ConfigSources& sources, LoadedConfig& loaded) {
+  if (sources.file.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<TomlEntry>> entries = ReadTomlFile(sources.file);
+  if (absl::IsNotFound(entries.status()) && !sources.file_must_exist) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(entries.status());
+  for (const TomlEntry& entry : *entries) {
+    const auto field = FindField(entry.section, entry.name);
+    if (!field.ok()) return Annotate(field.status(), entry.place);
+    KILN_RETURN_IF_ERROR(Apply(**field, entry.value, entry.place, loaded));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyEnvironment(const Environment& environment, LoadedConfig& loaded) {
+  for (const Field& field : Fields()) {
+    const auto found = environment.find(field.EnvironmentName());
+    if (found == environment.end()) continue;
+    KILN_RETURN_IF_ERROR(Apply(field, found->second, found->first, loaded));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplySetting(std::string_view setting, LoadedConfig& loaded) {
+  const size_t equals = setting.find('=');
+  const size_t dot = setting.substr(0, equals).find('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+    return InvalidArgument("--set {}: expected section.field=value, such as store.size=20GiB",
+                           setting);
+  }
+  const auto field = FindField(setting.substr(0, dot), setting.substr(dot + 1, equals - dot - 1));
+  if (!field.ok()) return Annotate(field.status(), "--set");
+  return Apply(**field, std::string(setting.substr(equals + 1)), "--set", loaded);
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources) {
+  LoadedConfig loaded;
+  KILN_RETURN_IF_ERROR(ApplyFile(sources, loaded));
+  KILN_RETURN_IF_ERROR(ApplyEnvironment(sources.environment, loaded));
+  for (const std::string& setting : sources.settings) {
+    KILN_RETURN_IF_ERROR(ApplySetting(setting, loaded));
+  }
+  return loaded;
+}
+
+std::string PrintConfig(const LoadedConfig& loaded) {
+  std::string text;
+  std::string_view section;
+  for (const Field& field : Fields()) {
+    if (field.section != section) {
+      section = field.section;
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    const auto origin = loaded.origins.find(field.Name());
+    text += fmt::format("# {}\n# Takes {}. From: {}.\n{} = {}\n", field.doc, field.form,
+                        origin == loaded.origins.end() ? "the default" : origin->second, field.name,
+                        field.print(loaded.config));
+  }
+  return text;
+}
+
+}  // namespace kiln

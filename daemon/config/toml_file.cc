@@ -1,0 +1,109 @@
+#include "daemon/config/toml_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+namespace {
+
+std::string Place(const std::string& path, const toml::source_region& source) {
+  return fmt::format("{}:{}", path, source.begin.line);
+}
+
+absl::StatusOr<RawValue> ToRawValue(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return RawValue(*text);
+  if (const auto whole = node.value_exact<int64_t>()) return RawValue(*whole);
+  if (const auto number = node.value_exact<double>()) return RawValue(*number);
+  if (const auto truth = node.value_exact<bool>()) return RawValue(*truth);
+  const toml::array* array = node.as_array();
+  if (array == nullptr) return InvalidArgument("neither text, number, boolean nor list of texts");
+  std::vector<std::string> list;
+  for (const toml::node& item : *array) {
+    const auto text = item.value_exact<std::string>();
+    if (!text) return InvalidArgument("a list may hold only texts");
+    list.push_back(*text);
+  }
+  return RawValue(std::move(list));
+}
+
+absl::Status AppendSection(const std::string& section, const toml::table& table,
+                           const std::string& path,
+                           std::vector<std::pair<uint32_t, TomlEntry>>& out) {
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    const std::string place = Place(path, node.source());
+    auto value = ToRawValue(node);
+    if (!value.ok()) {
+      return InvalidArgument("{}: {}.{}: {}", place, section, name, Message(value.status()));
+    }
+    out.emplace_back(node.source().begin.line, TomlEntry{section, name, *std::move(value), place});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, const std::string& path) {
+  toml::table document;
+  try {
+    document = toml::parse(text, path);
+  } catch (const toml::parse_error& error) {
+    return InvalidArgument("{}: {}", Place(path, error.source()), error.description());
+  }
+  std::vector<std::pair<uint32_t, TomlEntry>> entries;
+  for (const auto& [key, node] : document) {
+    const std::string section(key.str());
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      return InvalidArgument("{}: {} stands outside of any section; write it as [section] {} = …",
+                             Place(path, node.source()), section, section);
+    }
+    if (table->empty()) {
+      // Nothing would be looked up in it, so a mistyped name would go unnoticed.
+      const auto known = std::any_of(Fields().begin(), Fields().end(),
+                                     [&](const Field& field) { return field.section == section; });
+      if (!known) return Annotate(UnknownSection(section), Place(path, node.source()));
+    }
+    KILN_RETURN_IF_ERROR(AppendSection(section, *table, path, entries));
+  }
+  // The library sorts by name; messages should name what is wrong first in the file.
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TomlEntry> sorted;
+  sorted.reserve(entries.size());
+  for (auto& entry : entries) sorted.push_back(std::move(entry.second));
+  return sorted;
+}
+
+absl::StatusOr<std::vector<TomlEntry>> ReadTomlFile(const std::string& path) {
+  // Non-blocking, since a FIFO would otherwise hold the start up for ever.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return ErrnoStatus(errno, "cannot read the configuration file " + path);
+  struct stat status;
+  if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISREG(status.st_mode)) return InvalidArgument("{} is not a regular file", path);
+  if (static_cast<uint64_t>(status.st_size) > limits::kConfigBytesMax) {
+    return InvalidArgument("{} has {} bytes; a configuration file has at most {}", path,
+                           status.st_size, limits::kConfigBytesMax);
+  }
+  std::string text(static_cast<size_t>(status.st_size), '\0');
+  size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "cannot read the configuration file " + path);
+    if (count == 0) break;
+    filled += static_cast<size_t>(count);
+  }
+  text.resize(filled);
+  return ParseToml(text, path);
+}
+
+}  // namespace kiln

@@ -1,0 +1,30 @@
+// Sizes, durations and other values as people write them: "10GiB", "300s", "0660".
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Errors are INVALID_ARGUMENT and say only what form is expected; the caller puts the name of the
+// field in front.
+
+// "512", "512B", "64KiB", "1.5GiB", "2TiB"; powers of 1024 only, and "GB" or "G" is refused with a
+// hint, since it means two things.
+absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+// The largest unit that divides it: "10GiB", "1536MiB".
+std::string FormatSize(uint64_t bytes);
+
+// "250ms", "300s", "5min", "1h".
+absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);
+std::string FormatDuration(std::chrono::milliseconds duration);
+
+absl::StatusOr<int64_t> ParseInteger(std::string_view text);
+// Octal permission bits: "0660".
+absl::StatusOr<uint32_t> ParseFileMode(std::string_view text);
+
+}  // namespace kiln
