@@ -1,0 +1,945 @@
+"""Compiles Triton IR for kilnd, inside one toolchain's own Python.
+
+Runs with nothing but the standard library and `triton`. Two modes:
+
+  triton_worker.py --describe
+      Prints one JSON object that says what this toolchain is and can do, and exits.
+
+  triton_worker.py --zygote --control-fd N --parent PID
+      Imports triton, warms it, and then forks one worker process per request of the daemon.
+
+daemon/worker/protocol.md says what goes over the two sockets. How processes live and die:
+
+* The zygote has one thread and never touches a GPU driver: both would break in a forked child. It checks this itself.
+* Each worker leads its own process group, which its assembler joins, so one kill(-pid) ends all of it.
+* The zygote reaps a worker only when the daemon asks, and the daemon asks only after its last kill: until then the pid and
+  the group stay taken, so a late kill cannot hit a stranger. Being a child subreaper, it inherits orphans of its workers
+  (an assembler, or whatever left the group) and ends them at the same moment.
+* If the daemon dies, the control socket closes and the kernel sends SIGTERM: the zygote kills every group and exits.
+  If the zygote dies, the kernel kills the workers, and the daemon, a subreaper too, cleans up after them.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import hashlib
+import io
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROTOCOL = 1
+
+# Frames on a job socket: magic, version, type, header bytes, reserved, payload bytes.
+FRAME = struct.Struct("<4sHHIIQ")
+FRAME_MAGIC = b"KILN"
+FRAME_COMPILE = 1
+FRAME_RESULT = 2
+HEADER_BYTES_MAX = 2 << 20
+PAYLOAD_BYTES_MAX = 256 << 20
+CONTROL_BYTES_MAX = 64 << 10
+OUTPUT_BYTES_MAX = 64 << 10
+MESSAGE_CHARS_MAX = 1000
+
+# The source is parsed under this relative name, because the parser takes the name as the location of a module that has
+# none: with it, equal text gives equal binaries in every directory.
+SOURCE_NAME = "kernel.ttir"
+
+# A kernel that every Triton since 3.5 parses, for warming up and for trying out architectures.
+WARM_KERNEL = """module {
+  tt.func public @warm(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %y: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
+    %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %a = tt.splat %x : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %b = tt.addptr %a, %r : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    %c = tt.load %b : tensor<128x!tt.ptr<f32>>
+    %d = arith.addf %c, %c : tensor<128xf32>
+    %e = tt.splat %y : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %f = tt.addptr %e, %r : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    tt.store %f, %d : tensor<128x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+WARM_TARGETS = (("cuda", "90"), ("cuda", "100"), ("hip", "gfx942"))
+
+# Architectures worth trying. A toolchain's description lists those for which WARM_KERNEL compiles.
+CANDIDATE_ARCHITECTURES = {
+    "cuda": ("75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121"),
+    "hip": ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151",
+            "gfx1200", "gfx1201", "gfx1250"),
+}
+
+# The most shared memory that one block may have, in bytes. Triton asks the device when it loads a kernel; a daemon has no
+# device, so the limits stand here.
+# CUDA: "Maximum amount of shared memory per thread block", CUDA C++ Programming Guide, table of technical specifications
+# per compute capability. HIP: LDS per workgroup, the AMD ISA guides of CDNA2, CDNA3, CDNA4 and RDNA.
+SHARED_BYTES_MAX = {
+    "cuda": {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 227, 110: 227, 120: 99, 121: 99},
+    "hip": {"gfx950": 160, "gfx1250": 320},
+}
+SHARED_KIB_DEFAULT = {"hip": 64}
+THREADS_PER_BLOCK_MAX = 1024
+# Columns of tensor memory on sm_100 and its kin; the number that Triton itself checks at load time.
+TENSOR_MEMORY_COLUMNS_MAX = 512
+
+# Names that mean a wrong option was sent in full knowledge: a file of the client's machine is nothing that a daemon opens.
+REFUSED_OPTIONS = {"ir_override": "it names a file; send the IR itself as the source"}
+
+TAINTED = "A signal was caught while processing the MLIR module"
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
+
+
+class Failure(Exception):
+    """The source does not compile: what, where and whose fault.
+
+    `code` is invalid_argument, resource_exhausted or internal. `deterministic` says that trying again cannot help.
+    """
+
+    def __init__(self, code, stage, message, line=0, column=0, output="", deterministic=True):
+        super().__init__(message)
+        self.code = code
+        self.stage = stage
+        self.line = line
+        self.column = column
+        self.output = output
+        self.deterministic = deterministic
+
+    def to_json(self):
+        return {
+            "code": self.code,
+            "stage": self.stage,
+            "message": one_line(str(self)),
+            "line": self.line,
+            "column": self.column,
+            "output": self.output[-OUTPUT_BYTES_MAX:],
+            "deterministic": self.deterministic,
+        }
+
+
+def one_line(text):
+    text = " ".join(str(text).split())
+    return text if len(text) <= MESSAGE_CHARS_MAX else text[:MESSAGE_CHARS_MAX] + " …"
+
+
+def to_tuples(value):
+    return tuple(to_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+# --- The toolchain ---------------------------------------------------------------------------------------------------
+
+
+class Compiler:
+    """Everything that needs `triton`. Importing happens in the constructor."""
+
+    def __init__(self):
+        import triton
+        from triton import knobs
+        from triton._C.libtriton import get_cache_invalidating_env_vars, ir
+        from triton.backends import backends
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler.compiler import make_backend
+
+        self.version = triton.__version__
+        self.directory = os.path.dirname(triton.__file__)
+        # Triton names its backends after vendors, and targets after platforms.
+        self.backends = [name for name, probe in (("cuda", 80), ("hip", "gfx942"))
+                         if any(entry.compiler.supports_target(GPUTarget(name, probe, 32)) for entry in backends.values())]
+        self._ir = ir
+        self._make_target = GPUTarget
+        self._make_backend = make_backend
+        self._env_vars = get_cache_invalidating_env_vars
+        self._per_target = {}
+        self._library_digests = {}
+        self._tool_versions = {}
+        # ptxas -v says how many registers a kernel takes; with this knob Triton prints it.
+        if hasattr(knobs.nvidia, "dump_ptxas_log"):
+            knobs.nvidia.dump_ptxas_log = True
+
+    def hidden_pointers(self):
+        """Scratch pointers that a launcher appends: global scratch, since 3.5 profile scratch too."""
+        return 2 if version_tuple(self.version) >= (3, 5) else 1
+
+    def target(self, backend, architecture, warp_size=0):
+        """(GPUTarget, backend object, options when nothing is asked for), or Failure."""
+        key = (backend, architecture)
+        if key not in self._per_target:
+            self._per_target[key] = self._make(backend, architecture)
+        target = self._per_target[key][0]
+        if warp_size not in (0, target.warp_size):
+            raise Failure("invalid_argument", "options",
+                          f"{backend}:{architecture} has warps of {target.warp_size} threads, not {warp_size}")
+        return self._per_target[key]
+
+    def _make(self, backend, architecture):
+        if backend not in self.backends:
+            raise Failure("invalid_argument", "options", f"no backend {backend!r} here; there are {', '.join(self.backends)}")
+        if backend == "cuda":
+            if not re.fullmatch(r"[0-9]{2,3}", architecture):
+                raise Failure("invalid_argument", "options",
+                              f"a CUDA architecture is two or three digits, like 90; got {architecture!r}")
+            target = self._make_target(backend, int(architecture), 32)
+        else:
+            if not re.fullmatch(r"gfx[0-9a-f]{3,5}", architecture):
+                raise Failure("invalid_argument", "options",
+                              f"a HIP architecture is a name like gfx942; got {architecture!r}")
+            target = self._make_target(backend, architecture, 64 if len(architecture) == 6 else 32)
+        made = self._make_backend(target)
+        return target, made, made.parse_options({})
+
+    def options(self, target, backend, defaults, given):
+        """The backend's options object for what the client gave. Failure for whatever is wrong with it."""
+        accepted = {}
+        for name, value in given.items():
+            if value is None:
+                continue
+            if name not in defaults.__dict__:
+                raise Failure("invalid_argument", "options",
+                              f"{target.backend} has no option {name!r}; it has {', '.join(sorted(defaults.__dict__))}")
+            if name in REFUSED_OPTIONS:
+                raise Failure("invalid_argument", "options", f"option {name} is refused: {REFUSED_OPTIONS[name]}")
+            if name == "extern_libs":
+                value = self._libraries(target.backend, value)
+            accepted[name] = to_tuples(value) if name != "extern_libs" else value
+        # What follows from the target can be said, but not changed.
+        for name in ("arch", "warp_size", "backend_name"):
+            if accepted.get(name, getattr(defaults, name)) != getattr(defaults, name):
+                raise Failure(
+                    "invalid_argument", "options", f"option {name} is {accepted[name]!r}, but the target "
+                    f"{target.backend}:{target.arch} has {getattr(defaults, name)!r}; leave it out")
+        try:
+            return backend.parse_options(accepted)
+        except Exception as error:  # whatever a backend raises, it is about the options
+            raise Failure("invalid_argument", "options", error or type(error).__name__) from None
+
+    def _libraries(self, backend, entries):
+        """{name: path} of this toolchain's own libraries, for entries (name, SHA-256 of the library)."""
+        here = self.library_digests(backend)
+        chosen = {}
+        for entry in to_tuples(entries) if isinstance(entries, (list, tuple)) else ():
+            if not (isinstance(entry, tuple) and len(entry) == 2 and all(isinstance(part, str) for part in entry)):
+                break
+            name, digest = entry
+            if not re.fullmatch(r"[0-9a-f]{64}", digest):
+                raise Failure("invalid_argument", "options", f"extern_libs: {name} must be named by the SHA-256 of the "
+                              "library's bytes (64 lowercase hex digits), not by a path")
+            if digest not in here:
+                raise Failure(
+                    "invalid_argument", "options", f"extern_libs: {name} with SHA-256 {digest} is not a library of this "
+                    "toolchain; it has " + ", ".join(f"{os.path.basename(p)} {d}" for d, p in sorted(here.items())))
+            chosen[name] = here[digest]
+        else:
+            return chosen
+        raise Failure("invalid_argument", "options", "extern_libs must be pairs of a name and a SHA-256")
+
+    def library_digests(self, backend):
+        """{SHA-256: path} of the device libraries that the toolchain ships for `backend`."""
+        if backend not in self._library_digests:
+            folder = os.path.join(self.directory, "backends", {"cuda": "nvidia", "hip": "amd"}[backend], "lib")
+            found = {}
+            for name in sorted(os.listdir(folder)):
+                if name.endswith(".bc"):
+                    path = os.path.join(folder, name)
+                    with open(path, "rb") as file:
+                        found[hashlib.sha256(file.read()).hexdigest()] = path
+            self._library_digests[backend] = found
+        return self._library_digests[backend]
+
+    def assembler(self, backend, architecture):
+        """What turns assembly into a binary, for the record."""
+        if backend != "cuda":
+            return "lld (in libtriton)"
+        blackwell = int(architecture) >= 100 and os.path.exists(self._tool_path("ptxas-blackwell"))
+        tool = "ptxas-blackwell" if blackwell else "ptxas"
+        return f"{tool} {self.tool_version(tool)}"
+
+    def _tool_path(self, tool):
+        return os.path.join(self.directory, "backends", "nvidia", "bin", tool)
+
+    def tool_version(self, tool):
+        """"12.8.93", or "" where the toolchain has no such tool."""
+        if tool not in self._tool_versions:
+            try:
+                text = subprocess.run([self._tool_path(tool), "--version"], capture_output=True, text=True, check=True)
+                found = re.search(r"\bV(\d+(?:\.\d+)+)", text.stdout)
+                self._tool_versions[tool] = found.group(1) if found else "of unknown version"
+            except (OSError, subprocess.CalledProcessError):
+                self._tool_versions[tool] = ""
+        return self._tool_versions[tool]
+
+    # --- Compiling ---------------------------------------------------------------------------------------------------
+
+    def compile(self, request, source):
+        """Compiles `source` (bytes) in the current directory.
+
+        Returns (list of (stage, bytes, micros), description of the kernel). Raises Failure. Does what triton.compile does with
+        a file of IR, without its cache: parse, options, then the backend's stages after `ttir`.
+        """
+        output = Output()
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            target, backend, defaults = self.target(request["backend"], request["architecture"], request["warp_size"])
+            options = self.options(target, backend, defaults, request["options"])
+            started = time.perf_counter_ns()
+            text = decode(source)
+            with open(SOURCE_NAME, "wb") as file:
+                file.write(source)
+            context, module, name, signature = self._parse(backend, output)
+            metadata = {"target": target, **options.__dict__, **self._env_vars(), "triton_version": self.version}
+            stages = {}
+            add_stages(backend, stages, options)
+            done = [("parse", None, elapsed_micros(started))]
+            for stage, run in list(stages.items())[list(stages).index("ttir") + 1:]:
+                started = time.perf_counter_ns()
+                try:
+                    module = run(module, metadata)
+                    done.append((stage, to_bytes(module), elapsed_micros(started)))
+                except Exception as error:
+                    raise classify(error, stage, output) from None
+                if stage == "llir":
+                    check_fits(target, metadata)
+            del context  # every module of it is gone now
+        kernel = self._kernel(target, metadata, done, printed.getvalue())
+        kernel["parameters"] = parameters(text, name, signature, request.get("parameters"))
+        kernel["assembler"] = self.assembler(target.backend, request["architecture"])
+        kernel["toolchain_metadata"] = json.dumps(metadata, default=vars)
+        return done, kernel
+
+    def _parse(self, backend, output):
+        context = self._ir.context()
+        self._ir.load_dialects(context)
+        backend.load_dialects(context)
+        try:
+            module = self._ir.parse_mlir_module(SOURCE_NAME, context)
+        except Exception as error:
+            raise classify(error, "parse", output) from None
+        module.context = context
+        if module.get_int_attr("ttg.num-warps") is not None:
+            raise Failure("invalid_argument", "parse",
+                          "this is TTGIR, a later stage; send the module as it is after Triton's ttir stage")
+        names = entry_functions(module)
+        if len(names) != 1:
+            what = f"{len(names)} ({', '.join(names[:8])})" if names else "none"
+            raise Failure("invalid_argument", "parse", f"a kernel has exactly one public function, this module has {what}")
+        return context, module, names[0], module.get_function_signature(module.get_function(names[0]))
+
+    def _kernel(self, target, metadata, done, printed):
+        texts = {stage: content for stage, content, _ in done}
+        name = metadata["name"]
+        registers, spill_bytes = (ptxas_usage(printed, name) if target.backend == "cuda" else amdgcn_usage(
+            texts.get("amdgcn", b"").decode("utf-8", "replace")))
+        return {
+            "name": name,
+            "shared_bytes": metadata.get("shared") or 0,
+            "num_warps": metadata["num_warps"],
+            "num_ctas": metadata.get("num_ctas") or 1,
+            "warp_size": target.warp_size,
+            "global_scratch_bytes": metadata.get("global_scratch_size") or 0,
+            "global_scratch_align": metadata.get("global_scratch_align") or 1,
+            "profile_scratch_bytes": metadata.get("profile_scratch_size") or 0,
+            "profile_scratch_align": metadata.get("profile_scratch_align") or 1,
+            "tensor_memory_columns": metadata.get("tmem_size") or 0,
+            "cluster_dims": list(metadata.get("cluster_dims") or (metadata.get("num_ctas") or 1, 1, 1)),
+            "launch_pdl": bool(metadata.get("launch_pdl")),
+            "launch_cooperative_grid": bool(metadata.get("launch_cooperative_grid")),
+            "registers": registers,
+            "spill_bytes": spill_bytes,
+            "tensor_descriptors": [descriptor(entry) for entry in metadata.get("tensordesc_meta") or ()],
+            "hidden_pointers": self.hidden_pointers(),
+        }
+
+
+def version_tuple(version):
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def elapsed_micros(started_ns):
+    return (time.perf_counter_ns() - started_ns) // 1000
+
+
+def to_bytes(stage_output):
+    return bytes(stage_output) if isinstance(stage_output, (bytes, bytearray)) else str(stage_output).encode()
+
+
+def add_stages(backend, stages, options):
+    try:
+        from triton.backends.compiler import Language
+    except ImportError:  # up to 3.3
+        backend.add_stages(stages, options)
+    else:
+        backend.add_stages(stages, options, Language.TRITON)
+
+
+def decode(source):
+    if not source.strip():
+        raise Failure("invalid_argument", "parse", "the source is empty")
+    if b"\0" in source:
+        before = source[:source.index(b"\0")]
+        raise Failure("invalid_argument", "parse", "the source contains a NUL byte",
+                      before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+    try:
+        return source.decode()
+    except UnicodeDecodeError as error:
+        before = source[:error.start]
+        raise Failure("invalid_argument", "parse", f"the source is not UTF-8: byte {source[error.start]:#04x}",
+                      before.count(b"\n") + 1, len(before) - before.rfind(b"\n")) from None
+
+
+def entry_functions(module):
+    """Names of the public functions. A function without a visibility is public."""
+    names = []
+
+    def visit(operation):
+        if operation.get_name() == "tt.func" and operation.get_str_attr("sym_visibility") in (None, "public"):
+            names.append(operation.get_str_attr("sym_name"))
+
+    module.walk(visit)
+    return names
+
+
+def check_fits(target, metadata):
+    """What Triton checks when it loads a kernel, as far as it can be told without a device."""
+    table = SHARED_BYTES_MAX[target.backend]
+    kib = table.get(target.arch, SHARED_KIB_DEFAULT.get(target.backend))
+    needed = metadata.get("shared") or 0
+    if kib is not None and needed > kib << 10:
+        raise Failure("resource_exhausted", "llir",
+                      f"out of shared memory: the kernel needs {needed} bytes per block, {target.backend}:{target.arch} "
+                      f"has {kib << 10}; smaller blocks or fewer num_stages may help")
+    columns = metadata.get("tmem_size") or 0
+    if columns > TENSOR_MEMORY_COLUMNS_MAX:
+        raise Failure("resource_exhausted", "llir", f"out of tensor memory: the kernel needs {columns} columns, there are "
+                      f"{TENSOR_MEMORY_COLUMNS_MAX}; smaller blocks may help")
+    threads = metadata["num_warps"] * target.warp_size
+    if threads > THREADS_PER_BLOCK_MAX:
+        raise Failure("resource_exhausted", "llir", f"too many threads: {metadata['num_warps']} warps are {threads} threads "
+                      f"per block, the hardware takes {THREADS_PER_BLOCK_MAX}; use fewer num_warps")
+
+
+def descriptor(entry):
+    return {
+        "swizzle": entry.get("swizzle") or 0,
+        "elem_size": entry.get("elem_size") or 0,
+        "elem_type": entry.get("elem_type") or 0,
+        "block_size": list(entry.get("block_size") or ()),
+        "fp4_padded": bool(entry.get("fp4_padded")),
+    }
+
+
+def ptxas_usage(log, name):
+    """(registers, bytes of spill stores) of the entry function, out of `ptxas -v`; None where it does not say."""
+    _, found, log = log.partition(f"Compiling entry function '{name}'")
+    if not found:
+        return None, None
+    registers = re.search(r"Used (\d+) registers", log)
+    spills = re.search(rf"Function properties for {re.escape(name)}\s+.*?(\d+) bytes spill stores", log)
+    return registers and int(registers.group(1)), spills and int(spills.group(1))
+
+
+def amdgcn_usage(text):
+    """The same out of the code object's metadata, where a spilled register is 4 bytes per thread."""
+    registers = re.search(r"\.vgpr_count:\s+(\d+)", text)
+    spills = re.search(r"\.vgpr_spill_count:\s+(\d+)", text)
+    return registers and int(registers.group(1)), spills and 4 * int(spills.group(1))
+
+
+def parameters(text, function, signature, given):
+    """[[name, type]] in the order of passing.
+
+    Names and Triton's own spelling of types come from the client's specialization where it fits the IR, otherwise the names from
+    the IR's SSA values, which Triton prints as the author's names when the module has locations.
+    """
+    if given is not None and len(given) == len(signature):
+        return given
+    names = argument_names(text, function)
+    if len(names) != len(signature):
+        names = [""] * len(signature)
+    return [[name, kind] for name, kind in zip(names, signature)]
+
+
+def argument_names(text, function):
+    start = re.search(rf"tt\.func\s+(?:public\s+)?@\"?{re.escape(function)}\"?\s*\(", text)
+    if not start:
+        return []
+    names, depth, position = [], 1, start.end()
+    token = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|%([\w$.-]+)\s*:')
+    while depth:
+        found = token.search(text, position)
+        if not found:
+            return []
+        position = found.end()
+        depth += {"(": 1, ")": -1}.get(found.group(), 0)
+        if found.group(1):
+            names.append("" if re.fullmatch(r"arg\d+|\d+", found.group(1)) else found.group(1))
+    return names
+
+
+# --- What went wrong -------------------------------------------------------------------------------------------------
+
+
+class Output:
+    """What was written to fd 2 since construction. C++ code writes there, so it is read back from the file."""
+
+    def __init__(self):
+        try:
+            self._start = os.lseek(2, 0, os.SEEK_CUR)
+        except OSError:  # a pipe or a terminal
+            self._start = None
+
+    def text(self):
+        if self._start is None:
+            return ""
+        end = os.lseek(2, 0, os.SEEK_CUR)
+        begin = max(self._start, end - (1 << 20))
+        return os.pread(2, end - begin, begin).decode("utf-8", "replace")
+
+
+DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
+BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
+OUT_OF_RESOURCES = re.compile(
+    r"uses too much|[Rr]egister allocation failed|[Tt]oo many registers|too many resources|exceeds? (?:the )?limit|"
+    r"local memory .*exceeds|out of resource")
+
+
+def classify(error, stage, output):
+    """The Failure that an exception out of `stage` amounts to."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, (MemoryError, OSError)):
+        return Failure("internal", stage, f"the worker could not go on: {error!r}", deterministic=False)
+    if type(error).__name__ == "PTXASError" or "`ptxas`" in str(error):
+        return ptxas_failure(str(error), stage)
+    words = output.text()
+    # A parse failure is the client's; a pass that fails on a module that parsed is more often the compiler's.
+    code = "invalid_argument" if stage == "parse" else "internal"
+    if OUT_OF_RESOURCES.search(words):
+        code = "resource_exhausted"
+    found = DIAGNOSTIC.search(words)
+    if found:
+        file, line, column, message = found.groups()
+        if os.path.basename(file) == SOURCE_NAME:
+            return Failure(code, stage, message, int(line), int(column), words)
+        return Failure(code, stage, f"{os.path.basename(file)}:{line}:{column}: {message}", output=words)
+    bare = BARE_DIAGNOSTIC.search(words)
+    message = bare.group(1) if bare else f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Failure(code, stage, message, output=words or "".join(traceback.format_exception(error)))
+
+
+def ptxas_failure(text, stage):
+    """ptxas refused. It reads PTX that the compiler made, so its complaints are about resources, inline assembly or options;
+    a ptxas that was killed or crashed has not decided anything."""
+    text = text.partition("Repro command:")[0]
+    _, _, log = text.partition("stderr:\n")
+    said = re.search(r"^ptxas (?:error|fatal)\s*:\s*(.*)$", log, re.MULTILINE) or re.search(r"^.*error\s*:.*$", log, re.MULTILINE)
+    if OUT_OF_RESOURCES.search(log):
+        return Failure("resource_exhausted", stage, f"ptxas: {said.group(said.lastindex or 0)}" if said else log, output=log)
+    if said:
+        return Failure("invalid_argument", stage, f"ptxas: {said.group(said.lastindex or 0)}", output=log)
+    return Failure("internal", stage, text.strip().partition("\n")[0] or "ptxas failed", output=log, deterministic=False)
+
+
+# --- Describing the toolchain ----------------------------------------------------------------------------------------
+
+OPTION_TYPES = {bool: "bool", int: "integer", float: "number", str: "string", tuple: "tuple", dict: "tuple", list: "tuple"}
+
+
+def option_type(declared, resolved):
+    """The name of a declared type; "any" where it cannot be told or where the backend itself does not keep to it."""
+    import typing
+    origin = typing.get_origin(declared)
+    if origin is typing.Union:
+        inner = [kind for kind in typing.get_args(declared) if kind is not type(None)]
+        return option_type(inner[0], resolved) if len(inner) == 1 else "any"
+    name = OPTION_TYPES.get(origin or declared, "any")
+    for value in resolved:
+        if value is not None and OPTION_TYPES.get(type(value)) != name:
+            return "any"
+    return name
+
+
+def describe_options(compiler, backend, architectures):
+    """{name: {"type", "default"}}. A default stands only where it is the same on every architecture and where asking for it
+    gives the same as not asking."""
+    made = [compiler.target(backend, architecture) for architecture in architectures]
+    declared = {name: field.type for name, field in getattr(type(made[0][2]), "__dataclass_fields__", {}).items()}
+    described = {}
+    for name in made[0][2].__dict__:
+        resolved = [defaults.__dict__.get(name) for _, _, defaults in made]
+        entry = {"type": option_type(declared.get(name, type(resolved[0])), resolved)}
+        fixed = all(value == resolved[0] and type(value) is type(resolved[0]) for value in resolved)
+        if fixed and resolved[0] is not None and name not in ("extern_libs", "arch") and all(
+                same_when_asked(one, defaults, name) for _, one, defaults in made):
+            entry["default"] = resolved[0]
+        described[name] = entry
+    return described
+
+
+def same_when_asked(backend, defaults, name):
+    try:
+        return backend.parse_options({name: getattr(defaults, name)}).__dict__ == defaults.__dict__
+    except Exception:
+        return False
+
+
+def compiles(compiler, backend, architecture):
+    """Whether WARM_KERNEL compiles. Tried in a child, since a compiler that does not know an architecture may abort."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            compiler.compile(request_for(backend, architecture), WARM_KERNEL.encode())
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def request_for(backend, architecture):
+    return {"backend": backend, "architecture": architecture, "warp_size": 0, "options": {}}
+
+
+def describe(compiler):
+    described = []
+    for backend in compiler.backends:
+        architectures = [one for one in CANDIDATE_ARCHITECTURES.get(backend, ()) if compiles(compiler, backend, one)]
+        if not architectures:
+            continue
+        _, made, defaults = compiler.target(backend, architectures[0])
+        stages = {}
+        add_stages(made, stages, defaults)
+        described.append({
+            "backend": backend,
+            "architectures": architectures,
+            "stages": list(stages)[list(stages).index("ttir") + 1:],
+            "options": describe_options(compiler, backend, architectures),
+        })
+    tools = [f"{tool} {compiler.tool_version(tool)}" for tool in ("ptxas", "ptxas-blackwell") if compiler.tool_version(tool)]
+    if any(entry["backend"] == "hip" for entry in described):
+        tools.append("lld (in libtriton)")
+    return {
+        "protocol": PROTOCOL,
+        "name": "triton",
+        "version": compiler.version,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "assembler": ", ".join(tools),
+        "hidden_pointers": compiler.hidden_pointers(),
+        "backends": described,
+    }
+
+
+# --- The zygote ------------------------------------------------------------------------------------------------------
+
+
+def prctl(option, value):
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
+
+
+def die_with(parent, signal_number):
+    """Ties this process to its parent. The parent may be gone already, so look once after asking."""
+    prctl(PR_SET_PDEATHSIG, signal_number)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def check_forkable():
+    """A forked child of a process with threads, or with a GPU driver in it, is broken."""
+    with open("/proc/self/status") as file:
+        threads = int(re.search(r"^Threads:\s+(\d+)", file.read(), re.MULTILINE).group(1))
+    if threads != 1:
+        raise RuntimeError(f"importing triton left {threads} threads running; a zygote must have one")
+    with open("/proc/self/maps") as file:
+        driver = re.search(r"/lib(?:cuda|amdhip64|nvidia-ml)\.so\S*", file.read())
+    if driver:
+        raise RuntimeError(f"importing triton loaded a GPU driver ({driver.group()}); a zygote must not")
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            opened = os.readlink(f"/proc/self/fd/{name}")
+            if opened.startswith(("/dev/nvidia", "/dev/kfd", "/dev/dri")):
+                raise RuntimeError(f"importing triton opened {opened}; a zygote must not")
+
+
+class Zygote:
+    """Forks workers at the daemon's request, one request at a time."""
+
+    def __init__(self, control, compiler):
+        self._control = control
+        self._compiler = compiler
+        self._workers = set()
+
+    def serve(self):
+        while True:
+            message, descriptors = self._receive()
+            if message is None:
+                self.kill_all()
+                return
+            try:
+                reply = self._answer(message, descriptors)
+            except Exception as error:
+                reply = {"type": "error", "message": one_line(repr(error))}
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            self._control.send(json.dumps(reply).encode())
+
+    def kill_all(self):
+        for pid in self._workers:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def _receive(self):
+        data, descriptors, _, _ = socket.recv_fds(self._control, CONTROL_BYTES_MAX, 2, MSG_CMSG_CLOEXEC)
+        return (json.loads(data) if data else None), descriptors
+
+    def _answer(self, message, descriptors):
+        if message["type"] == "fork":
+            job, output = descriptors
+            return {"type": "forked", "pid": self._fork(message, job, output)}
+        if message["type"] == "reap":
+            return {"type": "reaped", "pid": message["pid"], "status": self._reap(message["pid"])}
+        raise ValueError(f"unknown request {message['type']!r}")
+
+    def _fork(self, message, job, output):
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            run_worker(self._compiler, self._control, job, output, message, zygote)
+        # In both processes, so that the group exists before anyone hears of the pid.
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        self._workers.add(pid)
+        return pid
+
+    def _reap(self, pid):
+        """The wait status of a worker that the daemon has killed; None if it refuses to die within a second."""
+        if pid not in self._workers:
+            raise ValueError(f"{pid} is not a worker")
+        deadline = time.monotonic() + 1.0
+        pause = 0.0002
+        while True:
+            waited, status = os.waitpid(pid, os.WNOHANG)
+            if waited:
+                break
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+        self._workers.discard(pid)
+        self._end_orphans()
+        return status
+
+    def _end_orphans(self):
+        """Kills and reaps every child that is not a worker: what dead workers left behind."""
+        me = os.getpid()
+        try:
+            with open(f"/proc/self/task/{me}/children") as file:
+                children = [int(pid) for pid in file.read().split()]
+        except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+            return
+        for pid in children:
+            if pid not in self._workers:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+
+
+def run_zygote(control_fd, parent):
+    die_with(parent, signal.SIGTERM)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    control = socket.socket(fileno=control_fd)
+    control.set_inheritable(False)
+    try:
+        compiler = Compiler()
+        warmed = warm(compiler)
+        check_forkable()
+    except Exception as error:
+        traceback.print_exc()
+        control.send(json.dumps({"type": "failed", "message": one_line(repr(error))}).encode())
+        return 1
+    # Objects that live until the end need not be looked at by any child's collector, which would only copy their pages.
+    gc.collect()
+    gc.freeze()
+    zygote = Zygote(control, compiler)
+
+    def on_terminate(_signal, _frame):
+        zygote.kill_all()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, on_terminate)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hello = {"type": "hello", "protocol": PROTOCOL, "version": compiler.version, "warm": warmed}
+    control.send(json.dumps(hello).encode())
+    zygote.serve()
+    return 0
+
+
+def warm(compiler):
+    """{"cuda:90": ""} with the error where one failed: that costs its first compile some time, nothing more."""
+    results = {}
+    for backend, architecture in WARM_TARGETS:
+        if backend not in compiler.backends:
+            continue
+        try:
+            compiler.compile(request_for(backend, architecture), WARM_KERNEL.encode())
+            results[f"{backend}:{architecture}"] = ""
+        except Exception as error:
+            results[f"{backend}:{architecture}"] = one_line(repr(error))
+    return results
+
+
+# --- A worker --------------------------------------------------------------------------------------------------------
+
+
+def run_worker(compiler, control, job_fd, output_fd, message, zygote):
+    """What a forked child does. Never returns."""
+    try:
+        os.setpgid(0, 0)
+        die_with(zygote, signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        control.close()
+        os.dup2(output_fd, 1)
+        os.dup2(output_fd, 2)
+        os.close(output_fd)
+        job = socket.socket(fileno=job_fd)
+        confine(message)
+        serve_jobs(compiler, job)
+        os._exit(0)
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(1)
+
+
+def confine(message):
+    directory = message["directory"]
+    os.chdir(directory)
+    for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
+        os.environ[name] = directory
+    tempfile.tempdir = None
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limits = message["limits"]
+    for limit, value in ((resource.RLIMIT_FSIZE, limits["file_bytes"]), (resource.RLIMIT_AS, limits["address_space_bytes"])):
+        if value:
+            resource.setrlimit(limit, (value, value))
+    # When memory runs out, a worker goes before the daemon and before the job whose kernel it compiles.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("800")
+
+
+def serve_jobs(compiler, job):
+    while True:
+        frame = read_frame(job)
+        if frame is None:
+            return
+        request, source = frame
+        before = cpu_micros()
+        started = time.perf_counter_ns()
+        output = Output()
+        reply = {"id": request["id"], "stages": []}
+        blobs = []
+        try:
+            done, reply["kernel"] = compiler.compile(request, source)
+            reply["outcome"] = "compiled"
+            for stage, content, micros in done:
+                reply["stages"].append({"name": stage, "bytes": len(content or b""), "micros": micros})
+                if content is not None:
+                    blobs.append(content)
+        except Failure as failure:
+            reply["outcome"] = "failed"
+            reply["failure"] = failure.to_json()
+        # Triton turns a crash inside a pass into an exception. Nothing that this process says afterwards can be trusted.
+        tainted = TAINTED in output.text()
+        if tainted:
+            reply["outcome"] = "crashed"
+        reply["usage"] = {
+            "cpu_micros": cpu_micros() - before,
+            "wall_micros": elapsed_micros(started),
+            "rss_bytes": resident_bytes(),
+        }
+        write_frame(job, reply, blobs)
+        if tainted:
+            return
+
+
+def cpu_micros():
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int(1e6 * (own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime))
+
+
+def resident_bytes():
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def read_exactly(connection, size):
+    """`size` bytes, or None when the other side is gone."""
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        received = connection.recv_into(view)
+        if received == 0:
+            return None
+        view = view[received:]
+    return bytes(buffer)
+
+
+def read_frame(job):
+    start = read_exactly(job, FRAME.size)
+    if start is None:
+        return None
+    magic, version, kind, header_bytes, _, payload_bytes = FRAME.unpack(start)
+    if magic != FRAME_MAGIC or version != PROTOCOL or kind != FRAME_COMPILE:
+        raise ValueError(f"not a compile frame: {start!r}")
+    if header_bytes > HEADER_BYTES_MAX or payload_bytes > PAYLOAD_BYTES_MAX:
+        raise ValueError(f"a frame of {header_bytes} + {payload_bytes} bytes is over the limit")
+    header = read_exactly(job, header_bytes)
+    payload = read_exactly(job, payload_bytes)
+    return None if header is None or payload is None else (json.loads(header), payload)
+
+
+def write_frame(job, header, blobs):
+    text = json.dumps(header).encode()
+    start = FRAME.pack(FRAME_MAGIC, PROTOCOL, FRAME_RESULT, len(text), 0, sum(map(len, blobs)))
+    job.sendall(b"".join((start, text, *blobs)))
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    mode = arguments.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--describe", action="store_true", help="print what this toolchain is and can do")
+    mode.add_argument("--zygote", action="store_true", help="serve fork requests on the control socket")
+    arguments.add_argument("--control-fd", type=int, default=-1)
+    arguments.add_argument("--parent", type=int, default=-1, help="pid of the daemon")
+    chosen = arguments.parse_args()
+    if chosen.zygote:
+        if chosen.control_fd < 0 or not stat.S_ISSOCK(os.fstat(chosen.control_fd).st_mode):
+            arguments.error("--zygote needs --control-fd with an open socket: it is the daemon that starts it")
+        return run_zygote(chosen.control_fd, chosen.parent)
+    with tempfile.TemporaryDirectory(prefix="kiln-describe-") as directory:
+        os.chdir(directory)
+        print(json.dumps(describe(Compiler())))
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
