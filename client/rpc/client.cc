@@ -1,0 +1,183 @@
+#include "client/rpc/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/rpc/compile_stream.h"
+#include "client/rpc/hot_directory.h"
+#include "client/rpc/request_size.h"
+#include "client/rpc/retry.h"
+#include "client/rpc/service_calls.h"
+#include "client/rpc/socket_path.h"
+#include "client/rpc/watched_queue.h"
+#include "storage/base/digest.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+
+// What every call shares. Thread-safe.
+class Client::Core {
+ public:
+  Core(std::string socket_path, const ConnectOptions& options)
+      : options_(options),
+        stubs_({socket_path, options.server_uid, options.connect_budget}),
+        hot_(options.hot_directory.empty() ? BesideSocket(socket_path, "hot")
+                                           : options.hot_directory,
+             options.server_uid),
+        socket_path_(std::move(socket_path)) {}
+
+  // Once, without repeating: whoever connects wants to know now.
+  absl::Status FirstContact() {
+    KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());
+    if (!ShowsLife(*stub, options_.answer_budget)) return WedgedStatus();
+    return absl::OkStatus();
+  }
+
+  // `attempt` is one of service_calls.h, bound to its request and response.
+  template <typename Attempt>
+  absl::Status Call(const CallOptions& options, const Attempt& attempt) {
+    const CallLimits limits{options_.answer_budget, options.deadline};
+    return CallRepeatedly(stubs_, options_.retry, options.deadline,
+                          [&](KernelStub& stub) { return attempt(stub, limits); });
+  }
+
+  absl::StatusOr<std::string> Fetch(const Digest& digest, const CallOptions& options) {
+    std::string content;
+    KILN_RETURN_IF_ERROR(Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+      return CallFetch(stub, digest, limits, content);
+    }));
+    return content;
+  }
+
+  // Checks every blob that came along and fetches the others.
+  absl::Status Complete(v1::CompileResponse& response, const CallOptions& options) {
+    if (response.key().size() != Digest::kSizeBytes) {
+      return Internal("the daemon's answer has a key of {} bytes", response.key().size());
+    }
+    for (v1::StageBlob& stage : *response.mutable_stages()) {
+      if (absl::Status status = CompleteStage(stage, options); !status.ok()) {
+        return Annotate(status, stage.stage());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CompileMany(const RequestSource& next, const AnswerSink& answer,
+                           const ManyOptions& options) {
+    RequestWindow window(next, answer, options, options_.retry);
+    const CallLimits limits{options_.answer_budget, options.call.deadline};
+    const AnswerCompletion complete = [&](v1::CompileResponse& response) {
+      return Complete(response, options.call);
+    };
+    Backoff backoff(options_.retry);
+    uint64_t answers_before = 0;
+    while (true) {
+      const auto stub = stubs_.Get();
+      const absl::Status status =
+          stub.ok() ? RunCompileStream(**stub, limits, complete, window) : stub.status();
+      if (status.ok()) return status;
+      if (stub.ok() && status.code() == absl::StatusCode::kUnavailable) stubs_.Drop(*stub);
+      if (window.answers() > answers_before) backoff.Reset();
+      answers_before = window.answers();
+      if (!IsWorthRepeating(status) ||
+          !WaitBeforeRepeating(status, backoff, options.call.deadline)) {
+        window.FailAll(status);
+        return status;
+      }
+      window.SendAllAgain();
+    }
+  }
+
+  const HotDirectory& hot() const { return hot_; }
+  const std::string& socket_path() const { return socket_path_; }
+
+ private:
+  absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
+    KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(stage.digest()));
+    if (stage.has_content()) {
+      if (Digest::Of(stage.content()) == digest) return absl::OkStatus();
+      return DataLoss("the daemon sent other bytes than those of {}", digest.Hex());
+    }
+    if (!options.fetch_content) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(*stage.mutable_content(), Fetch(digest, options));
+    return absl::OkStatus();
+  }
+
+  const ConnectOptions options_;
+  ReconnectingStub<v1::KernelService> stubs_;
+  const HotDirectory hot_;
+  const std::string socket_path_;
+};
+
+Client::Client(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& options) {
+  KILN_ASSIGN_OR_RETURN(std::string path,
+                        FindSocket(options.socket_path, options.root, kServiceSocket,
+                                   SocketSurroundings::OfProcess()));
+  auto core = std::make_unique<Core>(std::move(path), options);
+  KILN_RETURN_IF_ERROR(core->FirstContact());
+  return std::unique_ptr<Client>(new Client(std::move(core)));
+}
+
+absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
+                                                    const CallOptions& options) {
+  KILN_RETURN_IF_ERROR(CheckSize(request));
+  v1::CompileResponse response;
+  KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+    return CallCompile(stub, request, limits, response);
+  }));
+  KILN_RETURN_IF_ERROR(core_->Complete(response, options));
+  return response;
+}
+
+absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& answer,
+                                 const ManyOptions& options) {
+  return core_->CompileMany(next, answer, options);
+}
+
+absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Client::Lookup(
+    const std::vector<std::string>& keys, const CallOptions& options) {
+  std::vector<v1::LookupResponse::Entry> entries;
+  entries.reserve(keys.size());
+  for (size_t begin = 0; begin < keys.size(); begin += limits::kLookupBatchKeys) {
+    const size_t end = std::min(begin + limits::kLookupBatchKeys, keys.size());
+    v1::LookupRequest request;
+    for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
+    v1::LookupResponse response;
+    KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+      return CallLookup(stub, request, limits, response);
+    }));
+    if (static_cast<size_t>(response.entries_size()) != end - begin) {
+      return Internal("the daemon answered {} keys out of {}", response.entries_size(),
+                      end - begin);
+    }
+    std::move(response.mutable_entries()->begin(), response.mutable_entries()->end(),
+              std::back_inserter(entries));
+  }
+  return entries;
+}
+
+absl::StatusOr<std::string> Client::Fetch(std::string_view digest, const CallOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(digest));
+  return core_->Fetch(name, options);
+}
+
+absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
+  v1::ListToolchainsResponse response;
+  KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+    return CallListToolchains(stub, limits, response);
+  }));
+  return response;
+}
+
+absl::StatusOr<HotArtifact> Client::FindHot(std::string_view key) const {
+  KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(key));
+  return core_->hot().Find(name);
+}
+
+const std::string& Client::socket_path() const { return core_->socket_path(); }
+const std::string& Client::hot_directory() const { return core_->hot().path(); }
+
+}  // namespace kiln

@@ -1,0 +1,161 @@
+// libkiln: asks the daemon for compiled kernels. Installed as <kiln/client.h>; the messages of
+// <kiln/v1/kernel_service.pb.h> are its request and answer types, so there is no second set of
+// types to learn.
+//
+//   auto client = kiln::Client::Connect({});
+//   if (!client.ok()) return CompileLocally();            // decided within connect_budget
+//   kiln::v1::CompileRequest request;
+//   request.mutable_source()->set_kind(kiln::v1::SOURCE_KIND_TTIR);
+//   request.mutable_source()->set_text(ttir);
+//   request.mutable_target()->set_backend("cuda");
+//   request.mutable_target()->set_architecture("90");
+//   auto answer = (*client)->Compile(request, {.deadline = std::chrono::steady_clock::now() +
+//   std::chrono::seconds(60)});
+//
+// Errors are absl::Status with the codes of gRPC. UNAVAILABLE: no daemon, or it went away, or it
+// does not answer; whoever can compile locally does so. Every other code is the daemon's word on
+// the request. DATA_LOSS: bytes that do not match their digest; they are never returned. A source
+// that does not compile carries its diagnostics: DiagnosticsOf(status).
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/v1/kernel.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
+
+namespace kiln {
+
+// Every call of this library may be repeated without harm, so a call that finds the daemon gone,
+// restarting or full connects again and repeats, after a random wait that doubles (or as long as
+// the daemon asked for).
+struct RetryOptions {
+  // 1: never repeat.
+  int attempts_max = 5;
+  std::chrono::milliseconds backoff_first{20};
+  std::chrono::milliseconds backoff_max{1000};
+};
+
+// Where the daemon is and how long it may take to show itself.
+struct ConnectOptions {
+  // The socket itself. Empty: ROOT/run/kilnd.sock for the `root` below or $KILN_ROOT; without
+  // either, the first that exists of $XDG_RUNTIME_DIR/kiln/kilnd.sock (not for root) and
+  // /run/kiln/kilnd.sock.
+  std::string socket_path;
+  std::string root;
+  // Where the daemon publishes artifacts as files. Empty: `hot` beside the socket.
+  std::string hot_directory;
+  // Who may run the daemon, besides root and the caller's own uid.
+  std::optional<uid_t> server_uid;
+  // For connecting, repeats included.
+  std::chrono::milliseconds connect_budget{100};
+  // A daemon that has shown no sign of life for this long during a call is given up: UNAVAILABLE. A
+  // long compile is no such case: the daemon is asked, not the compile.
+  std::chrono::milliseconds answer_budget{1000};
+  RetryOptions retry;
+};
+
+struct CallOptions {
+  // Of the whole call, repeats included. None: as long as the daemon lives.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  // Blobs that were too large to travel in the reply are fetched, so that every stage has its
+  // content.
+  bool fetch_content = true;
+};
+
+struct ManyOptions {
+  CallOptions call;
+  // Requests that are sent and not answered. The daemon reads no further than 64.
+  size_t in_flight_max = 64;
+};
+
+// An artifact in the hot directory: a mapped file. The views live as long as this object; copies
+// share the mapping.
+class HotArtifact {
+ public:
+  // Where the artifact's metadata, timings and provenance stand as JSON.
+  std::string_view document() const { return document_; }
+  // The final binary: cubin or HSACO.
+  std::string_view binary() const { return binary_; }
+  // "cubin", "hsaco".
+  std::string_view stage() const { return stage_; }
+
+ private:
+  friend class HotDirectory;
+  std::shared_ptr<const void> mapping_;
+  std::string_view document_;
+  std::string_view binary_;
+  std::string_view stage_;
+};
+
+// A connection to one daemon, made again by itself when it breaks. Thread-safe; every method but
+// FindHot blocks. Must not be used in a forked child: connect there anew.
+class Client {
+ public:
+  // Finds the socket, connects, checks who serves it, and asks for a sign of life. UNAVAILABLE:
+  // nobody there. PERMISSION_DENIED: the socket does not let us in, or somebody else serves it.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Client>> Connect(
+      const ConnectOptions& options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // One kernel. Every blob of the answer has been checked against its digest.
+  [[nodiscard]] absl::StatusOr<v1::CompileResponse> Compile(const v1::CompileRequest& request,
+                                                            const CallOptions& options = {});
+
+  // Fills in the next request; false: there are no more.
+  using RequestSource = std::function<bool(v1::CompileRequest&)>;
+  // The answer to request number `index`, counted from 0 as they were taken from the source.
+  using AnswerSink =
+      std::function<void(uint64_t index, absl::StatusOr<v1::CompileResponse> answer)>;
+
+  // Many kernels over one stream. Both functions run on the calling thread, one at a time; answers
+  // come as they finish. Every request that was taken gets exactly one answer. Memory is bounded:
+  // no more than `in_flight_max` requests, or 64 MiB of them, are held. OK: the source is at its
+  // end and every request was answered, each with its own status. Otherwise why it stopped early:
+  // what was in flight is answered with the same status, what was not taken stays in the source.
+  [[nodiscard]] absl::Status CompileMany(const RequestSource& next, const AnswerSink& answer,
+                                         const ManyOptions& options = {});
+
+  // Which of these keys (32 raw bytes each, any number) are stored; in the same order.
+  [[nodiscard]] absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Lookup(
+      const std::vector<std::string>& keys, const CallOptions& options = {});
+
+  // A blob by its digest (32 raw bytes), checked against it. NOT_FOUND.
+  [[nodiscard]] absl::StatusOr<std::string> Fetch(std::string_view digest,
+                                                  const CallOptions& options = {});
+
+  [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
+      const CallOptions& options = {});
+
+  // From the hot directory, without asking the daemon: one open, one mmap. NOT_FOUND also where
+  // there is no hot directory; then Compile or Lookup will tell. `key` is 32 raw bytes.
+  [[nodiscard]] absl::StatusOr<HotArtifact> FindHot(std::string_view key) const;
+
+  const std::string& socket_path() const;
+  const std::string& hot_directory() const;
+
+ private:
+  class Core;
+  explicit Client(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+// Why a source did not compile, where `status` came from such a call.
+[[nodiscard]] std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status);
+
+// How long the daemon suggests to wait before trying again, where it did.
+[[nodiscard]] std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status);
+
+}  // namespace kiln

@@ -1,0 +1,121 @@
+#include "client/rpc/compile_stream.h"
+
+#include <grpcpp/support/async_stream.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "client/rpc/status_details.h"
+#include "client/rpc/watched_queue.h"
+
+namespace kiln {
+namespace {
+
+// At most one read and one write are under way at any moment, as gRPC demands; both complete on the
+// same queue, so one thread drives the stream. A read is always under way while the stream is open:
+// its failure is how the end of the stream is noticed.
+class CompileStream {
+ public:
+  CompileStream(KernelStub& stub, const CallLimits& limits, const AnswerCompletion& complete,
+                RequestWindow& window)
+      : complete_(complete),
+        window_(window),
+        events_(context_, limits.answer_budget,
+                [&stub, budget = limits.answer_budget / 2] { return ShowsLife(stub, budget); }) {
+    SetDeadline(context_, limits.deadline);
+    stream_ = stub.PrepareAsyncCompileStream(&context_, events_.queue());
+  }
+
+  absl::Status Run() {
+    stream_->StartCall(Tag(kStart));
+    if (!events_.Next()->ok) return Finish();
+    stream_->Read(&answer_, Tag(kRead));
+    is_reading_ = true;
+    while (is_reading_ || is_writing_) {
+      SendNext();
+      const auto event = events_.Next(WakeTime());
+      if (event.has_value()) OnEvent(*event);
+    }
+    return Finish();
+  }
+
+ private:
+  enum Operation : intptr_t { kStart = 1, kRead, kWrite, kFinish };
+  static void* Tag(Operation operation) { return reinterpret_cast<void*>(operation); }
+
+  void SendNext() {
+    if (is_writing_ || is_half_closed_ || !is_reading_) return;
+    if (const auto id = window_.TakeDue(std::chrono::steady_clock::now())) {
+      v1::CompileStreamRequest message;
+      message.set_id(*id);
+      *message.mutable_request() = window_.Request(*id);
+      stream_->Write(message, Tag(kWrite));
+      is_writing_ = true;
+    } else if (window_.IsAllAnswered()) {
+      // Not before the last answer: one that says "try again" is sent again on this stream.
+      stream_->WritesDone(Tag(kWrite));
+      is_writing_ = is_half_closed_ = true;
+    }
+  }
+
+  std::optional<RequestWindow::Moment> WakeTime() const {
+    if (is_writing_ || is_half_closed_ || !is_reading_) return std::nullopt;
+    return window_.NextDue();
+  }
+
+  void OnEvent(const WatchedQueue::Event& event) {
+    if (event.tag == Tag(kWrite)) {
+      is_writing_ = false;
+      if (!event.ok) is_half_closed_ = true;  // broken: the read fails next
+      return;
+    }
+    is_reading_ = event.ok;
+    if (!event.ok) return;
+    v1::CompileStreamResponse answer = std::move(answer_);
+    answer_.Clear();
+    stream_->Read(&answer_, Tag(kRead));
+    OnAnswer(answer);
+  }
+
+  void OnAnswer(v1::CompileStreamResponse& answer) {
+    absl::Status status = FromStreamAnswer(answer);
+    if (status.ok()) status = complete_(*answer.mutable_response());
+    if (status.ok()) {
+      window_.OnAnswer(answer.id(), std::move(*answer.mutable_response()));
+    } else {
+      window_.OnAnswer(answer.id(), std::move(status));
+    }
+  }
+
+  absl::Status Finish() {
+    grpc::Status status;
+    stream_->Finish(&status, Tag(kFinish));
+    events_.Next();
+    if (window_.IsAllAnswered()) return absl::OkStatus();
+    if (events_.IsWedged() && !status.ok()) return WedgedStatus();
+    if (!status.ok()) return FromGrpc(status);
+    return Unavailable("the daemon ended the stream before it had answered everything");
+  }
+
+  const AnswerCompletion& complete_;
+  RequestWindow& window_;
+  grpc::ClientContext context_;
+  v1::CompileStreamResponse answer_;
+  WatchedQueue events_;
+  std::unique_ptr<
+      grpc::ClientAsyncReaderWriter<v1::CompileStreamRequest, v1::CompileStreamResponse>>
+      stream_;
+  bool is_reading_ = false;
+  bool is_writing_ = false;
+  bool is_half_closed_ = false;
+};
+
+}  // namespace
+
+absl::Status RunCompileStream(KernelStub& stub, const CallLimits& limits,
+                              const AnswerCompletion& complete, RequestWindow& window) {
+  return CompileStream(stub, limits, complete, window).Run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,31 @@
+// A connected Unix socket whose other end is known to be run by someone we trust.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct DialOptions {
+  std::string socket_path;
+  // Accepted besides root and the caller's own uid.
+  std::optional<uid_t> server_uid;
+  std::chrono::milliseconds budget;
+};
+
+// Connects and asks the kernel who listens there (SO_PEERCRED), because whoever serves the socket
+// hands out code that will run as us. Returns a non-blocking descriptor that the caller owns.
+// UNAVAILABLE: nobody listens, or the listener's queue stayed full for the budget.
+// PERMISSION_DENIED: the socket does not admit us, or somebody else serves it. INVALID_ARGUMENT:
+// the path is too long for a socket.
+[[nodiscard]] absl::StatusOr<int> Dial(const DialOptions& options);
+
+// The check alone: may `served_by` serve a caller of uid `own`?
+[[nodiscard]] bool MayServe(uid_t served_by, uid_t own, std::optional<uid_t> configured);
+
+}  // namespace kiln

@@ -1,0 +1,79 @@
+#include "client/rpc/request_window.h"
+
+#include <utility>
+#include <vector>
+
+#include "client/rpc/request_size.h"
+#include "client/rpc/retry.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+
+bool RequestWindow::HasRoom() const {
+  return held_.empty() ||
+         (held_.size() < options_.in_flight_max && held_bytes_ < limits::kClientInFlightBytesMax);
+}
+
+std::optional<uint64_t> RequestWindow::TakeDue(Moment now) {
+  if (!due_.empty() && due_.begin()->first <= now) {
+    const uint64_t id = due_.begin()->second;
+    due_.erase(due_.begin());
+    return id;
+  }
+  while (!is_exhausted_ && HasRoom()) {
+    Held held{{}, 0, Backoff(retry_)};
+    if (!next_(held.request)) {
+      is_exhausted_ = true;
+      break;
+    }
+    const uint64_t id = next_id_++;
+    if (absl::Status status = CheckSize(held.request); !status.ok()) {
+      answer_(id, std::move(status));
+      continue;
+    }
+    held.size_bytes = held.request.ByteSizeLong();
+    held_bytes_ += held.size_bytes;
+    held_.emplace(id, std::move(held));
+    return id;
+  }
+  return std::nullopt;
+}
+
+void RequestWindow::OnAnswer(uint64_t id, absl::StatusOr<v1::CompileResponse> answer) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) return;
+  ++answers_;
+  if (IsWorthRepeating(answer.status())) {
+    if (const auto wait = found->second.backoff.Next(RetryAfterOf(answer.status()))) {
+      due_.emplace(std::chrono::steady_clock::now() + *wait, id);
+      return;
+    }
+  }
+  Finish(id, std::move(answer));
+}
+
+void RequestWindow::SendAllAgain() {
+  due_.clear();
+  for (const auto& [id, held] : held_) due_.emplace(Moment(), id);
+}
+
+void RequestWindow::FailAll(const absl::Status& status) {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, held] : held_) ids.push_back(id);
+  for (const uint64_t id : ids) Finish(id, status);
+}
+
+std::optional<RequestWindow::Moment> RequestWindow::NextDue() const {
+  if (due_.empty()) return std::nullopt;
+  return due_.begin()->first;
+}
+
+void RequestWindow::Finish(uint64_t id, absl::StatusOr<v1::CompileResponse> answer) {
+  const auto held = held_.find(id);
+  held_bytes_ -= held->second.size_bytes;
+  held_.erase(held);
+  std::erase_if(due_, [id](const auto& entry) { return entry.second == id; });
+  answer_(id, std::move(answer));
+}
+
+}  // namespace kiln

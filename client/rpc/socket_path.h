@@ -1,0 +1,38 @@
+// Where a client looks for the daemon's sockets: the same rules as the daemon's own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// What of the surroundings decides; injected, so that a test has its own.
+struct SocketSurroundings {
+  std::function<std::optional<std::string>(const char* name)> variable;
+  std::function<bool(const std::string& path)> exists;
+  uid_t uid = 0;
+
+  // The process's own.
+  static SocketSurroundings OfProcess();
+};
+
+inline constexpr std::string_view kServiceSocket = "kilnd.sock";
+inline constexpr std::string_view kAdminSocket = "admin.sock";
+
+// `explicit_path` where it is set; ROOT/run/<file> for `root` or $KILN_ROOT; otherwise the first
+// that exists of the person's and the system's. UNAVAILABLE, naming every place, where none does.
+[[nodiscard]] absl::StatusOr<std::string> FindSocket(std::string_view explicit_path,
+                                                     std::string_view root, std::string_view file,
+                                                     const SocketSurroundings& surroundings);
+
+// `name` in the folder of `socket_path`.
+[[nodiscard]] std::string BesideSocket(std::string_view socket_path, std::string_view name);
+
+}  // namespace kiln

@@ -1,0 +1,68 @@
+#include "client/rpc/status_details.h"
+
+#include <absl/strings/cord.h>
+
+namespace kiln {
+namespace {
+
+constexpr char kDiagnosticsUrl[] = "type.googleapis.com/kiln.v1.CompileDiagnostics";
+constexpr char kRetryHintUrl[] = "type.googleapis.com/kiln.v1.RetryHint";
+
+// A code that this build does not know comes from a newer daemon.
+absl::StatusCode CodeOf(int code) {
+  if (code <= 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
+    return absl::StatusCode::kUnknown;
+  }
+  return static_cast<absl::StatusCode>(code);
+}
+
+void SetRetryAfter(absl::Status& status, uint32_t milliseconds) {
+  if (milliseconds == 0) return;
+  v1::RetryHint hint;
+  hint.set_retry_after_ms(milliseconds);
+  status.SetPayload(kRetryHintUrl, absl::Cord(hint.SerializeAsString()));
+}
+
+template <typename Message>
+std::optional<Message> PayloadOf(const absl::Status& status, const char* url) {
+  const auto payload = status.GetPayload(url);
+  Message message;
+  if (!payload.has_value() || !message.ParseFromString(std::string(*payload))) return std::nullopt;
+  return message;
+}
+
+}  // namespace
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status converted(CodeOf(status.error_code()), status.error_message());
+  v1::RpcStatus details;
+  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
+    for (const auto& detail : details.details()) {
+      converted.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
+  }
+  return converted;
+}
+
+absl::Status FromStreamAnswer(const v1::CompileStreamResponse& answer) {
+  if (answer.code() == 0) return absl::OkStatus();
+  absl::Status converted(CodeOf(answer.code()), answer.message());
+  if (answer.has_diagnostics()) {
+    converted.SetPayload(kDiagnosticsUrl, absl::Cord(answer.diagnostics().SerializeAsString()));
+  }
+  SetRetryAfter(converted, answer.retry_after_ms());
+  return converted;
+}
+
+std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status) {
+  return PayloadOf<v1::CompileDiagnostics>(status, kDiagnosticsUrl);
+}
+
+std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status) {
+  const auto hint = PayloadOf<v1::RetryHint>(status, kRetryHintUrl);
+  if (!hint.has_value()) return std::nullopt;
+  return std::chrono::milliseconds(hint->retry_after_ms());
+}
+
+}  // namespace kiln

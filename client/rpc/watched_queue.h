@@ -1,0 +1,55 @@
+// A completion queue for one call that notices a daemon which stopped answering.
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// A connected daemon that is stopped, deadlocked or starved looks just like one that is compiling.
+// So whenever nothing has happened for a while, `is_alive` asks over the same connection; where
+// that says no, the call is cancelled and IsWedged() holds. Used by one thread, polls on that
+// thread, starts none.
+class WatchedQueue {
+ public:
+  struct Event {
+    void* tag;
+    bool ok;
+  };
+
+  // Half of `budget` passes before the daemon is asked; `is_alive` may take the other half.
+  WatchedQueue(grpc::ClientContext& context, std::chrono::milliseconds budget,
+               std::function<bool()> is_alive)
+      : context_(context), quiet_time_(budget / 2), is_alive_(std::move(is_alive)) {}
+  // Waits for what is still under way; the caller has cancelled or finished it.
+  ~WatchedQueue();
+  WatchedQueue(const WatchedQueue&) = delete;
+  WatchedQueue& operator=(const WatchedQueue&) = delete;
+
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+  // The next event, or nothing once `until` has passed.
+  std::optional<Event> Next(
+      std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
+
+  bool IsWedged() const { return is_wedged_; }
+
+ private:
+  grpc::ClientContext& context_;
+  const std::chrono::milliseconds quiet_time_;
+  const std::function<bool()> is_alive_;
+  grpc::CompletionQueue queue_;
+  bool is_wedged_ = false;
+};
+
+// UNAVAILABLE, and marked so that nobody repeats the call: it would hang again.
+[[nodiscard]] absl::Status WedgedStatus();
+[[nodiscard]] bool IsWedgedStatus(const absl::Status& status);
+
+}  // namespace kiln
