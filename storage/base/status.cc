@@ -1,6 +1,9 @@
 #include "storage/base/status.h"
 
+#include <absl/strings/cord.h>
+
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace kiln {
@@ -46,6 +49,21 @@ absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
     annotated.SetPayload(type_url, payload);
   });
   return annotated;
+}
+
+namespace {
+constexpr char kRetryAfterPayload[] = "kiln/retry-after-ms";
+}  // namespace
+
+absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds delay) {
+  status.SetPayload(kRetryAfterPayload, absl::Cord(std::to_string(delay.count())));
+  return status;
+}
+
+std::optional<std::chrono::milliseconds> RetryAfter(const absl::Status& status) {
+  const auto payload = status.GetPayload(kRetryAfterPayload);
+  if (!payload.has_value()) return std::nullopt;
+  return std::chrono::milliseconds(std::atoll(std::string(*payload).c_str()));
 }
 
 }  // namespace kiln

@@ -1,13 +1,15 @@
 // Status values with formatted messages, and the two macros that pass them on.
 //
-// Debian builds Abseil for C++14, so absl::string_view is not std::string_view and absl::StrCat does not take one; the
-// project formats with fmt instead.
+// Debian builds Abseil for C++14, so absl::string_view is not std::string_view and absl::StrCat
+// does not take one; the project formats with fmt instead.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,11 +22,10 @@ template <typename... Args>
   return absl::Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-#define KILN_STATUS_FUNCTION(Name, Code)                                              \
-  template <typename... Args>                                                         \
-  [[nodiscard]] absl::Status Name(fmt::format_string<Args...> format, Args&&... args) { \
-    return absl::Status(absl::StatusCode::Code,                                       \
-                        fmt::format(format, std::forward<Args>(args)...));            \
+#define KILN_STATUS_FUNCTION(Name, Code)                                                           \
+  template <typename... Args>                                                                      \
+  [[nodiscard]] absl::Status Name(fmt::format_string<Args...> format, Args&&... args) {            \
+    return absl::Status(absl::StatusCode::Code, fmt::format(format, std::forward<Args>(args)...)); \
   }
 
 // The caller's request is wrong, whatever state the daemon is in.
@@ -53,6 +54,11 @@ KILN_STATUS_FUNCTION(Internal, kInternal)
 // "prefix: message" with the same code and payloads.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 
+// The same status with a hint that waiting this long and trying again makes sense; it reaches the
+// client. An OK status stays as it is.
+[[nodiscard]] absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds delay);
+[[nodiscard]] std::optional<std::chrono::milliseconds> RetryAfter(const absl::Status& status);
+
 // The message as a std::string_view.
 inline std::string_view Message(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
@@ -63,10 +69,9 @@ inline std::string_view Message(const absl::Status& status) {
 #define KILN_CONCAT_INNER(a, b) a##b
 #define KILN_CONCAT(a, b) KILN_CONCAT_INNER(a, b)
 
-#define KILN_RETURN_IF_ERROR(expression)                            \
-  do {                                                              \
-    if (absl::Status kiln_status = (expression); !kiln_status.ok()) \
-      return kiln_status;                                           \
+#define KILN_RETURN_IF_ERROR(expression)                                                \
+  do {                                                                                  \
+    if (absl::Status kiln_status = (expression); !kiln_status.ok()) return kiln_status; \
   } while (false)
 
 #define KILN_ASSIGN_OR_RETURN(lhs, expression) \

@@ -23,6 +23,14 @@ TEST(Status, ErrnoSaysWhoseFaultItIs) {
   EXPECT_EQ(Message(ErrnoStatus(EACCES, "open /x")), "open /x: Permission denied");
 }
 
+TEST(Status, RetryHintTravelsThroughAnnotations) {
+  const absl::Status full =
+      WithRetryAfter(ResourceExhausted("full"), std::chrono::milliseconds(250));
+  EXPECT_EQ(RetryAfter(Annotate(full, "queue")), std::chrono::milliseconds(250));
+  EXPECT_EQ(RetryAfter(ResourceExhausted("full")), std::nullopt);
+  EXPECT_TRUE(WithRetryAfter(absl::OkStatus(), std::chrono::milliseconds(1)).ok());
+}
+
 absl::StatusOr<int> Doubled(absl::StatusOr<int> value) {
   KILN_ASSIGN_OR_RETURN(const int number, value);
   KILN_RETURN_IF_ERROR(number < 0 ? InvalidArgument("negative") : absl::OkStatus());
