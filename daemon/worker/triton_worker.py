@@ -41,7 +41,7 @@ import traceback
 
 PROTOCOL = 1
 
-# Frames on a job socket: magic, version, type, header bytes, reserved, payload bytes.
+# Frames on a job socket: magic, version, type, header bytes, id, payload bytes.
 FRAME = struct.Struct("<4sHHIIQ")
 FRAME_MAGIC = b"KILN"
 FRAME_COMPILE = 1
@@ -298,6 +298,9 @@ class Compiler:
             with open(SOURCE_NAME, "wb") as file:
                 file.write(source)
             context, module, name, signature = self._parse(backend, output)
+            # ptxas looks at the files that the PTX names and writes their time into the line table. Equal text must give equal
+            # binaries at any time, and for a file that is not there it writes zero.
+            os.unlink(SOURCE_NAME)
             metadata = {"target": target, **options.__dict__, **self._env_vars(), "triton_version": self.version}
             stages = {}
             add_stages(backend, stages, options)
@@ -849,11 +852,11 @@ def serve_jobs(compiler, job):
         frame = read_frame(job)
         if frame is None:
             return
-        request, source = frame
+        identifier, request, source = frame
         before = cpu_micros()
         started = time.perf_counter_ns()
         output = Output()
-        reply = {"id": request["id"], "stages": []}
+        reply = {"stages": []}
         blobs = []
         try:
             done, reply["kernel"] = compiler.compile(request, source)
@@ -874,7 +877,7 @@ def serve_jobs(compiler, job):
             "wall_micros": elapsed_micros(started),
             "rss_bytes": resident_bytes(),
         }
-        write_frame(job, reply, blobs)
+        write_frame(job, identifier, reply, blobs)
         if tainted:
             return
 
@@ -906,19 +909,19 @@ def read_frame(job):
     start = read_exactly(job, FRAME.size)
     if start is None:
         return None
-    magic, version, kind, header_bytes, _, payload_bytes = FRAME.unpack(start)
+    magic, version, kind, header_bytes, identifier, payload_bytes = FRAME.unpack(start)
     if magic != FRAME_MAGIC or version != PROTOCOL or kind != FRAME_COMPILE:
         raise ValueError(f"not a compile frame: {start!r}")
     if header_bytes > HEADER_BYTES_MAX or payload_bytes > PAYLOAD_BYTES_MAX:
         raise ValueError(f"a frame of {header_bytes} + {payload_bytes} bytes is over the limit")
     header = read_exactly(job, header_bytes)
     payload = read_exactly(job, payload_bytes)
-    return None if header is None or payload is None else (json.loads(header), payload)
+    return None if header is None or payload is None else (identifier, json.loads(header), payload)
 
 
-def write_frame(job, header, blobs):
+def write_frame(job, identifier, header, blobs):
     text = json.dumps(header).encode()
-    start = FRAME.pack(FRAME_MAGIC, PROTOCOL, FRAME_RESULT, len(text), 0, sum(map(len, blobs)))
+    start = FRAME.pack(FRAME_MAGIC, PROTOCOL, FRAME_RESULT, len(text), identifier, sum(map(len, blobs)))
     job.sendall(b"".join((start, text, *blobs)))
 
 
