@@ -13,6 +13,7 @@ import pathlib
 import tempfile
 
 import triton
+from triton import knobs
 
 import catalog
 
@@ -38,7 +39,8 @@ def _from_functions(arguments):
 def _from_requests(path):
     for line in pathlib.Path(path).read_text().splitlines():
         request = json.loads(line)
-        # The MLIR parser takes the file's name for the location of what carries none, so the name must be a fixed one.
+        # The MLIR parser takes the file's name for the location of what carries none, so the name must be a fixed one. And ptxas
+        # writes that file's time into the line table, unless it is gone: main() sees to that.
         pathlib.Path("kernel.ttir").write_text(pathlib.Path(request["source_file"]).read_text())
         yield request["name"], "kernel.ttir", catalog.gpu_target(request["target"]), request["options"]
 
@@ -62,6 +64,9 @@ def main():
     with tempfile.TemporaryDirectory() as private:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(private, "cache")
         os.chdir(private)
+        if requests:
+            # Called when the text has been parsed and no stage has run.
+            knobs.runtime.add_stages_inspection_hook = lambda *_: os.unlink("kernel.ttir")
         work = _from_requests(requests) if requests else _from_functions(arguments)
         for name, source, gpu, options in _part(work, arguments.part):
             _write(out, name, triton.compile(source, target=gpu, options=options))

@@ -1,0 +1,90 @@
+"""A kilnd of a test's own, and the kiln command that asks it."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 30
+# No command of a test takes longer, so one that does hangs.
+COMMAND_SECONDS_MAX = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    kilnd: pathlib.Path
+    kiln: pathlib.Path
+    toolchains: pathlib.Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a run of kiln left: exit code, standard output, standard error."""
+
+    code: int
+    out: str
+    error: str
+
+    def objects(self):
+        """The JSON objects of an answer given with --json."""
+        return [json.loads(line) for line in self.out.splitlines() if line.strip()]
+
+
+class Daemon:
+    """Runs kilnd --root beneath `folder` for as long as the `with` block lasts. Fails the test if it does not end cleanly."""
+
+    def __init__(self, programs, folder, *arguments):
+        self._programs = programs
+        self._folder = folder
+        self._arguments = arguments
+        self._process = None
+        self.root = folder / "root"
+        self.log = folder / "kilnd.log"
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def is_running(self):
+        return self._process.poll() is None
+
+    def environment(self):
+        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG") if name in os.environ}
+        # A home of its own: nothing of the user's may be read, nothing may be written there.
+        return {**kept, "HOME": str(self._folder), "KILN_TOOLCHAIN_DIRECTORIES": str(self._programs.toolchains)}
+
+    def __enter__(self):
+        with open(self.log, "wb") as log:
+            self._process = subprocess.Popen(
+                [self._programs.kilnd, "--root", self.root, *self._arguments],
+                env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while self.kiln("stats").code != 0:
+            assert self.is_running(), f"kilnd ended while starting:\n{self.log.read_text()}"
+            assert time.monotonic() < deadline, f"kilnd does not answer:\n{self.log.read_text()}"
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *exception):
+        if self.is_running():
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        assert code == 0, f"kilnd ended with {code}:\n{self.log.read_text()}"
+
+    def kiln(self, *arguments):
+        done = subprocess.run(
+            [self._programs.kiln, "--root", self.root, *arguments],
+            env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=COMMAND_SECONDS_MAX, check=False,
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
