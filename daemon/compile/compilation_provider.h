@@ -44,6 +44,10 @@ class CompilationProvider {
   // Thread-safe. The provider outlives all its calls.
   virtual void Compile(CallContext context, CompileJobPtr job, CompileDone done) = 0;
 
+  // Someone more urgent now waits for the compile of `key` that is under way here: move it forward where it still queues. A hint;
+  // unknown keys and lesser priorities are ignored. Decorators pass it on. Thread-safe; does not block.
+  virtual void Raise(const Digest& key, Priority priority);
+
   // The composition, outermost first.
   virtual std::string Describe() const = 0;
 };

@@ -86,6 +86,12 @@ inline constexpr size_t kQueueBytesMax = kGiB;
 // --- Failures remembered ----------------------------------------------------------------------------------------------
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
+inline constexpr size_t kFailureBytesMax = 16 * kMiB;
+
+// --- Hits -------------------------------------------------------------------------------------------------------------
+// Decoded documents kept, so that a hit parses no JSON; about 4 KB each.
+inline constexpr size_t kDocumentsMax = 8192;
+inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
 
 // --- Storage ----------------------------------------------------------------------------------------------------------
 inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
@@ -96,6 +102,12 @@ inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
 inline constexpr uint64_t kBlobBytesMax = 256 * kMiB;
 inline constexpr uint64_t kRecordBytesMax = 4 * kMiB;
 inline constexpr auto kStoreOpenTime = std::chrono::seconds(30);
+// Uses are written down once this many artifacts were used, or this long after the last time.
+inline constexpr size_t kPendingUsesMax = 1024;
+inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
+// Damaged values that are kept for a look; the oldest goes first.
+inline constexpr size_t kQuarantinedMax = 64;
+inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
 
 // --- Clients ----------------------------------------------------------------------------------------------------------
 // A look-up of thousands of keys with their metadata is the largest message that a client takes.

@@ -1,0 +1,72 @@
+// Answers from the store, compiles what is not there, and keeps it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "daemon/compile/artifact_reader.h"
+#include "daemon/compile/compilation_provider.h"
+#include "daemon/compile/executor.h"
+#include "daemon/compile/failure_cache.h"
+#include "storage/artifact_index.h"
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+#include "storage/blob_store.h"
+
+namespace kiln {
+
+// What went wrong without anybody having been failed for it.
+struct CachingStats {
+  uint64_t lookup_failures =
+      0;  // the store could not look, or what it had was damaged: compiled instead
+  uint64_t put_failures = 0;       // the store did not take an artifact: answered all the same
+  uint64_t failures_answered = 0;  // answered with a remembered failure
+};
+
+// Looks in the store first, on the caller's thread, and answers a hit before returning. On a miss
+// it asks the next provider and stores what comes back, through `executor`, before it answers: an
+// answered artifact is a stored one. The store never fails a compile: one that cannot look is a
+// miss, one that does not take the artifact is logged and counted.
+//
+// Deterministic failures are remembered for a while and answered as hits. REFRESH skips the look-up
+// and the remembered failures. ONLY_IF_CACHED answers NOT_FOUND on a miss, or the store's error
+// where it could not look.
+//
+// A hit carries the wanted stages and the final binary, a fresh compile carries all stages.
+//
+// Thread-safe. Blocks as a read of the store does. Index, blobs, clock and executor outlive it.
+class CachingProvider final : public CompilationProvider {
+ public:
+  CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index, BlobStore& blobs,
+                  const Clock& clock, Executor& executor,
+                  std::chrono::nanoseconds failure_time_to_live = limits::kFailureTtl);
+
+  void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
+  void Raise(const Digest& key, Priority priority) override;
+  std::string Describe() const override;
+
+  CachingStats Stats() const;
+
+ private:
+  absl::StatusOr<CompileResult> LookUp(const CallContext& context, const CompileJob& job);
+  absl::StatusOr<CompileResult> LookUpArtifact(const CallContext& context, const CompileJob& job);
+  void CompileAndKeep(CallContext context, CompileJobPtr job, CompileDone done);
+  void Keep(const CallContext& context, const CompileJob& job, absl::StatusOr<CompileResult> result,
+            const CompileDone& done);
+  void Store(const CallContext& context, const Artifact& artifact);
+  void CountLookUpFailure(const Digest& key, const absl::Status& status);
+
+  const std::unique_ptr<CompilationProvider> next_;
+  ArtifactIndex& index_;
+  const Clock& clock_;
+  Executor& executor_;
+  ArtifactReader reader_;
+  FailureCache failures_;
+  std::atomic<uint64_t> lookup_failures_ = 0;
+  std::atomic<uint64_t> put_failures_ = 0;
+  std::atomic<uint64_t> failures_answered_ = 0;
+};
+
+}  // namespace kiln

@@ -1,0 +1,49 @@
+// Where work goes that must not run on the thread that brings it.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace kiln {
+
+// Thread-safe.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Runs `work` once, here or on another thread, now or soon.
+  virtual void Run(std::function<void()> work) = 0;
+};
+
+// Runs everything at once on the caller's thread.
+class InlineExecutor final : public Executor {
+ public:
+  void Run(std::function<void()> work) override { work(); }
+};
+
+// A fixed number of threads and a bounded queue in front of them. When the queue is full the caller
+// runs the work itself: it is slowed to the pace of the threads, and nothing is lost.
+//
+// Its destructor runs what is queued, then returns.
+class ThreadExecutor final : public Executor {
+ public:
+  ThreadExecutor(int threads, size_t queue_length_max);
+  ~ThreadExecutor() override;
+
+  void Run(std::function<void()> work) override;
+
+ private:
+  void Loop();
+
+  const size_t queue_length_max_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kiln

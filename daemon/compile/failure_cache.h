@@ -1,0 +1,40 @@
+// Sources that are known not to compile.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "daemon/compile/kernel.h"
+#include "daemon/compile/lru_cache.h"
+#include "storage/base/clock.h"
+#include "storage/base/digest.h"
+
+namespace kiln {
+
+// Remembers deterministic failures for a while, so that a job that keeps asking does not keep
+// compiling. Bounded in number, bytes and time; lost with the process. Thread-safe. The clock
+// outlives it.
+class FailureCache {
+ public:
+  FailureCache(const Clock& clock, std::chrono::nanoseconds time_to_live);
+
+  // Null where none is remembered, or no longer.
+  std::shared_ptr<const CompileFailure> Find(const Digest& key);
+  // Does nothing for a failure that another try might not repeat.
+  void Remember(const Digest& key, std::shared_ptr<const CompileFailure> failure);
+  void Forget(const Digest& key);
+
+ private:
+  struct Entry {
+    std::shared_ptr<const CompileFailure> failure;
+    SteadyTime expires_at;
+  };
+
+  const Clock& clock_;
+  const std::chrono::nanoseconds time_to_live_;
+  std::mutex mutex_;
+  LruCache<Entry> entries_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,63 @@
+// A bounded map that forgets what was used longest ago.
+#pragma once
+
+#include <list>
+#include <unordered_map>
+#include <utility>
+
+#include "storage/base/digest.h"
+
+namespace kiln {
+
+// Values by digest, at most `count_max` of them and at most `bytes_max` bytes by the callers' own
+// account. Not thread-safe.
+template <typename Value>
+class LruCache {
+ public:
+  LruCache(size_t count_max, size_t bytes_max) : count_max_(count_max), bytes_max_(bytes_max) {}
+
+  // Counts as a use. Null where there is none; valid until the next change.
+  Value* Find(const Digest& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return &found->second->value;
+  }
+
+  // Replaces an earlier value. One that alone exceeds the limit is not kept.
+  void Insert(const Digest& key, Value value, size_t bytes) {
+    Erase(key);
+    if (bytes > bytes_max_ || count_max_ == 0) return;
+    entries_.push_front({key, std::move(value), bytes});
+    places_.emplace(key, entries_.begin());
+    bytes_ += bytes;
+    while (entries_.size() > count_max_ || bytes_ > bytes_max_) Erase(Digest(entries_.back().key));
+  }
+
+  void Erase(const Digest& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return;
+    bytes_ -= found->second->bytes;
+    entries_.erase(found->second);
+    places_.erase(found);
+  }
+
+  size_t size() const { return entries_.size(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    Digest key;
+    Value value;
+    size_t bytes;
+  };
+  using Entries = std::list<Entry>;
+
+  const size_t count_max_;
+  const size_t bytes_max_;
+  size_t bytes_ = 0;
+  Entries entries_;  // the most recently used first
+  std::unordered_map<Digest, typename Entries::iterator, DigestHash> places_;
+};
+
+}  // namespace kiln
