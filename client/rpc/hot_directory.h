@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -12,22 +13,27 @@
 
 namespace kiln {
 
-// Files are opened and mapped, never written. Thread-safe: holds no state but the path. Blocks for
-// one open and one mmap.
+// Files are opened and mapped, never written. What stands in them runs in this process, so nothing
+// is taken from a directory that somebody else could have written to; that is looked at once, since
+// only its owner can change it. Thread-safe. Blocks for one open and one mmap.
 class HotDirectory {
  public:
   HotDirectory(std::string path, std::optional<uid_t> server_uid)
       : path_(std::move(path)), server_uid_(server_uid) {}
 
   // NOT_FOUND: not published, or there is no hot directory. DATA_LOSS: a file that is not what its
-  // checksum says. PERMISSION_DENIED: the file belongs to somebody who may not serve us.
+  // checksum says. PERMISSION_DENIED: the directory belongs to somebody who may not serve us, or
+  // others may write to it. FAILED_PRECONDITION: published by a newer Kiln.
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
   const std::string& path() const { return path_; }
 
  private:
+  absl::Status CheckOwner() const;
+
   const std::string path_;
   const std::optional<uid_t> server_uid_;
+  mutable std::atomic<bool> is_trusted_ = false;
 };
 
 }  // namespace kiln

@@ -1,0 +1,33 @@
+// Where a command writes, and what it may assume of the reader.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace kiln::cli {
+
+enum class Style { kPlain, kBold, kDim, kGood, kNew, kBad };
+
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  // A person reads `out`: aligned columns instead of tabs.
+  bool aligned = false;
+  // Styles may be used on `out` and `err`.
+  bool color = false;
+  // Progress may be drawn on `err`.
+  bool progress = false;
+
+  // `text` in a style, or as it is where there is no color.
+  std::string Styled(std::string_view text, Style style) const;
+};
+
+// Control characters (escape sequences, line ends, tabs) as \xNN: a name that came from elsewhere
+// must not move the cursor or forge a row.
+[[nodiscard]] std::string Printable(std::string_view text);
+
+// The number of columns that `text` takes: one for each code point.
+[[nodiscard]] size_t DisplayWidth(std::string_view text);
+
+}  // namespace kiln::cli
