@@ -32,8 +32,10 @@ inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
 // In flight on one stream; past it the stream is not read until an answer has left.
 inline constexpr size_t kStreamInFlightMax = 64;
-// Answers computed but not yet read by a slow client on one stream.
-inline constexpr size_t kStreamUnsentBytesMax = 64 * kMiB;
+// What the requests in flight on one stream may hold before it is not read for a while.
+inline constexpr size_t kStreamRequestBytesMax = 64 * kMiB;
+// The same for answers that a slow client has not taken yet.
+inline constexpr size_t kStreamUnsentBytesMax = 256 * kKiB;
 
 // --- What the daemon answers ------------------------------------------------------------------------------------------
 // Blobs up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
@@ -82,6 +84,11 @@ inline constexpr int kWorkersMax = 1024;
 // --- Queue ------------------------------------------------------------------------------------------------------------
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;
+// Below this much available memory, one compile runs at a time.
+inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB;
+// What a caller is told to wait before it tries a full queue again.
+inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
+inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 
 // --- Failures remembered ----------------------------------------------------------------------------------------------
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);

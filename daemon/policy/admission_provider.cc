@@ -1,0 +1,195 @@
+// Threads. mutex_ guards everything below it in the header and every call's `ticket` and `is_over`.
+// Nothing is called while it is held: not next_, not a call's `done`, and no registration or alarm
+// is destroyed.
+//
+// A call is in one of three states: new (no ticket yet), waiting (in the queue), over (started, or
+// answered without). Its cancellation and its deadline may strike in any of them. Whoever moves it
+// to over, under the mutex, goes on with it alone: NextToStart to start it, Abandon to answer it.
+// Once started, the call's context goes to the next provider, which honours cancellation and
+// deadline itself.
+//
+// One thread at a time is in StartWhatMay's loop; a thread that makes room meanwhile leaves it to
+// that one, which looks again before it leaves. So a provider that finishes before its Compile
+// returns makes a loop and no recursion.
+#include "daemon/policy/admission_provider.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kiln {
+
+struct AdmissionProvider::Call {
+  CallContext context;
+  CompileJobPtr job;
+  CompileDone done;
+  // Set while the call is new; after that only whoever moved it to over touches them.
+  Cancellation::Registration on_cancel;
+  std::unique_ptr<Alarm> on_deadline;
+
+  Ticket ticket = 0;
+  bool is_over = false;
+};
+
+namespace {
+
+size_t QueuedBytes(const CompileJob& job) {
+  constexpr size_t kOverhead = 4096;  // the call itself, and options of ordinary size
+  return job.request.source.text.size() + kOverhead;
+}
+
+}  // namespace
+
+AdmissionProvider::AdmissionProvider(std::unique_ptr<CompilationProvider> next,
+                                     const AdmissionLimits& limits, const MemoryProbe& memory,
+                                     const Clock& clock, Timer& timer)
+    : next_(std::move(next)),
+      limits_(limits),
+      memory_(memory),
+      clock_(clock),
+      timer_(timer),
+      queue_(limits.queue) {}
+
+AdmissionProvider::~AdmissionProvider() = default;
+
+void AdmissionProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
+  if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
+  auto call = std::make_shared<Call>();
+  call->context = std::move(context);
+  call->job = std::move(job);
+  call->done = std::move(done);
+  // Weak, since the call owns what owns the callbacks.
+  const auto abandon = [this, weak = std::weak_ptr(call)](const absl::Status& status) {
+    if (const CallPtr abandoned = weak.lock()) Abandon(abandoned, status);
+  };
+  call->on_cancel = call->context.cancellation.OnCancel(
+      [abandon] { abandon(Cancelled("the caller went away while its compile was queued")); });
+  if (call->context.deadline) {
+    call->on_deadline = timer_.At(*call->context.deadline, [abandon] {
+      abandon(DeadlineExceeded("the caller's deadline passed while its compile was queued"));
+    });
+  }
+  if (absl::Status status = Enqueue(call); !status.ok()) return call->done(status);
+  StartWhatMay();
+}
+
+// OK also for a call that was abandoned before it got here.
+absl::Status AdmissionProvider::Enqueue(const CallPtr& call) {
+  std::lock_guard lock(mutex_);
+  if (call->is_over) return absl::OkStatus();
+  absl::StatusOr<Ticket> ticket = queue_.Push(call->context, QueuedBytes(*call->job));
+  if (!ticket.ok()) {
+    call->is_over = true;
+    ++rejected_;
+    return WithRetryAfter(ticket.status(), RetryHint());
+  }
+  call->ticket = *ticket;
+  waiting_.emplace(*ticket, call);
+  waiting_by_key_.emplace(call->job->key, *ticket);
+  return absl::OkStatus();
+}
+
+void AdmissionProvider::Abandon(const CallPtr& call, const absl::Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(call->is_over, true)) return;
+    if (queue_.Remove(call->ticket)) ForgetWaiting(*call);
+  }
+  std::exchange(call->done, nullptr)(status);
+}
+
+void AdmissionProvider::ForgetWaiting(const Call& call) {
+  waiting_.erase(call.ticket);
+  const auto [first, last] = waiting_by_key_.equal_range(call.job->key);
+  const auto same =
+      std::find_if(first, last, [&call](const auto& entry) { return entry.second == call.ticket; });
+  waiting_by_key_.erase(same);
+}
+
+void AdmissionProvider::StartWhatMay() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(is_starting_, true)) return;
+  }
+  while (const CallPtr call = NextToStart()) Start(call);
+}
+
+// Null where nothing may start now; then the caller has left the loop.
+AdmissionProvider::CallPtr AdmissionProvider::NextToStart() {
+  std::lock_guard lock(mutex_);
+  const bool may_start =
+      queue_.length() > 0 && running_ < limits_.running_max && (running_ == 0 || HasMemory());
+  const std::optional<Ticket> ticket = may_start ? queue_.Pop() : std::nullopt;
+  if (!ticket) {
+    is_starting_ = false;
+    return nullptr;
+  }
+  const CallPtr call = waiting_.at(*ticket);
+  call->is_over = true;
+  ForgetWaiting(*call);
+  ++running_;
+  return call;
+}
+
+bool AdmissionProvider::HasMemory() const {
+  const std::optional<uint64_t> available = memory_.AvailableBytes();
+  return !available || *available >= limits_.free_memory_bytes_min;
+}
+
+void AdmissionProvider::Start(const CallPtr& call) {
+  call->on_cancel.Reset();
+  call->on_deadline.reset();
+  const SteadyTime started = clock_.Now();
+  next_->Compile(call->context, call->job,
+                 [this, call, started](absl::StatusOr<CompileResult> result) {
+                   Finish(call, started, std::move(result));
+                 });
+}
+
+void AdmissionProvider::Finish(const CallPtr& call, SteadyTime started,
+                               absl::StatusOr<CompileResult> result) {
+  {
+    std::lock_guard lock(mutex_);
+    --running_;
+    mean_run_time_ += (clock_.Now() - started - mean_run_time_) / 8;
+  }
+  // The worker first, then the answer.
+  StartWhatMay();
+  std::exchange(call->done, nullptr)(std::move(result));
+}
+
+// When the queue will be about half as long.
+std::chrono::milliseconds AdmissionProvider::RetryHint() const {
+  using std::chrono::milliseconds;
+  const auto drain =
+      mean_run_time_ * static_cast<int64_t>(queue_.length() / 2) / std::max(limits_.running_max, 1);
+  return std::clamp(std::chrono::duration_cast<milliseconds>(drain), limits::kRetryHintMin,
+                    limits::kRetryHintMax);
+}
+
+void AdmissionProvider::Raise(const Digest& key, Priority priority) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto [first, last] = waiting_by_key_.equal_range(key);
+    for (auto entry = first; entry != last; ++entry) queue_.Raise(entry->second, priority);
+  }
+  next_->Raise(key, priority);
+}
+
+std::string AdmissionProvider::Describe() const {
+  return fmt::format("admission({})", next_->Describe());
+}
+
+AdmissionStats AdmissionProvider::Stats() const {
+  std::lock_guard lock(mutex_);
+  AdmissionStats stats;
+  stats.running = static_cast<size_t>(running_);
+  stats.queued = queue_.length();
+  stats.queued_bytes = queue_.bytes();
+  for (size_t i = 0; i < stats.queued_by_priority.size(); ++i) {
+    stats.queued_by_priority[i] = queue_.LengthAt(static_cast<Priority>(i));
+  }
+  stats.rejected = rejected_;
+  return stats;
+}
+
+}  // namespace kiln
