@@ -70,7 +70,7 @@ def add_arguments(parser):
     """The arguments that say which cases to work on."""
     parser.add_argument("--targets", default=",".join(TARGETS), help="comma-separated (default: all six)")
     parser.add_argument("--kernels", help="comma-separated names of instances (default: all)")
-    parser.add_argument("--out", required=True, help="directory to write to; made if it is not there")
+    parser.add_argument("--out", help="directory to write to; made if it is not there")
 
 
 def chosen_cases(arguments):

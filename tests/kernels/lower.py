@@ -3,7 +3,7 @@
     <toolchain>/bin/python tests/kernels/lower.py --targets cuda:80,hip:gfx942 --out DIR
 
 writes DIR/<kernel>-<target>.ttir, the module after Triton's `ttir` stage, and DIR/requests.jsonl, which names these files.
-Needs no GPU. Triton's front end knows the target (other intrinsics, other rewriting), so each target gets its own text.
+With --list it writes nothing and prints what it would lower, as lines of JSON. Needs no GPU. Triton's front end knows the target (other intrinsics, other rewriting), so each target gets its own text.
 """
 
 import argparse
@@ -38,8 +38,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     catalog.add_arguments(parser)
     parser.add_argument("--strip-locations", action="store_true", help="print the modules without source locations")
+    parser.add_argument("--list", action="store_true", help="only print the name, the kernel and the target of each")
     arguments = parser.parse_args()
 
+    if arguments.list:
+        for instance, target in catalog.chosen_cases(arguments):
+            case = {"name": catalog.case_name(instance, target), "kernel": instance.name, "target": target}
+            print(json.dumps(case))
+        return
+    if arguments.out is None:
+        parser.error("--out is missing")
     out = pathlib.Path(arguments.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     lines = []

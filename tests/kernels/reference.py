@@ -57,6 +57,8 @@ def main():
     parser.add_argument("--requests", help="compile these requests' text instead of the Python functions")
     parser.add_argument("--part", default="0/1", help="I/N: only the I-th of N equal parts")
     arguments = parser.parse_args()
+    if arguments.out is None:
+        parser.error("--out is missing")
 
     out = pathlib.Path(arguments.out).resolve()
     out.mkdir(parents=True, exist_ok=True)

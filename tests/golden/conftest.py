@@ -1,0 +1,61 @@
+"""Compiles every example kernel for every target twice over: by the daemon, and by Triton itself in fresh processes."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from daemon import Daemon
+from golden import Case, Golden
+from places import KERNELS, TOOLCHAIN
+
+# What tests/kernels/lower.py is told for each kind of comparison (golden.py says what they are).
+LOWERING = {"located": (), "stripped": ("--strip-locations",)}
+EMIT = "ttgir,llir,ptx,cubin,amdgcn,hsaco"
+
+
+def pytest_generate_tests(metafunc):
+    for fixture, backend in (("case", ""), ("cuda_case", "cuda"), ("hip_case", "hip")):
+        if fixture in metafunc.fixturenames:
+            cases = [case for case in _cases() if case.target.startswith(backend)]
+            metafunc.parametrize(fixture, cases, ids=[case.name for case in cases])
+
+
+_listed = []
+
+
+def _cases():
+    if not _listed:
+        command = [TOOLCHAIN / "bin" / "python", "-B", KERNELS / "lower.py", "--list"]
+        printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        _listed.extend(Case(**json.loads(line)) for line in printed.splitlines())
+    return _listed
+
+
+@pytest.fixture(scope="session")
+def golden(programs, start_with_triton, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("golden")
+    lowering = [
+        start_with_triton("lower.py", "--out", folder / kind, *arguments) for kind, arguments in LOWERING.items()
+    ]
+    for process in lowering:
+        process.finish()
+
+    answers = {}
+    with Daemon(programs, folder) as daemon:
+        for kind in LOWERING:
+            answers[kind] = daemon.kiln(
+                "compile", "--requests", folder / kind / "requests.jsonl", "--emit", EMIT, "-o", folder / kind / "kiln",
+                "--json",
+            )
+
+    parts = len(os.sched_getaffinity(0))
+    for kind, source in (("located", ()), ("stripped", ("--requests", folder / "stripped" / "requests.jsonl"))):
+        references = [
+            start_with_triton("reference.py", "--out", folder / kind / "reference", "--part", f"{part}/{parts}", *source)
+            for part in range(parts)
+        ]
+        for process in references:
+            process.finish()
+    return Golden(folder, answers)
