@@ -59,6 +59,7 @@ class ToolchainCatalog {
   virtual absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector,
                                                                 SourceKind kind,
                                                                 const Target& target) const = 0;
+  // The one that an empty selector means comes first.
   virtual std::vector<std::shared_ptr<const Toolchain>> List() const = 0;
 };
 

@@ -1,0 +1,56 @@
+// The state of the whole daemon at one moment, for `kiln stats` and, later, metrics. Field by field
+// the meaning stands in protos/kiln/admin/v1/admin_service.proto.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "storage/base/digest.h"
+
+namespace kiln {
+
+struct ToolchainState {
+  std::string name;
+  Digest fingerprint;
+  std::string state;
+  uint64_t workers = 0;
+};
+
+struct DaemonStats {
+  std::string version;
+  int64_t started_unix_ms = 0;
+  std::string state = "serving";
+  std::string state_reason;
+  std::string compile_path;
+  std::string store;
+
+  uint64_t requests = 0;
+  uint64_t hits_memory = 0;
+  uint64_t hits_disk = 0;
+  uint64_t joined = 0;
+  uint64_t compiled = 0;
+  uint64_t failed = 0;
+  uint64_t rejected = 0;
+
+  uint64_t artifacts = 0;
+  uint64_t store_bytes = 0;
+  uint64_t store_bytes_max = 0;
+  uint64_t evicted = 0;
+  uint64_t quarantined = 0;
+  uint64_t free_disk_bytes = 0;
+  uint64_t hot_bytes = 0;
+  uint64_t hot_files = 0;
+
+  std::vector<ToolchainState> toolchains;
+  uint64_t queued = 0;
+  uint64_t running = 0;
+  uint64_t workers = 0;
+  uint64_t workers_started = 0;
+  uint64_t workers_killed = 0;
+  uint64_t workers_crashed = 0;
+  uint64_t compile_cpu_micros = 0;
+  uint64_t connections = 0;
+};
+
+}  // namespace kiln

@@ -1,0 +1,177 @@
+#include "daemon/rpc/admin_service.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "daemon/rpc/artifact_catalog.h"
+#include "daemon/rpc/compile_start.h"
+#include "daemon/rpc/deferred_call.h"
+#include "daemon/rpc/eviction_request.h"
+#include "daemon/rpc/text.h"
+#include "daemon/rpc/translate.h"
+#include "daemon/rpc/verify_call.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+using admin::v1::GetStatsResponse;
+using admin::v1::InspectArtifactResponse;
+using admin::v1::ListArtifactsRequest;
+using admin::v1::ListArtifactsResponse;
+
+void SetCounters(const DaemonStats& stats, GetStatsResponse& out) {
+  out.set_requests(stats.requests);
+  out.set_hits_memory(stats.hits_memory);
+  out.set_hits_disk(stats.hits_disk);
+  out.set_joined(stats.joined);
+  out.set_compiled(stats.compiled);
+  out.set_failed(stats.failed);
+  out.set_rejected(stats.rejected);
+}
+
+void SetStore(const DaemonStats& stats, GetStatsResponse& out) {
+  out.set_artifacts(stats.artifacts);
+  out.set_store_bytes(stats.store_bytes);
+  out.set_store_bytes_max(stats.store_bytes_max);
+  out.set_evicted(stats.evicted);
+  out.set_quarantined(stats.quarantined);
+  out.set_free_disk_bytes(stats.free_disk_bytes);
+  out.set_hot_bytes(stats.hot_bytes);
+  out.set_hot_files(stats.hot_files);
+}
+
+void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
+  for (const ToolchainState& toolchain : stats.toolchains) {
+    admin::v1::ToolchainStats& converted = *out.add_toolchains();
+    converted.set_name(toolchain.name);
+    converted.set_fingerprint(std::string(toolchain.fingerprint.Bytes()));
+    converted.set_state(ToUtf8(toolchain.state));
+    converted.set_workers(toolchain.workers);
+  }
+  out.set_queued(stats.queued);
+  out.set_running(stats.running);
+  out.set_workers(stats.workers);
+  out.set_workers_started(stats.workers_started);
+  out.set_workers_killed(stats.workers_killed);
+  out.set_workers_crashed(stats.workers_crashed);
+  out.set_compile_cpu_micros(stats.compile_cpu_micros);
+  out.set_connections(stats.connections);
+}
+
+void SetStats(const DaemonStats& stats, GetStatsResponse& out) {
+  out.set_version(stats.version);
+  out.set_started_unix_ms(stats.started_unix_ms);
+  out.set_state(stats.state);
+  out.set_state_reason(ToUtf8(stats.state_reason));
+  out.set_compile_path(stats.compile_path);
+  out.set_store(stats.store);
+  SetCounters(stats, out);
+  SetStore(stats, out);
+  SetWorkers(stats, out);
+}
+
+absl::Status List(const ServiceParts& parts, const CallContext& context,
+                  const ListArtifactsRequest& request, ListArtifactsResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(request.key_prefix()));
+  std::optional<Digest> after;
+  if (!request.after().empty()) {
+    const auto parsed = Digest::FromBytes(request.after());
+    if (!parsed.ok()) return Annotate(parsed.status(), "after");
+    after = *parsed;
+  }
+  const size_t limit = request.limit() == 0
+                           ? limits::kListPageMax
+                           : std::min<size_t>(request.limit(), limits::kListPageMax);
+  KILN_ASSIGN_OR_RETURN(const ArtifactPage page,
+                        ReadPage(parts.index, context, range, after, limit));
+  for (const FoundArtifact& found : page.artifacts) {
+    Summarize(found, parts.reader, *response.add_artifacts());
+  }
+  if (page.has_more) response.set_next(std::string(page.artifacts.back().record->key.Bytes()));
+  return absl::OkStatus();
+}
+
+absl::Status Inspect(const ServiceParts& parts, const CallContext& context,
+                     const std::string& key_prefix, InspectArtifactResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
+  KILN_ASSIGN_OR_RETURN(const auto document, parts.reader.Document(found.record));
+  Summarize(found, parts.reader, *response.mutable_summary());
+  ToProto(document->metadata, *response.mutable_metadata());
+  for (const StageReference& stage : found.record->stages) ToProto(stage, *response.add_stages());
+  for (const StageTiming& timing : document->timings) ToProto(timing, *response.add_timings());
+  ToProto(document->provenance, *response.mutable_provenance());
+  return absl::OkStatus();
+}
+
+absl::Status SetPin(ArtifactIndex& index, const CallContext& context,
+                    const admin::v1::PinRequest& request) {
+  const auto key = Digest::FromBytes(request.key());
+  if (!key.ok()) return Annotate(key.status(), "key");
+  return index.SetPinned(context, *key, request.pinned());
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* call,
+                                                 const admin::v1::GetStatsRequest*,
+                                                 GetStatsResponse* response) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&actions = actions_, response](const CallContext&) {
+                               SetStats(actions.stats(), *response);
+                               return absl::OkStatus();
+                             });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListArtifacts(grpc::CallbackServerContext* call,
+                                                      const ListArtifactsRequest* request,
+                                                      ListArtifactsResponse* response) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&parts = parts_, request, response](const CallContext& context) {
+                               return List(parts, context, *request, *response);
+                             });
+}
+
+grpc::ServerUnaryReactor* AdminService::InspectArtifact(
+    grpc::CallbackServerContext* call, const admin::v1::InspectArtifactRequest* request,
+    InspectArtifactResponse* response) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&parts = parts_, request, response](const CallContext& context) {
+                               return Inspect(parts, context, request->key_prefix(), *response);
+                             });
+}
+
+grpc::ServerUnaryReactor* AdminService::Evict(grpc::CallbackServerContext* call,
+                                              const admin::v1::EvictRequest* request,
+                                              admin::v1::EvictResponse* response) {
+  return DeferredCall::Start(
+      parts_.executor, CallContextOf(*call, principal_),
+      [&index = parts_.index, &actions = actions_, request, response](const CallContext& context) {
+        return EvictRequested(index, actions, context, *request, *response);
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::Pin(grpc::CallbackServerContext* call,
+                                            const admin::v1::PinRequest* request,
+                                            admin::v1::PinResponse*) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&index = parts_.index, request](const CallContext& context) {
+                               return SetPin(index, context, *request);
+                             });
+}
+
+grpc::ServerWriteReactor<admin::v1::VerifyReport>* AdminService::Verify(
+    grpc::CallbackServerContext* call, const admin::v1::VerifyRequest*) {
+  return VerifyCall::Start(actions_, CallContextOf(*call, principal_));
+}
+
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
+                                              const admin::v1::DrainRequest*,
+                                              admin::v1::DrainResponse*) {
+  actions_.drain();
+  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace kiln

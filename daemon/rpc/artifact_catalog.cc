@@ -1,0 +1,97 @@
+#include "daemon/rpc/artifact_catalog.h"
+
+#include <algorithm>
+#include <string>
+
+#include "daemon/rpc/text.h"
+#include "daemon/rpc/translate.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kHexDigits = 2 * Digest::kSizeBytes;
+constexpr size_t kPrefixDigitsMin = 4;
+
+}  // namespace
+
+absl::StatusOr<KeyRange> KeysBeginningWith(std::string_view hex_prefix) {
+  std::string low(hex_prefix);
+  std::string high(hex_prefix);
+  if (low.size() < kHexDigits) {
+    low.append(kHexDigits - low.size(), '0');
+    high.append(kHexDigits - high.size(), 'f');
+  }
+  KeyRange range;
+  const auto first = Digest::FromHex(low);
+  const auto last = Digest::FromHex(high);
+  if (!first.ok() || !last.ok()) {
+    return InvalidArgument("key_prefix \"{}\": a key's beginning has at most {} hex digits",
+                           Excerpt(hex_prefix), kHexDigits);
+  }
+  return KeyRange{*first, *last};
+}
+
+std::optional<Digest> KeyBefore(const Digest& key) {
+  if (key.IsZero()) return std::nullopt;
+  std::string bytes(key.Bytes());
+  // Borrow, from the least significant byte on.
+  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte) {
+    if ((*byte)-- != '\0') break;
+  }
+  return *Digest::FromBytes(bytes);
+}
+
+absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& context,
+                                      const KeyRange& range, const std::optional<Digest>& after,
+                                      size_t limit) {
+  std::optional<Digest> begin = KeyBefore(range.first);
+  if (after && (!begin || *after > *begin)) begin = after;
+  ArtifactPage page;
+  // One more than asked for tells whether there is another page.
+  KILN_ASSIGN_OR_RETURN(page.artifacts, index.Scan(context, begin, limit + 1));
+  const auto end =
+      std::find_if(page.artifacts.begin(), page.artifacts.end(),
+                   [&](const FoundArtifact& found) { return found.record->key > range.last; });
+  page.artifacts.erase(end, page.artifacts.end());
+  page.has_more = page.artifacts.size() > limit;
+  if (page.has_more) page.artifacts.resize(limit);
+  return page;
+}
+
+absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallContext& context,
+                                           std::string_view hex_prefix) {
+  if (hex_prefix.size() < kPrefixDigitsMin) {
+    return InvalidArgument("key_prefix \"{}\": give at least {} hex digits of the key", hex_prefix,
+                           kPrefixDigitsMin);
+  }
+  KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(hex_prefix));
+  KILN_ASSIGN_OR_RETURN(ArtifactPage page, ReadPage(index, context, range, std::nullopt, 1));
+  if (page.artifacts.empty()) {
+    return NotFound("no artifact has a key that begins with {}", hex_prefix);
+  }
+  if (page.has_more) {
+    return InvalidArgument("several keys begin with {}; give more digits", hex_prefix);
+  }
+  return std::move(page.artifacts.front());
+}
+
+void Summarize(const FoundArtifact& found, ArtifactReader& reader,
+               admin::v1::ArtifactSummary& out) {
+  const ArtifactRecord& record = *found.record;
+  out.set_key(std::string(record.key.Bytes()));
+  if (const auto document = reader.Document(found.record); document.ok()) {
+    out.set_name(ToUtf8((*document)->metadata.name));
+    ToProto((*document)->metadata.target, *out.mutable_target());
+    out.set_toolchain((*document)->provenance.toolchain);
+  }
+  uint64_t bytes = 0;
+  for (const StageReference& stage : record.stages) bytes += stage.size_bytes;
+  out.set_size_bytes(bytes);
+  out.set_created_unix_ms(record.created_unix_ms);
+  out.set_last_use_unix_ms(found.usage.last_use_unix_ms);
+  out.set_hits(found.usage.hits);
+  out.set_pinned(found.usage.pinned);
+  out.set_compile_micros(record.compile_micros);
+}
+
+}  // namespace kiln

@@ -1,0 +1,44 @@
+// Stored artifacts as operators look at them: by pages and by the beginnings of keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "daemon/compile/artifact_reader.h"
+#include "kiln/admin/v1/admin_service.pb.h"
+#include "storage/artifact_index.h"
+
+namespace kiln {
+
+// The keys that begin with some hex digits: a contiguous range.
+struct KeyRange {
+  Digest first;
+  Digest last;
+};
+// INVALID_ARGUMENT where they are not 0 to 64 hex digits.
+absl::StatusOr<KeyRange> KeysBeginningWith(std::string_view hex_prefix);
+// The key before it; none for the first of all.
+std::optional<Digest> KeyBefore(const Digest& key);
+
+struct ArtifactPage {
+  std::vector<FoundArtifact> artifacts;
+  bool has_more = false;
+};
+
+// Those in `range` after `after`, at most `limit`.
+absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& context,
+                                      const KeyRange& range, const std::optional<Digest>& after,
+                                      size_t limit);
+
+// The only one whose key begins so. INVALID_ARGUMENT where the prefix is shorter than 4 digits or
+// several do, NOT_FOUND where none does.
+absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallContext& context,
+                                           std::string_view hex_prefix);
+
+// What a list shows. A record whose document cannot be read is listed by what the index itself
+// knows.
+void Summarize(const FoundArtifact& found, ArtifactReader& reader, admin::v1::ArtifactSummary& out);
+
+}  // namespace kiln

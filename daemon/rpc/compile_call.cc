@@ -1,0 +1,63 @@
+#include "daemon/rpc/compile_call.h"
+
+#include <utility>
+
+#include "daemon/rpc/status.h"
+#include "daemon/rpc/translate.h"
+
+namespace kiln {
+namespace {
+
+grpc::Status FillResponse(const CompileAnswer& answer, v1::CompileResponse& response) {
+  if (!answer.result.ok()) return ToGrpcStatus(answer.result.status());
+  const CompileResult& result = *answer.result;
+  if (const CompileFailure* failure = result.failure()) {
+    return ToGrpcStatus(*failure, answer.job->key);
+  }
+  return ToGrpcStatus(ToProto(*result.artifact(), result.outcome, result.tier,
+                              answer.job->request.stages, response));
+}
+
+}  // namespace
+
+class CompileCall::Waiting final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Waiting(std::shared_ptr<CompileCall> call) : call_(std::move(call)) {}
+
+  void OnCancel() override { call_->Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<CompileCall> call_;
+};
+
+grpc::ServerUnaryReactor* CompileCall::Start(const ServiceParts& parts, const Principal& principal,
+                                             v1::CompileRequest&& request) {
+  CallContext context = CallContextOf(call_, principal);
+  context.cancellation = cancellation_;
+  StartCompile(parts, std::move(context), std::move(request),
+               [self = shared_from_this()](const CompileAnswer& answer) { self->Finish(answer); });
+
+  const std::lock_guard lock(mutex_);
+  if (finished_) {
+    grpc::ServerUnaryReactor* reactor = call_.DefaultReactor();
+    reactor->Finish(*std::move(finished_));
+    return reactor;
+  }
+  waiting_ = new Waiting(shared_from_this());
+  return waiting_;
+}
+
+void CompileCall::Finish(const CompileAnswer& answer) {
+  grpc::Status status = FillResponse(answer, response_);
+  grpc::ServerUnaryReactor* reactor;
+  {
+    const std::lock_guard lock(mutex_);
+    reactor = waiting_;
+    if (reactor == nullptr) finished_ = std::move(status);
+  }
+  // Outside of the lock: from here on gRPC may delete the reactor at any moment.
+  if (reactor != nullptr) reactor->Finish(std::move(status));
+}
+
+}  // namespace kiln

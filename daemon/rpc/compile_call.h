@@ -1,0 +1,46 @@
+// One unary Compile.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "daemon/rpc/compile_start.h"
+
+namespace kiln {
+
+// Waits for its answer without holding a thread.
+//
+// An answer that is there before the method returns (a hit) finishes on gRPC's inlineable default
+// reactor; only a call that has to wait gets a reactor of its own, whose reactions cost a hop to
+// another thread.
+//
+// Lives until both the compile path and gRPC are through with it. Thread-safe.
+class CompileCall : public std::enable_shared_from_this<CompileCall> {
+ public:
+  CompileCall(grpc::CallbackServerContext& call, v1::CompileResponse& response)
+      : call_(call), response_(response) {}
+
+  // The reactor that gRPC wants from the method.
+  grpc::ServerUnaryReactor* Start(const ServiceParts& parts, const Principal& principal,
+                                  v1::CompileRequest&& request);
+  void Cancel() { cancellation_.Cancel(); }
+
+ private:
+  class Waiting;
+
+  void Finish(const CompileAnswer& answer);
+
+  grpc::CallbackServerContext& call_;
+  v1::CompileResponse& response_;
+  Cancellation cancellation_;
+
+  std::mutex mutex_;
+  std::optional<grpc::Status> finished_;
+  Waiting* waiting_ = nullptr;
+};
+
+}  // namespace kiln

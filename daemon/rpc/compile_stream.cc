@@ -1,0 +1,142 @@
+#include "daemon/rpc/compile_stream.h"
+
+#include <utility>
+
+#include "daemon/rpc/status.h"
+#include "daemon/rpc/translate.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+void Fill(const CompileAnswer& answer, v1::CompileStreamResponse& out) {
+  if (!answer.result.ok()) return SetError(answer.result.status(), out);
+  const CompileResult& result = *answer.result;
+  if (const CompileFailure* failure = result.failure()) {
+    return SetError(*failure, answer.job->key, out);
+  }
+  const absl::Status status = ToProto(*result.artifact(), result.outcome, result.tier,
+                                      answer.job->request.stages, *out.mutable_response());
+  if (!status.ok()) {
+    out.clear_response();
+    SetError(status, out);
+  }
+}
+
+size_t BytesOf(const CompileAnswer& answer) {
+  if (!answer.result.ok()) return 0;
+  size_t bytes = 0;
+  if (const Artifact* artifact = answer.result->artifact()) {
+    for (const StageBlob& stage : artifact->stages) bytes += stage.blob.size_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CompileStream* CompileStream::Start(const ServiceParts& parts, const Principal& principal,
+                                    const grpc::CallbackServerContext& call) {
+  const std::shared_ptr<CompileStream> stream(
+      new CompileStream(parts, CallContextOf(call, principal)));
+  stream->self_ = stream;
+  const std::lock_guard lock(stream->mutex_);
+  stream->Proceed();
+  return stream.get();
+}
+
+void CompileStream::OnReadDone(bool ok) {
+  const auto share = shared_from_this();
+  uint64_t id;
+  size_t bytes;
+  v1::CompileRequest request;
+  {
+    const std::lock_guard lock(mutex_);
+    is_reading_ = false;
+    if (!ok) {
+      was_read_to_end_ = true;
+      return Proceed();
+    }
+    id = request_.id();
+    bytes = request_.request().source().text().size();
+    request.Swap(request_.mutable_request());
+    ++in_flight_;
+    request_bytes_ += bytes;
+  }
+  // Compiled without the lock: a hit answers before this returns.
+  StartCompile(parts_, context_, std::move(request), [share, id, bytes](CompileAnswer answer) {
+    share->Answer(id, bytes, std::move(answer));
+  });
+  const std::lock_guard lock(mutex_);
+  Proceed();
+}
+
+// REQUIRES: the caller holds a share.
+void CompileStream::Answer(uint64_t id, size_t request_bytes, CompileAnswer answer) {
+  const size_t bytes = BytesOf(answer);
+  const std::lock_guard lock(mutex_);
+  request_bytes_ -= request_bytes;
+  unsent_bytes_ += bytes;
+  unsent_.push_back({id, std::move(answer), bytes});
+  Proceed();
+}
+
+void CompileStream::OnWriteDone(bool ok) {
+  const auto share = shared_from_this();
+  const std::lock_guard lock(mutex_);
+  is_writing_ = false;
+  --in_flight_;
+  if (!ok) is_broken_ = true;
+  Proceed();
+}
+
+void CompileStream::OnCancel() {
+  const auto share = shared_from_this();
+  {
+    const std::lock_guard lock(mutex_);
+    is_broken_ = true;
+    Proceed();
+  }
+  // Answers come in here, some of them on this thread.
+  context_.cancellation.Cancel();
+}
+
+void CompileStream::Proceed() {
+  if (is_broken_) {
+    in_flight_ -= unsent_.size();
+    unsent_.clear();
+    unsent_bytes_ = 0;
+  }
+  if (!is_writing_ && !unsent_.empty()) WriteNext();
+  if (MayRead()) ReadNext();
+  const bool is_over = was_read_to_end_ || is_broken_;
+  if (is_over && !is_finished_ && !is_reading_ && !is_writing_ && in_flight_ == 0) {
+    is_finished_ = true;
+    Finish(is_broken_ ? grpc::Status::CANCELLED : grpc::Status::OK);
+  }
+}
+
+bool CompileStream::MayRead() const {
+  return !is_reading_ && !was_read_to_end_ && !is_broken_ &&
+         in_flight_ < limits::kStreamInFlightMax &&
+         request_bytes_ <= limits::kStreamRequestBytesMax &&
+         unsent_bytes_ <= limits::kStreamUnsentBytesMax;
+}
+
+void CompileStream::ReadNext() {
+  is_reading_ = true;
+  request_.Clear();
+  StartRead(&request_);
+}
+
+void CompileStream::WriteNext() {
+  Waiting next = std::move(unsent_.front());
+  unsent_.pop_front();
+  unsent_bytes_ -= next.bytes;
+  response_.Clear();
+  response_.set_id(next.id);
+  Fill(next.answer, response_);
+  is_writing_ = true;
+  StartWrite(&response_);
+}
+
+}  // namespace kiln

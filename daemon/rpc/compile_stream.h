@@ -1,0 +1,79 @@
+// One CompileStream.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "daemon/rpc/compile_start.h"
+
+namespace kiln {
+
+// Reads while few enough requests are in flight, compiles them all at once, writes answers as they
+// come.
+//
+// What bounds its memory: a request counts as in flight until its answer has been written; at most
+// kStreamInFlightMax are, and no further one is read while those there are hold more than
+// kStreamRequestBytesMax, or while unwritten answers hold more than kStreamUnsentBytesMax. Answers
+// wait as references to the artifact, which the memory tier holds anyway, and become messages one
+// at a time.
+//
+// Threads: reads, writes, cancellation and the compile path's answers meet here on any thread;
+// `mutex_` guards the state. gRPC is called with it held, which is safe because StartRead,
+// StartWrite and Finish only queue. Finish comes once nothing is in flight; OnDone, on another
+// thread soon after, gives up gRPC's share in the object, while whoever still holds the lock has a
+// share of its own.
+class CompileStream final
+    : public grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>,
+      public std::enable_shared_from_this<CompileStream> {
+ public:
+  // Started; gRPC takes it from here.
+  static CompileStream* Start(const ServiceParts& parts, const Principal& principal,
+                              const grpc::CallbackServerContext& call);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override { self_.reset(); }
+
+ private:
+  CompileStream(const ServiceParts& parts, CallContext context)
+      : parts_(parts), context_(std::move(context)) {}
+
+  struct Waiting {
+    uint64_t id;
+    CompileAnswer answer;
+    size_t bytes;
+  };
+
+  void Answer(uint64_t id, size_t request_bytes, CompileAnswer answer);
+  // What can be done next; REQUIRES: mutex_ is held.
+  void Proceed();
+  void ReadNext();
+  void WriteNext();
+  bool MayRead() const;
+
+  const ServiceParts& parts_;
+  CallContext context_;
+  std::shared_ptr<CompileStream> self_;  // gRPC's share
+
+  std::mutex mutex_;
+  v1::CompileStreamRequest request_;
+  v1::CompileStreamResponse response_;
+  std::deque<Waiting> unsent_;
+  size_t in_flight_ = 0;  // read, and not yet written
+  size_t request_bytes_ = 0;
+  size_t unsent_bytes_ = 0;
+  bool is_reading_ = false;
+  bool is_writing_ = false;
+  bool was_read_to_end_ = false;
+  bool is_broken_ = false;  // nobody will get another answer
+  bool is_finished_ = false;
+};
+
+}  // namespace kiln

@@ -1,0 +1,39 @@
+// A unary method whose work blocks.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+#include <utility>
+
+#include "daemon/compile/executor.h"
+#include "daemon/rpc/status.h"
+#include "storage/base/call_context.h"
+
+namespace kiln {
+
+// Runs the work on an executor and finishes with its status. Deletes itself in OnDone.
+class DeferredCall final : public grpc::ServerUnaryReactor {
+ public:
+  using Work = std::function<absl::Status(const CallContext&)>;
+
+  // Started; gRPC takes it from here. `work` may use the method's request and response, which live
+  // as long.
+  static DeferredCall* Start(Executor& executor, CallContext context, Work work) {
+    auto* call = new DeferredCall;
+    context.cancellation = call->cancellation_;
+    executor.Run([call, context = std::move(context), work = std::move(work)] {
+      call->Finish(ToGrpcStatus(work(context)));
+    });
+    return call;
+  }
+
+  void OnCancel() override { cancellation_.Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  Cancellation cancellation_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,91 @@
+#include "daemon/rpc/eviction_request.h"
+
+#include <optional>
+#include <string>
+
+#include "daemon/rpc/artifact_catalog.h"
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+absl::Status EvictNamed(ArtifactIndex& index, const CallContext& context, const std::string& bytes,
+                        bool force, admin::v1::EvictResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
+  // A scan, because a look-up would count as a use.
+  KILN_ASSIGN_OR_RETURN(const ArtifactPage page,
+                        ReadPage(index, context, {key, key}, std::nullopt, 1));
+  if (page.artifacts.empty()) {
+    response.add_not_found(bytes);
+    return absl::OkStatus();
+  }
+  if (page.artifacts.front().usage.pinned && !force) {
+    response.add_kept_pinned(bytes);
+    return absl::OkStatus();
+  }
+  const absl::Status removed = index.Remove(context, key);
+  if (absl::IsNotFound(removed)) {
+    response.add_not_found(bytes);
+    return absl::OkStatus();
+  }
+  KILN_RETURN_IF_ERROR(removed);
+  response.set_evicted(response.evicted() + 1);
+  return absl::OkStatus();
+}
+
+absl::Status EvictAll(ArtifactIndex& index, const CallContext& context,
+                      admin::v1::EvictResponse& response) {
+  std::optional<Digest> after;
+  while (true) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    KILN_ASSIGN_OR_RETURN(const std::vector<FoundArtifact> page,
+                          index.Scan(context, after, limits::kListPageMax));
+    if (page.empty()) return absl::OkStatus();
+    after = page.back().record->key;
+    for (const FoundArtifact& found : page) {
+      if (found.usage.pinned) continue;
+      const absl::Status removed = index.Remove(context, found.record->key);
+      if (absl::IsNotFound(removed)) continue;
+      KILN_RETURN_IF_ERROR(removed);
+      response.set_evicted(response.evicted() + 1);
+    }
+  }
+}
+
+absl::Status Evict(ArtifactIndex& index, const AdminActions& actions, const CallContext& context,
+                   const admin::v1::EvictRequest& request, admin::v1::EvictResponse& response) {
+  for (int i = 0; i < request.keys_size(); ++i) {
+    const absl::Status status =
+        EvictNamed(index, context, request.keys(i), request.force(), response);
+    if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
+  }
+  if (request.all()) KILN_RETURN_IF_ERROR(EvictAll(index, context, response));
+  if (request.has_target_bytes()) {
+    KILN_ASSIGN_OR_RETURN(const uint64_t evicted,
+                          actions.evict_to(context, request.target_bytes()));
+    response.set_evicted(response.evicted() + evicted);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status EvictRequested(ArtifactIndex& index, const AdminActions& actions,
+                            const CallContext& context, const admin::v1::EvictRequest& request,
+                            admin::v1::EvictResponse& response) {
+  if (request.keys_size() == 0 && !request.all() && !request.has_target_bytes()) {
+    return InvalidArgument("nothing to evict: give keys, all, or target_bytes");
+  }
+  if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
+    return InvalidArgument("keys has {} entries; at most {} are taken at once", request.keys_size(),
+                           limits::kLookupKeysMax);
+  }
+  const uint64_t before = actions.stats().store_bytes;
+  KILN_RETURN_IF_ERROR(Evict(index, actions, context, request, response));
+  const uint64_t after = actions.stats().store_bytes;
+  response.set_freed_bytes(before > after ? before - after : 0);
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

@@ -1,0 +1,92 @@
+#include "daemon/rpc/kernel_service.h"
+
+#include <memory>
+
+#include "daemon/rpc/compile_call.h"
+#include "daemon/rpc/compile_start.h"
+#include "daemon/rpc/compile_stream.h"
+#include "daemon/rpc/deferred_call.h"
+#include "daemon/rpc/fetch_call.h"
+#include "daemon/rpc/translate.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+absl::Status LookUp(const ServiceParts& parts, const CallContext& context, const std::string& bytes,
+                    v1::LookupResponse::Entry& out) {
+  KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
+  out.set_key(bytes);
+  const absl::StatusOr<FoundArtifact> found = parts.index.Get(context, key);
+  if (absl::IsNotFound(found.status())) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(found.status());
+  const auto document = parts.reader.Document(found->record);
+  // Damaged, or of a newer daemon: a compile would treat it as a miss, so it is one here.
+  if (!document.ok()) return absl::OkStatus();
+  out.set_found(true);
+  out.set_tier(ToProto(found->tier));
+  ToProto((*document)->metadata, *out.mutable_metadata());
+  ToProto((*document)->provenance, *out.mutable_provenance());
+  for (const StageReference& stage : found->record->stages) ToProto(stage, *out.add_stages());
+  for (const StageTiming& timing : (*document)->timings) ToProto(timing, *out.add_timings());
+  return absl::OkStatus();
+}
+
+absl::Status LookUpAll(const ServiceParts& parts, const CallContext& context,
+                       const v1::LookupRequest& request, v1::LookupResponse& response) {
+  if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
+    return InvalidArgument("keys has {} entries; at most {} are looked up at once: ask in batches",
+                           request.keys_size(), limits::kLookupKeysMax);
+  }
+  for (int i = 0; i < request.keys_size(); ++i) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    const absl::Status status = LookUp(parts, context, request.keys(i), *response.add_entries());
+    if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* call,
+                                                 const v1::CompileRequest* request,
+                                                 v1::CompileResponse* response) {
+  // gRPC made the message for this call alone and lets go of it afterwards; taking it apart saves a
+  // copy of the source.
+  auto& mine = const_cast<v1::CompileRequest&>(*request);
+  return std::make_shared<CompileCall>(*call, *response)
+      ->Start(parts_, principal_, std::move(mine));
+}
+
+grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>*
+KernelService::CompileStream(grpc::CallbackServerContext* call) {
+  return CompileStream::Start(parts_, principal_, *call);
+}
+
+grpc::ServerUnaryReactor* KernelService::Lookup(grpc::CallbackServerContext* call,
+                                                const v1::LookupRequest* request,
+                                                v1::LookupResponse* response) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&parts = parts_, request, response](const CallContext& context) {
+                               return LookUpAll(parts, context, *request, *response);
+                             });
+}
+
+grpc::ServerWriteReactor<v1::FetchChunk>* KernelService::Fetch(grpc::CallbackServerContext* call,
+                                                               const v1::FetchRequest* request) {
+  return FetchCall::Start(parts_, CallContextOf(*call, principal_), *request);
+}
+
+grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerContext* call,
+                                                        const v1::ListToolchainsRequest*,
+                                                        v1::ListToolchainsResponse* response) {
+  for (const auto& toolchain : parts_.catalog.List()) {
+    ToProto(*toolchain, *response->add_toolchains());
+  }
+  if (response->toolchains_size() > 0) response->mutable_toolchains(0)->set_is_default(true);
+  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace kiln

@@ -1,0 +1,35 @@
+// What clients ask of the daemon (protos/kiln/v1/kernel_service.proto), on behalf of one principal.
+#pragma once
+
+#include "daemon/rpc/service_parts.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+
+namespace kiln {
+
+// Thread-safe. Methods run on gRPC's few threads: a hit is answered right there, everything that
+// waits or reads much goes elsewhere.
+class KernelService final : public v1::KernelService::CallbackService {
+ public:
+  KernelService(const ServiceParts& parts, const Principal& principal)
+      : parts_(parts), principal_(principal) {}
+
+  grpc::ServerUnaryReactor* Compile(grpc::CallbackServerContext* call,
+                                    const v1::CompileRequest* request,
+                                    v1::CompileResponse* response) override;
+  grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>* CompileStream(
+      grpc::CallbackServerContext* call) override;
+  grpc::ServerUnaryReactor* Lookup(grpc::CallbackServerContext* call,
+                                   const v1::LookupRequest* request,
+                                   v1::LookupResponse* response) override;
+  grpc::ServerWriteReactor<v1::FetchChunk>* Fetch(grpc::CallbackServerContext* call,
+                                                  const v1::FetchRequest* request) override;
+  grpc::ServerUnaryReactor* ListToolchains(grpc::CallbackServerContext* call,
+                                           const v1::ListToolchainsRequest* request,
+                                           v1::ListToolchainsResponse* response) override;
+
+ private:
+  const ServiceParts& parts_;
+  const Principal principal_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,67 @@
+#include "daemon/rpc/admin_service.h"
+
+namespace kiln {
+namespace {
+
+grpc::Status Refusal() {
+  return {
+      grpc::StatusCode::PERMISSION_DENIED,
+      "this is kilnd.sock, which serves compiles only; administration is on admin.sock beside it"};
+}
+
+grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext& call) {
+  grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
+  reactor->Finish(Refusal());
+  return reactor;
+}
+
+class RefusedStream final : public grpc::ServerWriteReactor<admin::v1::VerifyReport> {
+ public:
+  RefusedStream() { Finish(Refusal()); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* RefusingAdminService::GetStats(grpc::CallbackServerContext* call,
+                                                         const admin::v1::GetStatsRequest*,
+                                                         admin::v1::GetStatsResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::ListArtifacts(
+    grpc::CallbackServerContext* call, const admin::v1::ListArtifactsRequest*,
+    admin::v1::ListArtifactsResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::InspectArtifact(
+    grpc::CallbackServerContext* call, const admin::v1::InspectArtifactRequest*,
+    admin::v1::InspectArtifactResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::Evict(grpc::CallbackServerContext* call,
+                                                      const admin::v1::EvictRequest*,
+                                                      admin::v1::EvictResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::Pin(grpc::CallbackServerContext* call,
+                                                    const admin::v1::PinRequest*,
+                                                    admin::v1::PinResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerWriteReactor<admin::v1::VerifyReport>* RefusingAdminService::Verify(
+    grpc::CallbackServerContext*, const admin::v1::VerifyRequest*) {
+  return new RefusedStream;
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::Drain(grpc::CallbackServerContext* call,
+                                                      const admin::v1::DrainRequest*,
+                                                      admin::v1::DrainResponse*) {
+  return Refuse(*call);
+}
+
+}  // namespace kiln

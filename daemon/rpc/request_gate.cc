@@ -1,0 +1,37 @@
+#include "daemon/rpc/request_gate.h"
+
+#include <chrono>
+
+namespace kiln {
+
+absl::Status RequestGate::Enter() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) {
+    return WithRetryAfter(Unavailable("the daemon is shutting down; try again when it is back"),
+                          std::chrono::seconds(1));
+  }
+  ++inside_;
+  return absl::OkStatus();
+}
+
+void RequestGate::Leave() {
+  const std::lock_guard lock(mutex_);
+  if (--inside_ == 0) empty_.notify_all();
+}
+
+void RequestGate::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+bool RequestGate::IsClosed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+bool RequestGate::AwaitEmpty(SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  return empty_.wait_until(lock, deadline, [&] { return inside_ == 0; });
+}
+
+}  // namespace kiln

@@ -1,0 +1,33 @@
+// Lets requests in until the daemon drains, and knows when the last one has left.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+
+#include "storage/base/clock.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Thread-safe. Only AwaitEmpty blocks.
+class RequestGate {
+ public:
+  // OK: the caller is in and must Leave(). UNAVAILABLE with a retry hint once the gate is closed.
+  [[nodiscard]] absl::Status Enter();
+  void Leave();
+
+  // Nobody enters any more.
+  void Close();
+  bool IsClosed() const;
+  // True: everybody left in time.
+  bool AwaitEmpty(SteadyTime deadline);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable empty_;
+  size_t inside_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace kiln

@@ -1,0 +1,35 @@
+// What the services of every principal work on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "daemon/compile/artifact_reader.h"
+#include "daemon/compile/compilation_provider.h"
+#include "daemon/compile/executor.h"
+#include "daemon/compile/request_resolver.h"
+#include "daemon/compile/toolchain.h"
+#include "daemon/rpc/request_gate.h"
+#include "storage/artifact_index.h"
+#include "storage/base/call_context.h"
+#include "storage/blob_store.h"
+
+namespace kiln {
+
+// All of it outlives the servers and is thread-safe.
+struct ServiceParts {
+  const RequestResolver& resolver;
+  CompilationProvider& provider;
+  const ToolchainCatalog& catalog;
+  ArtifactIndex& index;
+  BlobStore& blobs;
+  ArtifactReader& reader;
+  // For what reads more from the disk than the few threads that serve all connections should wait
+  // for.
+  Executor& executor;
+  RequestGate& gate;
+  // Requests that never reached the provider.
+  std::atomic<uint64_t>& refused;
+};
+
+}  // namespace kiln

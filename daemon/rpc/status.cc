@@ -1,0 +1,63 @@
+#include "daemon/rpc/status.h"
+
+#include "daemon/rpc/text.h"
+#include "daemon/rpc/translate.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+std::string Headline(const CompileFailure& failure) {
+  std::string place;
+  if (failure.line > 0) place = fmt::format(" (line {}, column {})", failure.line, failure.column);
+  return fmt::format("{}: {}{}", failure.stage.empty() ? "compile" : failure.stage, failure.message,
+                     place);
+}
+
+grpc::Status MakeStatus(absl::StatusCode code, std::string_view text, v1::RpcStatus details) {
+  const std::string message = CutForTrailer(text, limits::kStatusMessageBytesMax);
+  const auto grpc_code = static_cast<grpc::StatusCode>(code);
+  if (details.details_size() == 0) return {grpc_code, message};
+  details.set_code(static_cast<int>(code));
+  details.set_message(message);
+  return {grpc_code, message, details.SerializeAsString()};
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  v1::RpcStatus details;
+  if (const auto delay = RetryAfter(status)) {
+    v1::RetryHint hint;
+    hint.set_retry_after_ms(static_cast<uint32_t>(delay->count()));
+    details.add_details()->PackFrom(hint);
+  }
+  return MakeStatus(status.code(), Message(status), std::move(details));
+}
+
+grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key) {
+  v1::CompileDiagnostics diagnostics;
+  ToProto(failure, key, limits::kTrailerOutputBytesMax, diagnostics);
+  diagnostics.set_message(
+      CutForTrailer(diagnostics.message(), limits::kTrailerDiagnosticLineBytesMax));
+  v1::RpcStatus details;
+  details.add_details()->PackFrom(diagnostics);
+  return MakeStatus(failure.code, Headline(failure), std::move(details));
+}
+
+void SetError(const absl::Status& status, v1::CompileStreamResponse& out) {
+  out.set_code(static_cast<int>(status.code()));
+  out.set_message(ToUtf8(Message(status)));
+  if (const auto delay = RetryAfter(status)) {
+    out.set_retry_after_ms(static_cast<uint32_t>(delay->count()));
+  }
+}
+
+void SetError(const CompileFailure& failure, const Digest& key, v1::CompileStreamResponse& out) {
+  out.set_code(static_cast<int>(failure.code));
+  out.set_message(ToUtf8(Headline(failure)));
+  ToProto(failure, key, limits::kDiagnosticsBytesMax, *out.mutable_diagnostics());
+}
+
+}  // namespace kiln

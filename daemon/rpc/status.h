@@ -1,0 +1,23 @@
+// Statuses on their way to a client: DESIGN's codes stay as they are, and what a status carries
+// besides (diagnostics, retry hints) becomes details. How they stand on the wire:
+// protos/kiln/v1/kernel_service.proto.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "daemon/compile/kernel.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Small enough for every client's trailer limit: messages and diagnostics are cut.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key);
+
+// The same as one answer of a stream, where nothing needs to be cut.
+void SetError(const absl::Status& status, v1::CompileStreamResponse& out);
+void SetError(const CompileFailure& failure, const Digest& key, v1::CompileStreamResponse& out);
+
+}  // namespace kiln

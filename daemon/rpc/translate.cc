@@ -1,0 +1,392 @@
+#include "daemon/rpc/translate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/rpc/text.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+// What an enumeration's value must be: one that this daemon was built with.
+template <typename Enum>
+absl::Status UnknownValue(std::string_view field, Enum value) {
+  return InvalidArgument(
+      "{} = {}: this daemon does not know that value; the client may be newer than the daemon",
+      field, static_cast<int>(value));
+}
+
+absl::StatusOr<SourceKind> ToSourceKind(v1::SourceKind kind) {
+  switch (kind) {
+    case v1::SOURCE_KIND_TTIR:
+      return SourceKind::kTtir;
+    case v1::SOURCE_KIND_CUDA_CXX:
+      return SourceKind::kCudaCxx;
+    case v1::SOURCE_KIND_PTX:
+      return SourceKind::kPtx;
+    case v1::SOURCE_KIND_UNSPECIFIED:
+      return InvalidArgument("source.kind is missing: say which language source.text is in");
+    default:
+      return UnknownValue("source.kind", kind);
+  }
+}
+
+v1::SourceKind ToProtoKind(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kTtir:
+      return v1::SOURCE_KIND_TTIR;
+    case SourceKind::kCudaCxx:
+      return v1::SOURCE_KIND_CUDA_CXX;
+    case SourceKind::kPtx:
+      return v1::SOURCE_KIND_PTX;
+  }
+  return v1::SOURCE_KIND_UNSPECIFIED;
+}
+
+absl::StatusOr<CachePolicy> ToCachePolicy(v1::CachePolicy policy) {
+  switch (policy) {
+    case v1::CACHE_POLICY_UNSPECIFIED:
+    case v1::CACHE_POLICY_USE:
+      return CachePolicy::kUse;
+    case v1::CACHE_POLICY_REFRESH:
+      return CachePolicy::kRefresh;
+    case v1::CACHE_POLICY_ONLY_IF_CACHED:
+      return CachePolicy::kOnlyIfCached;
+    default:
+      return UnknownValue("cache_policy", policy);
+  }
+}
+
+absl::StatusOr<OptionValue> ToOptionValue(v1::OptionValue&& value, size_t depth) {
+  if (depth > limits::kOptionDepthMax) {
+    return InvalidArgument("tuples are nested deeper than {} levels", limits::kOptionDepthMax);
+  }
+  switch (value.value_case()) {
+    case v1::OptionValue::kBoolValue:
+      return OptionValue{value.bool_value()};
+    case v1::OptionValue::kIntValue:
+      return OptionValue{int64_t{value.int_value()}};
+    case v1::OptionValue::kDoubleValue:
+      return OptionValue{value.double_value()};
+    case v1::OptionValue::kStringValue:
+      return OptionValue{std::move(*value.mutable_string_value())};
+    case v1::OptionValue::kTupleValue: {
+      OptionTuple tuple;
+      tuple.reserve(static_cast<size_t>(value.tuple_value().items_size()));
+      for (v1::OptionValue& item : *value.mutable_tuple_value()->mutable_items()) {
+        KILN_ASSIGN_OR_RETURN(OptionValue converted, ToOptionValue(std::move(item), depth + 1));
+        tuple.push_back(std::move(converted));
+      }
+      return OptionValue{std::move(tuple)};
+    }
+    default:
+      return InvalidArgument(
+          "has no value, or one of a kind that this daemon does not know; leave an option out to "
+          "take its default");
+  }
+}
+
+absl::StatusOr<Parameter> ToParameter(v1::Parameter&& parameter) {
+  Parameter converted;
+  converted.name = std::move(*parameter.mutable_name());
+  converted.type = std::move(*parameter.mutable_type());
+  converted.attributes.insert(parameter.attributes().begin(), parameter.attributes().end());
+  if (parameter.has_constant()) {
+    auto constant = ToOptionValue(std::move(*parameter.mutable_constant()), 1);
+    if (!constant.ok()) {
+      return Annotate(constant.status(),
+                      fmt::format("specialization.parameters \"{}\".constant", converted.name));
+    }
+    converted.constant = *std::move(constant);
+  }
+  return converted;
+}
+
+absl::StatusOr<LaunchParameters> ToLaunchParameters(const v1::LaunchParameters& launch) {
+  LaunchParameters converted;
+  if (launch.has_num_warps()) converted.num_warps = launch.num_warps();
+  if (launch.has_num_stages()) converted.num_stages = launch.num_stages();
+  if (launch.has_num_ctas()) converted.num_ctas = launch.num_ctas();
+  if (launch.has_maxnreg()) converted.maxnreg = launch.maxnreg();
+  if (launch.has_launch_pdl()) converted.launch_pdl = launch.launch_pdl();
+  if (launch.has_launch_cooperative_grid()) {
+    converted.launch_cooperative_grid = launch.launch_cooperative_grid();
+  }
+  if (launch.cluster_dims_size() == 3) {
+    converted.cluster_dims = {launch.cluster_dims(0), launch.cluster_dims(1),
+                              launch.cluster_dims(2)};
+  } else if (launch.cluster_dims_size() != 0) {
+    return InvalidArgument("launch.cluster_dims has {} values; it takes three (x, y, z) or none",
+                           launch.cluster_dims_size());
+  }
+  return converted;
+}
+
+absl::StatusOr<Options> ToOptions(google::protobuf::Map<std::string, v1::OptionValue>&& options) {
+  if (options.size() > limits::kOptionsMax) {
+    return InvalidArgument("options has {} entries; at most {} are taken", options.size(),
+                           limits::kOptionsMax);
+  }
+  Options converted;
+  for (auto& [name, value] : options) {
+    auto option = ToOptionValue(std::move(value), 1);
+    if (!option.ok()) {
+      return Annotate(option.status(), fmt::format("options[\"{}\"]", Excerpt(name)));
+    }
+    converted.emplace(name, *std::move(option));
+  }
+  return converted;
+}
+
+std::string BytesOf(const Digest& digest) { return std::string(digest.Bytes()); }
+
+// The end of `text`, as UTF-8.
+std::string Tail(std::string_view text, size_t bytes_max) {
+  return ToUtf8(text.size() <= bytes_max ? text : text.substr(text.size() - bytes_max));
+}
+
+const StageBlob* FindStage(const Artifact& artifact, std::string_view stage) {
+  const auto found = std::find_if(artifact.stages.begin(), artifact.stages.end(),
+                                  [&](const StageBlob& held) { return held.stage == stage; });
+  return found == artifact.stages.end() ? nullptr : &*found;
+}
+
+absl::StatusOr<std::vector<const StageBlob*>> SelectStages(const Artifact& artifact,
+                                                           std::span<const std::string> stages) {
+  std::vector<const StageBlob*> selected;
+  if (stages.empty() && !artifact.stages.empty()) selected.push_back(&artifact.stages.back());
+  for (const std::string& stage : stages) {
+    const StageBlob* found = FindStage(artifact, stage);
+    if (found == nullptr) {
+      return Internal("artifact {} has no stage \"{}\"", artifact.key.ShortHex(), Excerpt(stage));
+    }
+    selected.push_back(found);
+  }
+  return selected;
+}
+
+template <typename Repeated>
+void SetDimensions(const std::array<int64_t, 3>& dimensions, Repeated& out) {
+  for (const int64_t dimension : dimensions) out.Add(dimension);
+}
+
+std::string_view OptionTypeOnWire(OptionType type) {
+  switch (type) {
+    case OptionType::kBool:
+      return "bool";
+    case OptionType::kInteger:
+      return "integer";
+    case OptionType::kNumber:
+      return "number";
+    case OptionType::kString:
+      return "string";
+    case OptionType::kTuple:
+      return "tuple";
+    case OptionType::kAny:
+      return "any";
+  }
+  return "any";
+}
+
+void ToProto(const BackendDescription& backend, v1::Backend& out) {
+  out.set_backend(backend.backend);
+  for (const std::string& architecture : backend.architectures) out.add_architectures(architecture);
+  for (const std::string& stage : backend.stages) out.add_stages(stage);
+  for (const auto& [name, declaration] : backend.options) {
+    v1::OptionDeclaration& option = *out.add_options();
+    option.set_name(name);
+    option.set_type(std::string(OptionTypeOnWire(declaration.type)));
+    if (declaration.default_value)
+      ToProto(*declaration.default_value, *option.mutable_default_value());
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Priority> FromProto(v1::Priority priority) {
+  switch (priority) {
+    case v1::PRIORITY_UNSPECIFIED:
+    case v1::PRIORITY_WAITING_RANK:
+      return Priority::kWaitingRank;
+    case v1::PRIORITY_AUTOTUNE:
+      return Priority::kAutotune;
+    case v1::PRIORITY_WARM:
+      return Priority::kWarm;
+    case v1::PRIORITY_BACKGROUND:
+      return Priority::kBackground;
+    default:
+      return UnknownValue("priority", priority);
+  }
+}
+
+absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request) {
+  if (!request.has_source()) return InvalidArgument("source is missing");
+  if (!request.has_target()) {
+    return InvalidArgument("target is missing: say what to compile for, such as cuda:90");
+  }
+  CompileRequest converted;
+  KILN_ASSIGN_OR_RETURN(converted.source.kind, ToSourceKind(request.source().kind()));
+  converted.source.text = std::move(*request.mutable_source()->mutable_text());
+  converted.source.name = std::move(*request.mutable_source()->mutable_name());
+  converted.target = {std::move(*request.mutable_target()->mutable_backend()),
+                      std::move(*request.mutable_target()->mutable_architecture()),
+                      request.target().warp_size()};
+  if (request.specialization().parameters_size() > static_cast<int>(limits::kParametersMax)) {
+    return InvalidArgument("specialization has {} parameters; at most {} are taken",
+                           request.specialization().parameters_size(), limits::kParametersMax);
+  }
+  for (v1::Parameter& parameter : *request.mutable_specialization()->mutable_parameters()) {
+    KILN_ASSIGN_OR_RETURN(Parameter taken, ToParameter(std::move(parameter)));
+    converted.specialization.parameters.push_back(std::move(taken));
+  }
+  KILN_ASSIGN_OR_RETURN(converted.launch, ToLaunchParameters(request.launch()));
+  KILN_ASSIGN_OR_RETURN(converted.options, ToOptions(std::move(*request.mutable_options())));
+  converted.toolchain = std::move(*request.mutable_toolchain());
+  if (request.stages_size() > static_cast<int>(limits::kStagesMax)) {
+    return InvalidArgument("stages names {} stages; at most {} are taken", request.stages_size(),
+                           limits::kStagesMax);
+  }
+  for (std::string& stage : *request.mutable_stages()) converted.stages.push_back(std::move(stage));
+  KILN_ASSIGN_OR_RETURN(converted.cache_policy, ToCachePolicy(request.cache_policy()));
+  return converted;
+}
+
+v1::Tier ToProto(Tier tier) {
+  switch (tier) {
+    case Tier::kMemory:
+      return v1::TIER_MEMORY;
+    case Tier::kDisk:
+      return v1::TIER_DISK;
+    case Tier::kRemote:
+      return v1::TIER_REMOTE;
+  }
+  return v1::TIER_UNSPECIFIED;
+}
+
+void ToProto(const Target& target, v1::Target& out) {
+  out.set_backend(target.backend);
+  out.set_architecture(target.architecture);
+  out.set_warp_size(target.warp_size);
+}
+
+void ToProto(const KernelMetadata& metadata, v1::KernelMetadata& out) {
+  out.set_name(ToUtf8(metadata.name));
+  ToProto(metadata.target, *out.mutable_target());
+  out.set_shared_bytes(metadata.shared_bytes);
+  out.set_num_warps(metadata.num_warps);
+  out.set_num_ctas(metadata.num_ctas);
+  out.set_warp_size(metadata.warp_size);
+  out.set_global_scratch_bytes(metadata.global_scratch_bytes);
+  out.set_global_scratch_align(metadata.global_scratch_align);
+  out.set_profile_scratch_bytes(metadata.profile_scratch_bytes);
+  out.set_profile_scratch_align(metadata.profile_scratch_align);
+  out.set_tensor_memory_columns(metadata.tensor_memory_columns);
+  SetDimensions(metadata.cluster_dims, *out.mutable_cluster_dims());
+  out.set_launch_pdl(metadata.launch_pdl);
+  out.set_launch_cooperative_grid(metadata.launch_cooperative_grid);
+  if (metadata.registers) out.set_registers(*metadata.registers);
+  if (metadata.spill_bytes) out.set_spill_bytes(*metadata.spill_bytes);
+  for (const TensorDescriptorMetadata& descriptor : metadata.tensor_descriptors) {
+    v1::TensorDescriptorMetadata& converted = *out.add_tensor_descriptors();
+    converted.set_swizzle(descriptor.swizzle);
+    converted.set_elem_size(descriptor.elem_size);
+    converted.set_elem_type(descriptor.elem_type);
+    for (const int64_t size : descriptor.block_size) converted.add_block_size(size);
+    converted.set_fp4_padded(descriptor.fp4_padded);
+  }
+  for (const KernelParameter& parameter : metadata.parameters) {
+    v1::KernelParameter& converted = *out.add_parameters();
+    converted.set_name(parameter.name);
+    converted.set_type(parameter.type);
+  }
+  out.set_hidden_pointers(metadata.hidden_pointers);
+  out.set_toolchain_metadata(metadata.toolchain_metadata);
+}
+
+void ToProto(const Provenance& provenance, v1::Provenance& out) {
+  out.set_toolchain(provenance.toolchain);
+  out.set_toolchain_fingerprint(BytesOf(provenance.toolchain_fingerprint));
+  out.set_assembler(provenance.assembler);
+  out.set_kiln_version(provenance.kiln_version);
+  out.set_host(provenance.host);
+  out.set_compiled_unix_ms(provenance.compiled_unix_ms);
+  out.set_compile_micros(provenance.compile_micros);
+}
+
+void ToProto(const StageTiming& timing, v1::StageTiming& out) {
+  out.set_stage(timing.stage);
+  out.set_micros(timing.micros);
+}
+
+void ToProto(const OptionValue& value, v1::OptionValue& out) {
+  if (const auto* truth = std::get_if<bool>(&value.value)) {
+    out.set_bool_value(*truth);
+  } else if (const auto* whole = std::get_if<int64_t>(&value.value)) {
+    out.set_int_value(*whole);
+  } else if (const auto* number = std::get_if<double>(&value.value)) {
+    out.set_double_value(*number);
+  } else if (const auto* text = std::get_if<std::string>(&value.value)) {
+    out.set_string_value(*text);
+  } else {
+    v1::OptionTuple& tuple = *out.mutable_tuple_value();
+    for (const OptionValue& item : std::get<OptionTuple>(value.value)) {
+      ToProto(item, *tuple.add_items());
+    }
+  }
+}
+
+void ToProto(const Toolchain& toolchain, v1::Toolchain& out) {
+  out.set_name(toolchain.name);
+  out.set_version(toolchain.version);
+  out.set_fingerprint(BytesOf(toolchain.fingerprint));
+  out.set_assembler(toolchain.assembler);
+  for (const SourceKind kind : toolchain.kinds) out.add_kinds(ToProtoKind(kind));
+  for (const BackendDescription& backend : toolchain.backends) {
+    ToProto(backend, *out.add_backends());
+  }
+}
+
+void ToProto(const CompileFailure& failure, const Digest& key, size_t output_bytes_max,
+             v1::CompileDiagnostics& out) {
+  out.set_stage(failure.stage);
+  out.set_message(ToUtf8(failure.message));
+  out.set_line(failure.line);
+  out.set_column(failure.column);
+  out.set_output(Tail(failure.output, output_bytes_max));
+  out.set_key(BytesOf(key));
+}
+
+void ToProto(const StageReference& stage, v1::StageBlob& out) {
+  out.set_stage(stage.stage);
+  out.set_digest(BytesOf(stage.digest));
+  out.set_size_bytes(stage.size_bytes);
+}
+
+absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+                     std::span<const std::string> stages, v1::CompileResponse& out) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<const StageBlob*> selected,
+                        SelectStages(artifact, stages));
+  size_t content_bytes = 0;
+  for (const StageBlob* stage : selected) content_bytes += stage->blob.size_bytes();
+  const bool is_inline = content_bytes <= limits::kInlineBytesMax;
+
+  out.set_key(BytesOf(artifact.key));
+  out.set_outcome(static_cast<v1::Outcome>(outcome));
+  if (tier) out.set_tier(ToProto(*tier));
+  ToProto(artifact.metadata, *out.mutable_metadata());
+  for (const StageBlob* stage : selected) {
+    v1::StageBlob& converted = *out.add_stages();
+    converted.set_stage(stage->stage);
+    converted.set_digest(BytesOf(stage->blob.digest()));
+    converted.set_size_bytes(stage->blob.size_bytes());
+    if (is_inline) {
+      converted.set_content(stage->blob.bytes().data(), stage->blob.size_bytes());
+    }
+  }
+  for (const StageTiming& timing : artifact.timings) ToProto(timing, *out.add_timings());
+  ToProto(artifact.provenance, *out.mutable_provenance());
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

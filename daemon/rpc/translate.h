@@ -1,0 +1,42 @@
+// Between the wire's messages and the domain's values (daemon/compile/kernel.h).
+//
+// Towards the domain it is strict: what this daemon does not understand is an INVALID_ARGUMENT that
+// names the field, since leaving it out would compile something else than the client asked for.
+// Away from it nothing can fail. Pure functions.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "daemon/compile/kernel.h"
+#include "daemon/compile/toolchain.h"
+#include "kiln/v1/kernel.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/artifact_index.h"
+#include "storage/base/call_context.h"
+
+namespace kiln {
+
+// Takes the message apart: a source may have megabytes.
+absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request);
+absl::StatusOr<Priority> FromProto(v1::Priority priority);
+
+void ToProto(const Target& target, v1::Target& out);
+void ToProto(const KernelMetadata& metadata, v1::KernelMetadata& out);
+void ToProto(const Provenance& provenance, v1::Provenance& out);
+void ToProto(const StageTiming& timing, v1::StageTiming& out);
+void ToProto(const OptionValue& value, v1::OptionValue& out);
+void ToProto(const Toolchain& toolchain, v1::Toolchain& out);
+v1::Tier ToProto(Tier tier);
+// `output_bytes_max`: how much of the end of the compiler's output goes along.
+void ToProto(const CompileFailure& failure, const Digest& key, size_t output_bytes_max,
+             v1::CompileDiagnostics& out);
+// Without content.
+void ToProto(const StageReference& stage, v1::StageBlob& out);
+
+// The artifact as a reply that carries `stages` (the final binary where empty), with their content
+// unless all of it together exceeds kInlineBytesMax. INTERNAL where the artifact lacks one of them.
+absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+                     std::span<const std::string> stages, v1::CompileResponse& out);
+
+}  // namespace kiln

@@ -1,0 +1,39 @@
+// One Verify.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "daemon/rpc/admin_actions.h"
+#include "kiln/admin/v1/admin_service.pb.h"
+
+namespace kiln {
+
+// Verifies on a thread of its own, because it takes as long as reading the whole store, and waits
+// for each report to be written before it goes on: a client that stops reading stops the
+// verification, and one that leaves ends it. Deletes itself in OnDone.
+class VerifyCall final : public grpc::ServerWriteReactor<admin::v1::VerifyReport> {
+ public:
+  // Started; gRPC takes it from here.
+  static VerifyCall* Start(const AdminActions& actions, CallContext context);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { cancellation_.Cancel(); }
+  void OnDone() override;
+
+ private:
+  void Run(const AdminActions& actions, const CallContext& context);
+  void Write(const VerifyProgress& progress, bool is_last);
+
+  Cancellation cancellation_;
+  std::thread thread_;
+  admin::v1::VerifyReport report_;  // the thread's
+  std::mutex mutex_;
+  std::condition_variable written_;
+  bool is_writing_ = false;
+};
+
+}  // namespace kiln
