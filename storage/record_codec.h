@@ -1,0 +1,18 @@
+// An artifact's record as bytes (storage/format.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "storage/artifact_index.h"
+
+namespace kiln {
+
+// INVALID_ARGUMENT where the record exceeds limits::kStagesMax or limits::kRecordBytesMax.
+absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record);
+
+// Bytes that may be anything. DATA_LOSS where they are not a record, do not match their checksum,
+// or belong to another key.
+absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest& expected_key);
+
+}  // namespace kiln

@@ -1,0 +1,178 @@
+#include "storage/rocks_database.h"
+
+#include <rocksdb/listener.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "storage/base/filesystem.h"
+#include "storage/base/log.h"
+#include "storage/rocks_options.h"
+#include "storage/rocks_status.h"
+
+namespace kiln {
+namespace {
+
+// RocksDB's own attempts come every five seconds; asking more often than this would only cost
+// writes their time.
+constexpr auto kResumeInterval = std::chrono::seconds(1);
+
+rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+}  // namespace
+
+// Told by RocksDB's threads when flush or compaction cannot go on.
+class RocksDatabase::DamageListener final : public rocksdb::EventListener {
+ public:
+  explicit DamageListener(RocksDatabase& database) : database_(database) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) override {
+    LogError("the store's background work failed",
+             {{"path", database_.path_}, {"error", error->ToString()}});
+    if (error->IsCorruption()) database_.MarkDamaged(*error);
+  }
+
+ private:
+  RocksDatabase& database_;
+};
+
+RocksDatabase::RocksDatabase(std::string path, const Clock& clock)
+    : path_(std::move(path)), clock_(clock) {}
+
+absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
+                                                                   uint64_t expected_bytes,
+                                                                   const Clock& clock) {
+  std::unique_ptr<RocksDatabase> database(new RocksDatabase(path, clock));
+  rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
+  options.listeners.push_back(std::make_shared<DamageListener>(*database));
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (size_t i = 0; i < kRocksFamilyNames.size(); ++i) {
+    descriptors.emplace_back(kRocksFamilyNames[i],
+                             RocksFamilyOptions(static_cast<RocksFamily>(i), expected_bytes));
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(options, path, descriptors, &handles, &db);
+  if (!status.ok()) return FromRocks(status, "open " + path);
+  database->db_.reset(db);
+  std::copy(handles.begin(), handles.end(), database->families_.begin());
+  return database;
+}
+
+RocksDatabase::~RocksDatabase() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
+  const rocksdb::Status status = db_->Close();
+  if (!status.ok()) {
+    LogWarning("closing the store failed", {{"path", path_}, {"error", status.ToString()}});
+  }
+}
+
+absl::StatusOr<std::optional<std::string>> RocksDatabase::Get(RocksFamily family,
+                                                              std::string_view key) const {
+  std::string value;
+  const rocksdb::Status status =
+      db_->Get(rocksdb::ReadOptions(), Handle(family), ToSlice(key), &value);
+  if (status.IsNotFound()) return std::nullopt;
+  if (!status.ok()) return FromRocks(status, "read the store");
+  return value;
+}
+
+void RocksDatabase::Batch::Put(RocksFamily family, std::string_view key, std::string_view value) {
+  // Adding to a batch in memory fails only past 4 GiB, which the limits on records and blobs
+  // exclude.
+  (void)rows_.Put(database_.Handle(family), ToSlice(key), ToSlice(value));
+}
+
+void RocksDatabase::Batch::Delete(RocksFamily family, std::string_view key) {
+  (void)rows_.Delete(database_.Handle(family), ToSlice(key));
+}
+
+absl::Status RocksDatabase::Write(Batch& batch) {
+  rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
+  if (!status.ok() && IsNoSpace(status) && TryToResume()) {
+    status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
+  }
+  if (!status.ok()) return OnWriteFailed(status);
+  if (is_degraded_.exchange(false)) {
+    std::lock_guard lock(mutex_);
+    degraded_.clear();
+    LogInfo("the store takes artifacts again", {{"path", path_}});
+  }
+  return absl::OkStatus();
+}
+
+bool RocksDatabase::TryToResume() {
+  {
+    std::lock_guard lock(mutex_);
+    const SteadyTime now = clock_.Now();
+    if (last_resume_ && now - *last_resume_ < kResumeInterval) return false;
+    last_resume_ = now;
+  }
+  return db_->Resume().ok();
+}
+
+absl::Status RocksDatabase::OnWriteFailed(const rocksdb::Status& status) {
+  const bool is_full = IsNoSpace(status);
+  const std::string reason =
+      is_full ? fmt::format("the disk under {} is full", path_)
+              : fmt::format("RocksDB refuses writes ({}); see the log, then restart",
+                            status.ToString());
+  if (!is_degraded_.exchange(true)) {
+    LogError("the store takes no artifacts", {{"path", path_}, {"reason", status.ToString()}});
+  }
+  std::lock_guard lock(mutex_);
+  degraded_ = reason;
+  if (is_full) return ResourceExhausted("{}; free some space", reason);
+  // Not DATA_LOSS, whatever RocksDB calls it: that is said of a value, and there is none here.
+  return Internal("{}", reason);
+}
+
+void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
+  const std::string marker = fmt::format("{}/{}", path_, kDamagedMarker);
+  const absl::Status written = OsFilesystem().WriteNew(marker, status.ToString() + "\n", 0600);
+  if (!written.ok() && !absl::IsAlreadyExists(written)) {
+    LogWarning("could not mark the store as damaged", {{"error", Message(written)}});
+  }
+  is_degraded_ = true;
+  std::lock_guard lock(mutex_);
+  degraded_ = fmt::format("damaged ({}); restart to set the store aside", status.ToString());
+}
+
+std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {
+  rocksdb::ReadOptions options;
+  // A scan should not push what is hot out of the cache.
+  options.fill_cache = false;
+  return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(options, Handle(family)));
+}
+
+uint64_t RocksDatabase::BlobFileBytes() const {
+  uint64_t blob_files = 0;
+  uint64_t tables = 0;
+  rocksdb::ColumnFamilyHandle* const handle = Handle(RocksFamily::kBlobs);
+  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalBlobFileSize, &blob_files);
+  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalSstFilesSize, &tables);
+  return blob_files + tables;
+}
+
+absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& cancelled) {
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+  options.blob_garbage_collection_age_cutoff = share;
+  options.canceled = &cancelled;
+  // Flushes first; the tables hold keys only, so what this costs is the live blobs of the files
+  // that go.
+  const rocksdb::Status status =
+      db_->CompactRange(options, Handle(RocksFamily::kBlobs), nullptr, nullptr);
+  return status.ok() ? absl::OkStatus() : FromRocks(status, "collect garbage");
+}
+
+std::string RocksDatabase::Degraded() const {
+  std::lock_guard lock(mutex_);
+  return is_degraded_ ? degraded_ : "";
+}
+
+}  // namespace kiln

@@ -1,0 +1,87 @@
+// RocksDB with our column families, our statuses, and a memory of whether it takes writes.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "storage/base/clock.h"
+#include "storage/base/status.h"
+#include "storage/rocks_schema.h"
+
+namespace kiln {
+
+// Thread-safe. Blocks as the disk does.
+class RocksDatabase {
+ public:
+  // Opens or creates. Errors as FromRocks. `clock` must outlive the database.
+  static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path,
+                                                             uint64_t expected_bytes,
+                                                             const Clock& clock);
+  ~RocksDatabase();
+  RocksDatabase(const RocksDatabase&) = delete;
+  RocksDatabase& operator=(const RocksDatabase&) = delete;
+
+  // Empty where there is no such row. DATA_LOSS where it is damaged.
+  absl::StatusOr<std::optional<std::string>> Get(RocksFamily family, std::string_view key) const;
+
+  // Rows that change together.
+  class Batch {
+   public:
+    explicit Batch(const RocksDatabase& database) : database_(database) {}
+    void Put(RocksFamily family, std::string_view key, std::string_view value);
+    void Delete(RocksFamily family, std::string_view key);
+
+   private:
+    friend class RocksDatabase;
+    const RocksDatabase& database_;
+    rocksdb::WriteBatch rows_;
+  };
+  // All or nothing; survives the death of the process from the moment this returns OK.
+  // RESOURCE_EXHAUSTED: the disk is full; works again by itself once there is space. INTERNAL:
+  // RocksDB refuses writes.
+  absl::Status Write(Batch& batch);
+
+  std::unique_ptr<rocksdb::Iterator> Iterate(RocksFamily family) const;
+
+  // What the blob files and their tables occupy, garbage included.
+  uint64_t BlobFileBytes() const;
+  // Rewrites the live blobs of the oldest `share` (0 to 1) of the blob files and drops those files.
+  // Stops early, with an error, when
+  // `*cancelled` becomes true.
+  absl::Status CollectGarbage(double share, std::atomic<bool>& cancelled);
+
+  // Why writes fail at the moment; empty where they do not.
+  std::string Degraded() const;
+
+ private:
+  class DamageListener;
+
+  RocksDatabase(std::string path, const Clock& clock);
+  rocksdb::ColumnFamilyHandle* Handle(RocksFamily family) const {
+    return families_[static_cast<size_t>(family)];
+  }
+  absl::Status OnWriteFailed(const rocksdb::Status& status);
+  bool TryToResume();
+  void MarkDamaged(const rocksdb::Status& status);
+
+  const std::string path_;
+  const Clock& clock_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::array<rocksdb::ColumnFamilyHandle*, kRocksFamilyNames.size()> families_{};
+
+  // Read on every write; the mutex is only for when there is trouble.
+  std::atomic<bool> is_degraded_ = false;
+  mutable std::mutex mutex_;
+  std::string degraded_;
+  std::optional<SteadyTime> last_resume_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,52 @@
+// Opens the store on the disk, whatever state it is in.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "storage/base/clock.h"
+#include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
+#include "storage/rocks_store.h"
+
+namespace kiln {
+
+struct RocksStoreOptions {
+  // Made where it is missing; its parent must be there.
+  std::string path;
+  // The size limit that the store will be kept to: sizes buffers and files.
+  uint64_t expected_bytes = limits::kStoreBytesDefault;
+  // A store that takes longer to open counts as damaged.
+  std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
+};
+
+struct StoreOpenReport {
+  // Where a damaged store was moved to; empty: there was none. It is never deleted.
+  std::string set_aside;
+  // What was wrong with it.
+  std::string damage;
+  // Nothing was there, or what was there was set aside.
+  bool is_new = false;
+};
+
+struct OpenedRocksStore {
+  std::unique_ptr<RocksStore> store;
+  StoreOpenReport report;
+};
+
+// A damaged store is renamed to `<path>.damaged-<unix ms>` and a new one is made. Not so where
+// nothing can be said about the store, or where it is not ours to touch:
+//   FAILED_PRECONDITION  `path` is no directory, belongs to another user, is in use by another
+//   process, or was written by a newer
+//                        Kiln (the message names both schema versions)
+//   PERMISSION_DENIED    it cannot be written, or cannot be renamed
+//   RESOURCE_EXHAUSTED   the disk is full, or there are no descriptors left
+// Each message says what to do. `filesystem` and `clock` must outlive the store.
+//
+// REQUIRES: called before the process starts threads (ProbeRocksStore forks).
+absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
+                                                Filesystem& filesystem, const Clock& clock);
+
+}  // namespace kiln

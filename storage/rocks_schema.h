@@ -1,0 +1,61 @@
+// The rows of the RocksDB store; storage/format.md describes them for a reader without this code.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "storage/artifact_index.h"
+
+namespace kiln {
+
+// Raised with every change that an older program would misread.
+inline constexpr uint32_t kRocksSchemaVersion = 1;
+
+// Column families. kDefault is empty: RocksDB insists on having it.
+enum class RocksFamily : size_t {
+  kDefault,
+  kMeta,
+  kArtifacts,
+  kBlobs,
+  kReferences,
+  kAccess,
+  kQuarantine,
+};
+inline constexpr std::array<const char*, 7> kRocksFamilyNames = {
+    "default", "meta", "artifacts", "blobs", "references", "access", "quarantine"};
+
+inline constexpr std::string_view kSchemaRow = "schema";
+inline constexpr std::string_view kTotalsRow = "totals";
+
+// A file in the store's directory that says that RocksDB met damage it cannot get over: the next
+// start sets the store aside.
+inline constexpr std::string_view kDamagedMarker = "KILN-DAMAGED";
+
+// `references`: how many stages of records name a blob, and what the blob occupies; 0 bytes: it is
+// not held.
+struct ReferenceRow {
+  uint32_t count = 0;
+  uint64_t stored_bytes = 0;
+};
+
+// `meta`/"totals": kept in the same batch as what it counts, so that a start needs no scan.
+struct TotalsRow {
+  uint64_t artifacts = 0;
+  uint64_t stored_bytes = 0;
+  uint64_t quarantined = 0;
+  // A record was lost to damage, and the references it held were not given back.
+  bool references_are_high = false;
+};
+
+std::string EncodeReferences(const ReferenceRow& row);
+std::optional<ReferenceRow> DecodeReferences(std::string_view bytes);
+std::string EncodeUsage(const ArtifactUsage& usage);
+std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes);
+std::string EncodeTotals(const TotalsRow& row);
+std::optional<TotalsRow> DecodeTotals(std::string_view bytes);
+
+}  // namespace kiln

@@ -1,0 +1,421 @@
+#include "storage/rocks_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+#include "storage/record_codec.h"
+#include "storage/stored_value.h"
+
+namespace kiln {
+namespace {
+
+absl::Status NoArtifact(const Digest& key) { return NotFound("no artifact {}", key.Hex()); }
+
+// The first key after a stretch of the key space; empty: there is none. Keys are spread evenly, so
+// 65,536 steps cross everything.
+std::string NextStretch(std::string_view key) {
+  const auto high = static_cast<uint8_t>(key.size() > 0 ? key[0] : 0);
+  const auto low = static_cast<uint8_t>(key.size() > 1 ? key[1] : 0);
+  const uint32_t next = (uint32_t{high} << 8 | low) + 1;
+  if (next > 0xffff) return "";
+  return {static_cast<char>(next >> 8), static_cast<char>(next)};
+}
+
+// Goes through the rows of a family in order. A damaged block does not end it: it is stepped over,
+// and Skipped() says so.
+class RowWalk {
+ public:
+  RowWalk(const RocksDatabase& database, RocksFamily family, std::string_view from)
+      : rows_(database.Iterate(family)), position_(from) {
+    rows_->Seek(rocksdb::Slice(position_));
+    StepOverDamage();
+  }
+  bool Valid() const { return rows_->Valid(); }
+  void Next() {
+    position_ = rows_->key().ToString();
+    rows_->Next();
+    StepOverDamage();
+  }
+  std::string_view key() const { return rows_->key().ToStringView(); }
+  std::string_view value() const { return rows_->value().ToStringView(); }
+  bool Skipped() const { return skipped_; }
+
+ private:
+  void StepOverDamage() {
+    while (!rows_->Valid() && !rows_->status().ok()) {
+      if (!skipped_) {
+        LogWarning("part of the store does not read", {{"error", rows_->status().ToString()}});
+      }
+      skipped_ = true;
+      position_ = NextStretch(position_);
+      if (position_.empty()) return;
+      rows_->Seek(rocksdb::Slice(position_));
+    }
+  }
+
+  const std::unique_ptr<rocksdb::Iterator> rows_;
+  std::string position_;
+  bool skipped_ = false;
+};
+
+absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key) {
+  KILN_ASSIGN_OR_RETURN(const std::string raw, DecompressValue(row, limits::kRecordBytesMax));
+  return DecodeRecord(raw, key);
+}
+
+absl::Status CheckSizes(std::span<const Blob> blobs) {
+  for (const Blob& blob : blobs) {
+    if (blob.size_bytes() > limits::kBlobBytesMax) {
+      return InvalidArgument("a blob of {} bytes, the limit is {}", blob.size_bytes(),
+                             limits::kBlobBytesMax);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+RocksState::RocksState(std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes,
+                       const Clock& clock)
+    : database_(std::move(database)),
+      clock_(clock),
+      uses_(clock),
+      reclaimer_(*database_, expected_bytes) {}
+
+absl::StatusOr<std::unique_ptr<RocksState>> RocksState::Load(
+    std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock) {
+  std::unique_ptr<RocksState> state(new RocksState(std::move(database), expected_bytes, clock));
+  const auto row = state->database_->Get(RocksFamily::kMeta, kTotalsRow);
+  std::optional<TotalsRow> totals;
+  if (row.ok() && row->has_value()) totals = DecodeTotals(**row);
+  if (totals) {
+    state->totals_ = *totals;
+  } else {
+    KILN_RETURN_IF_ERROR(state->CountTotals());
+  }
+  state->reclaimer_.Consider(state->Totals().stored_bytes);
+  return state;
+}
+
+RocksState::~RocksState() { FlushUses(); }
+
+// --- Blobs ---
+
+absl::StatusOr<Blob> RocksState::ReadBlob(const Digest& digest, std::string* damaged) const {
+  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kBlobs, digest.Bytes()));
+  if (!row) return NotFound("no blob {}", digest.Hex());
+  auto raw = DecompressValue(*row, limits::kBlobBytesMax);
+  auto blob = raw.ok() ? Blob::Verify(*std::move(raw), digest) : raw.status();
+  if (!blob.ok()) *damaged = *std::move(row);
+  return blob;
+}
+
+absl::StatusOr<Blob> RocksState::GetBlob(const Digest& digest) {
+  std::string damaged;
+  auto blob = ReadBlob(digest, &damaged);
+  if (absl::IsDataLoss(blob.status())) QuarantineBlob(digest);
+  if (!absl::IsNotFound(blob.status())) return blob;
+  // The books may say that it is here, after a part of the log was lost: then a put would not write
+  // it again.
+  const auto row = database_->Get(RocksFamily::kReferences, digest.Bytes());
+  if (!row.ok() || !row->has_value()) return blob;
+  const auto references = DecodeReferences(**row);
+  if (references && references->stored_bytes > 0) QuarantineBlob(digest);
+  return blob;
+}
+
+void RocksState::QuarantineBlob(const Digest& digest) {
+  std::lock_guard lock(writer_);
+  // Once more under the lock: it may have been replaced, or be on its way, meanwhile.
+  std::string damaged;
+  const auto blob = ReadBlob(digest, &damaged);
+  if (blob.ok()) return;
+  RocksChange change(*database_, Totals());
+  if (!change.IsHeld(digest) && absl::IsNotFound(blob.status())) return;
+  change.QuarantineBlob(digest, Message(blob.status()), damaged, clock_.UnixMillis());
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
+}
+
+absl::Status RocksState::PutBlob(const Blob& blob) {
+  const std::span<const Blob> blobs(&blob, 1);
+  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
+  const Digest digests[] = {blob.digest()};
+  KILN_ASSIGN_OR_RETURN(const auto missing, FindMissing(digests));
+  if (missing.empty()) return absl::OkStatus();
+  std::string stored = CompressValue(blob.bytes());
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  change.Offer(blob.digest(), std::move(stored));
+  return Commit(change);
+}
+
+absl::StatusOr<std::vector<Digest>> RocksState::FindMissing(std::span<const Digest> digests) {
+  std::vector<Digest> missing;
+  for (const Digest& digest : digests) {
+    KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kReferences, digest.Bytes()));
+    const auto references = row ? DecodeReferences(*row) : std::nullopt;
+    if (!references || references->stored_bytes == 0) missing.push_back(digest);
+  }
+  return missing;
+}
+
+// --- Records ---
+
+absl::StatusOr<RocksState::RecordRow> RocksState::ReadRecord(const Digest& key,
+                                                             std::string* damaged) const {
+  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kArtifacts, key.Bytes()));
+  if (!row) return NoArtifact(key);
+  auto record = DecodeRecordRow(*row, key);
+  if (!record.ok()) {
+    *damaged = *std::move(row);
+    return record.status();
+  }
+  return RecordRow{*std::move(record), RowBytes(*row)};
+}
+
+ArtifactUsage RocksState::ReadUsage(const Digest& key) const {
+  ArtifactUsage usage;
+  const auto row = database_->Get(RocksFamily::kAccess, key.Bytes());
+  // A damaged row loses a count, and at worst a pin; the artifact is still right.
+  if (row.ok() && row->has_value()) usage = DecodeUsage(**row).value_or(usage);
+  const UseCount pending = uses_.Pending(key);
+  usage.hits += pending.uses;
+  usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, pending.last_use_unix_ms);
+  return usage;
+}
+
+absl::StatusOr<FoundArtifact> RocksState::GetRecord(const Digest& key) {
+  std::string damaged;
+  auto row = ReadRecord(key, &damaged);
+  if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
+  if (!row.ok()) return row.status();
+  if (uses_.Count(key)) FlushUses();
+  return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
+                       ReadUsage(key), Tier::kDisk};
+}
+
+void RocksState::QuarantineRecord(const Digest& key) {
+  std::lock_guard lock(writer_);
+  std::string damaged;
+  const auto row = ReadRecord(key, &damaged);
+  if (!absl::IsDataLoss(row.status())) return;
+  RocksChange change(*database_, Totals());
+  change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
+}
+
+absl::StatusOr<std::optional<RocksState::RecordRow>> RocksState::Replaced(RocksChange& change,
+                                                                          const Digest& key) {
+  std::string damaged;
+  auto row = ReadRecord(key, &damaged);
+  if (row.ok()) {
+    change.Release(row->record);
+    return std::optional<RecordRow>(*std::move(row));
+  }
+  if (absl::IsDataLoss(row.status())) {
+    change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+    return std::nullopt;
+  }
+  if (absl::IsNotFound(row.status())) return std::nullopt;
+  return row.status();
+}
+
+absl::Status RocksState::PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs) {
+  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
+  KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
+  const std::string row = CompressValue(encoded);
+  // Those that are here already need not be compressed; what is decided without the lock is decided
+  // again below.
+  std::unordered_map<Digest, std::string, DigestHash> compressed;
+  for (const Blob& blob : blobs) {
+    const Digest digests[] = {blob.digest()};
+    const auto missing = FindMissing(digests);
+    if (!missing.ok() || !missing->empty()) {
+      compressed.emplace(blob.digest(), CompressValue(blob.bytes()));
+    }
+  }
+
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  for (const Blob& blob : blobs) {
+    const auto ready = compressed.find(blob.digest());
+    if (change.IsHeld(blob.digest())) continue;
+    change.Offer(blob.digest(),
+                 ready != compressed.end() ? ready->second : CompressValue(blob.bytes()));
+  }
+  KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, record.key));
+  change.Claim(record);
+  change.PutRecord(record, row, replaced ? std::optional(replaced->row_bytes) : std::nullopt);
+  if (!replaced) {
+    uses_.Forget(record.key);
+    change.PutUsage(record.key, {clock_.UnixMillis(), 0, false});
+  }
+  return Commit(change);
+}
+
+absl::Status RocksState::RemoveRecord(const Digest& key) {
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, key));
+  if (replaced) change.RemoveRecord(key, replaced->row_bytes);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  uses_.Forget(key);
+  return replaced ? absl::OkStatus() : NoArtifact(key);
+}
+
+absl::StatusOr<std::vector<FoundArtifact>> RocksState::Scan(const std::optional<Digest>& after,
+                                                            size_t limit) {
+  std::vector<FoundArtifact> found;
+  std::vector<Digest> damaged;
+  const std::string from = after ? std::string(after->Bytes()) : std::string();
+  for (RowWalk rows(*database_, RocksFamily::kArtifacts, from);
+       rows.Valid() && found.size() < limit; rows.Next()) {
+    if (rows.key() == from) continue;
+    const auto key = Digest::FromBytes(rows.key());
+    if (!key.ok()) continue;
+    auto record = DecodeRecordRow(rows.value(), *key);
+    if (!record.ok()) {
+      damaged.push_back(*key);
+      continue;
+    }
+    found.push_back(
+        {std::make_shared<const ArtifactRecord>(*std::move(record)), ReadUsage(*key), Tier::kDisk});
+  }
+  for (const Digest& key : damaged) QuarantineRecord(key);
+  return found;
+}
+
+absl::Status RocksState::SetPinned(const Digest& key, bool pinned) {
+  std::string damaged;
+  const absl::Status readable = ReadRecord(key, &damaged).status();
+  if (absl::IsDataLoss(readable)) QuarantineRecord(key);
+  KILN_RETURN_IF_ERROR(readable);
+
+  std::lock_guard lock(writer_);
+  // Removed since: a pin without a record would outlive it.
+  KILN_RETURN_IF_ERROR(ReadRecord(key, &damaged).status());
+  ArtifactUsage usage = ReadUsage(key);
+  usage.pinned = pinned;
+  RocksChange change(*database_, Totals());
+  change.PutUsage(key, usage);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  // They are part of what was just written.
+  uses_.Forget(key);
+  return absl::OkStatus();
+}
+
+// --- Books ---
+
+TotalsRow RocksState::Totals() const {
+  std::lock_guard lock(totals_mutex_);
+  return totals_;
+}
+
+absl::Status RocksState::Commit(RocksChange& change) {
+  KILN_RETURN_IF_ERROR(change.Commit());
+  {
+    std::lock_guard lock(totals_mutex_);
+    totals_ = change.totals();
+  }
+  if (change.HasFreedBlobs()) reclaimer_.Consider(change.totals().stored_bytes);
+  return absl::OkStatus();
+}
+
+void RocksState::CountUses(std::span<const UseCount> uses) {
+  bool is_due = false;
+  for (const UseCount& use : uses) is_due = uses_.Add(use) || is_due;
+  if (is_due) FlushUses();
+}
+
+void RocksState::FlushUses() {
+  // Whoever holds the lock may be long at it, and a hit does not wait: the next one tries again.
+  const std::unique_lock lock(writer_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  RocksChange change(*database_, Totals());
+  for (const UseCount& use : uses_.Drain()) {
+    const auto row = database_->Get(RocksFamily::kAccess, use.key.Bytes());
+    // No row: the artifact is gone, or never was here.
+    if (!row.ok() || !row->has_value()) continue;
+    ArtifactUsage usage = DecodeUsage(**row).value_or(ArtifactUsage());
+    usage.hits += use.uses;
+    usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, use.last_use_unix_ms);
+    change.PutUsage(use.key, usage);
+  }
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogDebug("uses were not written", {{"error", Message(status)}});
+}
+
+absl::StatusOr<uint64_t> RocksState::CollectUnreferencedBlobs() {
+  std::lock_guard lock(writer_);
+  if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
+  uint64_t collected = 0;
+  RocksChange change(*database_, Totals());
+  for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto references = DecodeReferences(rows.value());
+    if (!digest.ok() || !references || references->count > 0) continue;
+    change.DropUnreferenced(*digest);
+    ++collected;
+  }
+  KILN_RETURN_IF_ERROR(Commit(change));
+  return collected;
+}
+
+// Counts are made for one part of the digests at a time, so that a million artifacts do not need a
+// gigabyte.
+absl::Status RocksState::RecountReferences() {
+  constexpr uint64_t kArtifactsPerPart = 100'000;
+  const auto parts = static_cast<uint32_t>(
+      std::clamp<uint64_t>(Totals().artifacts / kArtifactsPerPart + 1, 1, 256));
+  for (uint32_t part = 0; part < parts; ++part) KILN_RETURN_IF_ERROR(RecountPart(part, parts));
+  TotalsRow totals = Totals();
+  totals.references_are_high = false;
+  RocksChange change(*database_, totals);
+  return Commit(change);
+}
+
+absl::Status RocksState::RecountPart(uint32_t part, uint32_t parts) {
+  const auto is_mine = [&](const Digest& digest) {
+    return static_cast<uint8_t>(digest.Bytes()[0]) % parts == part;
+  };
+  std::unordered_map<Digest, uint32_t, DigestHash> counts;
+  for (RowWalk rows(*database_, RocksFamily::kArtifacts, ""); rows.Valid(); rows.Next()) {
+    const auto key = Digest::FromBytes(rows.key());
+    const auto record = key.ok() ? DecodeRecordRow(rows.value(), *key) : key.status();
+    if (!record.ok()) continue;
+    for (const StageReference& stage : record->stages) {
+      if (is_mine(stage.digest)) ++counts[stage.digest];
+    }
+  }
+  RocksChange change(*database_, Totals());
+  for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto references = DecodeReferences(rows.value());
+    if (!digest.ok() || !references || !is_mine(*digest)) continue;
+    const auto counted = counts.find(*digest);
+    const uint32_t count = counted == counts.end() ? 0 : counted->second;
+    if (count != references->count) {
+      change.CorrectReferences(*digest, {count, references->stored_bytes});
+    }
+  }
+  return Commit(change);
+}
+
+absl::Status RocksState::CountTotals() {
+  TotalsRow totals;
+  for (RowWalk rows(*database_, RocksFamily::kArtifacts, ""); rows.Valid(); rows.Next()) {
+    ++totals.artifacts;
+    totals.stored_bytes += RowBytes(rows.value());
+  }
+  for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
+    totals.stored_bytes += DecodeReferences(rows.value()).value_or(ReferenceRow()).stored_bytes;
+  }
+  RocksChange change(*database_, totals);
+  return Commit(change);
+}
+
+}  // namespace kiln

@@ -1,0 +1,88 @@
+// What the two faces of a RocksStore share: every operation on its rows.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "storage/base/clock.h"
+#include "storage/rocks_change.h"
+#include "storage/rocks_database.h"
+#include "storage/rocks_reclaimer.h"
+#include "storage/store.h"
+#include "storage/use_counter.h"
+
+namespace kiln {
+
+// Readers take no lock. Whoever changes rows holds `writer_`, since counts and totals are read,
+// changed and written; compression and reading stay outside of it.
+//
+// Thread-safe. Errors as BlobStore and ArtifactIndex say.
+class RocksState {
+ public:
+  // Reads the totals, or counts them where that row is lost. `clock` must outlive the state.
+  static absl::StatusOr<std::unique_ptr<RocksState>> Load(std::unique_ptr<RocksDatabase> database,
+                                                          uint64_t expected_bytes,
+                                                          const Clock& clock);
+  ~RocksState();
+
+  absl::StatusOr<Blob> GetBlob(const Digest& digest);
+  absl::Status PutBlob(const Blob& blob);
+  absl::StatusOr<std::vector<Digest>> FindMissing(std::span<const Digest> digests);
+
+  absl::StatusOr<FoundArtifact> GetRecord(const Digest& key);
+  absl::Status PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs);
+  absl::Status RemoveRecord(const Digest& key);
+  absl::StatusOr<std::vector<FoundArtifact>> Scan(const std::optional<Digest>& after, size_t limit);
+  absl::Status SetPinned(const Digest& key, bool pinned);
+
+  void CountUses(std::span<const UseCount> uses);
+  absl::StatusOr<uint64_t> CollectUnreferencedBlobs();
+
+  TotalsRow Totals() const;
+  const RocksDatabase& database() const { return *database_; }
+  // Waits until no garbage is being collected; for tests.
+  void WaitForReclaim() { reclaimer_.WaitUntilIdle(); }
+
+ private:
+  // A record's row as it is now.
+  struct RecordRow {
+    ArtifactRecord record;
+    uint64_t row_bytes = 0;
+  };
+
+  RocksState(std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock);
+
+  // NOT_FOUND, or DATA_LOSS with the damaged bytes in `*damaged` where there are any.
+  absl::StatusOr<RecordRow> ReadRecord(const Digest& key, std::string* damaged) const;
+  absl::StatusOr<Blob> ReadBlob(const Digest& digest, std::string* damaged) const;
+  ArtifactUsage ReadUsage(const Digest& key) const;
+
+  void QuarantineRecord(const Digest& key);
+  void QuarantineBlob(const Digest& digest);
+  // The rest of a put or removal under the lock: takes what the key had before out of the books.
+  absl::StatusOr<std::optional<RecordRow>> Replaced(RocksChange& change, const Digest& key);
+  absl::Status Commit(RocksChange& change);
+
+  void FlushUses();
+  absl::Status RecountReferences();
+  absl::Status RecountPart(uint32_t part, uint32_t parts);
+  absl::Status CountTotals();
+
+  const std::unique_ptr<RocksDatabase> database_;
+  const Clock& clock_;
+  UseCounter uses_;
+
+  std::mutex writer_;
+  mutable std::mutex totals_mutex_;
+  TotalsRow totals_;
+
+  // Last: its thread stops before what it works on goes.
+  RocksReclaimer reclaimer_;
+};
+
+}  // namespace kiln

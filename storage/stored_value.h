@@ -1,0 +1,20 @@
+// How bytes are kept on the disk: compressed where that helps. We compress rather than the
+// database, so that the sizes that the limit counts are exact.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// One byte of codec, eight bytes of raw size, then the bytes, raw or as one zstd frame.
+std::string CompressValue(std::string_view raw);
+
+// DATA_LOSS for anything that CompressValue did not write or that says to have more than
+// `raw_bytes_max`: a damaged or forged value never costs more memory than that.
+absl::StatusOr<std::string> DecompressValue(std::string_view stored, uint64_t raw_bytes_max);
+
+}  // namespace kiln
