@@ -125,7 +125,7 @@ class Failure(Exception):
             "message": one_line(str(self)),
             "line": self.line,
             "column": self.column,
-            "output": self.output[-OUTPUT_BYTES_MAX:],
+            "output": self.output.encode("utf-8", "replace")[-OUTPUT_BYTES_MAX:].decode("utf-8", "ignore"),
             "deterministic": self.deterministic,
         }
 
@@ -513,7 +513,7 @@ class Output:
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
 OUT_OF_RESOURCES = re.compile(
-    r"uses too much|[Rr]egister allocation failed|[Tt]oo many registers|too many resources|exceeds? (?:the )?limit|"
+    r"uses too much|[Rr]egister allocation failed|[Ii]nsufficient registers|[Tt]oo many registers|too many resources|exceeds? (?:the )?limit|"
     r"local memory .*exceeds|out of resource")
 
 

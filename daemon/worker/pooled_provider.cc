@@ -1,0 +1,89 @@
+#include "daemon/worker/pooled_provider.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::shared_ptr<Artifact> MakeArtifact(const CompileJob& job, const Toolchain& toolchain,
+                                       WorkerReply reply) {
+  auto artifact = std::make_shared<Artifact>();
+  artifact->key = job.key;
+  artifact->metadata = std::move(reply.metadata);
+  artifact->metadata.target = job.request.target;
+  artifact->timings = std::move(reply.timings);
+  artifact->provenance.toolchain = toolchain.Name();
+  artifact->provenance.toolchain_fingerprint = toolchain.fingerprint;
+  artifact->provenance.assembler = std::move(reply.assembler);
+  artifact->provenance.kiln_version = KILN_VERSION;
+  artifact->provenance.compile_micros = reply.usage.wall_micros;
+  for (StageOutput& stage : reply.stages) {
+    artifact->stages.push_back({std::move(stage.stage), Blob::FromBytes(std::move(stage.bytes))});
+  }
+  return artifact;
+}
+
+}  // namespace
+
+PooledProvider::PooledProvider(std::shared_ptr<const Toolchain> toolchain,
+                               WorkerPoolOptions options, const Clock& clock)
+    : toolchain_(std::move(toolchain)),
+      clock_(clock),
+      host_(HostName()),
+      pool_(std::move(options)) {}
+
+void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
+  const BackendDescription* backend = toolchain_->FindBackend(job->request.target.backend);
+  if (backend == nullptr) {
+    return done(FailedPrecondition("{} has no backend {}", toolchain_->Name(),
+                                   job->request.target.backend));
+  }
+  absl::StatusOr<std::string> header = EncodeCompileHeader(job->request);
+  if (!header.ok()) return done(header.status());
+  WorkerRequest request;
+  request.header = *std::move(header);
+  request.payload = job->request.source.text;
+  request.stages = backend->stages;
+  request.owner = job;
+  pool_.Submit(std::move(context), std::move(request),
+               [this, job, done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
+                 if (!reply.ok()) return done(Annotate(reply.status(), Describe()));
+                 CompileResult result;
+                 if (reply->outcome == WorkerReply::Outcome::kFailed) {
+                   result.value = std::make_shared<const CompileFailure>(std::move(reply->failure));
+                 } else {
+                   auto artifact = MakeArtifact(*job, *toolchain_, *std::move(reply));
+                   artifact->provenance.host = host_;
+                   artifact->provenance.compiled_unix_ms = clock_.UnixMillis();
+                   result.value = std::shared_ptr<const Artifact>(std::move(artifact));
+                 }
+                 done(std::move(result));
+               });
+}
+
+std::string PooledProvider::Describe() const {
+  return fmt::format("pooled({}-{})", toolchain_->name, toolchain_->version);
+}
+
+ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
+                                  const std::string& directory) {
+  ZygoteCommand command;
+  // -I: neither the environment, nor the user's packages, nor the current directory has a say.
+  command.spawn.arguments = {toolchain.interpreter, "-I", script, "--zygote", "--control-fd", "3"};
+  // All of it: what a compile gives must not depend on who started the daemon.
+  command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
+                               "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
+  command.spawn.directory = directory;
+  command.version = toolchain.version;
+  return command;
+}
+
+}  // namespace kiln

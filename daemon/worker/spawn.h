@@ -1,0 +1,36 @@
+// Starts programs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct SpawnCommand {
+  std::vector<std::string> arguments;    // the program's path first
+  std::vector<std::string> environment;  // NAME=value: all of it, nothing is inherited
+  std::string directory;                 // to start in
+};
+
+// The pid of a new process that leads its own process group, with /dev/null as its standard input,
+// `output` as standard output and error, `inherited` (or nothing, when -1) as descriptor 3, and no
+// other descriptor. The caller reaps it.
+//
+// The kernel ties "death of the parent" to the thread that calls this: a child that asks for a
+// signal then gets it when that thread ends, so call it on one that lives as long as the child
+// should.
+absl::StatusOr<pid_t> Spawn(const SpawnCommand& command, int output, int inherited);
+
+// "SIGSEGV", "exit status 1": how a process ended, out of its wait status.
+std::string DescribeWaitStatus(int wait_status);
+
+// Waits for `pid`, a child of this process, or for all children in the group `-pid`, until
+// `patience` is over; false when one lives still. `wait_status`, that of the last one, may be null.
+bool ReapChild(pid_t pid, std::chrono::milliseconds patience, int* wait_status);
+
+}  // namespace kiln

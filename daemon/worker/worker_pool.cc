@@ -1,0 +1,368 @@
+// Who owns which thread, and what holds when.
+//
+// * One thread per slot owns that slot's worker process and is the only one to talk to it. It gets
+// a worker first and a task second:
+//   a task is never stuck behind a zygote that starts, and waits in the queue, where anyone may end
+//   it.
+// * The keeper's thread (zygote_keeper.h) is the parent of the zygote.
+// * One more thread ends queued tasks whose deadline passes. Once a task runs, its slot's thread
+// watches its deadline, in the same poll
+//   that waits for the worker.
+// * Cancelling comes from any thread: a queued task is ended there and then; for a running one the
+// slot's WakeEvent ends the poll.
+//
+// A task is in exactly one state, changed under mutex_: queued, running, done. Whoever moves it to
+// done calls its callback, after the mutex has been released. The callback hears of a kill before
+// the worker is reaped and replaced.
+//
+// All slots that wait with a worker are equal; a slot without one wakes only when there are more
+// tasks than those can take, so that a lightly used pool stays small and warm.
+#include "daemon/worker/worker_pool.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "daemon/worker/work_directory.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr int kAttemptsMax = 2;
+constexpr size_t kLastWordsBytes = 2 * limits::kKiB;
+
+}  // namespace
+
+struct WorkerPool::Task {
+  enum class State { kQueued, kRunning, kDone };
+
+  CallContext context;
+  WorkerRequest request;
+  Done done;
+  State state = State::kQueued;
+  Slot* slot = nullptr;  // while it runs
+  int attempts = 0;      // the slot's thread only
+  Cancellation::Registration registration;
+
+  SteadyTime deadline() const { return context.deadline.value_or(SteadyTime::max()); }
+};
+
+struct WorkerPool::Slot {
+  std::string directory;
+  WakeEvent wake;
+  // The slot's thread only.
+  std::unique_ptr<WorkerProcess> worker;
+  bool lost_worker = false;  // and shall have another, so that the next task finds it warm
+  std::thread thread;
+};
+
+WorkerPool::WorkerPool(WorkerPoolOptions options)
+    : options_(std::move(options)), prefork_(options_.eager) {
+  stats_.slots = std::clamp(options_.slots, 1, limits::kWorkersMax);
+  for (const std::string& directory : {options_.work_directory, options_.zygote.spawn.directory}) {
+    if (directory.empty()) continue;
+    if (const absl::Status made = MakeEmptyDirectory(directory); !made.ok()) {
+      LogError("no work directory for workers", {{"path", directory}, {"error", Message(made)}});
+    }
+  }
+  keeper_ = std::make_unique<ZygoteKeeper>(options_.zygote, [this] {
+    // Empty, but needed: a slot that is about to wait must have seen the state before, or will see
+    // the notification.
+    { std::lock_guard lock(mutex_); }
+    work_.notify_all();
+  });
+  for (int i = 0; i < stats_.slots; ++i) {
+    slots_.push_back(std::make_unique<Slot>());
+    slots_.back()->directory = fmt::format("{}/slot-{}", options_.work_directory, i);
+  }
+  for (const auto& slot : slots_) {
+    slot->thread = std::thread([this, &slot = *slot] { SlotLoop(slot); });
+  }
+  deadline_watch_ = std::thread([this] { WatchDeadlines(); });
+}
+
+WorkerPool::~WorkerPool() { Shutdown(Steady::now()); }
+
+void WorkerPool::Submit(CallContext context, WorkerRequest request, Done done) {
+  auto task = std::make_shared<Task>();
+  task->context = std::move(context);
+  task->request = std::move(request);
+  task->done = std::move(done);
+  bool refused = false;
+  {
+    std::lock_guard lock(mutex_);
+    refused = refusing_;
+    if (!refused) queue_.push_back(task);
+    if (!refused && task->deadline() < next_deadline_) deadlines_.notify_all();
+  }
+  if (refused) return Finish(task, Unavailable("the worker pool is shutting down"));
+  work_.notify_all();
+  // Outside the lock, because the callback runs right here when the caller has gone already.
+  auto registration = task->context.cancellation.OnCancel([this, weak = std::weak_ptr<Task>(task)] {
+    if (const TaskPtr held = weak.lock()) Cancel(held);
+  });
+  std::lock_guard lock(mutex_);
+  if (task->state != Task::State::kDone) task->registration = std::move(registration);
+}
+
+void WorkerPool::Cancel(const TaskPtr& task) {
+  {
+    std::lock_guard lock(mutex_);
+    if (task->state == Task::State::kRunning) return task->slot->wake.Set();
+    if (task->state == Task::State::kDone) return;
+    std::erase(queue_, task);
+  }
+  Finish(task, Cancelled("the caller went away"));
+}
+
+void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
+  Cancellation::Registration registration;
+  Done done;
+  {
+    std::lock_guard lock(mutex_);
+    if (task->state == Task::State::kDone) return;
+    if (task->state == Task::State::kRunning) --stats_.running;
+    task->state = Task::State::kDone;
+    registration = std::move(task->registration);
+    done = std::move(task->done);
+  }
+  idle_.notify_all();
+  // Waits for a cancellation under way, which takes the mutex: so, not under it.
+  registration.Reset();
+  done(std::move(result));
+}
+
+void WorkerPool::FailQueued(const absl::Status& failure) {
+  std::deque<TaskPtr> failed;
+  {
+    std::lock_guard lock(mutex_);
+    failed.swap(queue_);
+  }
+  for (const TaskPtr& task : failed) Finish(task, failure);
+}
+
+void WorkerPool::WatchDeadlines() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const SteadyTime now = Steady::now();
+    std::vector<TaskPtr> late;
+    next_deadline_ = SteadyTime::max();
+    std::erase_if(queue_, [&](const TaskPtr& task) {
+      if (task->deadline() > now) {
+        next_deadline_ = std::min(next_deadline_, task->deadline());
+        return false;
+      }
+      late.push_back(task);
+      return true;
+    });
+    if (!late.empty()) {
+      lock.unlock();
+      for (const TaskPtr& task : late) {
+        Finish(task, DeadlineExceeded("no worker was free before the caller's deadline"));
+      }
+      lock.lock();
+    } else if (next_deadline_ == SteadyTime::max()) {
+      deadlines_.wait(lock);
+    } else {
+      deadlines_.wait_until(lock, next_deadline_);
+    }
+  }
+}
+
+void WorkerPool::SlotLoop(Slot& slot) {
+  while (true) {
+    if (const TaskPtr task = NextTask(slot)) {
+      RunTask(slot, task);
+      continue;
+    }
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) break;
+    }
+    if (slot.worker != nullptr) {
+      EndWorker(slot);  // dead, or its zygote is
+    } else {
+      StartWorker(slot);
+    }
+  }
+  if (slot.worker != nullptr) EndWorker(slot);
+}
+
+bool WorkerPool::SlotIsNeeded(const Slot& slot) const {
+  if (stopping_) return true;
+  if (slot.worker != nullptr) return !queue_.empty() || !slot.worker->zygote().IsAlive();
+  return prefork_ || slot.lost_worker || queue_.size() > static_cast<size_t>(ready_slots_);
+}
+
+WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
+  std::unique_lock lock(mutex_);
+  const bool has_worker = slot.worker != nullptr;
+  if (has_worker) ++ready_slots_;
+  work_.wait(lock, [&] { return SlotIsNeeded(slot); });
+  if (has_worker) --ready_slots_;
+  if (stopping_ || !has_worker || queue_.empty() || !slot.worker->IsReady()) return nullptr;
+  TaskPtr task = std::move(queue_.front());
+  queue_.pop_front();
+  task->state = Task::State::kRunning;
+  task->slot = &slot;
+  slot.wake.Clear();
+  ++stats_.running;
+  // Another slot may have to grow into this one's place.
+  if (!queue_.empty()) work_.notify_all();
+  return task;
+}
+
+void WorkerPool::StartWorker(Slot& slot) {
+  slot.lost_worker = false;
+  const absl::StatusOr<std::shared_ptr<Zygote>> zygote = keeper_->Get();
+  absl::Status failure = zygote.status();
+  if (zygote.ok()) {
+    auto worker = WorkerProcess::Start(*zygote, slot.directory, options_.worker_limits);
+    if (worker.ok()) {
+      slot.worker = *std::move(worker);
+      std::lock_guard lock(mutex_);
+      ++stats_.started;
+      ++stats_.workers;
+      return;
+    }
+    failure = worker.status();
+    // A zygote that died just now is the keeper's to replace; what waits may go on waiting.
+    if (!(*zygote)->IsAlive()) return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    prefork_ = false;
+    if (stopping_) return;
+  }
+  LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(failure)}});
+  FailQueued(Annotate(failure, "no worker"));
+}
+
+void WorkerPool::EndWorker(Slot& slot) {
+  slot.worker.reset();
+  std::lock_guard lock(mutex_);
+  --stats_.workers;
+}
+
+void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
+  const SteadyTime limit = Steady::now() + options_.compile_time_max;
+  FrameWait wait;
+  wait.deadline = std::min(limit, task->deadline());
+  wait.wake_fd = slot.wake.fd();
+  ++task->attempts;
+  absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
+  if (absl::IsUnavailable(reply.status()) || absl::IsInternal(reply.status())) {
+    return CrashTask(slot, task, std::string(Message(reply.status())));
+  }
+  if (absl::IsDeadlineExceeded(reply.status()) && limit < task->deadline()) {
+    return KillTask(slot, task,
+                    DeadlineExceeded("the compile took longer than the daemon's limit of {} ms",
+                                     options_.compile_time_max.count()));
+  }
+  if (!reply.ok()) return KillTask(slot, task, reply.status());
+  if (reply->outcome == WorkerReply::Outcome::kCrashed) {
+    return CrashTask(slot, task, "the compiler caught a signal: " + reply->failure.message);
+  }
+  const bool undecided =
+      reply->outcome == WorkerReply::Outcome::kFailed && !reply->failure.deterministic;
+  if (undecided && task->attempts < kAttemptsMax)
+    return CrashTask(slot, task, reply->failure.message);
+  const WorkerUsage usage = reply->usage;
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.compiles;
+    stats_.compile_cpu_micros += usage.cpu_micros;
+  }
+  Finish(task, std::move(reply));
+  RecycleIfOld(slot, usage);
+}
+
+void WorkerPool::KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why) {
+  slot.worker->Kill();
+  bool by_shutdown = false;
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.killed;
+    by_shutdown = stopping_ && absl::IsCancelled(why) && !task->context.cancellation.IsCancelled();
+  }
+  Finish(task, by_shutdown ? Unavailable("the worker pool is shutting down") : why);
+  EndWorker(slot);
+  slot.lost_worker = true;
+}
+
+void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& what) {
+  const std::string last_words = slot.worker->LastWords(kLastWordsBytes);
+  const std::string ending = slot.worker->End();
+  EndWorker(slot);
+  slot.lost_worker = true;
+  bool again = false;
+  bool stopping = false;
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.crashed;
+    stopping = stopping_;
+    // Under the mutex: a cancellation that comes later finds the task in the queue.
+    again =
+        task->attempts < kAttemptsMax && !refusing_ && !task->context.cancellation.IsCancelled();
+    if (again) {
+      task->state = Task::State::kQueued;
+      task->slot = nullptr;
+      --stats_.running;
+      queue_.push_front(task);
+      deadlines_.notify_all();
+    }
+  }
+  LogWarning(
+      "worker crashed",
+      {{"what", what}, {"ending", ending}, {"tried_again", again}, {"last_words", last_words}});
+  if (again) return work_.notify_all();
+  if (stopping) return Finish(task, Unavailable("the worker pool is shutting down"));
+  Finish(task, Internal("the compiler crashed{}: {}; its last words: {}",
+                        ending.empty() ? "" : fmt::format(" ({})", ending), what, last_words));
+}
+
+void WorkerPool::RecycleIfOld(Slot& slot, const WorkerUsage& usage) {
+  const bool is_old = slot.worker->compiles() >= options_.compiles_per_worker;
+  if (!is_old && usage.rss_bytes <= options_.worker_rss_bytes_max) return;
+  EndWorker(slot);
+  slot.lost_worker = true;
+  std::lock_guard lock(mutex_);
+  ++stats_.recycled;
+}
+
+void WorkerPool::Shutdown(SteadyTime deadline) {
+  {
+    std::lock_guard lock(mutex_);
+    refusing_ = true;
+  }
+  FailQueued(Unavailable("the worker pool is shutting down"));
+  {
+    std::unique_lock lock(mutex_);
+    idle_.wait_until(lock, deadline, [this] { return stats_.running == 0; });
+    stopping_ = true;
+  }
+  for (const auto& slot : slots_) slot->wake.Set();
+  work_.notify_all();
+  deadlines_.notify_all();
+  keeper_->Refuse();
+  for (const auto& slot : slots_) {
+    if (slot->thread.joinable()) slot->thread.join();
+  }
+  keeper_->Stop();
+  if (deadline_watch_.joinable()) deadline_watch_.join();
+}
+
+PoolStats WorkerPool::Stats() const {
+  PoolStats stats;
+  {
+    std::lock_guard lock(mutex_);
+    stats = stats_;
+    stats.queued = queue_.size();
+  }
+  stats.zygote = keeper_->State();
+  return stats;
+}
+
+}  // namespace kiln

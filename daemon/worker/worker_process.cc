@@ -1,0 +1,95 @@
+#include "daemon/worker/worker_process.h"
+
+#include <poll.h>
+#include <sys/pidfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "daemon/worker/work_directory.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+// Not to be guessed by a worker that would like to answer the next question before it is asked.
+uint32_t RandomId() {
+  uint32_t id = 0;
+  [[maybe_unused]] const ssize_t got = ::getrandom(&id, sizeof id, 0);
+  return id;
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
+                             OutputCapture output)
+    : zygote_(std::move(zygote)),
+      directory_(std::move(directory)),
+      socket_(std::move(socket)),
+      output_(std::move(output)) {}
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_ptr<Zygote> zygote,
+                                                                    const std::string& directory,
+                                                                    const WorkerLimits& limits) {
+  KILN_RETURN_IF_ERROR(MakeEmptyDirectory(directory));
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+    return ErrnoStatus(errno, "socketpair");
+  }
+  UniqueFd ours(sockets[0]);
+  const UniqueFd theirs(sockets[1]);
+  KILN_ASSIGN_OR_RETURN(OutputCapture output, OutputCapture::Create());
+  KILN_ASSIGN_OR_RETURN(const pid_t pid,
+                        zygote->Fork(theirs.get(), output.fd(), directory, limits));
+  std::unique_ptr<WorkerProcess> worker(
+      new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
+  worker->pid_ = pid;
+  // Nobody reaps it before End(), so the pid is its own.
+  worker->process_ = UniqueFd(::pidfd_open(pid, 0));
+  if (!worker->process_) return ErrnoStatus(errno, "pidfd_open");
+  return worker;
+}
+
+WorkerProcess::~WorkerProcess() {
+  End();
+  if (const absl::Status wiped = MakeEmptyDirectory(directory_); !wiped.ok()) {
+    LogWarning("worker's directory not emptied", {{"error", Message(wiped)}});
+  }
+}
+
+absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
+  KILN_RETURN_IF_ERROR(MakeEmptyDirectory(directory_));
+  output_.Clear();
+  wait.peer_fd = process_.get();
+  ++compiles_;
+  const uint32_t id = RandomId();
+  KILN_RETURN_IF_ERROR(
+      SendFrame(socket_.get(), FrameType::kCompile, id, request.header, request.payload, wait));
+  KILN_ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(socket_.get(), wait));
+  if (frame.id != id) return Internal("an answer to a question that was not asked");
+  return DecodeResult(frame, request.stages);
+}
+
+void WorkerProcess::Kill() {
+  if (pid_ > 0) ::kill(-pid_, SIGKILL);
+}
+
+std::string WorkerProcess::End() {
+  if (pid_ < 0) return "";
+  // Where it is dead already, how it died is worth telling; where it lives, SIGKILL is ours.
+  pollfd polled{process_.get(), POLLIN, 0};
+  const bool was_dead = ::poll(&polled, 1, 0) > 0;
+  const std::optional<int> wait_status = zygote_->EndWorker(pid_);
+  pid_ = -1;
+  return was_dead && wait_status ? DescribeWaitStatus(*wait_status) : "";
+}
+
+bool WorkerProcess::IsReady() const {
+  std::array<pollfd, 2> polled{{{socket_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}}};
+  return pid_ > 0 && ::poll(polled.data(), polled.size(), 0) == 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,247 @@
+#include "daemon/worker/worker_protocol.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "daemon/compile/utf8.h"
+#include "daemon/worker/json_reader.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint64_t kCountMax = uint64_t{1} << 40;
+constexpr uint64_t kSmallMax = 1 << 20;
+constexpr size_t kEntryNameBytesMax = 64 * limits::kKiB;
+constexpr size_t kTypeBytesMax = 4 * limits::kKiB;
+constexpr size_t kToolchainMetadataBytesMax = limits::kMiB;
+
+absl::StatusOr<Json> EncodeText(const std::string& text, std::string_view what) {
+  if (!IsValidUtf8(text)) return InvalidArgument("{} is not UTF-8", what);
+  return Json(text);
+}
+
+absl::StatusOr<Json> EncodeValue(const OptionValue& option, const std::string& name) {
+  if (const auto* tuple = std::get_if<OptionTuple>(&option.value)) {
+    Json array = Json::array();
+    for (const OptionValue& item : *tuple) {
+      KILN_ASSIGN_OR_RETURN(Json encoded, EncodeValue(item, name));
+      array.push_back(std::move(encoded));
+    }
+    return array;
+  }
+  if (const auto* text = std::get_if<std::string>(&option.value)) return EncodeText(*text, name);
+  if (const auto* number = std::get_if<double>(&option.value)) {
+    if (!std::isfinite(*number)) return InvalidArgument("option {} is not a finite number", name);
+    return Json(*number);
+  }
+  if (const auto* flag = std::get_if<bool>(&option.value)) return Json(*flag);
+  return Json(std::get<int64_t>(option.value));
+}
+
+// Launch parameters are options to the compiler.
+void EncodeLaunch(const LaunchParameters& launch, Json& options) {
+  if (launch.num_warps) options["num_warps"] = *launch.num_warps;
+  if (launch.num_stages) options["num_stages"] = *launch.num_stages;
+  if (launch.num_ctas) options["num_ctas"] = *launch.num_ctas;
+  if (launch.maxnreg) options["maxnreg"] = *launch.maxnreg;
+  if (launch.cluster_dims) options["cluster_dims"] = *launch.cluster_dims;
+  if (launch.launch_pdl) options["launch_pdl"] = *launch.launch_pdl;
+  if (launch.launch_cooperative_grid) {
+    options["launch_cooperative_grid"] = *launch.launch_cooperative_grid;
+  }
+}
+
+// [[name, type]] of those that a launcher passes.
+absl::StatusOr<Json> EncodeParameters(const Specialization& specialization) {
+  Json parameters = Json::array();
+  for (const Parameter& parameter : specialization.parameters) {
+    if (parameter.constant) continue;
+    KILN_ASSIGN_OR_RETURN(Json name, EncodeText(parameter.name, "a parameter's name"));
+    KILN_ASSIGN_OR_RETURN(Json type, EncodeText(parameter.type, "a parameter's type"));
+    parameters.push_back(Json::array({std::move(name), std::move(type)}));
+  }
+  return parameters;
+}
+
+absl::Status DecodeStages(JsonReader& reader, const Frame& frame,
+                          const std::vector<std::string>& expected, WorkerReply& reply) {
+  std::string_view payload = frame.payload;
+  for (const Json& entry : reader.Array("stages", limits::kStagesMax)) {
+    JsonReader stage(entry, "a stage");
+    const std::string name = stage.String("name", limits::kNameBytesMax);
+    const uint64_t bytes = stage.Count("bytes", payload.size());
+    reply.timings.push_back({name, stage.Count("micros", kCountMax)});
+    KILN_RETURN_IF_ERROR(stage.status());
+    // Parsing takes time, but leaves nothing behind.
+    if (name == "parse" && bytes == 0) continue;
+    reply.stages.push_back({name, std::string(payload.substr(0, bytes))});
+    payload.remove_prefix(bytes);
+  }
+  if (!payload.empty()) return Internal("{} bytes belong to no stage", payload.size());
+  std::vector<std::string> names;
+  for (const StageOutput& stage : reply.stages) names.push_back(stage.stage);
+  if (names != expected) {
+    return Internal("the stages are {}, expected {}", fmt::join(names, ", "),
+                    fmt::join(expected, ", "));
+  }
+  if (reply.stages.empty() || reply.stages.back().bytes.empty())
+    return Internal("the final binary is empty");
+  return absl::OkStatus();
+}
+
+absl::Status DecodeParameters(JsonReader& kernel, KernelMetadata& metadata) {
+  for (const Json& entry : kernel.Array("parameters", limits::kParametersMax)) {
+    const bool is_pair =
+        entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_string();
+    if (!is_pair) return Internal("a kernel's parameter is not a name and a type");
+    KernelParameter parameter{entry[0].get<std::string>(), entry[1].get<std::string>()};
+    if (parameter.name.size() > limits::kNameBytesMax || parameter.type.size() > kTypeBytesMax) {
+      return Internal("a kernel's parameter has a name or a type over the limit");
+    }
+    metadata.parameters.push_back(std::move(parameter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeDescriptors(JsonReader& kernel, KernelMetadata& metadata) {
+  for (const Json& entry : kernel.Array("tensor_descriptors", limits::kParametersMax)) {
+    JsonReader reader(entry, "a tensor descriptor");
+    TensorDescriptorMetadata descriptor;
+    descriptor.swizzle = static_cast<int64_t>(reader.Count("swizzle", kSmallMax));
+    descriptor.elem_size = static_cast<int64_t>(reader.Count("elem_size", kSmallMax));
+    descriptor.elem_type = static_cast<int64_t>(reader.Count("elem_type", kSmallMax));
+    descriptor.fp4_padded = reader.Bool("fp4_padded");
+    for (const Json& extent : reader.Array("block_size", 16)) {
+      if (!extent.is_number_unsigned())
+        return Internal("a tensor descriptor's block_size is not made of numbers");
+      descriptor.block_size.push_back(extent.get<int64_t>());
+    }
+    KILN_RETURN_IF_ERROR(reader.status());
+    metadata.tensor_descriptors.push_back(std::move(descriptor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeClusterDims(JsonReader& kernel, KernelMetadata& metadata) {
+  const Json& dims = kernel.Array("cluster_dims", 3);
+  if (dims.size() != 3) return Internal("a kernel's cluster_dims are not three numbers");
+  for (size_t i = 0; i < 3; ++i) {
+    if (!dims[i].is_number_unsigned() || dims[i].get<uint64_t>() > kSmallMax) {
+      return Internal("a kernel's cluster_dims are not three small numbers");
+    }
+    metadata.cluster_dims[i] = dims[i].get<int64_t>();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeKernel(const Json& json, WorkerReply& reply) {
+  JsonReader kernel(json, "the kernel");
+  KernelMetadata& metadata = reply.metadata;
+  const auto count = [&kernel](const char* field, uint64_t max) {
+    return static_cast<int64_t>(kernel.Count(field, max));
+  };
+  metadata.name = kernel.String("name", kEntryNameBytesMax);
+  metadata.shared_bytes = count("shared_bytes", kCountMax);
+  metadata.num_warps = count("num_warps", kSmallMax);
+  metadata.num_ctas = count("num_ctas", kSmallMax);
+  metadata.warp_size = count("warp_size", 128);
+  metadata.global_scratch_bytes = count("global_scratch_bytes", kCountMax);
+  metadata.global_scratch_align = count("global_scratch_align", kCountMax);
+  metadata.profile_scratch_bytes = count("profile_scratch_bytes", kCountMax);
+  metadata.profile_scratch_align = count("profile_scratch_align", kCountMax);
+  metadata.tensor_memory_columns = count("tensor_memory_columns", kSmallMax);
+  metadata.launch_pdl = kernel.Bool("launch_pdl");
+  metadata.launch_cooperative_grid = kernel.Bool("launch_cooperative_grid");
+  if (kernel.Has("registers")) metadata.registers = count("registers", kSmallMax);
+  if (kernel.Has("spill_bytes")) metadata.spill_bytes = count("spill_bytes", kCountMax);
+  metadata.hidden_pointers = count("hidden_pointers", 16);
+  metadata.toolchain_metadata = kernel.String("toolchain_metadata", kToolchainMetadataBytesMax);
+  reply.assembler = kernel.String("assembler", limits::kNameBytesMax);
+  KILN_RETURN_IF_ERROR(DecodeClusterDims(kernel, metadata));
+  KILN_RETURN_IF_ERROR(DecodeParameters(kernel, metadata));
+  KILN_RETURN_IF_ERROR(DecodeDescriptors(kernel, metadata));
+  KILN_RETURN_IF_ERROR(kernel.status());
+  if (metadata.name.empty()) return Internal("the kernel has no name");
+  return absl::OkStatus();
+}
+
+absl::Status DecodeFailure(const Json& json, CompileFailure& failure) {
+  JsonReader reader(json, "the failure");
+  const std::string code = reader.String("code", 64);
+  failure.stage = reader.String("stage", limits::kNameBytesMax);
+  failure.message = reader.String("message", limits::kDiagnosticsBytesMax);
+  failure.line = static_cast<int>(reader.Count("line", 1 << 30));
+  failure.column = static_cast<int>(reader.Count("column", 1 << 30));
+  failure.output = reader.String("output", limits::kDiagnosticsBytesMax);
+  failure.deterministic = reader.Bool("deterministic");
+  KILN_RETURN_IF_ERROR(reader.status());
+  if (code == "invalid_argument") {
+    failure.code = absl::StatusCode::kInvalidArgument;
+  } else if (code == "resource_exhausted") {
+    failure.code = absl::StatusCode::kResourceExhausted;
+  } else if (code == "internal") {
+    failure.code = absl::StatusCode::kInternal;
+  } else {
+    return Internal("the failure's code is none that a worker may give");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeUsage(const Json& json, WorkerUsage& usage) {
+  JsonReader reader(json, "the usage");
+  usage.cpu_micros = reader.Count("cpu_micros", kCountMax);
+  usage.wall_micros = reader.Count("wall_micros", kCountMax);
+  usage.rss_bytes = reader.Count("rss_bytes", uint64_t{1} << 50);
+  return reader.status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request) {
+  Json options = Json::object();
+  EncodeLaunch(request.launch, options);
+  for (const auto& [name, value] : request.options) {
+    if (!IsValidUtf8(name)) return InvalidArgument("the name of an option is not UTF-8");
+    KILN_ASSIGN_OR_RETURN(options[name], EncodeValue(value, name));
+  }
+  Json header = {{"options", std::move(options)}, {"warp_size", request.target.warp_size}};
+  KILN_ASSIGN_OR_RETURN(header["backend"], EncodeText(request.target.backend, "the backend"));
+  KILN_ASSIGN_OR_RETURN(header["architecture"],
+                        EncodeText(request.target.architecture, "the architecture"));
+  if (!request.specialization.parameters.empty()) {
+    KILN_ASSIGN_OR_RETURN(header["parameters"], EncodeParameters(request.specialization));
+  }
+  return header.dump();
+}
+
+absl::StatusOr<WorkerReply> DecodeResult(const Frame& frame,
+                                         const std::vector<std::string>& stages) {
+  if (frame.type != FrameType::kResult) return Internal("expected a result frame");
+  const Json json = Json::parse(frame.header, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return Internal("a result's header is not JSON");
+  JsonReader reader(json, "the result");
+  const std::string outcome = reader.String("outcome", 64);
+  WorkerReply reply;
+  KILN_RETURN_IF_ERROR(DecodeUsage(reader.Object("usage"), reply.usage));
+  if (outcome == "compiled") {
+    reply.outcome = WorkerReply::Outcome::kCompiled;
+    KILN_RETURN_IF_ERROR(DecodeStages(reader, frame, stages, reply));
+    KILN_RETURN_IF_ERROR(DecodeKernel(reader.Object("kernel"), reply));
+  } else if (outcome == "failed") {
+    reply.outcome = WorkerReply::Outcome::kFailed;
+    KILN_RETURN_IF_ERROR(DecodeFailure(reader.Object("failure"), reply.failure));
+  } else if (outcome == "crashed") {
+    reply.outcome = WorkerReply::Outcome::kCrashed;
+    if (reader.Has("failure"))
+      KILN_RETURN_IF_ERROR(DecodeFailure(reader.Object("failure"), reply.failure));
+  } else {
+    return Internal("the result's outcome is none that a worker may give");
+  }
+  KILN_RETURN_IF_ERROR(reader.status());
+  return reply;
+}
+
+}  // namespace kiln

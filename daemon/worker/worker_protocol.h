@@ -1,0 +1,52 @@
+// What daemon and worker say to each other inside frames. protocol.md has every field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/compile/kernel.h"
+#include "daemon/compile/toolchain.h"
+#include "daemon/worker/frame.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct WorkerUsage {
+  uint64_t cpu_micros = 0;  // user and system, the assembler's included
+  uint64_t wall_micros = 0;
+  uint64_t rss_bytes = 0;
+};
+
+struct StageOutput {
+  std::string stage;
+  std::string bytes;
+};
+
+// A worker's answer, after every field has been checked.
+struct WorkerReply {
+  enum class Outcome { kCompiled, kFailed, kCrashed };
+
+  Outcome outcome = Outcome::kFailed;
+  // Of a kernel that compiled. The metadata's target is the caller's business.
+  KernelMetadata metadata;
+  std::vector<StageTiming> timings;
+  std::vector<StageOutput> stages;
+  std::string assembler;
+  // Of one that did not, and of one that crashed the compiler in a way that the worker survived.
+  CompileFailure failure;
+  WorkerUsage usage;
+};
+
+// The header of a compile frame; the payload is the source's text. INVALID_ARGUMENT where a value
+// cannot be said in JSON: a number that is not finite, text that is not UTF-8.
+absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request);
+
+// Takes a result frame apart. A worker runs code that a hostile source may have taken over, so
+// nothing is believed: INTERNAL where a field is absent, of the wrong type or out of bounds, or
+// where the stages are not exactly `stages`.
+absl::StatusOr<WorkerReply> DecodeResult(const Frame& frame,
+                                         const std::vector<std::string>& stages);
+
+}  // namespace kiln

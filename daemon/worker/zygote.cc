@@ -1,0 +1,241 @@
+#include "daemon/worker/zygote.h"
+
+#include <poll.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "daemon/worker/json_reader.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+using Steady = std::chrono::steady_clock;
+
+constexpr size_t kControlBytesMax = 64 * limits::kKiB;
+constexpr size_t kLastWordsBytes = 2 * limits::kKiB;
+constexpr int kProtocol = 1;
+constexpr auto kDeathTime = std::chrono::milliseconds(1000);
+
+// The parent of a process, out of /proc; -1 where there is none.
+pid_t ParentOf(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return -1;
+  // "pid (name) state ppid …", where the name may hold anything.
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 > line.size()) return -1;
+  return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
+}
+
+}  // namespace
+
+Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output)
+    : pid_(pid),
+      control_(std::move(control)),
+      process_(::pidfd_open(pid, 0)),
+      output_(std::move(output)) {}
+
+absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& command,
+                                                      const WakeEvent& stop) {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    return ErrnoStatus(errno, "become a subreaper");
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+    return ErrnoStatus(errno, "socketpair");
+  }
+  UniqueFd control(sockets[0]);
+  const UniqueFd theirs(sockets[1]);
+  KILN_ASSIGN_OR_RETURN(OutputCapture output, OutputCapture::Create());
+  SpawnCommand spawn = command.spawn;
+  spawn.arguments.insert(spawn.arguments.end(), {"--parent", fmt::format("{}", ::getpid())});
+  KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn, output.fd(), theirs.get()));
+  std::shared_ptr<Zygote> zygote(new Zygote(pid, std::move(control), std::move(output)));
+  if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
+  KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));
+  return zygote;
+}
+
+Zygote::~Zygote() {
+  std::lock_guard lock(mutex_);
+  End();
+}
+
+absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& stop) {
+  const auto hello = ReceiveMessage(Steady::now() + command.start_time, stop.fd());
+  if (absl::IsCancelled(hello.status())) return hello.status();
+  if (!hello.ok()) {
+    return Unavailable("{} did not start: {}; its last words: {}", command.spawn.arguments[0],
+                       Message(hello.status()), LastWords());
+  }
+  JsonReader reader(*hello, "a zygote's greeting");
+  const std::string type = reader.String("type", 64);
+  if (type == "failed") {
+    return Unavailable("{} did not start: {}", command.spawn.arguments[0],
+                       reader.String("message", kControlBytesMax));
+  }
+  const uint64_t protocol = reader.Count("protocol", 1000);
+  const std::string version = reader.String("version", limits::kNameBytesMax);
+  KILN_RETURN_IF_ERROR(reader.status());
+  if (type != "hello" || protocol != kProtocol) {
+    return Unavailable("{} speaks protocol {}, this daemon speaks {}", command.spawn.arguments[0],
+                       protocol, kProtocol);
+  }
+  if (!command.version.empty() && version != command.version) {
+    return Unavailable(
+        "{} is version {} now and was {} when the daemon started; restart the daemon",
+        command.spawn.arguments[0], version, command.version);
+  }
+  for (const auto& [target, error] : reader.Object("warm").items()) {
+    if (error.is_string() && !error.get_ref<const std::string&>().empty()) {
+      LogWarning("zygote could not warm up",
+                 {{"target", target}, {"error", error.get_ref<const std::string&>()}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string& directory,
+                                   const WorkerLimits& limits) {
+  const Json request = {
+      {"type", "fork"},
+      {"directory", directory},
+      {"limits",
+       {{"file_bytes", limits.file_bytes}, {"address_space_bytes", limits.address_space_bytes}}}};
+  const std::array<int, 2> descriptors{job_socket, output};
+  std::lock_guard lock(mutex_);
+  KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
+  JsonReader reader(reply, "a zygote's answer");
+  if (reader.String("type", 64) == "error") {
+    return Unavailable("the zygote could not fork: {}", reader.String("message", kControlBytesMax));
+  }
+  const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
+  if (!reader.status().ok() || !IsOurs(worker)) {
+    End();
+    return Unavailable("the zygote named a worker that is not its child");
+  }
+  return worker;
+}
+
+std::optional<int> Zygote::EndWorker(pid_t worker) {
+  ::kill(-worker, SIGKILL);
+  std::lock_guard lock(mutex_);
+  if (alive_) {
+    const auto reply = Ask({{"type", "reap"}, {"pid", worker}}, nullptr, 0);
+    if (reply.ok()) {
+      const auto status = reply->find("status");
+      if (status != reply->end() && status->is_number_integer()) return status->get<int>();
+      if (alive_) return std::nullopt;
+    }
+  }
+  // The zygote is dead and reaped, so its children are ours now.
+  ::kill(-worker, SIGKILL);
+  int wait_status = 0;
+  const bool reaped = ReapChild(worker, kDeathTime, &wait_status);
+  ReapChild(-worker, kDeathTime, nullptr);  // its assembler, which became ours with its death
+  return reaped ? std::optional<int>(wait_status) : std::nullopt;
+}
+
+bool Zygote::IsAlive() const {
+  pollfd polled{process_.get(), POLLIN, 0};
+  return alive_ && ::poll(&polled, 1, 0) == 0;
+}
+
+void Zygote::WaitForDeath(const WakeEvent& stop) {
+  std::array<pollfd, 2> polled{{{process_.get(), POLLIN, 0}, {stop.fd(), POLLIN, 0}}};
+  while (::poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR) {
+  }
+  if (polled[0].revents == 0) return;
+  std::lock_guard lock(mutex_);
+  End();
+}
+
+std::string Zygote::LastWords() const { return output_.Tail(kLastWordsBytes); }
+
+bool Zygote::IsOurs(pid_t worker) const {
+  return worker > 1 && ParentOf(worker) == pid_ && ::getpgid(worker) == worker;
+}
+
+absl::StatusOr<Json> Zygote::Ask(const Json& request, const int* descriptors, size_t count) {
+  if (!alive_) return Unavailable("the zygote is dead");
+  absl::Status sent = SendMessage(request.dump(), descriptors, count);
+  absl::StatusOr<Json> reply =
+      sent.ok() ? ReceiveMessage(Steady::now() + limits::kForkTime, -1) : sent;
+  if (reply.ok()) return reply;
+  LogWarning("zygote ended",
+             {{"pid", pid_}, {"error", Message(reply.status())}, {"last_words", LastWords()}});
+  End();
+  return Unavailable("the zygote is dead: {}", Message(reply.status()));
+}
+
+absl::Status Zygote::SendMessage(const std::string& text, const int* descriptors, size_t count) {
+  iovec data{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (count > 0) {
+    message.msg_control = space.data();
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(header), descriptors, count * sizeof(int));
+  }
+  // One request at a time is under way, so a socket that does not take it belongs to a zygote that
+  // does not read.
+  if (::sendmsg(control_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    return ErrnoStatus(errno, "sendmsg");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Json> Zygote::ReceiveMessage(Steady::time_point deadline, int wake_fd) {
+  std::array<pollfd, 2> polled{{{control_.get(), POLLIN, 0}, {wake_fd, POLLIN, 0}}};
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now()).count();
+    const int ready =
+        ::poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return ErrnoStatus(errno, "poll");
+    if (ready == 0) return DeadlineExceeded("no answer in time");
+    if (polled[1].revents != 0) return Cancelled("stopped");
+    break;
+  }
+  std::string text(kControlBytesMax, '\0');
+  const ssize_t got = ::recv(control_.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_TRUNC);
+  if (got < 0) return ErrnoStatus(errno, "recv");
+  if (got == 0) return Unavailable("it closed its socket");
+  if (static_cast<size_t>(got) > text.size())
+    return Internal("a message of {} bytes is over the limit", got);
+  text.resize(static_cast<size_t>(got));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Internal("a message that is not a JSON object");
+  return json;
+}
+
+void Zygote::End() {
+  if (!alive_) return;
+  alive_ = false;
+  // Closing the socket lets a healthy one end its workers' groups first; death by force leaves that
+  // to the kernel and to EndWorker.
+  control_.Reset();
+  if (!ReapChild(pid_, std::chrono::milliseconds(200), nullptr)) {
+    ::kill(pid_, SIGKILL);
+    ReapChild(pid_, kDeathTime, nullptr);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,93 @@
+// The process of a toolchain that workers are forked from.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "daemon/worker/output_capture.h"
+#include "daemon/worker/spawn.h"
+#include "daemon/worker/wake_event.h"
+#include "storage/base/limits.h"
+#include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+
+struct ZygoteCommand {
+  SpawnCommand spawn;   // "--parent" and this process's pid are appended to its arguments; the
+                        // control socket is descriptor 3
+  std::string version;  // what the toolchain must say it is; "": anything
+  std::chrono::milliseconds start_time = limits::kZygoteStartTime;
+};
+
+// What a worker may take.
+struct WorkerLimits {
+  size_t file_bytes = limits::kWorkerFileBytesMax;
+  size_t address_space_bytes = 0;  // 0: unlimited
+};
+
+// One living zygote. A worker is a child of the zygote and not of the daemon, and is reaped only
+// after the daemon has killed its group, so that a process group that the daemon kills is always
+// the one that it means. When the zygote dies before its workers, they become children of the
+// daemon (PR_SET_CHILD_SUBREAPER, which Start sets for the whole process), and the same holds.
+//
+// Thread-safe; each call waits for the zygote's answer, at most limits::kForkTime, and ends a
+// zygote that gives none.
+class Zygote {
+ public:
+  // Starts it and waits until it is warm. UNAVAILABLE with its last words where it does not come
+  // up; CANCELLED when `stop` is set. Call on a thread that lives as long as the zygote (spawn.h
+  // says why).
+  static absl::StatusOr<std::shared_ptr<Zygote>> Start(const ZygoteCommand& command,
+                                                       const WakeEvent& stop);
+  // Ends it and all its workers.
+  ~Zygote();
+
+  // The pid of a new worker that serves `job_socket`, writes to `output` and lives in `directory`.
+  // UNAVAILABLE when the zygote is dead.
+  absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
+                             const WorkerLimits& limits);
+
+  // Kills everything in the group of `worker`, once and for all, and gives its wait status where
+  // that can be told. REQUIRES: Fork gave it, and it has not been ended yet.
+  std::optional<int> EndWorker(pid_t worker);
+
+  // Never waits for another call.
+  bool IsAlive() const;
+  // Blocks until the zygote has died or `stop` is set.
+  void WaitForDeath(const WakeEvent& stop);
+  pid_t pid() const { return pid_; }
+  // The end of what it wrote.
+  std::string LastWords() const;
+
+ private:
+  Zygote(pid_t pid, UniqueFd control, OutputCapture output);
+
+  absl::Status AwaitHello(const ZygoteCommand& command, const WakeEvent& stop);
+  // Sends and waits for the answer; whatever goes wrong ends the zygote. REQUIRES: mutex_ held.
+  absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request, const int* descriptors,
+                                     size_t count);
+  absl::Status SendMessage(const std::string& text, const int* descriptors, size_t count);
+  absl::StatusOr<nlohmann::json> ReceiveMessage(std::chrono::steady_clock::time_point deadline,
+                                                int wake_fd);
+  // Whether `worker` is a child of the zygote that leads its own group.
+  bool IsOurs(pid_t worker) const;
+  // Kills and reaps. REQUIRES: mutex_ held.
+  void End();
+
+  const pid_t pid_;
+  UniqueFd control_;
+  UniqueFd process_;  // a pidfd: readable once it is dead
+  OutputCapture output_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> alive_ = true;
+};
+
+}  // namespace kiln

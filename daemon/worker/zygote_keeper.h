@@ -1,0 +1,67 @@
+// Keeps one zygote alive.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "daemon/worker/wake_event.h"
+#include "daemon/worker/zygote.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Starts a zygote when the first one asks, notices its death, and starts another when one is needed
+// again: at once when it had worked, ever later when it keeps failing. Its thread is the zygote's
+// parent in the kernel's eyes, so it lives as long (spawn.h).
+//
+// Thread-safe.
+class ZygoteKeeper {
+ public:
+  // `on_change` is told, on the keeper's thread, that a zygote came up, failed to, or died; it must
+  // not call back into the keeper.
+  ZygoteKeeper(ZygoteCommand command, std::function<void()> on_change);
+  ~ZygoteKeeper() { Stop(); }
+
+  // The living zygote. Blocks while one starts. UNAVAILABLE with the reason where it does not come
+  // up, and from then on without waiting until it is tried again; CANCELLED after Stop.
+  absl::StatusOr<std::shared_ptr<Zygote>> Get();
+
+  // From now on Get says CANCELLED, at once also to those that wait in it. A zygote that is up
+  // stays.
+  void Refuse();
+  // Ends the zygote and the thread. Idempotent. Blocks for at most about a second. REQUIRES: no
+  // worker is left.
+  void Stop();
+
+  // "not started", "starting", "ready", or what is wrong with it.
+  std::string State() const;
+
+ private:
+  void Loop();
+  // One zygote from start to death. REQUIRES: `lock` is held; it is released in between.
+  void KeepOne(std::unique_lock<std::mutex>& lock);
+  void RecordFailure(const absl::Status& failure);
+
+  const ZygoteCommand command_;
+  const std::function<void()> on_change_;
+  WakeEvent abort_start_;
+  WakeEvent stop_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool wanted_ = false;
+  bool starting_ = false;
+  std::shared_ptr<Zygote> zygote_;
+  absl::Status last_failure_;
+  int failures_in_a_row_ = 0;
+  int early_deaths_ = 0;
+  std::chrono::steady_clock::time_point retry_at_{};
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace kiln
