@@ -513,8 +513,8 @@ class Output:
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
 OUT_OF_RESOURCES = re.compile(
-    r"uses too much|[Rr]egister allocation failed|[Ii]nsufficient registers|[Tt]oo many registers|too many resources|exceeds? (?:the )?limit|"
-    r"local memory .*exceeds|out of resource")
+    r"uses too much|[Rr]egister allocation failed|[Ii]nsufficient registers|[Tt]oo many registers|too many resources|"
+    r"exceeds? (?:the )?limit|local memory .*exceeds|out of resource")
 
 
 def classify(error, stage, output):
