@@ -12,7 +12,8 @@ from places import KERNELS, TOOLCHAIN
 
 # What tests/kernels/lower.py is told for each kind of comparison (golden.py says what they are).
 LOWERING = {"located": (), "stripped": ("--strip-locations",)}
-EMIT = "ttgir,llir,ptx,cubin,amdgcn,hsaco"
+# Every stage of each backend: a stage that a kernel's backend does not have would be an error.
+EMIT = {"cuda": "ttgir,llir,ptx,cubin", "hip": "ttgir,llir,amdgcn,hsaco"}
 
 
 def pytest_generate_tests(metafunc):
@@ -45,10 +46,11 @@ def golden(programs, start_with_triton, tmp_path_factory):
     answers = {}
     with Daemon(programs, folder) as daemon:
         for kind in LOWERING:
-            answers[kind] = daemon.kiln(
-                "compile", "--requests", folder / kind / "requests.jsonl", "--emit", EMIT, "-o", folder / kind / "kiln",
-                "--json",
-            )
+            for name, stages in EMIT.items():
+                requests = _requests_of(folder / kind, name)
+                answers[kind, name] = daemon.kiln(
+                    "compile", "--requests", requests, "--emit", stages, "-o", folder / kind / "kiln", "--json"
+                )
 
     parts = len(os.sched_getaffinity(0))
     for kind, source in (("located", ()), ("stripped", ("--requests", folder / "stripped" / "requests.jsonl"))):
@@ -59,3 +61,11 @@ def golden(programs, start_with_triton, tmp_path_factory):
         for process in references:
             process.finish()
     return Golden(folder, answers)
+
+
+def _requests_of(folder, backend):
+    """A file with those of the folder's requests that are for one backend."""
+    lines = (folder / "requests.jsonl").read_text().splitlines(keepends=True)
+    path = folder / f"{backend}.jsonl"
+    path.write_text("".join(line for line in lines if json.loads(line)["target"].startswith(backend)))
+    return path

@@ -52,7 +52,7 @@ class Golden:
 
     def __init__(self, folder, answers):
         self.folder = pathlib.Path(folder)
-        self.answers = answers  # what kiln said, by kind
+        self.answers = answers  # what kiln said, by kind and backend
 
     def ours(self, kind, case, stage):
         return (self.folder / kind / "kiln" / f"{case.name}.{stage}").read_bytes()
@@ -73,8 +73,8 @@ class Golden:
     def source(self, kind, case):
         return (self.folder / kind / f"{case.name}.ttir").read_text()
 
-    def requests(self, kind):
-        return [json.loads(line) for line in (self.folder / kind / "requests.jsonl").read_text().splitlines()]
+    def requests(self, kind, name):
+        return [json.loads(line) for line in (self.folder / kind / f"{name}.jsonl").read_text().splitlines()]
 
 
 def backend(case):

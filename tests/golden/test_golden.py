@@ -37,12 +37,13 @@ KERNEL_DESCRIPTOR_BYTES = 64
 NOT_ABOUT_THE_KERNEL = {"hash"}
 
 
+@pytest.mark.parametrize("name", ["cuda", "hip"])
 @pytest.mark.parametrize("kind", ["located", "stripped"])
-def test_every_kernel_compiles(golden, kind):
-    answer = golden.answers[kind]
+def test_every_kernel_compiles(golden, kind, name):
+    answer = golden.answers[kind, name]
     assert answer.code == 0, answer.error + answer.out[-4000:]
     outcomes = {one["name"]: one["outcome"] for one in answer.objects() if "name" in one}
-    assert outcomes.keys() == {request["name"] for request in golden.requests(kind)}
+    assert outcomes.keys() == {request["name"] for request in golden.requests(kind, name)}
     assert set(outcomes.values()) <= {"compiled", "hit", "joined"}
 
 

@@ -1,0 +1,344 @@
+"""Bad input, through the command line, to a real daemon: a clear error with the right code, and the daemon goes on.
+
+A kernel that does not compile is one line of JSON with code, message and what the compiler said. The command ends with 1: it ran,
+and something that it was asked for failed.
+"""
+
+import json
+
+import pytest
+
+TARGET = "cuda:90"
+SOURCE_BYTES_MAX = 16 << 20
+
+
+@pytest.fixture(scope="module")
+def good(run_with_triton, tmp_path_factory):
+    """Two lowered kernels, by name: a request that compiles, each."""
+    folder = tmp_path_factory.mktemp("kernels")
+    run_with_triton("lower.py", "--kernels", "vector_add,matmul_128x256x64", "--out", folder)
+    lines = (folder / "requests.jsonl").read_text().splitlines()
+    return {request["name"]: request for request in map(json.loads, lines)}
+
+
+@pytest.fixture
+def text(good):
+    """The source of a small kernel that compiles."""
+    with open(good["vector_add-cuda-90"]["source_file"], encoding="utf-8") as source:
+        return source.read()
+
+
+@pytest.fixture
+def ask(daemon, tmp_path):
+    """Sends one request of the fields given, and returns its answer: an object of --json."""
+
+    def send(*arguments, **fields):
+        path = tmp_path / "request.jsonl"
+        path.write_text(json.dumps({"name": "k", "target": TARGET, **fields}) + "\n")
+        answer = daemon.kiln("compile", "--requests", path, "--json", *arguments)
+        objects = answer.objects()
+        assert [one["name"] for one in objects[:-1]] == ["k"], answer
+        assert answer.code == (0 if objects[0]["outcome"] != "failed" else 1), answer
+        return objects[0]
+
+    return send
+
+
+@pytest.fixture(autouse=True)
+def daemon_goes_on(daemon, good, tmp_path):
+    """Whatever a test sent: the same process serves on, and compiles."""
+    pid = daemon.pid
+    yield
+    assert daemon.is_running() and daemon.pid == pid
+    path = tmp_path / "good.jsonl"
+    path.write_text(json.dumps(good["vector_add-cuda-90"]) + "\n")
+    answer = daemon.kiln("compile", "--requests", path, "--json")
+    assert answer.code == 0 and answer.objects()[0]["outcome"] in ("compiled", "hit"), answer
+
+
+def assert_failed(answer, code, *words):
+    assert answer["outcome"] == "failed"
+    assert answer["code"] == code, answer
+    for word in words:
+        assert word in answer["error"], f"{word!r} is not in {answer['error']!r}"
+
+
+# --- Sources -----------------------------------------------------------------------------------------------------------
+
+FUNCTION = """
+  tt.func {visibility} @{name}(%x: !tt.ptr<f32>) {{
+    tt.return
+  }}
+"""
+
+# As Triton 3.2 and 3.3 printed it; 3.6 calls the operation tt.descriptor_load.
+OTHER_VERSION = """module {
+  tt.func public @k(%desc: !tt.ptr<i8>, %x: i32) {
+    %0 = tt.experimental_descriptor_load %desc[%x] : !tt.ptr<i8> -> tensor<128xf32>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("source", ["hello, world", "{}", "#!/bin/sh\necho\n", "(" * 100_000, "\u202e\u00e4\u4e2d"])
+def test_not_mlir(ask, source):
+    answer = ask(source=source)
+    assert_failed(answer, "INVALID_ARGUMENT")
+    assert answer["diagnostics"]["stage"] == "parse"
+    assert answer["diagnostics"]["message"]
+
+
+def test_a_parse_error_has_its_place(ask):
+    answer = ask(source="module {\n  nonsense\n}\n")
+    assert_failed(answer, "INVALID_ARGUMENT")
+    assert (answer["diagnostics"]["line"], answer["diagnostics"]["stage"]) == (2, "parse")
+
+
+def test_mlir_of_another_dialect_version(ask):
+    answer = ask(source=OTHER_VERSION)
+    assert_failed(answer, "INVALID_ARGUMENT", "experimental_descriptor_load")
+    assert answer["diagnostics"]["line"] == 3
+
+
+def test_two_entry_functions(ask):
+    functions = "".join(FUNCTION.format(visibility="public", name=name) for name in ("first", "second"))
+    assert_failed(ask(source=f"module {{{functions}}}\n"), "INVALID_ARGUMENT", "first", "second")
+
+
+@pytest.mark.parametrize("body", ["", FUNCTION.format(visibility="private", name="hidden")])
+def test_no_entry_function(ask, body):
+    assert_failed(ask(source=f"module {{{body}}}\n"), "INVALID_ARGUMENT", "none")
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
+def test_truncated(ask, text, kept):
+    # In the middle of the function, never just behind it.
+    end = int(text.rindex("tt.return") * kept)
+    answer = ask(source=text[:end])
+    assert_failed(answer, "INVALID_ARGUMENT")
+    assert answer["diagnostics"]["stage"] == "parse"
+
+
+def test_64_mib(ask, tmp_path):
+    path = tmp_path / "large.ttir"
+    path.write_bytes(b"// a line of 32 bytes, comments\n" * (2 << 20))
+    assert path.stat().st_size == 64 << 20
+    answer = ask(source_file=str(path))
+    assert answer["outcome"] == "failed"
+    assert answer["code"] in ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT")
+    assert str(SOURCE_BYTES_MAX) in answer["error"] or "16 MiB" in answer["error"] or "16.0 MiB" in answer["error"]
+
+
+@pytest.mark.parametrize("source", ["", " \n\t\n"])
+def test_empty(ask, source):
+    assert_failed(ask(source=source), "INVALID_ARGUMENT", "empty")
+
+
+def test_nul_bytes(ask, text):
+    assert_failed(ask(source=text.replace("tt.return", "tt.\0return")), "INVALID_ARGUMENT", "NUL")
+
+
+def test_not_utf8(ask, tmp_path):
+    path = tmp_path / "latin.ttir"
+    path.write_bytes(b"module { // \xe9\n}\n")
+    assert_failed(ask(source_file=str(path)), "INVALID_ARGUMENT", "UTF-8")
+
+
+def test_a_later_stage_sent_as_ttir(ask, daemon, good, tmp_path):
+    source = good["vector_add-cuda-90"]["source_file"]
+    assert daemon.kiln("compile", source, "--target", TARGET, "--emit", "ttgir", "-o", tmp_path).code == 0
+    [ttgir] = tmp_path.glob("*.ttgir")
+    assert_failed(ask(source=ttgir.read_text()), "INVALID_ARGUMENT", "TTGIR")
+
+
+# --- Names that nothing here has ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target, there_are", [("metal:1", ("cuda", "hip")), ("CUDA:90", ("cuda", "hip"))])
+def test_unknown_backend(ask, text, target, there_are):
+    assert_failed(ask(source=text, target=target), "INVALID_ARGUMENT", *there_are)
+
+
+@pytest.mark.parametrize("target", ["cuda", "", ":", "cuda:", ":90"])
+def test_no_target_at_all(ask, text, target):
+    assert_failed(ask(source=text, target=target), "INVALID_ARGUMENT", "cuda:90")
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90", "cuda:gfx942", "hip:90", "hip:../../etc"])
+def test_architecture_of_another_backend(ask, text, target):
+    answer = ask(source=text, target=target)
+    assert_failed(answer, "INVALID_ARGUMENT", "such as " + ("cuda:90" if target.startswith("cuda") else "hip:gfx942"))
+
+
+@pytest.mark.parametrize("target, there_are", [("cuda:7", ("80", "90", "100")), ("hip:gfx999", ("gfx90a", "gfx942", "gfx950"))])
+def test_unknown_architecture(ask, text, target, there_are):
+    answer = ask(source=text, target=target)
+    assert answer["code"] in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"), answer
+    for architecture in there_are:
+        assert architecture in answer["error"]
+
+
+def test_unknown_option(ask, text):
+    assert_failed(ask(source=text, options={"num_wraps": 4}), "INVALID_ARGUMENT", "num_wraps", "num_warps", "num_stages", "maxnreg")
+
+
+def test_option_of_the_other_backend(ask, text):
+    assert_failed(ask(source=text, options={"waves_per_eu": 2}), "INVALID_ARGUMENT", "waves_per_eu", "num_warps")
+
+
+def test_unknown_stage(ask, text):
+    assert_failed(ask("--emit", "sass", source=text), "INVALID_ARGUMENT", "sass", "ttgir", "llir", "ptx", "cubin")
+
+
+@pytest.mark.parametrize("toolchain", ["triton==9.9.9", "gcc==12", "0" * 64])
+def test_unknown_toolchain(ask, text, toolchain):
+    assert_failed(ask(source=text, toolchain=toolchain), "FAILED_PRECONDITION", toolchain, "triton==3.6.0")
+
+
+def test_a_kind_that_no_toolchain_compiles(ask):
+    answer = ask(source='extern "C" __global__ void k() {}', kind="cuda", toolchain="triton==3.6.0")
+    assert_failed(answer, "FAILED_PRECONDITION", "triton==3.6.0")
+
+
+def test_unknown_kind(ask, text):
+    assert_failed(ask(source=text, kind="fortran"), "INVALID_ARGUMENT", "fortran", "ttir", "cuda", "ptx")
+
+
+# --- Options that are wrong ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, value, expected", [
+    ("num_warps", "four", "integer"),
+    ("num_warps", True, "integer"),
+    ("num_warps", 4.5, "integer"),
+    ("num_warps", [4], "integer"),
+    ("enable_fp_fusion", 1, "bool"),
+    ("enable_fp_fusion", "yes", "bool"),
+    ("default_dot_input_precision", 32, "string"),
+    ("supported_fp8_dtypes", "fp8e5", "tuple"),
+])
+def test_option_of_the_wrong_type(ask, text, name, value, expected):
+    assert_failed(ask(source=text, options={name: value}), "INVALID_ARGUMENT", name, expected)
+
+
+def test_null_means_absent(ask, text):
+    first = ask(source=text, options={})
+    assert ask(source=text, options={"num_warps": None, "maxnreg": None})["key"] == first["key"]
+
+
+def test_option_that_is_an_object(ask, text):
+    assert_failed(ask(source=text, options={"num_warps": {"is": 4}}), "INVALID_ARGUMENT", "num_warps")
+
+
+def test_option_that_names_a_file(ask, text):
+    assert_failed(ask(source=text, options={"ir_override": "/etc/passwd"}), "INVALID_ARGUMENT", "ir_override")
+
+
+@pytest.mark.parametrize("target", ["cuda:80", "hip:gfx942"])
+def test_clusters_before_hopper(ask, text, target):
+    assert_failed(ask(source=text, target=target, options={"num_ctas": 2}), "INVALID_ARGUMENT", "num_ctas", target)
+
+
+@pytest.mark.parametrize("num_warps", [3, 0, -4, 2**40])
+def test_warps_that_are_no_power_of_two(ask, text, num_warps):
+    assert_failed(ask(source=text, options={"num_warps": num_warps}), "INVALID_ARGUMENT", "num_warps", str(num_warps))
+
+
+# --- Kernels that do not fit --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target, num_stages", [("cuda:80", 6), ("hip:gfx942", 4)])
+def test_more_shared_memory_than_there_is(ask, good, target, num_stages):
+    request = good[f"matmul_128x256x64-{target.replace(':', '-')}"]
+    answer = ask(source_file=request["source_file"], target=target, options={"num_warps": 8, "num_stages": num_stages})
+    assert_failed(answer, "RESOURCE_EXHAUSTED", "shared memory")
+
+
+def test_more_registers_than_allowed(ask, good):
+    request = good["matmul_128x256x64-cuda-90"]
+    answer = ask(source_file=request["source_file"], options={"num_warps": 8, "maxnreg": 32})
+    assert_failed(answer, "RESOURCE_EXHAUSTED", "registers")
+    assert answer["diagnostics"]["stage"] == "cubin"
+    # ptxas's own words.
+    assert "ptxas fatal" in answer["diagnostics"]["output"]
+
+
+def test_a_failure_is_the_same_the_second_time(ask, good):
+    request = good["matmul_128x256x64-cuda-90"]
+    first, second = (ask(source_file=request["source_file"], options={"num_warps": 8, "maxnreg": 40}) for _ in range(2))
+    for name in ("code", "error", "diagnostics", "key"):
+        assert first[name] == second[name]
+
+
+# --- Files of requests --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", [
+    "not json",
+    "[]",
+    "null",
+    '{"name": "k"}',
+    '{"name": "k", "target": "cuda:90"}',
+    '{"name": "k", "target": "cuda:90", "source_file": "/no/such/file"}',
+    '{"name": "k", "target": 90, "source": "module {}"}',
+    '{"name": "k", "target": "cuda:90", "source": ["module {}"]}',
+    "{" * 50_000,
+])
+def test_a_bad_line_is_an_answer_and_the_others_go_on(daemon, good, tmp_path, line):
+    path = tmp_path / "requests.jsonl"
+    fine = json.dumps(good["vector_add-cuda-90"])
+    path.write_text(f"{fine}\n{line}\n{fine}\n")
+    answer = daemon.kiln("compile", "--requests", path, "--json")
+    assert answer.code == 1
+    *answers, summary = answer.objects()
+    [failed] = [one for one in answers if one["outcome"] == "failed"]
+    assert (failed["line"], len(answers), summary["summary"]["failed"]) == (2, 3, 1)
+    assert failed["error"]
+
+
+def test_no_file_of_requests(daemon):
+    answer = daemon.kiln("compile", "--requests", "/no/such/file.jsonl")
+    assert answer.code == 2
+    assert "/no/such/file.jsonl" in answer.error
+
+
+def test_names_that_are_not_file_names_stay_in_the_folder(daemon, good, tmp_path):
+    names = ["../../escape", "/absolute", "a/b", "", ".", "..", "\u00fc" * 300, "new\nline", "x\u0000y", "-rf", "CON", " "]
+    request = good["vector_add-cuda-90"]
+    path = tmp_path / "requests.jsonl"
+    path.write_text("".join(json.dumps({**request, "name": name}) + "\n" for name in names))
+    out = tmp_path / "deep" / "out"
+    answer = daemon.kiln("compile", "--requests", path, "-o", out, "--json")
+    assert answer.code == 0, answer
+    assert len(answer.objects()) == len(names) + 1
+    written = {file.relative_to(tmp_path).parts[:2] for file in tmp_path.rglob("*") if file.is_file() and file != path}
+    assert written == {("deep", "out")}
+    assert len(list(out.glob("*.cubin"))) == len(names)
+
+
+# --- For people ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_message_names_file_line_and_column(daemon, tmp_path):
+    path = tmp_path / "broken.ttir"
+    path.write_text("module {\n  nonsense\n}\n")
+    answer = daemon.kiln("compile", path, "--target", TARGET)
+    assert answer.code == 1
+    assert "broken" in answer.error and ":2:" in answer.error
+
+
+def test_wrong_usage_ends_with_2(daemon):
+    for arguments in (("compile",), ("compile", "--no-such-flag"), ("no-such-command",)):
+        answer = daemon.kiln(*arguments)
+        assert answer.code == 2, answer
+        assert answer.error
+
+
+def test_no_daemon_there(programs, tmp_path):
+    from daemon import Daemon
+
+    (tmp_path / "k.ttir").write_text("module {}\n")
+    answer = Daemon(programs, tmp_path).kiln("compile", tmp_path / "k.ttir", "--target", TARGET)
+    assert answer.code == 2
+    assert "kilnd" in answer.error and "try:" in answer.error
