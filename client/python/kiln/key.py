@@ -1,0 +1,132 @@
+"""The compile key: SHA-256 over everything that decides the bytes of an artifact.
+
+docs/key.md in Kiln's source specifies the encoding; the daemon computes the same one, and
+tests/vectors/compile_key.json holds both to it. The arguments are a request in canonical form:
+launch parameters are not among the options, and what equals the toolchain's default is absent.
+"""
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping, Optional, Union
+
+__all__ = ["Parameter", "canonical_encoding", "compile_key"]
+
+_SCHEME = b"kiln-key-v1"
+_FINGERPRINT_BYTES = 32
+_LAUNCH_PARAMETERS = frozenset({
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "cluster_dims", "launch_pdl",
+    "launch_cooperative_grid"
+})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of the kernel: type as Triton spells it, facts, and the value if folded in.
+
+    `constant` None means that the parameter is passed at launch.
+    """
+    name: str
+    type: str
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    constant: Any = None
+
+
+def _count(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+def _bytes(value: Union[bytes, str]) -> bytes:
+    raw = value.encode() if isinstance(value, str) else bytes(value)
+    return _count(len(raw)) + raw
+
+
+def _integer(value: int) -> bytes:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"expected an int, got {value!r}")
+    if not -2**63 <= value < 2**63:
+        raise ValueError(f"{value} does not fit 64 bits")
+    return b"i" + struct.pack("<q", value)
+
+
+def _value(value: Any) -> bytes:
+    """A typed value; bool comes first, since Python's bool is an int."""
+    if isinstance(value, bool):
+        return b"b" + (b"\1" if value else b"\0")
+    if isinstance(value, int):
+        return _integer(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+        return b"d" + struct.pack("<d", value)
+    if isinstance(value, str):
+        return b"s" + _bytes(value)
+    if isinstance(value, (tuple, list)):
+        return b"t" + _count(len(value)) + b"".join(map(_value, value))
+    raise TypeError(f"an option cannot hold {value!r}")
+
+
+def _map(entries: Mapping[str, Any], encode=_value) -> bytes:
+    """Sorted by the bytes of the names, which is the order of their code points too."""
+    ordered = sorted((name.encode(), value) for name, value in entries.items())
+    return _count(len(ordered)) + b"".join(_bytes(name) + encode(value) for name, value in ordered)
+
+
+def _parameter(parameter: Parameter) -> bytes:
+    constant = b"-" if parameter.constant is None else _value(parameter.constant)
+    return (_bytes(parameter.name) + _bytes(parameter.type) + _map(parameter.attributes, _integer) +
+            constant)
+
+
+def _present(entries: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return {name: value for name, value in (entries or {}).items() if value is not None}
+
+
+def canonical_encoding(*,
+                       kind: str,
+                       source: Union[bytes, str],
+                       backend: str,
+                       architecture: str,
+                       warp_size: int,
+                       toolchain_fingerprint: bytes,
+                       parameters: Iterable[Parameter] = (),
+                       launch: Optional[Mapping[str, Any]] = None,
+                       options: Optional[Mapping[str, Any]] = None) -> bytes:
+    """The bytes that are hashed.
+
+    kind: "ttir", "cuda" or "ptx". launch, options: values by name; None means absent.
+    toolchain_fingerprint: 32 bytes.
+
+    Raises TypeError or ValueError for what has no encoding.
+    """
+    if len(toolchain_fingerprint) != _FINGERPRINT_BYTES:
+        raise ValueError(f"a fingerprint has {_FINGERPRINT_BYTES} bytes")
+    launch, options = _present(launch), _present(options)
+    if not _LAUNCH_PARAMETERS.issuperset(launch) or not _LAUNCH_PARAMETERS.isdisjoint(options):
+        raise ValueError("launch parameters belong into `launch`, everything else into `options`")
+    parameters = list(parameters)
+    return b"".join([
+        _bytes(_SCHEME),
+        _bytes("source"),
+        _bytes(kind),
+        _bytes(source),
+        _bytes("target"),
+        _bytes(backend),
+        _bytes(architecture),
+        _integer(warp_size),
+        _bytes("specialization"),
+        _count(len(parameters)),
+        *map(_parameter, parameters),
+        _bytes("launch"),
+        _map(launch),
+        _bytes("options"),
+        _map(options),
+        _bytes("toolchain"),
+        _bytes(toolchain_fingerprint),
+    ])
+
+
+def compile_key(**request) -> str:
+    """The key as 64 lowercase hex digits; the arguments are canonical_encoding's."""
+    return hashlib.sha256(canonical_encoding(**request)).hexdigest()
