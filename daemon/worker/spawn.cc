@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,11 @@ absl::StatusOr<pid_t> Spawn(const SpawnCommand& command, int output, int inherit
                                   arguments.data(), environment.data());
   if (error != 0) return ErrnoStatus(error, fmt::format("start {}", command.arguments[0]));
   return pid;
+}
+
+UniqueFd OpenProcess(pid_t pid) {
+  // Not pidfd_open(3): glibc 2.36 declares it without C linkage.
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
 std::string DescribeWaitStatus(int wait_status) {

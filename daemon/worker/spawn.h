@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
 
 namespace kiln {
 
@@ -25,6 +26,10 @@ struct SpawnCommand {
 // signal then gets it when that thread ends, so call it on one that lives as long as the child
 // should.
 absl::StatusOr<pid_t> Spawn(const SpawnCommand& command, int output, int inherited);
+
+// A pidfd, readable once the process is dead; none where there is no such process. REQUIRES: nobody
+// has reaped `pid`.
+UniqueFd OpenProcess(pid_t pid);
 
 // "SIGSEGV", "exit status 1": how a process ended, out of its wait status.
 std::string DescribeWaitStatus(int wait_status);

@@ -1,7 +1,6 @@
 #include "daemon/worker/worker_process.h"
 
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -48,7 +47,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
       new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
   worker->pid_ = pid;
   // Nobody reaps it before End(), so the pid is its own.
-  worker->process_ = UniqueFd(::pidfd_open(pid, 0));
+  worker->process_ = OpenProcess(pid);
   if (!worker->process_) return ErrnoStatus(errno, "pidfd_open");
   return worker;
 }

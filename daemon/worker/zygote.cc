@@ -1,7 +1,6 @@
 #include "daemon/worker/zygote.h"
 
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -44,7 +43,7 @@ pid_t ParentOf(pid_t pid) {
 Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output)
     : pid_(pid),
       control_(std::move(control)),
-      process_(::pidfd_open(pid, 0)),
+      process_(OpenProcess(pid)),
       output_(std::move(output)) {}
 
 absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& command,
