@@ -1,0 +1,191 @@
+#include "daemon/rpc/listener.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+// Without a connection that ends, this often the backlog is tried again after descriptors ran out.
+constexpr int kRetryMillis = 100;
+// Between two sockets' backlogs, and before connections that ended are looked at.
+constexpr int kAcceptsAtOnce = 64;
+constexpr auto kWarnAtMostEvery = std::chrono::seconds(10);
+
+absl::StatusOr<uid_t> PeerOf(int fd) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+    return ErrnoStatus(errno, "SO_PEERCRED");
+  }
+  return credentials.uid;
+}
+
+bool IsOutOfDescriptors(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(std::vector<Socket> sockets,
+                                                          ConnectionSink& sink,
+                                                          const ListenerLimits& limits) {
+  std::unique_ptr<Listener> listener(new Listener(std::move(sockets), sink, limits));
+  KILN_RETURN_IF_ERROR(listener->Open());
+  listener->thread_ = std::thread([raw = listener.get()] { raw->Loop(); });
+  return listener;
+}
+
+Listener::Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits)
+    : sockets_(std::move(sockets)), sink_(sink), limits_(limits) {}
+
+Listener::~Listener() { Stop(); }
+
+absl::Status Listener::Open() {
+  epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
+  wake_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !wake_) return ErrnoStatus(errno, "cannot start the listener");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake_.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+    return ErrnoStatus(errno, "epoll_ctl");
+  }
+  for (const Socket& socket : sockets_) {
+    event.events = 0;
+    event.data.fd = socket.file.fd();
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.file.fd(), &event) != 0) {
+      return ErrnoStatus(errno, "epoll_ctl");
+    }
+  }
+  SetListening(true);
+  return absl::OkStatus();
+}
+
+void Listener::Stop() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+  thread_.join();
+  sockets_.clear();
+}
+
+void Listener::SetListening(bool is_listening) {
+  if (is_listening == is_listening_) return;
+  is_listening_ = is_listening;
+  for (const Socket& socket : sockets_) {
+    epoll_event event{};
+    event.events = is_listening ? uint32_t{EPOLLIN} : 0;
+    event.data.fd = socket.file.fd();
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.file.fd(), &event);
+  }
+}
+
+void Listener::Loop() {
+  std::array<epoll_event, 64> events;
+  while (true) {
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), events.size(), is_listening_ ? -1 : kRetryMillis);
+    // Ends first: they make room.
+    for (size_t i = 0; i < static_cast<size_t>(std::max(count, 0)); ++i) {
+      if (events[i].data.fd == wake_.get()) return;
+      if (open_.count(events[i].data.fd) > 0) Forget(events[i].data.fd);
+    }
+    SetListening(true);
+    for (const Socket& socket : sockets_) {
+      if (!AcceptFrom(socket)) {
+        SetListening(false);
+        break;
+      }
+    }
+  }
+}
+
+bool Listener::AcceptFrom(const Socket& socket) {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    UniqueFd connection(
+        ::accept4(socket.file.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection) {
+      Take(std::move(connection), socket.is_admin);
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (!IsOutOfDescriptors(errno)) return true;  // nothing more to accept
+    Refuse({}, ErrnoStatus(errno, "connections wait until others end"));
+    return false;
+  }
+  return true;  // epoll reports the rest again
+}
+
+void Listener::Take(UniqueFd connection, bool is_admin) {
+  const absl::StatusOr<uid_t> uid = PeerOf(connection.get());
+  if (!uid.ok()) return Refuse({}, uid.status());
+  const Principal principal{*uid, is_admin};
+  if (IsOverLimit(principal)) {
+    return Refuse(principal, ResourceExhausted("too many connections: {} in all, {} of this user",
+                                               open_.size(), open_by_principal_[principal]));
+  }
+  UniqueFd duplicate(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  if (!duplicate) return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
+  if (absl::Status served = sink_.Serve(std::move(connection), principal); !served.ok()) {
+    return Refuse(principal, served);
+  }
+  Track(std::move(duplicate), principal);
+}
+
+bool Listener::IsOverLimit(const Principal& principal) const {
+  const auto held = open_by_principal_.find(principal);
+  const size_t count = held == open_by_principal_.end() ? 0 : held->second;
+  // An operator must get in when everybody else is in.
+  const bool is_full = open_.size() >= limits_.connections_max && !principal.is_admin;
+  return is_full || count >= limits_.connections_per_principal_max;
+}
+
+void Listener::Track(UniqueFd duplicate, const Principal& principal) {
+  epoll_event event{};
+  event.events = EPOLLRDHUP;  // and EPOLLHUP, always
+  event.data.fd = duplicate.get();
+  const int number = duplicate.get();
+  ++open_by_principal_[principal];
+  open_.emplace(number, Connection{std::move(duplicate), principal});
+  open_count_.store(open_.size(), std::memory_order_relaxed);
+  // Unwatched, it would count for ever: rather do not count it.
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, number, &event) != 0) Forget(number);
+}
+
+void Listener::Forget(int duplicate) {
+  const auto found = open_.find(duplicate);
+  const Principal principal = found->second.principal;
+  // Closing would not do: gRPC's descriptor keeps the socket open a little longer, and epoll would
+  // go on reporting a number that the next connection may have by then.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, duplicate, nullptr);
+  open_.erase(found);
+  const auto held = open_by_principal_.find(principal);
+  if (--held->second == 0) open_by_principal_.erase(held);
+  open_count_.store(open_.size(), std::memory_order_relaxed);
+  sink_.OnClosed(principal);
+}
+
+void Listener::Refuse(const Principal& principal, const absl::Status& why) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  // A client that tries again and again must not fill the log.
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now - warned_at_ < kWarnAtMostEvery) return;
+  warned_at_ = now;
+  LogWarning("connection refused", {{"uid", principal.uid},
+                                    {"why", Message(why)},
+                                    {"refused", refused_.load(std::memory_order_relaxed)}});
+}
+
+}  // namespace kiln

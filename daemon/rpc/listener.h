@@ -1,0 +1,91 @@
+// Accepts connections and finds out whose they are.
+//
+// Our own, because gRPC's listener knows no peer on a Unix socket and never accepts again after the
+// process once ran out of descriptors (CVE-2023-4785).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/rpc/connection_sink.h"
+#include "daemon/rpc/socket_file.h"
+#include "storage/base/limits.h"
+#include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+
+struct ListenerLimits {
+  size_t connections_max = limits::kConnectionsMax;
+  size_t connections_per_principal_max = limits::kConnectionsPerPrincipalMax;
+};
+
+// One thread waits for connections on all sockets and for the end of those there are.
+//
+// It counts them by itself, since gRPC owns the descriptors and says nothing: it keeps a duplicate
+// of each and waits for its hang-up, which both a client that goes and gRPC, which shuts a socket
+// down before it closes it, bring about. A connection thus costs two descriptors.
+//
+// Past a limit a connection is accepted and closed at once. When descriptors run out, connections
+// stay in the backlog until one ends.
+class Listener {
+ public:
+  struct Socket {
+    SocketFile file;
+    bool is_admin = false;
+  };
+
+  // Starts. The sink outlives it.
+  static absl::StatusOr<std::unique_ptr<Listener>> Start(std::vector<Socket> sockets,
+                                                         ConnectionSink& sink,
+                                                         const ListenerLimits& limits = {});
+  ~Listener();
+
+  // Accepts no more, closes the sockets and removes their names. Idempotent; blocks until the
+  // thread has ended.
+  void Stop();
+
+  size_t connections() const { return open_count_.load(std::memory_order_relaxed); }
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Connection {
+    UniqueFd duplicate;
+    Principal principal;
+  };
+
+  Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits);
+  absl::Status Open();
+  void Loop();
+  // False: no further one can be accepted now.
+  bool AcceptFrom(const Socket& socket);
+  void Take(UniqueFd connection, bool is_admin);
+  bool IsOverLimit(const Principal& principal) const;
+  void Track(UniqueFd duplicate, const Principal& principal);
+  void Forget(int duplicate);
+  // Waits on the listening sockets, or leaves their connections in the backlog.
+  void SetListening(bool is_listening);
+  void Refuse(const Principal& principal, const absl::Status& why);
+
+  std::vector<Socket> sockets_;
+  ConnectionSink& sink_;
+  const ListenerLimits limits_;
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  // The thread's own.
+  bool is_listening_ = false;
+  std::unordered_map<int, Connection> open_;  // by the duplicate's number
+  std::map<Principal, size_t> open_by_principal_;
+  SteadyTime warned_at_{};
+
+  std::atomic<size_t> open_count_{0};
+  std::atomic<uint64_t> refused_{0};
+  std::thread thread_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,161 @@
+#include "daemon/rpc/principal_servers.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_posix.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/rpc/admin_service.h"
+#include "daemon/rpc/kernel_service.h"
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::system_clock;
+
+// What is not said here is gRPC's own choice, and nothing of that grows without bound.
+void SetLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(limits::kRequestBytesMax);
+  builder.SetMaxSendMessageSize(limits::kClientReceiveBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             limits::kConcurrentStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(limits::kMetadataBytesMax));
+  // The kernel tells at once when a local peer is gone; pings would only wake idle processes.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  grpc::ResourceQuota quota;
+  quota.Resize(limits::kPrincipalBufferBytesMax);
+  quota.SetMaxThreads(limits::kReflectionThreadsMax);
+  builder.SetResourceQuota(quota);
+  // Only reflection is served by threads.
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+}
+
+}  // namespace
+
+struct PrincipalServers::Server {
+  Server(const ServiceParts& parts, const AdminActions& actions, const Principal& principal)
+      : kernel(parts, principal), admin(parts, actions, principal) {
+    grpc::ServerBuilder builder;
+    SetLimits(builder);
+    builder.RegisterService(&kernel);
+    if (principal.is_admin) {
+      builder.RegisterService(&admin);
+    } else {
+      builder.RegisterService(&refusing_admin);
+    }
+    server = builder.BuildAndStart();
+  }
+
+  void SetServing(bool is_serving) const {
+    grpc::HealthCheckServiceInterface* health = server->GetHealthCheckService();
+    health->SetServingStatus(is_serving);
+    health->SetServingStatus(v1::KernelService::service_full_name(), is_serving);
+  }
+
+  KernelService kernel;
+  AdminService admin;
+  RefusingAdminService refusing_admin;
+  // After the services, which it uses until it is destroyed.
+  std::unique_ptr<grpc::Server> server;
+  size_t connections = 0;
+};
+
+PrincipalServers::PrincipalServers(const ServiceParts& parts, const AdminActions& actions)
+    : parts_(parts), actions_(actions) {
+  grpc::EnableDefaultHealthCheckService(true);
+}
+
+PrincipalServers::~PrincipalServers() { Shutdown(SteadyTime::min()); }
+
+absl::Status PrincipalServers::Serve(UniqueFd connection, const Principal& principal) {
+  std::unique_ptr<Server> idle;
+  const std::lock_guard lock(mutex_);
+  if (is_shut_down_) return Unavailable("the daemon is shutting down");
+  if (servers_.count(principal) == 0 && servers_.size() >= limits::kPrincipalsMax) {
+    idle = TakeIdle();
+    if (idle == nullptr) {
+      return ResourceExhausted("{} users are connected; that is the most", servers_.size());
+    }
+    idle->server->Shutdown(system_clock::now());
+  }
+  KILN_ASSIGN_OR_RETURN(Server* const server, FindOrStart(principal));
+  ++server->connections;
+  grpc::AddInsecureChannelFromFd(server->server.get(), connection.Release());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PrincipalServers::Server*> PrincipalServers::FindOrStart(
+    const Principal& principal) {
+  std::unique_ptr<Server>& slot = servers_[principal];
+  if (slot == nullptr) {
+    slot = std::make_unique<Server>(parts_, actions_, principal);
+    if (slot->server == nullptr) {
+      servers_.erase(principal);
+      return Internal("gRPC did not start a server for uid {}", principal.uid);
+    }
+    slot->SetServing(is_serving_);
+  }
+  return slot.get();
+}
+
+std::unique_ptr<PrincipalServers::Server> PrincipalServers::TakeIdle() {
+  for (auto it = servers_.begin(); it != servers_.end(); ++it) {
+    if (it->second->connections > 0) continue;
+    std::unique_ptr<Server> idle = std::move(it->second);
+    servers_.erase(it);
+    return idle;
+  }
+  return nullptr;
+}
+
+void PrincipalServers::OnClosed(const Principal& principal) {
+  const std::lock_guard lock(mutex_);
+  const auto found = servers_.find(principal);
+  if (found != servers_.end()) --found->second->connections;
+}
+
+void PrincipalServers::SetServing(bool is_serving) {
+  const std::lock_guard lock(mutex_);
+  is_serving_ = is_serving;
+  for (const auto& [principal, server] : servers_) server->SetServing(is_serving);
+}
+
+void PrincipalServers::Shutdown(SteadyTime deadline) {
+  std::map<Principal, std::unique_ptr<Server>> servers;
+  {
+    const std::lock_guard lock(mutex_);
+    is_shut_down_ = true;
+    servers.swap(servers_);
+  }
+  const auto left = std::chrono::duration_cast<milliseconds>(
+      std::max(deadline, std::chrono::steady_clock::now()) - std::chrono::steady_clock::now());
+  // All at the same time, since each waits until its own calls have ended.
+  std::vector<std::thread> threads;
+  for (const auto& [principal, server] : servers) {
+    threads.emplace_back(
+        [&running = *server->server, left] { running.Shutdown(system_clock::now() + left); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+size_t PrincipalServers::count() const {
+  const std::lock_guard lock(mutex_);
+  return servers_.size();
+}
+
+}  // namespace kiln

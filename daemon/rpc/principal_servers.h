@@ -1,0 +1,54 @@
+// A gRPC server for each principal.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "daemon/rpc/admin_actions.h"
+#include "daemon/rpc/connection_sink.h"
+#include "daemon/rpc/service_parts.h"
+#include "storage/base/clock.h"
+
+namespace kiln {
+
+// gRPC hands a service no peer on a Unix socket, so whoever connects is served by a server (about
+// 20 kB and one idle thread) whose services already know the principal. Made on the first
+// connection and kept; when there are too many, those without a connection make room.
+//
+// Thread-safe. Parts and actions outlive it.
+class PrincipalServers final : public ConnectionSink {
+ public:
+  PrincipalServers(const ServiceParts& parts, const AdminActions& actions);
+  // Shuts down, at once.
+  ~PrincipalServers() override;
+
+  // RESOURCE_EXHAUSTED where there are too many principals, UNAVAILABLE after Shutdown.
+  absl::Status Serve(UniqueFd connection, const Principal& principal) override;
+  void OnClosed(const Principal& principal) override;
+
+  // What the health service says on all connections, also to come.
+  void SetServing(bool is_serving);
+  // Ends all connections; calls under way have until `deadline`, then they are cancelled.
+  // Idempotent; blocks until all have ended.
+  void Shutdown(SteadyTime deadline);
+
+  size_t count() const;
+
+ private:
+  struct Server;
+
+  absl::StatusOr<Server*> FindOrStart(const Principal& principal);
+  // One without a connection, taken out; null where all have some.
+  std::unique_ptr<Server> TakeIdle();
+
+  const ServiceParts& parts_;
+  const AdminActions& actions_;
+
+  mutable std::mutex mutex_;
+  std::map<Principal, std::unique_ptr<Server>> servers_;
+  bool is_serving_ = true;
+  bool is_shut_down_ = false;
+};
+
+}  // namespace kiln
