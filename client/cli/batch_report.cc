@@ -1,0 +1,129 @@
+#include "client/cli/batch_report.h"
+
+#include <utility>
+#include <vector>
+
+#include "client/cli/errors.h"
+#include "client/cli/format.h"
+#include "client/cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr size_t kShortKeyDigits = 12;
+
+double Milliseconds(std::chrono::microseconds duration) {
+  return static_cast<double>(duration.count()) / 1000;
+}
+
+Style StyleOf(v1::Outcome outcome) {
+  return outcome == v1::OUTCOME_COMPILED ? Style::kNew : Style::kGood;
+}
+
+std::vector<Cell> RowOf(const BatchAnswer& answer) {
+  if (!answer.answer.ok()) {
+    return {answer.name,      answer.target,    Cell("failed", Style::kBad),
+            std::string("-"), std::string("-"), CodeName(answer.answer.status().code())};
+  }
+  const v1::CompileResponse& response = *answer.answer;
+  return {answer.name,
+          answer.target,
+          Cell(std::string(OutcomeName(response.outcome())), StyleOf(response.outcome())),
+          fmt::format("{:.1f}", Milliseconds(answer.duration)),
+          std::to_string(BytesOf(response)),
+          Cell(Hex(response.key()).substr(0, kShortKeyDigits), Style::kDim)};
+}
+
+// The key also of what failed, where the daemon got as far as computing it.
+Json KeyOf(const BatchAnswer& answer) {
+  if (answer.answer.ok()) return Hex(answer.answer->key());
+  const auto diagnostics = DiagnosticsOf(answer.answer.status());
+  if (!diagnostics.has_value() || diagnostics->key().empty()) return nullptr;
+  return Hex(diagnostics->key());
+}
+
+Json TierOf(const BatchAnswer& answer) {
+  if (!answer.answer.ok() || answer.answer->tier() == v1::TIER_UNSPECIFIED) return nullptr;
+  return TierName(answer.answer->tier());
+}
+
+void AddFailure(const absl::Status& status, Json& json) {
+  json["error"] = Message(status);
+  json["code"] = CodeName(status.code());
+  if (const auto diagnostics = DiagnosticsOf(status)) json["diagnostics"] = ToJson(*diagnostics);
+}
+
+}  // namespace
+
+Json ToJson(const BatchAnswer& answer) {
+  Json json;
+  json["name"] = answer.name;
+  json["key"] = KeyOf(answer);
+  json["outcome"] = answer.answer.ok() ? OutcomeName(answer.answer->outcome()) : "failed";
+  json["tier"] = TierOf(answer);
+  json["ms"] = Milliseconds(answer.duration);
+  json["bytes"] = answer.answer.ok() ? BytesOf(*answer.answer) : 0;
+  json["error"] = nullptr;
+  if (!answer.answer.ok()) AddFailure(answer.answer.status(), json);
+  if (!answer.target.empty()) json["target"] = answer.target;
+  if (answer.line != 0) json["line"] = answer.line;
+  if (!answer.file.empty() && answer.answer.ok()) json["file"] = answer.file;
+  return json;
+}
+
+Json ToJson(const BatchCounts& counts, const absl::Status& ended) {
+  Json summary;
+  summary["requests"] = counts.requests;
+  summary["hit"] = counts.hit;
+  summary["joined"] = counts.joined;
+  summary["compiled"] = counts.compiled;
+  summary["failed"] = counts.failed;
+  summary["ms"] = Milliseconds(counts.wall);
+  summary["bytes"] = counts.bytes;
+  summary["error"] = ended.ok() ? Json(nullptr) : Json(Summarize(ended));
+  return {{"summary", std::move(summary)}};
+}
+
+BatchReport::BatchReport(Session& session, const Clock& clock, Detail detail,
+                         std::optional<uint64_t> total)
+    : session_(session),
+      detail_(detail),
+      table_(session.console(),
+             {{"KERNEL"}, {"TARGET"}, {"OUTCOME"}, {"MS", true}, {"BYTES", true}, {"KEY"}}),
+      progress_(session.console(), clock, total) {}
+
+void BatchReport::OnAnswer(const BatchAnswer& answer) {
+  ++answers_;
+  if (!answer.answer.ok()) ++failures_;
+  if (session_.json()) {
+    session_.console().out << Dump(ToJson(answer)) << std::endl;
+    return;
+  }
+  if (!answer.answer.ok()) {
+    progress_.Clear();
+    PrintCompileFailure(session_.console(), answer.name, answer.answer.status());
+  }
+  if (detail_ == Detail::kEveryAnswer) table_.AddRow(RowOf(answer));
+  progress_.Update(answers_, failures_ == 0 ? "" : fmt::format("{} failed", failures_));
+}
+
+ExitCode BatchReport::Finish(const BatchCounts& counts, const absl::Status& ended) {
+  Console& console = session_.console();
+  progress_.Clear();
+  table_.Flush();
+  if (session_.json()) {
+    console.out << Dump(ToJson(counts, ended)) << std::endl;
+  } else {
+    console.err << fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n",
+                               counts.requests, FormatDuration(counts.wall), counts.hit,
+                               counts.joined, counts.compiled, counts.failed,
+                               FormatBytes(counts.bytes));
+  }
+  if (!ended.ok()) {
+    const ExitCode code = Fail(console, "stopped early", ended);
+    if (code == kCouldNotRun) return code;
+  }
+  return counts.failed == 0 && ended.ok() ? kOk : kFailed;
+}
+
+}  // namespace kiln::cli

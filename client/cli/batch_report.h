@@ -1,0 +1,43 @@
+// How the answers of a batch are shown.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "client/cli/batch.h"
+#include "client/cli/json.h"
+#include "client/cli/progress.h"
+#include "client/cli/session.h"
+#include "client/cli/table.h"
+
+namespace kiln::cli {
+
+// {"name","key","outcome","tier","ms","bytes","error"} and, where they say something, "line",
+// "target", "file", "code", "diagnostics".
+[[nodiscard]] Json ToJson(const BatchAnswer& answer);
+// {"summary":{...}}; `error` is why it ended early.
+[[nodiscard]] Json ToJson(const BatchCounts& counts, const absl::Status& ended);
+
+// Shows a batch: JSON lines, or a table of all answers, or (quiet) only failures; a progress bar
+// where nothing else is printed as answers come. Not thread-safe.
+class BatchReport {
+ public:
+  enum class Detail { kEveryAnswer, kFailures };
+
+  // `total`: how many requests there will be, where known. REQUIRES: session and clock outlive it.
+  BatchReport(Session& session, const Clock& clock, Detail detail, std::optional<uint64_t> total);
+
+  void OnAnswer(const BatchAnswer& answer);
+  // The summary. Returns what the command exits with.
+  [[nodiscard]] ExitCode Finish(const BatchCounts& counts, const absl::Status& ended);
+
+ private:
+  Session& session_;
+  const Detail detail_;
+  Table table_;
+  Progress progress_;
+  uint64_t answers_ = 0;
+  uint64_t failures_ = 0;
+};
+
+}  // namespace kiln::cli

@@ -1,0 +1,22 @@
+// The whole command: arguments in, exit status out.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+// What the process's surroundings say about its output.
+struct Terminals {
+  bool out = false;
+  bool err = false;
+  bool color = false;
+};
+
+// `arguments` without the program's name. Returns the exit status: 0, 1 or 2 (docs/cli.md). Throws
+// nothing.
+[[nodiscard]] int RunCommandLine(std::vector<std::string> arguments, std::ostream& out,
+                                 std::ostream& err, const Terminals& terminals);
+
+}  // namespace kiln::cli

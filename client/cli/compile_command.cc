@@ -1,0 +1,116 @@
+#include <utility>
+
+#include "client/cli/batch.h"
+#include "client/cli/batch_report.h"
+#include "client/cli/commands.h"
+#include "client/cli/errors.h"
+#include "client/cli/file_names.h"
+#include "client/cli/output_directory.h"
+#include "client/cli/request_source.h"
+
+namespace kiln::cli {
+namespace {
+
+struct CompileArguments {
+  std::vector<std::string> files;
+  std::string requests;
+  std::string output;
+  RequestFlags flags;
+};
+
+absl::Status CheckUsage(const CompileArguments& arguments) {
+  if (arguments.files.empty() == arguments.requests.empty()) {
+    return InvalidArgument("name source files, or a file of requests with --requests");
+  }
+  if (!arguments.files.empty() && arguments.flags.targets.empty()) {
+    return InvalidArgument("say what to compile for, as --target cuda:90");
+  }
+  if (!arguments.requests.empty() &&
+      (!arguments.flags.options.empty() || !arguments.flags.kind.empty())) {
+    return InvalidArgument(
+        "--option and --kind go with source files; a file of requests has them in its lines");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamedRequestSource> OpenSource(const CompileArguments& arguments) {
+  KILN_RETURN_IF_ERROR(CheckUsage(arguments));
+  KILN_ASSIGN_OR_RETURN(RequestTemplate shape, RequestTemplate::Of(arguments.flags));
+  if (arguments.requests.empty()) return FromSourceFiles(arguments.files, std::move(shape));
+  KILN_ASSIGN_OR_RETURN(auto file, RequestFile::Open(arguments.requests));
+  return FromRequestFile(std::move(file), std::move(shape));
+}
+
+// Null where nothing is written.
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OpenOutput(const CompileArguments& arguments) {
+  if (arguments.output.empty()) return nullptr;
+  KILN_ASSIGN_OR_RETURN(auto output, OutputDirectory::Open(arguments.output));
+  if (!arguments.requests.empty()) KILN_RETURN_IF_ERROR(output->StartIndex());
+  return output;
+}
+
+ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
+  Console& console = session.console();
+  auto source = OpenSource(arguments);
+  if (!source.ok()) return CannotRun(console, "compile", source.status());
+  const auto output = OpenOutput(arguments);
+  if (!output.ok()) return CannotRun(console, "cannot write", output.status());
+  const auto client = session.Connect();
+  if (!client.ok()) return FailToConnect(console, client.status());
+
+  std::optional<uint64_t> total = arguments.files.size() * arguments.flags.targets.size();
+  if (!arguments.requests.empty()) total = CountRequests(arguments.requests);
+  BatchReport report(session, SystemClock(), BatchReport::Detail::kEveryAnswer, total);
+  FileNames names("index");
+  BatchParts parts;
+  parts.next = *std::move(source);
+  if (*output != nullptr) {
+    parts.name_file = [&](const std::string& name) { return names.For(name); };
+  }
+  parts.report = [&](BatchAnswer& answer) {
+    if (*output != nullptr && answer.answer.ok()) {
+      const absl::Status written = (*output)->Write(answer.name, answer.file, *answer.answer);
+      if (!written.ok()) answer.answer = Annotate(written, "cannot write");
+    }
+    report.OnAnswer(answer);
+  };
+  BatchCounts counts;
+  ManyOptions options;
+  options.call = session.Call();
+  absl::Status ended = RunBatch(**client, options, SystemClock(), parts, counts);
+  if (*output != nullptr && !arguments.requests.empty()) {
+    const absl::Status finished = (*output)->FinishIndex();
+    if (ended.ok()) ended = finished;
+  }
+  return report.Finish(counts, ended);
+}
+
+}  // namespace
+
+void AddCompile(CLI::App& app, Command& chosen) {
+  CLI::App& command = *app.add_subcommand("compile", "Compile kernels, or get them from the cache");
+  const auto arguments = Declare(command, chosen, RunCompile);
+  command.add_option("FILE", arguments->files, "Sources: Triton IR, CUDA C++ (.cu), PTX (.ptx)");
+  command.add_option("--requests", arguments->requests,
+                     "A file with one JSON request a line; - for the standard input");
+  command
+      .add_option("--option", arguments->flags.options,
+                  "An option of the compiler, as num_warps=8. Repeat it for several")
+      ->allow_extra_args(false)
+      ->type_name("NAME=VALUE");
+  command
+      .add_option("--emit", arguments->flags.stages,
+                  "The stages to return, as ptx,cubin (default: the final binary)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("STAGES");
+  command.add_option("--kind", arguments->flags.kind,
+                     "ttir, cuda or ptx (default: by the file's name)");
+  command
+      .add_option("-o,--output", arguments->output,
+                  "Write NAME.<stage> and NAME.json into this folder")
+      ->type_name("DIR");
+  AddRequestFlags(command, arguments->flags);
+}
+
+}  // namespace kiln::cli

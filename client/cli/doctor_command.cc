@@ -1,0 +1,194 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "client/cli/commands.h"
+#include "client/cli/errors.h"
+#include "client/cli/format.h"
+#include "client/cli/json.h"
+#include "storage/base/digest.h"
+#include "storage/base/limits.h"
+
+namespace kiln::cli {
+namespace {
+
+struct DoctorArguments {};
+
+// What one look found.
+struct Finding {
+  enum class Verdict { kGood, kWarning, kBad };
+
+  std::string check;
+  Verdict verdict = Verdict::kGood;
+  std::string detail;
+  std::string advice;  // "" where there is nothing to do
+};
+
+using Verdict = Finding::Verdict;
+
+class Examination {
+ public:
+  explicit Examination(Session& session) : session_(session) {}
+
+  std::vector<Finding> Run() {
+    const auto client = session_.Connect();
+    if (!client.ok()) {
+      Add("daemon", Verdict::kBad, std::string(Message(client.status())),
+          "systemctl start kilnd, or kilnd --root DIR and kiln --root DIR doctor");
+      return std::move(findings_);
+    }
+    Add("daemon", Verdict::kGood, "answers on " + (*client)->socket_path());
+    CheckToolchains(**client);
+    CheckHotDirectory(**client);
+    CheckAdministration();
+    return std::move(findings_);
+  }
+
+ private:
+  void Add(std::string check, Verdict verdict, std::string detail, std::string advice = "") {
+    findings_.push_back({std::move(check), verdict, std::move(detail), std::move(advice)});
+  }
+
+  void CheckToolchains(Client& client) {
+    const auto listed = client.ListToolchains(session_.Call(kQuestionTime));
+    if (!listed.ok()) {
+      return Add("toolchains", Verdict::kBad, Summarize(listed.status()), "see the daemon's log");
+    }
+    if (listed->toolchains().empty()) {
+      return Add("toolchains", Verdict::kBad, "there is none, so nothing can be compiled",
+                 "deploy/install-toolchain 3.6.0, then restart the daemon");
+    }
+    for (const v1::Toolchain& toolchain : listed->toolchains()) {
+      Add("toolchain", Verdict::kGood,
+          fmt::format("{}=={} {}{}", toolchain.name(), toolchain.version(), toolchain.assembler(),
+                      toolchain.is_default() ? " (default)" : ""));
+    }
+  }
+
+  void CheckHotDirectory(Client& client) {
+    const std::string& path = client.hot_directory();
+    if (::access(path.c_str(), R_OK | X_OK) != 0) {
+      return Add("hot directory", Verdict::kWarning,
+                 fmt::format("{}: {}", path, std::strerror(errno)),
+                 "hits go through the socket meanwhile; the directory must be readable for you");
+    }
+    // No artifact has this key: whatever else comes back says what is wrong.
+    const auto probe = client.FindHot(Digest().Bytes());
+    if (probe.status().code() == absl::StatusCode::kPermissionDenied) {
+      return Add("hot directory", Verdict::kBad, std::string(Message(probe.status())),
+                 "chmod go-w the directory, and see who wrote to it");
+    }
+    Add("hot directory", Verdict::kGood, path);
+  }
+
+  void CheckAdministration() {
+    const auto admin = session_.ConnectAdmin();
+    const auto stats = admin.ok() ? (*admin)->GetStats(session_.Call(kQuestionTime))
+                                  : absl::StatusOr<admin::v1::GetStatsResponse>(admin.status());
+    if (!stats.ok()) {
+      return Add("administration", Verdict::kWarning, std::string(Message(stats.status())),
+                 "run kiln doctor as the daemon's user or as root for the rest of the checks");
+    }
+    CheckVersion(*stats);
+    CheckState(*stats);
+    CheckDisk(*stats);
+  }
+
+  void CheckVersion(const admin::v1::GetStatsResponse& stats) {
+    const bool is_same = stats.version() == KILN_VERSION;
+    Add("version", is_same ? Verdict::kGood : Verdict::kWarning,
+        fmt::format("command {}, daemon {}", KILN_VERSION, stats.version()),
+        is_same ? "" : "install the same version of both; a restart picks up a new daemon");
+  }
+
+  void CheckState(const admin::v1::GetStatsResponse& stats) {
+    const bool is_serving = stats.state() == "serving";
+    Add("state", is_serving ? Verdict::kGood : Verdict::kBad,
+        stats.state_reason().empty() ? stats.state()
+                                     : fmt::format("{}: {}", stats.state(), stats.state_reason()),
+        is_serving ? "" : "see the daemon's log (journalctl -u kilnd)");
+    for (const auto& toolchain : stats.toolchains()) {
+      if (!toolchain.state().starts_with("failed")) continue;
+      Add("toolchain " + toolchain.name(), Verdict::kBad, toolchain.state(),
+          "install it anew; kilnd's log has what its Python said");
+    }
+    if (stats.quarantined() > 0) {
+      Add("integrity", Verdict::kWarning,
+          fmt::format("{} damaged artifacts were put aside", stats.quarantined()),
+          "kiln verify, and look at the disk's health");
+    }
+  }
+
+  void CheckDisk(const admin::v1::GetStatsResponse& stats) {
+    const bool is_low = stats.free_disk_bytes() < limits::kFreeDiskBytesDefault;
+    Add("disk", is_low ? Verdict::kWarning : Verdict::kGood,
+        fmt::format("{} free; the store takes {} of {}", FormatBytes(stats.free_disk_bytes()),
+                    FormatBytes(stats.store_bytes()), FormatBytes(stats.store_bytes_max())),
+        is_low ? "make room: below the floor, compiles go on but nothing is stored" : "");
+  }
+
+  Session& session_;
+  std::vector<Finding> findings_;
+};
+
+std::string_view WordOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return "ok";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kBad:
+      return "bad";
+  }
+  return "";
+}
+
+Style StyleOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return Style::kGood;
+    case Verdict::kWarning:
+      return Style::kNew;
+    case Verdict::kBad:
+      return Style::kBad;
+  }
+  return Style::kPlain;
+}
+
+void Print(Console& console, const Finding& finding) {
+  console.out << console.Styled(fmt::format("{:<8}", WordOf(finding.verdict)),
+                                StyleOf(finding.verdict))
+              << finding.check << ": " << Printable(finding.detail) << '\n';
+  if (!finding.advice.empty()) console.out << "          try: " << finding.advice << '\n';
+}
+
+ExitCode RunDoctor(const DoctorArguments&, Session& session) {
+  Console& console = session.console();
+  ExitCode code = kOk;
+  for (const Finding& finding : Examination(session).Run()) {
+    if (finding.verdict == Verdict::kBad) code = kFailed;
+    if (session.json()) {
+      console.out << Dump({{"check", finding.check},
+                           {"verdict", WordOf(finding.verdict)},
+                           {"detail", finding.detail},
+                           {"advice", finding.advice}})
+                  << '\n';
+    } else {
+      Print(console, finding);
+    }
+  }
+  console.out.flush();
+  return code;
+}
+
+}  // namespace
+
+void AddDoctor(CLI::App& app, Command& chosen) {
+  CLI::App& command =
+      *app.add_subcommand("doctor", "Check the installation and say what to do about it");
+  Declare(command, chosen, RunDoctor);
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,96 @@
+#include "client/cli/errors.h"
+
+#include "client/cli/format.h"
+#include "client/cli/words.h"
+#include "client/rpc/client.h"
+
+namespace kiln::cli {
+namespace {
+
+void PrintError(Console& console, std::string_view what, const absl::Status& status,
+                std::string_view advice) {
+  console.err << console.Styled("kiln:", Style::kBad) << ' ' << Printable(what) << ": "
+              << Printable(Message(status)) << '\n';
+  if (!advice.empty()) console.err << "  try: " << advice << '\n';
+}
+
+std::string AdviceOnConnecting(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return "start one with 'systemctl start kilnd', or 'kilnd --root DIR' and then 'kiln --root "
+             "DIR'; 'kiln doctor' says more";
+    case absl::StatusCode::kPermissionDenied:
+      return "join the group that owns the socket (ls -l shows it), or ask as root where it is the "
+             "administration socket";
+    default:
+      return "";
+  }
+}
+
+std::string AdviceOnCall(const absl::Status& status) {
+  if (const auto wait = RetryAfterOf(status)) {
+    return fmt::format("again in {}", FormatDuration(*wait));
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return "'kiln doctor', and the daemon's log ('journalctl -u kilnd')";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "a longer --timeout; 'kiln stats' shows how much is queued";
+    case absl::StatusCode::kUnimplemented:
+      return "'kiln version': daemon and command are of different versions";
+    case absl::StatusCode::kDataLoss:
+      return "'kiln verify', which puts damaged artifacts aside so that they are compiled again";
+    case absl::StatusCode::kInternal:
+      return "again; the daemon's log has the details ('journalctl -u kilnd')";
+    default:
+      return "";
+  }
+}
+
+std::string Indented(std::string_view text) {
+  std::string indented;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    indented += "    " + Printable(text.substr(0, end)) + "\n";
+    text = end == std::string_view::npos ? "" : text.substr(end + 1);
+  }
+  return indented;
+}
+
+}  // namespace
+
+ExitCode Fail(Console& console, std::string_view what, const absl::Status& status) {
+  PrintError(console, what, status, AdviceOnCall(status));
+  return status.code() == absl::StatusCode::kUnavailable ? kCouldNotRun : kFailed;
+}
+
+ExitCode FailToConnect(Console& console, const absl::Status& status) {
+  PrintError(console, "cannot reach the daemon", status, AdviceOnConnecting(status));
+  return kCouldNotRun;
+}
+
+ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status) {
+  PrintError(console, what, status, "");
+  return kCouldNotRun;
+}
+
+void PrintCompileFailure(Console& console, std::string_view name, const absl::Status& status) {
+  const auto diagnostics = DiagnosticsOf(status);
+  if (!diagnostics.has_value()) {
+    PrintError(console, name, status, AdviceOnCall(status));
+    return;
+  }
+  std::string where = Printable(name);
+  if (diagnostics->line() > 0) {
+    where += fmt::format(":{}:{}", diagnostics->line(), diagnostics->column());
+  }
+  console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
+              << ": " << Printable(diagnostics->message()) << '\n'
+              << Indented(diagnostics->output());
+}
+
+std::string Summarize(const absl::Status& status) {
+  return fmt::format("{}: {}", CodeName(status.code()), Message(status));
+}
+
+}  // namespace kiln::cli

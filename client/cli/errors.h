@@ -1,0 +1,30 @@
+// Failures as a person wants to read them: what, why, and what to do next.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/cli/console.h"
+#include "client/cli/session.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// Prints "kiln: <what>: <why>" and, where there is something to do, "  try: <it>". Returns
+// kCouldNotRun where nobody could be asked, kFailed where the daemon said no.
+ExitCode Fail(Console& console, std::string_view what, const absl::Status& status);
+
+// The same where the connection could not be made: always kCouldNotRun.
+ExitCode FailToConnect(Console& console, const absl::Status& status);
+
+// The same for wrong usage and for files that cannot be opened: always kCouldNotRun.
+ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status);
+
+// What the compiler said about one kernel: "<name>:<line>:<column>: <stage>: <message>" and its
+// output, indented.
+void PrintCompileFailure(Console& console, std::string_view name, const absl::Status& status);
+
+// One line that names code and cause.
+[[nodiscard]] std::string Summarize(const absl::Status& status);
+
+}  // namespace kiln::cli

@@ -1,0 +1,97 @@
+#include "client/cli/commands.h"
+#include "client/cli/errors.h"
+#include "client/cli/format.h"
+#include "client/cli/json.h"
+#include "client/cli/keys.h"
+
+namespace kiln::cli {
+namespace {
+
+struct EvictArguments {
+  std::vector<std::string> keys;
+  bool all = false;
+  std::string to;
+  bool force = false;
+};
+
+absl::Status CheckUsage(const EvictArguments& arguments) {
+  const int ways =
+      (arguments.keys.empty() ? 0 : 1) + (arguments.all ? 1 : 0) + (arguments.to.empty() ? 0 : 1);
+  if (ways != 1) return InvalidArgument("give one of KEY…, --all and --to SIZE");
+  if (arguments.force && arguments.keys.empty()) {
+    return InvalidArgument("--force goes with keys: pinned artifacts are evicted by name only");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<admin::v1::EvictResponse> Evict(const EvictArguments& arguments, AdminClient& admin,
+                                               const CallOptions& call) {
+  admin::v1::EvictRequest request;
+  request.set_all(arguments.all);
+  request.set_force(arguments.force);
+  if (!arguments.to.empty()) {
+    KILN_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(arguments.to));
+    request.set_target_bytes(bytes);
+  }
+  for (const std::string& text : arguments.keys) {
+    auto key = ResolveKey(admin, text, call);
+    if (!key.ok()) return Annotate(key.status(), text);
+    request.add_keys(std::string(key->Bytes()));
+  }
+  return admin.Evict(request, call);
+}
+
+template <typename Keys>
+Json HexOf(const Keys& keys) {
+  Json array = Json::array();
+  for (const std::string& key : keys) array.push_back(Hex(key));
+  return array;
+}
+
+void Print(Console& console, const admin::v1::EvictResponse& response) {
+  console.out << fmt::format("evicted {}, freed {}\n", response.evicted(),
+                             FormatBytes(response.freed_bytes()));
+  for (const std::string& key : response.kept_pinned()) {
+    console.err << "kiln: " << Hex(key) << " is pinned\n  try: --force, or kiln pin --unpin\n";
+  }
+  for (const std::string& key : response.not_found()) {
+    console.err << "kiln: " << Hex(key) << " is not in the cache\n";
+  }
+}
+
+ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
+  Console& console = session.console();
+  if (absl::Status status = CheckUsage(arguments); !status.ok()) {
+    return CannotRun(console, "evict", status);
+  }
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return FailToConnect(console, admin.status());
+  const auto response = Evict(arguments, **admin, session.Call());
+  if (!response.ok()) return Fail(console, "evict", response.status());
+  if (session.json()) {
+    console.out << Dump({{"evicted", response->evicted()},
+                         {"freed_bytes", response->freed_bytes()},
+                         {"kept_pinned", HexOf(response->kept_pinned())},
+                         {"not_found", HexOf(response->not_found())}})
+                << std::endl;
+  } else {
+    Print(console, *response);
+  }
+  return response->kept_pinned().empty() && response->not_found().empty() ? kOk : kFailed;
+}
+
+}  // namespace
+
+void AddEvict(CLI::App& app, Command& chosen) {
+  CLI::App& command = *app.add_subcommand("evict", "Remove artifacts from the cache");
+  const auto arguments = Declare(command, chosen, RunEvict);
+  command.add_option("KEY", arguments->keys, "64 hex digits, or the first 4 and more");
+  command.add_flag("--all", arguments->all, "Everything that is not pinned");
+  command
+      .add_option("--to", arguments->to,
+                  "The least valuable, until the store takes at most this much, as 5G")
+      ->type_name("SIZE");
+  command.add_flag("--force", arguments->force, "Also pinned ones among the named keys");
+}
+
+}  // namespace kiln::cli

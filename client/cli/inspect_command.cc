@@ -1,0 +1,109 @@
+#include "client/cli/commands.h"
+#include "client/cli/errors.h"
+#include "client/cli/fields.h"
+#include "client/cli/format.h"
+#include "client/cli/json.h"
+#include "client/cli/words.h"
+#include "storage/base/clock.h"
+
+namespace kiln::cli {
+namespace {
+
+struct InspectArguments {
+  std::string key_prefix;
+};
+
+std::string Age(int64_t unix_ms) { return FormatAge(unix_ms, SystemClock().UnixMillis()); }
+
+std::string Micros(uint64_t micros) {
+  return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
+}
+
+void PrintArtifact(Console& console, const admin::v1::InspectArtifactResponse& found) {
+  const admin::v1::ArtifactSummary& summary = found.summary();
+  PrintFields(console, "Artifact",
+              {{"key", Hex(summary.key())},
+               {"target", TargetName(summary.target())},
+               {"size", FormatBytes(summary.size_bytes())},
+               {"made", Age(summary.created_unix_ms()) + " ago"},
+               {"last use", Age(summary.last_use_unix_ms()) + " ago"},
+               {"hits", std::to_string(summary.hits())},
+               {"pinned", summary.pinned() ? "yes" : "no"}});
+}
+
+void PrintKernel(Console& console, const v1::KernelMetadata& metadata) {
+  std::string parameters;
+  for (const v1::KernelParameter& parameter : metadata.parameters()) {
+    parameters += fmt::format("{}{}{}{}", parameters.empty() ? "" : ", ", parameter.name(),
+                              parameter.name().empty() ? "" : ": ", parameter.type());
+  }
+  PrintFields(console, "Kernel",
+              {{"entry point", metadata.name()},
+               {"parameters", parameters},
+               {"hidden pointers", std::to_string(metadata.hidden_pointers())},
+               {"warps", std::to_string(metadata.num_warps())},
+               {"CTAs per cluster", std::to_string(metadata.num_ctas())},
+               {"shared memory", FormatBytes(static_cast<uint64_t>(metadata.shared_bytes()))},
+               {"registers", metadata.has_registers() ? std::to_string(metadata.registers()) : ""},
+               {"spilled", metadata.has_spill_bytes()
+                               ? FormatBytes(static_cast<uint64_t>(metadata.spill_bytes()))
+                               : ""}});
+}
+
+void PrintOrigin(Console& console, const v1::Provenance& provenance) {
+  PrintFields(console, "Compiled",
+              {{"by", provenance.toolchain()},
+               {"fingerprint", Hex(provenance.toolchain_fingerprint())},
+               {"assembler", provenance.assembler()},
+               {"Kiln", provenance.kiln_version()},
+               {"on", provenance.host()},
+               {"in", Micros(provenance.compile_micros())}});
+}
+
+void PrintStages(Console& console, const admin::v1::InspectArtifactResponse& found) {
+  Fields stages;
+  for (const v1::StageBlob& stage : found.stages()) {
+    stages.emplace_back(stage.stage(), fmt::format("{} sha256:{}", FormatBytes(stage.size_bytes()),
+                                                   Hex(stage.digest())));
+  }
+  PrintFields(console, "Stages", stages);
+  Fields timings;
+  for (const v1::StageTiming& timing : found.timings()) {
+    timings.emplace_back(timing.stage(), Micros(timing.micros()));
+  }
+  PrintFields(console, "Time", timings);
+}
+
+ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
+  Console& console = session.console();
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return FailToConnect(console, admin.status());
+  const auto found = (*admin)->InspectArtifact(arguments.key_prefix, session.Call(kQuestionTime));
+  if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
+  if (session.json()) {
+    Json json = ToJson(found->summary());
+    json["metadata"] = ToJson(found->metadata());
+    json["stages"] = ToJsonArray(found->stages());
+    json["timings"] = ToJsonArray(found->timings());
+    json["provenance"] = ToJson(found->provenance());
+    console.out << Dump(json) << std::endl;
+    return kOk;
+  }
+  PrintArtifact(console, *found);
+  PrintKernel(console, found->metadata());
+  PrintOrigin(console, found->provenance());
+  PrintStages(console, *found);
+  return kOk;
+}
+
+}  // namespace
+
+void AddInspect(CLI::App& app, Command& chosen) {
+  CLI::App& command =
+      *app.add_subcommand("inspect", "Show everything that is known of one artifact");
+  const auto arguments = Declare(command, chosen, RunInspect);
+  command.add_option("KEY", arguments->key_prefix, "64 hex digits, or the first 4 and more")
+      ->required();
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,113 @@
+#include "client/cli/json.h"
+
+#include "client/cli/format.h"
+#include "client/cli/words.h"
+#include "storage/base/limits.h"
+
+namespace kiln::cli {
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string DumpPretty(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<Json> ParseJson(std::string_view text) {
+  // A line of nothing but brackets would otherwise take many times its size in memory.
+  bool is_too_deep = false;
+  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > static_cast<int>(2 * limits::kOptionDepthMax)) is_too_deep = true;
+    return !is_too_deep;
+  };
+  try {
+    Json parsed = Json::parse(text.begin(), text.end(), limit_depth);
+    if (is_too_deep) return InvalidArgument("the JSON is nested too deep");
+    return parsed;
+  } catch (const Json::exception& error) {
+    return InvalidArgument("this is not JSON: {}", error.what());
+  }
+}
+
+Json ToJson(const v1::KernelMetadata& metadata) {
+  Json json;
+  json["name"] = metadata.name();
+  json["target"] = TargetName(metadata.target());
+  json["shared_bytes"] = metadata.shared_bytes();
+  json["num_warps"] = metadata.num_warps();
+  json["num_ctas"] = metadata.num_ctas();
+  json["warp_size"] = metadata.warp_size();
+  json["global_scratch_bytes"] = metadata.global_scratch_bytes();
+  json["global_scratch_align"] = metadata.global_scratch_align();
+  json["profile_scratch_bytes"] = metadata.profile_scratch_bytes();
+  json["profile_scratch_align"] = metadata.profile_scratch_align();
+  json["tensor_memory_columns"] = metadata.tensor_memory_columns();
+  json["cluster_dims"] = metadata.cluster_dims();
+  json["launch_pdl"] = metadata.launch_pdl();
+  json["launch_cooperative_grid"] = metadata.launch_cooperative_grid();
+  if (metadata.has_registers()) json["registers"] = metadata.registers();
+  if (metadata.has_spill_bytes()) json["spill_bytes"] = metadata.spill_bytes();
+  json["parameters"] = Json::array();
+  for (const v1::KernelParameter& parameter : metadata.parameters()) {
+    json["parameters"].push_back({{"name", parameter.name()}, {"type", parameter.type()}});
+  }
+  json["hidden_pointers"] = metadata.hidden_pointers();
+  json["tensor_descriptors"] = Json::array();
+  for (const v1::TensorDescriptorMetadata& descriptor : metadata.tensor_descriptors()) {
+    json["tensor_descriptors"].push_back({{"swizzle", descriptor.swizzle()},
+                                          {"elem_size", descriptor.elem_size()},
+                                          {"elem_type", descriptor.elem_type()},
+                                          {"block_size", descriptor.block_size()},
+                                          {"fp4_padded", descriptor.fp4_padded()}});
+  }
+  if (!metadata.toolchain_metadata().empty()) {
+    // Verbatim where it is not the JSON that it should be.
+    const auto parsed = ParseJson(metadata.toolchain_metadata());
+    json["toolchain_metadata"] = parsed.ok() ? *parsed : Json(metadata.toolchain_metadata());
+  }
+  return json;
+}
+
+Json ToJson(const v1::Provenance& provenance) {
+  return {{"toolchain", provenance.toolchain()},
+          {"toolchain_fingerprint", Hex(provenance.toolchain_fingerprint())},
+          {"assembler", provenance.assembler()},
+          {"kiln_version", provenance.kiln_version()},
+          {"host", provenance.host()},
+          {"compiled_unix_ms", provenance.compiled_unix_ms()},
+          {"compile_micros", provenance.compile_micros()}};
+}
+
+Json ToJson(const v1::StageBlob& stage) {
+  return {{"stage", stage.stage()},
+          {"digest", Hex(stage.digest())},
+          {"size_bytes", stage.size_bytes()}};
+}
+
+Json ToJson(const v1::StageTiming& timing) {
+  return {{"stage", timing.stage()}, {"micros", timing.micros()}};
+}
+
+Json ToJson(const v1::CompileDiagnostics& diagnostics) {
+  return {{"stage", diagnostics.stage()},
+          {"message", diagnostics.message()},
+          {"line", diagnostics.line()},
+          {"column", diagnostics.column()},
+          {"output", diagnostics.output()}};
+}
+
+Json ToJson(const admin::v1::ArtifactSummary& summary) {
+  return {{"key", Hex(summary.key())},
+          {"name", summary.name()},
+          {"target", TargetName(summary.target())},
+          {"toolchain", summary.toolchain()},
+          {"size_bytes", summary.size_bytes()},
+          {"created_unix_ms", summary.created_unix_ms()},
+          {"last_use_unix_ms", summary.last_use_unix_ms()},
+          {"hits", summary.hits()},
+          {"pinned", summary.pinned()},
+          {"compile_micros", summary.compile_micros()}};
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,125 @@
+#include "client/cli/output_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "client/cli/file_names.h"
+#include "client/cli/format.h"
+#include "client/cli/json.h"
+#include "client/cli/words.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln::cli {
+namespace {
+
+// Hidden, and of this process alone, so that two commands may write to one folder.
+std::string TemporaryName(const std::string& path) {
+  const size_t slash = path.rfind('/') + 1;
+  return fmt::format("{}.{}.{}.tmp", path.substr(0, slash), path.substr(slash), ::getpid());
+}
+
+absl::Status WriteAll(int descriptor, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, path);
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RenameOver(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(errno, to);
+  ::unlink(from.c_str());
+  return status;
+}
+
+Json Describe(const std::string& name, const std::string& file,
+              const v1::CompileResponse& response) {
+  Json json;
+  json["name"] = name;
+  json["key"] = Hex(response.key());
+  json["outcome"] = OutcomeName(response.outcome());
+  json["metadata"] = ToJson(response.metadata());
+  json["stages"] = Json::array();
+  for (const v1::StageBlob& stage : response.stages()) {
+    Json entry = ToJson(stage);
+    entry["file"] = fmt::format("{}.{}", file, SafeFileName(stage.stage()));
+    json["stages"].push_back(std::move(entry));
+  }
+  json["timings"] = ToJsonArray(response.timings());
+  json["provenance"] = ToJson(response.provenance());
+  return json;
+}
+
+}  // namespace
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  const std::string temporary = TemporaryName(path);
+  ::unlink(temporary.c_str());  // of a dead process with our number
+  UniqueFd file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file) return ErrnoStatus(errno, temporary);
+  if (absl::Status status = WriteAll(file.get(), content, temporary); !status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  return RenameOver(temporary, path);
+}
+
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::string path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoStatus(error.value(), path);
+  if (!std::filesystem::is_directory(path, error)) return InvalidArgument("{} is no folder", path);
+  if (::access(path.c_str(), W_OK | X_OK) != 0) return ErrnoStatus(errno, path);
+  return std::unique_ptr<OutputDirectory>(new OutputDirectory(std::move(path)));
+}
+
+OutputDirectory::~OutputDirectory() {
+  if (!index_.is_open()) return;
+  index_.close();
+  ::unlink(TemporaryName(path_ + "/index.json").c_str());
+}
+
+absl::Status OutputDirectory::Write(const std::string& name, const std::string& file,
+                                    const v1::CompileResponse& response) {
+  const std::string base = path_ + "/" + file;
+  for (const v1::StageBlob& stage : response.stages()) {
+    if (!stage.has_content()) continue;
+    KILN_RETURN_IF_ERROR(
+        WriteFileAtomically(base + "." + SafeFileName(stage.stage()), stage.content()));
+  }
+  KILN_RETURN_IF_ERROR(
+      WriteFileAtomically(base + ".json", DumpPretty(Describe(name, file, response))));
+  if (index_.is_open()) {
+    index_ << (has_index_entries_ ? ",\n" : "\n")
+           << Dump({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
+    has_index_entries_ = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputDirectory::StartIndex() {
+  const std::string temporary = TemporaryName(path_ + "/index.json");
+  index_.open(temporary, std::ios::binary | std::ios::trunc);
+  if (!index_.is_open()) return ErrnoStatus(errno, temporary);
+  index_ << "[";
+  return absl::OkStatus();
+}
+
+absl::Status OutputDirectory::FinishIndex() {
+  const std::string path = path_ + "/index.json";
+  index_ << "\n]\n";
+  index_.close();
+  if (index_.fail()) return ErrnoStatus(ENOSPC, path);
+  return RenameOver(TemporaryName(path), path);
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,48 @@
+#include "client/cli/commands.h"
+#include "client/cli/errors.h"
+#include "client/cli/json.h"
+#include "client/cli/keys.h"
+
+namespace kiln::cli {
+namespace {
+
+struct PinArguments {
+  std::vector<std::string> keys;
+  bool unpin = false;
+};
+
+absl::StatusOr<Digest> Pin(AdminClient& admin, const std::string& text, bool pinned,
+                           const CallOptions& call) {
+  KILN_ASSIGN_OR_RETURN(const Digest key, ResolveKey(admin, text, call));
+  KILN_RETURN_IF_ERROR(admin.SetPinned(std::string(key.Bytes()), pinned, call));
+  return key;
+}
+
+ExitCode RunPin(const PinArguments& arguments, Session& session) {
+  Console& console = session.console();
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return FailToConnect(console, admin.status());
+  ExitCode code = kOk;
+  for (const std::string& text : arguments.keys) {
+    const auto key = Pin(**admin, text, !arguments.unpin, session.Call(kQuestionTime));
+    if (!key.ok()) {
+      code = std::max(code, Fail(console, text, key.status()));
+    } else if (session.json()) {
+      console.out << Dump({{"key", key->Hex()}, {"pinned", !arguments.unpin}}) << std::endl;
+    } else {
+      console.out << (arguments.unpin ? "released " : "pinned ") << key->Hex() << '\n';
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddPin(CLI::App& app, Command& chosen) {
+  CLI::App& command = *app.add_subcommand("pin", "Protect artifacts from eviction");
+  const auto arguments = Declare(command, chosen, RunPin);
+  command.add_option("KEY", arguments->keys, "64 hex digits, or the first 4 and more")->required();
+  command.add_flag("--unpin", arguments->unpin, "Release them instead");
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,83 @@
+#include "client/cli/request_file.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <iostream>
+#include <utility>
+
+#include "client/cli/json.h"
+#include "client/cli/request_json.h"
+#include "storage/base/limits.h"
+
+namespace kiln::cli {
+namespace {
+
+// A source takes at most twice its size as a JSON string of ordinary text.
+constexpr size_t kLineBytesMax = 2 * limits::kSourceBytesMax;
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+// The line's own name, or its number.
+std::string NameOf(const Json& json, uint64_t line) {
+  const auto name = json.is_object() ? json.find("name") : json.end();
+  if (json.is_object() && name != json.end() && name->is_string()) return name->get<std::string>();
+  return fmt::format("line-{}", line);
+}
+
+bool IsBlank(std::string_view line) {
+  return line.find_first_not_of(" \t") == std::string_view::npos;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RequestFile>> RequestFile::Open(const std::string& path) {
+  if (path == "-") return std::make_unique<RequestFile>(std::cin, ".");
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
+  if (S_ISDIR(status.st_mode)) return InvalidArgument("{} is a directory", path);
+  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
+  if (!stream->is_open()) return ErrnoStatus(errno, path);
+  return std::unique_ptr<RequestFile>(new RequestFile(std::move(stream), FolderOf(path)));
+}
+
+RequestFile::RequestFile(std::istream& stream, std::string folder)
+    : lines_(stream, kLineBytesMax), folder_(std::move(folder)) {}
+
+RequestFile::RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder)
+    : owned_(std::move(stream)), lines_(*owned_, kLineBytesMax), folder_(std::move(folder)) {}
+
+std::optional<NamedRequest> RequestFile::Next() {
+  std::string line;
+  LineReader::Outcome outcome;
+  do {
+    outcome = lines_.Next(line);
+    if (outcome == LineReader::Outcome::kEnd) return std::nullopt;
+  } while (outcome == LineReader::Outcome::kLine && IsBlank(line));
+
+  const uint64_t number = lines_.number();
+  const std::string where = fmt::format("line {}", number);
+  NamedRequest named{fmt::format("line-{}", number), number, v1::CompileRequest()};
+  if (outcome == LineReader::Outcome::kTooLong) {
+    named.request = ResourceExhausted("{}: longer than {} bytes", where, kLineBytesMax);
+    return named;
+  }
+  const absl::StatusOr<Json> json = ParseJson(line);
+  if (!json.ok()) {
+    named.request = Annotate(json.status(), where);
+    return named;
+  }
+  named.name = NameOf(*json, number);
+  named.request = ParseRequest(*json, folder_);
+  if (named.request.ok()) {
+    named.request->mutable_source()->set_name(ContractName(named.name));
+  } else {
+    named.request = Annotate(named.request.status(), where);
+  }
+  return named;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,43 @@
+// A file of compile requests, one JSON object a line. docs/cli.md describes the format.
+#pragma once
+
+#include <fstream>
+#include <istream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/cli/line_reader.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// One request under its name. Where it cannot be read, `request` says why and the others go on.
+struct NamedRequest {
+  std::string name;
+  uint64_t line = 0;  // in the file of requests; 0: not from one
+  absl::StatusOr<v1::CompileRequest> request;
+};
+
+// Reads one line after the other and never holds more than one. Not thread-safe.
+class RequestFile {
+ public:
+  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<RequestFile>> Open(const std::string& path);
+
+  // `folder` is what a `source_file` is relative to. REQUIRES: the stream outlives the file.
+  RequestFile(std::istream& stream, std::string folder);
+
+  // Nothing at the end. Empty lines are passed over.
+  std::optional<NamedRequest> Next();
+
+ private:
+  std::unique_ptr<std::ifstream> owned_;
+  LineReader lines_;
+  const std::string folder_;
+
+  RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder);
+};
+
+}  // namespace kiln::cli

@@ -1,0 +1,49 @@
+// Requests as the command line asks for them: from source files, or from a file of requests, once
+// for each target.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/cli/batch.h"
+#include "client/cli/request_file.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// What the flags say about every request.
+struct RequestFlags {
+  std::vector<std::string> targets;
+  std::vector<std::string> options;
+  std::vector<std::string> stages;
+  std::string kind;
+  std::string toolchain;
+  std::string cache_policy;
+  std::string priority;
+  std::string job;
+};
+
+// The flags as a request without source, and the targets. INVALID_ARGUMENT names the flag that is
+// wrong.
+struct RequestTemplate {
+  [[nodiscard]] static absl::StatusOr<RequestTemplate> Of(const RequestFlags& flags);
+
+  v1::CompileRequest request;
+  std::vector<v1::Target> targets;
+};
+
+// Each source file for each target. With several targets the name says which: "softmax.cuda-90".
+[[nodiscard]] NamedRequestSource FromSourceFiles(std::vector<std::string> paths,
+                                                 RequestTemplate shape);
+
+// Each line of the file; where the template has targets, each line for each of them instead of the
+// line's own. What else the template says holds where the line says nothing.
+[[nodiscard]] NamedRequestSource FromRequestFile(std::unique_ptr<RequestFile> file,
+                                                 RequestTemplate shape);
+
+// How many lines a file has that are not empty; nothing where it cannot be read twice.
+[[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path);
+
+}  // namespace kiln::cli

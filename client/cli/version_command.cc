@@ -1,0 +1,40 @@
+#include "client/cli/commands.h"
+#include "client/cli/json.h"
+
+namespace kiln::cli {
+namespace {
+
+struct VersionArguments {};
+
+// A daemon that cannot be asked is no failure here.
+std::optional<std::string> DaemonVersion(Session& session) {
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return std::nullopt;
+  const auto stats = (*admin)->GetStats(session.Call(kQuestionTime));
+  if (!stats.ok()) return std::nullopt;
+  return stats->version();
+}
+
+ExitCode RunVersion(const VersionArguments&, Session& session) {
+  const auto daemon = DaemonVersion(session);
+  if (session.json()) {
+    session.console().out << Dump({{"kiln", KILN_VERSION},
+                                   {"kilnd", daemon.has_value() ? Json(*daemon) : Json(nullptr)}})
+                          << std::endl;
+    return kOk;
+  }
+  session.console().out << "kiln  " << KILN_VERSION << '\n'
+                        << "kilnd " << daemon.value_or("not reachable on its administration socket")
+                        << '\n';
+  return kOk;
+}
+
+}  // namespace
+
+void AddVersion(CLI::App& app, Command& chosen) {
+  CLI::App& command =
+      *app.add_subcommand("version", "Show the versions of this command and of the daemon");
+  Declare(command, chosen, RunVersion);
+}
+
+}  // namespace kiln::cli
