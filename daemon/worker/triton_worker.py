@@ -930,6 +930,7 @@ def main():
     mode = arguments.add_mutually_exclusive_group(required=True)
     mode.add_argument("--describe", action="store_true", help="print what this toolchain is and can do")
     mode.add_argument("--zygote", action="store_true", help="serve fork requests on the control socket")
+    arguments.add_argument("--output-fd", type=int, default=1, help="where --describe prints to")
     arguments.add_argument("--control-fd", type=int, default=-1)
     arguments.add_argument("--parent", type=int, default=-1, help="pid of the daemon")
     chosen = arguments.parse_args()
@@ -939,8 +940,10 @@ def main():
         return run_zygote(chosen.control_fd, chosen.parent)
     with tempfile.TemporaryDirectory(prefix="kiln-describe-") as directory:
         os.chdir(directory)
-        print(json.dumps(describe(Compiler())))
+        text = json.dumps(describe(Compiler())) + "\n"
         os.chdir("/")
+    with open(chosen.output_fd, "w", closefd=False) as file:
+        file.write(text)
     return 0
 
 

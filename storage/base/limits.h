@@ -81,6 +81,11 @@ inline constexpr size_t kWorkerFileBytesMax = kGiB;
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
 inline constexpr int kWorkersMax = 1024;
 
+// --- Toolchains -------------------------------------------------------------------------------------------------------
+inline constexpr size_t kToolchainDepthMax = 32;
+inline constexpr size_t kToolchainFilesMax = 100'000;
+inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
+
 // --- Queue ------------------------------------------------------------------------------------------------------------
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;

@@ -1,0 +1,65 @@
+// The toolchains found in directories.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/compile/toolchain.h"
+#include "daemon/toolchain/toolchain_cache.h"
+#include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+
+struct DiscoveryOptions {
+  // Each holds toolchains as subdirectories, or is one itself. The first that has a version wins
+  // over later ones. Missing ones are fine.
+  std::vector<std::string> search_path;
+  // Where ToolchainCache keeps what was learned; "" keeps nothing.
+  std::string cache_directory;
+  // An existing directory for temporary files.
+  std::string work_directory;
+  std::string worker_script;  // triton_worker.py
+  // What "" selects: a selector itself. "" takes the highest version that fits.
+  std::string default_selector;
+  std::chrono::milliseconds describe_time = limits::kToolchainDescribeTime;
+};
+
+// Looks around once, when it is made. Immutable then, so thread-safe, and nothing blocks.
+class DiscoveredToolchains final : public ToolchainCatalog {
+ public:
+  // A directory that is there but is not a toolchain that works.
+  struct Rejected {
+    std::string directory;
+    std::string reason;
+  };
+
+  // Blocks: reads every new toolchain in full (about a second each), and starts it to have it
+  // describe itself (some seconds); those seen before cost a few milliseconds. Never fails: what
+  // does not work is rejected with its reason.
+  static std::unique_ptr<DiscoveredToolchains> Discover(const DiscoveryOptions& options,
+                                                        Filesystem& filesystem);
+
+  // For tests: as if these had been found, in this order.
+  DiscoveredToolchains(std::vector<std::shared_ptr<const Toolchain>> found,
+                       std::vector<Rejected> rejected, std::string default_selector);
+
+  // FAILED_PRECONDITION with the decision log; INVALID_ARGUMENT where `selector` is none of "",
+  // "name==version", or 64 hex digits (with or without "sha256:" in front).
+  absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
+                                                        const Target& target) const override;
+  // The default first.
+  std::vector<std::shared_ptr<const Toolchain>> List() const override { return toolchains_; }
+
+  const std::vector<Rejected>& rejected() const { return rejected_; }
+
+ private:
+  std::vector<std::shared_ptr<const Toolchain>> toolchains_;
+  const std::vector<Rejected> rejected_;
+  const std::string default_selector_;
+};
+
+}  // namespace kiln

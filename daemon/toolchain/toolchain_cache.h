@@ -1,0 +1,42 @@
+// What was learned of toolchains, so that a restart need not learn it again.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "storage/base/digest.h"
+#include "storage/base/filesystem.h"
+
+namespace kiln {
+
+// Fingerprints by the listing of the files they cover, and descriptions by fingerprint and by the
+// program that asked for them. One small file each in one directory. Only speeds things up: what is
+// missing, damaged or cannot be written is learned anew. Thread-safe; blocks as a disk does.
+class ToolchainCache {
+ public:
+  // `directory` is made where it is missing, but not its parents; "" keeps nothing. `filesystem`
+  // outlives the cache.
+  ToolchainCache(std::string directory, Filesystem& filesystem);
+
+  std::optional<Digest> FindFingerprint(const Digest& listing);
+  void StoreFingerprint(const Digest& listing, const Digest& fingerprint);
+  std::optional<std::string> FindDescription(const Digest& fingerprint, const Digest& script);
+  void StoreDescription(const Digest& fingerprint, const Digest& script,
+                        const std::string& description);
+
+  // Removes the files that nobody asked for since construction: those of toolchains that are gone.
+  void RemoveUnused();
+
+ private:
+  std::optional<std::string> Read(const std::string& name);
+  void Write(const std::string& name, const std::string& content);
+
+  const std::string directory_;
+  Filesystem& filesystem_;
+  std::mutex mutex_;
+  std::set<std::string> used_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,147 @@
+#include "daemon/toolchain/toolchain_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+
+#include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kHashThreads = 2;
+
+bool HasComponent(std::string_view path, std::string_view component) {
+  return ("/" + std::string(path)).find("/" + std::string(component) + "/") != std::string::npos;
+}
+
+int64_t Nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+absl::StatusOr<ToolchainFile> Inspect(const std::string& package, const std::string& path) {
+  struct stat info {};
+  const std::string full = package + "/" + path;
+  if (::stat(full.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", full));
+  ToolchainFile file;
+  file.path = path;
+  file.size_bytes = static_cast<uint64_t>(info.st_size);
+  file.modified_ns = Nanoseconds(info.st_mtim);
+  file.changed_ns = Nanoseconds(info.st_ctim);
+  file.inode = info.st_ino;
+  file.device = info.st_dev;
+  return file;
+}
+
+absl::StatusOr<Digest> HashFile(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return ErrnoStatus(errno, fmt::format("open {}", path));
+  DigestBuilder builder;
+  std::string buffer(limits::kMiB, '\0');
+  while (true) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, fmt::format("read {}", path));
+    if (got == 0) return builder.Finish();
+    builder.Update(std::string_view(buffer).substr(0, static_cast<size_t>(got)));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindTritonPackage(const std::string& directory) {
+  if (::access((directory + "/bin/python").c_str(), X_OK) != 0)
+    return NotFound("it has no bin/python");
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory + "/lib", error)) {
+    const std::string package = entry.path().string() + "/site-packages/triton";
+    const bool is_python = entry.path().filename().string().rfind("python3.", 0) == 0;
+    if (is_python && ::access((package + "/__init__.py").c_str(), R_OK) == 0) return package;
+  }
+  return NotFound("it has no lib/python3.*/site-packages/triton");
+}
+
+bool DecidesOutput(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const auto ends_with = [name](std::string_view end) {
+    return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+  };
+  for (const std::string_view folder : {"__pycache__", "include", "profiler", "lib/cupti"}) {
+    if (HasComponent(path, folder)) return false;
+  }
+  for (const std::string_view tool : {"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"}) {
+    if (name == tool) return false;
+  }
+  return !ends_with(".pyc") && !ends_with(".a") && !ends_with(".h");
+}
+
+absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package) {
+  std::vector<ToolchainFile> files;
+  std::error_code error;
+  fs::recursive_directory_iterator walk(package, fs::directory_options::follow_directory_symlink,
+                                        error);
+  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
+    if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
+        files.size() > limits::kToolchainFilesMax) {
+      return ResourceExhausted("{} is deeper or has more files than any toolchain", package);
+    }
+    if (!walk->is_regular_file(error)) continue;
+    const std::string path = walk->path().string().substr(package.size() + 1);
+    if (path.find('\n') != std::string::npos)
+      return InvalidArgument("a file of {} has a newline in its name", package);
+    if (!DecidesOutput(path)) continue;
+    KILN_ASSIGN_OR_RETURN(ToolchainFile file, Inspect(package, path));
+    files.push_back(std::move(file));
+  }
+  if (error) return ErrnoStatus(error.value(), fmt::format("list {}", package));
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  return files;
+}
+
+Digest ListingDigest(const std::string& package, const std::vector<ToolchainFile>& files) {
+  std::string text = package + "\n";
+  for (const ToolchainFile& file : files) {
+    text += fmt::format("{} {} {} {} {} {}\n", file.size_bytes, file.modified_ns, file.changed_ns,
+                        file.inode, file.device, file.path);
+  }
+  return Digest::Of(text);
+}
+
+absl::StatusOr<Digest> Fingerprint(const std::string& package,
+                                   const std::vector<ToolchainFile>& files) {
+  // The largest first, so that neither thread is left alone with it.
+  std::vector<size_t> order(files.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return files[a].size_bytes > files[b].size_bytes; });
+  std::vector<absl::StatusOr<Digest>> digests(files.size(), absl::StatusOr<Digest>(Digest()));
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < order.size(); i = next++) {
+      digests[order[i]] = HashFile(package + "/" + files[order[i]].path);
+    }
+  };
+  std::array<std::thread, kHashThreads> threads;
+  for (std::thread& thread : threads) thread = std::thread(work);
+  for (std::thread& thread : threads) thread.join();
+
+  DigestBuilder builder;
+  builder.Update("kiln-toolchain-1\n");
+  for (size_t i = 0; i < files.size(); ++i) {
+    KILN_RETURN_IF_ERROR(digests[i].status());
+    builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));
+  }
+  return builder.Finish();
+}
+
+}  // namespace kiln

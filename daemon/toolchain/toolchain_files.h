@@ -1,0 +1,54 @@
+// The files that make a toolchain what it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct ToolchainFile {
+  std::string path;  // relative to the package, with '/'
+  uint64_t size_bytes = 0;
+  // What tells a changed file from an unchanged one without reading it.
+  int64_t modified_ns = 0;
+  int64_t changed_ns = 0;
+  uint64_t inode = 0;
+  uint64_t device = 0;
+};
+
+// Where a toolchain directory keeps the `triton` package; NOT_FOUND, saying what is missing, where
+// it is none.
+absl::StatusOr<std::string> FindTritonPackage(const std::string& directory);
+
+// Whether a file of the package can decide what a compile gives. Left out is what no compile reads:
+// bytecode that Python makes
+// (`__pycache__`, `*.pyc`), headers (`include/`), static libraries (`*.a`), the profiler
+// (`libproton.so`, `profiler/`, `lib/cupti/`), and the tools `cuobjdump`, `nvdisasm` and
+// `FileCheck`. Everything else counts, known or not.
+bool DecidesOutput(std::string_view path);
+
+// The files of `package` that decide output, sorted by path. Symbolic links are followed, since
+// some installers make links of all files.
+absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package);
+
+// A digest of the listing (not of any content): equal listings have equal fingerprints.
+Digest ListingDigest(const std::string& package, const std::vector<ToolchainFile>& files);
+
+// What names a toolchain: SHA-256 over the text
+//
+//   kiln-toolchain-1\n
+//   <64 hex digits of the file's SHA-256><space><space><path>\n      for each file, sorted by path
+//
+// so that `sha256sum` prints all but the first line. Paths are relative to the package: where it is
+// installed decides nothing. Python is not covered: it decides nothing either, and wheels for
+// different Pythons differ in libtriton.so. Reads every file, on two threads: about half a second
+// per gigabyte.
+absl::StatusOr<Digest> Fingerprint(const std::string& package,
+                                   const std::vector<ToolchainFile>& files);
+
+}  // namespace kiln
