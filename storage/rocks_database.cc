@@ -148,13 +148,25 @@ std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) co
   return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(options, Handle(family)));
 }
 
+uint64_t RocksDatabase::FileBytes() const {
+  uint64_t bytes = BlobFileBytes();
+  for (size_t i = 0; i < families_.size(); ++i) {
+    if (static_cast<RocksFamily>(i) != RocksFamily::kBlobs) bytes += TableBytes(families_[i]);
+  }
+  return bytes;
+}
+
 uint64_t RocksDatabase::BlobFileBytes() const {
-  uint64_t blob_files = 0;
-  uint64_t tables = 0;
   rocksdb::ColumnFamilyHandle* const handle = Handle(RocksFamily::kBlobs);
-  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalBlobFileSize, &blob_files);
-  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalSstFilesSize, &tables);
-  return blob_files + tables;
+  uint64_t bytes = 0;
+  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalBlobFileSize, &bytes);
+  return bytes + TableBytes(handle);
+}
+
+uint64_t RocksDatabase::TableBytes(rocksdb::ColumnFamilyHandle* handle) const {
+  uint64_t bytes = 0;
+  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalSstFilesSize, &bytes);
+  return bytes;
 }
 
 absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& cancelled) {

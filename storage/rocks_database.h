@@ -51,7 +51,9 @@ class RocksDatabase {
 
   std::unique_ptr<rocksdb::Iterator> Iterate(RocksFamily family) const;
 
-  // What the blob files and their tables occupy, garbage included.
+  // What all tables and blob files occupy, garbage included; the log comes on top.
+  uint64_t FileBytes() const;
+  // The part of it that holds blobs.
   uint64_t BlobFileBytes() const;
   // Rewrites the live blobs of the oldest `share` (0 to 1) of the blob files and drops those files.
   // Stops early, with an error, when
@@ -68,6 +70,7 @@ class RocksDatabase {
   rocksdb::ColumnFamilyHandle* Handle(RocksFamily family) const {
     return families_[static_cast<size_t>(family)];
   }
+  uint64_t TableBytes(rocksdb::ColumnFamilyHandle* handle) const;
   absl::Status OnWriteFailed(const rocksdb::Status& status);
   bool TryToResume();
   void MarkDamaged(const rocksdb::Status& status);

@@ -78,12 +78,7 @@ StoreStats RocksStore::Stats() const {
   stats.stored_bytes = totals.stored_bytes;
   stats.quarantined = totals.quarantined;
   stats.free_disk_bytes = filesystem_.FreeBytes(path_).value_or(0);
-  const auto files = filesystem_.List(path_);
-  if (files.ok()) {
-    for (const DirectoryEntry& file : *files) {
-      if (file.kind == DirectoryEntry::Kind::kFile) stats.disk_bytes += file.size_bytes;
-    }
-  }
+  stats.disk_bytes = state_->database().FileBytes();
   stats.degraded = state_->database().Degraded();
   return stats;
 }

@@ -182,8 +182,14 @@ absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes) {
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
                                                     const Digest& expected_key) {
+  return OpenAt(AT_FDCWD, path, expected_key);
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::string& path,
+                                                      const Digest& expected_key) {
   // O_NONBLOCK: a pipe in the file's place must not hang the job.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd fd(
+      openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     if (errno == ELOOP) return FailedPrecondition("{} is a symbolic link", path);
     return ErrnoStatus(errno, path);

@@ -53,6 +53,9 @@ class MappedArtifact {
   // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: written by
   // a newer Kiln, or not a regular file. Never follows a symbolic link in the last component.
   static absl::StatusOr<MappedArtifact> Open(const std::string& path, const Digest& expected_key);
+  // The same for a path relative to an open directory, as openat(2) takes it.
+  static absl::StatusOr<MappedArtifact> OpenAt(int directory, const std::string& path,
+                                               const Digest& expected_key);
 
   MappedArtifact(MappedArtifact&& other) noexcept;
   MappedArtifact& operator=(MappedArtifact&& other) noexcept;

@@ -111,6 +111,13 @@ inline constexpr uint64_t kStoreBytesMin = 16 * kMiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
 inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
 inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
+// A published artifact costs about 300 bytes of the daemon's memory beside its file.
+inline constexpr size_t kHotFilesMax = 65'536;
+// What the hot directory leaves free for everything else that lives on the same tmpfs, workers' directories included.
+inline constexpr uint64_t kHotFreeBytesMin = 32 * kMiB;
+// How long, and how many, changed keys are remembered: longer than any hit takes from its look-up to its publication.
+inline constexpr auto kRecentChangesAge = std::chrono::seconds(60);
+inline constexpr size_t kRecentChangesMax = 65'536;
 inline constexpr uint64_t kBlobBytesMax = 256 * kMiB;
 inline constexpr uint64_t kRecordBytesMax = 4 * kMiB;
 inline constexpr auto kStoreOpenTime = std::chrono::seconds(30);

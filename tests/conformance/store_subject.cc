@@ -6,7 +6,10 @@
 
 #include "storage/base/limits.h"
 #include "storage/memory_store.h"
+#include "storage/notifying_store.h"
+#include "storage/quota_store.h"
 #include "storage/rocks_open.h"
+#include "storage/tiered_store.h"
 
 namespace kiln {
 namespace {
@@ -29,8 +32,47 @@ std::unique_ptr<Store> OpenRocks(StoreSubject& subject) {
 
 void BuildRocks(StoreSubject& subject) { subject.store = OpenRocks(subject); }
 
+std::unique_ptr<Store> WithQuota(std::unique_ptr<Store> store, StoreSubject& subject) {
+  const QuotaOptions options = {
+      .bytes_max = kRoomy, .free_disk_bytes_min = 0, .disk_path = subject.directory.path()};
+  return std::make_unique<QuotaStore>(std::move(store), options, OsFilesystem(), subject.clock);
+}
+
+void BuildQuotaOverMemory(StoreSubject& subject) {
+  subject.store = WithQuota(std::make_unique<MemoryStore>(kRoomy, subject.clock), subject);
+}
+
+void BuildTieredMemory(StoreSubject& subject) {
+  subject.store = std::make_unique<TieredStore>(
+      std::make_unique<MemoryStore>(kRoomy, subject.clock),
+      std::make_unique<MemoryStore>(kRoomy, subject.clock), subject.clock);
+}
+
+// A fast tier too small for anything: every put and promotion fails.
+void BuildTieredUnderUselessMemory(StoreSubject& subject) {
+  subject.store = std::make_unique<TieredStore>(
+      std::make_unique<MemoryStore>(1, subject.clock),
+      std::make_unique<MemoryStore>(kRoomy, subject.clock), subject.clock);
+}
+
+// As the daemon has it, without listeners.
+void BuildDaemons(StoreSubject& subject) {
+  auto notifying =
+      std::make_unique<NotifyingStore>(OpenRocks(subject), std::vector<ArtifactListener*>());
+  subject.store =
+      std::make_unique<TieredStore>(std::make_unique<MemoryStore>(kRoomy, subject.clock),
+                                    WithQuota(std::move(notifying), subject), subject.clock);
+}
+
 }  // namespace
 
-std::vector<StoreKind> AllStoreKinds() { return {{"Memory", BuildMemory}, {"Rocks", BuildRocks}}; }
+std::vector<StoreKind> AllStoreKinds() {
+  return {{"Memory", BuildMemory},
+          {"Rocks", BuildRocks},
+          {"QuotaOverMemory", BuildQuotaOverMemory},
+          {"TieredMemory", BuildTieredMemory},
+          {"TieredUnderUselessMemory", BuildTieredUnderUselessMemory},
+          {"AsTheDaemonHasIt", BuildDaemons}};
+}
 
 }  // namespace kiln

@@ -1,0 +1,174 @@
+#include "storage/quota_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/artifact_value.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+// Of a sample this large the worst eighth goes: what is evicted is then with near certainty of the
+// worst quarter of the store.
+constexpr size_t kSampleSize = 64;
+constexpr size_t kEvictedPerSample = kSampleSize / 8;
+// So many samples without one artifact that may go mean that there are too few to look for.
+constexpr int kFruitlessSamplesMax = 16;
+
+}  // namespace
+
+class QuotaStore::Blobs final : public ForwardingBlobs {
+ public:
+  Blobs(BlobStore& inner, const QuotaStore& store) : ForwardingBlobs(inner), store_(store) {}
+
+  absl::Status Put(const CallContext& context, const Blob& blob) override {
+    KILN_RETURN_IF_ERROR(store_.CheckDisk());
+    return inner().Put(context, blob);
+  }
+  std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
+
+ private:
+  const QuotaStore& store_;
+};
+
+class QuotaStore::Index final : public ForwardingIndex {
+ public:
+  Index(ArtifactIndex& inner, QuotaStore& store) : ForwardingIndex(inner), store_(store) {}
+
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override {
+    KILN_RETURN_IF_ERROR(store_.CheckDisk());
+    uint64_t needed = record.document.size();
+    for (const Blob& blob : blobs) needed += blob.size_bytes();
+    KILN_RETURN_IF_ERROR(store_.MakeRoom(context, needed));
+    return inner().Put(context, record, blobs);
+  }
+  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
+    std::lock_guard lock(store_.mutex_);
+    return inner().SetPinned(context, key, pinned);
+  }
+  std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
+
+ private:
+  QuotaStore& store_;
+};
+
+QuotaStore::QuotaStore(std::unique_ptr<Store> store, QuotaOptions options, Filesystem& filesystem,
+                       const Clock& clock)
+    : ForwardingStore(std::move(store)),
+      options_(std::move(options)),
+      filesystem_(filesystem),
+      clock_(clock),
+      random_(static_cast<uint64_t>(clock.UnixMillis())),
+      blobs_(std::make_unique<Blobs>(inner().blobs(), *this)),
+      index_(std::make_unique<Index>(inner().index(), *this)) {}
+
+QuotaStore::~QuotaStore() = default;
+
+BlobStore& QuotaStore::blobs() { return *blobs_; }
+ArtifactIndex& QuotaStore::index() { return *index_; }
+
+StoreStats QuotaStore::Stats() const {
+  StoreStats stats = inner().Stats();
+  stats.stored_bytes_max = options_.bytes_max;
+  stats.free_disk_bytes = filesystem_.FreeBytes(options_.disk_path).value_or(0);
+  if (stats.degraded.empty()) stats.degraded = DiskShortage();
+  stats.evicted += evicted_;
+  return stats;
+}
+
+std::string QuotaStore::DiskShortage() const {
+  const auto free = filesystem_.FreeBytes(options_.disk_path);
+  // Not knowing is no reason to stop: the store itself says when the disk is full.
+  if (!free.ok() || *free >= options_.free_disk_bytes_min) return "";
+  return fmt::format("only {} MiB are free under {}, the floor is {} MiB", *free / limits::kMiB,
+                     options_.disk_path, options_.free_disk_bytes_min / limits::kMiB);
+}
+
+absl::Status QuotaStore::CheckDisk() const {
+  const std::string shortage = DiskShortage();
+  if (shortage.empty()) return absl::OkStatus();
+  return ResourceExhausted("not stored: {}", shortage);
+}
+
+absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_bytes) {
+  if (needed_bytes > options_.bytes_max) {
+    return ResourceExhausted("an artifact of {} bytes, the store's limit is {}", needed_bytes,
+                             options_.bytes_max);
+  }
+  const uint64_t stored_max = options_.bytes_max - needed_bytes;
+  if (inner().Stats().stored_bytes <= stored_max) return absl::OkStatus();
+  // Somewhat more than needed, so that not every put has to evict.
+  const uint64_t slack = std::min(options_.bytes_max / 50, stored_max);
+  KILN_RETURN_IF_ERROR(EvictDownTo(context, stored_max - slack).status());
+  const uint64_t stored = inner().Stats().stored_bytes;
+  if (stored <= stored_max) return absl::OkStatus();
+  return ResourceExhausted(
+      "{} bytes do not fit into the store's limit of {} beside {} that are pinned: unpin some, or "
+      "raise the limit",
+      needed_bytes, options_.bytes_max, stored);
+}
+
+absl::StatusOr<std::vector<FoundArtifact>> QuotaStore::Sample(const CallContext& context) {
+  // Keys are digests, so a stretch of them from a random place is a random sample.
+  std::string place;
+  while (place.size() < Digest::kSizeBytes) {
+    const uint64_t word = random_();
+    place.append(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  KILN_ASSIGN_OR_RETURN(const Digest from, Digest::FromBytes(place));
+  KILN_ASSIGN_OR_RETURN(auto sample, inner().index().Scan(context, from, kSampleSize));
+  if (sample.size() < kSampleSize) {
+    // Around the end; in a small store this sees some twice, which removing copes with.
+    KILN_ASSIGN_OR_RETURN(auto more,
+                          inner().index().Scan(context, std::nullopt, kSampleSize - sample.size()));
+    sample.insert(sample.end(), std::make_move_iterator(more.begin()),
+                  std::make_move_iterator(more.end()));
+  }
+  return sample;
+}
+
+absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
+                                                  std::vector<FoundArtifact> sample,
+                                                  uint64_t bytes) {
+  std::erase_if(sample, [](const FoundArtifact& found) { return found.usage.pinned; });
+  std::vector<std::pair<double, Digest>> ranked;
+  for (const FoundArtifact& found : sample) {
+    ranked.emplace_back(ArtifactValue(*found.record, found.usage, clock_.UnixMillis()),
+                        found.record->key);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  uint64_t evicted = 0;
+  for (const auto& [value, key] : ranked) {
+    if (evicted == kEvictedPerSample || inner().Stats().stored_bytes <= bytes) break;
+    const absl::Status removed = inner().index().Remove(context, key);
+    if (removed.ok()) ++evicted;
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  }
+  return evicted;
+}
+
+absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& context, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const uint64_t before = inner().Stats().stored_bytes;
+  EvictionResult result;
+  int fruitless = 0;
+  while (inner().Stats().stored_bytes > bytes && fruitless < kFruitlessSamplesMax) {
+    KILN_ASSIGN_OR_RETURN(auto sample, Sample(context));
+    KILN_ASSIGN_OR_RETURN(const uint64_t evicted, EvictWorstOf(context, std::move(sample), bytes));
+    fruitless = evicted == 0 ? fruitless + 1 : 0;
+    result.evicted += evicted;
+  }
+  // What no artifact refers to is not in any sample.
+  if (inner().Stats().stored_bytes > bytes) {
+    KILN_RETURN_IF_ERROR(inner().CollectUnreferencedBlobs(context).status());
+  }
+  evicted_ += result.evicted;
+  const uint64_t after = inner().Stats().stored_bytes;
+  result.freed_bytes = before - std::min(before, after);
+  LogDebug("evicted artifacts", {{"count", result.evicted}, {"bytes", result.freed_bytes}});
+  return result;
+}
+
+}  // namespace kiln
