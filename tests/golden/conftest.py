@@ -53,14 +53,22 @@ def golden(programs, start_with_triton, tmp_path_factory):
                 )
 
     parts = len(os.sched_getaffinity(0))
-    for kind, source in (("located", ()), ("stripped", ("--requests", folder / "stripped" / "requests.jsonl"))):
+    sources = {"located": (), "stripped": ("--requests", folder / "stripped" / "requests.jsonl")}
+    for kind, source in sources.items():
         references = [
             start_with_triton("reference.py", "--out", folder / kind / "reference", "--part", f"{part}/{parts}", *source)
             for part in range(parts)
         ]
         for process in references:
             process.finish()
-    return Golden(folder, answers)
+
+    def compile_again(kind, case, out):
+        source = sources[kind]
+        start_with_triton(
+            "reference.py", "--kernels", case.kernel, "--targets", case.target, "--out", out, *source
+        ).finish()
+
+    return Golden(folder, answers, compile_again)
 
 
 def _requests_of(folder, backend):

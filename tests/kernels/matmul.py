@@ -80,6 +80,24 @@ def grouped_matmul(a_table_ptr, b_table_ptr, c_table_ptr, sizes_ptr, strides_ptr
         tiles_before += tiles
 
 
+@triton.jit
+def descriptor_matmul(a_desc, b_desc, c_ptr, m, n, k, stride_cm, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                      BLOCK_K: tl.constexpr, GROUP: tl.constexpr, WARP_SPECIALIZE: tl.constexpr):
+    """C = A B^T through tensor descriptors: on Hopper and later whole tiles move by TMA, elsewhere by pointers."""
+    tile_m, tile_n = _tile_of(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
+    row = tile_m * BLOCK_M
+    column = tile_n * BLOCK_N
+    sums = tl.zeros([BLOCK_M, BLOCK_N], dtype=tl.float32)
+    for step in tl.range(0, tl.cdiv(k, BLOCK_K), warp_specialize=WARP_SPECIALIZE):
+        a = a_desc.load([row, step * BLOCK_K])
+        b = b_desc.load([column, step * BLOCK_K])
+        sums = tl.dot(a, b.T, sums)
+    rows = row + tl.arange(0, BLOCK_M)
+    columns = column + tl.arange(0, BLOCK_N)
+    c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :]
+    tl.store(c_ptrs, sums.to(tl.float16), mask=(rows[:, None] < m) & (columns[None, :] < n))
+
+
 def _matmul(block_m, block_n, block_k, options, hip_options=None, suffix="", needs=0):
     return Instance(
         f"matmul_{block_m}x{block_n}x{block_k}{suffix}",
@@ -101,6 +119,30 @@ def _matmul(block_m, block_n, block_k, options, hip_options=None, suffix="", nee
         },
         options=options,
         hip_options=hip_options or {"num_stages": 2},
+        needs=needs,
+    )
+
+
+def _descriptor_matmul(name, block_m, block_n, block_k, warp_specialize, options, needs=0):
+    return Instance(
+        name,
+        descriptor_matmul,
+        {
+            "a_desc": f"tensordesc<fp16[{block_m},{block_k}]>",
+            "b_desc": f"tensordesc<fp16[{block_n},{block_k}]>",
+            "c_ptr": "*fp16:16",
+            "m": "i32:16",
+            "n": "i32:16",
+            "k": "i32:16",
+            "stride_cm": "i32:16",
+            "BLOCK_M": block_m,
+            "BLOCK_N": block_n,
+            "BLOCK_K": block_k,
+            "GROUP": 8,
+            "WARP_SPECIALIZE": warp_specialize,
+        },
+        options=options,
+        hip_options={"num_stages": 2},
         needs=needs,
     )
 
@@ -127,4 +169,7 @@ INSTANCES = [
         },
         hip_options={"num_stages": 2},
     ),
+    _descriptor_matmul("descriptor_matmul", 128, 128, 64, False, {"num_warps": 8}),
+    # Some warps only move tiles, others only multiply: more warps come out than were asked for.
+    _descriptor_matmul("warp_specialized_matmul", 128, 128, 64, True, {"num_warps": 4}, needs=90),
 ]

@@ -36,9 +36,10 @@ def _from_functions(arguments):
         yield catalog.case_name(instance, target), source, gpu, instance.options_for(gpu.backend)
 
 
-def _from_requests(path):
-    for line in pathlib.Path(path).read_text().splitlines():
-        request = json.loads(line)
+def _from_requests(path, arguments):
+    chosen = {catalog.case_name(instance, target) for instance, target in catalog.chosen_cases(arguments)}
+    requests = map(json.loads, pathlib.Path(path).read_text().splitlines())
+    for request in (request for request in requests if request["name"] in chosen):
         # The MLIR parser takes the file's name for the location of what carries none, so the name must be a fixed one. And ptxas
         # writes that file's time into the line table, unless it is gone: main() sees to that.
         pathlib.Path("kernel.ttir").write_text(pathlib.Path(request["source_file"]).read_text())
@@ -69,7 +70,7 @@ def main():
         if requests:
             # Called when the text has been parsed and no stage has run.
             knobs.runtime.add_stages_inspection_hook = lambda *_: os.unlink("kernel.ttir")
-        work = _from_requests(requests) if requests else _from_functions(arguments)
+        work = _from_requests(requests, arguments) if requests else _from_functions(arguments)
         for name, source, gpu, options in _part(work, arguments.part):
             _write(out, name, triton.compile(source, target=gpu, options=options))
         os.chdir("/")
