@@ -1,8 +1,6 @@
 #include "storage/record_codec.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "storage/base/checksum.h"
 #include "storage/base/limits.h"
 #include "storage/byte_codec.h"
 
@@ -42,7 +40,7 @@ absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
     writer.Number(stage.size_bytes);
   }
   writer.String(record.document);
-  writer.Number(static_cast<uint64_t>(XXH3_64bits(writer.bytes().data(), writer.bytes().size())));
+  writer.Number(Checksum64(writer.bytes()));
   if (writer.bytes().size() > limits::kRecordBytesMax) {
     return InvalidArgument("an artifact's record of {} bytes, the limit is {}",
                            writer.bytes().size(), limits::kRecordBytesMax);
@@ -54,7 +52,7 @@ absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest
   if (bytes.size() < kChecksumBytes) return DataLoss("a record of {} bytes", bytes.size());
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   ByteReader checksum(bytes.substr(body.size()));
-  if (checksum.Number<uint64_t>() != XXH3_64bits(body.data(), body.size())) {
+  if (checksum.Number<uint64_t>() != Checksum64(body)) {
     return DataLoss("a record does not match its checksum");
   }
   ByteReader reader(body);

@@ -6,12 +6,12 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "storage/base/checksum.h"
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
 
@@ -50,13 +50,15 @@ struct StageEntry {
 };
 static_assert(sizeof(StageEntry) == 80);
 
+// Up to here reading into memory is faster than mapping: setting up and tearing down a page costs
+// more than copying it.
+constexpr size_t kReadBytesMax = 512 * limits::kKiB;
+
 constexpr uint64_t FileBytesMax() {
   return limits::kRecordBytesMax + limits::kStagesMax * (limits::kBlobBytesMax + kAlignment);
 }
 
-uint64_t ChecksumOf(std::string_view file) {
-  return XXH3_64bits(file.data() + kChecksummedFrom, file.size() - kChecksummedFrom);
-}
+uint64_t ChecksumOf(std::string_view file) { return Checksum64(file.substr(kChecksummedFrom)); }
 
 size_t Aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -201,12 +203,9 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
   if (size < sizeof(Header) || size > FileBytesMax()) {
     return DataLoss("{} has {} bytes, which no artifact file has", path, size);
   }
-  // MAP_POPULATE: everything is about to be read for the checksum; one call beats a fault per page.
-  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd.get(), 0);
-  if (address == MAP_FAILED) return ErrnoStatus(errno, path);
-
-  MappedArtifact mapped(address, size);
-  auto view = DecodeArtifactFile({static_cast<const char*>(address), size});
+  KILN_ASSIGN_OR_RETURN(MappedArtifact mapped, size <= kReadBytesMax ? Read(fd.get(), size, path)
+                                                                     : Map(fd.get(), size, path));
+  auto view = DecodeArtifactFile({static_cast<const char*>(mapped.address_), size});
   if (!view.ok()) return Annotate(view.status(), path);
   if (view->key != expected_key) {
     return DataLoss("{} holds the artifact {}", path, view->key.Hex());
@@ -215,25 +214,49 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
   return mapped;
 }
 
-MappedArtifact::MappedArtifact(MappedArtifact&& other) noexcept
-    : address_(std::exchange(other.address_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)),
-      view_(std::exchange(other.view_, {})) {}
+absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const std::string& path) {
+  void* address = std::aligned_alloc(kAlignment, Aligned(size));
+  if (address == nullptr) return ErrnoStatus(ENOMEM, path);
+  MappedArtifact artifact(address, size, false);
+  size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = read(fd, static_cast<char*>(address) + filled, size - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, path);
+    if (got == 0) return DataLoss("{} ends after {} bytes, it had {}", path, filled, size);
+    filled += static_cast<size_t>(got);
+  }
+  return artifact;
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::Map(int fd, size_t size, const std::string& path) {
+  // MAP_POPULATE: everything is about to be read for the checksum; one call beats a fault per page.
+  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+  if (address == MAP_FAILED) return ErrnoStatus(errno, path);
+  return MappedArtifact(address, size, true);
+}
+
+MappedArtifact::MappedArtifact(MappedArtifact&& other) noexcept { *this = std::move(other); }
 
 MappedArtifact& MappedArtifact::operator=(MappedArtifact&& other) noexcept {
-  if (this != &other) {
-    Unmap();
-    address_ = std::exchange(other.address_, nullptr);
-    size_bytes_ = std::exchange(other.size_bytes_, 0);
-    view_ = std::exchange(other.view_, {});
-  }
+  if (this == &other) return *this;
+  Release();
+  address_ = std::exchange(other.address_, nullptr);
+  size_bytes_ = other.size_bytes_;
+  is_mapped_ = other.is_mapped_;
+  view_ = std::exchange(other.view_, {});
   return *this;
 }
 
-MappedArtifact::~MappedArtifact() { Unmap(); }
+MappedArtifact::~MappedArtifact() { Release(); }
 
-void MappedArtifact::Unmap() {
-  if (address_ != nullptr) munmap(address_, size_bytes_);
+void MappedArtifact::Release() {
+  if (address_ == nullptr) return;
+  if (is_mapped_) {
+    munmap(address_, size_bytes_);
+  } else {
+    std::free(address_);
+  }
 }
 
 absl::StatusOr<Blob> MappedArtifact::VerifiedBlob(std::string_view stage) const {

@@ -69,11 +69,15 @@ class MappedArtifact {
   absl::StatusOr<Blob> VerifiedBlob(std::string_view stage) const;
 
  private:
-  MappedArtifact(void* address, size_t size_bytes) : address_(address), size_bytes_(size_bytes) {}
-  void Unmap();
+  MappedArtifact(void* address, size_t size_bytes, bool is_mapped)
+      : address_(address), size_bytes_(size_bytes), is_mapped_(is_mapped) {}
+  static absl::StatusOr<MappedArtifact> Read(int fd, size_t size, const std::string& path);
+  static absl::StatusOr<MappedArtifact> Map(int fd, size_t size, const std::string& path);
+  void Release();
 
   void* address_ = nullptr;
   size_t size_bytes_ = 0;
+  bool is_mapped_ = false;  // otherwise allocated
   ArtifactFileView view_;
 };
 

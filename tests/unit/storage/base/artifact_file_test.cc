@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "storage/base/checksum.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/temp_directory.h"
 
@@ -133,6 +131,14 @@ TEST_F(MappedArtifactTest, OpensAndVerifies) {
   EXPECT_EQ(mapped->VerifiedBlob("hsaco").status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(MappedArtifactTest, OpensFilesThatAreLargeEnoughToBeMapped) {
+  const std::string large = Noise(2, size_t{3} << 20);
+  const auto mapped =
+      MappedArtifact::Open(Write(Encoded({{"cubin", Blob::FromBytes(large)}})), MadeKey("k"));
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  EXPECT_EQ(mapped->view().Find("cubin")->bytes, large);
+}
+
 TEST_F(MappedArtifactTest, StaysReadableAfterTheFileIsGoneAndAfterAMove) {
   const std::string path = Write(Encoded());
   auto mapped = MappedArtifact::Open(path, MadeKey("k"));
@@ -176,7 +182,7 @@ TEST_F(MappedArtifactTest, AStageThatIsNotWhatItsDigestSaysIsDataLoss) {
   std::string file = Encoded({{"cubin", Blob::FromBytes("aaaa")}});
   const std::string other = Encoded({{"cubin", Blob::FromBytes("bbbb")}});
   std::memcpy(file.data() + 80 + 32, other.data() + 80 + 32, Digest::kSizeBytes);
-  const uint64_t checksum = XXH3_64bits(file.data() + 32, file.size() - 32);
+  const uint64_t checksum = Checksum64(std::string_view(file).substr(32));
   std::memcpy(file.data() + 24, &checksum, sizeof checksum);
   const auto mapped = MappedArtifact::Open(Write(file), MadeKey("k"));
   ASSERT_TRUE(mapped.ok()) << mapped.status();
