@@ -1,121 +1,144 @@
 #include "daemon/toolchain/description.h"
 
-#include <csignal>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "daemon/worker/json_reader.h"
-#include "daemon/worker/output_capture.h"
-#include "daemon/worker/spawn.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kShortBytesMax = 1024;
 constexpr uint64_t kProtocol = 1;
+constexpr size_t kWordBytesMax = 128;
 
-OptionType TypeNamed(const std::string& name) {
+absl::Status CheckWord(std::string_view what, std::string_view word) {
+  const bool plain = std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == '+' || c == '!';
+  });
+  if (!word.empty() && plain) return absl::OkStatus();
+  return FailedPrecondition("{} is not a plain word", what);
+}
+
+absl::Status CheckWords(std::string_view what, const std::vector<std::string>& words) {
+  if (words.empty()) return FailedPrecondition("{} is empty", what);
+  for (const std::string& word : words) KILN_RETURN_IF_ERROR(CheckWord(what, word));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OptionType> ParseType(std::string_view name) {
+  if (name == "any") return OptionType::kAny;
   if (name == "bool") return OptionType::kBool;
   if (name == "integer") return OptionType::kInteger;
   if (name == "number") return OptionType::kNumber;
   if (name == "string") return OptionType::kString;
   if (name == "tuple") return OptionType::kTuple;
-  return OptionType::kAny;
+  return FailedPrecondition("it has the unknown type '{}'", name.substr(0, kWordBytesMax));
 }
 
+absl::StatusOr<OptionValue> ParseTuple(const Json& json, size_t depth);
+
 absl::StatusOr<OptionValue> ParseValue(const Json& json, size_t depth) {
-  if (depth > limits::kOptionDepthMax) return Internal("a default value is nested too deeply");
   if (json.is_boolean()) return OptionValue{json.get<bool>()};
   if (json.is_number_float()) return OptionValue{json.get<double>()};
-  if (json.is_number_integer()) return OptionValue{json.get<int64_t>()};
   if (json.is_string()) return OptionValue{json.get<std::string>()};
-  if (!json.is_array()) return Internal("a default value is neither a scalar nor an array");
+  if (json.is_array() && depth > 0) return ParseTuple(json, depth - 1);
+  const bool fits = json.is_number_integer() &&
+                    !(json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX});
+  if (fits) return OptionValue{json.get<int64_t>()};
+  return FailedPrecondition("its default is no value that an option can have");
+}
+
+absl::StatusOr<OptionValue> ParseTuple(const Json& json, size_t depth) {
   OptionTuple tuple;
   for (const Json& item : json) {
-    KILN_ASSIGN_OR_RETURN(OptionValue value, ParseValue(item, depth + 1));
+    KILN_ASSIGN_OR_RETURN(OptionValue value, ParseValue(item, depth));
     tuple.push_back(std::move(value));
   }
   return OptionValue{std::move(tuple)};
 }
 
 absl::StatusOr<OptionDeclaration> ParseOption(const Json& json) {
-  JsonReader reader(json, "an option");
-  OptionDeclaration option;
-  option.type = TypeNamed(reader.String("type", kShortBytesMax));
+  JsonReader reader(json, "declaration");
+  const std::string type = reader.String("type", kWordBytesMax);
   KILN_RETURN_IF_ERROR(reader.status());
+  OptionDeclaration declaration;
+  KILN_ASSIGN_OR_RETURN(declaration.type, ParseType(type));
   if (reader.Has("default")) {
-    KILN_ASSIGN_OR_RETURN(option.default_value, ParseValue(json["default"], 0));
+    KILN_ASSIGN_OR_RETURN(declaration.default_value,
+                          ParseValue(json["default"], limits::kOptionDepthMax));
   }
-  return option;
+  return declaration;
 }
 
 absl::StatusOr<BackendDescription> ParseBackend(const Json& json) {
-  JsonReader reader(json, "a backend");
+  JsonReader reader(json, "backend");
   BackendDescription backend;
-  backend.backend = reader.String("backend", kShortBytesMax);
-  backend.architectures = reader.Strings("architectures", limits::kOptionsMax, kShortBytesMax);
-  backend.stages = reader.Strings("stages", limits::kStagesMax, kShortBytesMax);
+  backend.backend = reader.String("backend", kWordBytesMax);
+  backend.architectures =
+      reader.Strings("architectures", limits::kToolchainArchitecturesMax, kWordBytesMax);
+  backend.stages = reader.Strings("stages", limits::kStagesMax, kWordBytesMax);
   const Json& options = reader.Object("options");
   KILN_RETURN_IF_ERROR(reader.status());
-  if (backend.stages.empty() || options.size() > limits::kOptionsMax) {
-    return Internal("a backend has no stages, or too many options");
-  }
-  for (const auto& [name, option] : options.items()) {
-    KILN_ASSIGN_OR_RETURN(backend.options[name], ParseOption(option));
+  KILN_RETURN_IF_ERROR(CheckWord("a backend's name", backend.backend));
+  KILN_RETURN_IF_ERROR(CheckWords("its list of architectures", backend.architectures));
+  KILN_RETURN_IF_ERROR(CheckWords("its list of stages", backend.stages));
+  if (options.size() > limits::kOptionsMax) return FailedPrecondition("it has too many options");
+  for (const auto& [name, declared] : options.items()) {
+    KILN_RETURN_IF_ERROR(CheckWord("an option's name", name));
+    absl::StatusOr<OptionDeclaration> option = ParseOption(declared);
+    if (!option.ok()) return Annotate(option.status(), fmt::format("option {}", name));
+    backend.options.emplace(name, *std::move(option));
   }
   return backend;
 }
 
-}  // namespace
-
-absl::Status ParseDescription(std::string_view text, Toolchain& toolchain) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  JsonReader reader(json, "the description");
-  const uint64_t protocol = reader.Count("protocol", 1000);
-  toolchain.name = reader.String("name", kShortBytesMax);
-  toolchain.version = reader.String("version", kShortBytesMax);
-  toolchain.assembler = reader.String("assembler", kShortBytesMax);
-  toolchain.hidden_pointers = static_cast<int64_t>(reader.Count("hidden_pointers", 16));
-  toolchain.kinds = {SourceKind::kTtir};
-  const Json& backends = reader.Array("backends", 16);
-  KILN_RETURN_IF_ERROR(reader.status());
-  if (protocol != kProtocol)
-    return Internal("the description is of protocol {}, expected {}", protocol, kProtocol);
-  if (backends.empty()) return Internal("no backend of it compiles anything");
-  toolchain.backends.clear();
-  for (const Json& backend : backends) {
-    KILN_ASSIGN_OR_RETURN(BackendDescription parsed, ParseBackend(backend));
-    toolchain.backends.push_back(std::move(parsed));
+absl::Status ParseBackends(const Json& list, Toolchain& toolchain) {
+  for (const Json& json : list) {
+    KILN_ASSIGN_OR_RETURN(BackendDescription backend, ParseBackend(json));
+    if (toolchain.FindBackend(backend.backend) != nullptr) {
+      return FailedPrecondition("backend {} is there twice", backend.backend);
+    }
+    toolchain.backends.push_back(std::move(backend));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> AskForDescription(const std::string& interpreter,
-                                              const std::string& script,
-                                              const std::string& directory,
-                                              std::chrono::milliseconds time_max) {
-  KILN_ASSIGN_OR_RETURN(const OutputCapture answer, OutputCapture::Create());
-  KILN_ASSIGN_OR_RETURN(const OutputCapture noise, OutputCapture::Create());
-  SpawnCommand command;
-  command.arguments = {interpreter, "-I", script, "--describe", "--output-fd", "3"};
-  command.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
-                         "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
-  command.directory = directory;
-  KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(command, noise.fd(), answer.fd()));
-  int wait_status = 0;
-  const bool ended = ReapChild(pid, time_max, &wait_status);
-  // Whatever is left of it, or all of it when it took too long. It leads its group, which is not
-  // reaped before this when it hangs.
-  if (!ended) {
-    ::kill(-pid, SIGKILL);
-    ReapChild(pid, std::chrono::seconds(5), nullptr);
-    return DeadlineExceeded("it did not describe itself within {} ms", time_max.count());
+absl::StatusOr<Toolchain> Parse(std::string_view text) {
+  if (text.size() > limits::kToolchainDescriptionBytesMax) {
+    return FailedPrecondition("it is longer than {} bytes", limits::kToolchainDescriptionBytesMax);
   }
-  if (wait_status != 0) {
-    return Unavailable("it could not describe itself ({}): {}", DescribeWaitStatus(wait_status),
-                       noise.Tail(2 * limits::kKiB));
+  const Json json = Json::parse(text, nullptr, false);
+  JsonReader reader(json, "the object");
+  const uint64_t protocol = reader.Count("protocol", UINT32_MAX);
+  Toolchain toolchain;
+  toolchain.name = reader.String("name", kWordBytesMax);
+  toolchain.version = reader.String("version", kWordBytesMax);
+  toolchain.assembler = reader.String("assembler", limits::kNameBytesMax);
+  toolchain.hidden_pointers = static_cast<int64_t>(
+      reader.Count("hidden_pointers", static_cast<uint64_t>(limits::kHiddenPointersMax)));
+  const Json& backends = reader.Array("backends", limits::kToolchainBackendsMax);
+  KILN_RETURN_IF_ERROR(reader.status());
+  if (protocol != kProtocol) {
+    return FailedPrecondition("it is of protocol {}, this program knows {}", protocol, kProtocol);
   }
-  return answer.Tail(limits::kRecordBytesMax);
+  KILN_RETURN_IF_ERROR(CheckWord("its name", toolchain.name));
+  KILN_RETURN_IF_ERROR(CheckWord("its version", toolchain.version));
+  KILN_RETURN_IF_ERROR(ParseBackends(backends, toolchain));
+  toolchain.kinds = {SourceKind::kTtir};
+  return toolchain;
+}
+
+}  // namespace
+
+absl::StatusOr<Toolchain> ParseDescription(std::string_view text) {
+  absl::StatusOr<Toolchain> toolchain = Parse(text);
+  if (toolchain.ok()) return toolchain;
+  // Whatever is wrong with it, to the caller it is a toolchain that does not work.
+  return FailedPrecondition("its description is not valid: {}", Message(toolchain.status()));
 }
 
 }  // namespace kiln

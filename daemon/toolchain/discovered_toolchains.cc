@@ -1,150 +1,130 @@
 #include "daemon/toolchain/discovered_toolchains.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "daemon/toolchain/description.h"
+#include "daemon/toolchain/decision_log.h"
 #include "daemon/toolchain/known_bad.h"
-#include "daemon/toolchain/toolchain_files.h"
+#include "daemon/toolchain/toolchain_cache.h"
+#include "daemon/toolchain/toolchain_directory.h"
+#include "daemon/toolchain/toolchain_examiner.h"
 #include "daemon/toolchain/toolchain_selector.h"
+#include "daemon/toolchain/version.h"
 #include "storage/base/log.h"
 
 namespace kiln {
 namespace {
 
 using ToolchainPtr = std::shared_ptr<const Toolchain>;
+using Rejected = DiscoveredToolchains::Rejected;
 
-// The directories that may be toolchains, in order of preference.
-std::vector<std::string> Candidates(const std::vector<std::string>& search_path,
-                                    Filesystem& filesystem) {
-  std::vector<std::string> candidates;
-  for (const std::string& directory : search_path) {
-    const auto entries = filesystem.List(directory);
-    if (!entries.ok()) {
-      if (!absl::IsNotFound(entries.status())) {
-        LogWarning("toolchain directory not readable",
-                   {{"path", directory}, {"error", Message(entries.status())}});
-      }
-      continue;
-    }
-    if (FindTritonPackage(directory).ok()) {
-      candidates.push_back(directory);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const DirectoryEntry& entry : *entries) {
-      std::error_code error;
-      const std::string path = directory + "/" + entry.name;
-      // Hidden ones are somebody's half-made installation.
-      if (entry.name.front() != '.' && std::filesystem::is_directory(path, error))
-        found.push_back(path);
-    }
-    std::sort(found.begin(), found.end());
-    candidates.insert(candidates.end(), found.begin(), found.end());
-  }
-  return candidates;
+constexpr std::string_view kInstallHint =
+    "deploy/install-toolchain 3.6.0 installs one, and kilnd finds it when it starts";
+
+template <typename T>
+bool Has(const std::vector<T>& values, const T& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// Learns what a directory is, with the help of what was learned before.
-class Examiner {
+// "triton==3.6.0 (sha256 a1b2c3d4e5f6)"
+std::string Label(const Toolchain& toolchain) {
+  return fmt::format("{} (sha256 {})", toolchain.Name(), toolchain.fingerprint.ShortHex());
+}
+
+std::string Targets(const Toolchain& toolchain) {
+  std::vector<std::string> targets;
+  for (const BackendDescription& backend : toolchain.backends) {
+    targets.push_back(fmt::format("{}:{}", backend.backend, fmt::join(backend.architectures, ",")));
+  }
+  return fmt::format("{}", fmt::join(targets, " "));
+}
+
+// Collects what is found, and says it.
+class Findings {
  public:
-  Examiner(const DiscoveryOptions& options, Filesystem& filesystem, const Digest& script)
-      : options_(options), script_(script), cache_(options.cache_directory, filesystem) {}
-
-  absl::StatusOr<ToolchainPtr> Examine(const std::string& directory) {
-    KILN_ASSIGN_OR_RETURN(const std::string package, FindTritonPackage(directory));
-    auto toolchain = std::make_shared<Toolchain>();
-    toolchain->directory = directory;
-    toolchain->interpreter = directory + "/bin/python";
-    KILN_ASSIGN_OR_RETURN(toolchain->fingerprint, FingerprintOf(package));
-    KILN_RETURN_IF_ERROR(DescribeInto(*toolchain));
-    return ToolchainPtr(std::move(toolchain));
+  void Add(ToolchainPtr toolchain) {
+    const bool is_new = std::none_of(found.begin(), found.end(), [&](const ToolchainPtr& other) {
+      return other->fingerprint == toolchain->fingerprint;
+    });
+    LogInfo(is_new ? "toolchain found" : "toolchain found again, the first is used",
+            {{"name", toolchain->Name()},
+             {"fingerprint", toolchain->fingerprint.Hex()},
+             {"path", toolchain->directory},
+             {"assembler", toolchain->assembler},
+             {"targets", Targets(*toolchain)}});
+    if (is_new) found.push_back(std::move(toolchain));
   }
 
-  void Finish() { cache_.RemoveUnused(); }
-
- private:
-  absl::StatusOr<Digest> FingerprintOf(const std::string& package) {
-    KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> files, ListToolchainFiles(package));
-    const Digest listing = ListingDigest(package, files);
-    if (const auto known = cache_.FindFingerprint(listing)) return *known;
-    KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(package, files));
-    cache_.StoreFingerprint(listing, fingerprint);
-    return fingerprint;
+  void Reject(const std::string& directory, std::string_view reason) {
+    LogWarning("toolchain rejected", {{"path", directory}, {"reason", reason}});
+    rejected.push_back({directory, std::string(reason)});
   }
 
-  absl::Status DescribeInto(Toolchain& toolchain) {
-    if (const auto known = cache_.FindDescription(toolchain.fingerprint, script_)) {
-      if (ParseDescription(*known, toolchain).ok()) return absl::OkStatus();
-    }
-    KILN_ASSIGN_OR_RETURN(const std::string text,
-                          AskForDescription(toolchain.interpreter, options_.worker_script,
-                                            options_.work_directory, options_.describe_time));
-    KILN_RETURN_IF_ERROR(ParseDescription(text, toolchain));
-    cache_.StoreDescription(toolchain.fingerprint, script_, text);
-    return absl::OkStatus();
-  }
-
-  const DiscoveryOptions& options_;
-  const Digest script_;
-  ToolchainCache cache_;
+  std::vector<ToolchainPtr> found;
+  std::vector<Rejected> rejected;
 };
 
-// Why `toolchain` cannot do it, or "".
-std::string WhyNot(const Toolchain& toolchain, SourceKind kind, const Target& target) {
-  if (std::find(toolchain.kinds.begin(), toolchain.kinds.end(), kind) == toolchain.kinds.end()) {
-    return fmt::format("does not compile {}", SourceKindName(kind));
-  }
+std::string WhyNotTarget(const Toolchain& toolchain, const Target& target) {
+  const std::string_view bad = KnownBad(toolchain.name, toolchain.version, target.backend);
+  if (!bad.empty()) return fmt::format("is not used for {}: {}", target.backend, bad);
   const BackendDescription* backend = toolchain.FindBackend(target.backend);
   if (backend == nullptr) {
     std::vector<std::string_view> names;
     for (const BackendDescription& each : toolchain.backends) names.push_back(each.backend);
-    return fmt::format("has no backend {}, it has {}", target.backend, fmt::join(names, ", "));
+    return fmt::format("has no backend {}; it has {}", target.backend, fmt::join(names, ", "));
   }
-  if (const std::string_view bad = KnownBad(toolchain.name, toolchain.version, target.backend);
-      !bad.empty()) {
-    return fmt::format("not used for {}: {}", target.backend, bad);
+  if (Has(backend->architectures, target.architecture)) return "";
+  return fmt::format("does not compile for {}; it compiles for {}", target.ToString(),
+                     fmt::join(backend->architectures, ", "));
+}
+
+// Why `toolchain` cannot do it, or "".
+std::string WhyNot(const Toolchain& toolchain, SourceKind kind, const Target& target) {
+  if (Has(toolchain.kinds, kind)) return WhyNotTarget(toolchain, target);
+  std::vector<std::string_view> kinds;
+  for (const SourceKind each : toolchain.kinds) kinds.push_back(SourceKindName(each));
+  return fmt::format("does not compile {} sources; it compiles {}", SourceKindName(kind),
+                     fmt::join(kinds, ", "));
+}
+
+void AddRejected(const std::vector<Rejected>& rejected, DecisionLog& log) {
+  for (const Rejected& each : rejected) {
+    const size_t slash = each.directory.find_last_of('/');
+    // The name alone: where it lies is the operator's business, and stands in the daemon's log.
+    log.Add(fmt::format("{} (not usable)", each.directory.substr(slash + 1)), each.reason);
   }
-  const auto& architectures = backend->architectures;
-  if (std::find(architectures.begin(), architectures.end(), target.architecture) ==
-      architectures.end()) {
-    return fmt::format("does not compile for {}, its architectures for {} are {}",
-                       target.ToString(), target.backend, fmt::join(architectures, ", "));
-  }
-  return "";
 }
 
 }  // namespace
 
 std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
     const DiscoveryOptions& options, Filesystem& filesystem) {
+  Findings findings;
   const auto script = filesystem.Read(options.worker_script, limits::kRecordBytesMax);
-  Examiner examiner(options, filesystem, script.ok() ? Digest::Of(*script) : Digest());
-  std::vector<ToolchainPtr> found;
-  std::vector<Rejected> rejected;
-  for (const std::string& directory : Candidates(options.search_path, filesystem)) {
+  ToolchainCache cache(options.cache_directory, filesystem);
+  ToolchainExaminer examiner({options.worker_script, script.ok() ? Digest::Of(*script) : Digest(),
+                              options.work_directory, options.describe_time},
+                             cache);
+  for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
     absl::StatusOr<ToolchainPtr> toolchain =
         script.ok() ? examiner.Examine(directory) : script.status();
-    if (!toolchain.ok()) {
-      LogWarning("toolchain rejected",
-                 {{"path", directory}, {"reason", Message(toolchain.status())}});
-      rejected.push_back({directory, std::string(Message(toolchain.status()))});
-      continue;
+    if (toolchain.ok()) {
+      findings.Add(*std::move(toolchain));
+    } else {
+      findings.Reject(directory.path, Message(toolchain.status()));
     }
-    const bool is_new = std::none_of(found.begin(), found.end(), [&](const ToolchainPtr& other) {
-      return other->fingerprint == (*toolchain)->fingerprint;
-    });
-    LogInfo(is_new ? "toolchain found" : "toolchain found again",
-            {{"name", (*toolchain)->Name()},
-             {"fingerprint", (*toolchain)->fingerprint.ShortHex()},
-             {"path", directory},
-             {"assembler", (*toolchain)->assembler}});
-    if (is_new) found.push_back(*std::move(toolchain));
   }
-  examiner.Finish();
-  return std::make_unique<DiscoveredToolchains>(std::move(found), std::move(rejected),
-                                                options.default_selector);
+  cache.RemoveUnused();
+  auto catalog = std::make_unique<DiscoveredToolchains>(
+      std::move(findings.found), std::move(findings.rejected), options.default_selector);
+  if (catalog->toolchains_.empty()) {
+    LogWarning("no toolchain, so nothing can be compiled", {{"next", kInstallHint}});
+  } else if (const auto preferred = catalog->Select("");
+             !preferred.ok() || !preferred->Matches(*catalog->toolchains_.front())) {
+    LogError("the default toolchain is not here",
+             {{"default", options.default_selector}, {"found", catalog->Describe()}});
+  }
+  return catalog;
 }
 
 DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
@@ -153,36 +133,75 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
     : toolchains_(std::move(found)),
       rejected_(std::move(rejected)),
       default_selector_(std::move(default_selector)) {
-  std::stable_sort(
-      toolchains_.begin(), toolchains_.end(),
-      [](const ToolchainPtr& a, const ToolchainPtr& b) { return IsOlder(b->version, a->version); });
+  std::stable_sort(toolchains_.begin(), toolchains_.end(),
+                   [](const ToolchainPtr& a, const ToolchainPtr& b) {
+                     return Version(a->version) > Version(b->version);
+                   });
   const auto preferred = ToolchainSelector::Parse(default_selector_);
-  if (!preferred.ok() || preferred->IsAny()) return;
-  std::stable_partition(toolchains_.begin(), toolchains_.end(), [&](const ToolchainPtr& each) {
-    return preferred->Differs(*each).empty();
-  });
+  if (!preferred.ok()) return;
+  std::stable_partition(toolchains_.begin(), toolchains_.end(),
+                        [&](const ToolchainPtr& each) { return preferred->Matches(*each); });
 }
 
 absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const {
-  const std::string_view wanted = selector.empty() ? std::string_view(default_selector_) : selector;
-  KILN_ASSIGN_OR_RETURN(const ToolchainSelector parsed, ToolchainSelector::Parse(wanted));
-  std::string decisions;
-  const auto decide = [&decisions](std::string_view what, std::string_view why) {
-    decisions += fmt::format("{}{}: {}", decisions.empty() ? "" : "; ", what, why);
-  };
+  KILN_ASSIGN_OR_RETURN(const ToolchainSelector wanted, Select(selector));
+  bool selected = false;
   for (const ToolchainPtr& toolchain : toolchains_) {
-    std::string why = parsed.Differs(*toolchain);
-    if (why.empty()) why = WhyNot(*toolchain, kind, target);
-    if (why.empty()) return toolchain;
-    decide(fmt::format("{} (sha256 {}…)", toolchain->Name(), toolchain->fingerprint.ShortHex()),
-           why);
+    if (!wanted.Matches(*toolchain)) continue;
+    if (WhyNot(*toolchain, kind, target).empty()) return toolchain;
+    selected = true;
   }
-  for (const Rejected& each : rejected_) decide(each.directory, "rejected, " + each.reason);
-  if (decisions.empty()) decisions = "there are none here; install one with deploy/quickstart";
-  return FailedPrecondition("no toolchain fits {} ({} for {}): {}",
-                            wanted.empty() ? "the request" : fmt::format("\"{}\"", wanted),
-                            SourceKindName(kind), target.ToString(), decisions);
+  if (selected) return NoneFits(wanted, kind, target);
+  return NoneSelected(selector.empty() ? std::string_view(default_selector_) : selector, wanted);
+}
+
+std::string DiscoveredToolchains::Describe() const {
+  std::vector<std::string> names;
+  for (const ToolchainPtr& each : toolchains_) {
+    names.push_back(fmt::format("{} ({})", each->Name(), each->fingerprint.ShortHex()));
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Select(std::string_view selector) const {
+  if (!selector.empty()) return ToolchainSelector::Parse(selector);
+  auto preferred = ToolchainSelector::Parse(default_selector_);
+  if (preferred.ok()) return preferred;
+  // The operator's mistake, not the caller's.
+  return FailedPrecondition("toolchain.default of this daemon is wrong: {}",
+                            Message(preferred.status()));
+}
+
+absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
+                                                const ToolchainSelector& selector) const {
+  DecisionLog rejected;
+  AddRejected(rejected_, rejected);
+  const std::string others = rejected.ToString();
+  const std::string_view separator = others.empty() ? "" : "; ";
+  if (toolchains_.empty()) {
+    return FailedPrecondition("no toolchain is installed here{}{}; {}", separator, others,
+                              kInstallHint);
+  }
+  const std::string next =
+      selector.version().empty()
+          ? ""
+          : fmt::format(
+                "; deploy/install-toolchain {} installs it, and kilnd finds it when it starts",
+                selector.version());
+  return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}{}{}", wanted, Describe(),
+                            separator, others, next);
+}
+
+absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, SourceKind kind,
+                                            const Target& target) const {
+  DecisionLog log;
+  for (const ToolchainPtr& each : toolchains_) {
+    if (selector.Matches(*each)) log.Add(Label(*each), WhyNot(*each, kind, target));
+  }
+  if (selector.IsAny()) AddRejected(rejected_, log);
+  return FailedPrecondition("no toolchain fits {} for {}: {}", SourceKindName(kind),
+                            target.ToString(), log.ToString());
 }
 
 }  // namespace kiln

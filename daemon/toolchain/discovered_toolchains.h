@@ -1,4 +1,4 @@
-// The toolchains found in directories.
+// The toolchains found in directories. docs/toolchains.md says what one is.
 #pragma once
 
 #include <chrono>
@@ -8,19 +8,21 @@
 #include <vector>
 
 #include "daemon/compile/toolchain.h"
-#include "daemon/toolchain/toolchain_cache.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
 
+class ToolchainSelector;
+
 struct DiscoveryOptions {
   // Each holds toolchains as subdirectories, or is one itself. The first that has a version wins
   // over later ones. Missing ones are fine.
   std::vector<std::string> search_path;
-  // Where ToolchainCache keeps what was learned; "" keeps nothing.
+  // Where ToolchainCache keeps what was learned; made where it is missing, its parent must exist.
+  // "" keeps nothing.
   std::string cache_directory;
-  // An existing directory for temporary files.
+  // An existing directory for temporary files; "" for the system's own.
   std::string work_directory;
   std::string worker_script;  // triton_worker.py
   // What "" selects: a selector itself. "" takes the highest version that fits.
@@ -28,7 +30,8 @@ struct DiscoveryOptions {
   std::chrono::milliseconds describe_time = limits::kToolchainDescribeTime;
 };
 
-// Looks around once, when it is made. Immutable then, so thread-safe, and nothing blocks.
+// Looks around once, when it is made: what is installed later is found at the next start. Immutable
+// then, so thread-safe, and nothing blocks.
 class DiscoveredToolchains final : public ToolchainCatalog {
  public:
   // A directory that is there but is not a toolchain that works.
@@ -37,9 +40,9 @@ class DiscoveredToolchains final : public ToolchainCatalog {
     std::string reason;
   };
 
-  // Blocks: reads every new toolchain in full (about a second each), and starts it to have it
+  // Blocks: reads every new toolchain in full (half a second each), and starts it to have it
   // describe itself (some seconds); those seen before cost a few milliseconds. Never fails: what
-  // does not work is rejected with its reason.
+  // does not work is logged and rejected with its reason.
   static std::unique_ptr<DiscoveredToolchains> Discover(const DiscoveryOptions& options,
                                                         Filesystem& filesystem);
 
@@ -47,16 +50,25 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   DiscoveredToolchains(std::vector<std::shared_ptr<const Toolchain>> found,
                        std::vector<Rejected> rejected, std::string default_selector);
 
-  // FAILED_PRECONDITION with the decision log; INVALID_ARGUMENT where `selector` is none of "",
-  // "name==version", or 64 hex digits (with or without "sha256:" in front).
+  // Of several with the same name and version, the one that was found first; a fingerprint names
+  // exactly one. FAILED_PRECONDITION with the decision log; INVALID_ARGUMENT where `selector` is
+  // none of "", "name==version", or 64 hex digits (with or without "sha256:" in front).
   absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const override;
-  // The default first.
+  // The default first, then by falling version, equal ones as they were found.
   std::vector<std::shared_ptr<const Toolchain>> List() const override { return toolchains_; }
 
   const std::vector<Rejected>& rejected() const { return rejected_; }
 
+  // "triton==3.6.0 (a1b2c3d4e5f6), …" in that order; "none".
+  std::string Describe() const;
+
  private:
+  absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
+  absl::Status NoneSelected(std::string_view wanted, const ToolchainSelector& selector) const;
+  absl::Status NoneFits(const ToolchainSelector& selector, SourceKind kind,
+                        const Target& target) const;
+
   std::vector<std::shared_ptr<const Toolchain>> toolchains_;
   const std::vector<Rejected> rejected_;
   const std::string default_selector_;

@@ -1,42 +1,40 @@
 #include "daemon/toolchain/known_bad.h"
 
-#include <array>
+#include "daemon/toolchain/version.h"
 
 namespace kiln {
 namespace {
 
-struct Entry {
+struct Row {
   std::string_view name;
-  std::string_view version_prefix;
-  std::string_view backend;  // "": all
+  // From the first version up to but not including the second; "" is no bound.
+  std::string_view from;
+  std::string_view before;
+  std::string_view backend;  // "": all of them
   std::string_view reason;
 };
 
-constexpr std::array kEntries = {
-    Entry{"triton", "2.", "",
-          "it is older than 3.3, the first whose intermediate files Kiln can read"},
-    Entry{"triton", "3.0.", "",
-          "it is older than 3.3, the first whose intermediate files Kiln can read"},
-    Entry{"triton", "3.1.", "",
-          "it is older than 3.3, the first whose intermediate files Kiln can read"},
-    Entry{"triton", "3.2.", "",
-          "it is older than 3.3, the first whose intermediate files Kiln can read"},
-    // The linker became part of the wheel with 3.5; before, it must be of the same vintage as
-    // Triton's own LLVM.
-    Entry{"triton", "3.3.", "hip", "it links with an ld.lld that its wheel does not have"},
-    Entry{"triton", "3.4.", "hip", "it links with an ld.lld that its wheel does not have"},
+constexpr Row kRows[] = {
+    {"triton", "", "3.4", "",
+     "Triton before 3.4 has no triton.knobs, through which Kiln's worker speaks to it; install 3.5 "
+     "or later"},
+    {"triton", "3.4", "3.5", "hip",
+     "Triton 3.4 links AMD code with an ld.lld of its own vintage, which its wheel does not carry; "
+     "install 3.5 or later"},
 };
+
+bool Covers(const Row& row, const Version& version) {
+  return (row.from.empty() || version.CompareRelease(Version(row.from)) >= 0) &&
+         (row.before.empty() || version.CompareRelease(Version(row.before)) < 0);
+}
 
 }  // namespace
 
 std::string_view KnownBad(std::string_view name, std::string_view version,
                           std::string_view backend) {
-  for (const Entry& entry : kEntries) {
-    if (entry.name == name &&
-        version.substr(0, entry.version_prefix.size()) == entry.version_prefix &&
-        (entry.backend.empty() || entry.backend == backend)) {
-      return entry.reason;
-    }
+  const Version parsed(version);
+  for (const Row& row : kRows) {
+    if (row.name == name && row.backend == backend && Covers(row, parsed)) return row.reason;
   }
   return "";
 }

@@ -16,8 +16,9 @@ namespace kiln {
 // missing, damaged or cannot be written is learned anew. Thread-safe; blocks as a disk does.
 class ToolchainCache {
  public:
-  // `directory` is made where it is missing, but not its parents; "" keeps nothing. `filesystem`
-  // outlives the cache.
+  // `directory` is made where it is missing, but not its parents; "" keeps nothing. Nor does one
+  // that others could write to, with a warning: they could give their own toolchain another's name.
+  // `filesystem` outlives the cache.
   ToolchainCache(std::string directory, Filesystem& filesystem);
 
   std::optional<Digest> FindFingerprint(const Digest& listing);
@@ -26,14 +27,15 @@ class ToolchainCache {
   void StoreDescription(const Digest& fingerprint, const Digest& script,
                         const std::string& description);
 
-  // Removes the files that nobody asked for since construction: those of toolchains that are gone.
+  // Removes files of a cache that nobody asked for since construction: those of toolchains that are
+  // gone, and those that were never finished.
   void RemoveUnused();
 
  private:
   std::optional<std::string> Read(const std::string& name);
   void Write(const std::string& name, const std::string& content);
 
-  const std::string directory_;
+  std::string directory_;  // "" where it is not used
   Filesystem& filesystem_;
   std::mutex mutex_;
   std::set<std::string> used_;

@@ -56,19 +56,33 @@ absl::StatusOr<Digest> HashFile(const std::string& path) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> FindTritonPackage(const std::string& directory) {
-  if (::access((directory + "/bin/python").c_str(), X_OK) != 0)
-    return NotFound("it has no bin/python");
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory + "/lib", error)) {
-    const std::string package = entry.path().string() + "/site-packages/triton";
-    const bool is_python = entry.path().filename().string().rfind("python3.", 0) == 0;
-    if (is_python && ::access((package + "/__init__.py").c_str(), R_OK) == 0) return package;
-  }
-  return NotFound("it has no lib/python3.*/site-packages/triton");
+// One file of a release is most of its bytes: with the largest first, one thread takes that one and
+// the other all the rest.
+std::vector<size_t> LargestFirst(const std::vector<ToolchainFile>& files) {
+  std::vector<size_t> order(files.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return files[a].size_bytes > files[b].size_bytes; });
+  return order;
 }
+
+std::vector<absl::StatusOr<Digest>> HashFiles(const std::string& package,
+                                              const std::vector<ToolchainFile>& files) {
+  const std::vector<size_t> order = LargestFirst(files);
+  std::vector<absl::StatusOr<Digest>> digests(files.size(), absl::StatusOr<Digest>(Digest()));
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < order.size(); i = next++) {
+      digests[order[i]] = HashFile(package + "/" + files[order[i]].path);
+    }
+  };
+  std::array<std::thread, kHashThreads> threads;
+  for (std::thread& thread : threads) thread = std::thread(work);
+  for (std::thread& thread : threads) thread.join();
+  return digests;
+}
+
+}  // namespace
 
 bool DecidesOutput(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
@@ -92,12 +106,13 @@ absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string&
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
         files.size() > limits::kToolchainFilesMax) {
-      return ResourceExhausted("{} is deeper or has more files than any toolchain", package);
+      return FailedPrecondition("{} has more files or levels of directories than any release",
+                                package);
     }
     if (!walk->is_regular_file(error)) continue;
     const std::string path = walk->path().string().substr(package.size() + 1);
     if (path.find('\n') != std::string::npos)
-      return InvalidArgument("a file of {} has a newline in its name", package);
+      return FailedPrecondition("a file of {} has a newline in its name", package);
     if (!DecidesOutput(path)) continue;
     KILN_ASSIGN_OR_RETURN(ToolchainFile file, Inspect(package, path));
     files.push_back(std::move(file));
@@ -108,8 +123,9 @@ absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string&
   return files;
 }
 
-Digest ListingDigest(const std::string& package, const std::vector<ToolchainFile>& files) {
-  std::string text = package + "\n";
+Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
+  // Its Python is part of the package's path.
+  std::string text = fmt::format("{}\n{}\n", toolchain.package, toolchain.version);
   for (const ToolchainFile& file : files) {
     text += fmt::format("{} {} {} {} {} {}\n", file.size_bytes, file.modified_ns, file.changed_ns,
                         file.inode, file.device, file.path);
@@ -117,29 +133,21 @@ Digest ListingDigest(const std::string& package, const std::vector<ToolchainFile
   return Digest::Of(text);
 }
 
-absl::StatusOr<Digest> Fingerprint(const std::string& package,
+absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
                                    const std::vector<ToolchainFile>& files) {
-  // The largest first, so that neither thread is left alone with it.
-  std::vector<size_t> order(files.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return files[a].size_bytes > files[b].size_bytes; });
-  std::vector<absl::StatusOr<Digest>> digests(files.size(), absl::StatusOr<Digest>(Digest()));
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < order.size(); i = next++) {
-      digests[order[i]] = HashFile(package + "/" + files[order[i]].path);
-    }
-  };
-  std::array<std::thread, kHashThreads> threads;
-  for (std::thread& thread : threads) thread = std::thread(work);
-  for (std::thread& thread : threads) thread.join();
-
+  const auto digests = HashFiles(toolchain.package, files);
   DigestBuilder builder;
-  builder.Update("kiln-toolchain-1\n");
+  builder.Update(fmt::format("kiln-toolchain-1\npython {}\ntriton {}\n", toolchain.python,
+                             toolchain.version.empty() ? "unknown" : toolchain.version));
   for (size_t i = 0; i < files.size(); ++i) {
     KILN_RETURN_IF_ERROR(digests[i].status());
     builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> now,
+                        ListToolchainFiles(toolchain.package));
+  if (now != files) {
+    return FailedPrecondition(
+        "its files changed while they were read; start again when it is installed");
   }
   return builder.Finish();
 }

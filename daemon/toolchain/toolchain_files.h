@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/toolchain/toolchain_directory.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
 
@@ -19,36 +20,35 @@ struct ToolchainFile {
   int64_t changed_ns = 0;
   uint64_t inode = 0;
   uint64_t device = 0;
+  friend bool operator==(const ToolchainFile&, const ToolchainFile&) = default;
 };
 
-// Where a toolchain directory keeps the `triton` package; NOT_FOUND, saying what is missing, where
-// it is none.
-absl::StatusOr<std::string> FindTritonPackage(const std::string& directory);
-
-// Whether a file of the package can decide what a compile gives. Left out is what no compile reads:
-// bytecode that Python makes
-// (`__pycache__`, `*.pyc`), headers (`include/`), static libraries (`*.a`), the profiler
-// (`libproton.so`, `profiler/`, `lib/cupti/`), and the tools `cuobjdump`, `nvdisasm` and
-// `FileCheck`. Everything else counts, known or not.
+// Whether a file of the package (its path relative to that) can decide what a compile gives. Left
+// out is what no compile reads: bytecode that Python makes (`__pycache__`, `*.pyc`), headers
+// (`include/`, `*.h`), static libraries (`*.a`), the profiler (`libproton.so`, `profiler/`,
+// `lib/cupti/`), and the tools `cuobjdump`, `nvdisasm` and `FileCheck`. Everything else counts,
+// known or not: a file too many costs a compile, one too few a wrong answer.
 bool DecidesOutput(std::string_view path);
 
 // The files of `package` that decide output, sorted by path. Symbolic links are followed, since
-// some installers make links of all files.
+// some installers make links of all files. FAILED_PRECONDITION where there are more than any
+// release has. Blocks as a disk does.
 absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package);
 
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
-Digest ListingDigest(const std::string& package, const std::vector<ToolchainFile>& files);
+Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files);
 
 // What names a toolchain: SHA-256 over the text
 //
 //   kiln-toolchain-1\n
+//   python <major>.<minor>\n
+//   triton <version of the installed distribution, or "unknown">\n
 //   <64 hex digits of the file's SHA-256><space><space><path>\n      for each file, sorted by path
 //
-// so that `sha256sum` prints all but the first line. Paths are relative to the package: where it is
-// installed decides nothing. Python is not covered: it decides nothing either, and wheels for
-// different Pythons differ in libtriton.so. Reads every file, on two threads: about half a second
-// per gigabyte.
-absl::StatusOr<Digest> Fingerprint(const std::string& package,
+// so that `sha256sum` prints all but the first three lines. Paths are relative to the package:
+// where it is installed decides nothing. Reads every file, on two threads: about half a second for
+// a release. FAILED_PRECONDITION where `files` is no longer what is there.
+absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
                                    const std::vector<ToolchainFile>& files);
 
 }  // namespace kiln

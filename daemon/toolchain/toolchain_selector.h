@@ -19,17 +19,14 @@ class ToolchainSelector {
   static absl::StatusOr<ToolchainSelector> Parse(std::string_view text);
 
   bool IsAny() const { return name_.empty() && !fingerprint_; }
-  // "" where it is meant, otherwise what differs: "version differs".
-  std::string Differs(const Toolchain& toolchain) const;
+  bool Matches(const Toolchain& toolchain) const;
+  // What "name==version" asks for; "" in the other forms.
+  const std::string& version() const { return version_; }
 
  private:
   std::string name_;
   std::string version_;
   std::optional<Digest> fingerprint_;
 };
-
-// Whether version `a` is older than `b`: numbers compare as numbers, and "3.6.0" is newer than
-// "3.6.0rc1".
-bool IsOlder(std::string_view a, std::string_view b);
 
 }  // namespace kiln

@@ -85,6 +85,17 @@ inline constexpr int kWorkersMax = 1024;
 inline constexpr size_t kToolchainDepthMax = 32;
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
+// What a toolchain says of itself: 3 KB for Triton 3.6.
+inline constexpr size_t kToolchainDescriptionBytesMax = kMiB;
+inline constexpr size_t kToolchainBackendsMax = 16;
+inline constexpr size_t kToolchainArchitecturesMax = 256;
+inline constexpr int64_t kHiddenPointersMax = 16;
+// pip's list of installed files: 12 KB for Triton, 2 MB for PyTorch.
+inline constexpr size_t kDistributionRecordBytesMax = 16 * kMiB;
+// Why toolchains do not fit, as part of a status message (kStatusMessageBytesMax).
+inline constexpr size_t kDecisionNameBytesMax = 80;
+inline constexpr size_t kDecisionReasonBytesMax = 240;
+inline constexpr size_t kDecisionLogBytesMax = 640;
 
 // --- Queue ------------------------------------------------------------------------------------------------------------
 inline constexpr size_t kQueueLengthDefault = 20'000;

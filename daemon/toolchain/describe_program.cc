@@ -1,0 +1,115 @@
+#include "daemon/toolchain/describe_program.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+
+#include "daemon/worker/output_capture.h"
+#include "daemon/worker/spawn.h"
+#include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+constexpr auto kKillPatience = std::chrono::seconds(5);
+constexpr size_t kErrorBytesMax = 400;
+
+// An empty directory that goes with this object.
+class ScratchDirectory {
+ public:
+  static absl::StatusOr<ScratchDirectory> Create(std::string parent) {
+    std::error_code error;
+    if (parent.empty()) parent = std::filesystem::temp_directory_path(error).string();
+    std::string path = parent + "/describe-XXXXXX";
+    if (error || ::mkdtemp(path.data()) == nullptr) {
+      return ErrnoStatus(error ? error.value() : errno, "make the directory " + path);
+    }
+    return ScratchDirectory(std::move(path));
+  }
+  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
+  ~ScratchDirectory() {
+    if (!path_.empty()) (void)OsFilesystem().RemoveTree(path_);
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+SpawnCommand MakeCommand(const std::string& interpreter, const std::string& script,
+                         const std::string& directory) {
+  SpawnCommand command;
+  // -I: neither the environment, nor the user's packages, nor the current directory has a say.
+  // -B: a toolchain is never written to.
+  command.arguments = {interpreter, "-I", "-B", script, "--describe", "--output-fd", "3"};
+  command.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
+                         "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
+  command.directory = directory;
+  return command;
+}
+
+// False when `time` is over first.
+bool WaitForExit(pid_t pid, std::chrono::milliseconds time) {
+  const UniqueFd process = OpenProcess(pid);
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    pollfd wait{process.get(), POLLIN, 0};
+    const int ready = ::poll(&wait, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    return ready > 0;
+  }
+}
+
+// The last line says what went wrong, be it Python's or a shell's; one line, without controls.
+std::string LastLine(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  text = text.substr(text.rfind('\n') + 1);
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
+  return text.empty() ? "it wrote nothing to say why" : text;
+}
+
+absl::Status CheckExit(int wait_status, const OutputCapture& errors) {
+  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return absl::OkStatus();
+  return FailedPrecondition("asked what it can do, it ended with {}: {}",
+                            DescribeWaitStatus(wait_status), LastLine(errors.Tail(kErrorBytesMax)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RunDescribe(const std::string& interpreter, const std::string& script,
+                                        const std::string& work_directory,
+                                        std::chrono::milliseconds time) {
+  KILN_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create(work_directory));
+  KILN_ASSIGN_OR_RETURN(const OutputCapture answer, OutputCapture::Create());
+  KILN_ASSIGN_OR_RETURN(const OutputCapture errors, OutputCapture::Create());
+  KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(MakeCommand(interpreter, script, scratch.path()),
+                                               errors.fd(), answer.fd()));
+  const bool in_time = WaitForExit(pid, time);
+  // Before the leader is reaped, while nobody else can have the group's number.
+  ::kill(-pid, SIGKILL);
+  int wait_status = 0;
+  if (!ReapChild(pid, kKillPatience, &wait_status)) {
+    return Internal("process {} does not end, even killed", pid);
+  }
+  // Orphans of it, where this process inherits them.
+  ReapChild(-pid, kKillPatience, nullptr);
+  if (!in_time) {
+    return DeadlineExceeded("asked what it can do, it gave no answer within {} ms", time.count());
+  }
+  KILN_RETURN_IF_ERROR(CheckExit(wait_status, errors));
+  return answer.Tail(limits::kToolchainDescriptionBytesMax + 1);
+}
+
+}  // namespace kiln

@@ -1,0 +1,21 @@
+// Asks a toolchain what it can do.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// The JSON that `interpreter` prints when it runs triton_worker.py (`script`) with --describe. It
+// runs with an environment of a few fixed variables, in an empty directory of its own inside
+// `work_directory` (the system's place for such where that is ""), which is removed afterwards.
+// DEADLINE_EXCEEDED when it takes longer than `time`; FAILED_PRECONDITION, with its last words,
+// when it fails. Whatever it started is gone when this returns. Blocks until then, for seconds: it
+// compiles a small kernel for every architecture.
+absl::StatusOr<std::string> RunDescribe(const std::string& interpreter, const std::string& script,
+                                        const std::string& work_directory,
+                                        std::chrono::milliseconds time);
+
+}  // namespace kiln

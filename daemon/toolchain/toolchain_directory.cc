@@ -1,0 +1,137 @@
+#include "daemon/toolchain/toolchain_directory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kDistInfo = ".dist-info";
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+bool IsFile(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+// Sorted; none where the directory cannot be read. Follows links, as the interpreter would.
+std::vector<std::string> Names(const std::string& directory, std::error_code& error) {
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> NamesIfReadable(const std::string& directory) {
+  std::error_code ignored;
+  return Names(directory, ignored);
+}
+
+std::vector<std::string> NamesToSearch(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> names = Names(directory, error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    LogWarning("cannot look for toolchains",
+               {{"directory", directory}, {"error", error.message()}});
+  }
+  return names;
+}
+
+bool LooksUnfinished(std::string_view name) {
+  return name.empty() || name[0] == '.' || Contains(name, ".partial") || Contains(name, ".tmp");
+}
+
+// The version of the distribution that Triton was installed from: that of the *.dist-info directory
+// whose list of files has Triton's first one. It may be called otherwise: pytorch_triton, say.
+std::string DistributionVersion(const std::string& site_packages) {
+  for (const std::string& name : NamesIfReadable(site_packages)) {
+    if (!Contains(name, "triton") || !EndsWith(name, kDistInfo)) continue;
+    const auto record = OsFilesystem().Read(fmt::format("{}/{}/RECORD", site_packages, name),
+                                            limits::kDistributionRecordBytesMax);
+    if (!record.ok() || !Contains('\n' + *record, "\ntriton/__init__.py,")) continue;
+    const std::string stem = name.substr(0, name.size() - kDistInfo.size());
+    return stem.substr(stem.rfind('-') + 1);
+  }
+  return "";
+}
+
+std::string FindProblem(const ToolchainDirectory& found, size_t pythons) {
+  struct stat info;
+  if (pythons > 1) return "it has Triton for more than one Python; install each into its own";
+  if (!IsFile(found.interpreter) || ::access(found.interpreter.c_str(), X_OK) != 0) {
+    return "its bin/python does not run; was the system's Python replaced? Install it again";
+  }
+  if (::stat(found.path.c_str(), &info) != 0) return "it cannot be read";
+  if ((info.st_mode & S_IWOTH) != 0) {
+    return "everyone may write to it, and what it holds is run; take that right away (chmod o-w)";
+  }
+  return "";
+}
+
+std::optional<ToolchainDirectory> Recognize(const std::string& path) {
+  std::vector<std::string> pythons;
+  for (const std::string& name : NamesIfReadable(path + "/lib")) {
+    if (name.compare(0, 7, "python3") != 0) continue;
+    if (IsFile(fmt::format("{}/lib/{}/site-packages/triton/__init__.py", path, name))) {
+      pythons.push_back(name);
+    }
+  }
+  if (pythons.empty()) return std::nullopt;
+  ToolchainDirectory found;
+  found.path = path;
+  found.interpreter = path + "/bin/python";
+  const std::string site_packages = fmt::format("{}/lib/{}/site-packages", path, pythons[0]);
+  found.package = site_packages + "/triton";
+  found.python = pythons[0].substr(6);
+  found.version = DistributionVersion(site_packages);
+  found.problem = FindProblem(found, pythons.size());
+  return found;
+}
+
+}  // namespace
+
+std::vector<ToolchainDirectory> FindToolchainDirectories(
+    const std::vector<std::string>& directories) {
+  std::vector<ToolchainDirectory> found;
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& path) {
+    std::error_code error;
+    const std::string real = std::filesystem::canonical(path, error).string();
+    if (error || seen.count(real) != 0) return false;
+    std::optional<ToolchainDirectory> toolchain = Recognize(path);
+    if (!toolchain) return false;
+    seen.insert(real);
+    found.push_back(*std::move(toolchain));
+    return true;
+  };
+  for (const std::string& directory : directories) {
+    if (add(directory)) continue;
+    for (const std::string& name : NamesToSearch(directory)) {
+      if (!LooksUnfinished(name)) add(fmt::format("{}/{}", directory, name));
+    }
+  }
+  return found;
+}
+
+}  // namespace kiln

@@ -1,0 +1,25 @@
+// What on a disk is a toolchain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+// A directory that holds a virtual environment with Triton in it.
+struct ToolchainDirectory {
+  std::string path;
+  std::string interpreter;  // <path>/bin/python
+  std::string package;      // <path>/lib/python3.11/site-packages/triton
+  std::string python;       // "3.11"
+  std::string version;      // of the installed distribution: "3.6.0"; "" where none is recorded
+  std::string problem;      // why it cannot be used, or ""
+};
+
+// In the order of `directories`, and within each by name; a directory that two of them lead to
+// counts once. Each may be a toolchain itself or hold some; everything else in them is passed over,
+// and so are names that say an installation is not complete. Blocks as a disk does.
+std::vector<ToolchainDirectory> FindToolchainDirectories(
+    const std::vector<std::string>& directories);
+
+}  // namespace kiln

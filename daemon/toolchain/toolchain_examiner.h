@@ -1,0 +1,43 @@
+// Learns what one directory holds.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "daemon/compile/toolchain.h"
+#include "daemon/toolchain/toolchain_cache.h"
+#include "daemon/toolchain/toolchain_directory.h"
+
+namespace kiln {
+
+// How a toolchain is asked what it can do.
+struct DescribeProgram {
+  std::string script;          // triton_worker.py
+  Digest digest;               // of its bytes
+  std::string work_directory;  // for temporary files; "": the system's place for them
+  std::chrono::milliseconds time{};
+};
+
+// Takes fingerprints and descriptions, from the cache where it knows them. Not thread-safe; blocks
+// for seconds.
+class ToolchainExaminer {
+ public:
+  // `cache` outlives the examiner.
+  ToolchainExaminer(DescribeProgram program, ToolchainCache& cache)
+      : program_(std::move(program)), cache_(cache) {}
+
+  // The error says, in a line for people, why the directory cannot be used. Backends that are known
+  // to be bad are left out.
+  absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const ToolchainDirectory& directory);
+
+ private:
+  absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory);
+  absl::StatusOr<Toolchain> Describe(const ToolchainDirectory& directory,
+                                     const Digest& fingerprint);
+
+  const DescribeProgram program_;
+  ToolchainCache& cache_;
+};
+
+}  // namespace kiln
