@@ -109,7 +109,7 @@ void CachingProvider::Store(const CallContext& context, const Artifact& artifact
 
 void CachingProvider::CountLookUpFailure(const Digest& key, const absl::Status& status) {
   if (IsWorthLogging(lookup_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
-    LogWarning("look-up failed, compiling instead",
+    LogWarning("look-up failed, taken as a miss",
                {{"key", key.ShortHex()}, {"why", Message(status)}});
   }
 }

@@ -1,0 +1,56 @@
+#include "daemon/compile/failure_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "storage/base/limits.h"
+#include "tests/testing/fake_clock.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::seconds;
+
+std::shared_ptr<const CompileFailure> MakeFailure(bool deterministic = true) {
+  auto failure = std::make_shared<CompileFailure>();
+  failure->deterministic = deterministic;
+  return failure;
+}
+
+TEST(FailureCache, ForgetsAfterItsTime) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  const Digest key = Digest::Of("a");
+  cache.Remember(key, MakeFailure());
+  clock.Advance(seconds(59));
+  EXPECT_NE(cache.Find(key), nullptr);
+  clock.Advance(seconds(1));
+  EXPECT_EQ(cache.Find(key), nullptr);
+}
+
+TEST(FailureCache, DoesNotRememberWhatMightNotHappenAgain) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  cache.Remember(Digest::Of("a"), MakeFailure(/*deterministic=*/false));
+  EXPECT_EQ(cache.Find(Digest::Of("a")), nullptr);
+}
+
+TEST(FailureCache, ForgetsWhenTold) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  cache.Remember(Digest::Of("a"), MakeFailure());
+  cache.Forget(Digest::Of("a"));
+  EXPECT_EQ(cache.Find(Digest::Of("a")), nullptr);
+}
+
+TEST(FailureCache, HoldsAsManyAsTheLimitSays) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  const auto key = [](size_t i) { return Digest::Of(std::to_string(i)); };
+  for (size_t i = 0; i <= limits::kFailuresMax; ++i) cache.Remember(key(i), MakeFailure());
+  EXPECT_EQ(cache.Find(key(0)), nullptr);
+  EXPECT_NE(cache.Find(key(1)), nullptr);
+  EXPECT_NE(cache.Find(key(limits::kFailuresMax)), nullptr);
+}
+
+}  // namespace
+}  // namespace kiln
