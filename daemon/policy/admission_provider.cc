@@ -99,10 +99,7 @@ void AdmissionProvider::Abandon(const CallPtr& call, const absl::Status& status)
 
 void AdmissionProvider::ForgetWaiting(const Call& call) {
   waiting_.erase(call.ticket);
-  const auto [first, last] = waiting_by_key_.equal_range(call.job->key);
-  const auto same =
-      std::find_if(first, last, [&call](const auto& entry) { return entry.second == call.ticket; });
-  waiting_by_key_.erase(same);
+  waiting_by_key_.erase({call.job->key, call.ticket});
 }
 
 void AdmissionProvider::StartWhatMay() {
@@ -169,8 +166,10 @@ std::chrono::milliseconds AdmissionProvider::RetryHint() const {
 void AdmissionProvider::Raise(const Digest& key, Priority priority) {
   {
     std::lock_guard lock(mutex_);
-    const auto [first, last] = waiting_by_key_.equal_range(key);
-    for (auto entry = first; entry != last; ++entry) queue_.Raise(entry->second, priority);
+    for (auto entry = waiting_by_key_.lower_bound({key, 0});
+         entry != waiting_by_key_.end() && entry->first == key; ++entry) {
+      queue_.Raise(entry->second, priority);
+    }
   }
   next_->Raise(key, priority);
 }

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "daemon/compile/compilation_provider.h"
 #include "daemon/compile/timer.h"
@@ -80,7 +82,7 @@ class AdmissionProvider final : public CompilationProvider {
   mutable std::mutex mutex_;
   FairQueue queue_;
   std::unordered_map<Ticket, CallPtr> waiting_;
-  std::unordered_multimap<Digest, Ticket, DigestHash> waiting_by_key_;
+  std::set<std::pair<Digest, Ticket>> waiting_by_key_;
   int running_ = 0;
   bool is_starting_ = false;  // a thread is in StartWhatMay
   uint64_t rejected_ = 0;

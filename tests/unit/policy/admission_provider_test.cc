@@ -1,0 +1,244 @@
+#include "daemon/policy/admission_provider.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+
+#include "tests/testing/fake_provider.h"
+#include "tests/testing/fake_timer.h"
+#include "tests/testing/result_probe.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+
+class FakeMemory final : public MemoryProbe {
+ public:
+  std::optional<uint64_t> AvailableBytes() const override { return available; }
+  std::atomic<uint64_t> available = uint64_t{1} << 40;
+};
+
+class AdmissionProviderTest : public testing::Test {
+ protected:
+  struct Caller {
+    CallContext context;
+    ResultProbe probe;
+  };
+
+  static AdmissionLimits Limits() {
+    AdmissionLimits limits;
+    limits.running_max = 2;
+    limits.queue = {4, size_t{1} << 30, 1.0};
+    limits.free_memory_bytes_min = 1000;
+    return limits;
+  }
+  Caller& Ask(std::string_view source, Priority priority = Priority::kWaitingRank, uid_t uid = 0,
+              std::optional<seconds> patience = std::nullopt) {
+    Caller& caller = callers_.emplace_back();
+    caller.context.priority = priority;
+    caller.context.principal.uid = uid;
+    if (patience) caller.context.deadline = clock_.Now() + *patience;
+    provider_.Compile(caller.context, MakeJob(source), caller.probe.Done());
+    return caller;
+  }
+  std::vector<std::string> Started() const {
+    std::vector<std::string> sources;
+    for (const FakeProvider::Call& call : fake_.calls()) {
+      sources.push_back(call.job->request.source.text);
+    }
+    return sources;
+  }
+
+  FakeClock clock_;
+  FakeTimer timer_{clock_};
+  FakeMemory memory_;
+  FakeProvider fake_{&timer_};
+  AdmissionProvider provider_{std::make_unique<BorrowedProvider>(fake_), Limits(), memory_, clock_,
+                              timer_};
+  std::deque<Caller> callers_;
+};
+
+TEST_F(AdmissionProviderTest, LetsInAsManyAsMayRun) {
+  for (const char* source : {"a", "b", "c"}) Ask(source);
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+  EXPECT_EQ(provider_.Stats().running, 2u);
+  EXPECT_EQ(provider_.Stats().queued, 1u);
+  fake_.FinishOne();
+  EXPECT_THAT(Started(), ElementsAre("a", "b", "c"));
+  fake_.FinishAll();
+  EXPECT_EQ(provider_.Stats().running, 0u);
+  for (Caller& caller : callers_) EXPECT_EQ(caller.probe.How(), Outcome::kCompiled);
+}
+
+TEST_F(AdmissionProviderTest, ServesTheMostUrgentAndThenInTurns) {
+  Ask("running 1");
+  Ask("running 2");
+  Ask("warm", Priority::kWarm);
+  Ask("rank of 1", Priority::kWaitingRank, 1);
+  Ask("another rank of 1", Priority::kWaitingRank, 1);
+  Ask("rank of 2", Priority::kWaitingRank, 2);
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("running 1", "running 2", "rank of 1", "rank of 2",
+                                     "another rank of 1", "warm"));
+}
+
+TEST_F(AdmissionProviderTest, AFullQueueSaysWhenToComeBack) {
+  for (int i = 0; i < 6; ++i) Ask(std::to_string(i));
+  Caller& refused = Ask("one too many");
+  EXPECT_EQ(refused.probe.Code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_GE(RetryAfter(refused.probe.Result().status()), milliseconds(100));
+  EXPECT_EQ(provider_.Stats().rejected, 1u);
+  fake_.FinishOne();
+  EXPECT_FALSE(Ask("now there is room").probe.HasResult());
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, TheHintFollowsHowLongCompilesTake) {
+  for (int i = 0; i < 6; ++i) Ask(std::to_string(i));
+  const auto before = RetryAfter(Ask("x").probe.Result().status());
+  for (int i = 0; i < 20; ++i) {
+    clock_.Advance(seconds(8));
+    fake_.FinishOne();
+    Ask("more");
+  }
+  const auto after = RetryAfter(Ask("x").probe.Result().status());
+  EXPECT_GT(after, before);
+  EXPECT_LE(after, milliseconds(30'000));
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, ACancelledCallLeavesTheQueueAtOnce) {
+  Ask("a");
+  Ask("b");
+  Caller& queued = Ask("c");
+  queued.context.cancellation.Cancel();
+  EXPECT_EQ(queued.probe.Code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(provider_.Stats().queued, 0u);
+  EXPECT_EQ(provider_.Stats().queued_bytes, 0u);
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+}
+
+TEST_F(AdmissionProviderTest, ADeadlineStrikesInTheQueue) {
+  Ask("a");
+  Ask("b");
+  Caller& queued = Ask("c", Priority::kWaitingRank, 0, seconds(5));
+  timer_.Advance(seconds(5));
+  EXPECT_EQ(queued.probe.Code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(provider_.Stats().queued, 0u);
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, AStartedCallKeepsItsCancellationAndDeadline) {
+  Caller& cancelled = Ask("a");
+  Caller& late = Ask("b", Priority::kWaitingRank, 0, seconds(5));
+  cancelled.context.cancellation.Cancel();
+  EXPECT_EQ(cancelled.probe.Code(), absl::StatusCode::kCancelled);
+  timer_.Advance(seconds(5));
+  EXPECT_EQ(late.probe.Code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(provider_.Stats().running, 0u);
+}
+
+TEST_F(AdmissionProviderTest, WithLittleMemoryOneRunsAtATime) {
+  memory_.available = 999;
+  Ask("a");
+  Ask("b");
+  EXPECT_THAT(Started(), ElementsAre("a"));
+  fake_.FinishOne();
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+  memory_.available = 1000;
+  Ask("c");
+  EXPECT_THAT(Started(), ElementsAre("a", "b", "c"));
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, ARaisedKeyMovesForward) {
+  Ask("a");
+  Ask("b");
+  Ask("rank");
+  Ask("warm", Priority::kWarm);
+  Ask("background", Priority::kBackground);
+  provider_.Raise(MakeJob("background")->key, Priority::kAutotune);
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("a", "b", "rank", "background", "warm"));
+  EXPECT_EQ(fake_.raises().size(), 1u);
+}
+
+TEST_F(AdmissionProviderTest, ACallThatWasCancelledBeforehandStartsNothing) {
+  CallContext gone;
+  gone.cancellation.Cancel();
+  ResultProbe probe;
+  provider_.Compile(gone, MakeJob("a"), probe.Done());
+  EXPECT_EQ(probe.Code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(fake_.started(), 0u);
+}
+
+TEST_F(AdmissionProviderTest, PassesErrorsOfTheNextProviderOn) {
+  Caller& caller = Ask("a");
+  fake_.FinishOne(Internal("worker lost"));
+  EXPECT_EQ(caller.probe.Code(), absl::StatusCode::kInternal);
+}
+
+// Answers that come before Compile returns must make a loop and no recursion: 10,000 frames of
+// Compile would not fit.
+TEST(AdmissionProvider, ALongQueueOfInstantCompilesDoesNotRecurse) {
+  FakeClock clock;
+  FakeTimer timer(clock);
+  FakeMemory memory;
+  FakeProvider fake;
+  AdmissionLimits limits;
+  AdmissionProvider provider(std::make_unique<BorrowedProvider>(fake), limits, memory, clock,
+                             timer);
+  std::atomic<int> done = 0;
+  constexpr int kCalls = 10'000;
+  for (int i = 0; i < kCalls; ++i) {
+    provider.Compile(CallContext(), MakeJob("a"),
+                     [&](const absl::StatusOr<CompileResult>&) { ++done; });
+  }
+  fake.FinishAtOnce();
+  fake.FinishOne();
+  EXPECT_EQ(done, kCalls);
+}
+
+TEST(AdmissionProvider, OneUsersBacklogDelaysAnothersFirstCompileByOneJob) {
+  FakeClock clock;
+  FakeTimer timer(clock);
+  FakeMemory memory;
+  FakeProvider fake;
+  AdmissionLimits limits;
+  AdmissionProvider provider(std::make_unique<BorrowedProvider>(fake), limits, memory, clock,
+                             timer);
+  const auto ignore = [](const absl::StatusOr<CompileResult>&) {};
+  for (int i = 0; i < 10'000; ++i) {
+    CallContext greedy;
+    greedy.principal.uid = 1;
+    provider.Compile(greedy, MakeJob("greedy"), ignore);
+  }
+  CallContext modest;
+  modest.principal.uid = 2;
+  provider.Compile(modest, MakeJob("modest"), ignore);
+  fake.FinishOne();
+  fake.FinishOne();
+  const auto calls = fake.calls();
+  EXPECT_TRUE(calls[1].job->request.source.text == "modest" ||
+              calls[2].job->request.source.text == "modest");
+  fake.FinishAll();
+}
+
+TEST(AdmissionProvider, DescribesItself) {
+  FakeClock clock;
+  FakeTimer timer(clock);
+  FakeMemory memory;
+  EXPECT_EQ(
+      AdmissionProvider(std::make_unique<FakeProvider>(), {}, memory, clock, timer).Describe(),
+      "admission(fake)");
+}
+
+}  // namespace
+}  // namespace kiln
