@@ -211,6 +211,8 @@ class Compiler:
                               f"{target.backend} has no option {name!r}; it has {', '.join(sorted(defaults.__dict__))}")
             if name in REFUSED_OPTIONS:
                 raise Failure("invalid_argument", "options", f"option {name} is refused: {REFUSED_OPTIONS[name]}")
+            if name == "ptx_options" and "/" in str(value):
+                raise Failure("invalid_argument", "options", f"option {name} must not name a file; got {value!r}")
             if name == "extern_libs":
                 value = self._libraries(target.backend, value)
             accepted[name] = to_tuples(value) if name != "extern_libs" else value
@@ -337,6 +339,9 @@ class Compiler:
         if len(names) != 1:
             what = f"{len(names)} ({', '.join(names[:8])})" if names else "none"
             raise Failure("invalid_argument", "parse", f"a kernel has exactly one public function, this module has {what}")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", names[0]):
+            # Triton looks for a name of this form in its own output; others abort inside LLVM.
+            raise Failure("invalid_argument", "parse", f"the public function's name is not an identifier: {names[0]!r}")
         return context, module, names[0], module.get_function_signature(module.get_function(names[0]))
 
     def _kernel(self, target, metadata, done, printed):
@@ -512,6 +517,7 @@ class Output:
 
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
+ASSERTION = re.compile(r"Assertion `.*' failed")
 OUT_OF_RESOURCES = re.compile(
     r"uses too much|[Rr]egister allocation failed|[Ii]nsufficient registers|[Tt]oo many registers|too many resources|"
     r"exceeds? (?:the )?limit|local memory .*exceeds|out of resource")
@@ -530,12 +536,16 @@ def classify(error, stage, output):
     code = "invalid_argument" if stage == "parse" else "internal"
     if OUT_OF_RESOURCES.search(words):
         code = "resource_exhausted"
-    found = DIAGNOSTIC.search(words)
-    if found:
+    for found in DIAGNOSTIC.finditer(words):
         file, line, column, message = found.groups()
+        if message.startswith("Failures have been detected"):
+            continue  # says only that another line says more
         if os.path.basename(file) == SOURCE_NAME:
             return Failure(code, stage, message, int(line), int(column), words)
         return Failure(code, stage, f"{os.path.basename(file)}:{line}:{column}: {message}", output=words)
+    asserted = ASSERTION.search(words)
+    if asserted:
+        return Failure(code, stage, asserted.group(), output=words)
     bare = BARE_DIAGNOSTIC.search(words)
     message = bare.group(1) if bare else f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Failure(code, stage, message, output=words or "".join(traceback.format_exception(error)))
@@ -546,11 +556,13 @@ def ptxas_failure(text, stage):
     a ptxas that was killed or crashed has not decided anything."""
     text = text.partition("Repro command:")[0]
     _, _, log = text.partition("stderr:\n")
-    said = re.search(r"^ptxas (?:error|fatal)\s*:\s*(.*)$", log, re.MULTILINE) or re.search(r"^.*error\s*:.*$", log, re.MULTILINE)
-    if OUT_OF_RESOURCES.search(log):
-        return Failure("resource_exhausted", stage, f"ptxas: {said.group(said.lastindex or 0)}" if said else log, output=log)
+    # The temporary file's name is different every time, and nobody's business.
+    log = re.sub(r"\S*/\w+\.ptx\b", "kernel.ptx", log)
+    said = (re.search(r"(?:^ptxas|, line \d+;) error\s*: (.*)$", log, re.MULTILINE)
+            or re.search(r"^ptxas fatal\s*: (.*)$", log, re.MULTILINE))
     if said:
-        return Failure("invalid_argument", stage, f"ptxas: {said.group(said.lastindex or 0)}", output=log)
+        code = "resource_exhausted" if OUT_OF_RESOURCES.search(log) else "invalid_argument"
+        return Failure(code, stage, f"ptxas: {said.group(1)}", output=log)
     return Failure("internal", stage, text.strip().partition("\n")[0] or "ptxas failed", output=log, deterministic=False)
 
 

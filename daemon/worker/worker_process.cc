@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <array>
 #include <cerrno>
@@ -78,12 +79,14 @@ void WorkerProcess::Kill() {
 
 std::string WorkerProcess::End() {
   if (pid_ < 0) return "";
-  // Where it is dead already, how it died is worth telling; where it lives, SIGKILL is ours.
   pollfd polled{process_.get(), POLLIN, 0};
   const bool was_dead = ::poll(&polled, 1, 0) > 0;
   const std::optional<int> wait_status = zygote_->EndWorker(pid_);
   pid_ = -1;
-  return was_dead && wait_status ? DescribeWaitStatus(*wait_status) : "";
+  if (!wait_status) return "";
+  // A process that is about to die keeps the cause that it has; only SIGKILL may be our own doing.
+  const bool by_us = !was_dead && WIFSIGNALED(*wait_status) && WTERMSIG(*wait_status) == SIGKILL;
+  return by_us ? "" : DescribeWaitStatus(*wait_status);
 }
 
 bool WorkerProcess::IsReady() const {

@@ -55,11 +55,12 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
     return ErrnoStatus(errno, "socketpair");
   }
   UniqueFd control(sockets[0]);
-  const UniqueFd theirs(sockets[1]);
+  UniqueFd theirs(sockets[1]);
   KILN_ASSIGN_OR_RETURN(OutputCapture output, OutputCapture::Create());
   SpawnCommand spawn = command.spawn;
   spawn.arguments.insert(spawn.arguments.end(), {"--parent", fmt::format("{}", ::getpid())});
   KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn, output.fd(), theirs.get()));
+  theirs.Reset();  // or its death would not close the connection
   std::shared_ptr<Zygote> zygote(new Zygote(pid, std::move(control), std::move(output)));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
   KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));

@@ -1,0 +1,307 @@
+// See fake_compiler.h. Speaks daemon/worker/protocol.md as a zygote and as its workers.
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "daemon/worker/frame.h"
+
+extern char** environ;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kControl = 3;
+
+void WriteRaw(int fd, const std::string& bytes) {
+  if (::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) std::_Exit(1);
+}
+
+Json Kernel() {
+  return {{"name", "kernel"},
+          {"shared_bytes", 128},
+          {"num_warps", 4},
+          {"num_ctas", 1},
+          {"warp_size", 32},
+          {"global_scratch_bytes", 0},
+          {"global_scratch_align", 1},
+          {"profile_scratch_bytes", 0},
+          {"profile_scratch_align", 1},
+          {"tensor_memory_columns", 0},
+          {"cluster_dims", {1, 1, 1}},
+          {"launch_pdl", false},
+          {"launch_cooperative_grid", false},
+          {"registers", 17},
+          {"spill_bytes", nullptr},
+          {"tensor_descriptors", Json::array()},
+          {"hidden_pointers", 2},
+          {"parameters", Json::array({Json::array({"x", "*fp32"})})},
+          {"assembler", "fake 1.0"},
+          {"toolchain_metadata", "{}"}};
+}
+
+Json Usage(uint64_t rss_bytes) {
+  return {{"cpu_micros", 1000}, {"wall_micros", 1500}, {"rss_bytes", rss_bytes}};
+}
+
+void Send(int job, uint32_t id, const Json& header, const std::string& payload) {
+  const absl::Status sent =
+      kiln::SendFrame(job, kiln::FrameType::kResult, id, header.dump(), payload, {});
+  if (!sent.ok()) std::_Exit(1);
+}
+
+void Answer(int job, uint32_t id, const std::string& text, uint64_t rss_bytes = 1 << 20) {
+  const std::string binary = "binary of " + text;
+  Send(job, id,
+       {{"outcome", "compiled"},
+        {"kernel", Kernel()},
+        {"usage", Usage(rss_bytes)},
+        {"stages",
+         {{{"name", "parse"}, {"bytes", 0}, {"micros", 1}},
+          {{"name", "ptx"}, {"bytes", text.size()}, {"micros", 10}},
+          {{"name", "cubin"}, {"bytes", binary.size()}, {"micros", 20}}}}},
+       text + binary);
+}
+
+void Fail(int job, uint32_t id, const char* outcome, bool deterministic) {
+  Send(job, id,
+       {{"outcome", outcome},
+        {"usage", Usage(1 << 20)},
+        {"failure",
+         {{"code", deterministic ? "invalid_argument" : "internal"},
+          {"stage", "parse"},
+          {"message", "it does not parse"},
+          {"line", 3},
+          {"column", 7},
+          {"output", "kernel.ttir:3:7: error: it does not parse"},
+          {"deterministic", deterministic}}}},
+       "");
+}
+
+[[noreturn]] void Segfault() {
+  std::fputs("last words\n", stderr);
+  ::signal(SIGSEGV, SIG_DFL);
+  ::raise(SIGSEGV);
+  std::_Exit(1);
+}
+
+[[noreturn]] void SleepForever() {
+  while (true) ::pause();
+}
+
+bool MakeIfMissing(const std::string& path) {
+  if (std::filesystem::exists(path)) return false;
+  std::ofstream(path) << "here";
+  return true;
+}
+
+std::string Where() {
+  std::string text = std::filesystem::current_path().string() + "\n";
+  for (const auto& entry : std::filesystem::directory_iterator("."))
+    text += entry.path().string() + "\n";
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    text += std::string(*variable) + "\n";
+  std::ofstream("left-behind") << "here";
+  std::filesystem::create_directories("left/behind");
+  return text;
+}
+
+void ForkChildren() {
+  if (::fork() == 0) SleepForever();
+  if (::fork() == 0) {
+    ::setsid();
+    if (::fork() == 0) SleepForever();
+    std::_Exit(0);
+  }
+}
+
+void Obey(int job, const kiln::Frame& frame) {
+  const size_t space = frame.payload.find(' ');
+  const std::string what = frame.payload.substr(0, space);
+  const std::string argument = space == std::string::npos ? "" : frame.payload.substr(space + 1);
+  if (what == "answer") return Answer(job, frame.id, argument);
+  if (what == "where") return Answer(job, frame.id, Where());
+  if (what == "fail") return Fail(job, frame.id, "failed", true);
+  if (what == "waver")
+    return MakeIfMissing(argument) ? Fail(job, frame.id, "failed", false)
+                                   : Answer(job, frame.id, "");
+  if (what == "taint") return Fail(job, frame.id, "crashed", true);
+  if (what == "segfault") Segfault();
+  if (what == "crash-once") {
+    if (MakeIfMissing(argument)) Segfault();
+    return Answer(job, frame.id, "survived");
+  }
+  if (what == "spin") {
+    while (::getppid() != 0) {
+    }
+  }
+  if (what == "sleep") SleepForever();
+  if (what == "fork") {
+    ForkChildren();
+    SleepForever();
+  }
+  if (what == "junk") return WriteRaw(job, std::string(100, 'x'));
+  if (what == "announce") {
+    kiln::FrameStart start;
+    start.type = kiln::FrameType::kResult;
+    start.id = frame.id;
+    start.payload_bytes = uint64_t{4} << 30;
+    return WriteRaw(job, start.Encode());
+  }
+  if (what == "half") {
+    kiln::FrameStart start;
+    start.type = kiln::FrameType::kResult;
+    start.id = frame.id;
+    start.header_bytes = 2;
+    start.payload_bytes = 100;
+    WriteRaw(job, start.Encode() + "{}");
+    std::_Exit(7);
+  }
+  if (what == "twice") {
+    Answer(job, frame.id, "first");
+    return Answer(job, frame.id, "second");
+  }
+  if (what == "stranger") return Answer(job, frame.id + 1, "");
+  if (what == "nonsense") {
+    const std::string header = argument;
+    kiln::SendFrame(job, kiln::FrameType::kResult, frame.id, header, "", {}).IgnoreError();
+    return;
+  }
+  if (what == "chatter") {
+    const std::string line(1 << 20, 'y');
+    while (::write(STDERR_FILENO, line.data(), line.size()) > 0) {
+    }
+    return Answer(job, frame.id, "");
+  }
+  if (what == "large")
+    return Answer(job, frame.id, "", std::strtoull(argument.c_str(), nullptr, 10));
+  std::_Exit(2);
+}
+
+[[noreturn]] void RunWorker(int job, int output, const std::string& directory) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGTERM, SIG_DFL);
+  ::close(kControl);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  if (::chdir(directory.c_str()) != 0) std::_Exit(1);
+  while (true) {
+    const absl::StatusOr<kiln::Frame> frame = kiln::ReceiveFrame(job, {});
+    if (!frame.ok()) std::_Exit(0);
+    Obey(job, *frame);
+  }
+}
+
+struct Message {
+  Json json;
+  std::array<int, 2> descriptors{-1, -1};
+};
+
+bool Receive(Message& message) {
+  std::array<char, 65536> text{};
+  iovec data{text.data(), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = space.data();
+  header.msg_controllen = space.size();
+  const ssize_t got = ::recvmsg(kControl, &header, MSG_CMSG_CLOEXEC);
+  if (got <= 0) return false;
+  message.json = Json::parse(std::string(text.data(), static_cast<size_t>(got)), nullptr, false);
+  if (const cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr) {
+    std::memcpy(message.descriptors.data(), CMSG_DATA(control), 2 * sizeof(int));
+  }
+  return true;
+}
+
+void Reply(const Json& json) { WriteRaw(kControl, json.dump()); }
+
+std::set<pid_t>& Workers() {
+  static std::set<pid_t>* const workers = new std::set<pid_t>();
+  return *workers;
+}
+
+void KillWorkers() {
+  for (const pid_t worker : Workers()) ::kill(-worker, SIGKILL);
+}
+
+void EndOrphans() {
+  std::ifstream file("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+  for (pid_t child; file >> child;) {
+    if (Workers().contains(child)) continue;
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
+void Serve(const std::string& mode) {
+  Message message;
+  while (Receive(message)) {
+    if (message.json["type"] == "reap") {
+      int status = 0;
+      const pid_t worker = message.json["pid"];
+      ::waitpid(worker, &status, 0);
+      Workers().erase(worker);
+      EndOrphans();
+      Reply({{"type", "reaped"}, {"pid", worker}, {"status", status}});
+      continue;
+    }
+    if (mode == "infertile") {
+      Reply({{"type", "error"}, {"message", "no more processes"}});
+    } else if (mode == "barren") {
+      Reply({{"type", "forked"}, {"pid", ::getppid()}});
+    } else {
+      const pid_t worker = ::fork();
+      if (worker == 0)
+        RunWorker(message.descriptors[0], message.descriptors[1], message.json["directory"]);
+      ::setpgid(worker, worker);
+      Workers().insert(worker);
+      Reply({{"type", "forked"}, {"pid", worker}});
+    }
+    for (const int descriptor : message.descriptors) ::close(descriptor);
+  }
+  KillWorkers();
+}
+
+void OnTerminate(int) {
+  KillWorkers();
+  std::_Exit(0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "plain";
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::fputs("zygote's words\n", stderr);
+  Json hello = {
+      {"type", "hello"}, {"protocol", 1}, {"version", "1.0"}, {"warm", {{"cuda:90", ""}}}};
+  if (mode == "silent") SleepForever();
+  if (mode == "dies") return 3;
+  if (mode == "garbage") {
+    WriteRaw(kControl, "\x01\x02{{{");
+    SleepForever();
+  }
+  if (mode == "failed") hello = {{"type", "failed"}, {"message", "no module named triton"}};
+  if (mode == "protocol") hello["protocol"] = 2;
+  if (mode == "version") hello["version"] = "9.9";
+  Reply(hello);
+  ::signal(SIGTERM, OnTerminate);
+  Serve(mode);
+  return 0;
+}

@@ -1,0 +1,61 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "tests/testing/fake_compiler.h"
+
+namespace kiln {
+namespace {
+
+pid_t ParentOf(const std::string& stat) {
+  std::ifstream file(stat);
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');
+  return name_end == std::string::npos ? -1
+                                       : static_cast<pid_t>(std::atoi(line.c_str() + name_end + 4));
+}
+
+}  // namespace
+
+ZygoteCommand FakeZygote(const std::string& mode) {
+  ZygoteCommand command;
+  command.spawn.arguments = {KILN_FAKE_COMPILER, mode.empty() ? "plain" : mode};
+  command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
+  command.version = "1.0";
+  return command;
+}
+
+WorkerRequest FakeRequest(const std::string& what) {
+  auto text = std::make_shared<const std::string>(what);
+  WorkerRequest request;
+  request.header = "{}";
+  request.payload = *text;
+  request.stages = FakeStages();
+  request.owner = text;
+  return request;
+}
+
+std::vector<std::string> FakeStages() { return {"ptx", "cubin"}; }
+
+std::vector<pid_t> LivingDescendants() {
+  std::map<pid_t, pid_t> parents;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0) parents[pid] = ParentOf(entry.path().string() + "/stat");
+  }
+  std::vector<pid_t> descendants;
+  for (const auto& [pid, parent] : parents) {
+    pid_t ancestor = parent;
+    while (ancestor > 1 && ancestor != ::getpid())
+      ancestor = parents.contains(ancestor) ? parents[ancestor] : 0;
+    if (ancestor == ::getpid()) descendants.push_back(pid);
+  }
+  return descendants;
+}
+
+}  // namespace kiln

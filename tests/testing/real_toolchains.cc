@@ -1,0 +1,39 @@
+#include "tests/testing/real_toolchains.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+std::unique_ptr<DiscoveredToolchains> Discover() {
+  const char* directory = std::getenv("KILN_TEST_TOOLCHAINS");
+  const TempDirectory temporary;
+  DiscoveryOptions options;
+  options.search_path = {directory == nullptr ? "" : directory};
+  options.work_directory = temporary.path();
+  options.worker_script = WorkerScript();
+  auto found = DiscoveredToolchains::Discover(options, OsFilesystem());
+  if (!found->List().empty()) return found;
+  std::fprintf(
+      stderr,
+      "This test needs a real Triton toolchain and found none in KILN_TEST_TOOLCHAINS=%s.\n"
+      "deploy/quickstart installs one; tests/run sets the variable.\n",
+      directory == nullptr ? "(not set)" : directory);
+  std::exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+const DiscoveredToolchains& RealToolchains() {
+  static const DiscoveredToolchains* const found = Discover().release();
+  return *found;
+}
+
+std::shared_ptr<const Toolchain> RealTriton() { return RealToolchains().List().front(); }
+
+std::string WorkerScript() { return KILN_WORKER_SCRIPT; }
+
+}  // namespace kiln

@@ -1,0 +1,104 @@
+#include "daemon/worker/pooled_provider.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_compiler.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+class PooledProviderTest : public testing::Test {
+ protected:
+  PooledProviderTest() {
+    auto toolchain = std::make_shared<Toolchain>();
+    toolchain->name = "fake";
+    toolchain->version = "1.0";
+    toolchain->fingerprint = Digest::Of("fake");
+    toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}});
+    WorkerPoolOptions options;
+    options.zygote = FakeZygote();
+    options.work_directory = directory_.File("work");
+    provider_ = std::make_unique<PooledProvider>(toolchain, options, clock_);
+  }
+
+  absl::StatusOr<CompileResult> Compile(const std::string& source,
+                                        const std::string& backend = "cuda") {
+    auto job = std::make_shared<CompileJob>();
+    job->request.source.text = source;
+    job->request.target = {backend, "90", 32};
+    job->key = Digest::Of(source);
+    std::promise<absl::StatusOr<CompileResult>> promise;
+    provider_->Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
+    return promise.get_future().get();
+  }
+
+  TempDirectory directory_;
+  FakeClock clock_;
+  std::unique_ptr<PooledProvider> provider_;
+};
+
+TEST_F(PooledProviderTest, AnArtifactIsComplete) {
+  const auto result = Compile("answer text");
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Artifact* artifact = result->artifact();
+  ASSERT_NE(artifact, nullptr);
+  EXPECT_EQ(result->outcome, Outcome::kCompiled);
+  EXPECT_EQ(artifact->key, Digest::Of("answer text"));
+  EXPECT_EQ(artifact->metadata.name, "kernel");
+  EXPECT_EQ(artifact->metadata.target, (Target{"cuda", "90", 32}));
+  EXPECT_EQ(artifact->metadata.hidden_pointers, 2);
+  ASSERT_EQ(artifact->stages.size(), 2u);
+  EXPECT_EQ(artifact->stages[1].stage, "cubin");
+  EXPECT_EQ(artifact->stages[1].blob.digest(), Digest::Of("binary of text"));
+  EXPECT_EQ(artifact->provenance.toolchain, "fake==1.0");
+  EXPECT_EQ(artifact->provenance.toolchain_fingerprint, Digest::Of("fake"));
+  EXPECT_EQ(artifact->provenance.assembler, "fake 1.0");
+  EXPECT_EQ(artifact->provenance.compiled_unix_ms, clock_.UnixMillis());
+  EXPECT_EQ(artifact->provenance.compile_micros, 1500u);
+  EXPECT_FALSE(artifact->provenance.kiln_version.empty());
+  EXPECT_FALSE(artifact->provenance.host.empty());
+}
+
+TEST_F(PooledProviderTest, AFailureIsAValue) {
+  const auto result = Compile("fail");
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_NE(result->failure(), nullptr);
+  EXPECT_EQ(result->failure()->code, absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(result->failure()->column, 7);
+}
+
+TEST_F(PooledProviderTest, ACrashIsAStatusThatNamesTheProvider) {
+  const auto result = Compile("segfault");
+  EXPECT_TRUE(absl::IsInternal(result.status()));
+  EXPECT_THAT(std::string(Message(result.status())), HasSubstr("pooled(fake-1.0)"));
+}
+
+TEST_F(PooledProviderTest, AnotherBackendIsAFailedPrecondition) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(Compile("answer x", "hip").status()));
+}
+
+TEST_F(PooledProviderTest, DescribesItself) {
+  EXPECT_EQ(provider_->Describe(), "pooled(fake-1.0)");
+}
+
+TEST(TritonZygoteCommandTest, IsIsolatedFromTheDaemonsEnvironment) {
+  Toolchain toolchain;
+  toolchain.interpreter = "/opt/triton/bin/python";
+  const ZygoteCommand command = TritonZygoteCommand(toolchain, "/lib/worker.py", "/run/zygote");
+  EXPECT_EQ(command.spawn.arguments[0], "/opt/triton/bin/python");
+  EXPECT_EQ(command.spawn.arguments[1], "-I");
+  EXPECT_THAT(
+      command.spawn.environment,
+      testing::UnorderedElementsAre("PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=/run/zygote",
+                                    "TMPDIR=/run/zygote", "TRITON_CACHE_DIR=/run/zygote"));
+}
+
+}  // namespace
+}  // namespace kiln

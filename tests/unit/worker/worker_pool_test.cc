@@ -1,0 +1,389 @@
+#include "daemon/worker/worker_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <future>
+
+#include "tests/testing/fake_compiler.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class WorkerPoolTest : public testing::Test {
+ protected:
+  ~WorkerPoolTest() override {
+    pool_.reset();
+    EXPECT_THAT(LivingDescendants(), IsEmpty());
+  }
+
+  void Start(
+      const std::function<void(WorkerPoolOptions&)>& change = [](WorkerPoolOptions&) {},
+      const std::string& mode = "") {
+    WorkerPoolOptions options;
+    options.zygote = FakeZygote(mode);
+    options.work_directory = directory_.File("work");
+    change(options);
+    pool_ = std::make_unique<WorkerPool>(options);
+  }
+
+  std::future<absl::StatusOr<WorkerReply>> Submit(const std::string& what,
+                                                  CallContext context = {}) {
+    auto promise = std::make_shared<std::promise<absl::StatusOr<WorkerReply>>>();
+    pool_->Submit(
+        std::move(context), FakeRequest(what),
+        [promise](absl::StatusOr<WorkerReply> reply) { promise->set_value(std::move(reply)); });
+    return promise->get_future();
+  }
+
+  absl::StatusOr<WorkerReply> Do(const std::string& what, CallContext context = {}) {
+    return Submit(what, std::move(context)).get();
+  }
+
+  // The ptx of an answer.
+  std::string Ptx(const std::string& what) {
+    const auto reply = Do(what);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? reply->stages.at(0).bytes : "";
+  }
+
+  void WaitUntil(const std::function<bool(const PoolStats&)>& condition) {
+    while (!condition(pool_->Stats())) std::this_thread::yield();
+  }
+  void WaitUntilRunning(int count) {
+    WaitUntil([&](const PoolStats& stats) { return stats.running == count; });
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+CallContext Until(steady_clock::duration patience) {
+  CallContext context;
+  context.deadline = steady_clock::now() + patience;
+  return context;
+}
+
+TEST_F(WorkerPoolTest, AnswersArrive) {
+  Start();
+  const auto reply = Do("answer hello");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->stages.at(0).bytes, "hello");
+  EXPECT_EQ(reply->stages.at(1).bytes, "binary of hello");
+  EXPECT_EQ(pool_->Stats().compile_cpu_micros, 1000u);
+}
+
+TEST_F(WorkerPoolTest, NothingStartsBeforeItIsNeeded) {
+  Start();
+  EXPECT_THAT(LivingDescendants(), IsEmpty());
+  EXPECT_EQ(pool_->Stats().zygote, "not started");
+}
+
+TEST_F(WorkerPoolTest, AnEagerPoolIsReadyBeforeTheFirstRequest) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 3;
+    options.eager = true;
+  });
+  WaitUntil([](const PoolStats& stats) { return stats.workers == 3; });
+  EXPECT_EQ(pool_->Stats().zygote, "ready");
+}
+
+TEST_F(WorkerPoolTest, OneWorkerServesManyRequests) {
+  Start();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Ptx(fmt::format("answer {}", i)), std::to_string(i));
+  EXPECT_EQ(pool_->Stats().started, 1u);
+}
+
+TEST_F(WorkerPoolTest, SlotsWorkAtTheSameTime) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  CallContext context;
+  auto sleeping = Submit("sleep", context);
+  EXPECT_EQ(Ptx("answer awake"), "awake");
+  context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(sleeping.get().status()));
+}
+
+TEST_F(WorkerPoolTest, ManyRequestsOnFewSlots) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+  for (int i = 0; i < 200; ++i) replies.push_back(Submit(fmt::format("answer {}", i)));
+  for (int i = 0; i < 200; ++i) {
+    const auto reply = replies[static_cast<size_t>(i)].get();
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->stages[0].bytes, std::to_string(i));
+  }
+  EXPECT_LE(pool_->Stats().started, 2u);
+}
+
+TEST_F(WorkerPoolTest, AFailureOfTheSourceIsAnAnswer) {
+  Start();
+  const auto reply = Do("fail");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kFailed);
+  EXPECT_EQ(reply->failure.line, 3);
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, TheDirectoryIsPrivateAndEmptyEachTime) {
+  Start();
+  const std::string first = Ptx("where");
+  EXPECT_THAT(first, HasSubstr(directory_.File("work/slot-0")));
+  EXPECT_THAT(first, Not(HasSubstr("left")));
+  EXPECT_THAT(Ptx("where"), Not(HasSubstr("left")));
+}
+
+TEST_F(WorkerPoolTest, TheEnvironmentIsNotTheDaemons) {
+  ASSERT_EQ(setenv("TRITON_CACHE_MANAGER", "kiln:Recursion", 1), 0);
+  Start();
+  const std::string environment = Ptx("where");
+  unsetenv("TRITON_CACHE_MANAGER");
+  EXPECT_THAT(environment, Not(HasSubstr("Recursion")));
+  EXPECT_THAT(environment, HasSubstr("LANG=C.UTF-8"));
+}
+
+TEST_F(WorkerPoolTest, ACrashIsTriedOnceMoreOnAFreshWorker) {
+  Start();
+  EXPECT_EQ(Ptx("crash-once " + directory_.File("marker")), "survived");
+  EXPECT_EQ(pool_->Stats().crashed, 1u);
+  EXPECT_EQ(pool_->Stats().started, 2u);
+}
+
+TEST_F(WorkerPoolTest, TwoCrashesAreInternalWithSignalAndLastWords) {
+  Start();
+  const absl::Status status = Do("segfault").status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("SIGSEGV"));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("last words"));
+  EXPECT_EQ(pool_->Stats().crashed, 2u);
+  EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+TEST_F(WorkerPoolTest, WhatIsNotDeterministicIsTriedOnceMore) {
+  Start();
+  const auto reply = Do("waver " + directory_.File("marker"));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kCompiled);
+}
+
+TEST_F(WorkerPoolTest, ACompilerThatCaughtASignalIsNotTrusted) {
+  Start();
+  EXPECT_TRUE(absl::IsInternal(Do("taint").status()));
+  EXPECT_EQ(pool_->Stats().crashed, 2u);
+}
+
+TEST_F(WorkerPoolTest, NonsenseIsACrash) {
+  Start();
+  for (const char* what :
+       {"junk", "announce", "half", "stranger", "nonsense {}", "nonsense \xff", "unknown"}) {
+    EXPECT_TRUE(absl::IsInternal(Do(what).status())) << what;
+  }
+  EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+TEST_F(WorkerPoolTest, AnAnswerThatNobodyAskedForReachesNobody) {
+  Start();
+  EXPECT_EQ(Ptx("twice"), "first");
+  EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+TEST_F(WorkerPoolTest, ADeadlineKillsTheWorker) {
+  Start();
+  for (const char* what : {"sleep", "spin"}) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(Do(what, Until(milliseconds(20))).status())) << what;
+  }
+  EXPECT_EQ(Ptx("answer next"), "next");
+  EXPECT_EQ(pool_->Stats().killed, 2u);
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, TheDaemonsOwnLimitHoldsForAll) {
+  Start([](WorkerPoolOptions& options) { options.compile_time_max = milliseconds(20); });
+  const absl::Status status = Do("spin").status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("limit of 20 ms"));
+}
+
+TEST_F(WorkerPoolTest, AKilledWorkerTakesItsChildrenAlong) {
+  Start();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Do("fork", Until(milliseconds(50))).status()));
+  EXPECT_EQ(Ptx("answer next"), "next");
+  // The zygote and the new worker: neither the child in the group nor the one that left it.
+  EXPECT_EQ(LivingDescendants().size(), 2u);
+}
+
+TEST_F(WorkerPoolTest, CancellingStopsTheWork) {
+  Start();
+  CallContext context;
+  auto reply = Submit("spin", context);
+  WaitUntilRunning(1);
+  context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
+  EXPECT_EQ(Ptx("answer next"), "next");
+  EXPECT_EQ(pool_->Stats().killed, 1u);
+}
+
+TEST_F(WorkerPoolTest, WhatIsCancelledInTheQueueNeverRuns) {
+  Start();
+  CallContext first;
+  CallContext second;
+  auto running = Submit("sleep", first);
+  WaitUntilRunning(1);
+  auto queued = Submit("answer never", second);
+  second.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(queued.get().status()));
+  first.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(running.get().status()));
+  EXPECT_EQ(pool_->Stats().compiles, 0u);
+}
+
+TEST_F(WorkerPoolTest, WhatIsCancelledBeforeItIsSubmittedNeverRuns) {
+  Start();
+  CallContext context;
+  context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(Do("sleep", context).status()));
+}
+
+TEST_F(WorkerPoolTest, ADeadlineEndsWaitingInTheQueue) {
+  Start();
+  CallContext context;
+  auto running = Submit("sleep", context);
+  WaitUntilRunning(1);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Do("answer never", Until(milliseconds(10))).status()));
+  context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(running.get().status()));
+}
+
+TEST_F(WorkerPoolTest, RandomCancellationsLeaveNothingBehind) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  std::vector<CallContext> contexts(60);
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+  for (size_t i = 0; i < contexts.size(); ++i)
+    replies.push_back(Submit(i % 3 == 0 ? "answer x" : "sleep", contexts[i]));
+  std::thread canceller([&] {
+    for (size_t i = 0; i < contexts.size(); ++i) {
+      if (i % 3 != 0) contexts[i].cancellation.Cancel();
+    }
+  });
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const auto reply = replies[i].get();
+    if (i % 3 == 0)
+      EXPECT_TRUE(reply.ok()) << reply.status();
+    else
+      EXPECT_TRUE(absl::IsCancelled(reply.status())) << reply.status();
+  }
+  canceller.join();
+}
+
+TEST_F(WorkerPoolTest, WorkersAreReplacedAfterSoManyCompiles) {
+  Start([](WorkerPoolOptions& options) { options.compiles_per_worker = 3; });
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(Ptx("answer x"), "x");
+  WaitUntil([](const PoolStats& stats) { return stats.recycled == 3; });
+}
+
+TEST_F(WorkerPoolTest, LargeWorkersAreReplaced) {
+  Start([](WorkerPoolOptions& options) { options.worker_rss_bytes_max = 1000; });
+  ASSERT_TRUE(Do("large 1001").ok());
+  WaitUntil([](const PoolStats& stats) { return stats.recycled == 1; });
+  ASSERT_TRUE(Do("large 1000").ok());
+  EXPECT_EQ(pool_->Stats().recycled, 1u);
+}
+
+TEST_F(WorkerPoolTest, AFloodOfOutputIsBounded) {
+  Start();
+  EXPECT_TRUE(Do("chatter").ok());
+  EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+TEST_F(WorkerPoolTest, AKilledWorkerBetweenCompilesIsReplacedUnnoticed) {
+  Start();
+  EXPECT_EQ(Ptx("answer x"), "x");
+  for (const pid_t pid : LivingDescendants()) {
+    if (getpgid(pid) == pid) kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(Ptx("answer y"), "y");
+}
+
+TEST_F(WorkerPoolTest, ADeadZygoteIsReplaced) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  EXPECT_EQ(Ptx("answer x"), "x");
+  CallContext context;
+  auto running = Submit("crash-once " + directory_.File("not-crashing"), context);
+  EXPECT_TRUE(running.get().ok());
+  for (const pid_t pid : LivingDescendants()) kill(pid, SIGKILL);
+  EXPECT_EQ(Ptx("answer y"), "y");
+}
+
+TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteDiesIsTriedOnceMore) {
+  Start();
+  auto running = Submit("sleep", Until(seconds(2)));
+  WaitUntilRunning(1);
+  for (const pid_t pid : LivingDescendants()) kill(pid, SIGKILL);
+  // On a fresh worker it sleeps again, until its deadline.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(running.get().status()));
+  EXPECT_EQ(pool_->Stats().crashed, 1u);
+}
+
+TEST_F(WorkerPoolTest, AZygoteThatDoesNotStartFailsWhatWaitsForIt) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; }, "failed");
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = Do("answer x").status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("no module named triton"));
+  }
+  EXPECT_THAT(pool_->Stats().zygote, HasSubstr("no module named triton"));
+}
+
+TEST_F(WorkerPoolTest, AZygoteThatDoesNotForkFailsWhatWaitsForIt) {
+  Start([](WorkerPoolOptions& options) { options.eager = true; }, "infertile");
+  EXPECT_THAT(std::string(Message(Do("answer x").status())), HasSubstr("no more processes"));
+}
+
+TEST_F(WorkerPoolTest, ShutdownWaitsForWhatRuns) {
+  Start();
+  auto reply = Submit("answer x");
+  pool_->Shutdown(steady_clock::now() + seconds(60));
+  const auto answered = reply.get();
+  EXPECT_TRUE(answered.ok() || absl::IsUnavailable(answered.status()));
+  EXPECT_TRUE(absl::IsUnavailable(Do("answer y").status()));
+}
+
+TEST_F(WorkerPoolTest, ShutdownKillsWhatDoesNotEnd) {
+  Start();
+  auto running = Submit("spin");
+  WaitUntilRunning(1);
+  auto queued = Submit("answer never");
+  pool_->Shutdown(steady_clock::now() + milliseconds(10));
+  EXPECT_TRUE(absl::IsUnavailable(running.get().status()));
+  EXPECT_TRUE(absl::IsUnavailable(queued.get().status()));
+  EXPECT_THAT(LivingDescendants(), IsEmpty());
+}
+
+TEST_F(WorkerPoolTest, ShutdownWhileTheZygoteStarts) {
+  Start([](WorkerPoolOptions&) {}, "silent");
+  auto waiting = Submit("answer x");
+  WaitUntil([](const PoolStats& stats) { return stats.zygote == "starting"; });
+  pool_->Shutdown(steady_clock::now());
+  EXPECT_TRUE(absl::IsUnavailable(waiting.get().status()));
+}
+
+TEST_F(WorkerPoolTest, AnUnusableWorkDirectoryIsAnErrorForEachRequest) {
+  Start([&](WorkerPoolOptions& options) {
+    options.work_directory = directory_.File("missing/work");
+  });
+  const absl::Status status = Do("answer x").status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("missing/work"));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,122 @@
+#include "daemon/worker/zygote.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+#include "tests/testing/fake_compiler.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+absl::Status StartError(const std::string& mode) {
+  ZygoteCommand command = FakeZygote(mode);
+  const WakeEvent stop;
+  return Zygote::Start(command, stop).status();
+}
+
+class ZygoteTest : public testing::Test {
+ protected:
+  absl::StatusOr<pid_t> Fork(Zygote& zygote) {
+    std::array<int, 2> sockets{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
+    job_ = UniqueFd(sockets[0]);
+    const UniqueFd theirs(sockets[1]);
+    return zygote.Fork(theirs.get(), STDERR_FILENO, directory_.path(), {});
+  }
+
+  TempDirectory directory_;
+  WakeEvent stop_;
+  UniqueFd job_;
+};
+
+TEST_F(ZygoteTest, ForksWorkersThatLeadTheirGroups) {
+  const auto zygote = Zygote::Start(FakeZygote(), stop_);
+  ASSERT_TRUE(zygote.ok()) << zygote.status();
+  const auto worker = Fork(**zygote);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(getpgid(*worker), *worker);
+  const auto wait_status = (*zygote)->EndWorker(*worker);
+  ASSERT_TRUE(wait_status.has_value());
+  EXPECT_EQ(DescribeWaitStatus(*wait_status), "SIGKILL");
+  EXPECT_EQ(kill(*worker, 0), -1);
+}
+
+TEST_F(ZygoteTest, NothingIsLeftOfIt) {
+  {
+    const auto zygote = Zygote::Start(FakeZygote(), stop_);
+    ASSERT_TRUE(Fork(**zygote).ok());
+    EXPECT_EQ(LivingDescendants().size(), 2u);
+  }
+  // The worker died with its zygote, and became a child of this process.
+  for (const pid_t orphan : LivingDescendants())
+    ReapChild(orphan, std::chrono::seconds(10), nullptr);
+  EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
+}
+
+TEST_F(ZygoteTest, AWorkerIsEndedAlsoAfterItsZygoteDied) {
+  const auto zygote = Zygote::Start(FakeZygote(), stop_);
+  const auto worker = Fork(**zygote);
+  ASSERT_TRUE(worker.ok());
+  kill((*zygote)->pid(), SIGKILL);
+  (*zygote)->WaitForDeath(stop_);
+  EXPECT_FALSE((*zygote)->IsAlive());
+  EXPECT_TRUE(absl::IsUnavailable(Fork(**zygote).status()));
+  (*zygote)->EndWorker(*worker);
+  EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
+}
+
+TEST_F(ZygoteTest, SilentOneIsGivenUp) {
+  ZygoteCommand command = FakeZygote("silent");
+  command.start_time = std::chrono::milliseconds(50);
+  const absl::Status status = Zygote::Start(command, stop_).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("zygote's words"));
+  EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
+}
+
+TEST_F(ZygoteTest, StartingCanBeStopped) {
+  stop_.Set();
+  EXPECT_TRUE(absl::IsCancelled(Zygote::Start(FakeZygote("silent"), stop_).status()));
+  EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
+}
+
+TEST_F(ZygoteTest, WhatDoesNotGreetProperlyIsEnded) {
+  EXPECT_THAT(std::string(Message(StartError("dies"))), HasSubstr("zygote's words"));
+  EXPECT_THAT(std::string(Message(StartError("garbage"))), HasSubstr("JSON"));
+  EXPECT_THAT(std::string(Message(StartError("failed"))), HasSubstr("no module named triton"));
+  EXPECT_THAT(std::string(Message(StartError("protocol"))), HasSubstr("protocol 2"));
+  EXPECT_THAT(std::string(Message(StartError("version"))),
+              HasSubstr("version 9.9 now and was 1.0"));
+  EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
+}
+
+TEST_F(ZygoteTest, MissingProgramSaysSo) {
+  ZygoteCommand command = FakeZygote();
+  command.spawn.arguments[0] = "/nonexistent/python";
+  EXPECT_THAT(std::string(Message(Zygote::Start(command, stop_).status())),
+              HasSubstr("/nonexistent/python"));
+}
+
+TEST_F(ZygoteTest, RefusalToForkIsPassedOn) {
+  const auto zygote = Zygote::Start(FakeZygote("infertile"), stop_);
+  EXPECT_THAT(std::string(Message(Fork(**zygote).status())), HasSubstr("no more processes"));
+  EXPECT_TRUE((*zygote)->IsAlive());
+}
+
+// Otherwise it could have the daemon kill any process group.
+TEST_F(ZygoteTest, APidThatIsNotItsChildIsNotBelieved) {
+  const auto zygote = Zygote::Start(FakeZygote("barren"), stop_);
+  EXPECT_TRUE(absl::IsUnavailable(Fork(**zygote).status()));
+  EXPECT_FALSE((*zygote)->IsAlive());
+}
+
+}  // namespace
+}  // namespace kiln
