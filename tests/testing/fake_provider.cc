@@ -99,6 +99,11 @@ void FakeProvider::FinishAtOnce() {
   finishes_at_once_ = true;
 }
 
+void FakeProvider::HoldAll() {
+  std::lock_guard lock(mutex_);
+  finishes_at_once_ = false;
+}
+
 void FakeProvider::AnswerWith(
     std::function<absl::StatusOr<CompileResult>(const CompileJob&)> answer) {
   std::lock_guard lock(mutex_);

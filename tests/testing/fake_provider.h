@@ -41,6 +41,8 @@ class FakeProvider final : public CompilationProvider {
 
   // From now on: answers before Compile returns.
   void FinishAtOnce();
+  // From now on: holds again.
+  void HoldAll();
   // From now on: the answer of a compile that is not given another one. CompiledFrom by default.
   void AnswerWith(std::function<absl::StatusOr<CompileResult>(const CompileJob&)> answer);
   // From now on: cancelling does nothing, as where the result is faster.
