@@ -8,7 +8,7 @@ LineReader::Outcome LineReader::Next(std::string& line) {
   bool is_too_long = false;
   bool is_empty = true;
   while (true) {
-    const auto next = buffer_.sbumpc();
+    const auto next = buffer_->sbumpc();
     if (Traits::eq_int_type(next, Traits::eof())) {
       if (is_empty) return Outcome::kEnd;
       break;

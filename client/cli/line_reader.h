@@ -15,7 +15,7 @@ class LineReader {
 
   // REQUIRES: the stream outlives the reader.
   LineReader(std::istream& stream, size_t line_bytes_max)
-      : buffer_(*stream.rdbuf()), line_bytes_max_(line_bytes_max) {}
+      : buffer_(stream.rdbuf()), line_bytes_max_(line_bytes_max) {}
 
   // Without its end, "\n" or "\r\n". The last line needs none.
   Outcome Next(std::string& line);
@@ -23,8 +23,8 @@ class LineReader {
   uint64_t number() const { return number_; }
 
  private:
-  std::streambuf& buffer_;
-  const size_t line_bytes_max_;
+  std::streambuf* buffer_;
+  size_t line_bytes_max_;
   uint64_t number_ = 0;
 };
 

@@ -34,14 +34,14 @@ bool IsBlank(std::string_view line) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RequestFile>> RequestFile::Open(const std::string& path) {
-  if (path == "-") return std::make_unique<RequestFile>(std::cin, ".");
+absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
+  if (path == "-") return RequestFile(std::cin, ".");
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
   if (S_ISDIR(status.st_mode)) return InvalidArgument("{} is a directory", path);
   auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
   if (!stream->is_open()) return ErrnoStatus(errno, path);
-  return std::unique_ptr<RequestFile>(new RequestFile(std::move(stream), FolderOf(path)));
+  return RequestFile(std::move(stream), FolderOf(path));
 }
 
 RequestFile::RequestFile(std::istream& stream, std::string folder)

@@ -20,11 +20,11 @@ struct NamedRequest {
   absl::StatusOr<v1::CompileRequest> request;
 };
 
-// Reads one line after the other and never holds more than one. Not thread-safe.
+// Reads one line after the other and never holds more than one. Movable. Not thread-safe.
 class RequestFile {
  public:
   // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<RequestFile>> Open(const std::string& path);
+  [[nodiscard]] static absl::StatusOr<RequestFile> Open(const std::string& path);
 
   // `folder` is what a `source_file` is relative to. REQUIRES: the stream outlives the file.
   RequestFile(std::istream& stream, std::string folder);
@@ -33,11 +33,11 @@ class RequestFile {
   std::optional<NamedRequest> Next();
 
  private:
+  RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder);
+
   std::unique_ptr<std::ifstream> owned_;
   LineReader lines_;
-  const std::string folder_;
-
-  RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder);
+  std::string folder_;
 };
 
 }  // namespace kiln::cli

@@ -137,8 +137,8 @@ NamedRequestSource FromSourceFiles(std::vector<std::string> paths, RequestTempla
   };
 }
 
-NamedRequestSource FromRequestFile(std::unique_ptr<RequestFile> file, RequestTemplate shape) {
-  auto read = [file = std::shared_ptr<RequestFile>(std::move(file)),
+NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape) {
+  auto read = [file = std::make_shared<RequestFile>(std::move(file)),
                request = std::move(shape.request)]() -> std::optional<NamedRequest> {
     auto named = file->Next();
     if (named.has_value() && named->request.ok()) FillIn(request, *named->request);

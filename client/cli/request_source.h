@@ -40,8 +40,7 @@ struct RequestTemplate {
 
 // Each line of the file; where the template has targets, each line for each of them instead of the
 // line's own. What else the template says holds where the line says nothing.
-[[nodiscard]] NamedRequestSource FromRequestFile(std::unique_ptr<RequestFile> file,
-                                                 RequestTemplate shape);
+[[nodiscard]] NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape);
 
 // How many lines a file has that are not empty; nothing where it cannot be read twice.
 [[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path);

@@ -1,0 +1,291 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "client/rpc/client.h"
+#include "storage/base/limits.h"
+#include "storage/base/status.h"
+#include "tests/unit/client/fake_daemon.h"
+
+namespace kiln {
+namespace {
+
+using Stream = FakeKernelService::Stream;
+
+v1::CompileStreamResponse AnswerTo(const v1::CompileStreamRequest& request) {
+  v1::CompileStreamResponse response;
+  response.set_id(request.id());
+  *response.mutable_response() = kiln::AnswerTo(request.request());
+  return response;
+}
+
+class CompileManyTest : public ::testing::Test {
+ protected:
+  // Sends requests "0" to "count-1" and notes each answer.
+  absl::Status Run(uint64_t count, ManyOptions options = {}) {
+    auto client = Client::Connect(options_);
+    if (!client.ok()) return client.status();
+    uint64_t taken = 0;
+    return (*client)->CompileMany(
+        [&](v1::CompileRequest& request) {
+          if (taken == count) return false;
+          request = RequestFor(sources_.empty() ? std::to_string(taken) : sources_.at(taken));
+          ++taken;
+          in_flight_max_ = std::max(in_flight_max_, taken - answers_.size());
+          return true;
+        },
+        [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
+          EXPECT_TRUE(answers_.emplace(index, std::move(answer)).second)
+              << index << " was answered twice";
+        },
+        options);
+  }
+
+  void ExpectAllGood(uint64_t count) {
+    ASSERT_EQ(answers_.size(), count);
+    for (const auto& [index, answer] : answers_) {
+      ASSERT_TRUE(answer.ok()) << index << ": " << answer.status();
+      EXPECT_EQ(answer->stages(0).content(), "cubin of " + std::to_string(index));
+    }
+  }
+
+  FakeDaemon daemon_;
+  ConnectOptions options_ = daemon_.Options();
+  std::vector<std::string> sources_;
+  std::map<uint64_t, absl::StatusOr<v1::CompileResponse>> answers_;
+  uint64_t in_flight_max_ = 0;
+};
+
+TEST_F(CompileManyTest, NothingToDo) {
+  EXPECT_TRUE(Run(0).ok());
+  EXPECT_TRUE(answers_.empty());
+}
+
+TEST_F(CompileManyTest, ThousandsWithFewInFlight) {
+  EXPECT_TRUE(Run(5000).ok());
+  ExpectAllGood(5000);
+  EXPECT_LE(in_flight_max_, ManyOptions().in_flight_max);
+  EXPECT_EQ(daemon_.kernels().streams, 1);
+}
+
+TEST_F(CompileManyTest, InFlightIsAsTheCallerSays) {
+  ManyOptions options;
+  options.in_flight_max = 3;
+  EXPECT_TRUE(Run(50, options).ok());
+  ExpectAllGood(50);
+  EXPECT_LE(in_flight_max_, 3u);
+}
+
+TEST_F(CompileManyTest, BytesInFlightAreBoundedToo) {
+  // Twelve of 15 MiB are more than 64 MiB.
+  sources_.assign(12, std::string(15 * limits::kMiB, ' '));
+  daemon_.kernels().on_stream = [](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      request.mutable_request()->mutable_source()->set_text("short");
+      stream->Write(AnswerTo(request));
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(12).ok());
+  EXPECT_EQ(answers_.size(), 12u);
+  EXPECT_LE(in_flight_max_, 6u);
+}
+
+TEST_F(CompileManyTest, AnswersComeInAnyOrder) {
+  daemon_.kernels().on_stream = [](Stream* stream) {
+    std::vector<v1::CompileStreamRequest> held;
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      held.push_back(request);
+      if (held.size() < 5) continue;
+      for (; !held.empty(); held.pop_back()) stream->Write(AnswerTo(held.back()));
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(100).ok());
+  ExpectAllGood(100);
+}
+
+TEST_F(CompileManyTest, OneBadRequestDoesNotEndTheStream) {
+  daemon_.kernels().on_stream = [](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse response = AnswerTo(request);
+      if (request.request().source().text() == "3") {
+        response.clear_response();
+        response.set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+        response.set_message("does not parse");
+        response.mutable_diagnostics()->set_line(7);
+      }
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(10).ok());
+  ASSERT_EQ(answers_.size(), 10u);
+  const absl::Status status = answers_.at(3).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DiagnosticsOf(status)->line(), 7);
+  EXPECT_EQ(std::count_if(answers_.begin(), answers_.end(),
+                          [](const auto& entry) { return entry.second.ok(); }),
+            9);
+}
+
+TEST_F(CompileManyTest, ABlobThatIsNotWhatItClaimsFailsItsRequestAlone) {
+  daemon_.kernels().on_stream = [](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse response = AnswerTo(request);
+      if (request.id() == 1) response.mutable_response()->mutable_stages(0)->set_content("bad");
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(3).ok());
+  EXPECT_EQ(answers_.at(1).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(answers_.at(0).ok());
+  EXPECT_TRUE(answers_.at(2).ok());
+}
+
+TEST_F(CompileManyTest, ABrokenStreamGoesOnWhereItWas) {
+  std::mutex mutex;
+  std::map<std::string, int> answered;
+  daemon_.kernels().on_stream = [&](Stream* stream) {
+    v1::CompileStreamRequest request;
+    for (int i = 0; i < 100 && stream->Read(&request); ++i) {
+      const std::lock_guard lock(mutex);
+      ++answered[request.request().source().text()];
+      stream->Write(AnswerTo(request));
+    }
+    if (answered.size() < 500) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    while (stream->Read(&request)) stream->Write(AnswerTo(request));
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(1000).ok());
+  ExpectAllGood(1000);
+  EXPECT_GE(daemon_.kernels().streams, 5);
+}
+
+TEST_F(CompileManyTest, AStreamThatEndsTooSoonIsRepeated) {
+  daemon_.kernels().on_stream = [&](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      stream->Write(AnswerTo(request));
+      if (daemon_.kernels().streams == 1) return grpc::Status::OK;
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(20).ok());
+  ExpectAllGood(20);
+}
+
+TEST_F(CompileManyTest, AStreamThatNeverWorksEndsWithAnAnswerForEverythingTaken) {
+  daemon_.kernels().on_stream = [](Stream*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no");
+  };
+  EXPECT_EQ(Run(1000).code(), absl::StatusCode::kUnavailable);
+  EXPECT_LE(answers_.size(), ManyOptions().in_flight_max);
+  for (const auto& [index, answer] : answers_) {
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnavailable) << index;
+  }
+  EXPECT_EQ(daemon_.kernels().streams, options_.retry.attempts_max);
+}
+
+TEST_F(CompileManyTest, ARefusedStreamIsNotRepeated) {
+  daemon_.kernels().on_stream = [](Stream*) {
+    return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no");
+  };
+  EXPECT_EQ(Run(10).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(daemon_.kernels().streams, 1);
+}
+
+TEST_F(CompileManyTest, ARequestThatMayBeRepeatedIsRepeated) {
+  std::set<std::string> refused;
+  daemon_.kernels().on_stream = [&](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse response = AnswerTo(request);
+      if (refused.insert(request.request().source().text()).second) {
+        response.clear_response();
+        response.set_code(static_cast<int>(absl::StatusCode::kResourceExhausted));
+        response.set_message("queue full");
+        response.set_retry_after_ms(1);
+      }
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(30).ok());
+  ExpectAllGood(30);
+}
+
+TEST_F(CompileManyTest, ASourceOverTheLimitIsAnsweredHere) {
+  sources_ = {"0", std::string(limits::kSourceBytesMax + 1, ' '), "2"};
+  EXPECT_TRUE(Run(3).ok());
+  ASSERT_EQ(answers_.size(), 3u);
+  EXPECT_TRUE(answers_.at(0).ok());
+  EXPECT_EQ(answers_.at(1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(answers_.at(2).ok());
+}
+
+TEST_F(CompileManyTest, AnAnswerToNothingIsIgnored) {
+  daemon_.kernels().on_stream = [](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse stray = AnswerTo(request);
+      stray.set_id(request.id() + 1000);
+      stream->Write(stray);
+      stream->Write(AnswerTo(request));
+      stream->Write(AnswerTo(request));
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(10).ok());
+  ExpectAllGood(10);
+}
+
+// A stream that reads everything and answers nothing, until the call ends.
+grpc::Status Swallow(Stream* stream) {
+  v1::CompileStreamRequest request;
+  while (stream->Read(&request)) {
+  }
+  return grpc::Status::OK;
+}
+
+TEST_F(CompileManyTest, ADeadlineEndsIt) {
+  daemon_.kernels().on_stream = Swallow;
+  ManyOptions options;
+  options.call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  EXPECT_EQ(Run(10, options).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(answers_.size(), 10u);
+}
+
+TEST_F(CompileManyTest, ADaemonThatFallsSilentIsGivenUp) {
+  options_.answer_budget = std::chrono::milliseconds(100);
+  daemon_.kernels().on_stream = Swallow;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_over = false;
+  int lookups = 0;
+  daemon_.kernels().on_lookup = [&](const auto&, auto*) {
+    std::unique_lock lock(mutex);
+    // The first is the sign of life that Connect asks for.
+    if (++lookups > 1) changed.wait(lock, [&] { return is_over; });
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run(10).code(), absl::StatusCode::kUnavailable);
+  const std::lock_guard lock(mutex);
+  is_over = true;
+  changed.notify_all();
+  EXPECT_EQ(answers_.size(), 10u);
+  EXPECT_EQ(daemon_.kernels().streams, 1);
+}
+
+}  // namespace
+}  // namespace kiln

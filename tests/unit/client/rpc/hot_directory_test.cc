@@ -1,0 +1,96 @@
+#include "client/rpc/hot_directory.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "storage/base/artifact_file.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+class HotDirectoryTest : public ::testing::Test {
+ protected:
+  HotDirectoryTest() { ::mkdir(Path().c_str(), 0755); }
+
+  std::string Path() const { return directory_.File("hot"); }
+  std::string FileOf(const Digest& key) const {
+    return Path() + "/" + key.Hex().substr(0, 2) + "/" + key.Hex();
+  }
+  void Publish(const Digest& key, const std::string& binary) {
+    const std::vector<NamedBlob> stages = {{"cubin", Blob::FromBytes(binary)}};
+    ::mkdir((Path() + "/" + key.Hex().substr(0, 2)).c_str(), 0755);
+    WriteFileOrDie(FileOf(key), *EncodeArtifactFile(key, "{\"a\":1}", stages));
+  }
+
+  TempDirectory directory_;
+  const Digest key_ = Digest::Of("key");
+};
+
+TEST_F(HotDirectoryTest, FindsWhatIsPublished) {
+  Publish(key_, "the binary");
+  const HotDirectory hot(Path(), std::nullopt);
+  const auto found = hot.Find(key_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->binary(), "the binary");
+  EXPECT_EQ(found->stage(), "cubin");
+  EXPECT_EQ(found->document(), "{\"a\":1}");
+}
+
+TEST_F(HotDirectoryTest, WhatWasFoundOutlivesItsFile) {
+  Publish(key_, "the binary");
+  absl::StatusOr<HotArtifact> found = NotFound("");
+  {
+    const HotDirectory hot(Path(), std::nullopt);
+    found = hot.Find(key_);
+  }
+  ASSERT_TRUE(found.ok());
+  ::unlink(FileOf(key_).c_str());
+  const HotArtifact copy = *found;
+  EXPECT_EQ(copy.binary(), "the binary");
+}
+
+TEST_F(HotDirectoryTest, NotPublishedAndNoDirectoryAreNotFound) {
+  EXPECT_EQ(HotDirectory(Path(), std::nullopt).Find(key_).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(HotDirectory(Path() + "/none", std::nullopt).Find(key_).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(HotDirectoryTest, ADamagedFileIsDataLoss) {
+  Publish(key_, "the binary");
+  std::string bytes = ReadFileOrDie(FileOf(key_));
+  bytes.back() ^= 1;
+  WriteFileOrDie(FileOf(key_), bytes);
+  EXPECT_EQ(HotDirectory(Path(), std::nullopt).Find(key_).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(HotDirectoryTest, AFileUnderAnotherKeyIsDataLoss) {
+  Publish(key_, "the binary");
+  const Digest other = Digest::Of("other");
+  ::mkdir((Path() + "/" + other.Hex().substr(0, 2)).c_str(), 0755);
+  WriteFileOrDie(FileOf(other), ReadFileOrDie(FileOf(key_)));
+  EXPECT_EQ(HotDirectory(Path(), std::nullopt).Find(other).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(HotDirectoryTest, ADirectoryThatOthersMayWriteToIsRefused) {
+  Publish(key_, "the binary");
+  ASSERT_EQ(::chmod(Path().c_str(), 0777), 0);
+  EXPECT_EQ(HotDirectory(Path(), std::nullopt).Find(key_).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(HotDirectoryTest, ALinkInPlaceOfTheDirectoryIsRefused) {
+  Publish(key_, "the binary");
+  ASSERT_EQ(::symlink(Path().c_str(), directory_.File("link").c_str()), 0);
+  EXPECT_EQ(HotDirectory(directory_.File("link"), std::nullopt).Find(key_).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+}  // namespace
+}  // namespace kiln
