@@ -27,7 +27,7 @@ def main():
             answer["outcome"],
             f"{answer['ms']:.1f}",
             str(answer["bytes"]),
-            answer["key"][:12],
+            (answer["key"] or "-")[:12],
         ))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -37,6 +37,9 @@ def main():
         ).rstrip())
     counts = collections.Counter(row[2] for row in rows[1:])
     print(", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())))
+    for answer in answers:
+        if answer.get("outcome") == "failed":
+            print(f"{answer['name']}: {answer['error']}", file=sys.stderr)
     return 1 if counts["failed"] else 0
 
 

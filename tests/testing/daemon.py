@@ -35,14 +35,18 @@ class Answer:
 
 
 class Daemon:
-    """Runs kilnd --root beneath `folder` for as long as the `with` block lasts. Fails the test if it does not end cleanly."""
+    """Runs kilnd on a directory beneath `folder` for as long as a `with` block lasts, as often as one likes.
 
-    def __init__(self, programs, folder, *arguments):
+    Fails the test where the daemon does not end cleanly. `root` names another directory, `environment` adds variables.
+    """
+
+    def __init__(self, programs, folder, root=None, environment=None):
         self._programs = programs
         self._folder = folder
-        self._arguments = arguments
+        self._environment = environment or {}
         self._process = None
-        self.root = folder / "root"
+        self._was_killed = False
+        self.root = root or folder / "root"
         self.log = folder / "kilnd.log"
 
     @property
@@ -52,25 +56,46 @@ class Daemon:
     def is_running(self):
         return self._process.poll() is None
 
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    def kill(self):
+        """As a crash or the kernel would: nothing is tidied up."""
+        self._was_killed = True
+        self._process.kill()
+        self._process.wait()
+
     def environment(self):
         kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG") if name in os.environ}
         # A home of its own: nothing of the user's may be read, nothing may be written there.
-        return {**kept, "HOME": str(self._folder), "KILN_TOOLCHAIN_DIRECTORIES": str(self._programs.toolchains)}
+        own = {"HOME": str(self._folder), "KILN_TOOLCHAIN_DIRECTORIES": str(self._programs.toolchains)}
+        return {**kept, **own, **self._environment}
 
     def __enter__(self):
+        self._was_killed = False
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
-                [self._programs.kilnd, "--root", self.root, *self._arguments],
+                [self._programs.kilnd, "--root", self.root],
                 env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )
+        try:
+            self._wait_until_it_serves()
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        return self
+
+    def _wait_until_it_serves(self):
         deadline = time.monotonic() + START_SECONDS_MAX
         while self.kiln("stats").code != 0:
             assert self.is_running(), f"kilnd ended while starting:\n{self.log.read_text()}"
             assert time.monotonic() < deadline, f"kilnd does not answer:\n{self.log.read_text()}"
             time.sleep(0.05)
-        return self
 
     def __exit__(self, *exception):
+        if self._was_killed:
+            return
         if self.is_running():
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -81,10 +106,27 @@ class Daemon:
             raise
         assert code == 0, f"kilnd ended with {code}:\n{self.log.read_text()}"
 
-    def kiln(self, *arguments):
+    def run_to_its_end(self):
+        """For a kilnd that is expected to refuse to start: what it said."""
         done = subprocess.run(
-            [self._programs.kiln, "--root", self.root, *arguments],
+            [self._programs.kilnd, "--root", self.root],
             env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=COMMAND_SECONDS_MAX, check=False,
+            timeout=START_SECONDS_MAX, check=False,
         )
         return Answer(done.returncode, done.stdout, done.stderr)
+
+    def kiln(self, *arguments):
+        command = self.start_kiln(*arguments)
+        try:
+            out, error = command.communicate(timeout=COMMAND_SECONDS_MAX)
+        except BaseException:
+            command.kill()
+            command.wait()
+            raise
+        return Answer(command.returncode, out, error)
+
+    def start_kiln(self, *arguments):
+        return subprocess.Popen(
+            [self._programs.kiln, "--root", self.root, *arguments],
+            env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
