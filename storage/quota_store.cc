@@ -13,6 +13,8 @@ namespace {
 // worst quarter of the store.
 constexpr size_t kSampleSize = 64;
 constexpr size_t kEvictedPerSample = kSampleSize / 8;
+// What keeping a record or a blob costs beside its content, at most.
+constexpr uint64_t kRowBytes = 512;
 // So many samples without one artifact that may go mean that there are too few to look for.
 constexpr int kFruitlessSamplesMax = 16;
 
@@ -39,8 +41,8 @@ class QuotaStore::Index final : public ForwardingIndex {
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
                    std::span<const Blob> blobs) override {
     KILN_RETURN_IF_ERROR(store_.CheckDisk());
-    uint64_t needed = record.document.size();
-    for (const Blob& blob : blobs) needed += blob.size_bytes();
+    uint64_t needed = record.document.size() + kRowBytes;
+    for (const Blob& blob : blobs) needed += blob.size_bytes() + kRowBytes;
     KILN_RETURN_IF_ERROR(store_.MakeRoom(context, needed));
     return inner().Put(context, record, blobs);
   }

@@ -22,18 +22,27 @@ RocksReclaimer::~RocksReclaimer() {
   thread_.join();
 }
 
-bool RocksReclaimer::IsWorthIt(uint64_t live_bytes) const {
-  return database_.BlobFileBytes() > live_bytes + garbage_bytes_max_;
+uint64_t RocksReclaimer::GarbageBytes() const {
+  const uint64_t files = database_.BlobFileBytes();
+  // What is live may not be written out yet, so this can come out low, never high.
+  return files - std::min<uint64_t>(files, live_bytes_);
 }
 
 void RocksReclaimer::Consider(uint64_t live_bytes) {
   live_bytes_ = live_bytes;
-  if (!IsWorthIt(live_bytes)) return;
+  if (GarbageBytes() <= garbage_bytes_max_) return;
   {
     std::lock_guard lock(mutex_);
     is_due_ = true;
   }
   changed_.notify_all();
+}
+
+void RocksReclaimer::WaitForSpace() {
+  const auto is_bearable = [this] { return GarbageBytes() <= garbage_bytes_max_ * 3 / 2; };
+  if (is_bearable()) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return (!is_due_ && !is_working_) || is_bearable(); });
 }
 
 void RocksReclaimer::WaitUntilIdle() {
@@ -51,7 +60,7 @@ void RocksReclaimer::Run() {
     lock.unlock();
     // The older half first, since that is cheap and mostly enough; everything where it was not.
     for (const double share : {0.5, 1.0}) {
-      if (stopping_ || !IsWorthIt(live_bytes_)) break;
+      if (stopping_ || GarbageBytes() <= garbage_bytes_max_) break;
       const absl::Status status = database_.CollectGarbage(share, stopping_);
       if (!status.ok() && !stopping_) {
         LogWarning("could not give back disk space", {{"error", Message(status)}});

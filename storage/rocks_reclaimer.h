@@ -27,11 +27,14 @@ class RocksReclaimer {
   // Says how many bytes are live now that something was removed. Cheap; does not wait for the work.
   void Consider(uint64_t live_bytes);
 
+  // Before something is stored: waits where removals have outrun the work under way. In practice
+  // only a store with a tiny limit ever waits.
+  void WaitForSpace();
   void WaitUntilIdle();
 
  private:
   void Run();
-  bool IsWorthIt(uint64_t live_bytes) const;
+  uint64_t GarbageBytes() const;
 
   RocksDatabase& database_;
   const uint64_t garbage_bytes_max_;

@@ -146,6 +146,7 @@ absl::Status RocksState::PutBlob(const Blob& blob) {
   KILN_ASSIGN_OR_RETURN(const auto missing, FindMissing(digests));
   if (missing.empty()) return absl::OkStatus();
   std::string stored = CompressValue(blob.bytes());
+  reclaimer_.WaitForSpace();
   std::lock_guard lock(writer_);
   RocksChange change(*database_, Totals());
   change.Offer(blob.digest(), std::move(stored));
@@ -239,6 +240,7 @@ absl::Status RocksState::PutRecord(const ArtifactRecord& record, std::span<const
     }
   }
 
+  reclaimer_.WaitForSpace();
   std::lock_guard lock(writer_);
   RocksChange change(*database_, Totals());
   for (const Blob& blob : blobs) {

@@ -1,0 +1,96 @@
+// A store that fails when told to.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "storage/forwarding_store.h"
+
+namespace kiln {
+
+// What a FaultyStore does instead of working, and what it was asked. Outlives the store.
+// Thread-safe.
+class Faults {
+ public:
+  // From now on every Get, or every Put, says this; OK: works again.
+  void FailGets(absl::Status status) {
+    std::lock_guard lock(mutex_);
+    gets_ = std::move(status);
+  }
+  void FailPuts(absl::Status status) {
+    std::lock_guard lock(mutex_);
+    puts_ = std::move(status);
+  }
+
+  absl::Status NextGet() {
+    std::lock_guard lock(mutex_);
+    ++get_count_;
+    return gets_;
+  }
+  absl::Status NextPut() {
+    std::lock_guard lock(mutex_);
+    return puts_;
+  }
+  // Gets of records and blobs so far.
+  int get_count() const {
+    std::lock_guard lock(mutex_);
+    return get_count_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  absl::Status gets_;
+  absl::Status puts_;
+  int get_count_ = 0;
+};
+
+class FaultyStore final : public ForwardingStore {
+ public:
+  FaultyStore(std::unique_ptr<Store> store, Faults& faults)
+      : ForwardingStore(std::move(store)),
+        blobs_(inner().blobs(), faults),
+        index_(inner().index(), faults) {}
+
+  BlobStore& blobs() override { return blobs_; }
+  ArtifactIndex& index() override { return index_; }
+
+ private:
+  class Blobs final : public ForwardingBlobs {
+   public:
+    Blobs(BlobStore& store, Faults& faults) : ForwardingBlobs(store), faults_(faults) {}
+    absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
+      KILN_RETURN_IF_ERROR(faults_.NextGet());
+      return inner().Get(context, digest);
+    }
+    absl::Status Put(const CallContext& context, const Blob& blob) override {
+      KILN_RETURN_IF_ERROR(faults_.NextPut());
+      return inner().Put(context, blob);
+    }
+
+   private:
+    Faults& faults_;
+  };
+  class Index final : public ForwardingIndex {
+   public:
+    Index(ArtifactIndex& index, Faults& faults) : ForwardingIndex(index), faults_(faults) {}
+    absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override {
+      KILN_RETURN_IF_ERROR(faults_.NextGet());
+      return inner().Get(context, key);
+    }
+    absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                     std::span<const Blob> blobs) override {
+      KILN_RETURN_IF_ERROR(faults_.NextPut());
+      return inner().Put(context, record, blobs);
+    }
+
+   private:
+    Faults& faults_;
+  };
+
+  Blobs blobs_;
+  Index index_;
+};
+
+}  // namespace kiln

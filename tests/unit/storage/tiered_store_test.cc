@@ -1,0 +1,158 @@
+#include "storage/tiered_store.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "storage/base/limits.h"
+#include "storage/memory_store.h"
+#include "tests/testing/artifacts.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/faulty_store.h"
+
+namespace kiln {
+namespace {
+
+using absl::StatusCode;
+
+class TieredStoreTest : public testing::Test {
+ protected:
+  TieredStoreTest() {
+    auto fast = std::make_unique<MemoryStore>(limits::kMiB, clock_);
+    auto slow = std::make_unique<MemoryStore>(limits::kMiB, clock_);
+    fast_ = fast.get();
+    slow_ = slow.get();
+    store_ = std::make_unique<TieredStore>(
+        std::make_unique<FaultyStore>(std::move(fast), fast_faults_),
+        std::make_unique<FaultyStore>(std::move(slow), slow_faults_), clock_);
+  }
+
+  absl::Status Put(const MadeArtifact& made) {
+    return store_->index().Put(context_, made.record, made.blobs);
+  }
+  static bool Holds(Store& store, const Digest& key) {
+    const auto all = store.index().Scan({}, std::nullopt, 1000);
+    for (const FoundArtifact& found : *all) {
+      if (found.record->key == key) return true;
+    }
+    return false;
+  }
+  uint64_t SlowHits(const Digest& key) {
+    const auto all = slow_->index().Scan({}, std::nullopt, 1000);
+    for (const FoundArtifact& found : *all) {
+      if (found.record->key == key) return found.usage.hits;
+    }
+    return 0;
+  }
+
+  FakeClock clock_;
+  CallContext context_;
+  Faults fast_faults_;
+  Faults slow_faults_;
+  std::unique_ptr<TieredStore> store_;
+  MemoryStore* fast_;
+  MemoryStore* slow_;
+};
+
+TEST_F(TieredStoreTest, MissInFastHitInSlowIsPromoted) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(slow_->index().Put(context_, made.record, made.blobs).ok());
+  ASSERT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  ASSERT_TRUE(store_->blobs().Get(context_, made.blobs[1].digest()).ok());
+  const int asked = slow_faults_.get_count();
+  EXPECT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  EXPECT_TRUE(store_->blobs().Get(context_, made.blobs[1].digest()).ok());
+  EXPECT_EQ(slow_faults_.get_count(), asked);
+}
+
+TEST_F(TieredStoreTest, APromotedArtifactKnowsItsEarlierUses) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(slow_->index().Put(context_, made.record, made.blobs).ok());
+  const UseCount earlier[] = {{made.record.key, 40, FakeClock::kStartUnixMillis}};
+  slow_->CountUses(earlier);
+  EXPECT_EQ(store_->index().Get(context_, made.record.key)->usage.hits, 41u);
+  EXPECT_EQ(store_->index().Get(context_, made.record.key)->usage.hits, 42u);
+}
+
+TEST_F(TieredStoreTest, APutIsInBothTiersWithTheFinalBinaryOnTop) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  EXPECT_TRUE(Holds(*fast_, made.record.key));
+  EXPECT_TRUE(Holds(*slow_, made.record.key));
+  EXPECT_FALSE(fast_->blobs().Get(context_, made.blobs[0].digest()).ok());
+  EXPECT_TRUE(fast_->blobs().Get(context_, made.blobs[1].digest()).ok());
+}
+
+TEST_F(TieredStoreTest, AFailedPutBelowIsTheCallersAndLeavesNothingAbove) {
+  slow_faults_.FailPuts(ResourceExhausted("disk full"));
+  const MadeArtifact made = MakeArtifact("a");
+  EXPECT_EQ(Put(made).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->index().Get(context_, made.record.key).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->blobs().Put(context_, made.blobs[0]).code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(store_->blobs().Get(context_, made.blobs[0].digest()).ok());
+}
+
+TEST_F(TieredStoreTest, ABrokenFastTierIsNobodysError) {
+  fast_faults_.FailGets(Internal("broken"));
+  fast_faults_.FailPuts(Internal("broken"));
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  EXPECT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  EXPECT_TRUE(store_->blobs().Get(context_, made.blobs[1].digest()).ok());
+  EXPECT_TRUE(store_->index().SetPinned(context_, made.record.key, true).ok());
+  EXPECT_TRUE(store_->index().Remove(context_, made.record.key).ok());
+}
+
+// A replacement that the fast tier does not take must not leave the old record there.
+TEST_F(TieredStoreTest, AReplacementThatFastRefusesIsNotShadowedByTheOldOne) {
+  const MadeArtifact old = MakeArtifact("old");
+  MadeArtifact fresh = MakeArtifact("fresh");
+  fresh.record.key = old.record.key;
+  ASSERT_TRUE(Put(old).ok());
+  fast_faults_.FailPuts(ResourceExhausted("full"));
+  ASSERT_TRUE(Put(fresh).ok());
+  const auto found = store_->index().Get(context_, old.record.key);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(*found->record, fresh.record);
+}
+
+TEST_F(TieredStoreTest, WhatTheSlowTierCannotLookUpIsAnErrorNotAMiss) {
+  slow_faults_.FailGets(Internal("io error"));
+  EXPECT_EQ(store_->index().Get(context_, MadeKey("a")).status().code(), StatusCode::kInternal);
+}
+
+TEST_F(TieredStoreTest, UsesOfFastHitsReachTheSlowTierInTime) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  EXPECT_EQ(SlowHits(made.record.key), 0u);
+  clock_.Advance(limits::kPendingUsesAge);
+  ASSERT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  EXPECT_EQ(SlowHits(made.record.key), 10u);
+}
+
+TEST_F(TieredStoreTest, WhatWasEvictedBelowCanStillBeRemovedAbove) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  ASSERT_TRUE(slow_->index().Remove(context_, made.record.key).ok());
+  EXPECT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  EXPECT_TRUE(store_->index().Remove(context_, made.record.key).ok());
+  EXPECT_EQ(store_->index().Remove(context_, made.record.key).code(), StatusCode::kNotFound);
+}
+
+TEST_F(TieredStoreTest, PinnedRecordsAreReadFromTheSlowTier) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  ASSERT_TRUE(store_->index().SetPinned(context_, made.record.key, true).ok());
+  EXPECT_FALSE(Holds(*fast_, made.record.key));
+  EXPECT_TRUE(store_->index().Get(context_, made.record.key)->usage.pinned);
+  EXPECT_FALSE(Holds(*fast_, made.record.key));
+}
+
+TEST_F(TieredStoreTest, DescribesItself) {
+  EXPECT_EQ(store_->Describe(), "tiered(memory, memory)");
+}
+
+}  // namespace
+}  // namespace kiln
