@@ -1,0 +1,199 @@
+// kilnd: start-up, signals, and the order of both.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "daemon/assemble.h"
+#include "daemon/config/load.h"
+#include "daemon/config/paths.h"
+#include "daemon/observe/service_notifier.h"
+#include "daemon/rpc/activated_sockets.h"
+#include "daemon/state_lock.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+// As docs/reference.md has them.
+enum ExitCode { kOk = 0, kFailed = 1, kBadUsage = 2, kAlreadyRunning = 3 };
+
+struct Flags {
+  std::string root;
+  std::string config_file;
+  std::vector<std::string> settings;
+  bool check_config = false;
+  bool print_config = false;
+};
+
+int Fail(int code, const absl::Status& status) {
+  std::fprintf(stderr, "kilnd: %s\n", std::string(Message(status)).c_str());
+  return code;
+}
+
+absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) {
+  if (flags.root.empty()) {
+    const auto given = environment.find("KILN_ROOT");
+    if (given != environment.end()) flags.root = given->second;
+  }
+  ConfigSources sources;
+  sources.file_must_exist = !flags.config_file.empty();
+  sources.file = sources.file_must_exist ? flags.config_file
+                                         : DefaultConfigFile(flags.root, getuid(), environment);
+  sources.environment = environment;
+  sources.settings = flags.settings;
+  if (!flags.root.empty()) sources.settings.push_back("paths.root=" + flags.root);
+  return LoadConfig(sources);
+}
+
+// Beside this program, where installation and build tree alike have it.
+std::string WorkerScript(const Config& config) {
+  if (!config.workers.script.empty()) return config.workers.script;
+  std::error_code error;  // leaves an empty path behind, which Prepare then reports
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return program.parent_path().parent_path() / "lib/kiln/triton_worker.py";
+}
+
+absl::Status MakeDirectories(const std::string& path, mode_t mode) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::filesystem::create_directories(parent, error);
+  if (error) return ErrnoStatus(error.value(), "cannot make " + parent.string());
+  if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+    return ErrnoStatus(errno, "cannot make " + path);
+  }
+  // A file of that name, or a link to nowhere, would fail later and say less.
+  if (!std::filesystem::is_directory(path, error)) {
+    return FailedPrecondition("{} is not a directory; move it away or choose another one", path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareDirectories(const Paths& paths) {
+  KILN_RETURN_IF_ERROR(MakeDirectories(paths.state, 0700));
+  // Clients pass through it to the sockets, whose own modes say who may connect.
+  return MakeDirectories(paths.run, 0755);
+}
+
+sigset_t HandledSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Waits for a signal and keeps systemd's watchdog content meanwhile.
+void AwaitSignal(const Daemon& daemon, ServiceNotifier& notifier) {
+  const sigset_t signals = HandledSignals();
+  const auto interval = WatchdogInterval();
+  while (true) {
+    timespec timeout{};
+    timeout.tv_sec = 10;
+    if (interval) {
+      timeout.tv_sec = interval->count() / 1'000'000;
+      timeout.tv_nsec = interval->count() % 1'000'000 * 1000;
+    }
+    if (sigtimedwait(&signals, nullptr, &timeout) > 0) return;
+    notifier.KeepAlive();
+    notifier.Status(daemon.StatusLine());
+  }
+}
+
+// A second signal, while the daemon drains: the operator is done waiting.
+void QuitOnNextSignal() {
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  const sigset_t signals = HandledSignals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
+                                      const Environment& environment) {
+  DaemonSetting setting;
+  setting.config = config;
+  setting.paths = paths;
+  setting.toolchain_directories = ToolchainDirectories(config.toolchain, environment);
+  setting.worker_script = WorkerScript(config);
+  if (access(setting.worker_script.c_str(), R_OK) != 0) {
+    return ErrnoStatus(errno,
+                       fmt::format("cannot read {} (set workers.script)", setting.worker_script));
+  }
+  KILN_ASSIGN_OR_RETURN(setting.activated_sockets, TakeActivatedSockets());
+  setting.request_drain = [] { kill(getpid(), SIGTERM); };
+  return setting;
+}
+
+int Run(const Config& config, const Environment& environment) {
+  auto paths = ResolvePaths(config.paths, getuid(), environment);
+  if (!paths.ok()) return Fail(kBadUsage, paths.status());
+  if (const auto made = PrepareDirectories(*paths); !made.ok()) return Fail(kFailed, made);
+  auto lock = StateLock::Take(paths->Lock());
+  if (!lock.ok()) {
+    return Fail(absl::IsAlreadyExists(lock.status()) ? kAlreadyRunning : kFailed, lock.status());
+  }
+
+  // Before the first thread, so that all of them inherit it and signals come to AwaitSignal alone.
+  const sigset_t signals = HandledSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  auto setting = Prepare(config, *paths, environment);
+  if (!setting.ok()) return Fail(kFailed, setting.status());
+  auto daemon = Assemble(*std::move(setting));
+  if (!daemon.ok()) {
+    return Fail(absl::IsAlreadyExists(daemon.status()) ? kAlreadyRunning : kFailed,
+                daemon.status());
+  }
+
+  SystemdNotifier notifier;
+  notifier.Ready((*daemon)->StatusLine());
+  AwaitSignal(**daemon, notifier);
+  LogInfo("draining", {{"at_most_ms", config.sockets.drain_time.count()}});
+  notifier.Stopping(config.sockets.drain_time);
+  QuitOnNextSignal();
+  (*daemon)->Drain(SystemClock().Now() + config.sockets.drain_time);
+  LogInfo("stopped");
+  return kOk;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Compiles GPU kernels once and keeps them.", "kilnd");
+  Flags flags;
+  app.add_option("--root", flags.root,
+                 "Keep everything (state, sockets, hot directory) beneath this directory");
+  app.add_option("--config", flags.config_file, "Read this TOML file");
+  app.add_option("--set", flags.settings, "section.field=value; wins over file and environment");
+  app.add_flag("--check-config", flags.check_config, "Check the configuration and exit");
+  app.add_flag("--print-config", flags.print_config,
+               "Print the configuration in force, with its origins, and exit");
+  app.set_version_flag("--version", "kilnd " KILN_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kBadUsage;
+  }
+
+  const Environment environment = ProcessEnvironment();
+  const auto loaded = Load(flags, environment);
+  if (!loaded.ok()) return Fail(kBadUsage, loaded.status());
+  if (flags.print_config) {
+    std::cout << PrintConfig(*loaded);
+    return kOk;
+  }
+  if (flags.check_config) return kOk;
+  if (!SetLogLevel(loaded->config.log.level)) return kBadUsage;
+  return Run(loaded->config, environment);
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) { return kiln::Main(argc, argv); }

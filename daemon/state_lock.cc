@@ -1,0 +1,39 @@
+#include "daemon/state_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace kiln {
+namespace {
+
+std::string HolderOf(int file) {
+  char text[32] = {};
+  const ssize_t size = pread(file, text, sizeof text - 1, 0);
+  return size > 0 ? fmt::format("process {}", text) : "another process";
+}
+
+}  // namespace
+
+absl::StatusOr<StateLock> StateLock::Take(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return ErrnoStatus(errno, fmt::format("cannot open the lock file {}", path));
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, fmt::format("cannot lock {}", path));
+    return AlreadyExists(
+        "{} is a kilnd that runs on this state directory ({} is locked); stop it, or give this one "
+        "a "
+        "directory of its own with --root DIR",
+        HolderOf(file.get()), path);
+  }
+  const std::string pid = std::to_string(getpid());
+  if (ftruncate(file.get(), 0) != 0 ||
+      pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return ErrnoStatus(errno, fmt::format("cannot write {}", path));
+  }
+  return StateLock(std::move(file));
+}
+
+}  // namespace kiln
