@@ -1,0 +1,277 @@
+"""Measures Kiln against what a job does without it, and prints one table of ratios.
+
+Every ratio is taken against something measured in the same run, in turns, so that a machine that slows down slows both. The figures are medians. These are
+measurements, not tests: a row that misses its goal says so and the exit code stays 0, unless --strict.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+class Row:
+    """One measured ratio and the goal it should meet."""
+
+    def __init__(self, name, value, goal, better, of):
+        self.name, self.value, self.goal, self.better, self.of = name, value, goal, better, of
+
+    @property
+    def holds(self):
+        return self.value <= self.goal if self.better == "lower" else self.value >= self.goal
+
+    def as_json(self):
+        return {"name": self.name, "value": round(self.value, 4), "goal": self.goal,
+                "better": self.better, "holds": self.holds, "of": self.of}
+
+
+class Setting:
+    """A running daemon with warm workers, kernels to compile, and the bare toolchain beside them."""
+
+    def __init__(self, binaries, toolchain, folder):
+        self.binaries = binaries
+        self.python = toolchain / "bin" / "python"
+        self.folder = folder
+        self.root = folder / "kiln"
+        self.env = {**os.environ, "KILN_ROOT": str(self.root)}
+        self._number = 0
+        self._start_daemon()
+        self._lower()
+        # The pool forks its workers on demand: have every slot compile once before anything is timed.
+        self.compile_through_daemon(self.distinct(4 * os.cpu_count()))
+
+    def _start_daemon(self):
+        log = open(self.folder / "kilnd.log", "wb")
+        self.daemon = subprocess.Popen([self.binaries / "kilnd", "--root", self.root], stderr=log,
+                                       env=self.env)
+        deadline = time.monotonic() + 120
+        while subprocess.run([self.binaries / "kiln", "doctor"], env=self.env,
+                             capture_output=True).returncode != 0:
+            if self.daemon.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"kilnd did not start: {(self.folder / 'kilnd.log').read_text()}")
+            time.sleep(0.1)
+
+    def _lower(self):
+        out = self.folder / "lowered"
+        subprocess.run([self.python, ROOT / "tests/kernels/lower.py", "--targets", "cuda:90",
+                        "--out", out], check=True, stdout=subprocess.DEVNULL)
+        self.requests = []
+        for line in (out / "requests.jsonl").read_text().splitlines():
+            request = json.loads(line)
+            if "source_file" in request:
+                request["source"] = (out / request["source_file"]).read_text()
+            self.requests.append(request)
+
+    def stop(self):
+        self.daemon.terminate()
+        self.daemon.wait(60)
+
+    def distinct(self, count):
+        """`count` requests that nobody has sent before, with the work of the example kernels: a comment more makes another key."""
+        result = []
+        for _ in range(count):
+            base = self.requests[self._number % len(self.requests)]
+            self._number += 1
+            path = self.folder / f"distinct-{self._number}.ttir"
+            path.write_text(f"{base['source']}\n// variant {self._number}\n")
+            result.append({"name": f"{base['name']}-{self._number}", "source_file": str(path),
+                           "kind": "ttir", "target": base["target"],
+                           "options": base.get("options", {})})
+        return result
+
+    def request_file(self, requests):
+        path = self.folder / f"requests-{self._number}-{len(requests)}.jsonl"
+        path.write_text("".join(json.dumps(r) + "\n" for r in requests))
+        return path
+
+    def compile_through_daemon(self, requests):
+        """All at once over the stream; wall seconds."""
+        path = self.request_file(requests)
+        begin = time.perf_counter()
+        subprocess.run([self.binaries / "kiln", "compile", "--requests", path, "--json"],
+                       env=self.env, check=True, stdout=subprocess.DEVNULL)
+        return time.perf_counter() - begin
+
+    def stats(self):
+        output = subprocess.run([self.binaries / "kiln", "stats", "--json"], env=self.env,
+                                check=True, capture_output=True).stdout
+        return json.loads(output)
+
+    def bare(self, mode):
+        return subprocess.Popen([self.python, HERE / "bare_triton.py", mode], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def micro(self, *arguments):
+        output = subprocess.run([self.binaries / "kiln_benchmark", *arguments], env=self.env,
+                                check=True, capture_output=True, text=True).stdout
+        return json.loads(output)
+
+
+def median_ratio(pairs):
+    """The median of the ratios of things that ran next to each other."""
+    return statistics.median(a / b for a, b in pairs)
+
+
+def hits(setting):
+    """Hits by RPC and through the hot directory, against a bare echo and bare file reads of the same sizes."""
+    matmul = next(r for r in setting.requests if "matmul" in r["name"])
+    path = setting.request_file([matmul])
+    report = setting.micro("--request", str(path), "--benchmark_format=json",
+                           "--benchmark_repetitions=15",
+                           "--benchmark_enable_random_interleaving=true")
+    p50 = {}
+    for run in report["benchmarks"]:
+        if run.get("run_type") == "iteration":
+            p50.setdefault(run["name"].split("/")[0], []).append(run["p50_us"])
+    p50 = {name: statistics.median(values) for name, values in p50.items()}
+    return [
+        Row("hit-rpc", p50["HitRpc"] / p50["EchoRpc"], 1.3, "lower",
+            "p50 of a bare gRPC echo of the same sizes over a Unix socket"),
+        Row("hit-hot", p50["HitHot"] / p50["OpenReadClose"], 2, "lower",
+            "p50 of open+read+close of a file of that size"),
+    ]
+
+
+def cold_compile(setting):
+    """One kernel after the other, each compiled for the first time, in a warm process on both sides."""
+    bare = setting.bare("warm")
+
+    def bare_ms(requests):
+        bare.stdin.write(json.dumps(requests) + "\n")
+        bare.stdin.flush()
+        return sum(json.loads(bare.stdout.readline())["ms"])
+
+    def daemon_ms(requests):
+        return sum(setting.micro("--sequence", str(setting.request_file(requests)))["ms"])
+
+    batch = len(setting.requests)
+    bare_ms(setting.distinct(batch))  # warm
+    pairs = []
+    for _ in range(5):
+        pairs.append((daemon_ms(setting.distinct(batch)), bare_ms(setting.distinct(batch))))
+    bare.stdin.close()
+    bare.wait()
+    return [Row("cold-compile", median_ratio(pairs), 1.1, "lower",
+                "the same kernels in a warm in-process Triton")]
+
+
+def first_kernel(setting):
+    """A fresh process until it holds its first kernel."""
+
+    def seconds(command, **kwargs):
+        begin = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=setting.env, **kwargs)
+        return time.perf_counter() - begin
+
+    cold, hit = [], []
+    for _ in range(7):
+        request, other = setting.distinct(1)[0], None
+        # The same kernel, not the next one of the list.
+        other = dict(request, source_file=request["source_file"] + ".bare.ttir")
+        shutil.copy(request["source_file"], other["source_file"])
+        path = setting.request_file([request])
+        command = [setting.binaries / "kiln", "compile", "--requests", path]
+        daemon_cold = seconds(command)
+        daemon_hit = seconds(command)
+        bare = seconds([setting.python, HERE / "bare_triton.py", "once"], text=True,
+                       input=json.dumps([other]))
+        cold.append((daemon_cold, bare))
+        hit.append((daemon_hit, bare))
+    of = "a fresh Python process: import triton and the same compile"
+    return [Row("first-kernel-cold", median_ratio(cold), 0.5, "lower", of),
+            Row("first-kernel-hit", median_ratio(hit), 0.05, "lower", of)]
+
+
+def cold_batch(setting):
+    """100 kernels at once, against one bare process per core that share the list."""
+    cores = os.cpu_count()
+    busy, pairs = [], []
+    for _ in range(3):
+        before = setting.stats()
+        requests = setting.distinct(100)
+        wall = setting.compile_through_daemon(requests)
+        cpu = (setting.stats()["compile_cpu_micros"] - before["compile_cpu_micros"]) / 1e6
+        busy.append(cpu / (cores * wall))
+
+        with tempfile.TemporaryDirectory(dir=setting.folder) as claims:
+            message = json.dumps({"warm_up": setting.distinct(2), "claims": claims,
+                                  "items": requests}) + "\n"
+            processes = [setting.bare("share") for _ in range(cores)]
+            for process in processes:
+                process.stdin.write(message)
+                process.stdin.flush()
+            for process in processes:
+                process.stdout.readline()
+            begin = time.perf_counter()
+            for process in processes:
+                process.stdin.write("go\n")
+                process.stdin.flush()
+            compiled = sum(json.loads(p.stdout.readline())["compiled"] for p in processes)
+            bare_wall = time.perf_counter() - begin
+            assert compiled == len(requests), compiled
+            for process in processes:
+                process.stdin.close()
+                process.wait()
+        pairs.append((wall, bare_wall))
+    return [Row("cold-batch-busy", statistics.median(busy), 0.9, "higher",
+                "cores × wall time: CPU time spent in compilers"),
+            Row("cold-batch", median_ratio(pairs), 1.1, "lower",
+                f"{cores} warm bare Triton processes sharing the same list")]
+
+
+# What each function measures, by the names of its rows.
+GROUPS = {
+    ("hit-rpc", "hit-hot"): hits,
+    ("cold-compile",): cold_compile,
+    ("first-kernel-cold", "first-kernel-hit"): first_kernel,
+    ("cold-batch-busy", "cold-batch"): cold_batch,
+}
+
+
+def print_table(rows):
+    cells = [("name", "ratio", "goal", "", "of")]
+    for row in rows:
+        sign = "≤" if row.better == "lower" else "≥"
+        cells.append((row.name, f"{row.value:.3f}", f"{sign} {row.goal}",
+                      "holds" if row.holds else "MISSED", row.of))
+    widths = [max(len(line[i]) for line in cells) for i in range(4)]
+    for line in cells:
+        print("  ".join(c.ljust(w) for c, w in zip(line, widths)) + "  " + line[4])
+
+
+def main():
+    names = [name for group in GROUPS for name in group]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--binaries", type=pathlib.Path, required=True)
+    parser.add_argument("--toolchain", type=pathlib.Path, required=True)
+    parser.add_argument("--only", choices=names, help="one row")
+    parser.add_argument("--json", action="store_true", help="a list of objects instead of a table")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
+    arguments = parser.parse_args()
+
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="kiln-bench-") as folder, contextlib.ExitStack() as stack:
+        setting = Setting(arguments.binaries, arguments.toolchain, pathlib.Path(folder))
+        stack.callback(setting.stop)
+        for group, measure in GROUPS.items():
+            if arguments.only is None or arguments.only in group:
+                rows += [r for r in measure(setting) if arguments.only in (None, r.name)]
+    if arguments.json:
+        print(json.dumps([row.as_json() for row in rows], indent=1))
+    else:
+        print_table(rows)
+    sys.exit(1 if arguments.strict and not all(row.holds for row in rows) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+// Percentiles for Google Benchmark, which reports means: a hit's price is its median, since one
+// stall of a shared machine would drown a thousand calls.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace kiln::benchmarks {
+
+// Runs `once` for each iteration of `state`, times each call by itself, and reports p50_us and
+// p99_us.
+template <typename Once>
+void MeasureEach(benchmark::State& state, const Once& once) {
+  std::vector<double> micros;
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    once();
+    const std::chrono::duration<double, std::micro> elapsed =
+        std::chrono::steady_clock::now() - begin;
+    micros.push_back(elapsed.count());
+  }
+  std::sort(micros.begin(), micros.end());
+  state.counters["p50_us"] = micros[micros.size() / 2];
+  state.counters["p99_us"] = micros[micros.size() * 99 / 100];
+}
+
+}  // namespace kiln::benchmarks
