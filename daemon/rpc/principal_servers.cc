@@ -1,5 +1,6 @@
 #include "daemon/rpc/principal_servers.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -78,6 +79,9 @@ struct PrincipalServers::Server {
 PrincipalServers::PrincipalServers(const ServiceParts& parts, const AdminActions& actions)
     : parts_(parts), actions_(actions) {
   grpc::EnableDefaultHealthCheckService(true);
+  // One reference to the library that is never given back: shutting it down waits for a poller of
+  // its own that sleeps for up to ten seconds, which would be added to every stop of the daemon.
+  grpc_init();
 }
 
 PrincipalServers::~PrincipalServers() { Shutdown(SteadyTime::min()); }

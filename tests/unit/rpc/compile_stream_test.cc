@@ -1,0 +1,165 @@
+#include "daemon/rpc/compile_stream.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include <set>
+#include <thread>
+
+#include "tests/testing/artifacts.h"
+#include "tests/unit/rpc/service_fixture.h"
+
+namespace kiln {
+namespace {
+
+class CompileStreamTest : public ServiceTest {
+ protected:
+  v1::CompileStreamRequest Item(uint64_t id) {
+    v1::CompileStreamRequest item;
+    item.set_id(id);
+    *item.mutable_request() = Request("kernel " + std::to_string(id));
+    return item;
+  }
+
+  std::unique_ptr<v1::KernelService::Stub> stub_ = v1::KernelService::NewStub(Connect());
+  grpc::ClientContext context_;
+};
+
+TEST_F(CompileStreamTest, ManyHitsInOneGo) {
+  provider_.FinishAtOnce();
+  const auto stream = stub_->CompileStream(&context_);
+  constexpr uint64_t kCount = 1000;
+  std::thread writer([&] {
+    for (uint64_t id = 1; id <= kCount; ++id) EXPECT_TRUE(stream->Write(Item(id)));
+    stream->WritesDone();
+  });
+  std::set<uint64_t> ids;
+  v1::CompileStreamResponse answer;
+  while (stream->Read(&answer)) {
+    EXPECT_EQ(answer.code(), 0) << answer.message();
+    ids.insert(answer.id());
+  }
+  writer.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(ids.size(), kCount);
+}
+
+TEST_F(CompileStreamTest, OneBadRequestDoesNotEndTheStream) {
+  provider_.FinishAtOnce();
+  const auto stream = stub_->CompileStream(&context_);
+  v1::CompileStreamRequest bad = Item(1);
+  bad.mutable_request()->clear_target();
+  stream->Write(bad);
+  stream->Write(Item(2));
+  stream->WritesDone();
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.id(), 1u);
+  EXPECT_EQ(answer.code(), static_cast<int>(grpc::StatusCode::INVALID_ARGUMENT));
+  EXPECT_THAT(answer.message(), ::testing::HasSubstr("target"));
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.id(), 2u);
+  EXPECT_TRUE(answer.has_response());
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CompileStreamTest, AnswersComeAsTheyFinish) {
+  const auto stream = stub_->CompileStream(&context_);
+  stream->Write(Item(1));
+  AwaitHeld(1);
+  v1::CompileStreamRequest refused = Item(2);
+  refused.mutable_request()->clear_source();
+  stream->Write(refused);
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.id(), 2u);
+  provider_.FinishOne();
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.id(), 1u);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CompileStreamTest, StopsReadingWhileTooManyAreInFlight) {
+  const auto stream = stub_->CompileStream(&context_);
+  constexpr uint64_t kCount = limits::kStreamInFlightMax + 10;
+  for (uint64_t id = 1; id <= kCount; ++id) ASSERT_TRUE(stream->Write(Item(id)));
+  AwaitHeld(limits::kStreamInFlightMax);
+  // The one after them is read only when an answer has left.
+  EXPECT_EQ(provider_.started(), limits::kStreamInFlightMax);
+  v1::CompileStreamResponse answer;
+  provider_.FinishOne();
+  ASSERT_TRUE(stream->Read(&answer));
+  AwaitHeld(limits::kStreamInFlightMax);
+  EXPECT_EQ(provider_.started(), limits::kStreamInFlightMax + 1);
+  provider_.FinishAtOnce();
+  provider_.FinishAll();
+  stream->WritesDone();
+  uint64_t answers = 1;
+  while (stream->Read(&answer)) ++answers;
+  EXPECT_EQ(answers, kCount);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CompileStreamTest, ClientThatStopsReadingStopsTheStream) {
+  provider_.FinishAtOnce();
+  provider_.AnswerWith([](const CompileJob& job) -> absl::StatusOr<CompileResult> {
+    auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
+    artifact->stages.back().blob = Blob::FromBytes(Noise(1, limits::kMiB));
+    CompileResult result;
+    result.value = std::shared_ptr<const Artifact>(std::move(artifact));
+    return result;
+  });
+  const auto stream = stub_->CompileStream(&context_);
+  constexpr uint64_t kCount = 60;
+  std::thread writer([&] {
+    for (uint64_t id = 1; id <= kCount; ++id) stream->Write(Item(id));
+    stream->WritesDone();
+  });
+  writer.join();  // small requests: they fit in the transport's windows
+  // Unread answers of 1 MiB each: what the transport took, one being written, and one over the
+  // limit.
+  size_t seen = 0;
+  for (int quiet = 0; quiet < 1000; ++quiet) {
+    if (provider_.started() != std::exchange(seen, provider_.started())) quiet = 0;
+    std::this_thread::yield();
+  }
+  EXPECT_LT(seen, kCount);
+  v1::CompileStreamResponse answer;
+  uint64_t answers = 0;
+  while (stream->Read(&answer)) ++answers;
+  EXPECT_EQ(answers, kCount);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CompileStreamTest, ClientThatLeavesCancelsEverything) {
+  const auto stream = stub_->CompileStream(&context_);
+  for (uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(stream->Write(Item(id)));
+  AwaitHeld(3);
+  context_.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  while (provider_.cancelled() < 3) std::this_thread::yield();
+  EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
+}
+
+TEST_F(CompileStreamTest, FullDiagnosticsTravelOnAStream) {
+  provider_.FinishAtOnce();
+  provider_.AnswerWith([](const CompileJob&) {
+    CompileResult failed = FailedWith("no");
+    auto failure = std::make_shared<CompileFailure>(*failed.failure());
+    failure->output = std::string(limits::kDiagnosticsBytesMax + 5, 'y');
+    failed.value = std::shared_ptr<const CompileFailure>(std::move(failure));
+    return absl::StatusOr<CompileResult>(failed);
+  });
+  const auto stream = stub_->CompileStream(&context_);
+  stream->Write(Item(1));
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.diagnostics().output().size(), limits::kDiagnosticsBytesMax);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+}  // namespace
+}  // namespace kiln

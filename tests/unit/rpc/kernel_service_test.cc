@@ -1,0 +1,253 @@
+#include "daemon/rpc/kernel_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include <thread>
+
+#include "daemon/compile/artifact_document.h"
+#include "tests/testing/artifacts.h"
+#include "tests/unit/rpc/service_fixture.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+
+class KernelServiceTest : public ServiceTest {
+ protected:
+  grpc::Status Compile(const v1::CompileRequest& request, v1::CompileResponse* response = nullptr) {
+    grpc::ClientContext context;
+    v1::CompileResponse unused;
+    return stub_->Compile(&context, request, response == nullptr ? &unused : response);
+  }
+
+  // Stores what the fake compiler makes of a job.
+  std::shared_ptr<const Artifact> Store(const CompileJob& job) {
+    auto artifact = MakeArtifactOf(job);
+    std::vector<Blob> blobs;
+    for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+    EXPECT_TRUE(store_.index().Put({}, MakeRecord(*artifact), blobs).ok());
+    return artifact;
+  }
+
+  std::unique_ptr<v1::KernelService::Stub> stub_ = v1::KernelService::NewStub(Connect());
+};
+
+TEST_F(KernelServiceTest, AnswersBeforeTheMethodReturns) {
+  provider_.FinishAtOnce();
+  v1::CompileResponse response;
+  const grpc::Status status = Compile(Request(), &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMPILED);
+  ASSERT_EQ(response.stages_size(), 1);
+  EXPECT_EQ(response.stages(0).stage(), "cubin");
+  EXPECT_EQ(Digest::Of(response.stages(0).content()).Bytes(), response.stages(0).digest());
+  EXPECT_EQ(response.key(), provider_.calls().at(0).job->key.Bytes());
+}
+
+TEST_F(KernelServiceTest, AnswersAfterTheMethodReturned) {
+  grpc::Status status;
+  std::thread caller([&] { status = Compile(Request()); });
+  AwaitHeld(1);
+  provider_.FinishOne();
+  caller.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+TEST_F(KernelServiceTest, ContextSaysWhoAsksHowUrgentlyAndForWhichJob) {
+  provider_.FinishAtOnce();
+  v1::CompileRequest request = Request();
+  request.set_priority(v1::PRIORITY_WARM);
+  request.set_job("llama");
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::hours(1));
+  v1::CompileResponse response;
+  ASSERT_TRUE(stub_->Compile(&context, request, &response).ok());
+  const CallContext seen = provider_.calls().at(0).context;
+  EXPECT_EQ(seen.principal, (Principal{1000, false}));
+  EXPECT_EQ(seen.priority, Priority::kWarm);
+  EXPECT_EQ(seen.job, "llama");
+  EXPECT_TRUE(seen.deadline.has_value());
+
+  ASSERT_TRUE(Compile(Request()).ok());
+  EXPECT_FALSE(provider_.calls().at(1).context.deadline.has_value());
+}
+
+TEST_F(KernelServiceTest, ClientThatLeavesCancelsItsCompile) {
+  grpc::ClientContext context;
+  grpc::Status status;
+  std::thread caller([&] {
+    v1::CompileResponse response;
+    status = stub_->Compile(&context, Request(), &response);
+  });
+  AwaitHeld(1);
+  context.TryCancel();
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  while (provider_.cancelled() == 0) std::this_thread::yield();
+  EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
+}
+
+TEST_F(KernelServiceTest, UnknownEnumValuesOfANewerClientAreNamed) {
+  v1::CompileRequest request = Request();
+  request.mutable_source()->set_kind(static_cast<v1::SourceKind>(77));
+  grpc::Status status = Compile(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("source.kind = 77"));
+  request = Request();
+  request.set_cache_policy(static_cast<v1::CachePolicy>(9));
+  EXPECT_THAT(Compile(request).error_message(), HasSubstr("cache_policy = 9"));
+  request = Request();
+  request.set_priority(static_cast<v1::Priority>(-1));
+  EXPECT_THAT(Compile(request).error_message(), HasSubstr("priority = -1"));
+  EXPECT_EQ(refused_, 3u);
+}
+
+TEST_F(KernelServiceTest, FailureCarriesTheCompilersWords) {
+  provider_.FinishAtOnce();
+  provider_.AnswerWith([](const CompileJob&) {
+    CompileFailure failure;
+    failure.stage = "ptx";
+    failure.message = "unexpected token";
+    failure.line = 3;
+    failure.column = 7;
+    failure.output = std::string(100'000, 'x') + "\xff the end";
+    CompileResult result;
+    result.value = std::make_shared<const CompileFailure>(failure);
+    return absl::StatusOr<CompileResult>(result);
+  });
+  const grpc::Status status = Compile(Request());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("ptx: unexpected token (line 3, column 7)"));
+  v1::RpcStatus details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  EXPECT_EQ(details.code(), 3);
+  EXPECT_EQ(details.message(), status.error_message());
+  v1::CompileDiagnostics diagnostics;
+  ASSERT_TRUE(details.details(0).UnpackTo(&diagnostics));
+  EXPECT_EQ(diagnostics.line(), 3);
+  EXPECT_EQ(diagnostics.key().size(), 32u);
+  EXPECT_THAT(diagnostics.output(), ::testing::EndsWith(" the end"));
+  // This channel accepts gRPC's default of 8 KiB.
+  EXPECT_LE(status.error_details().size(), 6u * 1024);
+}
+
+TEST_F(KernelServiceTest, LongMessagesStayBelowTheDefaultTrailerLimit) {
+  provider_.FinishAtOnce();
+  std::string message;
+  for (int i = 0; i < 20'000; ++i) message += "\xc3\xa4\n";
+  provider_.AnswerWith([&](const CompileJob&) -> absl::StatusOr<CompileResult> {
+    return WithRetryAfter(absl::ResourceExhaustedError(message), std::chrono::milliseconds(1500));
+  });
+  const grpc::Status status = Compile(Request());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), ::testing::StartsWith("\xc3\xa4\n"));
+  v1::RpcStatus details;
+  v1::RetryHint hint;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  ASSERT_TRUE(details.details(0).UnpackTo(&hint));
+  EXPECT_EQ(hint.retry_after_ms(), 1500u);
+}
+
+TEST_F(KernelServiceTest, MessageOverTheLimitIsRefused) {
+  const grpc::Status status = Compile(Request(std::string(limits::kRequestBytesMax + 1, 'x')));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(KernelServiceTest, SourceOverTheLimitInsideAMessageWithinItIsRefused) {
+  const grpc::Status status = Compile(Request(std::string(limits::kSourceBytesMax + 1, 'x')));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(KernelServiceTest, ClosedGateSaysWhenToTryAgain) {
+  gate_.Close();
+  const grpc::Status status = Compile(Request());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::RpcStatus details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  EXPECT_TRUE(details.details(0).Is<v1::RetryHint>());
+}
+
+TEST_F(KernelServiceTest, LookupTellsWhichKeysAreStored) {
+  const CompileJobPtr job = MakeJob("a");
+  Store(*job);
+  v1::LookupRequest request;
+  request.add_keys(std::string(Digest::Of("absent").Bytes()));
+  request.add_keys(std::string(job->key.Bytes()));
+  grpc::ClientContext context;
+  v1::LookupResponse response;
+  ASSERT_TRUE(stub_->Lookup(&context, request, &response).ok());
+  ASSERT_EQ(response.entries_size(), 2);
+  EXPECT_FALSE(response.entries(0).found());
+  EXPECT_TRUE(response.entries(1).found());
+  EXPECT_EQ(response.entries(1).key(), request.keys(1));
+  EXPECT_GT(response.entries(1).stages_size(), 0);
+  EXPECT_FALSE(response.entries(1).stages(0).has_content());
+}
+
+TEST_F(KernelServiceTest, LookupRefusesBadAndTooManyKeys) {
+  v1::LookupRequest request;
+  request.add_keys("short");
+  v1::LookupResponse response;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->Lookup(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr("keys[0]"));
+  }
+  request.clear_keys();
+  for (size_t i = 0; i <= limits::kLookupKeysMax; ++i) request.add_keys(std::string(32, 'x'));
+  {
+    grpc::ClientContext context;
+    EXPECT_EQ(stub_->Lookup(&context, request, &response).error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  request.mutable_keys()->RemoveLast();
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub_->Lookup(&context, request, &response).ok());
+}
+
+TEST_F(KernelServiceTest, FetchInChunks) {
+  const Blob blob = Blob::FromBytes(Noise(1, 2 * limits::kFetchChunkBytes + 17));
+  ASSERT_TRUE(store_.blobs().Put({}, blob).ok());
+  grpc::ClientContext context;
+  v1::FetchRequest request;
+  request.set_digest(std::string(blob.digest().Bytes()));
+  const auto reader = stub_->Fetch(&context, request);
+  v1::FetchChunk chunk;
+  std::string content;
+  while (reader->Read(&chunk)) {
+    EXPECT_LE(chunk.content().size(), limits::kFetchChunkBytes);
+    content += chunk.content();
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(content, blob.bytes());
+}
+
+TEST_F(KernelServiceTest, FetchOfNothingAndOfNonsense) {
+  for (const auto& [digest, code] :
+       {std::pair(std::string(32, 'x'), grpc::StatusCode::NOT_FOUND),
+        std::pair(std::string("x"), grpc::StatusCode::INVALID_ARGUMENT)}) {
+    grpc::ClientContext context;
+    v1::FetchRequest request;
+    request.set_digest(digest);
+    const auto reader = stub_->Fetch(&context, request);
+    v1::FetchChunk chunk;
+    EXPECT_FALSE(reader->Read(&chunk));
+    EXPECT_EQ(reader->Finish().error_code(), code);
+  }
+}
+
+TEST_F(KernelServiceTest, ToolchainsWithTheDefaultFirst) {
+  grpc::ClientContext context;
+  v1::ListToolchainsResponse response;
+  ASSERT_TRUE(stub_->ListToolchains(&context, {}, &response).ok());
+  ASSERT_EQ(response.toolchains_size(), 1);
+  EXPECT_TRUE(response.toolchains(0).is_default());
+  EXPECT_EQ(response.toolchains(0).name(), "triton");
+  EXPECT_GT(response.toolchains(0).backends_size(), 0);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,53 @@
+#include "tests/unit/rpc/service_fixture.h"
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+namespace kiln {
+
+ServiceTest::ServiceTest() {
+  actions_.stats = [this] {
+    DaemonStats stats;
+    stats.version = "test";
+    stats.store_bytes = store_.Stats().stored_bytes;
+    return stats;
+  };
+  actions_.evict_to = [](const CallContext&, uint64_t target) -> absl::StatusOr<uint64_t> {
+    return target;
+  };
+  actions_.verify = [](const CallContext&,
+                       const std::function<void(const VerifyProgress&)>& report) {
+    report({1, 10, {Digest::Of("damaged")}});
+    report({2, 20, {}});
+    return absl::OkStatus();
+  };
+  actions_.drain = [this] { ++drains_; };
+}
+
+std::shared_ptr<grpc::Channel> ServiceTest::Connect(const Principal& principal) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  EXPECT_TRUE(servers_.Serve(UniqueFd(ends[0]), principal).ok());
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(limits::kClientReceiveBytesMax);
+  arguments.SetMaxSendMessageSize(-1);
+  return grpc::CreateCustomInsecureChannelFromFd("kilnd", ends[1], arguments);
+}
+
+v1::CompileRequest ServiceTest::Request(const std::string& text) {
+  v1::CompileRequest request;
+  request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
+  request.mutable_source()->set_text(text);
+  request.mutable_target()->set_backend("cuda");
+  request.mutable_target()->set_architecture("90");
+  return request;
+}
+
+void ServiceTest::AwaitHeld(size_t count) {
+  while (provider_.held() < count) std::this_thread::yield();
+}
+
+}  // namespace kiln

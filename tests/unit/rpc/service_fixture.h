@@ -1,0 +1,49 @@
+// The services over real gRPC connections, with a compile path that a test controls.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/rpc/principal_servers.h"
+#include "kiln/admin/v1/admin_service.grpc.pb.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "storage/base/limits.h"
+#include "storage/memory_store.h"
+#include "tests/testing/fake_catalog.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_provider.h"
+
+namespace kiln {
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  ServiceTest();
+
+  // A connection of `principal`, as the listener would bring it.
+  std::shared_ptr<grpc::Channel> Connect(const Principal& principal = {1000, false});
+
+  static v1::CompileRequest Request(const std::string& text = "module {}");
+  // Runs `call` on another thread and waits for its end.
+  void AwaitHeld(size_t count);
+
+  FakeClock clock_;
+  MemoryStore store_{limits::kGiB, clock_};
+  FakeCatalog catalog_{{MakeTriton()}};
+  RequestResolver resolver_{catalog_};
+  FakeProvider provider_;
+  ArtifactReader reader_{store_.blobs()};
+  ThreadExecutor executor_{1, 100};
+  RequestGate gate_;
+  std::atomic<uint64_t> refused_{0};
+  ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(),
+                      reader_,   executor_, gate_,    refused_};
+  AdminActions actions_;
+  std::atomic<int> drains_{0};
+  PrincipalServers servers_{parts_, actions_};
+};
+
+}  // namespace kiln
