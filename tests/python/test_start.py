@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 
 import pytest
@@ -151,7 +150,7 @@ def test_sigterm_finishes_what_is_under_way(fresh, request_file, tmp_path):
         asking = running.start_kiln("compile", "--requests", many, "--json")
         first = asking.stdout.readline()
         assert json.loads(first)["outcome"] == "compiled"
-        running.signal(signal.SIGTERM)
+        running.terminate()
         out, _ = asking.communicate(timeout=60)
         # Each was answered: compiled, or refused with a reason.
         answers = [json.loads(line) for line in (first + out).splitlines()]

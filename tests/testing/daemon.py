@@ -46,6 +46,7 @@ class Daemon:
         self._environment = environment or {}
         self._process = None
         self._was_killed = False
+        self._was_terminated = False
         self.root = root or folder / "root"
         self.log = folder / "kilnd.log"
 
@@ -56,8 +57,10 @@ class Daemon:
     def is_running(self):
         return self._process.poll() is None
 
-    def signal(self, number):
-        self._process.send_signal(number)
+    def terminate(self):
+        """Asks it to stop, once: the end of the `with` block waits for that."""
+        self._was_terminated = True
+        self._process.send_signal(signal.SIGTERM)
 
     def kill(self):
         """As a crash or the kernel would: nothing is tidied up."""
@@ -73,6 +76,7 @@ class Daemon:
 
     def __enter__(self):
         self._was_killed = False
+        self._was_terminated = False
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 [self._programs.kilnd, "--root", self.root],
@@ -96,8 +100,9 @@ class Daemon:
     def __exit__(self, *exception):
         if self._was_killed:
             return
-        if self.is_running():
-            self._process.send_signal(signal.SIGTERM)
+        # A second signal would make it quit at once.
+        if self.is_running() and not self._was_terminated:
+            self.terminate()
         try:
             code = self._process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
