@@ -7,9 +7,8 @@
 #include "storage/base/limits.h"
 
 namespace kiln {
-namespace {
 
-std::string Shorten(std::string_view text, size_t bytes_max) {
+std::string ShortAscii(std::string_view text, size_t bytes_max) {
   std::string shown(text);
   std::replace_if(
       shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
@@ -17,12 +16,10 @@ std::string Shorten(std::string_view text, size_t bytes_max) {
   return shown;
 }
 
-}  // namespace
-
 void DecisionLog::Add(std::string_view candidate, std::string_view reason) {
-  const std::string entry = fmt::format("{}{}: {}", text_.empty() ? "" : "; ",
-                                        Shorten(candidate, limits::kDecisionNameBytesMax),
-                                        Shorten(reason, limits::kDecisionReasonBytesMax));
+  std::string entry = text_.empty() ? "" : "; ";
+  entry += ShortAscii(candidate, limits::kDecisionNameBytesMax);
+  if (!reason.empty()) entry += ": " + ShortAscii(reason, limits::kDecisionReasonBytesMax);
   if (omitted_ == 0 && text_.size() + entry.size() <= limits::kDecisionLogBytesMax) {
     text_ += entry;
   } else {

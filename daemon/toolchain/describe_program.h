@@ -12,8 +12,9 @@ namespace kiln {
 // runs with an environment of a few fixed variables, in an empty directory of its own inside
 // `work_directory` (the system's place for such where that is ""), which is removed afterwards.
 // DEADLINE_EXCEEDED when it takes longer than `time`; FAILED_PRECONDITION, with its last words,
-// when it fails. Whatever it started is gone when this returns. Blocks until then, for seconds: it
-// compiles a small kernel for every architecture.
+// when it fails. Whatever it started is killed when this returns, and gone where this process is a
+// child subreaper. Blocks until then, for seconds: it compiles a small kernel for every
+// architecture.
 absl::StatusOr<std::string> RunDescribe(const std::string& interpreter, const std::string& script,
                                         const std::string& work_directory,
                                         std::chrono::milliseconds time);

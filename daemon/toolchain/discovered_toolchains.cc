@@ -1,6 +1,8 @@
 #include "daemon/toolchain/discovered_toolchains.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "daemon/toolchain/decision_log.h"
@@ -19,7 +21,7 @@ using ToolchainPtr = std::shared_ptr<const Toolchain>;
 using Rejected = DiscoveredToolchains::Rejected;
 
 constexpr std::string_view kInstallHint =
-    "deploy/install-toolchain 3.6.0 installs one, and kilnd finds it when it starts";
+    "deploy/install-toolchain 3.6.0 installs one for the next start of kilnd";
 
 template <typename T>
 bool Has(const std::vector<T>& values, const T& value) {
@@ -64,6 +66,18 @@ class Findings {
   std::vector<Rejected> rejected;
 };
 
+absl::StatusOr<DescribeProgram> MakeProgram(const DiscoveryOptions& options,
+                                            Filesystem& filesystem) {
+  std::error_code error;
+  // Filesystem follows no link.
+  const auto path = std::filesystem::canonical(options.worker_script, error);
+  const auto script =
+      filesystem.Read(error ? options.worker_script : path.string(), limits::kWorkerScriptBytesMax);
+  if (!script.ok()) return Annotate(script.status(), "the worker's program cannot be read");
+  return DescribeProgram{path.string(), Digest::Of(*script), options.work_directory,
+                         options.describe_time};
+}
+
 std::string WhyNotTarget(const Toolchain& toolchain, const Target& target) {
   const std::string_view bad = KnownBad(toolchain.name, toolchain.version, target.backend);
   if (!bad.empty()) return fmt::format("is not used for {}: {}", target.backend, bad);
@@ -100,14 +114,11 @@ void AddRejected(const std::vector<Rejected>& rejected, DecisionLog& log) {
 std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
     const DiscoveryOptions& options, Filesystem& filesystem) {
   Findings findings;
-  const auto script = filesystem.Read(options.worker_script, limits::kRecordBytesMax);
   ToolchainCache cache(options.cache_directory, filesystem);
-  ToolchainExaminer examiner({options.worker_script, script.ok() ? Digest::Of(*script) : Digest(),
-                              options.work_directory, options.describe_time},
-                             cache);
+  const absl::StatusOr<DescribeProgram> program = MakeProgram(options, filesystem);
   for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
     absl::StatusOr<ToolchainPtr> toolchain =
-        script.ok() ? examiner.Examine(directory) : script.status();
+        program.ok() ? ToolchainExaminer(*program, cache).Examine(directory) : program.status();
     if (toolchain.ok()) {
       findings.Add(*std::move(toolchain));
     } else {
@@ -117,13 +128,7 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
   cache.RemoveUnused();
   auto catalog = std::make_unique<DiscoveredToolchains>(
       std::move(findings.found), std::move(findings.rejected), options.default_selector);
-  if (catalog->toolchains_.empty()) {
-    LogWarning("no toolchain, so nothing can be compiled", {{"next", kInstallHint}});
-  } else if (const auto preferred = catalog->Select("");
-             !preferred.ok() || !preferred->Matches(*catalog->toolchains_.front())) {
-    LogError("the default toolchain is not here",
-             {{"default", options.default_selector}, {"found", catalog->Describe()}});
-  }
+  catalog->LogDefault();
   return catalog;
 }
 
@@ -141,6 +146,18 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
   if (!preferred.ok()) return;
   std::stable_partition(toolchains_.begin(), toolchains_.end(),
                         [&](const ToolchainPtr& each) { return preferred->Matches(*each); });
+}
+
+void DiscoveredToolchains::LogDefault() const {
+  if (toolchains_.empty()) {
+    return LogWarning("no toolchain, so nothing can be compiled", {{"next", kInstallHint}});
+  }
+  const auto preferred = Select("");
+  if (preferred.ok() && preferred->Matches(*toolchains_.front())) {
+    return LogInfo("default toolchain", {{"name", toolchains_.front()->Name()}});
+  }
+  LogError("the default toolchain is not here",
+           {{"default", default_selector_}, {"found", Describe()}});
 }
 
 absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selector, SourceKind kind,
@@ -175,22 +192,21 @@ absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Select(std::string_view 
 
 absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
                                                 const ToolchainSelector& selector) const {
-  DecisionLog rejected;
-  AddRejected(rejected_, rejected);
-  const std::string others = rejected.ToString();
-  const std::string_view separator = others.empty() ? "" : "; ";
+  DecisionLog log;
+  for (const ToolchainPtr& each : toolchains_) log.Add(Label(*each), "");
+  AddRejected(rejected_, log);
+  const std::string here = log.ToString();
   if (toolchains_.empty()) {
-    return FailedPrecondition("no toolchain is installed here{}{}; {}", separator, others,
+    return FailedPrecondition("no toolchain is here{}{}; {}", here.empty() ? "" : ": ", here,
                               kInstallHint);
   }
-  const std::string next =
-      selector.version().empty()
-          ? ""
-          : fmt::format(
-                "; deploy/install-toolchain {} installs it, and kilnd finds it when it starts",
-                selector.version());
-  return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}{}{}", wanted, Describe(),
-                            separator, others, next);
+  std::string next;
+  if (selector.name() == "triton") {
+    next = fmt::format("; deploy/install-toolchain {} installs it for the next start of kilnd",
+                       selector.version());
+  }
+  return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",
+                            ShortAscii(wanted, limits::kDecisionNameBytesMax), here, next);
 }
 
 absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, SourceKind kind,
@@ -201,7 +217,8 @@ absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, S
   }
   if (selector.IsAny()) AddRejected(rejected_, log);
   return FailedPrecondition("no toolchain fits {} for {}: {}", SourceKindName(kind),
-                            target.ToString(), log.ToString());
+                            ShortAscii(target.ToString(), limits::kDecisionNameBytesMax),
+                            log.ToString());
 }
 
 }  // namespace kiln

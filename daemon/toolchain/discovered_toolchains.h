@@ -64,6 +64,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   std::string Describe() const;
 
  private:
+  void LogDefault() const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
   absl::Status NoneSelected(std::string_view wanted, const ToolchainSelector& selector) const;
   absl::Status NoneFits(const ToolchainSelector& selector, SourceKind kind,

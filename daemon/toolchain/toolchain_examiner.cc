@@ -59,7 +59,6 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
   KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(directory));
   KILN_ASSIGN_OR_RETURN(Toolchain described, Describe(directory, fingerprint));
   KILN_RETURN_IF_ERROR(CheckNotKnownBad(described.version));
-  KILN_RETURN_IF_ERROR(CheckSame(directory, described));
   LeaveOutKnownBad(described);
   if (described.backends.empty()) {
     return FailedPrecondition("it compiles for no target on this machine");
@@ -85,12 +84,13 @@ absl::StatusOr<Toolchain> ToolchainExaminer::Describe(const ToolchainDirectory& 
                                                       const Digest& fingerprint) {
   if (const auto known = cache_.FindDescription(fingerprint, program_.digest)) {
     absl::StatusOr<Toolchain> described = ParseDescription(*known);
-    if (described.ok()) return described;
+    if (described.ok() && CheckSame(directory, *described).ok()) return described;
   }
   KILN_ASSIGN_OR_RETURN(
       const std::string text,
       RunDescribe(directory.interpreter, program_.script, program_.work_directory, program_.time));
   KILN_ASSIGN_OR_RETURN(Toolchain described, ParseDescription(text));
+  KILN_RETURN_IF_ERROR(CheckSame(directory, described));
   cache_.StoreDescription(fingerprint, program_.digest, text);
   return described;
 }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "storage/base/limits.h"
@@ -28,10 +29,19 @@ bool HasComponent(std::string_view path, std::string_view component) {
 
 int64_t Nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
-absl::StatusOr<ToolchainFile> Inspect(const std::string& package, const std::string& path) {
+// None where it is no file: a directory, or a link to nothing, which no import could open either.
+absl::StatusOr<std::optional<ToolchainFile>> Inspect(const std::string& package,
+                                                     const std::string& path) {
   struct stat info {};
   const std::string full = package + "/" + path;
-  if (::stat(full.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", full));
+  if (::stat(full.c_str(), &info) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    return ErrnoStatus(errno, fmt::format("stat {}", full));
+  }
+  if (!S_ISREG(info.st_mode)) return std::nullopt;
+  if (path.find('\n') != std::string::npos) {
+    return FailedPrecondition("a file of {} has a newline in its name", package);
+  }
   ToolchainFile file;
   file.path = path;
   file.size_bytes = static_cast<uint64_t>(info.st_size);
@@ -101,21 +111,19 @@ bool DecidesOutput(std::string_view path) {
 absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package) {
   std::vector<ToolchainFile> files;
   std::error_code error;
+  size_t visited = 0;
   fs::recursive_directory_iterator walk(package, fs::directory_options::follow_directory_symlink,
                                         error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
-        files.size() > limits::kToolchainFilesMax) {
+        ++visited > limits::kToolchainFilesMax) {
       return FailedPrecondition("{} has more files or levels of directories than any release",
                                 package);
     }
-    if (!walk->is_regular_file(error)) continue;
     const std::string path = walk->path().string().substr(package.size() + 1);
-    if (path.find('\n') != std::string::npos)
-      return FailedPrecondition("a file of {} has a newline in its name", package);
     if (!DecidesOutput(path)) continue;
-    KILN_ASSIGN_OR_RETURN(ToolchainFile file, Inspect(package, path));
-    files.push_back(std::move(file));
+    KILN_ASSIGN_OR_RETURN(std::optional<ToolchainFile> file, Inspect(package, path));
+    if (file) files.push_back(*std::move(file));
   }
   if (error) return ErrnoStatus(error.value(), fmt::format("list {}", package));
   std::sort(files.begin(), files.end(),

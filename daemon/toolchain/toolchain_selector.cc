@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cctype>
 
+#include "daemon/toolchain/decision_log.h"
+
 namespace kiln {
 namespace {
 
 constexpr std::string_view kDigestPrefix = "sha256:";
 constexpr size_t kDigestHexDigits = 64;
 constexpr std::string_view kEquals = "==";
+constexpr size_t kWordBytesMax = 64;
 constexpr size_t kShownBytesMax = 100;
 
 bool IsHexDigest(std::string_view text) {
@@ -19,16 +22,10 @@ bool IsHexDigest(std::string_view text) {
 
 // What Python's packaging allows in names and versions.
 bool IsWord(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-' || c == '+' || c == '!';
-  });
-}
-
-std::string Printable(std::string_view text) {
-  std::string shown(text.substr(0, kShownBytesMax));
-  std::replace_if(
-      shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
-  return shown;
+  return !text.empty() && text.size() <= kWordBytesMax &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-' || c == '+' || c == '!';
+         });
 }
 
 }  // namespace
@@ -51,7 +48,7 @@ absl::StatusOr<ToolchainSelector> ToolchainSelector::Parse(std::string_view text
     return InvalidArgument(
         "a toolchain is named as name==version (triton==3.6.0) or by the 64 hex digits of its "
         "fingerprint; got \"{}\"",
-        Printable(text));
+        ShortAscii(text, kShownBytesMax));
   }
   return selector;
 }

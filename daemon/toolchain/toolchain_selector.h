@@ -21,6 +21,7 @@ class ToolchainSelector {
   bool IsAny() const { return name_.empty() && !fingerprint_; }
   bool Matches(const Toolchain& toolchain) const;
   // What "name==version" asks for; "" in the other forms.
+  const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
 
  private:

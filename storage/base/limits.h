@@ -82,9 +82,10 @@ inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and st
 inline constexpr int kWorkersMax = 1024;
 
 // --- Toolchains -------------------------------------------------------------------------------------------------------
-inline constexpr size_t kToolchainDepthMax = 32;
+inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
+inline constexpr size_t kWorkerScriptBytesMax = kMiB;
 // What a toolchain says of itself: 3 KB for Triton 3.6.
 inline constexpr size_t kToolchainDescriptionBytesMax = kMiB;
 inline constexpr size_t kToolchainBackendsMax = 16;

@@ -1,0 +1,141 @@
+#include "daemon/toolchain/describe_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+
+#include "storage/base/limits.h"
+#include "tests/testing/temp_directory.h"
+#include "tests/unit/toolchain/fake_toolchain.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr seconds kPlenty{60};
+
+class DescribeProgramTest : public testing::Test {
+ protected:
+  DescribeProgramTest() : toolchain_(directory_.File("a")) {
+    fs::create_directory(directory_.File("work"));
+    // As the daemon is: orphans become its children, so it can wait for their end.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~DescribeProgramTest() override { ::prctl(PR_SET_CHILD_SUBREAPER, 0); }
+
+  absl::StatusOr<std::string> Describe(milliseconds time = kPlenty) {
+    return RunDescribe(toolchain_.interpreter(), "/opt/worker.py", directory_.File("work"), time);
+  }
+  std::string Failure(milliseconds time = kPlenty) {
+    const auto answer = Describe(time);
+    EXPECT_FALSE(answer.ok());
+    return std::string(Message(answer.status()));
+  }
+
+  TempDirectory directory_;
+  FakeToolchain toolchain_;
+};
+
+TEST_F(DescribeProgramTest, GivesTheAnswer) {
+  toolchain_.Answer("{\"protocol\": 1}");
+  const auto answer = Describe();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, "{\"protocol\": 1}");
+}
+
+TEST_F(DescribeProgramTest, WhatElseItPrintsIsNotPartOfTheAnswer) {
+  toolchain_.Run("echo noise; echo warning >&2");
+  toolchain_.Answer("{}");
+  EXPECT_EQ(*Describe(), "{}");
+}
+
+TEST_F(DescribeProgramTest, RunsTheWorkerInAnEmptyEnvironmentAndDirectory) {
+  ASSERT_EQ(::setenv("TRITON_PTXAS_PATH", "/tmp/other", 1), 0);
+  ASSERT_EQ(::setenv("PYTHONPATH", "/tmp/other", 1), 0);
+  toolchain_.Run("echo \"$@\" >&3; pwd -P >&3; ls -A >&3; env >&3; exit 0");
+  const auto answer = Describe();
+  ::unsetenv("TRITON_PTXAS_PATH");
+  ::unsetenv("PYTHONPATH");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const std::string scratch = fs::canonical(directory_.File("work")).string() + "/describe-";
+  EXPECT_THAT(*answer,
+              testing::StartsWith("-I -B /opt/worker.py --describe --output-fd 3\n" + scratch));
+  EXPECT_THAT(*answer, AllOf(HasSubstr("\nTMPDIR=" + directory_.File("work") + "/describe-"),
+                             HasSubstr("\nTRITON_CACHE_DIR="), HasSubstr("\nHOME=")));
+  EXPECT_THAT(*answer, AllOf(Not(HasSubstr("TRITON_PTXAS_PATH")), Not(HasSubstr("PYTHONPATH"))));
+}
+
+TEST_F(DescribeProgramTest, LeavesNothingBehind) {
+  toolchain_.Run("mkdir -p cache/deep; echo x > cache/deep/file; echo y > \"$TMPDIR/left\"");
+  EXPECT_TRUE(Describe().ok());
+  EXPECT_TRUE(fs::is_empty(directory_.File("work")));
+  toolchain_.Run("echo x > left; exit 1");
+  EXPECT_FALSE(Describe().ok());
+  EXPECT_TRUE(fs::is_empty(directory_.File("work")));
+}
+
+TEST_F(DescribeProgramTest, AFailureComesWithItsLastWords) {
+  toolchain_.Run("echo Traceback >&2; echo 'ImportError: no such thing' >&2; exit 3");
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("exit status 3"), HasSubstr("ImportError: no such thing"),
+                               Not(HasSubstr("Traceback"))));
+}
+
+TEST_F(DescribeProgramTest, ASilentFailureSaysThatItWasSilent) {
+  toolchain_.Run("exit 1");
+  EXPECT_THAT(Failure(), HasSubstr("wrote nothing"));
+}
+
+TEST_F(DescribeProgramTest, ACrashNamesItsSignal) {
+  toolchain_.Run("kill -SEGV $$");
+  EXPECT_THAT(Failure(), HasSubstr("SIGSEGV"));
+}
+
+TEST_F(DescribeProgramTest, LastWordsAreOneLineOfText) {
+  toolchain_.Run("printf 'a\\033[31mb\\377' >&2; exit 1");
+  EXPECT_THAT(Failure(), HasSubstr("a?[31mb?"));
+}
+
+TEST_F(DescribeProgramTest, OneThatHangsIsEndedWithAllItStarted) {
+  toolchain_.Run("sleep 600 & echo $! > '" + directory_.File("pid") + "'; wait");
+  const auto answer = Describe(milliseconds(300));
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(Message(answer.status())), HasSubstr("300 ms"));
+  const pid_t child = std::stoi(ReadFileOrDie(directory_.File("pid")));
+  EXPECT_EQ(::kill(child, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+  EXPECT_TRUE(fs::is_empty(directory_.File("work")));
+}
+
+TEST_F(DescribeProgramTest, OneThatLeavesSomethingRunningIsNotWaitedFor) {
+  toolchain_.Run("sleep 600 & echo $! > '" + directory_.File("pid") + "'");
+  EXPECT_TRUE(Describe().ok());
+  const pid_t child = std::stoi(ReadFileOrDie(directory_.File("pid")));
+  EXPECT_EQ(::kill(child, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+}
+
+TEST_F(DescribeProgramTest, AnEndlessAnswerIsCutShort) {
+  toolchain_.Run("yes >&3 2>/dev/null; exit 0");
+  const auto answer = Describe();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->size(), limits::kToolchainDescriptionBytesMax + 1);
+}
+
+TEST_F(DescribeProgramTest, AProgramThatDoesNotStartIsAnError) {
+  EXPECT_FALSE(RunDescribe(directory_.File("missing"), "x", directory_.File("work"), kPlenty).ok());
+  EXPECT_FALSE(
+      RunDescribe(toolchain_.interpreter(), "x", directory_.File("missing"), kPlenty).ok());
+}
+
+}  // namespace
+}  // namespace kiln

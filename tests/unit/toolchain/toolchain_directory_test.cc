@@ -1,0 +1,131 @@
+#include "daemon/toolchain/toolchain_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/testing/temp_directory.h"
+#include "tests/unit/toolchain/fake_toolchain.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ToolchainDirectoryTest : public testing::Test {
+ protected:
+  std::vector<std::string> Paths(const std::vector<std::string>& directories) {
+    std::vector<std::string> paths;
+    for (const auto& found : FindToolchainDirectories(directories)) paths.push_back(found.path);
+    return paths;
+  }
+  ToolchainDirectory Only() {
+    const auto found = FindToolchainDirectories({directory_.path()});
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? ToolchainDirectory() : found[0];
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(ToolchainDirectoryTest, KnowsWhereEverythingIs) {
+  const FakeToolchain toolchain(directory_.File("triton-3.6.0"), "3.6.0", "3.12");
+  const ToolchainDirectory found = Only();
+  EXPECT_EQ(found.path, toolchain.path());
+  EXPECT_EQ(found.interpreter, toolchain.path() + "/bin/python");
+  EXPECT_EQ(found.package, toolchain.path() + "/lib/python3.12/site-packages/triton");
+  EXPECT_EQ(found.python, "3.12");
+  EXPECT_EQ(found.version, "3.6.0");
+  EXPECT_EQ(found.problem, "");
+}
+
+TEST_F(ToolchainDirectoryTest, DirectoriesInTheirOrderAndWithinThemByName) {
+  fs::create_directories(directory_.File("one"));
+  fs::create_directories(directory_.File("two"));
+  const FakeToolchain c(directory_.File("two/c"));
+  const FakeToolchain b(directory_.File("one/b"));
+  const FakeToolchain a(directory_.File("one/a"));
+  EXPECT_THAT(Paths({directory_.File("two"), directory_.File("one")}),
+              ElementsAre(c.path(), a.path(), b.path()));
+}
+
+TEST_F(ToolchainDirectoryTest, AConfiguredDirectoryMayBeOneItself) {
+  const FakeToolchain toolchain(directory_.File("x"));
+  EXPECT_THAT(Paths({toolchain.path()}), ElementsAre(toolchain.path()));
+}
+
+TEST_F(ToolchainDirectoryTest, OneThatIsReachedTwiceCountsOnce) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  fs::create_directory_symlink(toolchain.path(), directory_.File("latest"));
+  EXPECT_THAT(Paths({directory_.path(), directory_.path() + "/", toolchain.path()}),
+              ElementsAre(toolchain.path()));
+}
+
+TEST_F(ToolchainDirectoryTest, LinksAreFollowed) {
+  fs::create_directories(directory_.File("real"));
+  const FakeToolchain toolchain(directory_.File("real/a"));
+  fs::create_directory_symlink(directory_.File("real"), directory_.File("link"));
+  EXPECT_THAT(Paths({directory_.File("link")}), ElementsAre(directory_.File("link/a")));
+}
+
+TEST_F(ToolchainDirectoryTest, EverythingElseIsPassedOver) {
+  fs::create_directories(directory_.File("empty"));
+  fs::create_directories(directory_.File("venv/lib/python3.11/site-packages"));
+  fs::create_directories(directory_.File("namespace/lib/python3.11/site-packages/triton"));
+  WriteFileOrDie(directory_.File("file"), "");
+  fs::create_symlink("nowhere", directory_.File("dangling"));
+  const FakeToolchain hidden(directory_.File(".installing-x"));
+  const FakeToolchain partial(directory_.File("triton.partial"));
+  const FakeToolchain temporary(directory_.File("triton.tmp123"));
+  EXPECT_THAT(Paths({directory_.path(), directory_.File("missing"), directory_.File("file"), ""}),
+              IsEmpty());
+}
+
+TEST_F(ToolchainDirectoryTest, APythonThatIsGoneIsAProblem) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  fs::remove(toolchain.interpreter());
+  fs::create_symlink("/nonexistent/python3.11", toolchain.interpreter());
+  EXPECT_THAT(Only().problem, HasSubstr("bin/python does not run"));
+}
+
+TEST_F(ToolchainDirectoryTest, APythonThatIsNoProgramIsAProblem) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  fs::permissions(toolchain.interpreter(), fs::perms::owner_read);
+  EXPECT_THAT(Only().problem, HasSubstr("bin/python does not run"));
+}
+
+TEST_F(ToolchainDirectoryTest, TritonForTwoPythonsIsAProblem) {
+  const FakeToolchain toolchain(directory_.File("a"), "3.6.0", "3.11");
+  const FakeToolchain again(directory_.File("a"), "3.6.0", "3.12");
+  EXPECT_THAT(Only().problem, HasSubstr("more than one Python"));
+}
+
+TEST_F(ToolchainDirectoryTest, OneThatEveryoneMayWriteToIsAProblem) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  fs::permissions(toolchain.path(), fs::perms::all);
+  EXPECT_THAT(Only().problem, HasSubstr("chmod o-w"));
+}
+
+TEST_F(ToolchainDirectoryTest, TheVersionIsThatOfTheDistributionWithTritonInIt) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  const std::string info = toolchain.site_packages() + "/triton-3.6.0.dist-info";
+  fs::rename(info, toolchain.site_packages() + "/pytorch_triton-3.6.0+git9844da95.dist-info");
+  fs::create_directories(toolchain.site_packages() + "/aaa_triton_kernels-1.0.dist-info");
+  WriteFileOrDie(toolchain.site_packages() + "/aaa_triton_kernels-1.0.dist-info/RECORD",
+                 "triton_kernels/__init__.py,,\n");
+  EXPECT_EQ(Only().version, "3.6.0+git9844da95");
+}
+
+TEST_F(ToolchainDirectoryTest, TheVersionMayBeUnknown) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  fs::remove_all(toolchain.site_packages() + "/triton-3.6.0.dist-info");
+  EXPECT_EQ(Only().version, "");
+  EXPECT_EQ(Only().problem, "");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,184 @@
+#include "daemon/toolchain/toolchain_files.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/testing/temp_directory.h"
+#include "tests/unit/toolchain/fake_toolchain.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr const char* kDeciding[] = {
+    "__init__.py",
+    "compiler/compiler.py",
+    "backends/amd/compiler.py",
+    "_C/libtriton.so",
+    "_C/libtriton.so.3",
+    "_C/libtriton.cpython-311-x86_64-linux-gnu.so",
+    "backends/amd/lib/libtriton_amd_codegen.so",
+    "backends/nvidia/bin/ptxas",
+    "backends/nvidia/bin/ptxas-blackwell",
+    "backends/amd/bin/ld.lld",
+    "backends/nvidia/lib/libdevice.10.bc",
+    "backends/amd/lib/ockl.bc",
+    // Nobody knows yet what it is, so it counts.
+    "backends/nvidia/lib/new.table",
+};
+constexpr const char* kIdle[] = {
+    "__pycache__/knobs.cpython-311.pyc",
+    "compiler/__pycache__/compiler.cpython-311.pyc",
+    "old.pyc",
+    "backends/nvidia/include/cuda.h",
+    "backends/nvidia/include/crt/nvfunctional",
+    "backends/amd/include/hip/hip_runtime.h",
+    "backends/nvidia/bin/cuobjdump",
+    "backends/nvidia/bin/nvdisasm",
+    "backends/nvidia/lib/cupti/libcupti.so",
+    "backends/nvidia/lib/cupti/libcupti.so.12",
+    "backends/nvidia/lib/libstatic.a",
+    "_C/libproton.so",
+    "profiler/profile.py",
+    "FileCheck",
+};
+
+class ToolchainFilesTest : public testing::Test {
+ protected:
+  ToolchainFilesTest() : toolchain_(directory_.File("triton-3.6.0")) {}
+
+  static Digest FingerprintOf(const ToolchainDirectory& toolchain) {
+    const auto files = ListToolchainFiles(toolchain.package);
+    EXPECT_TRUE(files.ok()) << files.status();
+    const auto fingerprint = Fingerprint(toolchain, *files);
+    EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
+    return fingerprint.value_or(Digest());
+  }
+  static Digest ListingOf(const FakeToolchain& toolchain) {
+    return ListingDigest(toolchain.AsDirectory(), *ListToolchainFiles(toolchain.package()));
+  }
+  Digest FingerprintNow() { return FingerprintOf(toolchain_.AsDirectory()); }
+
+  TempDirectory directory_;
+  FakeToolchain toolchain_;
+};
+
+TEST_F(ToolchainFilesTest, EveryDecidingFileChangesTheFingerprint) {
+  for (const char* path : kDeciding) {
+    EXPECT_TRUE(DecidesOutput(path)) << path;
+    toolchain_.Write(path, "before");
+    const Digest before = FingerprintNow();
+    toolchain_.Write(path, "behind");
+    EXPECT_NE(FingerprintNow(), before) << path;
+  }
+}
+
+TEST_F(ToolchainFilesTest, NoOtherFileChangesIt) {
+  const Digest before = FingerprintNow();
+  for (const char* path : kIdle) {
+    EXPECT_FALSE(DecidesOutput(path)) << path;
+    toolchain_.Write(path, "anything");
+    EXPECT_EQ(FingerprintNow(), before) << path;
+  }
+}
+
+TEST_F(ToolchainFilesTest, AFileThatComesGoesOrMovesChangesIt) {
+  const Digest before = FingerprintNow();
+  toolchain_.Write("added.py", "");
+  EXPECT_NE(FingerprintNow(), before);
+  fs::remove(toolchain_.package() + "/added.py");
+  EXPECT_EQ(FingerprintNow(), before);
+  fs::rename(toolchain_.package() + "/knobs.py", toolchain_.package() + "/bonks.py");
+  EXPECT_NE(FingerprintNow(), before);
+}
+
+TEST_F(ToolchainFilesTest, PythonAndTheDistributionAreCovered) {
+  ToolchainDirectory other = toolchain_.AsDirectory();
+  other.python = "3.12";
+  EXPECT_NE(FingerprintOf(other), FingerprintNow());
+  other = toolchain_.AsDirectory();
+  other.version = "3.6.0+local";
+  EXPECT_NE(FingerprintOf(other), FingerprintNow());
+}
+
+TEST_F(ToolchainFilesTest, TimesDecideNothingButAreSeen) {
+  const Digest fingerprint = FingerprintNow();
+  const Digest listing = ListingOf(toolchain_);
+  EXPECT_EQ(ListingOf(toolchain_), listing);
+  const timespec times[2] = {{1, 2}, {3, 4}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (toolchain_.package() + "/knobs.py").c_str(), times, 0), 0);
+  EXPECT_EQ(FingerprintNow(), fingerprint);
+  EXPECT_NE(ListingOf(toolchain_), listing);
+}
+
+TEST_F(ToolchainFilesTest, ThePlaceDecidesNothingButIsSeen) {
+  const FakeToolchain elsewhere(directory_.File("elsewhere"));
+  EXPECT_EQ(FingerprintOf(elsewhere.AsDirectory()), FingerprintNow());
+  EXPECT_NE(ListingOf(elsewhere), ListingOf(toolchain_));
+}
+
+// The text as docs/toolchains.md gives it, written by hand.
+TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
+  const std::string expected =
+      "kiln-toolchain-1\n"
+      "python 3.11\n"
+      "triton 3.6.0\n" +
+      Digest::Of("code").Hex() + "  _C/libtriton.so\n" +
+      Digest::Of("__version__ = '3.6.0'\n").Hex() + "  __init__.py\n" +
+      Digest::Of("assembler").Hex() + "  backends/nvidia/bin/ptxas\n" + Digest::Of("stages").Hex() +
+      "  backends/nvidia/compiler.py\n" + Digest::Of("bitcode").Hex() +
+      "  backends/nvidia/lib/libdevice.10.bc\n" + Digest::Of("").Hex() + "  knobs.py\n";
+  EXPECT_EQ(FingerprintNow(), Digest::Of(expected));
+}
+
+TEST_F(ToolchainFilesTest, AnUnknownDistributionIsCalledThat) {
+  ToolchainDirectory nameless = toolchain_.AsDirectory();
+  nameless.version = "";
+  ToolchainDirectory unknown = toolchain_.AsDirectory();
+  unknown.version = "unknown";
+  EXPECT_EQ(FingerprintOf(nameless), FingerprintOf(unknown));
+}
+
+TEST_F(ToolchainFilesTest, LinksStandForWhatTheyLeadTo) {
+  const Digest before = FingerprintNow();
+  fs::rename(toolchain_.package() + "/backends", directory_.File("backends"));
+  fs::create_directory_symlink(directory_.File("backends"), toolchain_.package() + "/backends");
+  fs::rename(toolchain_.package() + "/knobs.py", directory_.File("knobs.py"));
+  fs::create_symlink(directory_.File("knobs.py"), toolchain_.package() + "/knobs.py");
+  fs::create_symlink("nowhere", toolchain_.package() + "/dangling.py");
+  EXPECT_EQ(FingerprintNow(), before);
+}
+
+TEST_F(ToolchainFilesTest, ALinkToItsOwnParentIsRefused) {
+  fs::create_directory_symlink(".", toolchain_.package() + "/loop");
+  EXPECT_FALSE(ListToolchainFiles(toolchain_.package()).ok());
+}
+
+TEST_F(ToolchainFilesTest, ANameThatCouldForgeALineIsRefused) {
+  toolchain_.Write("a\nb.py", "");
+  EXPECT_THAT(std::string(Message(ListToolchainFiles(toolchain_.package()).status())),
+              HasSubstr("newline"));
+}
+
+TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
+  const auto files = ListToolchainFiles(toolchain_.package());
+  ASSERT_TRUE(files.ok());
+  toolchain_.Write("knobs.py", "now it is longer");
+  const auto fingerprint = Fingerprint(toolchain_.AsDirectory(), *files);
+  EXPECT_EQ(fingerprint.status().code(), absl::StatusCode::kFailedPrecondition);
+  fs::remove(toolchain_.package() + "/knobs.py");
+  EXPECT_FALSE(Fingerprint(toolchain_.AsDirectory(), *files).ok());
+}
+
+TEST_F(ToolchainFilesTest, APackageThatIsNotThereIsAnError) {
+  EXPECT_FALSE(ListToolchainFiles(directory_.File("missing")).ok());
+}
+
+}  // namespace
+}  // namespace kiln
