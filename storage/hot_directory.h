@@ -63,6 +63,7 @@ class HotDirectory final : public ArtifactListener {
   bool NoteUse(const Digest& key);
   // For an artifact that was found in the store. Does nothing where it is published already, and
   // where the key changed since the look-up could have happened: what was found may be out of date.
+  // Writes a file, so a hit is answered first.
   // REQUIRES: `blobs` holds the final binary.
   void Publish(const ArtifactRecord& record, std::span<const Blob> blobs);
 

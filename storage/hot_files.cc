@@ -88,7 +88,7 @@ void Discard(int directory, const std::string& name, std::string_view why) {
   const bool removed = unlinkat(directory, name.c_str(), 0) == 0 ||
                        unlinkat(directory, name.c_str(), AT_REMOVEDIR) == 0;
   if (removed) {
-    LogInfo("removed from the hot directory", {{"name", name}, {"because", why}});
+    LogDebug("removed from the hot directory", {{"name", name}, {"because", why}});
   } else {
     LogWarning("cannot be removed from the hot directory, remove it by hand",
                {{"name", name}, {"error", Message(ErrnoStatus(errno, "unlink"))}});
