@@ -111,8 +111,10 @@ absl::Status AbsolutePath(std::string_view text) {
   return InvalidArgument("must be an absolute path");
 }
 
-absl::Status FileMode(std::string_view text) {
-  return text.empty() ? absl::OkStatus() : ParseFileMode(text).status();
+absl::Status FileMode(std::string_view text) { return ParseFileMode(text).status(); }
+
+absl::Status FileModeOrEmpty(std::string_view text) {
+  return text.empty() ? absl::OkStatus() : FileMode(text);
 }
 
 absl::Status LogLevel(std::string_view text) {
@@ -206,9 +208,10 @@ std::vector<Field> MakeFields() {
                 "What an empty selector means, such as \"triton==3.6.0\". Empty: the newest.",
                 "a toolchain's selector",
                 Member{&Config::toolchain, &Config::Toolchain::default_selector}, AnyText),
-      TextField(
-          "sockets", "mode", "Permissions of kilnd.sock. Empty: 0660 for root's daemon, else 0600.",
-          "octal permission bits such as \"0660\"", sockets(&Config::Sockets::mode), FileMode),
+      TextField("sockets", "mode",
+                "Permissions of kilnd.sock. Empty: 0660 for root's daemon, else 0600.",
+                "octal permission bits such as \"0660\"", sockets(&Config::Sockets::mode),
+                FileModeOrEmpty),
       TextField("sockets", "group", "The group of kilnd.sock. Empty: the daemon's own.",
                 "a group's name", sockets(&Config::Sockets::group), AnyText),
       TextField("sockets", "admin_mode", "Permissions of admin.sock.",

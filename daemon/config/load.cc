@@ -30,11 +30,28 @@ absl::Status ApplyFile(const ConfigSources& sources, LoadedConfig& loaded) {
   return absl::OkStatus();
 }
 
+// What a flag or a variable says is taken as it stands, but a list may be written as in the file:
+// ["/a", "/b"].
+absl::StatusOr<RawValue> FromText(std::string_view text) {
+  if (text.substr(0, 1) != "[") return RawValue(std::string(text));
+  KILN_ASSIGN_OR_RETURN(const std::vector<TomlEntry> parsed,
+                        ParseToml(fmt::format("[value]\ngiven = {}\n", text), "list"));
+  if (parsed.size() != 1) return InvalidArgument("{} is not one list", text);
+  return parsed.front().value;
+}
+
+absl::Status ApplyText(const Field& field, std::string_view text, const std::string& origin,
+                       LoadedConfig& loaded) {
+  const auto value = FromText(text);
+  if (!value.ok()) return Annotate(value.status(), fmt::format("{}: {}", origin, field.Name()));
+  return Apply(field, *value, origin, loaded);
+}
+
 absl::Status ApplyEnvironment(const Environment& environment, LoadedConfig& loaded) {
   for (const Field& field : Fields()) {
     const auto found = environment.find(field.EnvironmentName());
     if (found == environment.end()) continue;
-    KILN_RETURN_IF_ERROR(Apply(field, found->second, found->first, loaded));
+    KILN_RETURN_IF_ERROR(ApplyText(field, found->second, found->first, loaded));
   }
   return absl::OkStatus();
 }
@@ -48,7 +65,7 @@ absl::Status ApplySetting(std::string_view setting, LoadedConfig& loaded) {
   }
   const auto field = FindField(setting.substr(0, dot), setting.substr(dot + 1, equals - dot - 1));
   if (!field.ok()) return Annotate(field.status(), "--set");
-  return Apply(**field, std::string(setting.substr(equals + 1)), "--set", loaded);
+  return ApplyText(**field, setting.substr(equals + 1), "--set", loaded);
 }
 
 }  // namespace

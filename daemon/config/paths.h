@@ -22,6 +22,7 @@ struct Paths {
 
   std::string Store() const { return state + "/store"; }
   std::string Lock() const { return state + "/lock"; }
+  std::string RunLock() const { return run + "/lock"; }
   std::string Socket() const { return run + "/kilnd.sock"; }
   std::string AdminSocket() const { return run + "/admin.sock"; }
   std::string HotDirectory() const { return run + "/hot"; }

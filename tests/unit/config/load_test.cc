@@ -122,6 +122,17 @@ TEST_F(LoadConfigTest, ListsAreSeparatedByColonsInTheEnvironment) {
   EXPECT_THAT(loaded->config.toolchain.directories, ::testing::ElementsAre("/a", "/b"));
 }
 
+TEST_F(LoadConfigTest, ListsMayBeWrittenAsInTheFile) {
+  sources_.settings = {R"(toolchain.directories=["/a", "/b:c"])"};
+  const auto loaded = LoadConfig(sources_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(loaded->config.toolchain.directories, ::testing::ElementsAre("/a", "/b:c"));
+  for (const char* value : {"[", "[1]", "[\"/a\"]\nx = 1"}) {
+    sources_.settings = {fmt::format("toolchain.directories={}", value)};
+    EXPECT_THAT(Error(), HasSubstr("--set: toolchain.directories"));
+  }
+}
+
 TEST_F(LoadConfigTest, WhatIsPrintedIsReadBack) {
   sources_.settings = {"store.size=3GiB",
                        "workers.slots=7",
