@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -77,21 +78,42 @@ absl::StatusOr<Listener::Socket> OpenSocket(const std::string& path, const std::
   return Listener::Socket{std::move(file), is_admin};
 }
 
-absl::StatusOr<std::vector<Listener::Socket>> OpenSockets(DaemonSetting& setting) {
-  std::vector<Listener::Socket> sockets;
-  for (SocketFile& file : setting.activated_sockets) {
-    const bool is_admin = file.path().ends_with("admin.sock");
-    sockets.push_back({std::move(file), is_admin});
+// The one of the two that systemd has opened, by its name; none where it has not.
+std::optional<SocketFile> TakeActivated(std::vector<SocketFile>& activated,
+                                        const std::string& path) {
+  const std::string_view name = std::string_view(path).substr(path.rfind('/'));
+  for (SocketFile& file : activated) {
+    if (std::string_view(file.path()).ends_with(name)) return std::move(file);
   }
-  if (!sockets.empty()) return sockets;
+  return std::nullopt;
+}
+
+absl::StatusOr<std::vector<Listener::Socket>> OpenSockets(DaemonSetting& setting) {
+  struct Wanted {
+    std::string path;
+    std::string mode;
+    std::string group;
+    bool is_admin;
+  };
   const Config::Sockets& config = setting.config.sockets;
   const std::string mode = !config.mode.empty() ? config.mode : getuid() == 0 ? "0660" : "0600";
-  KILN_ASSIGN_OR_RETURN(auto clients,
-                        OpenSocket(setting.paths.Socket(), mode, config.group, /*is_admin=*/false));
-  KILN_ASSIGN_OR_RETURN(auto admin, OpenSocket(setting.paths.AdminSocket(), config.admin_mode,
-                                               config.admin_group, /*is_admin=*/true));
-  sockets.push_back(std::move(clients));
-  sockets.push_back(std::move(admin));
+  std::vector<Listener::Socket> sockets;
+  for (const Wanted& wanted :
+       {Wanted{setting.paths.Socket(), mode, config.group, false},
+        Wanted{setting.paths.AdminSocket(), config.admin_mode, config.admin_group, true}}) {
+    if (auto activated = TakeActivated(setting.activated_sockets, wanted.path)) {
+      sockets.push_back({*std::move(activated), wanted.is_admin});
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(Listener::Socket opened,
+                          OpenSocket(wanted.path, wanted.mode, wanted.group, wanted.is_admin));
+    sockets.push_back(std::move(opened));
+  }
+  for (const SocketFile& file : setting.activated_sockets) {
+    if (file.fd() < 0) continue;  // taken
+    return FailedPrecondition("systemd passes {}, which is neither kilnd.sock nor admin.sock",
+                              file.path());
+  }
   return sockets;
 }
 
@@ -146,6 +168,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ArtifactReader> reader_;
   std::unique_ptr<ServiceParts> parts_;
   AdminActions actions_;
+  std::mutex verifying_;
   std::unique_ptr<PrincipalServers> servers_;
   std::unique_ptr<Listener> listener_;
 
@@ -269,10 +292,11 @@ void RunningDaemon::StartRebuild() {
 void RunningDaemon::Drain(SteadyTime deadline) {
   draining_ = true;
   stop_rebuild_ = true;
+  // Who connects from now on is refused at once, or waits in systemd's socket for the next daemon.
+  listener_->Stop();
   servers_->SetServing(false);
   gate_.Close();
   if (!gate_.AwaitEmpty(deadline)) LogWarning("requests under way are cancelled");
-  listener_->Stop();
   // Whatever is still under way is cancelled by this, and given a moment to say so.
   servers_->Shutdown(std::max(deadline, clock_.Now() + std::chrono::seconds(1)));
   StopThreads();
@@ -305,6 +329,9 @@ AdminActions RunningDaemon::MakeActions() {
 
 absl::Status RunningDaemon::Verify(const CallContext& context,
                                    const std::function<void(const VerifyProgress&)>& report) {
+  // Two at a time would read everything twice and find the same.
+  const std::unique_lock only(verifying_, std::try_to_lock);
+  if (!only) return FailedPrecondition("a verification is under way already; wait for its end");
   size_t reported = 0;
   return VerifyArtifacts(context, quota_->index(), quota_->blobs(), store_->index(),
                          [&](const VerificationProgress& progress) {

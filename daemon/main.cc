@@ -1,6 +1,7 @@
 // kilnd: start-up, signals, and the order of both.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,6 +43,13 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
   if (flags.root.empty()) {
     const auto given = environment.find("KILN_ROOT");
     if (given != environment.end()) flags.root = given->second;
+  }
+  // A person's `--root ./try` is as good as any, but the configuration has absolute paths only.
+  if (!flags.root.empty()) {
+    std::error_code error;
+    flags.root = std::filesystem::absolute(flags.root, error).lexically_normal();
+    if (error) return ErrnoStatus(error.value(), "--root " + flags.root);
+    if (flags.root.size() > 1 && flags.root.back() == '/') flags.root.pop_back();
   }
   ConfigSources sources;
   sources.file_must_exist = !flags.config_file.empty();
@@ -87,6 +95,7 @@ sigset_t HandledSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);  // the terminal of a person's daemon was closed
   return signals;
 }
 
@@ -111,9 +120,31 @@ void AwaitSignal(const Daemon& daemon, ServiceNotifier& notifier) {
 void QuitOnNextSignal() {
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGHUP, SIG_DFL);
   const sigset_t signals = HandledSignals();
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
+
+// Each connection takes two descriptors; the usual soft limit of 1024 is for programs that use
+// select().
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) LogWarning("cannot raise the limit on descriptors");
+}
+
+// One daemon at a time on each of the two directories; they need not lie beneath one root.
+struct Locks {
+  StateLock state;
+  StateLock run;
+
+  static absl::StatusOr<Locks> Take(const Paths& paths) {
+    KILN_ASSIGN_OR_RETURN(StateLock state, StateLock::Take(paths.Lock()));
+    KILN_ASSIGN_OR_RETURN(StateLock run, StateLock::Take(paths.RunLock()));
+    return Locks{std::move(state), std::move(run)};
+  }
+};
 
 absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
                                       const Environment& environment) {
@@ -134,11 +165,15 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
 int Run(const Config& config, const Environment& environment) {
   auto paths = ResolvePaths(config.paths, getuid(), environment);
   if (!paths.ok()) return Fail(kBadUsage, paths.status());
+  // What others may read gets its permissions as it is made, whatever the umask of whoever starts
+  // this.
+  umask(022);
   if (const auto made = PrepareDirectories(*paths); !made.ok()) return Fail(kFailed, made);
-  auto lock = StateLock::Take(paths->Lock());
-  if (!lock.ok()) {
-    return Fail(absl::IsAlreadyExists(lock.status()) ? kAlreadyRunning : kFailed, lock.status());
+  const auto locks = Locks::Take(*paths);
+  if (!locks.ok()) {
+    return Fail(absl::IsAlreadyExists(locks.status()) ? kAlreadyRunning : kFailed, locks.status());
   }
+  RaiseDescriptorLimit();
 
   // Before the first thread, so that all of them inherit it and signals come to AwaitSignal alone.
   const sigset_t signals = HandledSignals();

@@ -23,8 +23,7 @@ absl::StatusOr<StateLock> StateLock::Take(const std::string& path) {
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoStatus(errno, fmt::format("cannot lock {}", path));
     return AlreadyExists(
-        "{} is a kilnd that runs on this state directory ({} is locked); stop it, or give this one "
-        "a "
+        "{} is a kilnd that runs on this directory ({} is locked); stop it, or give this one a "
         "directory of its own with --root DIR",
         HolderOf(file.get()), path);
   }
