@@ -16,6 +16,16 @@ double Milliseconds(std::chrono::microseconds duration) {
   return static_cast<double>(duration.count()) / 1000;
 }
 
+// What the answer cost: a compile its time in the worker, anything else the time that it was waited
+// for. With many under way at once a compile is mostly waited for because of the others.
+std::chrono::microseconds CostOf(const BatchAnswer& answer) {
+  if (!answer.answer.ok() || answer.answer->outcome() != v1::OUTCOME_COMPILED) {
+    return answer.duration;
+  }
+  return std::chrono::microseconds(
+      static_cast<int64_t>(answer.answer->provenance().compile_micros()));
+}
+
 Style StyleOf(v1::Outcome outcome) {
   return outcome == v1::OUTCOME_COMPILED ? Style::kNew : Style::kGood;
 }
@@ -29,7 +39,7 @@ std::vector<Cell> RowOf(const BatchAnswer& answer) {
   return {answer.name,
           answer.target,
           Cell(std::string(OutcomeName(response.outcome())), StyleOf(response.outcome())),
-          fmt::format("{:.1f}", Milliseconds(answer.duration)),
+          fmt::format("{:.1f}", Milliseconds(CostOf(answer))),
           std::to_string(BytesOf(response)),
           Cell(Hex(response.key()).substr(0, kShortKeyDigits), Style::kDim)};
 }
@@ -61,10 +71,11 @@ Json ToJson(const BatchAnswer& answer) {
   json["key"] = KeyOf(answer);
   json["outcome"] = answer.answer.ok() ? OutcomeName(answer.answer->outcome()) : "failed";
   json["tier"] = TierOf(answer);
-  json["ms"] = Milliseconds(answer.duration);
+  json["ms"] = Milliseconds(CostOf(answer));
   json["bytes"] = answer.answer.ok() ? BytesOf(*answer.answer) : 0;
   json["error"] = nullptr;
   if (!answer.answer.ok()) AddFailure(answer.answer.status(), json);
+  json["wait_ms"] = Milliseconds(answer.duration);
   if (!answer.target.empty()) json["target"] = answer.target;
   if (answer.line != 0) json["line"] = answer.line;
   if (!answer.file.empty() && answer.answer.ok()) json["file"] = answer.file;

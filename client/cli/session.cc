@@ -9,7 +9,8 @@ namespace {
 // everything.
 constexpr auto kAnswerBudget = std::chrono::seconds(10);
 constexpr auto kConnectBudget = std::chrono::seconds(2);
-constexpr int kAttemptsMax = 10;
+constexpr int kAttemptsMax = 16;
+constexpr auto kBackoffMax = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -21,6 +22,7 @@ ConnectOptions Session::ServiceOptions() const {
   connect.connect_budget = kConnectBudget;
   connect.answer_budget = kAnswerBudget;
   connect.retry.attempts_max = kAttemptsMax;
+  connect.retry.backoff_max = kBackoffMax;
   return connect;
 }
 

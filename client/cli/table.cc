@@ -57,6 +57,7 @@ void Table::PrintAligned(const std::vector<Cell>& cells) {
     }
     if (!is_last) line += "  ";
   }
+  while (line.ends_with(' ')) line.pop_back();
   console_.out << line << '\n';
 }
 

@@ -1,0 +1,407 @@
+#include "client/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "client/cli/format.h"
+#include "client/cli/json.h"
+#include "storage/base/digest.h"
+#include "tests/unit/client/fake_daemon.h"
+
+namespace kiln::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The whole command in this process, against a daemon that does as it is told.
+class CommandLineTest : public ::testing::Test {
+ protected:
+  int Run(std::vector<std::string> arguments, const Terminals& terminals = {}) {
+    out_.str("");
+    err_.str("");
+    arguments.insert(arguments.end(), {"--root", daemon_.root()});
+    return RunCommandLine(std::move(arguments), out_, err_, terminals);
+  }
+  std::vector<Json> Objects() const {
+    std::vector<Json> objects;
+    std::istringstream lines(out_.str());
+    for (std::string line; std::getline(lines, line);) objects.push_back(*ParseJson(line));
+    return objects;
+  }
+  std::string Write(const std::string& name, const std::string& content) {
+    WriteFileOrDie(files_.File(name), content);
+    return files_.File(name);
+  }
+  std::set<std::string> FilesIn(const std::string& folder) const {
+    std::set<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      files.insert(entry.path().filename().string());
+    }
+    return files;
+  }
+  // Compiles everything but the sources that say "bad".
+  void FailBadSources() {
+    daemon_.kernels().on_stream = [](FakeKernelService::Stream* stream) {
+      v1::CompileStreamRequest request;
+      while (stream->Read(&request)) {
+        v1::CompileStreamResponse response;
+        response.set_id(request.id());
+        if (request.request().source().text() == "bad") {
+          response.set_code(3);
+          response.set_message("parse: expected operation name");
+          response.mutable_diagnostics()->set_stage("parse");
+          response.mutable_diagnostics()->set_message("expected operation name");
+          response.mutable_diagnostics()->set_line(2);
+          response.mutable_diagnostics()->set_column(5);
+          response.mutable_diagnostics()->set_output("the compiler's\nown words");
+        } else {
+          *response.mutable_response() = AnswerTo(request.request());
+        }
+        stream->Write(response);
+      }
+      return grpc::Status::OK;
+    };
+  }
+
+  FakeDaemon daemon_;
+  TempDirectory files_;
+  std::ostringstream out_;
+  std::ostringstream err_;
+};
+
+TEST_F(CommandLineTest, CompilesFilesIntoAFolder) {
+  const std::string source = Write("softmax.ttir", "m");
+  const std::string folder = files_.File("out");
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "-o", folder}), 0) << err_.str();
+  EXPECT_EQ(FilesIn(folder), (std::set<std::string>{"softmax.cubin", "softmax.json"}));
+  EXPECT_THAT(out_.str(), HasSubstr("softmax\tcuda:90\tcompiled\t"));
+}
+
+TEST_F(CommandLineTest, SendsWhatTheFlagsSay) {
+  v1::CompileRequest seen;
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      seen = request.request();
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      *response.mutable_response() = AnswerTo(request.request());
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  const std::string source = Write("k.cu", "m");
+  EXPECT_EQ(Run({"compile", source, "--target", "hip:gfx942", "--option", "num_warps=8", "--option",
+                 "dot=tf32", "--toolchain", "triton==3.6.0", "--emit", "ptx,cubin", "--cache",
+                 "refresh", "--priority", "background", "--job", "j"}),
+            0)
+      << err_.str();
+  EXPECT_EQ(seen.source().kind(), v1::SOURCE_KIND_CUDA_CXX);
+  EXPECT_EQ(seen.source().name(), "k");
+  EXPECT_EQ(seen.target().architecture(), "gfx942");
+  EXPECT_EQ(seen.options().at("num_warps").int_value(), 8);
+  EXPECT_EQ(seen.options().at("dot").string_value(), "tf32");
+  EXPECT_EQ(seen.toolchain(), "triton==3.6.0");
+  EXPECT_THAT(seen.stages(), ElementsAre("ptx", "cubin"));
+  EXPECT_EQ(seen.cache_policy(), v1::CACHE_POLICY_REFRESH);
+  EXPECT_EQ(seen.priority(), v1::PRIORITY_BACKGROUND);
+  EXPECT_EQ(seen.job(), "j");
+}
+
+TEST_F(CommandLineTest, SeveralTargetsStandInTheNames) {
+  const std::string source = Write("k.ttir", "m");
+  const std::string folder = files_.File("out");
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:80", "--target", "cuda:90", "-o", folder}),
+            0);
+  EXPECT_EQ(FilesIn(folder), (std::set<std::string>{"k.cuda-80.cubin", "k.cuda-80.json",
+                                                    "k.cuda-90.cubin", "k.cuda-90.json"}));
+}
+
+TEST_F(CommandLineTest, AnswersRequestsAsJsonLines) {
+  FailBadSources();
+  const std::string requests =
+      Write("r.jsonl",
+            "{\"name\": \"good\", \"source\": \"m\", \"target\": \"cuda:90\"}\n"
+            "nonsense\n"
+            "{\"name\": \"worse\", \"source\": \"bad\", \"target\": \"cuda:90\"}\n");
+  EXPECT_EQ(Run({"compile", "--requests", requests, "--json"}), 1);
+  const auto objects = Objects();
+  ASSERT_EQ(objects.size(), 4u);
+  std::map<std::string, Json> by_name;
+  for (size_t i = 0; i < 3; ++i) by_name[objects[i].at("name").get<std::string>()] = objects[i];
+  const Json& good = by_name.at("good");
+  EXPECT_EQ(good.at("outcome"), "compiled");
+  EXPECT_EQ(good.at("key"), Digest::Of("m").Hex());
+  EXPECT_EQ(good.at("bytes"), std::string("cubin of m").size());
+  EXPECT_TRUE(good.at("tier").is_null());
+  EXPECT_TRUE(good.at("error").is_null());
+  EXPECT_TRUE(good.at("ms").is_number());
+  EXPECT_EQ(by_name.at("line-2").at("line"), 2);
+  EXPECT_EQ(by_name.at("line-2").at("outcome"), "failed");
+  const Json& worse = by_name.at("worse");
+  EXPECT_EQ(worse.at("code"), "INVALID_ARGUMENT");
+  EXPECT_EQ(worse.at("error"), "parse: expected operation name");
+  EXPECT_EQ(worse.at("diagnostics").at("line"), 2);
+  EXPECT_EQ(objects[3].at("summary").at("requests"), 3);
+  EXPECT_EQ(objects[3].at("summary").at("failed"), 2);
+  EXPECT_EQ(objects[3].at("summary").at("compiled"), 1);
+}
+
+TEST_F(CommandLineTest, ThousandsOfRequestsWithTheSameHostileName) {
+  std::string lines;
+  for (int i = 0; i < 3000; ++i) {
+    lines += "{\"name\": \"../x\", \"source\": \"" + std::to_string(i) + "\"}\n";
+  }
+  const std::string folder = files_.File("out");
+  EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", lines), "--target", "cuda:90", "-o",
+                 folder, "--json"}),
+            0)
+      << err_.str();
+  // Two files each, and the index.
+  EXPECT_EQ(FilesIn(folder).size(), 6001u);
+  EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx.cubin"), "cubin of 0");
+  EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx~3000.cubin"), "cubin of 2999");
+  EXPECT_EQ(ParseJson(ReadFileOrDie(folder + "/index.json"))->size(), 3000u);
+  EXPECT_EQ(FilesIn(files_.path()), (std::set<std::string>{"out", "r.jsonl"}));
+}
+
+TEST_F(CommandLineTest, AFailureNamesPlaceAndWords) {
+  FailBadSources();
+  EXPECT_EQ(Run({"compile", Write("k.ttir", "bad"), "--target", "cuda:90"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("k:2:5: parse: expected operation name\n"
+                                    "    the compiler's\n    own words\n"));
+}
+
+TEST_F(CommandLineTest, AFolderThatCannotBeMadeIsSaidBeforeAnythingRuns) {
+  const std::string source = Write("k.ttir", "m");
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "-o", source}), 2);
+  EXPECT_EQ(daemon_.kernels().streams, 0);
+}
+
+TEST_F(CommandLineTest, WarmsEveryLineForEveryTarget) {
+  const std::string requests = Write("r.jsonl",
+                                     "{\"source\": \"a\", \"target\": \"cuda:80\"}\n"
+                                     "{\"source\": \"b\", \"target\": \"cuda:80\"}\n");
+  std::mutex mutex;
+  std::multiset<std::string> seen;
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      const std::lock_guard lock(mutex);
+      seen.insert(request.request().source().text() + request.request().target().architecture());
+      EXPECT_EQ(request.request().priority(), v1::PRIORITY_WARM);
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      *response.mutable_response() = AnswerTo(request.request());
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"warm", requests, "--target", "cuda:90", "--target", "cuda:100", "--json"}), 0);
+  EXPECT_EQ(seen, (std::multiset<std::string>{"a90", "a100", "b90", "b100"}));
+  EXPECT_EQ(Objects().back().at("summary").at("requests"), 4);
+  seen.clear();
+  EXPECT_EQ(Run({"warm", requests}, {.out = true, .err = true, .color = false}), 0);
+  EXPECT_EQ(seen, (std::multiset<std::string>{"a80", "b80"}));
+  EXPECT_EQ(out_.str(), "");
+  EXPECT_THAT(err_.str(), HasSubstr("2 compiled, 0 failed"));
+}
+
+TEST_F(CommandLineTest, WarmSaysWhatFailed) {
+  FailBadSources();
+  const std::string requests = Write("r.jsonl", "{\"name\": \"k\", \"source\": \"bad\"}\n");
+  EXPECT_EQ(Run({"warm", requests, "--target", "cuda:90"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("k:2:5: parse"));
+  EXPECT_EQ(Run({"warm", files_.File("none")}), 2);
+}
+
+TEST_F(CommandLineTest, GetsAStoredStage) {
+  daemon_.kernels().AddBlob("the binary");
+  const std::string key = Digest::Of("the binary").Hex();
+  EXPECT_EQ(Run({"get", key}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "the binary");
+  EXPECT_EQ(Run({"get", key, "--stage", "cubin", "-o", files_.File("f")}), 0);
+  EXPECT_EQ(ReadFileOrDie(files_.File("f")), "the binary");
+  EXPECT_EQ(Run({"get", key, "--stage", "ptx"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("there are cubin"));
+  EXPECT_EQ(Run({"get", Digest::Of("other").Hex()}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("not in the cache"));
+}
+
+TEST_F(CommandLineTest, ABinaryDoesNotGarbleTheTerminal) {
+  const std::string binary(
+      "\x7f"
+      "ELF\0",
+      5);
+  daemon_.kernels().AddBlob(binary);
+  EXPECT_EQ(Run({"get", Digest::Of(binary).Hex()}, {.out = true, .err = true, .color = false}), 2);
+  EXPECT_EQ(out_.str(), "");
+  EXPECT_EQ(Run({"get", Digest::Of(binary).Hex()}), 0);
+  EXPECT_EQ(out_.str(), binary);
+}
+
+class AdminCommandTest : public CommandLineTest {
+ protected:
+  AdminCommandTest() {
+    for (char c = 'a'; c < 'f'; ++c) {
+      admin::v1::ArtifactSummary artifact;
+      artifact.set_key(std::string(32, c));
+      artifact.set_name(std::string("kernel_") + c);
+      artifact.mutable_target()->set_backend("cuda");
+      artifact.mutable_target()->set_architecture("90");
+      artifact.set_size_bytes(2048);
+      artifact.set_pinned(c == 'b');
+      daemon_.admin().artifacts.push_back(artifact);
+    }
+  }
+  static std::string Key(char c) { return Hex(std::string(32, c)); }
+};
+
+TEST_F(AdminCommandTest, ListsArtifacts) {
+  EXPECT_EQ(Run({"ls"}), 0);
+  const std::string listed = out_.str();
+  EXPECT_EQ(std::count(listed.begin(), listed.end(), '\n'), 5);
+  EXPECT_THAT(out_.str(), HasSubstr(Key('b') + "\tkernel_b\tcuda:90\t\t2048\t0\t0\tpinned\n"));
+  EXPECT_EQ(Run({"ls", "--table"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("616161616161  kernel_a  cuda:90"));
+  EXPECT_THAT(out_.str(), HasSubstr("2.0 KiB"));
+  EXPECT_EQ(Run({"ls", "63", "--json"}), 0);
+  EXPECT_EQ(Objects().size(), 1u);
+  EXPECT_EQ(Run({"ls", "--limit", "2", "--json"}), 0);
+  EXPECT_EQ(Objects().size(), 2u);
+}
+
+TEST_F(AdminCommandTest, InspectsByTheBeginningOfAKey) {
+  EXPECT_EQ(Run({"inspect", "6363"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("entry point\tkernel_c\n"));
+  EXPECT_EQ(Run({"inspect", "6363", "--json"}), 0);
+  EXPECT_EQ(Objects().front().at("metadata").at("name"), "kernel_c");
+  EXPECT_EQ(Run({"inspect", "ffff"}), 1);
+}
+
+TEST_F(AdminCommandTest, Evicts) {
+  daemon_.admin().eviction.set_evicted(1);
+  EXPECT_EQ(Run({"evict", "6363", Key('d'), "--force"}), 0);
+  EXPECT_THAT(daemon_.admin().evicted.keys(),
+              ElementsAre(std::string(32, 'c'), std::string(32, 'd')));
+  EXPECT_TRUE(daemon_.admin().evicted.force());
+  EXPECT_EQ(Run({"evict", "--all"}), 0);
+  EXPECT_TRUE(daemon_.admin().evicted.all());
+  EXPECT_EQ(Run({"evict", "--to", "5G"}), 0);
+  EXPECT_EQ(daemon_.admin().evicted.target_bytes(), 5ull << 30);
+  *daemon_.admin().eviction.add_kept_pinned() = std::string(32, 'b');
+  EXPECT_EQ(Run({"evict", Key('b')}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("is pinned\n  try: --force"));
+}
+
+TEST_F(AdminCommandTest, EvictNeedsExactlyOneWay) {
+  EXPECT_EQ(Run({"evict"}), 2);
+  EXPECT_EQ(Run({"evict", "--all", "--to", "5G"}), 2);
+  EXPECT_EQ(Run({"evict", "--all", "--force"}), 2);
+  EXPECT_EQ(Run({"evict", "--to", "much"}), 1);
+}
+
+TEST_F(AdminCommandTest, PinsAndReleases) {
+  EXPECT_EQ(Run({"pin", "6161", "6262"}), 0);
+  EXPECT_EQ(Run({"pin", "6161", "--unpin"}), 0);
+  ASSERT_EQ(daemon_.admin().pins.size(), 3u);
+  EXPECT_EQ(daemon_.admin().pins[1].key(), std::string(32, 'b'));
+  EXPECT_TRUE(daemon_.admin().pins[1].pinned());
+  EXPECT_FALSE(daemon_.admin().pins[2].pinned());
+  EXPECT_EQ(Run({"pin", "ffff", "6161"}), 1);
+  EXPECT_THAT(out_.str(), HasSubstr("pinned " + Key('a')));
+}
+
+TEST_F(AdminCommandTest, VerifyFailsWhereSomethingIsDamaged) {
+  admin::v1::VerifyReport report;
+  report.set_checked(5);
+  report.set_done(true);
+  daemon_.admin().reports = {report};
+  EXPECT_EQ(Run({"verify"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("checked 5 artifacts"));
+  daemon_.admin().reports[0].add_quarantined_keys(std::string(32, 'a'));
+  EXPECT_EQ(Run({"verify", "--json"}), 1);
+  EXPECT_EQ(Objects().front().at("quarantined").at(0), Key('a'));
+}
+
+TEST_F(AdminCommandTest, AVerifyThatStopsEarlyCouldNotRun) { EXPECT_EQ(Run({"verify"}), 2); }
+
+TEST_F(AdminCommandTest, ShowsStats) {
+  daemon_.admin().stats.set_state("serving");
+  daemon_.admin().stats.set_requests(10);
+  daemon_.admin().stats.set_compiled(5);
+  EXPECT_EQ(Run({"stats"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("compiled\t5 (50.0 %)\n"));
+  EXPECT_EQ(Run({"stats", "--json"}), 0);
+  EXPECT_EQ(Objects().front().at("requests"), 10);
+}
+
+TEST_F(AdminCommandTest, ShowsVersions) {
+  daemon_.admin().stats.set_version("9.9.9");
+  EXPECT_EQ(Run({"version", "--json"}), 0);
+  EXPECT_EQ(Objects().front().at("kilnd"), "9.9.9");
+  daemon_.Stop();
+  EXPECT_EQ(Run({"version", "--json"}), 0);
+  EXPECT_TRUE(Objects().front().at("kilnd").is_null());
+}
+
+TEST_F(AdminCommandTest, TheDoctorSaysWhatToDo) {
+  daemon_.admin().stats.set_state("degraded");
+  daemon_.admin().stats.set_state_reason("disk full");
+  EXPECT_EQ(Run({"doctor"}), 1);
+  EXPECT_THAT(out_.str(), HasSubstr("bad     toolchains: there is none"));
+  EXPECT_THAT(out_.str(), HasSubstr("bad     state: degraded: disk full"));
+  EXPECT_THAT(out_.str(), HasSubstr("try: "));
+  daemon_.admin().stats.set_state("serving");
+  daemon_.kernels().toolchains.add_toolchains()->set_name("triton");
+  EXPECT_EQ(Run({"doctor", "--json"}), 0) << out_.str();
+}
+
+TEST_F(CommandLineTest, WithoutADaemonItCouldNotRun) {
+  const std::string requests = Write("r.jsonl", "{\"source\": \"m\"}\n");
+  daemon_.Stop();
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"warm", requests},
+                                                    {"compile", "--requests", requests},
+                                                    {"ls"},
+                                                    {"stats"},
+                                                    {"get", Digest::Of("x").Hex()},
+                                                    {"pin", "abcd"},
+                                                    {"evict", "--all"}}) {
+    EXPECT_EQ(Run(arguments), 2) << arguments.front();
+    EXPECT_THAT(err_.str(), HasSubstr("kiln: cannot reach the daemon: "));
+    EXPECT_THAT(err_.str(), HasSubstr("\n  try: start one"));
+  }
+  EXPECT_EQ(Run({"doctor"}), 1);
+}
+
+TEST_F(CommandLineTest, WrongUsageIs2) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{},
+        {"nonsense"},
+        {"compile"},
+        {"compile", "--nonsense"},
+        {"compile", "x.ttir"},
+        {"compile", "x.ttir", "--target", "nonsense"},
+        {"compile", "x.ttir", "--requests", "y"},
+        {"compile", "x", "--target", "a:1", "--kind", "k"},
+        {"compile", "x", "--target", "a:1", "--option", "o"},
+        {"compile", "--requests", "y", "--option", "a=1"},
+        {"ls", "--timeout", "-1"},
+        {"get"}}) {
+    EXPECT_EQ(Run(arguments), 2);
+    EXPECT_NE(err_.str(), "");
+  }
+  EXPECT_EQ(Run({"--help"}), 0);
+  EXPECT_EQ(Run({"compile", "--help"}), 0);
+}
+
+}  // namespace
+}  // namespace kiln::cli
