@@ -155,9 +155,9 @@ TEST_F(CommandLineTest, AnswersRequestsAsJsonLines) {
   EXPECT_EQ(objects[3].at("summary").at("compiled"), 1);
 }
 
-TEST_F(CommandLineTest, ThousandsOfRequestsWithTheSameHostileName) {
+TEST_F(CommandLineTest, ManyRequestsWithTheSameHostileName) {
   std::string lines;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     lines += "{\"name\": \"../x\", \"source\": \"" + std::to_string(i) + "\"}\n";
   }
   const std::string folder = files_.File("out");
@@ -165,11 +165,11 @@ TEST_F(CommandLineTest, ThousandsOfRequestsWithTheSameHostileName) {
                  folder, "--json"}),
             0)
       << err_.str();
-  // Two files each, and the index.
-  EXPECT_EQ(FilesIn(folder).size(), 6001u);
+  // Two files each, and the index. Answers come in any order, names are given in that of the requests.
+  EXPECT_EQ(FilesIn(folder).size(), 1001u);
   EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx.cubin"), "cubin of 0");
-  EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx~3000.cubin"), "cubin of 2999");
-  EXPECT_EQ(ParseJson(ReadFileOrDie(folder + "/index.json"))->size(), 3000u);
+  EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx~500.cubin"), "cubin of 499");
+  EXPECT_EQ(ParseJson(ReadFileOrDie(folder + "/index.json"))->size(), 500u);
   EXPECT_EQ(FilesIn(files_.path()), (std::set<std::string>{"out", "r.jsonl"}));
 }
 
