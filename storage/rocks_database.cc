@@ -2,7 +2,7 @@
 
 #include <rocksdb/listener.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,10 +13,6 @@
 
 namespace kiln {
 namespace {
-
-// RocksDB's own attempts come every five seconds; asking more often than this would only cost
-// writes their time.
-constexpr auto kResumeInterval = std::chrono::seconds(1);
 
 rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -30,21 +26,28 @@ class RocksDatabase::DamageListener final : public rocksdb::EventListener {
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) override {
     LogError("the store's background work failed",
              {{"path", database_.path_}, {"error", error->ToString()}});
-    if (error->IsCorruption()) database_.MarkDamaged(*error);
+    if (error->IsCorruption()) {
+      database_.MarkDamaged(*error);
+    } else if (IsNoSpace(*error)) {
+      database_.SetDegraded(database_.FullReason());
+    }
+  }
+
+  // RocksDB looks every five seconds whether there is space again.
+  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
+    if (info.new_bg_error.ok()) database_.ClearDegraded();
   }
 
  private:
   RocksDatabase& database_;
 };
 
-RocksDatabase::RocksDatabase(std::string path, const Clock& clock)
-    : path_(std::move(path)), clock_(clock) {}
-
 absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
                                                                    uint64_t expected_bytes,
-                                                                   const Clock& clock) {
-  std::unique_ptr<RocksDatabase> database(new RocksDatabase(path, clock));
+                                                                   rocksdb::Env* env) {
+  std::unique_ptr<RocksDatabase> database(new RocksDatabase(path));
   rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
+  if (env != nullptr) options.env = env;
   options.listeners.push_back(std::make_shared<DamageListener>(*database));
 
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
@@ -91,43 +94,44 @@ void RocksDatabase::Batch::Delete(RocksFamily family, std::string_view key) {
 }
 
 absl::Status RocksDatabase::Write(Batch& batch) {
-  rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
-  if (!status.ok() && IsNoSpace(status) && TryToResume()) {
-    status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
-  }
+  const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
   if (!status.ok()) return OnWriteFailed(status);
-  if (is_degraded_.exchange(false)) {
-    std::lock_guard lock(mutex_);
-    degraded_.clear();
-    LogInfo("the store takes artifacts again", {{"path", path_}});
-  }
+  if (is_degraded_) ClearDegraded();
   return absl::OkStatus();
 }
 
-bool RocksDatabase::TryToResume() {
-  {
-    std::lock_guard lock(mutex_);
-    const SteadyTime now = clock_.Now();
-    if (last_resume_ && now - *last_resume_ < kResumeInterval) return false;
-    last_resume_ = now;
-  }
-  return db_->Resume().ok();
+std::string RocksDatabase::FullReason() const {
+  return fmt::format("the disk under {} is full", path_);
 }
 
 absl::Status RocksDatabase::OnWriteFailed(const rocksdb::Status& status) {
-  const bool is_full = IsNoSpace(status);
-  const std::string reason =
-      is_full ? fmt::format("the disk under {} is full", path_)
-              : fmt::format("RocksDB refuses writes ({}); see the log, then restart",
-                            status.ToString());
-  if (!is_degraded_.exchange(true)) {
-    LogError("the store takes no artifacts", {{"path", path_}, {"reason", status.ToString()}});
+  if (IsNoSpace(status)) {
+    SetDegraded(FullReason());
+    return ResourceExhausted("{}; free some space", FullReason());
   }
-  std::lock_guard lock(mutex_);
-  degraded_ = reason;
-  if (is_full) return ResourceExhausted("{}; free some space", reason);
+  const std::string reason = fmt::format(
+      "RocksDB refuses writes ({}): see the log, then restart the daemon", status.ToString());
+  SetDegraded(reason);
   // Not DATA_LOSS, whatever RocksDB calls it: that is said of a value, and there is none here.
   return Internal("{}", reason);
+}
+
+void RocksDatabase::SetDegraded(std::string reason) {
+  std::lock_guard lock(mutex_);
+  if (!is_degraded_.exchange(true)) {
+    LogError("the store takes no artifacts", {{"path", path_}, {"reason", reason}});
+  }
+  degraded_ = std::move(reason);
+}
+
+void RocksDatabase::ClearDegraded() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!is_degraded_.exchange(false)) return;
+    degraded_.clear();
+    LogInfo("the store takes artifacts again", {{"path", path_}});
+  }
+  recovered_.notify_all();
 }
 
 void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
@@ -136,9 +140,13 @@ void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
   if (!written.ok() && !absl::IsAlreadyExists(written)) {
     LogWarning("could not mark the store as damaged", {{"error", Message(written)}});
   }
-  is_degraded_ = true;
-  std::lock_guard lock(mutex_);
-  degraded_ = fmt::format("damaged ({}); restart to set the store aside", status.ToString());
+  SetDegraded(
+      fmt::format("damaged ({}): restart the daemon to set the store aside", status.ToString()));
+}
+
+void RocksDatabase::WaitUntilWritable() const {
+  std::unique_lock lock(mutex_);
+  recovered_.wait(lock, [this] { return !is_degraded_; });
 }
 
 std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {
@@ -184,7 +192,7 @@ absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& canc
 
 std::string RocksDatabase::Degraded() const {
   std::lock_guard lock(mutex_);
-  return is_degraded_ ? degraded_ : "";
+  return degraded_;
 }
 
 }  // namespace kiln

@@ -2,17 +2,19 @@
 #pragma once
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/write_batch.h>
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "storage/base/clock.h"
 #include "storage/base/status.h"
 #include "storage/rocks_schema.h"
 
@@ -21,10 +23,11 @@ namespace kiln {
 // Thread-safe. Blocks as the disk does.
 class RocksDatabase {
  public:
-  // Opens or creates. Errors as FromRocks. `clock` must outlive the database.
+  // Opens or creates. Errors as FromRocks. `env` must outlive the database; null: the operating
+  // system.
   static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path,
                                                              uint64_t expected_bytes,
-                                                             const Clock& clock);
+                                                             rocksdb::Env* env = nullptr);
   ~RocksDatabase();
   RocksDatabase(const RocksDatabase&) = delete;
   RocksDatabase& operator=(const RocksDatabase&) = delete;
@@ -62,29 +65,32 @@ class RocksDatabase {
 
   // Why writes fail at the moment; empty where they do not.
   std::string Degraded() const;
+  // Returns when writes work, or work again.
+  void WaitUntilWritable() const;
 
  private:
   class DamageListener;
 
-  RocksDatabase(std::string path, const Clock& clock);
+  explicit RocksDatabase(std::string path) : path_(std::move(path)) {}
   rocksdb::ColumnFamilyHandle* Handle(RocksFamily family) const {
     return families_[static_cast<size_t>(family)];
   }
   uint64_t TableBytes(rocksdb::ColumnFamilyHandle* handle) const;
   absl::Status OnWriteFailed(const rocksdb::Status& status);
-  bool TryToResume();
+  void SetDegraded(std::string reason);
+  void ClearDegraded();
   void MarkDamaged(const rocksdb::Status& status);
+  std::string FullReason() const;
 
   const std::string path_;
-  const Clock& clock_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kRocksFamilyNames.size()> families_{};
 
   // Read on every write; the mutex is only for when there is trouble.
   std::atomic<bool> is_degraded_ = false;
   mutable std::mutex mutex_;
+  mutable std::condition_variable recovered_;
   std::string degraded_;
-  std::optional<SteadyTime> last_resume_;
 };
 
 }  // namespace kiln

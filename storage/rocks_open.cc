@@ -150,7 +150,7 @@ absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const RocksStoreOptions
                                                          const std::string& path,
                                                          Filesystem& filesystem,
                                                          const Clock& clock) {
-  KILN_ASSIGN_OR_RETURN(auto database, RocksDatabase::Open(path, options.expected_bytes, clock));
+  KILN_ASSIGN_OR_RETURN(auto database, RocksDatabase::Open(path, options.expected_bytes));
   KILN_RETURN_IF_ERROR(WriteSchema(*database));
   KILN_ASSIGN_OR_RETURN(auto state,
                         RocksState::Load(std::move(database), options.expected_bytes, clock));

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "storage/base/limits.h"
+#include "storage/rocks_logger.h"
 
 namespace kiln {
 namespace {
@@ -31,9 +32,7 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
   options.max_background_jobs = 2;
   // The log is shared by all families, and the quiet ones would keep it alive for ever.
   options.max_total_wal_size = 2 * BlobBufferBytes(expected_bytes);
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = kMiB;
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.info_log = MakeRocksLogger();
   // Default, and why: after a torn write the log is good up to the tear, which is all that was ever
   // acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;

@@ -73,6 +73,8 @@ absl::Status TryToOpen(const std::string& path) {
   rocksdb::DBOptions options = RocksDatabaseOptions(limits::kStoreBytesDefault);
   options.create_if_missing = false;
   options.create_missing_column_families = false;
+  // What is wrong is reported once, by the parent.
+  options.info_log->SetInfoLogLevel(rocksdb::InfoLogLevel::FATAL_LEVEL);
   std::vector<std::string> names;
   rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
   if (!status.ok()) return CannotOpen(status);

@@ -13,7 +13,7 @@ namespace kiln {
 // FAILED_PRECONDITION: written by a newer Kiln or by something else. PERMISSION_DENIED,
 // RESOURCE_EXHAUSTED: could not look, which says nothing about the store.
 //
-// Changes nothing but RocksDB's own log file. REQUIRES: the calling process has no other threads
+// Changes nothing. REQUIRES: the calling process has no other threads
 // that could hold a lock while it forks (call it at start-up); `path` holds a database, and nobody
 // has it open.
 absl::Status ProbeRocksStore(const std::string& path, std::chrono::milliseconds time_max);

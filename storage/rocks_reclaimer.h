@@ -13,9 +13,9 @@
 
 namespace kiln {
 
-// Owns a thread that sleeps until there is garbage of a fifth of the expected size, then rewrites
-// the older half of the blob files, where most of the garbage is. So the files stay below 1.2 times
-// the limit, and below 1.7 times while it works.
+// Owns a thread that sleeps until garbage makes up a fifth of the expected size, then rewrites the
+// oldest of the blob files, where most of the garbage is. So the files stay below 1.3 times the
+// limit, and below 1.8 times while it works.
 //
 // Thread-safe. The destructor stops the work under way.
 class RocksReclaimer {

@@ -46,8 +46,9 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
 // a newer Kiln.
 absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes);
 
-// An artifact file in memory, read-only, for as long as this object lives; whoever replaces or
-// removes the file does not disturb it. Movable; the const members are thread-safe.
+// An artifact file in memory for as long as this object lives: mapped where it is large, read where
+// that is faster. Whoever replaces or removes the file does not disturb it. Movable; the const
+// members are thread-safe.
 class MappedArtifact {
  public:
   // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: written by

@@ -45,7 +45,7 @@ class RocksFixture : public testing::Test {
   void Tamper(Change change) {
     Close();
     {
-      auto database = RocksDatabase::Open(path(), kExpectedBytes, clock_);
+      auto database = RocksDatabase::Open(path(), kExpectedBytes);
       ASSERT_TRUE(database.ok()) << database.status();
       RocksDatabase::Batch batch(**database);
       change(batch);

@@ -136,7 +136,7 @@ TEST_F(RocksOpenTest, AStoreMarkedAsDamagedIsSetAside) {
 TEST_F(RocksOpenTest, AnUnreadableSchemaIsSetAside) {
   MakeStore();
   {
-    auto database = RocksDatabase::Open(path(), kExpectedBytes, clock_);
+    auto database = RocksDatabase::Open(path(), kExpectedBytes);
     ASSERT_TRUE(database.ok());
     RocksDatabase::Batch batch(**database);
     batch.Put(RocksFamily::kMeta, kSchemaRow, "one");
@@ -168,7 +168,7 @@ TEST_F(RocksOpenTest, BehindALinkItIsTheTargetThatIsSetAside) {
 TEST_F(RocksOpenTest, ANewerSchemaIsRefusedWithBothVersionsAndNothingTouched) {
   MakeStore();
   {
-    auto database = RocksDatabase::Open(path(), kExpectedBytes, clock_);
+    auto database = RocksDatabase::Open(path(), kExpectedBytes);
     ASSERT_TRUE(database.ok());
     RocksDatabase::Batch batch(**database);
     batch.Put(RocksFamily::kMeta, kSchemaRow, "77");

@@ -180,7 +180,7 @@ TEST_F(RocksStoreTest, TheQuarantineIsBounded) {
   }
   EXPECT_EQ(store().Stats().quarantined, count);
   Close();
-  auto database = RocksDatabase::Open(path(), kExpectedBytes, clock_);
+  auto database = RocksDatabase::Open(path(), kExpectedBytes);
   ASSERT_TRUE(database.ok());
   size_t rows = 0;
   const auto walk = (*database)->Iterate(RocksFamily::kQuarantine);
@@ -206,7 +206,7 @@ TEST_F(RocksStoreTest, FilesStayNearTheLimitOverManyPuts) {
   quota.disk_path = path();
   QuotaStore limited(std::move(opened->store), quota, filesystem_, clock_);
   uint64_t largest = 0;
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 400; ++i) {
     const MadeArtifact made = MakeArtifact(std::to_string(i), 200'000);
     ASSERT_TRUE(limited.index().Put(context_, made.record, made.blobs).ok());
     if (i % 20 == 0) largest = std::max(largest, DirectoryBytes(path()));
