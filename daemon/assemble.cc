@@ -47,6 +47,7 @@ namespace {
 // Threads that write artifacts and read for long: they wait for the disk, not for the processor.
 constexpr int kStoreThreads = 2;
 constexpr size_t kStoreQueueLength = 1024;
+constexpr auto kFarewellTime = std::chrono::milliseconds(300);
 
 int CoresOfThisProcess() {
   cpu_set_t cores;
@@ -297,8 +298,10 @@ void RunningDaemon::Drain(SteadyTime deadline) {
   servers_->SetServing(false);
   gate_.Close();
   if (!gate_.AwaitEmpty(deadline)) LogWarning("requests under way are cancelled");
-  // Whatever is still under way is cancelled by this, and given a moment to say so.
-  servers_->Shutdown(std::max(deadline, clock_.Now() + std::chrono::seconds(1)));
+  // Answers have left the compile path; this is for their last bytes. Connections that only stand
+  // open would otherwise be waited for, and a client that is not in a call does not notice that it
+  // should close.
+  servers_->Shutdown(clock_.Now() + kFarewellTime);
   StopThreads();
 }
 

@@ -86,6 +86,10 @@ absl::Status MakeDirectories(const std::string& path, mode_t mode) {
 
 absl::Status PrepareDirectories(const Paths& paths) {
   KILN_RETURN_IF_ERROR(MakeDirectories(paths.state, 0700));
+  // One that was there already may be open to others; what is stored is nobody else's to look at.
+  if (chmod(paths.state.c_str(), 0700) != 0) {
+    return ErrnoStatus(errno, "cannot make " + paths.state + " private");
+  }
   // Clients pass through it to the sockets, whose own modes say who may connect.
   return MakeDirectories(paths.run, 0755);
 }

@@ -1,6 +1,7 @@
 #include "daemon/rpc/principal_servers.h"
 
 #include <grpc/grpc.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -79,6 +80,7 @@ struct PrincipalServers::Server {
 PrincipalServers::PrincipalServers(const ServiceParts& parts, const AdminActions& actions)
     : parts_(parts), actions_(actions) {
   grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   // One reference to the library that is never given back: shutting it down waits for a poller of
   // its own that sleeps for up to ten seconds, which would be added to every stop of the daemon.
   grpc_init();
@@ -113,6 +115,7 @@ absl::StatusOr<PrincipalServers::Server*> PrincipalServers::FindOrStart(
       return Internal("gRPC did not start a server for uid {}", principal.uid);
     }
     slot->SetServing(is_serving_);
+    LogInfo("first connection of a user", {{"uid", principal.uid}, {"admin", principal.is_admin}});
   }
   return slot.get();
 }
