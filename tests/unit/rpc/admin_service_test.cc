@@ -1,0 +1,185 @@
+#include "daemon/rpc/admin_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include "daemon/compile/artifact_document.h"
+#include "tests/unit/rpc/service_fixture.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AdminServiceTest : public ServiceTest {
+ protected:
+  std::string Store(const std::string& source) {
+    const CompileJobPtr job = MakeJob(source);
+    const auto artifact = MakeArtifactOf(*job);
+    std::vector<Blob> blobs;
+    for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+    EXPECT_TRUE(store_.index().Put({}, MakeRecord(*artifact), blobs).ok());
+    return std::string(job->key.Bytes());
+  }
+  grpc::Status Evict(const admin::v1::EvictRequest& request, admin::v1::EvictResponse* response) {
+    grpc::ClientContext context;
+    return stub_->Evict(&context, request, response);
+  }
+
+  std::unique_ptr<admin::v1::AdminService::Stub> stub_ =
+      admin::v1::AdminService::NewStub(Connect({0, true}));
+};
+
+TEST_F(AdminServiceTest, ListsPageByPage) {
+  std::set<std::string> stored;
+  for (int i = 0; i < 5; ++i) stored.insert(Store(std::to_string(i)));
+  admin::v1::ListArtifactsRequest request;
+  request.set_limit(2);
+  std::vector<std::string> listed;
+  for (int page = 0; page < 3; ++page) {
+    grpc::ClientContext context;
+    admin::v1::ListArtifactsResponse response;
+    ASSERT_TRUE(stub_->ListArtifacts(&context, request, &response).ok());
+    EXPECT_EQ(response.next().empty(), page == 2);
+    for (const auto& artifact : response.artifacts()) listed.push_back(artifact.key());
+    request.set_after(response.next());
+  }
+  EXPECT_EQ(listed, std::vector<std::string>(stored.begin(), stored.end()));
+}
+
+TEST_F(AdminServiceTest, ListsAndInspectsByTheBeginningOfAKey) {
+  const std::string key = Store("a");
+  Store("b");
+  const std::string hex = Digest::FromBytes(key)->Hex();
+  admin::v1::ListArtifactsRequest request;
+  request.set_key_prefix(hex.substr(0, 10));
+  admin::v1::ListArtifactsResponse list;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->ListArtifacts(&context, request, &list).ok());
+  ASSERT_EQ(list.artifacts_size(), 1);
+  EXPECT_EQ(list.artifacts(0).key(), key);
+
+  const auto inspect = [&](const std::string& prefix) {
+    grpc::ClientContext own;
+    admin::v1::InspectArtifactRequest ask;
+    ask.set_key_prefix(prefix);
+    admin::v1::InspectArtifactResponse response;
+    return stub_->InspectArtifact(&own, ask, &response).error_code();
+  };
+  EXPECT_EQ(inspect(hex), grpc::StatusCode::OK);
+  EXPECT_EQ(inspect(hex.substr(0, 4)), grpc::StatusCode::OK);
+  EXPECT_EQ(inspect(hex.substr(0, 3)), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(inspect("xyzw"), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(inspect(hex + "0"), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(inspect(std::string(64, '0')), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(AdminServiceTest, EvictsWhatIsNamedUnlessPinned) {
+  const std::string pinned = Store("a");
+  const std::string other = Store("b");
+  admin::v1::PinRequest pin;
+  pin.set_key(pinned);
+  pin.set_pinned(true);
+  admin::v1::PinResponse none;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->Pin(&context, pin, &none).ok());
+
+  admin::v1::EvictRequest request;
+  request.add_keys(pinned);
+  request.add_keys(other);
+  request.add_keys(std::string(32, 'x'));
+  admin::v1::EvictResponse response;
+  ASSERT_TRUE(Evict(request, &response).ok());
+  EXPECT_EQ(response.evicted(), 1u);
+  EXPECT_GT(response.freed_bytes(), 0u);
+  EXPECT_THAT(response.kept_pinned(), ::testing::ElementsAre(pinned));
+  EXPECT_THAT(response.not_found(), ::testing::ElementsAre(std::string(32, 'x')));
+
+  Store("c");
+  admin::v1::EvictRequest all;
+  all.set_all(true);
+  admin::v1::EvictResponse rest;
+  ASSERT_TRUE(Evict(all, &rest).ok());
+  EXPECT_EQ(rest.evicted(), 1u);
+  EXPECT_EQ(store_.Stats().artifacts, 1u);
+}
+
+TEST_F(AdminServiceTest, RequestsThatNameNothing) {
+  admin::v1::EvictResponse response;
+  EXPECT_EQ(Evict({}, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  grpc::ClientContext context;
+  admin::v1::PinRequest pin;
+  pin.set_key("short");
+  admin::v1::PinResponse none;
+  const grpc::Status status = stub_->Pin(&context, pin, &none);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("key"));
+}
+
+TEST_F(AdminServiceTest, VerifyReportsAsItGoes) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Verify(&context, {});
+  admin::v1::VerifyReport report;
+  std::vector<uint64_t> checked;
+  int quarantined = 0;
+  while (stream->Read(&report)) {
+    checked.push_back(report.checked());
+    quarantined += report.quarantined_keys_size();
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(checked, ::testing::ElementsAre(1u, 2u, 2u));
+  EXPECT_EQ(quarantined, 1);
+  EXPECT_TRUE(report.done());
+}
+
+TEST_F(AdminServiceTest, VerifyEndsWithItsClient) {
+  std::atomic<bool> was_cancelled = false;
+  actions_.verify = [&](const CallContext& context,
+                        const std::function<void(const VerifyProgress&)>& report) -> absl::Status {
+    while (!context.cancellation.IsCancelled()) report({1, 1, {}});
+    was_cancelled = true;
+    return Cancelled("the client left");
+  };
+  grpc::ClientContext context;
+  const auto stream = stub_->Verify(&context, {});
+  admin::v1::VerifyReport report;
+  ASSERT_TRUE(stream->Read(&report));
+  context.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  while (!was_cancelled) std::this_thread::yield();
+}
+
+TEST_F(AdminServiceTest, DrainAndStats) {
+  grpc::ClientContext context;
+  admin::v1::DrainResponse drained;
+  EXPECT_TRUE(stub_->Drain(&context, {}, &drained).ok());
+  EXPECT_EQ(drains_, 1);
+  grpc::ClientContext second;
+  admin::v1::GetStatsResponse stats;
+  EXPECT_TRUE(stub_->GetStats(&second, {}, &stats).ok());
+  EXPECT_EQ(stats.version(), "test");
+  EXPECT_EQ(stats.state(), "serving");
+}
+
+TEST_F(AdminServiceTest, OtherPrincipalsAreToldWhereToGo) {
+  const auto stub = admin::v1::AdminService::NewStub(Connect({1000, false}));
+  grpc::ClientContext context;
+  admin::v1::DrainResponse response;
+  const grpc::Status status = stub->Drain(&context, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), HasSubstr("admin.sock"));
+  EXPECT_EQ(drains_, 0);
+}
+
+TEST_F(AdminServiceTest, PrincipalsWithoutConnectionsMakeRoom) {
+  const size_t before = servers_.count();
+  for (uid_t uid = 1; uid <= limits::kPrincipalsMax + 5; ++uid) {
+    ASSERT_NE(Connect({uid, false}), nullptr);
+    servers_.OnClosed({uid, false});
+  }
+  EXPECT_GE(servers_.count(), before);
+  EXPECT_LE(servers_.count(), limits::kPrincipalsMax);
+}
+
+}  // namespace
+}  // namespace kiln
