@@ -84,8 +84,8 @@ void CoalescingProvider::Compile(CallContext context, CompileJobPtr job, Compile
   waiter->job = std::move(job);
   waiter->done = std::move(done);
   // Weak, since the waiter owns what owns the callbacks.
-  const auto leave = [this, weak = std::weak_ptr(waiter)](const absl::Status& status) {
-    if (const WaiterPtr leaving = weak.lock()) Leave(leaving, status);
+  const auto leave = [this, weak = std::weak_ptr(waiter)](absl::Status status) {
+    if (const WaiterPtr leaving = weak.lock()) Leave(leaving, std::move(status));
   };
   waiter->on_cancel =
       waiter->context.cancellation.OnCancel([leave] { leave(Cancelled("the caller went away")); });
@@ -178,7 +178,7 @@ void CoalescingProvider::Land(const FlightPtr& flight, absl::StatusOr<CompileRes
   for (const WaiterPtr& waiter : boarding_again) Board(waiter);
 }
 
-void CoalescingProvider::Leave(const WaiterPtr& waiter, const absl::Status& status) {
+void CoalescingProvider::Leave(const WaiterPtr& waiter, absl::Status status) {
   std::optional<Cancellation> deserted;
   {
     std::lock_guard lock(mutex_);
@@ -192,7 +192,7 @@ void CoalescingProvider::Leave(const WaiterPtr& waiter, const absl::Status& stat
   }
   // First, so that whoever hears that the call is over knows that its work has been told to stop.
   if (deserted) deserted->Cancel();
-  std::exchange(waiter->done, nullptr)(status);
+  std::exchange(waiter->done, nullptr)(std::move(status));
 }
 
 void CoalescingProvider::Raise(const Digest& key, Priority priority) {

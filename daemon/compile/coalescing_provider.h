@@ -62,7 +62,7 @@ class CoalescingProvider final : public CompilationProvider {
   void Board(const WaiterPtr& waiter);
   void Launch(const FlightPtr& flight);
   void Land(const FlightPtr& flight, absl::StatusOr<CompileResult> result);
-  void Leave(const WaiterPtr& waiter, const absl::Status& status);
+  void Leave(const WaiterPtr& waiter, absl::Status status);
 
   const std::unique_ptr<CompilationProvider> next_;
   const Clock& clock_;

@@ -61,9 +61,9 @@ Options LaunchOptions(const LaunchParameters& launch) {
     if (launch.*field) options[std::string(name)] = {*(launch.*field)};
   }
   if (launch.cluster_dims) {
-    OptionTuple dims;
-    for (const int64_t dim : *launch.cluster_dims) dims.push_back({dim});
-    options[std::string(kClusterDims)] = {std::move(dims)};
+    OptionTuple dims(launch.cluster_dims->size());
+    for (size_t i = 0; i < dims.size(); ++i) dims[i].value = (*launch.cluster_dims)[i];
+    options[std::string(kClusterDims)].value = std::move(dims);
   }
   return options;
 }

@@ -58,8 +58,8 @@ void AdmissionProvider::Compile(CallContext context, CompileJobPtr job, CompileD
   call->job = std::move(job);
   call->done = std::move(done);
   // Weak, since the call owns what owns the callbacks.
-  const auto abandon = [this, weak = std::weak_ptr(call)](const absl::Status& status) {
-    if (const CallPtr abandoned = weak.lock()) Abandon(abandoned, status);
+  const auto abandon = [this, weak = std::weak_ptr(call)](absl::Status status) {
+    if (const CallPtr abandoned = weak.lock()) Abandon(abandoned, std::move(status));
   };
   call->on_cancel = call->context.cancellation.OnCancel(
       [abandon] { abandon(Cancelled("the caller went away while its compile was queued")); });
@@ -88,13 +88,13 @@ absl::Status AdmissionProvider::Enqueue(const CallPtr& call) {
   return absl::OkStatus();
 }
 
-void AdmissionProvider::Abandon(const CallPtr& call, const absl::Status& status) {
+void AdmissionProvider::Abandon(const CallPtr& call, absl::Status status) {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(call->is_over, true)) return;
     if (queue_.Remove(call->ticket)) ForgetWaiting(*call);
   }
-  std::exchange(call->done, nullptr)(status);
+  std::exchange(call->done, nullptr)(std::move(status));
 }
 
 void AdmissionProvider::ForgetWaiting(const Call& call) {

@@ -64,7 +64,7 @@ class AdmissionProvider final : public CompilationProvider {
   using Ticket = FairQueue::Ticket;
 
   absl::Status Enqueue(const CallPtr& call);
-  void Abandon(const CallPtr& call, const absl::Status& status);
+  void Abandon(const CallPtr& call, absl::Status status);
   void ForgetWaiting(const Call& call);
   CallPtr NextToStart();
   bool HasMemory() const;

@@ -62,8 +62,8 @@ void FakeProvider::Compile(CallContext context, CompileJobPtr job, CompileDone d
   auto running = std::make_shared<Running>();
   running->job = job;
   running->done = std::move(done);
-  const auto stop = [this, weak = std::weak_ptr(running)](const absl::Status& status) {
-    if (const RunningPtr stopped = weak.lock()) Stop(stopped, status);
+  const auto stop = [this, weak = std::weak_ptr(running)](absl::Status status) {
+    if (const RunningPtr stopped = weak.lock()) Stop(stopped, std::move(status));
   };
   bool finishes_at_once;
   bool ignores_cancellation;
@@ -153,14 +153,14 @@ void FakeProvider::FinishAll() {
   }
 }
 
-void FakeProvider::Stop(const RunningPtr& running, const absl::Status& status) {
+void FakeProvider::Stop(const RunningPtr& running, absl::Status status) {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(running->is_over, true)) return;
     ++cancelled_;
     running_.erase(std::remove(running_.begin(), running_.end(), running), running_.end());
   }
-  running->done(status);
+  running->done(std::move(status));
 }
 
 size_t FakeProvider::held() const {

@@ -66,7 +66,7 @@ class FakeProvider final : public CompilationProvider {
   using RunningPtr = std::shared_ptr<Running>;
 
   RunningPtr TakeFirst();
-  void Stop(const RunningPtr& running, const absl::Status& status);
+  void Stop(const RunningPtr& running, absl::Status status);
 
   Timer* const timer_;
   mutable std::mutex mutex_;

@@ -191,9 +191,10 @@ TEST_F(CachingProviderTest, ADamagedOrMissingBlobIsAMissAndIsCompiledAgain) {
 }
 
 TEST_F(CachingProviderTest, ADocumentThatCannotBeReadIsAMiss) {
-  ArtifactRecord record = MakeRecord(*MakeArtifactOf(*MakeJob("a")));
+  const auto artifact = MakeArtifactOf(*MakeJob("a"));
+  ArtifactRecord record = MakeRecord(*artifact);
   std::vector<Blob> blobs;
-  for (const StageBlob& stage : MakeArtifactOf(*MakeJob("a"))->stages) blobs.push_back(stage.blob);
+  for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
   for (const char* document : {"{", R"({"format": 2})"}) {
     record.document = document;
     ASSERT_TRUE(store_.index().Put(CallContext(), record, blobs).ok());
