@@ -21,7 +21,6 @@ absl::StatusOr<KeyRange> KeysBeginningWith(std::string_view hex_prefix) {
     low.append(kHexDigits - low.size(), '0');
     high.append(kHexDigits - high.size(), 'f');
   }
-  KeyRange range;
   const auto first = Digest::FromHex(low);
   const auto last = Digest::FromHex(high);
   if (!first.ok() || !last.ok()) {
