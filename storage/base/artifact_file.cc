@@ -131,11 +131,13 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
   header.file_bytes = end;
 
   std::string file(end, '\0');
-  std::memcpy(file.data() + sizeof header, entries.data(), entries.size() * sizeof(StageEntry));
-  std::memcpy(file.data() + header.document_offset, document.data(), document.size());
+  const std::string_view table(reinterpret_cast<const char*>(entries.data()),
+                               entries.size() * sizeof(StageEntry));
+  table.copy(file.data() + sizeof header, table.size());
+  document.copy(file.data() + header.document_offset, document.size());
   for (size_t i = 0; i < stages.size(); ++i) {
     const std::string_view bytes = stages[i].blob.bytes();
-    std::memcpy(file.data() + entries[i].offset, bytes.data(), bytes.size());
+    bytes.copy(file.data() + entries[i].offset, bytes.size());
   }
   std::memcpy(file.data(), &header, sizeof header);
   header.checksum = ChecksumOf(file);
