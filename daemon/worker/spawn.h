@@ -18,9 +18,9 @@ struct SpawnCommand {
   std::string directory;                 // to start in
 };
 
-// The pid of a new process that leads its own process group, with /dev/null as its standard input,
-// `output` as standard output and error, `inherited` (or nothing, when -1) as descriptor 3, and no
-// other descriptor. The caller reaps it.
+// The pid of a new process that leads its own session and process group, with /dev/null as its
+// standard input, `output` as standard output and error, `inherited` (or nothing, when -1) as
+// descriptor 3, and no other descriptor. The caller reaps it.
 //
 // The kernel ties "death of the parent" to the thread that calls this: a child that asks for a
 // signal then gets it when that thread ends, so call it on one that lives as long as the child

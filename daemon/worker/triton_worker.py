@@ -761,17 +761,24 @@ class Zygote:
 
     def _end_orphans(self):
         """Kills and reaps every child that is not a worker: what dead workers left behind."""
-        me = os.getpid()
-        try:
-            with open(f"/proc/self/task/{me}/children") as file:
-                children = [int(pid) for pid in file.read().split()]
-        except OSError:  # a kernel without CONFIG_PROC_CHILDREN
-            return
-        for pid in children:
-            if pid not in self._workers:
+        # Again until there are none, since one may fork before it dies, but not for ever.
+        for _ in range(100):
+            orphans = [pid for pid in child_processes() if pid not in self._workers]
+            if not orphans:
+                return
+            for pid in orphans:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
+
+
+def child_processes():
+    """Pids of this process's children, of which the only thread is the main one."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return []
 
 
 def run_zygote(control_fd, parent):

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "daemon/worker/unshared.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/log.h"
 
@@ -140,7 +141,7 @@ void WorkerPool::FailQueued(const absl::Status& failure) {
     std::lock_guard lock(mutex_);
     failed.swap(queue_);
   }
-  for (const TaskPtr& task : failed) Finish(task, failure);
+  for (const TaskPtr& task : failed) Finish(task, Unshared(failure));
 }
 
 void WorkerPool::WatchDeadlines() {

@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "daemon/worker/json_reader.h"
+#include "daemon/worker/process_table.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -27,16 +27,8 @@ constexpr size_t kLastWordsBytes = 2 * limits::kKiB;
 constexpr int kProtocol = 1;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
 
-// The parent of a process, out of /proc; -1 where there is none.
-pid_t ParentOf(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return -1;
-  // "pid (name) state ppid …", where the name may hold anything.
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 > line.size()) return -1;
-  return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
-}
+// Passes over the children of this process. An orphan may fork before it dies, but not for ever.
+constexpr int kOrphanPassesMax = 100;
 
 }  // namespace
 
@@ -125,26 +117,42 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     End();
     return Unavailable("the zygote named a worker that is not its child");
   }
+  workers_.insert(worker);
   return worker;
 }
 
 std::optional<int> Zygote::EndWorker(pid_t worker) {
   ::kill(-worker, SIGKILL);
   std::lock_guard lock(mutex_);
+  workers_.erase(worker);
   if (alive_) {
     const auto reply = Ask({{"type", "reap"}, {"pid", worker}}, nullptr, 0);
     if (reply.ok()) {
       const auto status = reply->find("status");
       if (status != reply->end() && status->is_number_integer()) return status->get<int>();
-      if (alive_) return std::nullopt;
+      return std::nullopt;
     }
   }
-  // The zygote is dead and reaped, so its children are ours now.
-  ::kill(-worker, SIGKILL);
-  int wait_status = 0;
+  // The zygote is dead and reaped, so its children are ours now, unless its end has just taken this
+  // one along.
+  int wait_status = -1;
   const bool reaped = ReapChild(worker, kDeathTime, &wait_status);
-  ReapChild(-worker, kDeathTime, nullptr);  // its assembler, which became ours with its death
-  return reaped ? std::optional<int>(wait_status) : std::nullopt;
+  EndOrphans();
+  return reaped && wait_status >= 0 ? std::optional<int>(wait_status) : std::nullopt;
+}
+
+void Zygote::EndOrphans() {
+  for (int pass = 0; pass < kOrphanPassesMax; ++pass) {
+    bool found = false;
+    for (const pid_t child : ChildProcesses()) {
+      const auto stat = ReadProcessStat(child);
+      if (!stat || stat->session != pid_ || stat->parent != ::getpid() || workers_.contains(child))
+        continue;
+      ::kill(child, SIGKILL);
+      found = ReapChild(child, kDeathTime, nullptr) || found;
+    }
+    if (!found) return;
+  }
 }
 
 bool Zygote::IsAlive() const {
@@ -164,7 +172,8 @@ void Zygote::WaitForDeath(const WakeEvent& stop) {
 std::string Zygote::LastWords() const { return output_.Tail(kLastWordsBytes); }
 
 bool Zygote::IsOurs(pid_t worker) const {
-  return worker > 1 && ParentOf(worker) == pid_ && ::getpgid(worker) == worker;
+  const auto stat = ReadProcessStat(worker);
+  return worker > 1 && stat && stat->parent == pid_ && ::getpgid(worker) == worker;
 }
 
 absl::StatusOr<Json> Zygote::Ask(const Json& request, const int* descriptors, size_t count) {
@@ -236,6 +245,7 @@ void Zygote::End() {
     ::kill(pid_, SIGKILL);
     ReapChild(pid_, kDeathTime, nullptr);
   }
+  EndOrphans();
 }
 
 }  // namespace kiln

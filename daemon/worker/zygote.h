@@ -9,6 +9,7 @@
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "daemon/worker/output_capture.h"
@@ -25,6 +26,8 @@ struct ZygoteCommand {
                         // control socket is descriptor 3
   std::string version;  // what the toolchain must say it is; "": anything
   std::chrono::milliseconds start_time = limits::kZygoteStartTime;
+  // Before it is tried again when it does not start; doubled each time.
+  std::chrono::milliseconds retry_first{200};
 };
 
 // What a worker may take.
@@ -79,8 +82,12 @@ class Zygote {
                                                 int wake_fd);
   // Whether `worker` is a child of the zygote that leads its own group.
   bool IsOurs(pid_t worker) const;
-  // Kills and reaps. REQUIRES: mutex_ held.
+  // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
   void End();
+  // Ends those children of this process that come from the dead zygote and that Fork did not give
+  // to anyone: forked just before its death, or left behind by a worker. All that comes from it is
+  // in its session. REQUIRES: mutex_ held, the zygote is reaped.
+  void EndOrphans();
 
   const pid_t pid_;
   UniqueFd control_;
@@ -88,6 +95,7 @@ class Zygote {
   OutputCapture output_;
   mutable std::mutex mutex_;
   std::atomic<bool> alive_ = true;
+  std::set<pid_t> workers_;  // given out by Fork and not ended yet
 };
 
 }  // namespace kiln

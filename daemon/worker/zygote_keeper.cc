@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/worker/unshared.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -9,7 +10,6 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr auto kRetryFirst = std::chrono::milliseconds(200);
 constexpr auto kRetryLast = std::chrono::milliseconds(30'000);
 // One that dies sooner than this may not have worked. A few times that is somebody's stray kill.
 constexpr auto kSettled = std::chrono::seconds(5);
@@ -25,7 +25,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
   while (true) {
     if (stopping_) return Cancelled("the pool is shutting down");
     if (zygote_ != nullptr && zygote_->IsAlive()) return zygote_;
-    if (!starting_ && Steady::now() < retry_at_) return last_failure_;
+    if (!starting_ && Steady::now() < retry_at_) return Unshared(last_failure_);
     wanted_ = true;
     changed_.notify_all();
     changed_.wait(lock);
@@ -64,13 +64,15 @@ void ZygoteKeeper::Loop() {
 }
 
 void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
-  wanted_ = false;
   starting_ = true;
   lock.unlock();
   const auto started_at = Steady::now();
   absl::StatusOr<std::shared_ptr<Zygote>> zygote = Zygote::Start(command_, abort_start_);
   lock.lock();
   starting_ = false;
+  // Whoever asked meanwhile has this answer: asking again because of them would never end where
+  // starting fails.
+  wanted_ = false;
   if (!zygote.ok()) {
     if (!stopping_) RecordFailure(zygote.status());
     changed_.notify_all();
@@ -110,10 +112,10 @@ void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
 }
 
 void ZygoteKeeper::RecordFailure(const absl::Status& failure) {
-  const auto wait = std::min<std::chrono::milliseconds>(
-      kRetryFirst * (1 << std::min(failures_in_a_row_, 10)), kRetryLast);
+  const auto wait = std::min(command_.retry_first * (1 << std::min(failures_in_a_row_, 10)),
+                             std::max(command_.retry_first, kRetryLast));
   ++failures_in_a_row_;
-  last_failure_ = failure;
+  last_failure_ = Unshared(failure);
   retry_at_ = Steady::now() + wait;
   LogError("no zygote", {{"error", Message(failure)}, {"retry_ms", wait.count()}});
 }

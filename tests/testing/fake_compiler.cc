@@ -16,6 +16,7 @@
 #include <string>
 
 #include "daemon/worker/frame.h"
+#include "daemon/worker/process_table.h"
 
 extern char** environ;
 
@@ -240,11 +241,14 @@ void KillWorkers() {
 }
 
 void EndOrphans() {
-  std::ifstream file("/proc/self/task/" + std::to_string(::getpid()) + "/children");
-  for (pid_t child; file >> child;) {
-    if (Workers().contains(child)) continue;
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+  for (int pass = 0; pass < 100; ++pass) {
+    bool found = false;
+    for (const pid_t child : kiln::ChildProcesses()) {
+      if (Workers().contains(child)) continue;
+      ::kill(child, SIGKILL);
+      found = ::waitpid(child, nullptr, 0) > 0 || found;
+    }
+    if (!found) return;
   }
 }
 
@@ -266,6 +270,7 @@ void Serve(const std::string& mode) {
       Reply({{"type", "forked"}, {"pid", ::getppid()}});
     } else {
       const pid_t worker = ::fork();
+      if (worker > 0 && mode == "dies-forking") std::_Exit(4);
       if (worker == 0)
         RunWorker(message.descriptors[0], message.descriptors[1], message.json["directory"]);
       ::setpgid(worker, worker);

@@ -26,7 +26,8 @@ namespace kiln {
 
 // A zygote of the fake compiler. `mode` is "" or one of: "silent" (never says hello), "garbage",
 // "failed", "dies", "protocol" (says hello in a later protocol), "version" (is 9.9 instead of 1.0),
-// "infertile" (refuses to fork), "barren" (names pids that are not its children).
+// "infertile" (refuses to fork), "dies-forking" (forks and dies before it says so), "barren" (names
+// pids that are not its children).
 ZygoteCommand FakeZygote(const std::string& mode = "");
 
 // A request that makes it do `what`.

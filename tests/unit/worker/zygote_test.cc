@@ -52,12 +52,11 @@ TEST_F(ZygoteTest, ForksWorkersThatLeadTheirGroups) {
 TEST_F(ZygoteTest, NothingIsLeftOfIt) {
   {
     const auto zygote = Zygote::Start(FakeZygote(), stop_);
-    ASSERT_TRUE(Fork(**zygote).ok());
+    const auto worker = Fork(**zygote);
+    ASSERT_TRUE(worker.ok());
     EXPECT_EQ(LivingDescendants().size(), 2u);
+    (*zygote)->EndWorker(*worker);
   }
-  // The worker died with its zygote, and became a child of this process.
-  for (const pid_t orphan : LivingDescendants())
-    ReapChild(orphan, std::chrono::seconds(10), nullptr);
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
 }
 
@@ -70,6 +69,14 @@ TEST_F(ZygoteTest, AWorkerIsEndedAlsoAfterItsZygoteDied) {
   EXPECT_FALSE((*zygote)->IsAlive());
   EXPECT_TRUE(absl::IsUnavailable(Fork(**zygote).status()));
   (*zygote)->EndWorker(*worker);
+  EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
+}
+
+// Nobody has heard of that worker, so nobody but the zygote's end can reap it.
+TEST_F(ZygoteTest, AWorkerForkedJustBeforeTheZygotesDeathIsNotForgotten) {
+  const auto zygote = Zygote::Start(FakeZygote("dies-forking"), stop_);
+  ASSERT_TRUE(zygote.ok()) << zygote.status();
+  EXPECT_TRUE(absl::IsUnavailable(Fork(**zygote).status()));
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
 }
 

@@ -1,0 +1,37 @@
+#include "daemon/worker/process_table.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace kiln {
+
+std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  // "pid (name) state ppid pgrp session …", where the name may hold anything.
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(name_end + 1));
+  char state = 0;
+  pid_t group = -1;
+  ProcessStat stat;
+  if (!(fields >> state >> stat.parent >> group >> stat.session)) return std::nullopt;
+  return stat;
+}
+
+std::vector<pid_t> ChildProcesses() {
+  std::vector<pid_t> children;
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream file(thread.path() / "children");
+    for (pid_t child; file >> child;) children.push_back(child);
+  }
+  return children;
+}
+
+}  // namespace kiln

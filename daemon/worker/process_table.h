@@ -1,0 +1,22 @@
+// What /proc says of processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+namespace kiln {
+
+struct ProcessStat {
+  pid_t parent = -1;
+  pid_t session = -1;
+};
+
+// None where there is no such process. A zombie still is one.
+std::optional<ProcessStat> ReadProcessStat(pid_t pid);
+
+// The children of this process, zombies included; none on a kernel without CONFIG_PROC_CHILDREN.
+std::vector<pid_t> ChildProcesses();
+
+}  // namespace kiln

@@ -1,0 +1,72 @@
+#include "daemon/worker/zygote_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "tests/testing/fake_compiler.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(ZygoteKeeperTest, AFailureIsAnsweredToAllWhoAskedAndNotTriedAgainBeforeItsTime) {
+  ZygoteCommand command = FakeZygote("failed");
+  command.retry_first = std::chrono::hours(1);
+  std::atomic<int> changes = 0;
+  ZygoteKeeper keeper(command, [&] { ++changes; });
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 8; ++i) {
+    askers.emplace_back([&] {
+      for (int again = 0; again < 3; ++again) {
+        EXPECT_THAT(std::string(Message(keeper.Get().status())),
+                    HasSubstr("no module named triton"));
+      }
+    });
+  }
+  for (std::thread& asker : askers) asker.join();
+  keeper.Stop();
+  EXPECT_EQ(changes, 1);
+}
+
+TEST(ZygoteKeeperTest, ItIsTriedAgainWhenItsTimeHasCome) {
+  ZygoteCommand command = FakeZygote("failed");
+  command.retry_first = std::chrono::milliseconds(1);
+  std::atomic<int> changes = 0;
+  ZygoteKeeper keeper(command, [&] { ++changes; });
+  while (changes < 3) EXPECT_TRUE(absl::IsUnavailable(keeper.Get().status()));
+}
+
+TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
+  std::atomic<int> changes = 0;
+  ZygoteKeeper keeper(FakeZygote(), [&] { ++changes; });
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 4; ++i) askers.emplace_back([&] { EXPECT_TRUE(keeper.Get().ok()); });
+  for (std::thread& asker : askers) asker.join();
+  const pid_t first = (*keeper.Get())->pid();
+  kill(first, SIGKILL);
+  while (changes < 2) std::this_thread::yield();  // it came up, it died
+  EXPECT_EQ(keeper.State(), "not started");
+  const auto second = keeper.Get();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_NE((*second)->pid(), first);
+}
+
+TEST(ZygoteKeeperTest, RefusingWakesThoseWhoWait) {
+  ZygoteKeeper keeper(FakeZygote("silent"), [] {});
+  std::thread asker([&] { EXPECT_TRUE(absl::IsCancelled(keeper.Get().status())); });
+  while (keeper.State() != "starting") std::this_thread::yield();
+  keeper.Refuse();
+  asker.join();
+  keeper.Stop();
+  EXPECT_THAT(LivingDescendants(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kiln
