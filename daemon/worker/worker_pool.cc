@@ -204,6 +204,9 @@ WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   work_.wait(lock, [&] { return SlotIsNeeded(slot); });
   if (has_worker) --ready_slots_;
   if (stopping_ || !has_worker || queue_.empty() || !slot.worker->IsReady()) return nullptr;
+  // What crashed a worker is tried again on a fresh one, not on another that may have died of the
+  // same cause.
+  if (queue_.front()->attempts > 0 && slot.worker->compiles() > 0) return nullptr;
   TaskPtr task = std::move(queue_.front());
   queue_.pop_front();
   task->state = Task::State::kRunning;
