@@ -36,7 +36,7 @@ class Examination {
     const auto client = session_.Connect();
     if (!client.ok()) {
       Add("daemon", Verdict::kBad, std::string(Message(client.status())),
-          "systemctl start kilnd, or kilnd --root DIR and kiln --root DIR doctor");
+          std::string(AdviceOnConnecting(client.status())));
       return std::move(findings_);
     }
     Add("daemon", Verdict::kGood, "answers on " + (*client)->socket_path());

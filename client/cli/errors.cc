@@ -3,6 +3,7 @@
 #include "client/cli/format.h"
 #include "client/cli/words.h"
 #include "client/rpc/client.h"
+#include "client/rpc/wedged.h"
 
 namespace kiln::cli {
 namespace {
@@ -14,20 +15,12 @@ void PrintError(Console& console, std::string_view what, const absl::Status& sta
   if (!advice.empty()) console.err << "  try: " << advice << '\n';
 }
 
-std::string AdviceOnConnecting(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-      return "start one with 'systemctl start kilnd', or 'kilnd --root DIR' and then 'kiln --root "
-             "DIR'; 'kiln doctor' says more";
-    case absl::StatusCode::kPermissionDenied:
-      return "join the group that owns the socket (ls -l shows it), or ask as root where it is the "
-             "administration socket";
-    default:
-      return "";
-  }
-}
+constexpr std::string_view kAdviceOnWedged =
+    "again in a moment; where that does not help, look at the daemon's log and restart it "
+    "('systemctl restart kilnd')";
 
 std::string AdviceOnCall(const absl::Status& status) {
+  if (IsWedgedStatus(status)) return std::string(kAdviceOnWedged);
   if (const auto wait = RetryAfterOf(status)) {
     return fmt::format("again in {}", FormatDuration(*wait));
   }
@@ -58,6 +51,20 @@ std::string Indented(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view AdviceOnConnecting(const absl::Status& status) {
+  if (IsWedgedStatus(status)) return kAdviceOnWedged;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return "start one with 'systemctl start kilnd', or 'kilnd --root DIR' and then 'kiln --root "
+             "DIR'";
+    case absl::StatusCode::kPermissionDenied:
+      return "join the group that owns the socket (ls -l shows it), or ask as root where it is the "
+             "administration socket";
+    default:
+      return "";
+  }
+}
 
 ExitCode Fail(Console& console, std::string_view what, const absl::Status& status) {
   PrintError(console, what, status, AdviceOnCall(status));

@@ -24,6 +24,9 @@ ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& 
 // output, indented.
 void PrintCompileFailure(Console& console, std::string_view name, const absl::Status& status);
 
+// What to do where the daemon cannot be reached; "" where there is nothing to be done.
+[[nodiscard]] std::string_view AdviceOnConnecting(const absl::Status& status);
+
 // One line that names code and cause.
 [[nodiscard]] std::string Summarize(const absl::Status& status);
 

@@ -9,7 +9,7 @@
 #include "client/rpc/retry.h"
 #include "client/rpc/service_calls.h"
 #include "client/rpc/socket_path.h"
-#include "client/rpc/watched_queue.h"
+#include "client/rpc/wedged.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 

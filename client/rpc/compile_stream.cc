@@ -8,6 +8,7 @@
 
 #include "client/rpc/status_details.h"
 #include "client/rpc/watched_queue.h"
+#include "client/rpc/wedged.h"
 
 namespace kiln {
 namespace {

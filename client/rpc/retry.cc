@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "client/rpc/watched_queue.h"
+#include "client/rpc/wedged.h"
 
 namespace kiln {
 

@@ -5,6 +5,7 @@
 
 #include "client/rpc/status_details.h"
 #include "client/rpc/watched_queue.h"
+#include "client/rpc/wedged.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

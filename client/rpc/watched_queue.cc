@@ -1,7 +1,5 @@
 #include "client/rpc/watched_queue.h"
 
-#include <absl/strings/cord.h>
-
 #include <algorithm>
 
 namespace kiln {
@@ -9,8 +7,6 @@ namespace {
 
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
-
-constexpr char kWedgedUrl[] = "kiln.client/wedged";
 
 system_clock::time_point OnWallClock(steady_clock::time_point moment) {
   return system_clock::now() +
@@ -47,17 +43,6 @@ std::optional<WatchedQueue::Event> WatchedQueue::Next(
       context_.TryCancel();  // its event ends the loop
     }
   }
-}
-
-absl::Status WedgedStatus() {
-  absl::Status status = Unavailable(
-      "the daemon accepts connections but does not answer: it is stopped, stuck or starved");
-  status.SetPayload(kWedgedUrl, absl::Cord("1"));
-  return status;
-}
-
-bool IsWedgedStatus(const absl::Status& status) {
-  return status.GetPayload(kWedgedUrl).has_value();
 }
 
 }  // namespace kiln

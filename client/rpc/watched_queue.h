@@ -8,8 +8,6 @@
 #include <functional>
 #include <optional>
 
-#include "storage/base/status.h"
-
 namespace kiln {
 
 // A connected daemon that is stopped, deadlocked or starved looks just like one that is compiling.
@@ -47,9 +45,5 @@ class WatchedQueue {
   grpc::CompletionQueue queue_;
   bool is_wedged_ = false;
 };
-
-// UNAVAILABLE, and marked so that nobody repeats the call: it would hang again.
-[[nodiscard]] absl::Status WedgedStatus();
-[[nodiscard]] bool IsWedgedStatus(const absl::Status& status);
 
 }  // namespace kiln
