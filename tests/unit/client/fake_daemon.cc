@@ -34,6 +34,17 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service& service, const std::string& p
 
 }  // namespace
 
+void Gate::Open() {
+  const std::lock_guard lock(mutex_);
+  is_open_ = true;
+  opened_.notify_all();
+}
+
+void Gate::Await() {
+  std::unique_lock lock(mutex_);
+  opened_.wait(lock, [this] { return is_open_; });
+}
+
 v1::StageBlob DistantStage(const std::string& name, const std::string& content) {
   v1::StageBlob stage;
   stage.set_stage(name);

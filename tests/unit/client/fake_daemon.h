@@ -4,6 +4,7 @@
 #include <grpcpp/server.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,19 @@
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
+
+// Something that a call waits for until the test lets it go on. Shared, since the call may end
+// after the test.
+class Gate {
+ public:
+  void Open();
+  void Await();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool is_open_ = false;
+};
 
 // An answer with a key and one stage, both made of the request's source: "cubin" with the content
 // "cubin of <source>".

@@ -189,21 +189,16 @@ TEST_F(ClientTest, ASourceOverTheLimitIsNotEvenSent) {
 }
 
 TEST_F(ClientTest, ADeadlineEndsACall) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_over = false;
-  daemon_.kernels().on_compile = [&](const auto&, auto*) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return is_over; });
+  const auto gate = std::make_shared<Gate>();
+  daemon_.kernels().on_compile = [gate](const auto&, auto*) {
+    gate->Await();
     return grpc::Status::OK;
   };
   CallOptions options;
   options.deadline = steady_clock::now() + milliseconds(20);
   EXPECT_EQ(Connect()->Compile(RequestFor("module {}"), options).status().code(),
             absl::StatusCode::kDeadlineExceeded);
-  const std::lock_guard lock(mutex);
-  is_over = true;
-  changed.notify_all();
+  gate->Open();
 }
 
 TEST_F(ClientTest, ADeadlineEndsRepetition) {
@@ -259,12 +254,9 @@ TEST_F(ClientTest, ADaemonThatFallsSilentIsGivenUp) {
   ConnectOptions options = daemon_.Options();
   options.answer_budget = milliseconds(50);
   const auto client = Connect(options);
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_over = false;
-  const auto hang = [&](const auto&, auto*) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return is_over; });
+  const auto gate = std::make_shared<Gate>();
+  const auto hang = [gate](const auto&, auto*) {
+    gate->Await();
     return grpc::Status::OK;
   };
   daemon_.kernels().on_compile = hang;
@@ -273,9 +265,7 @@ TEST_F(ClientTest, ADaemonThatFallsSilentIsGivenUp) {
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(Message(answer.status())), HasSubstr("does not answer"));
   EXPECT_EQ(daemon_.kernels().compiles, 1);
-  const std::lock_guard lock(mutex);
-  is_over = true;
-  changed.notify_all();
+  gate->Open();
 }
 
 TEST_F(ClientTest, LooksUpAnyNumberOfKeysInOrder) {

@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -269,20 +270,15 @@ TEST_F(CompileManyTest, ADeadlineEndsIt) {
 TEST_F(CompileManyTest, ADaemonThatFallsSilentIsGivenUp) {
   options_.answer_budget = std::chrono::milliseconds(100);
   daemon_.kernels().on_stream = Swallow;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_over = false;
-  int lookups = 0;
-  daemon_.kernels().on_lookup = [&](const auto&, auto*) {
-    std::unique_lock lock(mutex);
-    // The first is the sign of life that Connect asks for.
-    if (++lookups > 1) changed.wait(lock, [&] { return is_over; });
+  const auto gate = std::make_shared<Gate>();
+  // The first is the sign of life that Connect asks for.
+  const auto lookups = std::make_shared<std::atomic<int>>(0);
+  daemon_.kernels().on_lookup = [gate, lookups](const auto&, auto*) {
+    if (lookups->fetch_add(1) > 0) gate->Await();
     return grpc::Status::OK;
   };
   EXPECT_EQ(Run(10).code(), absl::StatusCode::kUnavailable);
-  const std::lock_guard lock(mutex);
-  is_over = true;
-  changed.notify_all();
+  gate->Open();
   EXPECT_EQ(answers_.size(), 10u);
   EXPECT_EQ(daemon_.kernels().streams, 1);
 }
