@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <memory>
+#include <mutex>
 #include <optional>
 
 #include "daemon/assemble.h"
@@ -69,6 +71,23 @@ std::string WorkerScript(const Config& config) {
   return program.parent_path().parent_path() / "lib/kiln/triton_worker.py";
 }
 
+// Whoever may rename what is in a directory of ours could put a hot directory of theirs in its
+// place, and what lies there is code that jobs run.
+absl::Status CheckUnshared(const std::string& directory) {
+  struct stat found;
+  if (stat(directory.c_str(), &found) != 0) return ErrnoStatus(errno, "stat " + directory);
+  if (found.st_uid != geteuid() && found.st_uid != 0) {
+    return FailedPrecondition("{} belongs to user {}; choose a directory of your own", directory,
+                              found.st_uid);
+  }
+  const bool is_shared = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  if (is_shared && (found.st_mode & S_ISVTX) == 0) {
+    return FailedPrecondition("others may write to {}; chmod go-w it or choose another directory",
+                              directory);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MakeDirectories(const std::string& path, mode_t mode) {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
@@ -81,7 +100,8 @@ absl::Status MakeDirectories(const std::string& path, mode_t mode) {
   if (!std::filesystem::is_directory(path, error)) {
     return FailedPrecondition("{} is not a directory; move it away or choose another one", path);
   }
-  return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(CheckUnshared(parent));
+  return CheckUnshared(path);
 }
 
 absl::Status PrepareDirectories(const Paths& paths) {
@@ -162,7 +182,10 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
                        fmt::format("cannot read {} (set workers.script)", setting.worker_script));
   }
   KILN_ASSIGN_OR_RETURN(setting.activated_sockets, TakeActivatedSockets());
-  setting.request_drain = [] { kill(getpid(), SIGTERM); };
+  // Once: a second SIGTERM would quit without waiting.
+  setting.request_drain = [requested = std::make_shared<std::once_flag>()] {
+    std::call_once(*requested, [] { kill(getpid(), SIGTERM); });
+  };
   return setting;
 }
 
