@@ -1,15 +1,13 @@
 // Who owns which thread, and what holds when.
 //
 // * One thread per slot owns that slot's worker process and is the only one to talk to it. It gets
-// a worker first and a task second:
-//   a task is never stuck behind a zygote that starts, and waits in the queue, where anyone may end
-//   it.
+//   a worker first and a task second: a task is never stuck behind a zygote that starts, and waits
+//   in the queue, where anyone may end it.
 // * The keeper's thread (zygote_keeper.h) is the parent of the zygote.
 // * One more thread ends queued tasks whose deadline passes. Once a task runs, its slot's thread
-// watches its deadline, in the same poll
-//   that waits for the worker.
+//   watches its deadline, in the same poll that waits for the worker.
 // * Cancelling comes from any thread: a queued task is ended there and then; for a running one the
-// slot's WakeEvent ends the poll.
+//   slot's WakeEvent ends the poll.
 //
 // A task is in exactly one state, changed under mutex_: queued, running, done. Whoever moves it to
 // done calls its callback, after the mutex has been released. The callback hears of a kill before
@@ -17,6 +15,16 @@
 //
 // All slots that wait with a worker are equal; a slot without one wakes only when there are more
 // tasks than those can take, so that a lightly used pool stays small and warm.
+//
+// The exception is a task that crashed a worker: it is tried again on a fresh worker, one that has
+// compiled nothing, not on another that may have died of the same cause. Such tasks stand at the
+// front of the queue, and used workers pass them by. None is stranded, because there are never
+// fewer slots that have a fresh worker or are about to start one than there are such tasks:
+//
+// * with each comes a slot, the one that crashed, which replaces its worker (lost_worker);
+// * a fresh worker takes the front of the queue, so no other task before these;
+// * a slot whose worker turns out dead, or does not start, while one waits replaces it too;
+// * a slot that cannot have a worker fails the whole queue.
 #include "daemon/worker/worker_pool.h"
 
 #include <algorithm>
@@ -44,7 +52,7 @@ struct WorkerPool::Task {
   Done done;
   State state = State::kQueued;
   Slot* slot = nullptr;  // while it runs
-  int attempts = 0;      // the slot's thread only
+  int attempts = 0;      // changed by the slot's thread, never while queued
   Cancellation::Registration registration;
 
   SteadyTime deadline() const { return context.deadline.value_or(SteadyTime::max()); }
@@ -181,6 +189,8 @@ void WorkerPool::SlotLoop(Slot& slot) {
     {
       std::lock_guard lock(mutex_);
       if (stopping_) break;
+      // A retry may have counted on this slot's worker.
+      if (slot.worker != nullptr && RetryWaits()) slot.lost_worker = true;
     }
     if (slot.worker != nullptr) {
       EndWorker(slot);  // dead, or its zygote is
@@ -191,9 +201,18 @@ void WorkerPool::SlotLoop(Slot& slot) {
   if (slot.worker != nullptr) EndWorker(slot);
 }
 
+WorkerPool::Queue::const_iterator WorkerPool::FirstTaskFor(const Slot& slot) const {
+  if (slot.worker->compiles() == 0) return queue_.begin();
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [](const TaskPtr& task) { return task->attempts == 0; });
+}
+
+bool WorkerPool::RetryWaits() const { return !queue_.empty() && queue_.front()->attempts > 0; }
+
 bool WorkerPool::SlotIsNeeded(const Slot& slot) const {
   if (stopping_) return true;
-  if (slot.worker != nullptr) return !queue_.empty() || !slot.worker->zygote().IsAlive();
+  if (slot.worker != nullptr)
+    return FirstTaskFor(slot) != queue_.end() || !slot.worker->zygote().IsAlive();
   return prefork_ || slot.lost_worker || queue_.size() > static_cast<size_t>(ready_slots_);
 }
 
@@ -203,12 +222,11 @@ WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   if (has_worker) ++ready_slots_;
   work_.wait(lock, [&] { return SlotIsNeeded(slot); });
   if (has_worker) --ready_slots_;
-  if (stopping_ || !has_worker || queue_.empty() || !slot.worker->IsReady()) return nullptr;
-  // What crashed a worker is tried again on a fresh one, not on another that may have died of the
-  // same cause.
-  if (queue_.front()->attempts > 0 && slot.worker->compiles() > 0) return nullptr;
-  TaskPtr task = std::move(queue_.front());
-  queue_.pop_front();
+  if (stopping_ || !has_worker || !slot.worker->IsReady()) return nullptr;
+  const auto first = FirstTaskFor(slot);
+  if (first == queue_.end()) return nullptr;
+  TaskPtr task = *first;
+  queue_.erase(first);
   task->state = Task::State::kRunning;
   task->slot = &slot;
   slot.wake.Clear();
@@ -233,7 +251,11 @@ void WorkerPool::StartWorker(Slot& slot) {
     }
     failure = worker.status();
     // A zygote that died just now is the keeper's to replace; what waits may go on waiting.
-    if (!(*zygote)->IsAlive()) return;
+    if (!(*zygote)->IsAlive()) {
+      std::lock_guard lock(mutex_);
+      slot.lost_worker = RetryWaits();
+      return;
+    }
   }
   {
     std::lock_guard lock(mutex_);

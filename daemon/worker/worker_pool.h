@@ -78,11 +78,16 @@ class WorkerPool {
   struct Task;
   struct Slot;
   using TaskPtr = std::shared_ptr<Task>;
+  using Queue = std::deque<TaskPtr>;
 
   void SlotLoop(Slot& slot);
   // Blocks until there is work for the slot, and gives it; null when the slot must see to its
   // worker first, or when all is over.
   TaskPtr NextTask(Slot& slot);
+  // What the slot's worker may run, of what is queued; queue_.end() where there is nothing.
+  Queue::const_iterator FirstTaskFor(const Slot& slot) const;
+  // Whether something is queued that only a fresh worker may run; if so, it is at the front.
+  bool RetryWaits() const;
   bool SlotIsNeeded(const Slot& slot) const;
   void StartWorker(Slot& slot);
   void EndWorker(Slot& slot);
@@ -101,11 +106,10 @@ class WorkerPool {
 
   const WorkerPoolOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable work_;  // something for the slots
-  std::condition_variable idle_;  // something stopped running
-  std::condition_variable
-      deadlines_;  // something for the thread that watches the queue's deadlines
-  std::deque<TaskPtr> queue_;
+  std::condition_variable work_;       // something for the slots
+  std::condition_variable idle_;       // something stopped running
+  std::condition_variable deadlines_;  // something for deadline_watch_
+  Queue queue_;
   bool refusing_ = false;                         // Shutdown has begun
   bool stopping_ = false;                         // slots end
   bool prefork_;                                  // slots fork without waiting for work

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <future>
+#include <set>
 
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
@@ -62,6 +64,24 @@ class WorkerPoolTest : public testing::Test {
   }
   void WaitUntilRunning(int count) {
     WaitUntil([&](const PoolStats& stats) { return stats.running == count; });
+  }
+
+  // Until the worker of each has compiled something.
+  void UseEverySlot(int count) {
+    std::set<std::string> used;
+    while (used.size() < static_cast<size_t>(count)) {
+      std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+      for (int i = 0; i < 2 * count; ++i) replies.push_back(Submit("where"));
+      for (auto& future : replies) {
+        const auto reply = future.get();
+        ASSERT_TRUE(reply.ok()) << reply.status();
+        const std::string& text = reply->stages.at(0).bytes;
+        for (int slot = 0; slot < count; ++slot) {
+          const std::string name = directory_.File(fmt::format("work/slot-{}", slot));
+          if (text.find(name) != std::string::npos) used.insert(name);
+        }
+      }
+    }
   }
 
   TempDirectory directory_;
@@ -156,6 +176,41 @@ TEST_F(WorkerPoolTest, ACrashIsTriedOnceMoreOnAFreshWorker) {
   EXPECT_EQ(Ptx("crash-once " + directory_.File("marker")), "survived");
   EXPECT_EQ(pool_->Stats().crashed, 1u);
   EXPECT_EQ(pool_->Stats().started, 2u);
+}
+
+TEST_F(WorkerPoolTest, ACrashLeavesTheOtherWorkersAlone) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 3;
+    options.eager = true;
+  });
+  WaitUntil([](const PoolStats& stats) { return stats.workers == 3; });
+  UseEverySlot(3);
+  const std::vector<pid_t> before = LivingDescendants();
+  EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
+  WaitUntil([](const PoolStats& stats) { return stats.workers == 3; });
+  const std::vector<pid_t> after = LivingDescendants();
+  // The zygote and two workers.
+  EXPECT_EQ(std::count_if(before.begin(), before.end(),
+                          [&](pid_t pid) {
+                            return std::find(after.begin(), after.end(), pid) != after.end();
+                          }),
+            3);
+  EXPECT_EQ(pool_->Stats().crashed, 2u);
+  EXPECT_EQ(pool_->Stats().started, 5u);
+}
+
+TEST_F(WorkerPoolTest, CrashesStrandNothing) {
+  Start([](WorkerPoolOptions& options) { options.slots = 3; });
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+  for (int i = 0; i < 90; ++i) {
+    replies.push_back(Submit(i % 9 < 3 ? "segfault" : "answer x"));
+  }
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const absl::Status status = replies[i].get().status();
+    EXPECT_EQ(absl::IsInternal(status), i % 9 < 3) << status;
+    EXPECT_EQ(status.ok(), i % 9 >= 3) << status;
+  }
+  EXPECT_EQ(pool_->Stats().crashed, 60u);
 }
 
 TEST_F(WorkerPoolTest, TwoCrashesAreInternalWithSignalAndLastWords) {
