@@ -77,7 +77,9 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
                                   const std::string& directory) {
   ZygoteCommand command;
   // -I: neither the environment, nor the user's packages, nor the current directory has a say.
-  command.spawn.arguments = {toolchain.interpreter, "-I", script, "--zygote", "--control-fd", "3"};
+  // -B: a finished toolchain is not written to, not even bytecode.
+  command.spawn.arguments = {toolchain.interpreter, "-I", "-B", script, "--zygote",
+                             "--control-fd",        "3"};
   // All of it: what a compile gives must not depend on who started the daemon.
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};

@@ -94,6 +94,7 @@ TEST(TritonZygoteCommandTest, IsIsolatedFromTheDaemonsEnvironment) {
   const ZygoteCommand command = TritonZygoteCommand(toolchain, "/lib/worker.py", "/run/zygote");
   EXPECT_EQ(command.spawn.arguments[0], "/opt/triton/bin/python");
   EXPECT_EQ(command.spawn.arguments[1], "-I");
+  EXPECT_EQ(command.spawn.arguments[2], "-B");
   EXPECT_THAT(
       command.spawn.environment,
       testing::UnorderedElementsAre("PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=/run/zygote",
