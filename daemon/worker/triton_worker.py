@@ -100,6 +100,8 @@ TAINTED = "A signal was caught while processing the MLIR module"
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+ADDR_NO_RANDOMIZE = 0x0040000
+PERSONALITY_ASK = 0xFFFFFFFF
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
 
 
@@ -861,9 +863,24 @@ def confine(message):
     for limit, value in ((resource.RLIMIT_FSIZE, limits["file_bytes"]), (resource.RLIMIT_AS, limits["address_space_bytes"])):
         if value:
             resource.setrlimit(limit, (value, value))
+    do_not_randomize_programs()
     # When memory runs out, a worker goes before the daemon and before the job whose kernel it compiles.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("800")
+
+
+def do_not_randomize_programs():
+    """Has the kernel load what this process executes at the same addresses every time; the process itself stays as it is.
+
+    ptxas-blackwell 12.9 allocates registers of tensor-core code in an order that depends on addresses: one PTX gives two cubins,
+    and a local compile comes to either. Here it is one of them, always the same, so a compile can be repeated and compared. Where a
+    sandbox forbids the call, chance decides as it does locally.
+    """
+    personality = ctypes.CDLL(None).personality
+    personality.argtypes = [ctypes.c_ulong]
+    current = personality(PERSONALITY_ASK)
+    if current != -1:
+        personality(current | ADDR_NO_RANDOMIZE)
 
 
 def serve_jobs(compiler, job):
