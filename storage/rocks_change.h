@@ -21,6 +21,7 @@ class RocksChange {
   // The content of a blob, to be written if the store does not hold it. `stored` is as
   // CompressValue made it.
   void Offer(const Digest& digest, std::string stored);
+  bool IsReferenced(const Digest& digest) { return Load(digest).row.count > 0; }
   bool IsHeld(const Digest& digest) { return Load(digest).row.stored_bytes > 0; }
 
   // A record with `row_bytes` takes the place of one with `replaced_row_bytes` (none: there was

@@ -11,6 +11,9 @@
 namespace kiln {
 namespace {
 
+// How many blobs go under one hold of the writer's lock.
+constexpr size_t kBlobsPerCollection = 1000;
+
 absl::Status NoArtifact(const Digest& key) { return NotFound("no artifact {}", key.Hex()); }
 
 // The first key after a stretch of the key space; empty: there is none. Keys are spread evenly, so
@@ -87,14 +90,7 @@ RocksState::RocksState(std::unique_ptr<RocksDatabase> database, uint64_t expecte
 absl::StatusOr<std::unique_ptr<RocksState>> RocksState::Load(
     std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock) {
   std::unique_ptr<RocksState> state(new RocksState(std::move(database), expected_bytes, clock));
-  const auto row = state->database_->Get(RocksFamily::kMeta, kTotalsRow);
-  std::optional<TotalsRow> totals;
-  if (row.ok() && row->has_value()) totals = DecodeTotals(**row);
-  if (totals) {
-    state->totals_ = *totals;
-  } else {
-    KILN_RETURN_IF_ERROR(state->CountTotals());
-  }
+  KILN_ASSIGN_OR_RETURN(state->totals_, ReadTotals(*state->database_));
   state->reclaimer_.Consider(state->Totals().stored_bytes);
   return state;
 }
@@ -352,19 +348,39 @@ void RocksState::FlushUses() {
 }
 
 absl::StatusOr<uint64_t> RocksState::CollectUnreferencedBlobs() {
-  std::lock_guard lock(writer_);
-  if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
+  {
+    std::lock_guard lock(writer_);
+    if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
+  }
   uint64_t collected = 0;
-  RocksChange change(*database_, Totals());
+  std::vector<Digest> digests;
+  // Looked for without the lock, since that reads every row: puts go on meanwhile.
   for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
     const auto digest = Digest::FromBytes(rows.key());
     const auto references = DecodeReferences(rows.value());
     if (!digest.ok() || !references || references->count > 0) continue;
-    change.DropUnreferenced(*digest);
-    ++collected;
+    digests.push_back(*digest);
+    if (digests.size() < kBlobsPerCollection) continue;
+    KILN_ASSIGN_OR_RETURN(const uint64_t dropped, DropUnreferenced(digests));
+    collected += dropped;
+    digests.clear();
+  }
+  KILN_ASSIGN_OR_RETURN(const uint64_t dropped, DropUnreferenced(digests));
+  return collected + dropped;
+}
+
+absl::StatusOr<uint64_t> RocksState::DropUnreferenced(std::span<const Digest> digests) {
+  uint64_t dropped = 0;
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  for (const Digest& digest : digests) {
+    // A record may have come to name it meanwhile.
+    if (change.IsReferenced(digest)) continue;
+    change.DropUnreferenced(digest);
+    ++dropped;
   }
   KILN_RETURN_IF_ERROR(Commit(change));
-  return collected;
+  return dropped;
 }
 
 // Counts are made for one part of the digests at a time, so that a million artifacts do not need a
@@ -407,17 +423,22 @@ absl::Status RocksState::RecountPart(uint32_t part, uint32_t parts) {
   return Commit(change);
 }
 
-absl::Status RocksState::CountTotals() {
+absl::StatusOr<TotalsRow> RocksState::ReadTotals(RocksDatabase& database) {
+  const auto row = database.Get(RocksFamily::kMeta, kTotalsRow);
+  if (row.ok() && row->has_value()) {
+    if (const auto read = DecodeTotals(**row)) return *read;
+  }
   TotalsRow totals;
-  for (RowWalk rows(*database_, RocksFamily::kArtifacts, ""); rows.Valid(); rows.Next()) {
+  for (RowWalk rows(database, RocksFamily::kArtifacts, ""); rows.Valid(); rows.Next()) {
     ++totals.artifacts;
     totals.stored_bytes += RowBytes(rows.value());
   }
-  for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
+  for (RowWalk rows(database, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
     totals.stored_bytes += DecodeReferences(rows.value()).value_or(ReferenceRow()).stored_bytes;
   }
-  RocksChange change(*database_, totals);
-  return Commit(change);
+  RocksChange change(database, totals);
+  KILN_RETURN_IF_ERROR(change.Commit());
+  return totals;
 }
 
 }  // namespace kiln

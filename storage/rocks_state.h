@@ -29,6 +29,8 @@ class RocksState {
                                                           uint64_t expected_bytes,
                                                           const Clock& clock);
   ~RocksState();
+  // The totals; where that row is lost they are counted, and written.
+  static absl::StatusOr<TotalsRow> ReadTotals(RocksDatabase& database);
 
   absl::StatusOr<Blob> GetBlob(const Digest& digest);
   absl::Status PutBlob(const Blob& blob);
@@ -71,7 +73,7 @@ class RocksState {
   void FlushUses();
   absl::Status RecountReferences();
   absl::Status RecountPart(uint32_t part, uint32_t parts);
-  absl::Status CountTotals();
+  absl::StatusOr<uint64_t> DropUnreferenced(std::span<const Digest> digests);
 
   const std::unique_ptr<RocksDatabase> database_;
   const Clock& clock_;

@@ -129,6 +129,19 @@ TEST_F(RocksStoreTest, ADamagedRecordIsDataLossOnceThenAMissAndItsBlobsAreCollec
   ExpectStored(whole);
 }
 
+TEST_F(RocksStoreTest, MoreUnreferencedBlobsThanGoAtOnceAreAllCollected) {
+  const MadeArtifact kept = MakeArtifact("kept");
+  ASSERT_TRUE(Put(kept).ok());
+  for (int i = 0; i < 2100; ++i) {
+    ASSERT_TRUE(store().blobs().Put(context_, Blob::FromBytes(std::to_string(i))).ok());
+  }
+  const auto collected = store().CollectUnreferencedBlobs(context_);
+  ASSERT_TRUE(collected.ok()) << collected.status();
+  EXPECT_EQ(*collected, 2100u);
+  ExpectStored(kept);
+  EXPECT_EQ(*store().CollectUnreferencedBlobs(context_), 0u);
+}
+
 TEST_F(RocksStoreTest, ScanStepsOverADamagedRecord) {
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(Put(MakeArtifact(name)).ok());
   Tamper([&](RocksDatabase::Batch& batch) {
