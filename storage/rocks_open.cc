@@ -15,6 +15,7 @@
 #include "storage/rocks_probe.h"
 #include "storage/rocks_schema.h"
 #include "storage/rocks_state.h"
+#include "storage/rocks_watchdog.h"
 
 namespace kiln {
 namespace {
@@ -30,8 +31,10 @@ absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
   }
   if (absl::IsResourceExhausted(status)) {
     return ResourceExhausted(
-        "the store {} cannot be opened ({}): free some space, then start again", path,
-        Message(status));
+        "the store {} cannot be opened ({}): free some space, or memory or open files where it is "
+        "those "
+        "that it lacks, then start again",
+        path, Message(status));
   }
   return Annotate(status, "the store " + path);
 }
@@ -73,8 +76,8 @@ absl::StatusOr<std::string> PrepareDirectory(const std::string& path, Filesystem
   return std::string(real.get());
 }
 
-// RocksDB's own lock, held while the store is looked at: a store in use changes under the eyes, and
-// would look damaged.
+// RocksDB's own lock, held while the store is looked at or moved: a store in use changes under the
+// eyes, and would look damaged.
 class StoreLock {
  public:
   static absl::StatusOr<StoreLock> Acquire(const std::string& path) {
@@ -122,7 +125,8 @@ absl::StatusOr<std::string> FindDamage(const RocksStoreOptions& options, const s
   if (content == Content::kRubble) return std::string("its CURRENT file is missing");
   const auto marker = filesystem.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
   if (marker.ok()) return "it was found damaged while it ran: " + *marker;
-  const absl::Status probed = ProbeRocksStore(path, options.open_time_max);
+  const absl::Status probed =
+      ProbeRocksStore(path, options.expected_bytes, options.open_time_max, options.env);
   if (absl::IsDataLoss(probed)) return std::string(Message(probed));
   if (!probed.ok()) return probed;
   return std::string();
@@ -130,6 +134,8 @@ absl::StatusOr<std::string> FindDamage(const RocksStoreOptions& options, const s
 
 absl::StatusOr<std::string> SetAside(const std::string& path, const std::string& damage,
                                      Filesystem& filesystem, const Clock& clock) {
+  // Nobody may have begun to use it since it was looked at.
+  KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path));
   const std::string aside = fmt::format("{}.damaged-{}", path, clock.UnixMillis());
   KILN_RETURN_IF_ERROR(filesystem.Rename(path, aside));
   KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, 0700));
@@ -150,7 +156,9 @@ absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const RocksStoreOptions
                                                          const std::string& path,
                                                          Filesystem& filesystem,
                                                          const Clock& clock) {
-  KILN_ASSIGN_OR_RETURN(auto database, RocksDatabase::Open(path, options.expected_bytes));
+  const RocksOpenWatchdog watchdog(path, options.hang_time_max);
+  KILN_ASSIGN_OR_RETURN(auto database,
+                        RocksDatabase::Open(path, options.expected_bytes, options.env));
   KILN_RETURN_IF_ERROR(WriteSchema(*database));
   KILN_ASSIGN_OR_RETURN(auto state,
                         RocksState::Load(std::move(database), options.expected_bytes, clock));
@@ -160,19 +168,21 @@ absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const RocksStoreOptions
 absl::StatusOr<OpenedRocksStore> Open(const RocksStoreOptions& options, const std::string& path,
                                       Filesystem& filesystem, const Clock& clock) {
   OpenedRocksStore opened;
+  Content content = Content::kNothing;
   {
     KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path));
-    KILN_ASSIGN_OR_RETURN(const Content content, Inspect(path, filesystem));
-    KILN_ASSIGN_OR_RETURN(opened.report.damage, FindDamage(options, path, content, filesystem));
-    opened.report.is_new = content == Content::kNothing;
+    KILN_ASSIGN_OR_RETURN(content, Inspect(path, filesystem));
   }
+  // The probe takes the lock itself.
+  KILN_ASSIGN_OR_RETURN(opened.report.damage, FindDamage(options, path, content, filesystem));
+  opened.report.is_new = content == Content::kNothing;
   if (opened.report.damage.empty()) {
     auto store = OpenDatabase(options, path, filesystem, clock);
     if (store.ok()) {
       opened.store = *std::move(store);
       return opened;
     }
-    // What a read-only open did not notice.
+    // What the probe did not notice.
     if (!absl::IsDataLoss(store.status())) return store.status();
     opened.report.damage = std::string(Message(store.status()));
   }

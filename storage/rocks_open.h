@@ -11,6 +11,10 @@
 #include "storage/base/limits.h"
 #include "storage/rocks_store.h"
 
+namespace rocksdb {
+class Env;
+}  // namespace rocksdb
+
 namespace kiln {
 
 struct RocksStoreOptions {
@@ -18,8 +22,12 @@ struct RocksStoreOptions {
   std::string path;
   // The size limit that the store will be kept to: sizes buffers and files.
   uint64_t expected_bytes = limits::kStoreBytesDefault;
-  // A store that takes longer to open counts as damaged.
+  // A store that takes longer to open, and twice as long when tried once more, counts as damaged.
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
+  // An open in this process that takes longer ends it. Not less than the probe grants.
+  std::chrono::milliseconds hang_time_max = 2 * limits::kStoreOpenTime;
+  // Null: the operating system. Must outlive the store.
+  rocksdb::Env* env = nullptr;
 };
 
 struct StoreOpenReport {
@@ -42,10 +50,12 @@ struct OpenedRocksStore {
 //   process, or was written by a newer
 //                        Kiln (the message names both schema versions)
 //   PERMISSION_DENIED    it cannot be written, or cannot be renamed
-//   RESOURCE_EXHAUSTED   the disk is full, or there are no descriptors left
+//   RESOURCE_EXHAUSTED   the disk is full, or there is no memory or no descriptor left
+//   UNAVAILABLE          the process that probed it was killed from outside
 // Each message says what to do. `filesystem` and `clock` must outlive the store.
 //
-// REQUIRES: called before the process starts threads (ProbeRocksStore forks).
+// Opens first in a child process; where the open in this one hangs all the same, it ends the
+// process (RocksOpenWatchdog). REQUIRES: called before the process starts threads.
 absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
                                                 Filesystem& filesystem, const Clock& clock);
 

@@ -12,33 +12,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
-#include "storage/base/limits.h"
+#include "storage/base/log.h"
 #include "storage/base/unique_fd.h"
+#include "storage/rocks_database.h"
 #include "storage/rocks_options.h"
+#include "storage/rocks_state.h"
 #include "storage/rocks_status.h"
 
 namespace kiln {
 namespace {
 
 constexpr size_t kMessageBytesMax = 4096;
-
-absl::Status CannotOpen(const rocksdb::Status& status) {
-  const std::string words = status.ToString();
-  if (IsNoSpace(status)) return ResourceExhausted("{}", words);
-  if (words.find(std::strerror(EMFILE)) != std::string::npos) return ResourceExhausted("{}", words);
-  for (const int denied : {EACCES, EPERM, EROFS}) {
-    if (words.find(std::strerror(denied)) != std::string::npos) {
-      return PermissionDenied("{}", words);
-    }
-  }
-  return DataLoss("{}", words);
-}
 
 absl::Status CheckFamilies(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -68,49 +58,63 @@ absl::Status CheckSchema(const std::string& row) {
   return absl::OkStatus();
 }
 
-// The schema first, read with as few of the families as can be: a newer store may have more.
-absl::Status TryToOpen(const std::string& path) {
-  rocksdb::DBOptions options = RocksDatabaseOptions(limits::kStoreBytesDefault);
-  options.create_if_missing = false;
-  options.create_missing_column_families = false;
-  // What is wrong is reported once, by the parent.
-  options.info_log->SetInfoLogLevel(rocksdb::InfoLogLevel::FATAL_LEVEL);
-  std::vector<std::string> names;
-  rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
-  if (!status.ok()) return CannotOpen(status);
-
+// Read-only and with as few families as can be: a newer store may have more, and is left as it is.
+absl::Status CheckVersion(const std::string& path, uint64_t expected_bytes,
+                          const rocksdb::DBOptions& options,
+                          const std::vector<std::string>& names) {
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
-  std::optional<size_t> meta;
-  for (size_t i = 0; i < kRocksFamilyNames.size(); ++i) {
-    if (std::find(names.begin(), names.end(), kRocksFamilyNames[i]) == names.end()) continue;
-    const auto family = static_cast<RocksFamily>(i);
-    if (family == RocksFamily::kMeta) meta = descriptors.size();
-    descriptors.emplace_back(kRocksFamilyNames[i],
-                             RocksFamilyOptions(family, limits::kStoreBytesDefault));
+  for (const RocksFamily family : {RocksFamily::kDefault, RocksFamily::kMeta}) {
+    const char* const name = kRocksFamilyNames[static_cast<size_t>(family)];
+    if (std::find(names.begin(), names.end(), name) == names.end()) return CheckFamilies(names);
+    descriptors.emplace_back(name, RocksFamilyOptions(family, expected_bytes));
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
-  status = rocksdb::DB::OpenForReadOnly(options, path, descriptors, &handles, &opened);
-  if (!status.ok()) return CannotOpen(status);
-  // Never closed: the process ends with it.
-  if (meta) {
-    std::string row;
-    status = opened->Get(rocksdb::ReadOptions(), handles[*meta],
+  rocksdb::Status status =
+      rocksdb::DB::OpenForReadOnly(options, path, descriptors, &handles, &opened);
+  if (!status.ok()) return FromRocks(status, "open " + path);
+  const std::unique_ptr<rocksdb::DB> database(opened);
+  std::string row;
+  status = database->Get(rocksdb::ReadOptions(), handles[1],
                          rocksdb::Slice(kSchemaRow.data(), kSchemaRow.size()), &row);
-    if (status.ok()) {
-      KILN_RETURN_IF_ERROR(CheckSchema(row));
-    } else if (!status.IsNotFound()) {
-      return CannotOpen(status);
-    }
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    (void)database->DestroyColumnFamilyHandle(handle);
   }
+  if (!status.ok() && !status.IsNotFound()) return FromRocks(status, "read the schema version");
+  if (status.ok()) KILN_RETURN_IF_ERROR(CheckSchema(row));
   return CheckFamilies(names);
 }
 
-[[noreturn]] void RunChild(const std::string& path, int report_fd) {
+// What the daemon is about to do. Afterwards the log is in tables and the totals are counted, so
+// that the daemon has less to do.
+absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env) {
+  rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
+  if (env != nullptr) options.env = env;
+  std::vector<std::string> names;
+  const rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
+  if (!status.ok()) return FromRocks(status, "open " + path);
+  KILN_RETURN_IF_ERROR(CheckVersion(path, expected_bytes, options, names));
+  KILN_ASSIGN_OR_RETURN(const auto database, RocksDatabase::Open(path, expected_bytes, env));
+  return RocksState::ReadTotals(*database).status();
+}
+
+absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes,
+                               rocksdb::Env* env) {
+  try {
+    return TryToOpen(path, expected_bytes, env);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("no memory to open it");
+  }
+}
+
+[[noreturn]] void RunChild(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
+                           int report_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  const absl::Status status = TryToOpen(path);
+  // What is wrong is reported once, by the parent.
+  (void)SetLogLevel("error");
+  const absl::Status status = TryToOpenInMemory(path, expected_bytes, env);
   std::string report(1, static_cast<char>(status.code()));
   report += Message(status).substr(0, kMessageBytesMax);
   // Shorter than a pipe's buffer, so one write takes it all.
@@ -144,30 +148,59 @@ int WaitFor(pid_t child) {
   return status;
 }
 
-}  // namespace
+// Signals that a program brings upon itself. Any other came from outside, as SIGKILL does where the
+// machine is out of memory, and says nothing about the store.
+bool IsCrash(int signal) {
+  for (const int own : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP}) {
+    if (signal == own) return true;
+  }
+  return false;
+}
 
-absl::Status ProbeRocksStore(const std::string& path, std::chrono::milliseconds time_max) {
+// DEADLINE_EXCEEDED: it took longer than that.
+absl::Status Probe(const std::string& path, uint64_t expected_bytes,
+                   std::chrono::milliseconds time_max, rocksdb::Env* env) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   const pid_t child = fork();
   if (child < 0) return ErrnoStatus(errno, "fork");
-  if (child == 0) RunChild(path, write_end.get());
+  if (child == 0) RunChild(path, expected_bytes, env, write_end.get());
   write_end.Reset();
 
   const auto report = ReadReport(read_end.get(), time_max);
   if (!report) {
     kill(child, SIGKILL);
     WaitFor(child);
-    return DataLoss("opening it took longer than {} ms", time_max.count());
+    return DeadlineExceeded("opening it took longer than {} ms", time_max.count());
   }
   const int ended = WaitFor(child);
   if (WIFSIGNALED(ended)) {
-    return DataLoss("opening it crashed: {}", strsignal(WTERMSIG(ended)));
+    const int signal = WTERMSIG(ended);
+    if (IsCrash(signal)) return DataLoss("opening it crashed: {}", strsignal(signal));
+    return Unavailable(
+        "the process that tried to open it was ended from outside ({}): see the system's log "
+        "whether memory ran out, then start again",
+        strsignal(signal));
   }
-  if (report->empty()) return DataLoss("opening it ended without a word");
+  if (report->empty()) {
+    return Unavailable("the process that tried to open it ended without a word: start again");
+  }
   return absl::Status(static_cast<absl::StatusCode>(report->front()), report->substr(1));
+}
+
+}  // namespace
+
+absl::Status ProbeRocksStore(const std::string& path, uint64_t expected_bytes,
+                             std::chrono::milliseconds time_max, rocksdb::Env* env) {
+  absl::Status status = Probe(path, expected_bytes, time_max, env);
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  LogWarning("the store takes long to open; trying once more",
+             {{"path", path}, {"took_ms_more_than", time_max.count()}});
+  status = Probe(path, expected_bytes, 2 * time_max, env);
+  if (absl::IsDeadlineExceeded(status)) return DataLoss("{}", Message(status));
+  return status;
 }
 
 }  // namespace kiln

@@ -1,21 +1,29 @@
-// Opens a store that may be rotten where nothing can go wrong: in a child process, read-only,
-// against the clock.
+// Opens a store that may be rotten where nothing can go wrong: in a child process, against the
+// clock.
 #pragma once
 
+#include <rocksdb/env.h>
+
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "storage/base/status.h"
 
 namespace kiln {
 
-// OK: it opens. DATA_LOSS: it does not, or opening it crashed or hung; it should be set aside.
-// FAILED_PRECONDITION: written by a newer Kiln or by something else. PERMISSION_DENIED,
-// RESOURCE_EXHAUSTED: could not look, which says nothing about the store.
+// Does in the child all that the daemon does next: opens for reading and writing, log and totals
+// included, and closes.
 //
-// Changes nothing. REQUIRES: the calling process has no other threads
-// that could hold a lock while it forks (call it at start-up); `path` holds a database, and nobody
-// has it open.
-absl::Status ProbeRocksStore(const std::string& path, std::chrono::milliseconds time_max);
+// OK: it opens. DATA_LOSS: it is damaged, or opening it crashed, or took longer than `time_max` and
+// then, tried once more, longer than twice that; it should be set aside. FAILED_PRECONDITION:
+// written by a newer Kiln or by something else, and not written to. Anything else: could not look,
+// which says nothing about the store.
+//
+// REQUIRES: the calling process has no other threads that could hold a lock while it forks (call it
+// at start-up); `path` holds a database, and nobody, this process included, has it open or locked.
+// `env` null: the operating system.
+absl::Status ProbeRocksStore(const std::string& path, uint64_t expected_bytes,
+                             std::chrono::milliseconds time_max, rocksdb::Env* env = nullptr);
 
 }  // namespace kiln

@@ -9,8 +9,9 @@
 
 namespace kiln {
 
-// RESOURCE_EXHAUSTED: no space. DATA_LOSS: checksum mismatch, missing or unreadable file.
-// UNAVAILABLE: try again. INTERNAL: the rest. REQUIRES: not OK.
+// DATA_LOSS: checksum mismatch, missing or unreadable file; nothing else says that the store is
+// damaged. RESOURCE_EXHAUSTED: no space, memory or descriptors. PERMISSION_DENIED: the operating
+// system refuses. UNAVAILABLE: try again. INTERNAL: the rest. REQUIRES: not OK.
 absl::Status FromRocks(const rocksdb::Status& status, std::string_view what);
 
 bool IsNoSpace(const rocksdb::Status& status);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "storage/base/unique_fd.h"
 #include "storage/rocks_options.h"
 #include "tests/unit/storage/rocks_fixture.h"
 
@@ -61,6 +63,37 @@ class RocksOpenTest : public RocksFixture {
     }
   }
   absl::Status OpenStatus() { return OpenRocksStore(options(), filesystem_, clock_).status(); }
+  static uid_t Unprivileged() { return geteuid() == 0 ? 65534 : geteuid(); }
+  void GiveTo(uid_t user) {
+    ASSERT_EQ(chown(directory_.path().c_str(), user, static_cast<gid_t>(-1)), 0);
+    ASSERT_EQ(chown(path().c_str(), user, static_cast<gid_t>(-1)), 0);
+    for (const auto& entry : fs::directory_iterator(path())) {
+      ASSERT_EQ(chown(entry.path().c_str(), user, static_cast<gid_t>(-1)), 0);
+    }
+  }
+  // What opening it says in a process of that user.
+  absl::Status OpenStatusAs(uid_t user) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const UniqueFd read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (setuid(user) != 0) _exit(2);
+      const absl::Status status = OpenStatus();
+      const std::string report = static_cast<char>(status.code()) + std::string(Message(status));
+      const auto written = write(write_end.get(), report.data(), report.size());
+      _exit(written == static_cast<ssize_t>(report.size()) ? 0 : 3);
+    }
+    write_end.Reset();
+    int ended = 0;
+    EXPECT_EQ(waitpid(child, &ended, 0), child);
+    char report[4096];
+    const ssize_t size = read(read_end.get(), report, sizeof report);
+    if (size <= 0) return Internal("no report, status {}", ended);
+    return absl::Status(static_cast<StatusCode>(report[0]),
+                        absl::string_view(report + 1, static_cast<size_t>(size) - 1));
+  }
   void ExpectNothingSetAside() {
     EXPECT_TRUE(fs::exists(path()));
     EXPECT_EQ(Names(directory_.path()), std::set<std::string>{"store"});
@@ -225,17 +258,46 @@ TEST_F(RocksOpenTest, AMissingParentIsSaidToBeMissing) {
   EXPECT_EQ(OpenRocksStore(lost, filesystem_, clock_).status().code(), StatusCode::kNotFound);
 }
 
-// Root may write anywhere, so for root it is the owner that is wrong, for others the mode.
-TEST_F(RocksOpenTest, ADirectoryThatIsNotOursIsReportedAndLeftAlone) {
+// As another user than root, whom nothing would stop.
+TEST_F(RocksOpenTest, AReadOnlyDirectoryIsReportedAndLeftAlone) {
   MakeStore();
-  if (geteuid() == 0) {
-    ASSERT_EQ(chown(path().c_str(), 65534, 65534), 0);
-    EXPECT_EQ(OpenStatus().code(), StatusCode::kFailedPrecondition);
-  } else {
-    ASSERT_EQ(chmod(path().c_str(), 0500), 0);
-    EXPECT_EQ(OpenStatus().code(), StatusCode::kPermissionDenied);
-  }
+  GiveTo(Unprivileged());
+  ASSERT_EQ(chmod(path().c_str(), 0555), 0);
+  const absl::Status refused = OpenStatusAs(Unprivileged());
+  EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied) << refused;
+  EXPECT_NE(Message(refused).find("give uid"), std::string_view::npos) << refused;
   ExpectNothingSetAside();
+}
+
+// Its files can be listed, and not one be read.
+TEST_F(RocksOpenTest, UnreadableFilesAreReportedAndLeftAlone) {
+  MakeStore();
+  GiveTo(Unprivileged());
+  for (const char* part : {"MANIFEST", ".sst"}) {
+    const std::string file = FileLike(part);
+    ASSERT_EQ(chmod(file.c_str(), 0), 0);
+    const absl::Status refused = OpenStatusAs(Unprivileged());
+    EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied) << refused;
+    ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+    ExpectNothingSetAside();
+  }
+}
+
+// Needs no second user where we are not root: the root directory belongs to another one then.
+TEST_F(RocksOpenTest, ADirectoryOfAnotherUserIsReportedAndLeftAlone) {
+  absl::Status refused;
+  if (geteuid() == 0) {
+    MakeStore();
+    GiveTo(65534);
+    refused = OpenStatus();
+    ExpectNothingSetAside();
+  } else {
+    RocksStoreOptions foreign = options();
+    foreign.path = "/usr";
+    refused = OpenRocksStore(foreign, filesystem_, clock_).status();
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
+  EXPECT_NE(Message(refused).find("chown"), std::string_view::npos) << refused;
 }
 
 TEST_F(RocksOpenTest, AReadOnlyDiskIsReportedAndLeftAlone) {
