@@ -68,8 +68,7 @@ class Setting:
         self.requests = []
         for line in (out / "requests.jsonl").read_text().splitlines():
             request = json.loads(line)
-            if "source_file" in request:
-                request["source"] = (out / request["source_file"]).read_text()
+            request["source"] = (out / request.pop("source_file")).read_text()
             self.requests.append(request)
 
     def stop(self):
