@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "client/rpc/compile_stream.h"
-#include "client/rpc/hot_directory.h"
+#include "client/rpc/hot_reader.h"
 #include "client/rpc/request_size.h"
 #include "client/rpc/retry.h"
 #include "client/rpc/service_calls.h"
@@ -88,7 +88,7 @@ class Client::Core {
     }
   }
 
-  const HotDirectory& hot() const { return hot_; }
+  const HotReader& hot() const { return hot_; }
   const std::string& socket_path() const { return socket_path_; }
 
  private:
@@ -105,7 +105,7 @@ class Client::Core {
 
   const ConnectOptions options_;
   ReconnectingStub<v1::KernelService> stubs_;
-  const HotDirectory hot_;
+  const HotReader hot_;
   const std::string socket_path_;
 };
 

@@ -91,7 +91,7 @@ class HotArtifact {
   std::string_view stage() const { return stage_; }
 
  private:
-  friend class HotDirectory;
+  friend class HotReader;
   std::shared_ptr<const void> mapping_;
   std::string_view document_;
   std::string_view binary_;

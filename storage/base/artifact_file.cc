@@ -190,7 +190,8 @@ absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::string& path,
-                                                      const Digest& expected_key) {
+                                                      const Digest& expected_key,
+                                                      const FileCheck& check) {
   // O_NONBLOCK: a pipe in the file's place must not hang the job.
   const UniqueFd fd(
       openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
@@ -201,6 +202,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
   if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a regular file", path);
+  if (check) KILN_RETURN_IF_ERROR(check(info, path));
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size < sizeof(Header) || size > FileBytesMax()) {
     return DataLoss("{} has {} bytes, which no artifact file has", path, size);

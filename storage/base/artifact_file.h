@@ -2,7 +2,10 @@
 // mmap: no RPC, no parser. storage/format.md has the layout byte by byte.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,9 +57,13 @@ class MappedArtifact {
   // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: written by
   // a newer Kiln, or not a regular file. Never follows a symbolic link in the last component.
   static absl::StatusOr<MappedArtifact> Open(const std::string& path, const Digest& expected_key);
+  // What the opened file must be, besides a regular file, before anything is read from it: given
+  // what fstat(2) says and the path. Its error is returned. None: anything will do.
+  using FileCheck = std::function<absl::Status(const struct stat&, const std::string&)>;
   // The same for a path relative to an open directory, as openat(2) takes it.
   static absl::StatusOr<MappedArtifact> OpenAt(int directory, const std::string& path,
-                                               const Digest& expected_key);
+                                               const Digest& expected_key,
+                                               const FileCheck& check = nullptr);
 
   MappedArtifact(MappedArtifact&& other) noexcept;
   MappedArtifact& operator=(MappedArtifact&& other) noexcept;

@@ -1,0 +1,54 @@
+// The client's side of the directory where the daemon publishes artifacts as files.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "client/rpc/client.h"
+#include "storage/base/artifact_file.h"
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+
+// Files are opened and mapped, never written. What stands in them runs in this process, so nothing
+// is taken that somebody else could have written: the directory, its part and the file must each
+// belong to root, to us or to the configured server, and others must not be able to write to them.
+//
+// The directory stays open, so that all three are looked up in the same one and no path is walked
+// again; one that a new daemon made in its place is noticed at the next miss. Thread-safe. Blocks
+// for one open and one mmap.
+class HotReader {
+ public:
+  HotReader(std::string path, std::optional<uid_t> server_uid)
+      : path_(std::move(path)), server_uid_(server_uid) {}
+
+  // NOT_FOUND: not published, or there is no hot directory. DATA_LOSS: a file that is not what its
+  // checksum says. PERMISSION_DENIED: something on the way belongs to somebody who may not serve
+  // us, or others may write to it. FAILED_PRECONDITION: published by a newer Kiln.
+  [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  using Directory = std::shared_ptr<const UniqueFd>;
+
+  absl::StatusOr<Directory> Open() const;
+  absl::StatusOr<Directory> OpenAgain(const Directory& old) const;
+  bool IsStillThere(const Directory& directory) const;
+  absl::StatusOr<MappedArtifact> Load(int directory, const Digest& key) const;
+  absl::Status CheckOwner(const struct stat& info, const std::string& name) const;
+
+  const std::string path_;
+  const std::optional<uid_t> server_uid_;
+  mutable std::mutex mutex_;
+  mutable Directory directory_;  // null until it is there
+};
+
+}  // namespace kiln
