@@ -23,7 +23,7 @@ class CompileStream {
       : complete_(complete),
         window_(window),
         events_(context_, limits.answer_budget,
-                [&stub, budget = limits.answer_budget / 2] { return ShowsLife(stub, budget); }) {
+                [&stub](std::chrono::milliseconds budget) { return ShowsLife(stub, budget); }) {
     SetDeadline(context_, limits.deadline);
     stream_ = stub.PrepareAsyncCompileStream(&context_, events_.queue());
   }

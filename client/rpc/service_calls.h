@@ -22,7 +22,9 @@ struct CallLimits {
   Deadline deadline;
 };
 
-// Asks for nothing, so that any answer at all is a sign of life. False after `budget` without one.
+// Asks for nothing, so that any answer at all is a sign of life. Asks twice, each time for half of
+// `budget`, before it says no: where this process itself was held up, the first time may be over
+// before the daemon had any of it.
 [[nodiscard]] bool ShowsLife(KernelStub& stub, std::chrono::milliseconds budget);
 
 // Gives the call what is left of the deadline.

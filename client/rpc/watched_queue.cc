@@ -38,7 +38,7 @@ std::optional<WatchedQueue::Event> WatchedQueue::Next(
         break;
     }
     if (until.has_value() && steady_clock::now() >= *until) return std::nullopt;
-    if (!is_wedged_ && !is_alive_()) {
+    if (!is_wedged_ && !is_alive_(asking_time_)) {
       is_wedged_ = true;
       context_.TryCancel();  // its event ends the loop
     }

@@ -21,10 +21,13 @@ class WatchedQueue {
     bool ok;
   };
 
-  // Half of `budget` passes before the daemon is asked; `is_alive` may take the other half.
+  // A third of `budget` passes before the daemon is asked; `is_alive` is given the rest.
   WatchedQueue(grpc::ClientContext& context, std::chrono::milliseconds budget,
-               std::function<bool()> is_alive)
-      : context_(context), quiet_time_(budget / 2), is_alive_(std::move(is_alive)) {}
+               std::function<bool(std::chrono::milliseconds budget)> is_alive)
+      : context_(context),
+        quiet_time_(budget / 3),
+        asking_time_(budget - quiet_time_),
+        is_alive_(std::move(is_alive)) {}
   // Waits for what is still under way; the caller has cancelled or finished it.
   ~WatchedQueue();
   WatchedQueue(const WatchedQueue&) = delete;
@@ -41,7 +44,8 @@ class WatchedQueue {
  private:
   grpc::ClientContext& context_;
   const std::chrono::milliseconds quiet_time_;
-  const std::function<bool()> is_alive_;
+  const std::chrono::milliseconds asking_time_;
+  const std::function<bool(std::chrono::milliseconds)> is_alive_;
   grpc::CompletionQueue queue_;
   bool is_wedged_ = false;
 };

@@ -49,13 +49,9 @@ absl::Status LookUpAll(const ServiceParts& parts, const CallContext& context,
 }  // namespace
 
 grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* call,
-                                                 const v1::CompileRequest* request,
-                                                 v1::CompileResponse* response) {
-  // gRPC made the message for this call alone and lets go of it afterwards; taking it apart saves a
-  // copy of the source.
-  auto& mine = const_cast<v1::CompileRequest&>(*request);
-  return std::make_shared<CompileCall>(*call, *response)
-      ->Start(parts_, principal_, std::move(mine));
+                                                 const grpc::ByteBuffer* request,
+                                                 grpc::ByteBuffer* response) {
+  return std::make_shared<CompileCall>(*call, *response)->Start(parts_, principal_, *request);
 }
 
 grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>*
@@ -66,6 +62,12 @@ KernelService::CompileStream(grpc::CallbackServerContext* call) {
 grpc::ServerUnaryReactor* KernelService::Lookup(grpc::CallbackServerContext* call,
                                                 const v1::LookupRequest* request,
                                                 v1::LookupResponse* response) {
+  if (request->keys().empty()) {
+    // How clients ask for a sign of life: never behind anybody's work.
+    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
   return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
                              [&parts = parts_, request, response](const CallContext& context) {
                                return LookUpAll(parts, context, *request, *response);

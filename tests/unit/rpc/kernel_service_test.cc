@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
+#include <future>
 #include <thread>
 
 #include "daemon/compile/artifact_document.h"
@@ -184,6 +185,17 @@ TEST_F(KernelServiceTest, LookupTellsWhichKeysAreStored) {
   EXPECT_EQ(response.entries(1).key(), request.keys(1));
   EXPECT_GT(response.entries(1).stages_size(), 0);
   EXPECT_FALSE(response.entries(1).stages(0).has_content());
+}
+
+TEST_F(KernelServiceTest, SignOfLifeWaitsBehindNobody) {
+  std::promise<void> release;
+  executor_.Run([held = release.get_future().share()] { held.wait(); });
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+  v1::LookupResponse response;
+  const grpc::Status status = stub_->Lookup(&context, {}, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  release.set_value();
 }
 
 TEST_F(KernelServiceTest, LookupRefusesBadAndTooManyKeys) {

@@ -268,6 +268,20 @@ TEST_F(ClientTest, ADaemonThatFallsSilentIsGivenUp) {
   gate->Open();
 }
 
+TEST_F(ClientTest, OneMissedSignOfLifeIsNotTheEnd) {
+  ConnectOptions options = daemon_.Options();
+  options.answer_budget = milliseconds(1000);
+  const auto gate = std::make_shared<Gate>();
+  const auto lookups = std::make_shared<std::atomic<int>>(0);
+  daemon_.kernels().on_lookup = [gate, lookups](const auto&, auto*) {
+    if (lookups->fetch_add(1) == 0) gate->Await();
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Client::Connect(options).ok());
+  EXPECT_EQ(*lookups, 2);
+  gate->Open();
+}
+
 TEST_F(ClientTest, LooksUpAnyNumberOfKeysInOrder) {
   daemon_.kernels().AddBlob("stored");
   std::vector<std::string> keys;
