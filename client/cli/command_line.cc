@@ -35,6 +35,7 @@ void AddSubcommands(CLI::App& app, Command& chosen) {
   AddEvict(app, chosen);
   AddPin(app, chosen);
   AddVerify(app, chosen);
+  AddDrain(app, chosen);
   AddDoctor(app, chosen);
   AddVersion(app, chosen);
 }

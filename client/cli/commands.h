@@ -17,6 +17,7 @@ void AddStats(CLI::App& app, Command& chosen);
 void AddEvict(CLI::App& app, Command& chosen);
 void AddPin(CLI::App& app, Command& chosen);
 void AddVerify(CLI::App& app, Command& chosen);
+void AddDrain(CLI::App& app, Command& chosen);
 void AddDoctor(CLI::App& app, Command& chosen);
 void AddVersion(CLI::App& app, Command& chosen);
 

@@ -111,6 +111,11 @@ absl::Status AdminClient::Verify(const std::function<void(const admin::v1::Verif
   return core_->Verify(report, options);
 }
 
+absl::Status AdminClient::Drain(const CallOptions& options) {
+  admin::v1::DrainResponse response;
+  return core_->Call(&AdminStub::Drain, {}, response, options);
+}
+
 const std::string& AdminClient::socket_path() const { return core_->socket_path(); }
 
 }  // namespace kiln

@@ -37,6 +37,9 @@ class AdminClient {
       const std::function<void(const admin::v1::VerifyReport&)>& report,
       const CallOptions& options);
 
+  // The daemon answers what it has begun and ends. OK: it has been told to, not: it is gone.
+  [[nodiscard]] absl::Status Drain(const CallOptions& options);
+
   const std::string& socket_path() const;
 
  private:

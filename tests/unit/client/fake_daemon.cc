@@ -202,6 +202,12 @@ grpc::Status FakeAdminService::Verify(grpc::ServerContext*, const admin::v1::Ver
   return grpc::Status::OK;
 }
 
+grpc::Status FakeAdminService::Drain(grpc::ServerContext*, const admin::v1::DrainRequest*,
+                                     admin::v1::DrainResponse*) {
+  ++drains;
+  return grpc::Status::OK;
+}
+
 FakeDaemon::FakeDaemon() {
   ::mkdir(directory_.File("run").c_str(), 0700);
   Start();

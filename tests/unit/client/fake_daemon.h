@@ -90,6 +90,7 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
   admin::v1::EvictRequest evicted;
   admin::v1::EvictResponse eviction;
   std::vector<admin::v1::PinRequest> pins;
+  std::atomic<int> drains = 0;
 
   grpc::Status GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                         admin::v1::GetStatsResponse* response) override;
@@ -104,6 +105,8 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                    admin::v1::PinResponse*) override;
   grpc::Status Verify(grpc::ServerContext*, const admin::v1::VerifyRequest*,
                       grpc::ServerWriter<admin::v1::VerifyReport>* writer) override;
+  grpc::Status Drain(grpc::ServerContext*, const admin::v1::DrainRequest*,
+                     admin::v1::DrainResponse*) override;
 };
 
 // Serves both on <root>/run/{kilnd,admin}.sock from construction on.

@@ -165,7 +165,8 @@ TEST_F(CommandLineTest, ManyRequestsWithTheSameHostileName) {
                  folder, "--json"}),
             0)
       << err_.str();
-  // Two files each, and the index. Answers come in any order, names are given in that of the requests.
+  // Two files each, and the index. Answers come in any order, names are given in that of the
+  // requests.
   EXPECT_EQ(FilesIn(folder).size(), 1001u);
   EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx.cubin"), "cubin of 0");
   EXPECT_EQ(ReadFileOrDie(folder + "/%2E.%2Fx~500.cubin"), "cubin of 499");
@@ -333,6 +334,12 @@ TEST_F(AdminCommandTest, VerifyFailsWhereSomethingIsDamaged) {
 }
 
 TEST_F(AdminCommandTest, AVerifyThatStopsEarlyCouldNotRun) { EXPECT_EQ(Run({"verify"}), 2); }
+
+TEST_F(AdminCommandTest, Drains) {
+  EXPECT_EQ(Run({"drain"}), 0);
+  EXPECT_EQ(daemon_.admin().drains, 1);
+  EXPECT_THAT(out_.str(), HasSubstr("draining"));
+}
 
 TEST_F(AdminCommandTest, ShowsStats) {
   daemon_.admin().stats.set_state("serving");
