@@ -117,12 +117,16 @@ bool Listener::AcceptFrom(const Socket& socket) {
     UniqueFd connection(
         ::accept4(socket.file.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection) {
+      is_starved_ = false;
       Take(std::move(connection), socket.is_admin);
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (!IsOutOfDescriptors(errno)) return true;  // nothing more to accept
-    Refuse({}, ErrnoStatus(errno, "connections wait until others end"));
+    // Tried again and again, and counted once.
+    if (!std::exchange(is_starved_, true)) {
+      Refuse({}, ErrnoStatus(errno, "connections wait until others end"));
+    }
     return false;
   }
   return true;  // epoll reports the rest again
@@ -134,42 +138,55 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   const Principal principal{*uid, is_admin};
   if (IsOverLimit(principal)) {
     return Refuse(principal, ResourceExhausted("too many connections: {} in all, {} of this user",
-                                               open_.size(), open_by_principal_[principal]));
+                                               open_.size(), HeldBy(principal)));
   }
   UniqueFd duplicate(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-  if (!duplicate) return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
+  // Before it is served: one whose end nobody notices would count for ever.
+  if (!duplicate || !Watch(duplicate.get())) {
+    return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
+  }
   if (absl::Status served = sink_.Serve(std::move(connection), principal); !served.ok()) {
+    Unwatch(duplicate.get());
     return Refuse(principal, served);
   }
-  Track(std::move(duplicate), principal);
+  Count(std::move(duplicate), principal);
+}
+
+size_t Listener::HeldBy(const Principal& principal) const {
+  const auto held = open_by_principal_.find(principal);
+  return held == open_by_principal_.end() ? 0 : held->second;
 }
 
 bool Listener::IsOverLimit(const Principal& principal) const {
-  const auto held = open_by_principal_.find(principal);
-  const size_t count = held == open_by_principal_.end() ? 0 : held->second;
   // An operator must get in when everybody else is in.
   const bool is_full = open_.size() >= limits_.connections_max && !principal.is_admin;
-  return is_full || count >= limits_.connections_per_principal_max;
+  return is_full || HeldBy(principal) >= limits_.connections_per_principal_max;
 }
 
-void Listener::Track(UniqueFd duplicate, const Principal& principal) {
+bool Listener::Watch(int duplicate) {
   epoll_event event{};
   event.events = EPOLLRDHUP;  // and EPOLLHUP, always
-  event.data.fd = duplicate.get();
+  event.data.fd = duplicate;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, duplicate, &event) == 0;
+}
+
+// Closing would not do: gRPC's descriptor keeps the socket open a little longer, and epoll would go
+// on reporting a number that the next connection may have by then.
+void Listener::Unwatch(int duplicate) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, duplicate, nullptr);
+}
+
+void Listener::Count(UniqueFd duplicate, const Principal& principal) {
   const int number = duplicate.get();
   ++open_by_principal_[principal];
   open_.emplace(number, Connection{std::move(duplicate), principal});
   open_count_.store(open_.size(), std::memory_order_relaxed);
-  // Unwatched, it would count for ever: rather do not count it.
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, number, &event) != 0) Forget(number);
 }
 
 void Listener::Forget(int duplicate) {
   const auto found = open_.find(duplicate);
   const Principal principal = found->second.principal;
-  // Closing would not do: gRPC's descriptor keeps the socket open a little longer, and epoll would
-  // go on reporting a number that the next connection may have by then.
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, duplicate, nullptr);
+  Unwatch(duplicate);
   open_.erase(found);
   const auto held = open_by_principal_.find(principal);
   if (--held->second == 0) open_by_principal_.erase(held);

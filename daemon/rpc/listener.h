@@ -51,6 +51,7 @@ class Listener {
   void Stop();
 
   size_t connections() const { return open_count_.load(std::memory_order_relaxed); }
+  // Connections, and times that descriptors ran out.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
@@ -66,7 +67,11 @@ class Listener {
   bool AcceptFrom(const Socket& socket);
   void Take(UniqueFd connection, bool is_admin);
   bool IsOverLimit(const Principal& principal) const;
-  void Track(UniqueFd duplicate, const Principal& principal);
+  size_t HeldBy(const Principal& principal) const;
+  // Whether the end of the connection will be noticed.
+  bool Watch(int duplicate);
+  void Unwatch(int duplicate);
+  void Count(UniqueFd duplicate, const Principal& principal);
   void Forget(int duplicate);
   // Waits on the listening sockets, or leaves their connections in the backlog.
   void SetListening(bool is_listening);
@@ -79,6 +84,7 @@ class Listener {
   UniqueFd wake_;
   // The thread's own.
   bool is_listening_ = false;
+  bool is_starved_ = false;                   // of descriptors
   std::unordered_map<int, Connection> open_;  // by the duplicate's number
   std::map<Principal, size_t> open_by_principal_;
   SteadyTime warned_at_{};

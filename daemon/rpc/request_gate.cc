@@ -24,11 +24,6 @@ void RequestGate::Close() {
   closed_ = true;
 }
 
-bool RequestGate::IsClosed() const {
-  const std::lock_guard lock(mutex_);
-  return closed_;
-}
-
 bool RequestGate::AwaitEmpty(SteadyTime deadline) {
   std::unique_lock lock(mutex_);
   return empty_.wait_until(lock, deadline, [&] { return inside_ == 0; });

@@ -19,12 +19,11 @@ class RequestGate {
 
   // Nobody enters any more.
   void Close();
-  bool IsClosed() const;
   // True: everybody left in time.
   bool AwaitEmpty(SteadyTime deadline);
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable empty_;
   size_t inside_ = 0;
   bool closed_ = false;

@@ -1,6 +1,7 @@
 #include "daemon/rpc/verify_call.h"
 
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "daemon/rpc/status.h"
@@ -10,11 +11,23 @@ namespace kiln {
 VerifyCall* VerifyCall::Start(const AdminActions& actions, CallContext context) {
   auto* call = new VerifyCall;
   context.cancellation = call->cancellation_;
-  // Under the lock, so that the thread cannot be through before it is known as `thread_`.
-  const std::lock_guard lock(call->mutex_);
-  call->thread_ =
-      std::thread([call, &actions, context = std::move(context)] { call->Run(actions, context); });
+  if (!call->StartThread(actions, std::move(context))) {
+    call->Finish(ToGrpcStatus(ResourceExhausted(
+        "the daemon cannot start another thread; try again when it has less to do")));
+  }
   return call;
+}
+
+bool VerifyCall::StartThread(const AdminActions& actions, CallContext context) {
+  // Under the lock, so that the thread cannot be through before it is known as `thread_`.
+  const std::lock_guard lock(mutex_);
+  try {
+    thread_ =
+        std::thread([this, &actions, context = std::move(context)] { Run(actions, context); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
 }
 
 void VerifyCall::Run(const AdminActions& actions, const CallContext& context) {
@@ -51,7 +64,7 @@ void VerifyCall::OnWriteDone(bool ok) {
 
 void VerifyCall::OnDone() {
   { const std::lock_guard lock(mutex_); }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   delete this;
 }
 

@@ -25,6 +25,8 @@ class VerifyCall final : public grpc::ServerWriteReactor<admin::v1::VerifyReport
   void OnDone() override;
 
  private:
+  // False: the system gives no more threads.
+  bool StartThread(const AdminActions& actions, CallContext context);
   void Run(const AdminActions& actions, const CallContext& context);
   void Write(const VerifyProgress& progress, bool is_last);
 
