@@ -44,8 +44,10 @@
 namespace kiln {
 namespace {
 
-// Threads that write artifacts and read for long: they wait for the disk, not for the processor.
+// Threads that wait for the disk, not for the processor. What clients and operators read has its
+// own, so that however much they ask for, finished compiles are stored and answered.
 constexpr int kStoreThreads = 2;
+constexpr int kReadThreads = 2;
 constexpr size_t kStoreQueueLength = 1024;
 constexpr auto kFarewellTime = std::chrono::milliseconds(300);
 
@@ -157,6 +159,7 @@ class RunningDaemon final : public Daemon {
   SystemMemoryProbe memory_;
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
+  std::unique_ptr<ThreadExecutor> read_executor_;
   std::unique_ptr<RequestResolver> resolver_;
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::vector<PooledProvider*> pools_;
@@ -165,6 +168,7 @@ class RunningDaemon final : public Daemon {
 
   // RPC.
   RequestGate gate_;
+  RequestMemo memo_{limits::kRequestMemoBytesMax};
   std::atomic<uint64_t> refused_ = 0;
   std::unique_ptr<ArtifactReader> reader_;
   std::unique_ptr<ServiceParts> parts_;
@@ -250,6 +254,7 @@ std::vector<Route> RunningDaemon::BuildRoutes() {
 void RunningDaemon::BuildChain() {
   timer_ = std::make_unique<ThreadTimer>();
   executor_ = std::make_unique<ThreadExecutor>(kStoreThreads, kStoreQueueLength);
+  read_executor_ = std::make_unique<ThreadExecutor>(kReadThreads, kStoreQueueLength);
   resolver_ = std::make_unique<RequestResolver>(*toolchains_);
 
   auto routing = std::make_unique<RoutingProvider>(BuildRoutes());
@@ -271,7 +276,7 @@ absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
   parts_ = std::make_unique<ServiceParts>(ServiceParts{*resolver_, *chain_, *toolchains_,
                                                        store_->index(), store_->blobs(), *reader_,
-                                                       *executor_, gate_, refused_});
+                                                       *read_executor_, gate_, memo_, refused_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(std::vector<Listener::Socket> sockets, OpenSockets(setting_));
@@ -313,6 +318,7 @@ void RunningDaemon::StopThreads() {
   }
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
+  read_executor_.reset();
 }
 
 AdminActions RunningDaemon::MakeActions() {
@@ -356,13 +362,14 @@ DaemonStats RunningDaemon::Stats() const {
   stats.store = store_->Describe();
 
   const CompileCounts counts = chain_->Counts();
-  stats.requests = counts.requests + refused_;
+  const uint64_t refused = refused_ + (listener_ == nullptr ? 0 : listener_->refused());
+  stats.requests = counts.requests + refused;
   stats.hits_memory = counts.hits[0];
   stats.hits_disk = counts.hits[1];
   stats.joined = counts.joined;
   stats.compiled = counts.compiled;
   stats.failed = counts.failed;
-  stats.rejected = counts.rejected + refused_;
+  stats.rejected = counts.rejected + refused;
 
   const StoreStats stored = store_->Stats();
   stats.artifacts = stored.artifacts;

@@ -2,20 +2,31 @@
 
 #include <utility>
 
+#include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/status.h"
-#include "daemon/rpc/translate.h"
 
 namespace kiln {
 namespace {
 
-grpc::Status FillResponse(const CompileAnswer& answer, v1::CompileResponse& response) {
+grpc::Status FillResponse(const CompileAnswer& answer, grpc::ByteBuffer& response) {
   if (!answer.result.ok()) return ToGrpcStatus(answer.result.status());
   const CompileResult& result = *answer.result;
   if (const CompileFailure* failure = result.failure()) {
     return ToGrpcStatus(*failure, answer.job->key);
   }
-  return ToGrpcStatus(ToProto(*result.artifact(), result.outcome, result.tier,
-                              answer.job->request.stages, response));
+  absl::StatusOr<grpc::ByteBuffer> bytes =
+      SerializeReply(*result.artifact(), result.outcome, result.tier, answer.job->request.stages);
+  if (!bytes.ok()) return ToGrpcStatus(bytes.status());
+  response.Swap(&*bytes);
+  return grpc::Status::OK;
+}
+
+Prepared PrepareBytes(const ServiceParts& parts, const grpc::ByteBuffer& request) {
+  grpc::Slice slice;
+  if (!request.TrySingleSlice(&slice).ok() && !request.DumpToSingleSlice(&slice).ok()) {
+    return Internal("the request's bytes cannot be read");
+  }
+  return Prepare(parts, {reinterpret_cast<const char*>(slice.begin()), slice.size()});
 }
 
 }  // namespace
@@ -32,10 +43,10 @@ class CompileCall::Waiting final : public grpc::ServerUnaryReactor {
 };
 
 grpc::ServerUnaryReactor* CompileCall::Start(const ServiceParts& parts, const Principal& principal,
-                                             v1::CompileRequest&& request) {
+                                             const grpc::ByteBuffer& request) {
   CallContext context = CallContextOf(call_, principal);
   context.cancellation = cancellation_;
-  StartCompile(parts, std::move(context), std::move(request),
+  StartCompile(parts, std::move(context), PrepareBytes(parts, request),
                [self = shared_from_this()](const CompileAnswer& answer) { self->Finish(answer); });
 
   const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
@@ -12,7 +13,8 @@
 
 namespace kiln {
 
-// Waits for its answer without holding a thread.
+// Works on bytes rather than messages: a request that was seen before is not even parsed, and an
+// answer shares the artifact's content. Waits for its answer without holding a thread.
 //
 // An answer that is there before the method returns (a hit) finishes on gRPC's inlineable default
 // reactor; only a call that has to wait gets a reactor of its own, whose reactions cost a hop to
@@ -21,12 +23,12 @@ namespace kiln {
 // Lives until both the compile path and gRPC are through with it. Thread-safe.
 class CompileCall : public std::enable_shared_from_this<CompileCall> {
  public:
-  CompileCall(grpc::CallbackServerContext& call, v1::CompileResponse& response)
+  CompileCall(grpc::CallbackServerContext& call, grpc::ByteBuffer& response)
       : call_(call), response_(response) {}
 
   // The reactor that gRPC wants from the method.
   grpc::ServerUnaryReactor* Start(const ServiceParts& parts, const Principal& principal,
-                                  v1::CompileRequest&& request);
+                                  const grpc::ByteBuffer& request);
   void Cancel() { cancellation_.Cancel(); }
 
  private:
@@ -35,7 +37,7 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
   void Finish(const CompileAnswer& answer);
 
   grpc::CallbackServerContext& call_;
-  v1::CompileResponse& response_;
+  grpc::ByteBuffer& response_;
   Cancellation cancellation_;
 
   std::mutex mutex_;

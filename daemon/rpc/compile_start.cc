@@ -19,16 +19,9 @@ std::optional<SteadyTime> DeadlineOf(const grpc::CallbackServerContext& call) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
 }
 
-absl::StatusOr<CompileJobPtr> Resolve(const ServiceParts& parts, v1::CompileRequest&& request,
-                                      CallContext& context) {
-  if (request.job().size() > limits::kNameBytesMax) {
-    return InvalidArgument("job has {} bytes; a job's name has at most {}", request.job().size(),
-                           limits::kNameBytesMax);
-  }
-  KILN_ASSIGN_OR_RETURN(context.priority, FromProto(request.priority()));
-  context.job = std::move(*request.mutable_job());
-  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(request)));
-  return parts.resolver.Resolve(std::move(converted));
+void Refuse(const ServiceParts& parts, absl::Status why, const CompileAnswered& answered) {
+  parts.refused.fetch_add(1, std::memory_order_relaxed);
+  answered({std::move(why), nullptr});
 }
 
 }  // namespace
@@ -40,20 +33,42 @@ CallContext CallContextOf(const grpc::CallbackServerContext& call, const Princip
   return context;
 }
 
-void StartCompile(const ServiceParts& parts, CallContext context, v1::CompileRequest&& request,
+Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request) {
+  if (request.job().size() > limits::kNameBytesMax) {
+    return InvalidArgument("job has {} bytes; a job's name has at most {}", request.job().size(),
+                           limits::kNameBytesMax);
+  }
+  auto prepared = std::make_shared<PreparedRequest>();
+  KILN_ASSIGN_OR_RETURN(prepared->priority, FromProto(request.priority()));
+  prepared->job_name = std::move(*request.mutable_job());
+  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(request)));
+  KILN_ASSIGN_OR_RETURN(prepared->job, parts.resolver.Resolve(std::move(converted)));
+  return prepared;
+}
+
+Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes) {
+  if (auto seen = parts.memo.Find(wire_bytes)) return seen;
+  v1::CompileRequest request;
+  if (!request.ParseFromArray(wire_bytes.data(), static_cast<int>(wire_bytes.size()))) {
+    return InvalidArgument(
+        "the message is no kiln.v1.CompileRequest, or has text that is not UTF-8");
+  }
+  KILN_ASSIGN_OR_RETURN(auto prepared, Prepare(parts, std::move(request)));
+  parts.memo.Remember(wire_bytes, prepared);
+  return prepared;
+}
+
+void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
+  if (!request.ok()) return Refuse(parts, request.status(), answered);
   if (absl::Status entered = parts.gate.Enter(); !entered.ok()) {
-    parts.refused.fetch_add(1, std::memory_order_relaxed);
-    return answered({std::move(entered), nullptr});
+    return Refuse(parts, std::move(entered), answered);
   }
-  absl::StatusOr<CompileJobPtr> job = Resolve(parts, std::move(request), context);
-  if (!job.ok()) {
-    parts.refused.fetch_add(1, std::memory_order_relaxed);
-    parts.gate.Leave();
-    return answered({std::move(job).status(), nullptr});
-  }
-  parts.provider.Compile(std::move(context), *job,
-                         [&gate = parts.gate, job = *job,
+  context.priority = (*request)->priority;
+  context.job = (*request)->job_name;
+  const CompileJobPtr& job = (*request)->job;
+  parts.provider.Compile(std::move(context), job,
+                         [&gate = parts.gate, job,
                           answered = std::move(answered)](absl::StatusOr<CompileResult> result) {
                            answered({std::move(result), job});
                            gate.Leave();

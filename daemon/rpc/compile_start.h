@@ -5,6 +5,8 @@
 #include <grpcpp/server_context.h>
 
 #include <functional>
+#include <memory>
+#include <string_view>
 
 #include "daemon/rpc/service_parts.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -22,9 +24,15 @@ using CompileAnswered = std::function<void(CompileAnswer)>;
 // Who calls, until when: a context without priority and job, which a request brings itself.
 CallContext CallContextOf(const grpc::CallbackServerContext& call, const Principal& principal);
 
-// Translates, resolves and starts; takes the message apart. Calls `answered` exactly once, on any
-// thread, possibly before it returns. A request is inside the gate until then.
-void StartCompile(const ServiceParts& parts, CallContext context, v1::CompileRequest&& request,
+// What a request comes to, or what is wrong with it. The first takes the message apart; the second
+// takes it as it stands on the wire, and knows it again the next time.
+using Prepared = absl::StatusOr<std::shared_ptr<const PreparedRequest>>;
+Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request);
+Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes);
+
+// Starts what was prepared, or answers with why it could not be. Calls `answered` exactly once, on
+// any thread, possibly before it returns. A request is inside the gate until then.
+void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered);
 
 }  // namespace kiln

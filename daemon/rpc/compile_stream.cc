@@ -63,9 +63,9 @@ void CompileStream::OnReadDone(bool ok) {
     request_bytes_ += bytes;
   }
   // Compiled without the lock: a hit answers before this returns.
-  StartCompile(parts_, context_, std::move(request), [share, id, bytes](CompileAnswer answer) {
-    share->Answer(id, bytes, std::move(answer));
-  });
+  StartCompile(
+      parts_, context_, Prepare(parts_, std::move(request)),
+      [share, id, bytes](CompileAnswer answer) { share->Answer(id, bytes, std::move(answer)); });
   const std::lock_guard lock(mutex_);
   Proceed();
 }

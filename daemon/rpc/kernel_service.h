@@ -6,16 +6,22 @@
 
 namespace kiln {
 
+// The generated service with one method taken as bytes (compile_call.h says why).
+using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
+    v1::KernelService::WithCallbackMethod_CompileStream<
+        v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Fetch<
+            v1::KernelService::WithCallbackMethod_ListToolchains<v1::KernelService::Service>>>>>;
+
 // Thread-safe. Methods run on gRPC's few threads: a hit is answered right there, everything that
 // waits or reads much goes elsewhere.
-class KernelService final : public v1::KernelService::CallbackService {
+class KernelService final : public KernelServiceBase {
  public:
   KernelService(const ServiceParts& parts, const Principal& principal)
       : parts_(parts), principal_(principal) {}
 
   grpc::ServerUnaryReactor* Compile(grpc::CallbackServerContext* call,
-                                    const v1::CompileRequest* request,
-                                    v1::CompileResponse* response) override;
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>* CompileStream(
       grpc::CallbackServerContext* call) override;
   grpc::ServerUnaryReactor* Lookup(grpc::CallbackServerContext* call,

@@ -10,6 +10,7 @@
 #include "daemon/compile/request_resolver.h"
 #include "daemon/compile/toolchain.h"
 #include "daemon/rpc/request_gate.h"
+#include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
 #include "storage/base/call_context.h"
 #include "storage/blob_store.h"
@@ -28,6 +29,7 @@ struct ServiceParts {
   // for.
   Executor& executor;
   RequestGate& gate;
+  RequestMemo& memo;
   // Requests that never reached the provider.
   std::atomic<uint64_t>& refused;
 };

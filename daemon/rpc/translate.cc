@@ -152,20 +152,6 @@ const StageBlob* FindStage(const Artifact& artifact, std::string_view stage) {
   return found == artifact.stages.end() ? nullptr : &*found;
 }
 
-absl::StatusOr<std::vector<const StageBlob*>> SelectStages(const Artifact& artifact,
-                                                           std::span<const std::string> stages) {
-  std::vector<const StageBlob*> selected;
-  if (stages.empty() && !artifact.stages.empty()) selected.push_back(&artifact.stages.back());
-  for (const std::string& stage : stages) {
-    const StageBlob* found = FindStage(artifact, stage);
-    if (found == nullptr) {
-      return Internal("artifact {} has no stage \"{}\"", artifact.key.ShortHex(), Excerpt(stage));
-    }
-    selected.push_back(found);
-  }
-  return selected;
-}
-
 template <typename Repeated>
 void SetDimensions(const std::array<int64_t, 3>& dimensions, Repeated& out) {
   for (const int64_t dimension : dimensions) out.Add(dimension);
@@ -363,29 +349,52 @@ void ToProto(const StageReference& stage, v1::StageBlob& out) {
   out.set_size_bytes(stage.size_bytes);
 }
 
-absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
-                     std::span<const std::string> stages, v1::CompileResponse& out) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<const StageBlob*> selected,
-                        SelectStages(artifact, stages));
+absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,
+                                         std::span<const std::string> wanted) {
+  ReplyStages selected;
+  if (wanted.empty() && !artifact.stages.empty()) {
+    selected.stages.push_back(&artifact.stages.back());
+  }
+  for (const std::string& stage : wanted) {
+    const StageBlob* found = FindStage(artifact, stage);
+    if (found == nullptr) {
+      return Internal("artifact {} has no stage \"{}\"", artifact.key.ShortHex(), Excerpt(stage));
+    }
+    selected.stages.push_back(found);
+  }
   size_t content_bytes = 0;
-  for (const StageBlob* stage : selected) content_bytes += stage->blob.size_bytes();
-  const bool is_inline = content_bytes <= limits::kInlineBytesMax;
+  for (const StageBlob* stage : selected.stages) content_bytes += stage->blob.size_bytes();
+  selected.is_inline = content_bytes <= limits::kInlineBytesMax;
+  return selected;
+}
 
+void ToProto(const StageBlob& stage, v1::StageBlob& out) {
+  out.set_stage(stage.stage);
+  out.set_digest(BytesOf(stage.blob.digest()));
+  out.set_size_bytes(stage.blob.size_bytes());
+}
+
+void ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+             v1::CompileResponse& out) {
   out.set_key(BytesOf(artifact.key));
   out.set_outcome(static_cast<v1::Outcome>(outcome));
   if (tier) out.set_tier(ToProto(*tier));
   ToProto(artifact.metadata, *out.mutable_metadata());
-  for (const StageBlob* stage : selected) {
+  for (const StageTiming& timing : artifact.timings) ToProto(timing, *out.add_timings());
+  ToProto(artifact.provenance, *out.mutable_provenance());
+}
+
+absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+                     std::span<const std::string> wanted, v1::CompileResponse& out) {
+  KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, wanted));
+  ToProto(artifact, outcome, tier, out);
+  for (const StageBlob* stage : selected.stages) {
     v1::StageBlob& converted = *out.add_stages();
-    converted.set_stage(stage->stage);
-    converted.set_digest(BytesOf(stage->blob.digest()));
-    converted.set_size_bytes(stage->blob.size_bytes());
-    if (is_inline) {
+    ToProto(*stage, converted);
+    if (selected.is_inline) {
       converted.set_content(stage->blob.bytes().data(), stage->blob.size_bytes());
     }
   }
-  for (const StageTiming& timing : artifact.timings) ToProto(timing, *out.add_timings());
-  ToProto(artifact.provenance, *out.mutable_provenance());
   return absl::OkStatus();
 }
 

@@ -5,8 +5,10 @@
 // Away from it nothing can fail. Pure functions.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/compile/kernel.h"
 #include "daemon/compile/toolchain.h"
@@ -34,9 +36,22 @@ void ToProto(const CompileFailure& failure, const Digest& key, size_t output_byt
 // Without content.
 void ToProto(const StageReference& stage, v1::StageBlob& out);
 
-// The artifact as a reply that carries `stages` (the final binary where empty), with their content
-// unless all of it together exceeds kInlineBytesMax. INTERNAL where the artifact lacks one of them.
+// The stages that a reply carries: those of `wanted`, or the final binary where that is empty. With
+// their content unless all of it together exceeds kInlineBytesMax. INTERNAL where the artifact
+// lacks one of them.
+struct ReplyStages {
+  std::vector<const StageBlob*> stages;
+  bool is_inline = false;
+};
+absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,
+                                         std::span<const std::string> wanted);
+// Without content.
+void ToProto(const StageBlob& stage, v1::StageBlob& out);
+// All of the reply but its stages.
+void ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+             v1::CompileResponse& out);
+// The whole reply. Errors of SelectStages.
 absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
-                     std::span<const std::string> stages, v1::CompileResponse& out);
+                     std::span<const std::string> wanted, v1::CompileResponse& out);
 
 }  // namespace kiln

@@ -45,6 +45,8 @@ inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
 
+// Requests that are known again byte for byte.
+inline constexpr size_t kRequestMemoBytesMax = 64 * kMiB;
 // What either side of a connection accepts as headers or trailers.
 inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
 // What the daemon itself sends stays below gRPC's default for clients, 8 KiB: the message as it stands on the wire

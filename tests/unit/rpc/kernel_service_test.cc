@@ -75,6 +75,22 @@ TEST_F(KernelServiceTest, ContextSaysWhoAsksHowUrgentlyAndForWhichJob) {
   EXPECT_FALSE(provider_.calls().at(1).context.deadline.has_value());
 }
 
+TEST_F(KernelServiceTest, RequestSeenBeforeIsStillTheCallersOwn) {
+  provider_.FinishAtOnce();
+  const auto other = v1::KernelService::NewStub(Connect({2000, false}));
+  for (v1::KernelService::Stub* stub : {stub_.get(), other.get(), stub_.get()}) {
+    grpc::ClientContext context;
+    v1::CompileResponse response;
+    ASSERT_TRUE(stub->Compile(&context, Request(), &response).ok());
+  }
+  const auto calls = provider_.calls();
+  EXPECT_EQ(calls.at(0).job, calls.at(1).job);  // prepared once
+  EXPECT_EQ(calls.at(0).context.principal.uid, 1000u);
+  EXPECT_EQ(calls.at(1).context.principal.uid, 2000u);
+  calls.at(0).context.cancellation.Cancel();
+  EXPECT_FALSE(calls.at(2).context.cancellation.IsCancelled());
+}
+
 TEST_F(KernelServiceTest, ClientThatLeavesCancelsItsCompile) {
   grpc::ClientContext context;
   grpc::Status status;

@@ -38,9 +38,10 @@ class ServiceTest : public ::testing::Test {
   ArtifactReader reader_{store_.blobs()};
   ThreadExecutor executor_{1, 100};
   RequestGate gate_;
+  RequestMemo memo_{limits::kMiB};
   std::atomic<uint64_t> refused_{0};
   ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(),
-                      reader_,   executor_, gate_,    refused_};
+                      reader_,   executor_, gate_,    memo_,          refused_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   PrincipalServers servers_{parts_, actions_};

@@ -1,0 +1,89 @@
+#include "daemon/rpc/reply_bytes.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/support/slice.h>
+
+#include <utility>
+#include <vector>
+
+#include "daemon/rpc/translate.h"
+
+namespace kiln {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+// The beginning of a length-delimited field.
+void AppendFieldStart(int field, size_t length, std::string& out) {
+  const uint32_t tag = WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  uint8_t bytes[20];
+  uint8_t* end = CodedOutputStream::WriteVarint32ToArray(tag, bytes);
+  end = CodedOutputStream::WriteVarint64ToArray(length, end);
+  out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
+}
+
+// Shares the blob's bytes and keeps them alive.
+grpc::Slice ShareContent(const Blob& blob) {
+  auto* share = new Blob(blob);
+  return grpc::Slice(
+      const_cast<char*>(share->bytes().data()), share->size_bytes(),
+      [](void* held) { delete static_cast<Blob*>(held); }, share);
+}
+
+class ReplyWriter {
+ public:
+  void Append(const std::string& bytes) { pending_ += bytes; }
+
+  void AppendStage(const v1::StageBlob& header, const Blob& content) {
+    const std::string encoded = header.SerializeAsString();
+    std::string content_start;
+    AppendFieldStart(v1::StageBlob::kContentFieldNumber, content.size_bytes(), content_start);
+    AppendFieldStart(v1::CompileResponse::kStagesFieldNumber,
+                     encoded.size() + content_start.size() + content.size_bytes(), pending_);
+    pending_ += encoded + content_start;
+    Flush();
+    slices_.push_back(ShareContent(content));
+  }
+
+  grpc::ByteBuffer Finish() {
+    Flush();
+    return grpc::ByteBuffer(slices_.data(), slices_.size());
+  }
+
+ private:
+  void Flush() {
+    if (!pending_.empty()) slices_.emplace_back(std::exchange(pending_, {}));
+  }
+
+  std::string pending_;
+  std::vector<grpc::Slice> slices_;
+};
+
+}  // namespace
+
+absl::StatusOr<grpc::ByteBuffer> SerializeReply(const Artifact& artifact, Outcome outcome,
+                                                std::optional<Tier> tier,
+                                                std::span<const std::string> stages) {
+  v1::CompileResponse head;
+  KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, stages));
+  ToProto(artifact, outcome, tier, head);
+  ReplyWriter writer;
+  writer.Append(head.SerializeAsString());
+  for (const StageBlob* stage : selected.stages) {
+    v1::StageBlob header;
+    ToProto(*stage, header);
+    if (selected.is_inline) {
+      writer.AppendStage(header, stage->blob);
+    } else {
+      std::string field;
+      const std::string encoded = header.SerializeAsString();
+      AppendFieldStart(v1::CompileResponse::kStagesFieldNumber, encoded.size(), field);
+      writer.Append(field + encoded);
+    }
+  }
+  return writer.Finish();
+}
+
+}  // namespace kiln

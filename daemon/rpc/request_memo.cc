@@ -1,0 +1,55 @@
+#include "daemon/rpc/request_memo.h"
+
+#include <xxhash.h>
+
+#include <random>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+// Sources stand in there twice, as bytes and inside the job; the rest of an entry is small beside
+// them.
+size_t CostOf(std::string_view bytes) { return 2 * bytes.size() + 1024; }
+
+}  // namespace
+
+RequestMemo::RequestMemo(size_t bytes_max) : bytes_max_(bytes_max), seed_(std::random_device{}()) {}
+
+uint64_t RequestMemo::HashOf(std::string_view bytes) const {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed_);
+}
+
+std::shared_ptr<const PreparedRequest> RequestMemo::Find(std::string_view bytes) {
+  const uint64_t hash = HashOf(bytes);
+  Entry candidate;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_hash_.find(hash);
+    if (found == by_hash_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    candidate = *found->second;
+  }
+  return *candidate.bytes == bytes ? std::move(candidate.prepared) : nullptr;
+}
+
+void RequestMemo::Remember(std::string_view bytes,
+                           std::shared_ptr<const PreparedRequest> prepared) {
+  // One entry should not push out everything else.
+  if (CostOf(bytes) > bytes_max_ / 16) return;
+  Entry entry{HashOf(bytes), std::make_shared<const std::string>(bytes), std::move(prepared)};
+  const std::lock_guard lock(mutex_);
+  if (const auto old = by_hash_.find(entry.hash); old != by_hash_.end()) Forget(old->second);
+  bytes_ += CostOf(bytes);
+  entries_.push_front(std::move(entry));
+  by_hash_.emplace(entries_.front().hash, entries_.begin());
+  while (bytes_ > bytes_max_) Forget(std::prev(entries_.end()));
+}
+
+void RequestMemo::Forget(Entries::iterator entry) {
+  bytes_ -= CostOf(*entry->bytes);
+  by_hash_.erase(entry->hash);
+  entries_.erase(entry);
+}
+
+}  // namespace kiln

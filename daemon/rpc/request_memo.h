@@ -1,0 +1,61 @@
+// Requests that were seen before, byte for byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "daemon/compile/compilation_provider.h"
+#include "storage/base/call_context.h"
+
+namespace kiln {
+
+// What a request on the wire comes to: everything but who asks, and until when.
+struct PreparedRequest {
+  CompileJobPtr job;
+  Priority priority = Priority::kWaitingRank;
+  std::string job_name;
+};
+
+// The ranks of a job ask for the same kernels in the same words, and so does the next job: most
+// requests were seen before. Equal bytes mean the same request, so translation, validation and the
+// SHA-256 over the source need not be done again; only equality counts, the hash just finds the
+// candidate.
+//
+// REQUIRES: what a request comes to depends on nothing but its bytes (the toolchains that are here
+// never change while the daemon runs). Holds at most `bytes_max`, forgets what was used least
+// recently. Thread-safe; does not block.
+class RequestMemo {
+ public:
+  explicit RequestMemo(size_t bytes_max);
+
+  // Null where these bytes are not remembered.
+  std::shared_ptr<const PreparedRequest> Find(std::string_view bytes);
+  void Remember(std::string_view bytes, std::shared_ptr<const PreparedRequest> prepared);
+
+ private:
+  struct Entry {
+    uint64_t hash;
+    std::shared_ptr<const std::string> bytes;
+    std::shared_ptr<const PreparedRequest> prepared;
+  };
+  using Entries = std::list<Entry>;
+
+  uint64_t HashOf(std::string_view bytes) const;
+  // REQUIRES: mutex_ is held.
+  void Forget(Entries::iterator entry);
+
+  const size_t bytes_max_;
+  const uint64_t seed_;
+  std::mutex mutex_;
+  Entries entries_;  // the most recently used first
+  std::unordered_map<uint64_t, Entries::iterator> by_hash_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace kiln

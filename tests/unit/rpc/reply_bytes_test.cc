@@ -1,0 +1,69 @@
+#include "daemon/rpc/reply_bytes.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include "daemon/rpc/translate.h"
+#include "storage/base/limits.h"
+#include "tests/testing/artifacts.h"
+#include "tests/testing/fake_provider.h"
+
+namespace kiln {
+namespace {
+
+v1::CompileResponse Parse(const grpc::ByteBuffer& buffer) {
+  grpc::Slice slice;
+  EXPECT_TRUE(buffer.DumpToSingleSlice(&slice).ok());
+  v1::CompileResponse response;
+  EXPECT_TRUE(response.ParseFromArray(slice.begin(), static_cast<int>(slice.size())));
+  return response;
+}
+
+void ExpectSame(const Artifact& artifact, const std::vector<std::string>& stages) {
+  v1::CompileResponse expected;
+  ASSERT_TRUE(ToProto(artifact, Outcome::kHit, Tier::kDisk, stages, expected).ok());
+  const auto bytes = SerializeReply(artifact, Outcome::kHit, Tier::kDisk, stages);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(bytes->Length(), expected.ByteSizeLong());
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(Parse(*bytes), expected));
+}
+
+TEST(ReplyBytes, AreThoseOfTheMessage) {
+  const auto artifact = MakeArtifactOf(*MakeJob("a"));
+  ExpectSame(*artifact, {});
+  ExpectSame(*artifact, {"cubin"});
+  ExpectSame(*artifact, {"cubin", "ptx"});
+  ExpectSame(*artifact, {"ptx", "ptx"});
+}
+
+TEST(ReplyBytes, ContentsOfEverySizeClass) {
+  for (const size_t size : {0u, 1u, 127u, 128u, 16'383u, 16'384u, 3'000'000u}) {
+    Artifact artifact = *MakeArtifactOf(*MakeJob("a"));
+    artifact.stages.back().blob = Blob::FromBytes(Noise(1, size));
+    ExpectSame(artifact, {});
+  }
+}
+
+TEST(ReplyBytes, WithoutContentPastTheInlineLimit) {
+  Artifact artifact = *MakeArtifactOf(*MakeJob("a"));
+  artifact.stages.back().blob = Blob::FromBytes(std::string(limits::kInlineBytesMax + 1, 'x'));
+  ExpectSame(artifact, {});
+}
+
+TEST(ReplyBytes, OutliveTheArtifact) {
+  auto artifact = std::make_unique<Artifact>(*MakeArtifactOf(*MakeJob("a")));
+  const std::string content(artifact->stages.back().blob.bytes());
+  const auto bytes = SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {});
+  artifact.reset();
+  EXPECT_EQ(Parse(*bytes).stages(0).content(), content);
+}
+
+TEST(ReplyBytes, MissingStage) {
+  const auto artifact = MakeArtifactOf(*MakeJob("a"));
+  const std::vector<std::string> absent{"hsaco"};
+  EXPECT_EQ(SerializeReply(*artifact, Outcome::kHit, Tier::kDisk, absent).status().code(),
+            absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace kiln
