@@ -87,7 +87,8 @@ TEST_F(KernelServiceTest, RequestSeenBeforeIsStillTheCallersOwn) {
   EXPECT_EQ(calls.at(0).job, calls.at(1).job);  // prepared once
   EXPECT_EQ(calls.at(0).context.principal.uid, 1000u);
   EXPECT_EQ(calls.at(1).context.principal.uid, 2000u);
-  calls.at(0).context.cancellation.Cancel();
+  Cancellation first = calls.at(0).context.cancellation;
+  first.Cancel();
   EXPECT_FALSE(calls.at(2).context.cancellation.IsCancelled());
 }
 
