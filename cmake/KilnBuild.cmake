@@ -6,6 +6,10 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
+# Where many files are compiled as one (CMAKE_UNITY_BUILD), names in anonymous namespaces have to differ within a library.
+# No precompiled headers: with ccache a changed header was not always noticed.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
@@ -18,7 +22,7 @@ find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+      CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime ${CCACHE})
 endif()
 
 # mold for gcc and clang alike; lld where it is missing.
@@ -60,12 +64,6 @@ function(kiln_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
-  # Half of what a test costs to compile, where it pays for itself.
-  list(LENGTH ARG_SOURCES source_count)
-  if(source_count GREATER 6)
-    target_precompile_headers(${name} PRIVATE
-      <gmock/gmock.h> <gtest/gtest.h> "${PROJECT_SOURCE_DIR}/storage/base/status.h")
-  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()

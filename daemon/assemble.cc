@@ -1,8 +1,7 @@
 #include "daemon/assemble.h"
 
-#include <grp.h>
+#include <absl/synchronization/mutex.h>
 #include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,11 +20,12 @@
 #include "daemon/compile/routing_provider.h"
 #include "daemon/compile/thread_timer.h"
 #include "daemon/config/units.h"
-#include "daemon/observe/daemon_stats.h"
+#include "daemon/observe/gather_stats.h"
 #include "daemon/policy/admission_provider.h"
 #include "daemon/policy/memory_probe.h"
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/listener.h"
+#include "daemon/rpc/open_sockets.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
 #include "daemon/toolchain/discovered_toolchains.h"
@@ -64,60 +64,14 @@ int SlotsOf(const Config::Workers& workers) {
   return workers.slots > 0 ? static_cast<int>(workers.slots) : CoresOfThisProcess();
 }
 
-absl::StatusOr<std::optional<gid_t>> GroupNamed(const std::string& name) {
-  if (name.empty()) return std::optional<gid_t>();
-  const group* found = getgrnam(name.c_str());
-  if (found == nullptr) {
-    return InvalidArgument("there is no group {} (sockets.group, sockets.admin_group)", name);
-  }
-  return std::optional<gid_t>(found->gr_gid);
-}
-
-absl::StatusOr<Listener::Socket> OpenSocket(const std::string& path, const std::string& mode,
-                                            const std::string& group, bool is_admin) {
-  KILN_ASSIGN_OR_RETURN(const uint32_t bits, ParseFileMode(mode));
-  KILN_ASSIGN_OR_RETURN(const std::optional<gid_t> gid, GroupNamed(group));
-  KILN_ASSIGN_OR_RETURN(SocketFile file, SocketFile::Open({path, bits, gid}));
-  return Listener::Socket{std::move(file), is_admin};
-}
-
-// The one of the two that systemd has opened, by its name; none where it has not.
-std::optional<SocketFile> TakeActivated(std::vector<SocketFile>& activated,
-                                        const std::string& path) {
-  const std::string_view name = std::string_view(path).substr(path.rfind('/'));
-  for (SocketFile& file : activated) {
-    if (std::string_view(file.path()).ends_with(name)) return std::move(file);
-  }
-  return std::nullopt;
-}
-
-absl::StatusOr<std::vector<Listener::Socket>> OpenSockets(DaemonSetting& setting) {
-  struct Wanted {
-    std::string path;
-    std::string mode;
-    std::string group;
-    bool is_admin;
-  };
-  const Config::Sockets& config = setting.config.sockets;
+absl::StatusOr<std::vector<WantedSocket>> WantedSockets(const Config::Sockets& config,
+                                                        const Paths& paths) {
   const std::string mode = !config.mode.empty() ? config.mode : getuid() == 0 ? "0660" : "0600";
-  std::vector<Listener::Socket> sockets;
-  for (const Wanted& wanted :
-       {Wanted{setting.paths.Socket(), mode, config.group, false},
-        Wanted{setting.paths.AdminSocket(), config.admin_mode, config.admin_group, true}}) {
-    if (auto activated = TakeActivated(setting.activated_sockets, wanted.path)) {
-      sockets.push_back({*std::move(activated), wanted.is_admin});
-      continue;
-    }
-    KILN_ASSIGN_OR_RETURN(Listener::Socket opened,
-                          OpenSocket(wanted.path, wanted.mode, wanted.group, wanted.is_admin));
-    sockets.push_back(std::move(opened));
-  }
-  for (const SocketFile& file : setting.activated_sockets) {
-    if (file.fd() < 0) continue;  // taken
-    return FailedPrecondition("systemd passes {}, which is neither kilnd.sock nor admin.sock",
-                              file.path());
-  }
-  return sockets;
+  KILN_ASSIGN_OR_RETURN(const mode_t mode_bits, ParseFileMode(mode));
+  KILN_ASSIGN_OR_RETURN(const mode_t admin_mode_bits, ParseFileMode(config.admin_mode));
+  return std::vector<WantedSocket>{
+      {paths.Socket(), mode_bits, config.group, /*is_admin=*/false},
+      {paths.AdminSocket(), admin_mode_bits, config.admin_group, /*is_admin=*/true}};
 }
 
 // Everything, in the order in which it is built; it goes in the opposite order.
@@ -128,7 +82,7 @@ class RunningDaemon final : public Daemon {
 
   absl::Status Start();
   void Drain(SteadyTime deadline) override;
-  std::string StatusLine() const override;
+  std::string StatusLine() const override { return kiln::StatusLine(Stats()); }
 
  private:
   absl::Status OpenStore();
@@ -136,13 +90,11 @@ class RunningDaemon final : public Daemon {
   void BuildChain();
   std::vector<Route> BuildRoutes();
   absl::Status StartServing();
+  AdminActions MakeActions();
+  absl::Status Verify(const CallContext& context, const VerificationCallback& report);
+  DaemonStats Stats() const;
   void StartRebuild();
   void StopThreads();
-
-  AdminActions MakeActions();
-  DaemonStats Stats() const;
-  absl::Status Verify(const CallContext& context,
-                      const std::function<void(const VerifyProgress&)>& report);
 
   DaemonSetting setting_;
   const Clock& clock_ = SystemClock();
@@ -162,7 +114,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadExecutor> read_executor_;
   std::unique_ptr<RequestResolver> resolver_;
   // Links of the chain that are asked how they are; the outermost owns the rest.
-  std::vector<PooledProvider*> pools_;
+  std::vector<ToolchainPool> pools_;
   AdmissionProvider* admission_ = nullptr;
   std::unique_ptr<CountingProvider> chain_;
 
@@ -209,14 +161,17 @@ absl::Status RunningDaemon::OpenStore() {
   KILN_ASSIGN_OR_RETURN(hot_,
                         HotDirectory::Open(setting_.paths.HotDirectory(),
                                            {.bytes_max = setting_.config.hot.size_bytes}, clock_));
+  auto notifying = std::make_unique<NotifyingStore>(std::move(opened.store),
+                                                    std::vector<ArtifactListener*>{hot_.get()});
+  NotifyingStore& durable = *notifying;
   auto quota = std::make_unique<QuotaStore>(
-      std::make_unique<NotifyingStore>(std::move(opened.store),
-                                       std::vector<ArtifactListener*>{hot_.get()}),
+      std::move(notifying),
       QuotaOptions{config.size_bytes, config.free_disk_bytes, setting_.paths.state}, OsFilesystem(),
       clock_);
   quota_ = quota.get();
   store_ = std::make_unique<TieredStore>(
       std::make_unique<MemoryStore>(config.memory_tier_bytes, clock_), std::move(quota), clock_);
+  durable.AddListener(*store_);  // evictions
   return absl::OkStatus();
 }
 
@@ -228,27 +183,6 @@ void RunningDaemon::FindToolchains() {
   options.worker_script = setting_.worker_script;
   options.default_selector = setting_.config.toolchain.default_selector;
   toolchains_ = DiscoveredToolchains::Discover(options, OsFilesystem());
-}
-
-std::vector<Route> RunningDaemon::BuildRoutes() {
-  const Config::Workers& config = setting_.config.workers;
-  std::vector<Route> routes;
-  for (const auto& toolchain : toolchains_->List()) {
-    const std::string directory =
-        setting_.paths.WorkDirectory() + "/" + toolchain->fingerprint.ShortHex();
-    WorkerPoolOptions options;
-    options.zygote = TritonZygoteCommand(*toolchain, setting_.worker_script, directory + "-zygote");
-    options.work_directory = directory;
-    options.slots = SlotsOf(config);
-    options.eager = routes.empty();  // the default toolchain; others start when asked for
-    options.compile_time_max = config.compile_time;
-    options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
-    options.worker_rss_bytes_max = config.rss_bytes;
-    auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
-    pools_.push_back(pooled.get());
-    routes.push_back({toolchain, std::move(pooled)});
-  }
-  return routes;
 }
 
 void RunningDaemon::BuildChain() {
@@ -272,6 +206,27 @@ void RunningDaemon::BuildChain() {
   chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
 }
 
+std::vector<Route> RunningDaemon::BuildRoutes() {
+  const Config::Workers& config = setting_.config.workers;
+  std::vector<Route> routes;
+  for (const auto& toolchain : toolchains_->List()) {
+    const std::string directory =
+        setting_.paths.WorkDirectory() + "/" + toolchain->fingerprint.ShortHex();
+    WorkerPoolOptions options;
+    options.zygote = TritonZygoteCommand(*toolchain, setting_.worker_script, directory + "-zygote");
+    options.work_directory = directory;
+    options.slots = SlotsOf(config);
+    options.eager = routes.empty();  // the default toolchain; others start when asked for
+    options.compile_time_max = config.compile_time;
+    options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
+    options.worker_rss_bytes_max = config.rss_bytes;
+    auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
+    pools_.push_back({toolchain, pooled->pool()});
+    routes.push_back({toolchain, std::move(pooled)});
+  }
+  return routes;
+}
+
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
   parts_ = std::make_unique<ServiceParts>(ServiceParts{*resolver_, *chain_, *toolchains_,
@@ -279,9 +234,48 @@ absl::Status RunningDaemon::StartServing() {
                                                        *read_executor_, gate_, memo_, refused_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
-  KILN_ASSIGN_OR_RETURN(std::vector<Listener::Socket> sockets, OpenSockets(setting_));
-  KILN_ASSIGN_OR_RETURN(listener_, Listener::Start(std::move(sockets), *servers_));
-  return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,
+                        WantedSockets(setting_.config.sockets, setting_.paths));
+  KILN_ASSIGN_OR_RETURN(std::vector<Listener::Socket> sockets,
+                        OpenSockets(wanted, std::move(setting_.activated_sockets)));
+  listener_ = std::make_unique<Listener>(std::move(sockets), *servers_);
+  return listener_->Start();  // whoever connects first may ask for the stats, listener's included
+}
+
+AdminActions RunningDaemon::MakeActions() {
+  AdminActions actions;
+  actions.stats = [this] { return Stats(); };
+  actions.evict_to = [this](const CallContext& context,
+                            uint64_t target_bytes) -> absl::StatusOr<uint64_t> {
+    store_->FlushUses();
+    KILN_ASSIGN_OR_RETURN(const EvictionResult result, quota_->EvictDownTo(context, target_bytes));
+    return result.evicted;
+  };
+  actions.verify = [this](const CallContext& context, const VerificationCallback& report) {
+    return Verify(context, report);
+  };
+  actions.drain = setting_.request_drain;
+  return actions;
+}
+
+absl::Status RunningDaemon::Verify(const CallContext& context, const VerificationCallback& report) {
+  // Two at a time would read everything twice and find the same.
+  const std::unique_lock only(verifying_, std::try_to_lock);
+  if (!only) return FailedPrecondition("a verification is under way already; wait for its end");
+  return VerifyArtifacts(context, quota_->index(), quota_->blobs(), store_->index(), report)
+      .status();
+}
+
+DaemonStats RunningDaemon::Stats() const {
+  return GatherStats({.chain = *chain_,
+                      .store = *store_,
+                      .hot = *hot_,
+                      .pools = pools_,
+                      .admission = *admission_,
+                      .started_unix_ms = started_unix_ms_,
+                      .is_draining = draining_,
+                      .connections = listener_->connections(),
+                      .refused = refused_ + listener_->refused()});
 }
 
 // The hot directory is on a tmpfs: after a reboot it is empty, and the store is not.
@@ -313,109 +307,17 @@ void RunningDaemon::Drain(SteadyTime deadline) {
 void RunningDaemon::StopThreads() {
   stop_rebuild_ = true;
   if (rebuild_.joinable()) rebuild_.join();
-  for (PooledProvider* pooled : std::exchange(pools_, {})) {
-    pooled->pool().Shutdown(clock_.Now());
-  }
+  for (const ToolchainPool& served : pools_) served.pool.Shutdown(clock_.Now());
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();
 }
 
-AdminActions RunningDaemon::MakeActions() {
-  AdminActions actions;
-  actions.stats = [this] { return Stats(); };
-  actions.evict_to = [this](const CallContext& context,
-                            uint64_t target_bytes) -> absl::StatusOr<uint64_t> {
-    KILN_ASSIGN_OR_RETURN(const EvictionResult result, quota_->EvictDownTo(context, target_bytes));
-    return result.evicted;
-  };
-  actions.verify = [this](const CallContext& context, const auto& report) {
-    return Verify(context, report);
-  };
-  actions.drain = setting_.request_drain;
-  return actions;
-}
-
-absl::Status RunningDaemon::Verify(const CallContext& context,
-                                   const std::function<void(const VerifyProgress&)>& report) {
-  // Two at a time would read everything twice and find the same.
-  const std::unique_lock only(verifying_, std::try_to_lock);
-  if (!only) return FailedPrecondition("a verification is under way already; wait for its end");
-  size_t reported = 0;
-  return VerifyArtifacts(context, quota_->index(), quota_->blobs(), store_->index(),
-                         [&](const VerificationProgress& progress) {
-                           VerifyProgress news{progress.checked, progress.checked_bytes, {}};
-                           news.quarantined.assign(progress.damaged.begin() + reported,
-                                                   progress.damaged.end());
-                           reported = progress.damaged.size();
-                           report(news);
-                           return !context.cancellation.IsCancelled();
-                         })
-      .status();
-}
-
-DaemonStats RunningDaemon::Stats() const {
-  DaemonStats stats;
-  stats.version = KILN_VERSION;
-  stats.started_unix_ms = started_unix_ms_;
-  stats.compile_path = chain_->Describe();
-  stats.store = store_->Describe();
-
-  const CompileCounts counts = chain_->Counts();
-  const uint64_t refused = refused_ + (listener_ == nullptr ? 0 : listener_->refused());
-  stats.requests = counts.requests + refused;
-  stats.hits_memory = counts.hits[0];
-  stats.hits_disk = counts.hits[1];
-  stats.joined = counts.joined;
-  stats.compiled = counts.compiled;
-  stats.failed = counts.failed;
-  stats.rejected = counts.rejected + refused;
-
-  const StoreStats stored = store_->Stats();
-  stats.artifacts = stored.artifacts;
-  stats.store_bytes = stored.stored_bytes;
-  stats.store_bytes_max = stored.stored_bytes_max;
-  stats.evicted = stored.evicted;
-  stats.quarantined = stored.quarantined;
-  stats.free_disk_bytes = stored.free_disk_bytes;
-  const HotDirectoryStats hot = hot_->Stats();
-  stats.hot_bytes = hot.bytes;
-  stats.hot_files = hot.files;
-
-  const auto toolchains = toolchains_->List();
-  for (size_t i = 0; i < pools_.size(); ++i) {
-    const PoolStats pool = pools_[i]->pool().Stats();
-    stats.toolchains.push_back({toolchains[i]->Name(), toolchains[i]->fingerprint, pool.zygote,
-                                static_cast<uint64_t>(pool.workers)});
-    stats.workers += pool.workers;
-    stats.workers_started += pool.started;
-    stats.workers_killed += pool.killed;
-    stats.workers_crashed += pool.crashed;
-    stats.compile_cpu_micros += pool.compile_cpu_micros;
-  }
-  const AdmissionStats admission = admission_->Stats();
-  stats.queued = admission.queued;
-  stats.running = admission.running;
-  stats.connections = listener_ == nullptr ? 0 : listener_->connections();
-
-  if (draining_) {
-    stats.state = "draining";
-  } else if (!stored.degraded.empty()) {
-    stats.state = "degraded";
-    stats.state_reason = stored.degraded;
-  }
-  return stats;
-}
-
-std::string RunningDaemon::StatusLine() const {
-  const DaemonStats stats = Stats();
-  return fmt::format("{}: {} artifacts, {} workers, {} running, {} queued", stats.state,
-                     stats.artifacts, stats.workers, stats.running, stats.queued);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Assemble(DaemonSetting setting) {
+  // Debian's Abseil checks the order of gRPC's locks: slow, and a mere doubt ends the daemon.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   auto daemon = std::make_unique<RunningDaemon>(std::move(setting));
   KILN_RETURN_IF_ERROR(daemon->Start());
   return daemon;

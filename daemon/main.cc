@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -15,11 +16,13 @@
 #include <optional>
 
 #include "daemon/assemble.h"
+#include "daemon/config/check.h"
 #include "daemon/config/load.h"
 #include "daemon/config/paths.h"
 #include "daemon/observe/service_notifier.h"
 #include "daemon/rpc/activated_sockets.h"
 #include "daemon/state_lock.h"
+#include "daemon/toolchain/toolchain_selector.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -42,7 +45,10 @@ int Fail(int code, const absl::Status& status) {
 }
 
 absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) {
+  ConfigSources sources;
+  sources.root_origin = "--root";
   if (flags.root.empty()) {
+    sources.root_origin = "KILN_ROOT";
     const auto given = environment.find("KILN_ROOT");
     if (given != environment.end()) flags.root = given->second;
   }
@@ -50,17 +56,35 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
   if (!flags.root.empty()) {
     std::error_code error;
     flags.root = std::filesystem::absolute(flags.root, error).lexically_normal();
-    if (error) return ErrnoStatus(error.value(), "--root " + flags.root);
+    if (error) return ErrnoStatus(error.value(), sources.root_origin + " " + flags.root);
     if (flags.root.size() > 1 && flags.root.back() == '/') flags.root.pop_back();
   }
-  ConfigSources sources;
   sources.file_must_exist = !flags.config_file.empty();
   sources.file = sources.file_must_exist ? flags.config_file
                                          : DefaultConfigFile(flags.root, getuid(), environment);
   sources.environment = environment;
   sources.settings = flags.settings;
-  if (!flags.root.empty()) sources.settings.push_back("paths.root=" + flags.root);
+  sources.root = flags.root;
   return LoadConfig(sources);
+}
+
+// More than a start asks for: a daemon whose toolchains are not mounted yet serves what it has
+// stored.
+int CheckConfig(const LoadedConfig& loaded) {
+  if (const auto checked = CheckThingsNamed(loaded); !checked.ok()) {
+    return Fail(kBadUsage, checked);
+  }
+  const auto selector = ToolchainSelector::Parse(loaded.config.toolchain.default_selector);
+  if (!selector.ok()) {
+    return Fail(kBadUsage, loaded.Blame("toolchain.default", selector.status()));
+  }
+  return kOk;
+}
+
+int PrintConfigInForce(const LoadedConfig& loaded) {
+  errno = 0;
+  if (std::cout << PrintConfig(loaded) << std::flush) return kOk;
+  return Fail(kFailed, ErrnoStatus(errno, "cannot write the configuration to standard output"));
 }
 
 // Beside this program, where installation and build tree alike have it.
@@ -77,8 +101,10 @@ absl::Status CheckUnshared(const std::string& directory) {
   struct stat found;
   if (stat(directory.c_str(), &found) != 0) return ErrnoStatus(errno, "stat " + directory);
   if (found.st_uid != geteuid() && found.st_uid != 0) {
-    return FailedPrecondition("{} belongs to user {}; choose a directory of your own", directory,
-                              found.st_uid);
+    return FailedPrecondition(
+        "{} belongs to uid {}, this kilnd runs as uid {}; change its owner (chown), or choose "
+        "another directory",
+        directory, found.st_uid, geteuid());
   }
   const bool is_shared = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
   if (is_shared && (found.st_mode & S_ISVTX) == 0) {
@@ -104,14 +130,36 @@ absl::Status MakeDirectories(const std::string& path, mode_t mode) {
   return CheckUnshared(path);
 }
 
-absl::Status PrepareDirectories(const Paths& paths) {
-  KILN_RETURN_IF_ERROR(MakeDirectories(paths.state, 0700));
-  // One that was there already may be open to others; what is stored is nobody else's to look at.
-  if (chmod(paths.state.c_str(), 0700) != 0) {
-    return ErrnoStatus(errno, "cannot make " + paths.state + " private");
+// What the operating system refuses, whoever runs the daemon can change.
+absl::Status WithAdvice(const absl::Status& status, const std::string& directory,
+                        std::string_view setting) {
+  if (absl::IsPermissionDenied(status)) {
+    return PermissionDenied(
+        "{}; uid {} must own and be able to write {}: see its owner (chown), its mode and whether "
+        "it is mounted read-only, or choose another directory with --set {}=DIR or --root DIR",
+        Message(status), geteuid(), directory, setting);
   }
+  if (absl::IsResourceExhausted(status)) {
+    return ResourceExhausted(
+        "{}; free some space there, or choose another directory with --set {}=DIR or --root DIR",
+        Message(status), setting);
+  }
+  return status;
+}
+
+absl::Status PrepareState(const std::string& directory) {
+  KILN_RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  // One that was there already may be open to others; what is stored is nobody else's to look at.
+  if (chmod(directory.c_str(), 0700) != 0) {
+    return ErrnoStatus(errno, "cannot make " + directory + " private");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareDirectories(const Paths& paths) {
+  KILN_RETURN_IF_ERROR(WithAdvice(PrepareState(paths.state), paths.state, "paths.state"));
   // Clients pass through it to the sockets, whose own modes say who may connect.
-  return MakeDirectories(paths.run, 0755);
+  return WithAdvice(MakeDirectories(paths.run, 0755), paths.run, "paths.run");
 }
 
 sigset_t HandledSignals() {
@@ -164,9 +212,11 @@ struct Locks {
   StateLock run;
 
   static absl::StatusOr<Locks> Take(const Paths& paths) {
-    KILN_ASSIGN_OR_RETURN(StateLock state, StateLock::Take(paths.Lock()));
-    KILN_ASSIGN_OR_RETURN(StateLock run, StateLock::Take(paths.RunLock()));
-    return Locks{std::move(state), std::move(run)};
+    auto state = StateLock::Take(paths.Lock());
+    if (!state.ok()) return WithAdvice(state.status(), paths.state, "paths.state");
+    auto run = StateLock::Take(paths.RunLock());
+    if (!run.ok()) return WithAdvice(run.status(), paths.run, "paths.run");
+    return Locks{*std::move(state), *std::move(run)};
   }
 };
 
@@ -246,11 +296,8 @@ int Main(int argc, char** argv) {
   const Environment environment = ProcessEnvironment();
   const auto loaded = Load(flags, environment);
   if (!loaded.ok()) return Fail(kBadUsage, loaded.status());
-  if (flags.print_config) {
-    std::cout << PrintConfig(*loaded);
-    return kOk;
-  }
-  if (flags.check_config) return kOk;
+  if (flags.print_config) return PrintConfigInForce(*loaded);
+  if (flags.check_config) return CheckConfig(*loaded);
   if (!SetLogLevel(loaded->config.log.level)) return kBadUsage;
   return Run(loaded->config, environment);
 }

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+
+#include "storage/base/log.h"
 
 namespace kiln {
 namespace {
@@ -27,10 +30,13 @@ absl::StatusOr<StateLock> StateLock::Take(const std::string& path) {
         "directory of its own with --root DIR",
         HolderOf(file.get()), path);
   }
+  // For whoever is refused; on a full disk there may be no room for it, and the lock holds all the
+  // same. What an earlier process wrote is overwritten before it is cut, since that needs no room.
   const std::string pid = std::to_string(getpid());
-  if (ftruncate(file.get(), 0) != 0 ||
-      pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return ErrnoStatus(errno, fmt::format("cannot write {}", path));
+  if (pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()) ||
+      ftruncate(file.get(), static_cast<off_t>(pid.size())) != 0) {
+    LogWarning("cannot note the process in the lock file",
+               {{"path", path}, {"error", std::strerror(errno)}});
   }
   return StateLock(std::move(file));
 }

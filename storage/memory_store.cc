@@ -14,38 +14,6 @@ namespace {
 constexpr uint64_t kEntryBytes = 256;
 constexpr uint64_t kStageBytes = 160;
 
-struct Entry {
-  Digest id;
-  std::shared_ptr<const ArtifactRecord> record;  // null: a blob
-  std::optional<Blob> blob;
-  ArtifactUsage usage;
-  uint64_t bytes = 0;
-};
-using Entries = std::list<Entry>;
-using EntryMap = std::unordered_map<Digest, Entries::iterator, DigestHash>;
-
-// How many records name a blob, whether or not it is held.
-struct References {
-  uint32_t records = 0;
-  uint32_t pinned_records = 0;
-};
-
-Entry RecordEntry(const ArtifactRecord& record) {
-  Entry entry;
-  entry.id = record.key;
-  entry.record = std::make_shared<const ArtifactRecord>(record);
-  entry.bytes = kEntryBytes + record.document.size() + kStageBytes * record.stages.size();
-  return entry;
-}
-
-Entry BlobEntry(const Blob& blob) {
-  Entry entry;
-  entry.id = blob.digest();
-  entry.blob = blob;
-  entry.bytes = kEntryBytes + blob.size_bytes();
-  return entry;
-}
-
 }  // namespace
 
 class MemoryStore::State {
@@ -188,6 +156,38 @@ class MemoryStore::State {
   }
 
  private:
+  struct Entry {
+    Digest id;
+    std::shared_ptr<const ArtifactRecord> record;  // null: a blob
+    std::optional<Blob> blob;
+    ArtifactUsage usage;
+    uint64_t bytes = 0;
+  };
+  using Entries = std::list<Entry>;
+  using EntryMap = std::unordered_map<Digest, Entries::iterator, DigestHash>;
+
+  // How many records name a blob, whether or not it is held.
+  struct References {
+    uint32_t records = 0;
+    uint32_t pinned_records = 0;
+  };
+
+  static Entry RecordEntry(const ArtifactRecord& record) {
+    Entry entry;
+    entry.id = record.key;
+    entry.record = std::make_shared<const ArtifactRecord>(record);
+    entry.bytes = kEntryBytes + record.document.size() + kStageBytes * record.stages.size();
+    return entry;
+  }
+
+  static Entry BlobEntry(const Blob& blob) {
+    Entry entry;
+    entry.id = blob.digest();
+    entry.blob = blob;
+    entry.bytes = kEntryBytes + blob.size_bytes();
+    return entry;
+  }
+
   static absl::Status NoRecord(const Digest& key) {
     return NotFound("no artifact {} in memory", key.ShortHex());
   }

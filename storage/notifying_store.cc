@@ -29,10 +29,12 @@ class NotifyingStore::Index final : public ForwardingIndex {
     return removed;
   }
 
+  void AddListener(ArtifactListener& listener) { listeners_.push_back(&listener); }
+
  private:
   std::mutex& StripeOf(const Digest& key) { return stripes_[DigestHash()(key) % stripes_.size()]; }
 
-  const std::vector<ArtifactListener*> listeners_;
+  std::vector<ArtifactListener*> listeners_;
   std::array<std::mutex, 64> stripes_;
 };
 
@@ -44,5 +46,6 @@ NotifyingStore::NotifyingStore(std::unique_ptr<Store> store,
 NotifyingStore::~NotifyingStore() = default;
 
 ArtifactIndex& NotifyingStore::index() { return *index_; }
+void NotifyingStore::AddListener(ArtifactListener& listener) { index_->AddListener(listener); }
 
 }  // namespace kiln

@@ -17,6 +17,10 @@ class NotifyingStore final : public ForwardingStore {
   NotifyingStore(std::unique_ptr<Store> inner, std::vector<ArtifactListener*> listeners);
   ~NotifyingStore() override;
 
+  // One more, which must outlive what is done with the store from now on. REQUIRES: nobody changes
+  // the store meanwhile.
+  void AddListener(ArtifactListener& listener);
+
   ArtifactIndex& index() override;
 
  private:

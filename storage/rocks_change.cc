@@ -90,8 +90,15 @@ void RocksChange::QuarantineRecord(const Digest& key, std::string_view reason,
   Quarantine(key, "record", reason, value, now_unix_ms);
 }
 
-void RocksChange::CorrectReferences(const Digest& digest, const ReferenceRow& row) {
-  batch_.Put(RocksFamily::kReferences, digest.Bytes(), EncodeReferences(row));
+void RocksChange::CorrectCount(const Digest& digest, uint32_t count) {
+  BlobChange& change = Load(digest);
+  if (change.row.count != count) change.correct_count = count;
+}
+
+void RocksChange::ForEachClaim(const std::function<void(const Digest&, int64_t)>& take) const {
+  for (const auto& [digest, change] : blobs_) {
+    if (change.claims != 0) take(digest, change.claims);
+  }
 }
 
 void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::string_view reason,
@@ -115,7 +122,9 @@ void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::s
 }
 
 absl::Status RocksChange::Apply(const Digest& digest, const BlobChange& change) {
+  if (change.IsNone()) return absl::OkStatus();
   ReferenceRow row = change.row;
+  row.count = change.correct_count.value_or(row.count);
   const bool was_held = row.stored_bytes > 0;
   if (change.is_damaged) {
     batch_.Delete(RocksFamily::kBlobs, digest.Bytes());

@@ -1,6 +1,8 @@
 // One atomic change of the store that keeps rows, reference counts and totals in step.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,8 +46,8 @@ class RocksChange {
 
   // A blob that nothing refers to goes.
   void DropUnreferenced(const Digest& digest) { Load(digest).is_unwanted = true; }
-  // Overwrites a count that was found to be wrong.
-  void CorrectReferences(const Digest& digest, const ReferenceRow& row);
+  // The count is that, whatever the row says.
+  void CorrectCount(const Digest& digest, uint32_t count);
 
   // INVALID_ARGUMENT where a claimed blob is neither held nor offered; otherwise as
   // RocksDatabase::Write. Nothing has changed where it fails.
@@ -54,14 +56,22 @@ class RocksChange {
   // After Commit: how things stand now, and whether anything was deleted.
   const TotalsRow& totals() const { return totals_; }
   bool HasFreedBlobs() const { return has_freed_blobs_; }
+  // Calls with each blob's sum of what was claimed (positive) and released (negative).
+  void ForEachClaim(const std::function<void(const Digest&, int64_t)>& take) const;
 
  private:
   struct BlobChange {
     ReferenceRow row;  // before
     int64_t claims = 0;
+    std::optional<uint32_t> correct_count;
     std::optional<std::string> offered;
     bool is_damaged = false;
     bool is_unwanted = false;
+
+    // It was only looked at.
+    bool IsNone() const {
+      return claims == 0 && !correct_count && !offered && !is_damaged && !is_unwanted;
+    }
   };
   BlobChange& Load(const Digest& digest);
   absl::Status Apply(const Digest& digest, const BlobChange& change);

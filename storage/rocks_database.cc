@@ -44,8 +44,9 @@ class RocksDatabase::DamageListener final : public rocksdb::EventListener {
 
 absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
                                                                    uint64_t expected_bytes,
-                                                                   rocksdb::Env* env) {
-  std::unique_ptr<RocksDatabase> database(new RocksDatabase(path));
+                                                                   rocksdb::Env* env,
+                                                                   RocksAccess access) {
+  std::unique_ptr<RocksDatabase> database(new RocksDatabase(path, access));
   rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
   if (env != nullptr) options.env = env;
   options.listeners.push_back(std::make_shared<DamageListener>(*database));
@@ -57,7 +58,10 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(options, path, descriptors, &handles, &db);
+  const rocksdb::Status status =
+      access == RocksAccess::kWrite
+          ? rocksdb::DB::Open(options, path, descriptors, &handles, &db)
+          : rocksdb::DB::OpenForReadOnly(options, path, descriptors, &handles, &db);
   if (!status.ok()) return FromRocks(status, "open " + path);
   database->db_.reset(db);
   std::copy(handles.begin(), handles.end(), database->families_.begin());
@@ -94,6 +98,7 @@ void RocksDatabase::Batch::Delete(RocksFamily family, std::string_view key) {
 }
 
 absl::Status RocksDatabase::Write(Batch& batch) {
+  if (access_ == RocksAccess::kRead) return ResourceExhausted("{}", FullReason());
   const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
   if (!status.ok()) return OnWriteFailed(status);
   if (is_degraded_) ClearDegraded();

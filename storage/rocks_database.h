@@ -20,14 +20,21 @@
 
 namespace kiln {
 
+enum class RocksAccess {
+  // Opens what is there as it is now, without writing a byte: for a disk that is full. Another may
+  // have it open for writing.
+  kRead,
+  // Opens or creates.
+  kWrite,
+};
+
 // Thread-safe. Blocks as the disk does.
 class RocksDatabase {
  public:
-  // Opens or creates. Errors as FromRocks. `env` must outlive the database; null: the operating
-  // system.
-  static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path,
-                                                             uint64_t expected_bytes,
-                                                             rocksdb::Env* env = nullptr);
+  // Errors as FromRocks. `env` must outlive the database; null: the operating system.
+  static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(
+      const std::string& path, uint64_t expected_bytes, rocksdb::Env* env = nullptr,
+      RocksAccess access = RocksAccess::kWrite);
   ~RocksDatabase();
   RocksDatabase(const RocksDatabase&) = delete;
   RocksDatabase& operator=(const RocksDatabase&) = delete;
@@ -48,19 +55,19 @@ class RocksDatabase {
     rocksdb::WriteBatch rows_;
   };
   // All or nothing; survives the death of the process from the moment this returns OK.
-  // RESOURCE_EXHAUSTED: the disk is full; works again by itself once there is space. INTERNAL:
-  // RocksDB refuses writes.
+  // RESOURCE_EXHAUSTED: the disk is full; works again by itself once there is space, unless the
+  // database is open for reading only. INTERNAL: RocksDB refuses writes.
   absl::Status Write(Batch& batch);
 
   std::unique_ptr<rocksdb::Iterator> Iterate(RocksFamily family) const;
+  RocksAccess access() const { return access_; }
 
   // What all tables and blob files occupy, garbage included; the log comes on top.
   uint64_t FileBytes() const;
   // The part of it that holds blobs.
   uint64_t BlobFileBytes() const;
   // Rewrites the live blobs of the oldest `share` (0 to 1) of the blob files and drops those files.
-  // Stops early, with an error, when
-  // `*cancelled` becomes true.
+  // Stops early, with an error, when `*cancelled` becomes true. REQUIRES: access kWrite.
   absl::Status CollectGarbage(double share, std::atomic<bool>& cancelled);
 
   // Why writes fail at the moment; empty where they do not.
@@ -71,7 +78,7 @@ class RocksDatabase {
  private:
   class DamageListener;
 
-  explicit RocksDatabase(std::string path) : path_(std::move(path)) {}
+  RocksDatabase(std::string path, RocksAccess access) : path_(std::move(path)), access_(access) {}
   rocksdb::ColumnFamilyHandle* Handle(RocksFamily family) const {
     return families_[static_cast<size_t>(family)];
   }
@@ -83,6 +90,7 @@ class RocksDatabase {
   std::string FullReason() const;
 
   const std::string path_;
+  const RocksAccess access_;
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kRocksFamilyNames.size()> families_{};
 

@@ -1,26 +1,25 @@
 #include "storage/rocks_open.h"
 
 #include <rocksdb/env.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdlib>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "storage/base/log.h"
+#include "storage/memory_store.h"
 #include "storage/rocks_database.h"
+#include "storage/rocks_directory.h"
 #include "storage/rocks_probe.h"
 #include "storage/rocks_schema.h"
 #include "storage/rocks_state.h"
+#include "storage/rocks_store.h"
 #include "storage/rocks_watchdog.h"
+#include "storage/waiting_store.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::string_view kWriteProbe = ".kiln-write-probe";
+using Content = RocksDirectory::Content;
 
 absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
   if (absl::IsPermissionDenied(status)) {
@@ -31,117 +30,11 @@ absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
   }
   if (absl::IsResourceExhausted(status)) {
     return ResourceExhausted(
-        "the store {} cannot be opened ({}): free some space, or memory or open files where it is "
-        "those "
-        "that it lacks, then start again",
+        "the store {} cannot be opened ({}): free what it lacks, memory, open files or space on "
+        "the disk, then start again",
         path, Message(status));
   }
   return Annotate(status, "the store " + path);
-}
-
-absl::Status CheckDirectory(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + path);
-  if (!S_ISDIR(info.st_mode)) {
-    return FailedPrecondition("{} is not a directory: move it away, or choose another directory",
-                              path);
-  }
-  if (info.st_uid != geteuid()) {
-    return FailedPrecondition(
-        "the store {} belongs to uid {}, this process runs as uid {}: change its owner (chown -R), "
-        "or run as that user",
-        path, info.st_uid, geteuid());
-  }
-  return absl::OkStatus();
-}
-
-// A page, since an empty file can be made on a disk that is full.
-absl::Status TryToWrite(const std::string& path, Filesystem& filesystem) {
-  const std::string probe = fmt::format("{}/{}", path, kWriteProbe);
-  (void)filesystem.Remove(probe);
-  KILN_RETURN_IF_ERROR(filesystem.WriteNew(probe, std::string(4096, '\0'), 0600));
-  return filesystem.Remove(probe);
-}
-
-// Makes the directory where it is missing and returns its real path: beside that, not beside a link
-// to it, is where a damaged store is set aside.
-absl::StatusOr<std::string> PrepareDirectory(const std::string& path, Filesystem& filesystem) {
-  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
-    KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, 0700));
-  }
-  KILN_RETURN_IF_ERROR(CheckDirectory(path));
-  KILN_RETURN_IF_ERROR(TryToWrite(path, filesystem));
-  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
-  if (real == nullptr) return ErrnoStatus(errno, "realpath " + path);
-  return std::string(real.get());
-}
-
-// RocksDB's own lock, held while the store is looked at or moved: a store in use changes under the
-// eyes, and would look damaged.
-class StoreLock {
- public:
-  static absl::StatusOr<StoreLock> Acquire(const std::string& path) {
-    rocksdb::FileLock* lock = nullptr;
-    const rocksdb::Status status = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
-    if (status.ok()) return StoreLock(lock);
-    return FailedPrecondition(
-        "the store {} is in use by another process: stop it, or choose another directory ({})",
-        path, status.ToString());
-  }
-  StoreLock(StoreLock&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
-  StoreLock& operator=(StoreLock&&) = delete;
-  ~StoreLock() {
-    if (lock_ != nullptr) rocksdb::Env::Default()->UnlockFile(lock_);
-  }
-
- private:
-  explicit StoreLock(rocksdb::FileLock* lock) : lock_(lock) {}
-  rocksdb::FileLock* lock_;
-};
-
-// Files that RocksDB writes before there is a database, or that say nothing about one.
-bool IsIncidental(const std::string& name) {
-  return name == "LOCK" || name == "IDENTITY" || name.starts_with("LOG") || name == kWriteProbe;
-}
-
-enum class Content { kNothing, kDatabase, kRubble };
-
-absl::StatusOr<Content> Inspect(const std::string& path, Filesystem& filesystem) {
-  KILN_ASSIGN_OR_RETURN(const auto entries, filesystem.List(path));
-  Content content = Content::kNothing;
-  for (const DirectoryEntry& entry : entries) {
-    if (entry.name == "CURRENT") return Content::kDatabase;
-    // What is left of a database whose CURRENT was never written or is lost. RocksDB would make a
-    // new database here and delete the old one's tables as leftovers.
-    if (!IsIncidental(entry.name)) content = Content::kRubble;
-  }
-  return content;
-}
-
-// Empty: nothing is wrong. An error: nothing can be said.
-absl::StatusOr<std::string> FindDamage(const RocksStoreOptions& options, const std::string& path,
-                                       Content content, Filesystem& filesystem) {
-  if (content == Content::kNothing) return std::string();
-  if (content == Content::kRubble) return std::string("its CURRENT file is missing");
-  const auto marker = filesystem.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
-  if (marker.ok()) return "it was found damaged while it ran: " + *marker;
-  const absl::Status probed =
-      ProbeRocksStore(path, options.expected_bytes, options.open_time_max, options.env);
-  if (absl::IsDataLoss(probed)) return std::string(Message(probed));
-  if (!probed.ok()) return probed;
-  return std::string();
-}
-
-absl::StatusOr<std::string> SetAside(const std::string& path, const std::string& damage,
-                                     Filesystem& filesystem, const Clock& clock) {
-  // Nobody may have begun to use it since it was looked at.
-  KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path));
-  const std::string aside = fmt::format("{}.damaged-{}", path, clock.UnixMillis());
-  KILN_RETURN_IF_ERROR(filesystem.Rename(path, aside));
-  KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, 0700));
-  LogError("the store was damaged; set it aside and made a new one",
-           {{"path", path}, {"set_aside", aside}, {"damage", damage}});
-  return aside;
 }
 
 absl::Status WriteSchema(RocksDatabase& database) {
@@ -152,32 +45,73 @@ absl::Status WriteSchema(RocksDatabase& database) {
   return database.Write(batch);
 }
 
-absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const RocksStoreOptions& options,
-                                                         const std::string& path,
-                                                         Filesystem& filesystem,
-                                                         const Clock& clock) {
-  const RocksOpenWatchdog watchdog(path, options.hang_time_max);
-  KILN_ASSIGN_OR_RETURN(auto database,
-                        RocksDatabase::Open(path, options.expected_bytes, options.env));
-  KILN_RETURN_IF_ERROR(WriteSchema(*database));
-  KILN_ASSIGN_OR_RETURN(auto state,
-                        RocksState::Load(std::move(database), options.expected_bytes, clock));
-  return std::make_unique<RocksStore>(std::move(state), path, filesystem);
+// What there is of a store that cannot be written now.
+struct Meanwhile {
+  std::unique_ptr<Store> store;
+  std::string damage;
+};
+
+// The steps of opening one store. Copies are alike.
+class RocksOpening {
+ public:
+  RocksOpening(const RocksStoreOptions& options, Filesystem& filesystem, const Clock& clock)
+      : options_(options), filesystem_(filesystem), clock_(clock) {}
+
+  absl::StatusOr<OpenedRocksStore> ProbeAndOpen() const;
+  bool IsDiskFull() const;
+  // `why`: what ProbeAndOpen said.
+  absl::StatusOr<OpenedRocksStore> WaitForSpace(const absl::Status& why) const;
+
+ private:
+  absl::StatusOr<std::string> FindDamage(const std::string& path, Content content,
+                                         RocksAccess access) const;
+  absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const std::string& path,
+                                                           RocksAccess access) const;
+  absl::StatusOr<OpenedRocksStore> OpenOrSetAside(const RocksDirectory& directory, Content content,
+                                                  const std::string& damage) const;
+  absl::StatusOr<Meanwhile> OpenForReading() const;
+  absl::StatusOr<std::unique_ptr<Store>> OpenLater(const std::string& damage) const;
+  std::string FullReason(const absl::Status& why) const;
+
+  RocksStoreOptions options_;
+  Filesystem& filesystem_;
+  const Clock& clock_;
+};
+
+// Empty: nothing is wrong. An error: nothing can be said.
+absl::StatusOr<std::string> RocksOpening::FindDamage(const std::string& path, Content content,
+                                                     RocksAccess access) const {
+  if (content == Content::kNothing) return std::string();
+  if (content == Content::kRubble) return std::string("its CURRENT file is missing");
+  const auto marker = filesystem_.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
+  if (marker.ok()) return "it was found damaged while it ran: " + *marker;
+  const absl::Status probed =
+      ProbeRocksStore(path, options_.expected_bytes, options_.open_time_max, options_.env, access);
+  if (absl::IsDataLoss(probed)) return std::string(Message(probed));
+  if (!probed.ok()) return probed;
+  return std::string();
 }
 
-absl::StatusOr<OpenedRocksStore> Open(const RocksStoreOptions& options, const std::string& path,
-                                      Filesystem& filesystem, const Clock& clock) {
+absl::StatusOr<std::unique_ptr<RocksStore>> RocksOpening::OpenDatabase(const std::string& path,
+                                                                       RocksAccess access) const {
+  const RocksOpenWatchdog watchdog(path, options_.hang_time_max);
+  KILN_ASSIGN_OR_RETURN(auto database,
+                        RocksDatabase::Open(path, options_.expected_bytes, options_.env, access));
+  if (access == RocksAccess::kWrite) KILN_RETURN_IF_ERROR(WriteSchema(*database));
+  KILN_ASSIGN_OR_RETURN(auto state,
+                        RocksState::Load(std::move(database), options_.expected_bytes, clock_));
+  return std::make_unique<RocksStore>(std::move(state), path, filesystem_);
+}
+
+// For writing. `damage`: what is known to be wrong with what is there.
+absl::StatusOr<OpenedRocksStore> RocksOpening::OpenOrSetAside(const RocksDirectory& directory,
+                                                              Content content,
+                                                              const std::string& damage) const {
   OpenedRocksStore opened;
-  Content content = Content::kNothing;
-  {
-    KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path));
-    KILN_ASSIGN_OR_RETURN(content, Inspect(path, filesystem));
-  }
-  // The probe takes the lock itself.
-  KILN_ASSIGN_OR_RETURN(opened.report.damage, FindDamage(options, path, content, filesystem));
+  opened.report.damage = damage;
   opened.report.is_new = content == Content::kNothing;
-  if (opened.report.damage.empty()) {
-    auto store = OpenDatabase(options, path, filesystem, clock);
+  if (damage.empty()) {
+    auto store = OpenDatabase(directory.path(), RocksAccess::kWrite);
     if (store.ok()) {
       opened.store = *std::move(store);
       return opened;
@@ -186,10 +120,82 @@ absl::StatusOr<OpenedRocksStore> Open(const RocksStoreOptions& options, const st
     if (!absl::IsDataLoss(store.status())) return store.status();
     opened.report.damage = std::string(Message(store.status()));
   }
+  // A disk that filled up while the store was looked at may make it look damaged.
+  KILN_RETURN_IF_ERROR(directory.CheckWritable());
   opened.report.is_new = true;
-  KILN_ASSIGN_OR_RETURN(opened.report.set_aside,
-                        SetAside(path, opened.report.damage, filesystem, clock));
-  KILN_ASSIGN_OR_RETURN(opened.store, OpenDatabase(options, path, filesystem, clock));
+  KILN_ASSIGN_OR_RETURN(opened.report.set_aside, directory.SetAside(opened.report.damage, clock_));
+  KILN_ASSIGN_OR_RETURN(opened.store, OpenDatabase(directory.path(), RocksAccess::kWrite));
+  return opened;
+}
+
+absl::StatusOr<OpenedRocksStore> RocksOpening::ProbeAndOpen() const {
+  KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
+  KILN_RETURN_IF_ERROR(directory.CheckWritable());
+  KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+  // The probe takes the lock itself.
+  KILN_ASSIGN_OR_RETURN(const std::string damage,
+                        FindDamage(directory.path(), content, RocksAccess::kWrite));
+  return OpenOrSetAside(directory, content, damage);
+}
+
+bool RocksOpening::IsDiskFull() const {
+  const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
+  return absl::IsResourceExhausted(directory.ok() ? directory->CheckWritable()
+                                                  : directory.status());
+}
+
+std::string RocksOpening::FullReason(const absl::Status& why) const {
+  return fmt::format("the disk under {} is full ({}): free some space there", options_.path,
+                     Message(why));
+}
+
+absl::StatusOr<Meanwhile> RocksOpening::OpenForReading() const {
+  // Holds nothing and takes nothing.
+  Meanwhile meanwhile{std::make_unique<MemoryStore>(0, clock_), ""};
+  const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
+  const auto content = directory.ok() ? directory->Look() : directory.status();
+  // No room even for the directory, or for the lock in it: there was no store.
+  if (absl::IsResourceExhausted(content.status())) return meanwhile;
+  KILN_RETURN_IF_ERROR(content.status());
+
+  const auto damage = FindDamage(directory->path(), *content, RocksAccess::kRead);
+  // Neither damaged nor readable: so is a database that was being made when the disk filled up.
+  if (absl::IsInternal(damage.status())) return meanwhile;
+  KILN_RETURN_IF_ERROR(damage.status());
+  meanwhile.damage = *damage;
+  if (*content != Content::kDatabase || !damage->empty()) return meanwhile;
+  KILN_ASSIGN_OR_RETURN(meanwhile.store, OpenDatabase(directory->path(), RocksAccess::kRead));
+  return meanwhile;
+}
+
+// The process has threads by now and does not fork to probe: what is known of the store is what was
+// found at the start. An open that crashes or hangs ends the process; the next one probes.
+absl::StatusOr<std::unique_ptr<Store>> RocksOpening::OpenLater(const std::string& damage) const {
+  KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
+  KILN_RETURN_IF_ERROR(directory.CheckWritable());
+  KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+  KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenOrSetAside(directory, content, damage));
+  return std::move(opened.store);
+}
+
+absl::StatusOr<OpenedRocksStore> RocksOpening::WaitForSpace(const absl::Status& why) const {
+  KILN_ASSIGN_OR_RETURN(Meanwhile meanwhile, OpenForReading());
+  OpenedRocksStore opened;
+  opened.report.damage = meanwhile.damage;
+  opened.report.waits_because = FullReason(why);
+  LogError("nothing is stored until there is space",
+           {{"reason", opened.report.waits_because},
+            {"readable_artifacts", meanwhile.store->Stats().artifacts},
+            {"damage", meanwhile.damage}});
+  auto open = [opening = *this,
+               damage = meanwhile.damage]() -> absl::StatusOr<std::unique_ptr<Store>> {
+    auto later = opening.OpenLater(damage);
+    if (!absl::IsResourceExhausted(later.status())) return later;
+    return ResourceExhausted("{}", opening.FullReason(later.status()));
+  };
+  opened.store =
+      std::make_unique<WaitingStore>(std::move(meanwhile.store), opened.report.waits_because,
+                                     std::move(open), options_.retry_interval);
   return opened;
 }
 
@@ -197,11 +203,16 @@ absl::StatusOr<OpenedRocksStore> Open(const RocksStoreOptions& options, const st
 
 absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
                                                 Filesystem& filesystem, const Clock& clock) {
-  const auto path = PrepareDirectory(options.path, filesystem);
-  if (!path.ok()) return WithAdvice(path.status(), options.path);
-  auto opened = Open(options, *path, filesystem, clock);
+  const RocksOpening opening(options, filesystem, clock);
+  auto opened = opening.ProbeAndOpen();
+  if (absl::IsResourceExhausted(opened.status()) && opening.IsDiskFull()) {
+    opened = opening.WaitForSpace(opened.status());
+  }
   if (!opened.ok()) return WithAdvice(opened.status(), options.path);
-  LogInfo("opened the store", {{"path", *path}, {"artifacts", opened->store->Stats().artifacts}});
+  if (opened->report.waits_because.empty()) {
+    LogInfo("opened the store",
+            {{"path", options.path}, {"artifacts", opened->store->Stats().artifacts}});
+  }
   return opened;
 }
 

@@ -9,7 +9,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
-#include "storage/rocks_store.h"
+#include "storage/store.h"
 
 namespace rocksdb {
 class Env;
@@ -26,6 +26,9 @@ struct RocksStoreOptions {
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
   // An open in this process that takes longer ends it. Not less than the probe grants.
   std::chrono::milliseconds hang_time_max = 2 * limits::kStoreOpenTime;
+  // On a disk that is full: between one attempt to open the store and the next; RocksDB itself
+  // looks as often.
+  std::chrono::milliseconds retry_interval = std::chrono::seconds(5);
   // Null: the operating system. Must outlive the store.
   rocksdb::Env* env = nullptr;
 };
@@ -37,20 +40,25 @@ struct StoreOpenReport {
   std::string damage;
   // Nothing was there, or what was there was set aside.
   bool is_new = false;
+  // Why nothing can be stored yet, for a person; empty: it can.
+  std::string waits_because;
 };
 
 struct OpenedRocksStore {
-  std::unique_ptr<RocksStore> store;
+  // A RocksStore, or one that waits for it.
+  std::unique_ptr<Store> store;
   StoreOpenReport report;
 };
 
+// On a full disk it is opened all the same: what can be read of it is, puts are refused, and it is
+// tried again in the background until there is space (WaitingStore). Nothing is set aside then.
+//
 // A damaged store is renamed to `<path>.damaged-<unix ms>` and a new one is made. Not so where
 // nothing can be said about the store, or where it is not ours to touch:
 //   FAILED_PRECONDITION  `path` is no directory, belongs to another user, is in use by another
-//   process, or was written by a newer
-//                        Kiln (the message names both schema versions)
+//                        process, or was written by a newer Kiln (the message names both versions)
 //   PERMISSION_DENIED    it cannot be written, or cannot be renamed
-//   RESOURCE_EXHAUSTED   the disk is full, or there is no memory or no descriptor left
+//   RESOURCE_EXHAUSTED   there is no memory or no descriptor left
 //   UNAVAILABLE          the process that probed it was killed from outside
 // Each message says what to do. `filesystem` and `clock` must outlive the store.
 //

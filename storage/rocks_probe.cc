@@ -20,7 +20,6 @@
 
 #include "storage/base/log.h"
 #include "storage/base/unique_fd.h"
-#include "storage/rocks_database.h"
 #include "storage/rocks_options.h"
 #include "storage/rocks_state.h"
 #include "storage/rocks_status.h"
@@ -85,36 +84,38 @@ absl::Status CheckVersion(const std::string& path, uint64_t expected_bytes,
   return CheckFamilies(names);
 }
 
-// What the daemon is about to do. Afterwards the log is in tables and the totals are counted, so
-// that the daemon has less to do.
-absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env) {
+// What the daemon is about to do. After an open for writing the log is in tables and the totals are
+// counted, so that the daemon has less to do.
+absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
+                       RocksAccess access) {
   rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
   if (env != nullptr) options.env = env;
   std::vector<std::string> names;
   const rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
   if (!status.ok()) return FromRocks(status, "open " + path);
   KILN_RETURN_IF_ERROR(CheckVersion(path, expected_bytes, options, names));
-  KILN_ASSIGN_OR_RETURN(const auto database, RocksDatabase::Open(path, expected_bytes, env));
+  KILN_ASSIGN_OR_RETURN(const auto database,
+                        RocksDatabase::Open(path, expected_bytes, env, access));
   return RocksState::ReadTotals(*database).status();
 }
 
-absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes,
-                               rocksdb::Env* env) {
+absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
+                               RocksAccess access) {
   try {
-    return TryToOpen(path, expected_bytes, env);
+    return TryToOpen(path, expected_bytes, env, access);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("no memory to open it");
   }
 }
 
 [[noreturn]] void RunChild(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
-                           int report_fd) {
+                           RocksAccess access, int report_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   // What is wrong is reported once, by the parent.
   (void)SetLogLevel("error");
-  const absl::Status status = TryToOpenInMemory(path, expected_bytes, env);
+  const absl::Status status = TryToOpenInMemory(path, expected_bytes, env, access);
   std::string report(1, static_cast<char>(status.code()));
   report += Message(status).substr(0, kMessageBytesMax);
   // Shorter than a pipe's buffer, so one write takes it all.
@@ -159,14 +160,14 @@ bool IsCrash(int signal) {
 
 // DEADLINE_EXCEEDED: it took longer than that.
 absl::Status Probe(const std::string& path, uint64_t expected_bytes,
-                   std::chrono::milliseconds time_max, rocksdb::Env* env) {
+                   std::chrono::milliseconds time_max, rocksdb::Env* env, RocksAccess access) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   const pid_t child = fork();
   if (child < 0) return ErrnoStatus(errno, "fork");
-  if (child == 0) RunChild(path, expected_bytes, env, write_end.get());
+  if (child == 0) RunChild(path, expected_bytes, env, access, write_end.get());
   write_end.Reset();
 
   const auto report = ReadReport(read_end.get(), time_max);
@@ -193,12 +194,13 @@ absl::Status Probe(const std::string& path, uint64_t expected_bytes,
 }  // namespace
 
 absl::Status ProbeRocksStore(const std::string& path, uint64_t expected_bytes,
-                             std::chrono::milliseconds time_max, rocksdb::Env* env) {
-  absl::Status status = Probe(path, expected_bytes, time_max, env);
+                             std::chrono::milliseconds time_max, rocksdb::Env* env,
+                             RocksAccess access) {
+  absl::Status status = Probe(path, expected_bytes, time_max, env, access);
   if (!absl::IsDeadlineExceeded(status)) return status;
   LogWarning("the store takes long to open; trying once more",
              {{"path", path}, {"took_ms_more_than", time_max.count()}});
-  status = Probe(path, expected_bytes, 2 * time_max, env);
+  status = Probe(path, expected_bytes, 2 * time_max, env, access);
   if (absl::IsDeadlineExceeded(status)) return DataLoss("{}", Message(status));
   return status;
 }

@@ -9,11 +9,12 @@
 #include <string>
 
 #include "storage/base/status.h"
+#include "storage/rocks_database.h"
 
 namespace kiln {
 
-// Does in the child all that the daemon does next: opens for reading and writing, log and totals
-// included, and closes.
+// Does in the child all that the daemon does next: opens with that access, log and totals included,
+// and closes.
 //
 // OK: it opens. DATA_LOSS: it is damaged, or opening it crashed, or took longer than `time_max` and
 // then, tried once more, longer than twice that; it should be set aside. FAILED_PRECONDITION:
@@ -24,6 +25,7 @@ namespace kiln {
 // at start-up); `path` holds a database, and nobody, this process included, has it open or locked.
 // `env` null: the operating system.
 absl::Status ProbeRocksStore(const std::string& path, uint64_t expected_bytes,
-                             std::chrono::milliseconds time_max, rocksdb::Env* env = nullptr);
+                             std::chrono::milliseconds time_max, rocksdb::Env* env = nullptr,
+                             RocksAccess access = RocksAccess::kWrite);
 
 }  // namespace kiln

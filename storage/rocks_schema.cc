@@ -1,6 +1,9 @@
 #include "storage/rocks_schema.h"
 
+#include "storage/base/limits.h"
 #include "storage/byte_codec.h"
+#include "storage/record_codec.h"
+#include "storage/stored_value.h"
 
 namespace kiln {
 namespace {
@@ -62,6 +65,11 @@ std::optional<TotalsRow> DecodeTotals(std::string_view bytes) {
   row.quarantined = reader.Number<uint64_t>();
   row.references_are_high = reader.Number<uint8_t>() != 0;
   return IfWhole(reader, row);
+}
+
+absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key) {
+  KILN_ASSIGN_OR_RETURN(const std::string raw, DecompressValue(row, limits::kRecordBytesMax));
+  return DecodeRecord(raw, key);
 }
 
 }  // namespace kiln

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "storage/artifact_index.h"
+#include "storage/base/status.h"
 
 namespace kiln {
 
@@ -57,5 +58,7 @@ std::string EncodeUsage(const ArtifactUsage& usage);
 std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes);
 std::string EncodeTotals(const TotalsRow& row);
 std::optional<TotalsRow> DecodeTotals(std::string_view bytes);
+// The row of a record with that key. DATA_LOSS where it is damaged.
+absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key);
 
 }  // namespace kiln

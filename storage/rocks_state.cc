@@ -6,67 +6,16 @@
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
 #include "storage/record_codec.h"
+#include "storage/rocks_walk.h"
 #include "storage/stored_value.h"
 
 namespace kiln {
 namespace {
 
-// How many blobs go under one hold of the writer's lock.
-constexpr size_t kBlobsPerCollection = 1000;
+// How many blobs' rows change under one hold of the writer's lock.
+constexpr size_t kBlobsPerHold = 1000;
 
 absl::Status NoArtifact(const Digest& key) { return NotFound("no artifact {}", key.Hex()); }
-
-// The first key after a stretch of the key space; empty: there is none. Keys are spread evenly, so
-// 65,536 steps cross everything.
-std::string NextStretch(std::string_view key) {
-  const auto high = static_cast<uint8_t>(key.size() > 0 ? key[0] : 0);
-  const auto low = static_cast<uint8_t>(key.size() > 1 ? key[1] : 0);
-  const uint32_t next = (uint32_t{high} << 8 | low) + 1;
-  if (next > 0xffff) return "";
-  return {static_cast<char>(next >> 8), static_cast<char>(next)};
-}
-
-// Goes through the rows of a family in order. A damaged block does not end it: it is stepped over,
-// and Skipped() says so.
-class RowWalk {
- public:
-  RowWalk(const RocksDatabase& database, RocksFamily family, std::string_view from)
-      : rows_(database.Iterate(family)), position_(from) {
-    rows_->Seek(rocksdb::Slice(position_));
-    StepOverDamage();
-  }
-  bool Valid() const { return rows_->Valid(); }
-  void Next() {
-    position_ = rows_->key().ToString();
-    rows_->Next();
-    StepOverDamage();
-  }
-  std::string_view key() const { return rows_->key().ToStringView(); }
-  std::string_view value() const { return rows_->value().ToStringView(); }
-  bool Skipped() const { return skipped_; }
-
- private:
-  void StepOverDamage() {
-    while (!rows_->Valid() && !rows_->status().ok()) {
-      if (!skipped_) {
-        LogWarning("part of the store does not read", {{"error", rows_->status().ToString()}});
-      }
-      skipped_ = true;
-      position_ = NextStretch(position_);
-      if (position_.empty()) return;
-      rows_->Seek(rocksdb::Slice(position_));
-    }
-  }
-
-  const std::unique_ptr<rocksdb::Iterator> rows_;
-  std::string position_;
-  bool skipped_ = false;
-};
-
-absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key) {
-  KILN_ASSIGN_OR_RETURN(const std::string raw, DecompressValue(row, limits::kRecordBytesMax));
-  return DecodeRecord(raw, key);
-}
 
 absl::Status CheckSizes(std::span<const Blob> blobs) {
   for (const Blob& blob : blobs) {
@@ -91,11 +40,18 @@ absl::StatusOr<std::unique_ptr<RocksState>> RocksState::Load(
     std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock) {
   std::unique_ptr<RocksState> state(new RocksState(std::move(database), expected_bytes, clock));
   KILN_ASSIGN_OR_RETURN(state->totals_, ReadTotals(*state->database_));
-  state->reclaimer_.Consider(state->Totals().stored_bytes);
+  if (state->database().access() == RocksAccess::kWrite) {
+    state->reclaimer_.Consider(state->Totals().stored_bytes);
+  }
   return state;
 }
 
-RocksState::~RocksState() { FlushUses(); }
+RocksState::~RocksState() { WriteUses(); }
+
+void RocksState::WaitUntilIdle() {
+  use_writer_.WaitUntilIdle();
+  reclaimer_.WaitUntilIdle();
+}
 
 // --- Blobs ---
 
@@ -189,7 +145,7 @@ absl::StatusOr<FoundArtifact> RocksState::GetRecord(const Digest& key) {
   auto row = ReadRecord(key, &damaged);
   if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
   if (!row.ok()) return row.status();
-  if (uses_.Count(key)) FlushUses();
+  if (uses_.Count(key)) use_writer_.Request();
   return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
                        ReadUsage(key), Tier::kDisk};
 }
@@ -270,7 +226,7 @@ absl::StatusOr<std::vector<FoundArtifact>> RocksState::Scan(const std::optional<
   std::vector<FoundArtifact> found;
   std::vector<Digest> damaged;
   const std::string from = after ? std::string(after->Bytes()) : std::string();
-  for (RowWalk rows(*database_, RocksFamily::kArtifacts, from);
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kArtifacts), from);
        rows.Valid() && found.size() < limit; rows.Next()) {
     if (rows.key() == from) continue;
     const auto key = Digest::FromBytes(rows.key());
@@ -315,6 +271,7 @@ TotalsRow RocksState::Totals() const {
 
 absl::Status RocksState::Commit(RocksChange& change) {
   KILN_RETURN_IF_ERROR(change.Commit());
+  if (recount_ != nullptr) recount_->AddClaims(change);
   {
     std::lock_guard lock(totals_mutex_);
     totals_ = change.totals();
@@ -326,15 +283,15 @@ absl::Status RocksState::Commit(RocksChange& change) {
 void RocksState::CountUses(std::span<const UseCount> uses) {
   bool is_due = false;
   for (const UseCount& use : uses) is_due = uses_.Add(use) || is_due;
-  if (is_due) FlushUses();
+  if (is_due) use_writer_.Request();
 }
 
-void RocksState::FlushUses() {
-  // Whoever holds the lock may be long at it, and a hit does not wait: the next one tries again.
-  const std::unique_lock lock(writer_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+void RocksState::WriteUses() {
+  std::lock_guard lock(writer_);
+  const std::vector<UseCount> uses = uses_.Drain();
+  if (uses.empty()) return;
   RocksChange change(*database_, Totals());
-  for (const UseCount& use : uses_.Drain()) {
+  for (const UseCount& use : uses) {
     const auto row = database_->Get(RocksFamily::kAccess, use.key.Bytes());
     // No row: the artifact is gone, or never was here.
     if (!row.ok() || !row->has_value()) continue;
@@ -348,79 +305,72 @@ void RocksState::FlushUses() {
 }
 
 absl::StatusOr<uint64_t> RocksState::CollectUnreferencedBlobs() {
-  {
-    std::lock_guard lock(writer_);
-    if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
-  }
+  std::lock_guard only(collecting_);
+  if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
   uint64_t collected = 0;
+  KILN_RETURN_IF_ERROR(
+      ChangeReferences([](const Digest&, const ReferenceRow& row) { return row.count == 0; },
+                       [&](RocksChange& change, const Digest& digest) {
+                         // A record may have come to name it meanwhile.
+                         if (change.IsReferenced(digest)) return;
+                         change.DropUnreferenced(digest);
+                         ++collected;
+                       }));
+  return collected;
+}
+
+absl::Status RocksState::ChangeReferences(
+    const std::function<bool(const Digest&, const ReferenceRow&)>& is_wanted,
+    const std::function<void(RocksChange&, const Digest&)>& apply) {
   std::vector<Digest> digests;
-  // Looked for without the lock, since that reads every row: puts go on meanwhile.
-  for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
-    const auto digest = Digest::FromBytes(rows.key());
-    const auto references = DecodeReferences(rows.value());
-    if (!digest.ok() || !references || references->count > 0) continue;
-    digests.push_back(*digest);
-    if (digests.size() < kBlobsPerCollection) continue;
-    KILN_ASSIGN_OR_RETURN(const uint64_t dropped, DropUnreferenced(digests));
-    collected += dropped;
+  const auto change_some = [&]() -> absl::Status {
+    if (digests.empty()) return absl::OkStatus();
+    std::lock_guard lock(writer_);
+    RocksChange change(*database_, Totals());
+    for (const Digest& digest : digests) apply(change, digest);
     digests.clear();
+    return Commit(change);
+  };
+  // Looked for without the lock, since that reads every row: puts go on meanwhile.
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto row = DecodeReferences(rows.value());
+    if (!digest.ok() || !row || !is_wanted(*digest, *row)) continue;
+    digests.push_back(*digest);
+    if (digests.size() == kBlobsPerHold) KILN_RETURN_IF_ERROR(change_some());
   }
-  KILN_ASSIGN_OR_RETURN(const uint64_t dropped, DropUnreferenced(digests));
-  return collected + dropped;
+  return change_some();
 }
 
-absl::StatusOr<uint64_t> RocksState::DropUnreferenced(std::span<const Digest> digests) {
-  uint64_t dropped = 0;
-  std::lock_guard lock(writer_);
-  RocksChange change(*database_, Totals());
-  for (const Digest& digest : digests) {
-    // A record may have come to name it meanwhile.
-    if (change.IsReferenced(digest)) continue;
-    change.DropUnreferenced(digest);
-    ++dropped;
-  }
-  KILN_RETURN_IF_ERROR(Commit(change));
-  return dropped;
-}
-
-// Counts are made for one part of the digests at a time, so that a million artifacts do not need a
-// gigabyte.
 absl::Status RocksState::RecountReferences() {
   constexpr uint64_t kArtifactsPerPart = 100'000;
-  const auto parts = static_cast<uint32_t>(
-      std::clamp<uint64_t>(Totals().artifacts / kArtifactsPerPart + 1, 1, 256));
+  const TotalsRow before = Totals();
+  const auto parts =
+      static_cast<uint32_t>(std::min<uint64_t>(before.artifacts / kArtifactsPerPart + 1, 256));
   for (uint32_t part = 0; part < parts; ++part) KILN_RETURN_IF_ERROR(RecountPart(part, parts));
+  std::lock_guard lock(writer_);
   TotalsRow totals = Totals();
+  // One more record was lost meanwhile, and may have been counted: the next time counts again.
+  if (totals.quarantined != before.quarantined) return absl::OkStatus();
   totals.references_are_high = false;
   RocksChange change(*database_, totals);
   return Commit(change);
 }
 
 absl::Status RocksState::RecountPart(uint32_t part, uint32_t parts) {
-  const auto is_mine = [&](const Digest& digest) {
-    return static_cast<uint8_t>(digest.Bytes()[0]) % parts == part;
-  };
-  std::unordered_map<Digest, uint32_t, DigestHash> counts;
-  for (RowWalk rows(*database_, RocksFamily::kArtifacts, ""); rows.Valid(); rows.Next()) {
-    const auto key = Digest::FromBytes(rows.key());
-    const auto record = key.ok() ? DecodeRecordRow(rows.value(), *key) : key.status();
-    if (!record.ok()) continue;
-    for (const StageReference& stage : record->stages) {
-      if (is_mine(stage.digest)) ++counts[stage.digest];
-    }
-  }
-  RocksChange change(*database_, Totals());
-  for (RowWalk rows(*database_, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
-    const auto digest = Digest::FromBytes(rows.key());
-    const auto references = DecodeReferences(rows.value());
-    if (!digest.ok() || !references || !is_mine(*digest)) continue;
-    const auto counted = counts.find(*digest);
-    const uint32_t count = counted == counts.end() ? 0 : counted->second;
-    if (count != references->count) {
-      change.CorrectReferences(*digest, {count, references->stored_bytes});
-    }
-  }
-  return Commit(change);
+  std::unique_lock lock(writer_);
+  RocksRecount recount(*database_, part, parts);
+  recount_ = &recount;
+  lock.unlock();
+  recount.CountRecords();
+  const absl::Status status = ChangeReferences(
+      [&](const Digest& digest, const ReferenceRow&) { return recount.Covers(digest); },
+      [&](RocksChange& change, const Digest& digest) {
+        change.CorrectCount(digest, recount.CountOf(digest));
+      });
+  lock.lock();
+  recount_ = nullptr;
+  return status;
 }
 
 absl::StatusOr<TotalsRow> RocksState::ReadTotals(RocksDatabase& database) {
@@ -429,11 +379,11 @@ absl::StatusOr<TotalsRow> RocksState::ReadTotals(RocksDatabase& database) {
     if (const auto read = DecodeTotals(**row)) return *read;
   }
   TotalsRow totals;
-  for (RowWalk rows(database, RocksFamily::kArtifacts, ""); rows.Valid(); rows.Next()) {
+  for (RocksWalk rows(database.Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
     ++totals.artifacts;
     totals.stored_bytes += RowBytes(rows.value());
   }
-  for (RowWalk rows(database, RocksFamily::kReferences, ""); rows.Valid(); rows.Next()) {
+  for (RocksWalk rows(database.Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
     totals.stored_bytes += DecodeReferences(rows.value()).value_or(ReferenceRow()).stored_bytes;
   }
   RocksChange change(database, totals);

@@ -1,6 +1,7 @@
 // What the two faces of a RocksStore share: every operation on its rows.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,10 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "storage/background_task.h"
 #include "storage/base/clock.h"
 #include "storage/rocks_change.h"
 #include "storage/rocks_database.h"
 #include "storage/rocks_reclaimer.h"
+#include "storage/rocks_recount.h"
 #include "storage/store.h"
 #include "storage/use_counter.h"
 
@@ -42,13 +45,14 @@ class RocksState {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const std::optional<Digest>& after, size_t limit);
   absl::Status SetPinned(const Digest& key, bool pinned);
 
+  // Neither this nor a use that GetRecord counts is written on the caller's thread.
   void CountUses(std::span<const UseCount> uses);
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs();
 
   TotalsRow Totals() const;
   const RocksDatabase& database() const { return *database_; }
-  // Waits until no garbage is being collected; for tests.
-  void WaitForReclaim() { reclaimer_.WaitUntilIdle(); }
+  // Waits until uses are written down and no garbage is being collected; for tests.
+  void WaitUntilIdle();
 
  private:
   // A record's row as it is now.
@@ -70,21 +74,31 @@ class RocksState {
   absl::StatusOr<std::optional<RecordRow>> Replaced(RocksChange& change, const Digest& key);
   absl::Status Commit(RocksChange& change);
 
-  void FlushUses();
+  void WriteUses();
   absl::Status RecountReferences();
   absl::Status RecountPart(uint32_t part, uint32_t parts);
-  absl::StatusOr<uint64_t> DropUnreferenced(std::span<const Digest> digests);
+  // Goes through all rows of references and hands those that are wanted to `apply`, some at a time
+  // under the lock. A row may have changed, or have gone, between the two.
+  absl::Status ChangeReferences(
+      const std::function<bool(const Digest&, const ReferenceRow&)>& is_wanted,
+      const std::function<void(RocksChange&, const Digest&)>& apply);
 
   const std::unique_ptr<RocksDatabase> database_;
   const Clock& clock_;
   UseCounter uses_;
 
+  // One collection at a time; taken before `writer_`.
+  std::mutex collecting_;
   std::mutex writer_;
+  // While references are being counted; guarded by `writer_`.
+  RocksRecount* recount_ = nullptr;
   mutable std::mutex totals_mutex_;
   TotalsRow totals_;
 
-  // Last: its thread stops before what it works on goes.
+  // Last: their threads stop before what they work on goes.
   RocksReclaimer reclaimer_;
+  // A hit runs on a thread that serves clients, which must not wait for the disk.
+  BackgroundTask use_writer_{[this] { WriteUses(); }};
 };
 
 }  // namespace kiln

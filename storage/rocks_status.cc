@@ -25,8 +25,9 @@ bool IsDamage(const rocksdb::Status& status) {
 
 }  // namespace
 
+// A write that waited for a flush that cannot go on gets its error as words of another.
 bool IsNoSpace(const rocksdb::Status& status) {
-  return status.IsNoSpace() || Says(status.ToString(), {EDQUOT});
+  return status.IsNoSpace() || Says(status.ToString(), {ENOSPC, EDQUOT});
 }
 
 absl::Status FromRocks(const rocksdb::Status& status, std::string_view what) {

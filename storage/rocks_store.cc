@@ -65,7 +65,7 @@ RocksStore::~RocksStore() = default;
 BlobStore& RocksStore::blobs() { return *blobs_; }
 ArtifactIndex& RocksStore::index() { return *index_; }
 void RocksStore::CountUses(std::span<const UseCount> uses) { state_->CountUses(uses); }
-void RocksStore::WaitForReclaim() { state_->WaitForReclaim(); }
+void RocksStore::WaitUntilIdle() { state_->WaitUntilIdle(); }
 
 absl::StatusOr<uint64_t> RocksStore::CollectUnreferencedBlobs(const CallContext&) {
   return state_->CollectUnreferencedBlobs();

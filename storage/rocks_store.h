@@ -35,8 +35,8 @@ class RocksStore final : public Store {
   void CountUses(std::span<const UseCount> uses) override;
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
-  // Returns when no garbage is being collected. Only tests need to know.
-  void WaitForReclaim();
+  // Returns when uses are written down and no garbage is being collected. Only tests need to know.
+  void WaitUntilIdle();
 
  private:
   class Blobs;

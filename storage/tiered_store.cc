@@ -67,15 +67,19 @@ class TieredStore::Index final : public ArtifactIndex {
 
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
                    std::span<const Blob> blobs) override {
+    // The put may evict others, and what was used last must not be among them.
+    store_.FlushUses();
     Stripe& stripe = store_.StripeOf(record.key);
     std::lock_guard lock(stripe.mutex);
+    const uint64_t generation = stripe.generation;
     KILN_RETURN_IF_ERROR(slow_.Put(context, record, blobs));
-    ++stripe.generation;
     // Should the fast store not take the new record, it must not keep the old one either.
     if (stripe.pinned.contains(record.key) ||
-        !fast_.Put(context, record, FinalBinary(record, blobs)).ok()) {
+        !fast_.Put(context, record, FinalBinary(record, blobs)).ok() ||
+        stripe.generation != generation) {
       (void)fast_.Remove(context, record.key);
     }
+    ++stripe.generation;
     return absl::OkStatus();
   }
 
@@ -94,6 +98,7 @@ class TieredStore::Index final : public ArtifactIndex {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
                                                   size_t limit) override {
+    store_.FlushUses();
     return slow_.Scan(context, after, limit);
   }
 
@@ -150,8 +155,18 @@ void TieredStore::Promote(const CallContext& context, const FoundArtifact& found
     return;
   }
   if (!fast_->index().Put(context, *found.record, {}).ok()) return;
+  if (stripe.generation != generation) {
+    (void)fast_->index().Remove(context, key);
+    return;
+  }
   const UseCount so_far[] = {{key, found.usage.hits, found.usage.last_use_unix_ms}};
   fast_->CountUses(so_far);
+}
+
+void TieredStore::OnRemove(const Digest& key) {
+  ++StripeOf(key).generation;
+  uses_.Forget(key);
+  (void)fast_->index().Remove({}, key);
 }
 
 void TieredStore::FlushUses() {

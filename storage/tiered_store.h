@@ -22,8 +22,12 @@ namespace kiln {
 // A pinned artifact's record is always read from the slow store: the fast one would have to hold it
 // for ever, or deny the pin.
 //
+// What the slow store removes by itself, to make room, has to be heard: it would otherwise be
+// served until the fast store forgets it, and be gone for good with the next restart. Whoever
+// assembles the two lets the slow one tell this one, as an ArtifactListener.
+//
 // Thread-safe. A hit in the fast store blocks no longer than that does.
-class TieredStore final : public Store {
+class TieredStore final : public Store, public ArtifactListener {
  public:
   // REQUIRES: the index of `fast` takes records without their blobs, as MemoryStore's does. `clock`
   // must outlive the store.
@@ -36,6 +40,13 @@ class TieredStore final : public Store {
   void CountUses(std::span<const UseCount> uses) override;
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
+  // Nothing to do: whatever is put comes through this store.
+  void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
+  void OnRemove(const Digest& key) override;
+
+  // Hands the uses counted here down to the slow store, so that it can tell what is worth keeping.
+  void FlushUses();
+
   Store& fast() { return *fast_; }
   Store& slow() { return *slow_; }
 
@@ -44,7 +55,9 @@ class TieredStore final : public Store {
   class Index;
 
   // Keys fall into stripes. Changes of one stripe happen one after the other and raise its
-  // generation, so that a promotion which began before a change does not undo it.
+  // generation, so that a promotion which began before a change does not undo it. A removal that is
+  // heard raises it as well, but without the mutex, since it may come from within a change of
+  // another key; whoever fills the fast store therefore looks once more when it is done.
   struct Stripe {
     std::mutex mutex;
     std::atomic<uint64_t> generation = 0;
@@ -53,7 +66,6 @@ class TieredStore final : public Store {
   Stripe& StripeOf(const Digest& key);
 
   void Promote(const CallContext& context, const FoundArtifact& found, uint64_t generation);
-  void FlushUses();
 
   const std::unique_ptr<Store> fast_;
   const std::unique_ptr<Store> slow_;

@@ -29,7 +29,7 @@ class Verification {
         KILN_RETURN_IF_ERROR(CheckCancelled());
         KILN_RETURN_IF_ERROR(Verify(*found.record));
         ++progress_.checked;
-        if (!callback_(progress_)) return progress_;
+        callback_(progress_);
       }
       after = page.back().record->key;
     }

@@ -19,9 +19,8 @@ struct VerificationProgress {
   friend bool operator==(const VerificationProgress&, const VerificationProgress&) = default;
 };
 
-// Called after every artifact, and once more when it is done, on the thread that verifies. False
-// stops.
-using VerificationCallback = std::function<bool(const VerificationProgress&)>;
+// Called after every artifact, and once more when it is done, on the thread that verifies.
+using VerificationCallback = std::function<void(const VerificationProgress&)>;
 
 // Reads every record of `index` and every blob that it names from `blobs`. Where one of these is
 // damaged or missing, the artifact is removed from `remove_from`, so that the next request compiles
@@ -34,9 +33,9 @@ using VerificationCallback = std::function<bool(const VerificationProgress&)>;
 // An artifact that is evicted or replaced meanwhile is no damage. Not a use of anything. Goes on
 // beside other work.
 //
-// Returns the final progress; its `done` is false where the callback stopped it. Errors: CANCELLED
-// when the context is cancelled; whatever keeps the store from reading or removing, in which case
-// it makes no sense to go on. Blocks for as long as it takes to read the whole store.
+// Returns the final progress. Errors: CANCELLED when the context is cancelled; whatever keeps the
+// store from reading or removing, in which case it makes no sense to go on. Blocks for as long as
+// it takes to read the whole store.
 absl::StatusOr<VerificationProgress> VerifyArtifacts(const CallContext& context,
                                                      ArtifactIndex& index, BlobStore& blobs,
                                                      ArtifactIndex& remove_from,

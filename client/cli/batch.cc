@@ -19,7 +19,7 @@ class Batch {
       Pending pending = Describe(*named);
       if (named->request.ok()) {
         request = *std::move(named->request);
-        pending.target = TargetName(request.target());
+        if (request.has_target()) pending.target = TargetName(request.target());
         pending_.emplace(sent_++, std::move(pending));
         return true;
       }

@@ -1,5 +1,6 @@
 #include "client/cli/batch_report.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 

@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
 #include <utility>
 
 #include "client/cli/batch.h"
@@ -30,6 +34,9 @@ absl::Status CheckUsage(const CompileArguments& arguments) {
     return InvalidArgument(
         "--option and --kind go with source files; a file of requests has them in its lines");
   }
+  for (const std::string& file : arguments.files) {
+    if (::access(file.c_str(), R_OK) != 0) return ErrnoStatus(errno, file);
+  }
   return absl::OkStatus();
 }
 
@@ -39,6 +46,25 @@ absl::StatusOr<NamedRequestSource> OpenSource(const CompileArguments& arguments)
   if (arguments.requests.empty()) return FromSourceFiles(arguments.files, std::move(shape));
   KILN_ASSIGN_OR_RETURN(auto file, RequestFile::Open(arguments.requests));
   return FromRequestFile(std::move(file), std::move(shape));
+}
+
+bool MayHaveSeveralBackends(const CompileArguments& arguments) {
+  if (!arguments.requests.empty()) return true;
+  std::set<std::string> backends;
+  for (const std::string& target : arguments.flags.targets) {
+    backends.insert(target.substr(0, target.find(':')));
+  }
+  return backends.size() > 1;
+}
+
+// With several backends each request takes the stages that it has; with one, a stage that it does
+// not have is the caller's mistake.
+absl::Status DivideStages(const CompileArguments& arguments, Client& client,
+                          const CallOptions& call, NamedRequestSource& source) {
+  if (!MayHaveSeveralBackends(arguments)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const auto listed, client.ListToolchains(call));
+  source = WithOwnStages(std::move(source), KnownStages(listed));
+  return absl::OkStatus();
 }
 
 // Null where nothing is written.
@@ -57,9 +83,12 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
   if (!output.ok()) return CannotRun(console, "cannot write", output.status());
   const auto client = session.Connect();
   if (!client.ok()) return FailToConnect(console, client.status());
+  const absl::Status divided =
+      DivideStages(arguments, **client, session.Call(kQuestionTime), *source);
+  if (!divided.ok()) return Fail(console, "compile", divided);
 
   std::optional<uint64_t> total = arguments.files.size() * arguments.flags.targets.size();
-  if (!arguments.requests.empty()) total = CountRequests(arguments.requests);
+  if (!arguments.requests.empty()) total = CountRequests(arguments.requests, arguments.flags);
   BatchReport report(session, SystemClock(), BatchReport::Detail::kEveryAnswer, total);
   FileNames names("index");
   BatchParts parts;
@@ -87,29 +116,23 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddCompile(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand("compile", "Compile kernels, or get them from the cache");
-  const auto arguments = Declare(command, chosen, RunCompile);
-  command.add_option("FILE", arguments->files, "Sources: Triton IR, CUDA C++ (.cu), PTX (.ptx)");
-  command.add_option("--requests", arguments->requests,
-                     "A file with one JSON request a line; - for the standard input");
-  command
-      .add_option("--option", arguments->flags.options,
-                  "An option of the compiler, as num_warps=8. Repeat it for several")
-      ->allow_extra_args(false)
-      ->type_name("NAME=VALUE");
-  command
-      .add_option("--emit", arguments->flags.stages,
-                  "The stages to return, as ptx,cubin (default: the final binary)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("STAGES");
-  command.add_option("--kind", arguments->flags.kind,
-                     "ttir, cuda or ptx (default: by the file's name)");
-  command
-      .add_option("-o,--output", arguments->output,
-                  "Write NAME.<stage> and NAME.json into this folder")
-      ->type_name("DIR");
+void AddCompile(CommandParser& parser) {
+  const auto arguments = std::make_shared<CompileArguments>();
+  const Command run = [arguments](Session& session) { return RunCompile(*arguments, session); };
+  Arguments command =
+      parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", run);
+  command.Add("FILE", arguments->files, "Sources: Triton IR, CUDA C++ (.cu), PTX (.ptx)");
+  command.Add("--requests", arguments->requests,
+              "A file with one JSON request a line; - for the standard input");
+  command.Add("--option", arguments->flags.options,
+              "An option of the compiler, as num_warps=8. Repeat it for several",
+              {.value_name = "NAME=VALUE"});
+  command.Add("--emit", arguments->flags.stages,
+              "The stages to return, as ptx,cubin (default: the final binary)",
+              {.value_name = "STAGES", .separator = ','});
+  command.Add("--kind", arguments->flags.kind, "ttir, cuda or ptx (default: by the file's name)");
+  command.Add("-o,--output", arguments->output, "Write NAME.<stage> and NAME.json into this folder",
+              {.value_name = "DIR"});
   AddRequestFlags(command, arguments->flags);
 }
 

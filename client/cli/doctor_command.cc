@@ -8,13 +8,13 @@
 #include "client/cli/errors.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 
 namespace kiln::cli {
 namespace {
-
-struct DoctorArguments {};
 
 // What one look found.
 struct Finding {
@@ -164,16 +164,16 @@ void Print(Console& console, const Finding& finding) {
   if (!finding.advice.empty()) console.out << "          try: " << finding.advice << '\n';
 }
 
-ExitCode RunDoctor(const DoctorArguments&, Session& session) {
+ExitCode RunDoctor(Session& session) {
   Console& console = session.console();
   ExitCode code = kOk;
   for (const Finding& finding : Examination(session).Run()) {
     if (finding.verdict == Verdict::kBad) code = kFailed;
     if (session.json()) {
-      console.out << Dump({{"check", finding.check},
-                           {"verdict", WordOf(finding.verdict)},
-                           {"detail", finding.detail},
-                           {"advice", finding.advice}})
+      console.out << DumpFields({{"check", finding.check},
+                                 {"verdict", std::string(WordOf(finding.verdict))},
+                                 {"detail", finding.detail},
+                                 {"advice", finding.advice}})
                   << '\n';
     } else {
       Print(console, finding);
@@ -185,10 +185,8 @@ ExitCode RunDoctor(const DoctorArguments&, Session& session) {
 
 }  // namespace
 
-void AddDoctor(CLI::App& app, Command& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("doctor", "Check the installation and say what to do about it");
-  Declare(command, chosen, RunDoctor);
+void AddDoctor(CommandParser& parser) {
+  parser.AddSubcommand("doctor", "Check the installation and say what to do about it", RunDoctor);
 }
 
 }  // namespace kiln::cli

@@ -1,5 +1,7 @@
 #include "client/cli/errors.h"
 
+#include <algorithm>
+
 #include "client/cli/format.h"
 #include "client/cli/words.h"
 #include "client/rpc/client.h"
@@ -40,9 +42,16 @@ std::string AdviceOnCall(const absl::Status& status) {
   }
 }
 
+// A compiler that gives up may dump everything that it had in hand.
+constexpr int kOutputLinesMax = 24;
+
 std::string Indented(std::string_view text) {
   std::string indented;
-  while (!text.empty()) {
+  for (int lines = 0; !text.empty(); ++lines) {
+    if (lines == kOutputLinesMax) {
+      return indented + fmt::format("    … {} lines more; --json has all of it\n",
+                                    std::count(text.begin(), text.end(), '\n') + 1);
+    }
     const size_t end = text.find('\n');
     indented += "    " + Printable(text.substr(0, end)) + "\n";
     text = end == std::string_view::npos ? "" : text.substr(end + 1);

@@ -3,6 +3,7 @@
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/keys.h"
+#include "client/rpc/admin_client.h"
 
 namespace kiln::cli {
 namespace {
@@ -21,7 +22,7 @@ absl::Status CheckUsage(const EvictArguments& arguments) {
   if (arguments.force && arguments.keys.empty()) {
     return InvalidArgument("--force goes with keys: pinned artifacts are evicted by name only");
   }
-  return absl::OkStatus();
+  return arguments.to.empty() ? absl::OkStatus() : ParseBytes(arguments.to).status();
 }
 
 absl::StatusOr<admin::v1::EvictResponse> Evict(const EvictArguments& arguments, AdminClient& admin,
@@ -42,10 +43,10 @@ absl::StatusOr<admin::v1::EvictResponse> Evict(const EvictArguments& arguments, 
 }
 
 template <typename Keys>
-Json HexOf(const Keys& keys) {
-  Json array = Json::array();
-  for (const std::string& key : keys) array.push_back(Hex(key));
-  return array;
+std::vector<std::string> HexOf(const Keys& keys) {
+  std::vector<std::string> digits;
+  for (const std::string& key : keys) digits.push_back(Hex(key));
+  return digits;
 }
 
 void Print(Console& console, const admin::v1::EvictResponse& response) {
@@ -69,10 +70,10 @@ ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
   const auto response = Evict(arguments, **admin, session.Call());
   if (!response.ok()) return Fail(console, "evict", response.status());
   if (session.json()) {
-    console.out << Dump({{"evicted", response->evicted()},
-                         {"freed_bytes", response->freed_bytes()},
-                         {"kept_pinned", HexOf(response->kept_pinned())},
-                         {"not_found", HexOf(response->not_found())}})
+    console.out << DumpFields({{"evicted", response->evicted()},
+                               {"freed_bytes", response->freed_bytes()},
+                               {"kept_pinned", HexOf(response->kept_pinned())},
+                               {"not_found", HexOf(response->not_found())}})
                 << std::endl;
   } else {
     Print(console, *response);
@@ -82,16 +83,16 @@ ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddEvict(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand("evict", "Remove artifacts from the cache");
-  const auto arguments = Declare(command, chosen, RunEvict);
-  command.add_option("KEY", arguments->keys, "64 hex digits, or the first 4 and more");
-  command.add_flag("--all", arguments->all, "Everything that is not pinned");
-  command
-      .add_option("--to", arguments->to,
-                  "The least valuable, until the store takes at most this much, as 5G")
-      ->type_name("SIZE");
-  command.add_flag("--force", arguments->force, "Also pinned ones among the named keys");
+void AddEvict(CommandParser& parser) {
+  const auto arguments = std::make_shared<EvictArguments>();
+  const Command run = [arguments](Session& session) { return RunEvict(*arguments, session); };
+  Arguments command = parser.AddSubcommand("evict", "Remove artifacts from the cache", run);
+  command.Add("KEY", arguments->keys, "64 hex digits, or the first 4 and more");
+  command.AddFlag("--all", arguments->all, "Everything that is not pinned");
+  command.Add("--to", arguments->to,
+              "The least valuable, until the store takes at most this much, as 5G",
+              {.value_name = "SIZE"});
+  command.AddFlag("--force", arguments->force, "Also pinned ones among the named keys");
 }
 
 }  // namespace kiln::cli

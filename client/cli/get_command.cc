@@ -1,9 +1,13 @@
-#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "client/cli/commands.h"
 #include "client/cli/errors.h"
 #include "client/cli/keys.h"
 #include "client/cli/output_directory.h"
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
 
 namespace kiln::cli {
 namespace {
@@ -51,6 +55,19 @@ absl::StatusOr<std::string> Get(const GetArguments& arguments, Session& session,
   return client.Fetch(stage.digest(), call);
 }
 
+// Replaces a file in one step, and writes into whatever else stands there: a device, a pipe.
+absl::Status Write(const std::string& path, const std::string& content) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(path, error);
+  if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there)) {
+    return WriteFileAtomically(path, content);
+  }
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out << content << std::flush;
+  return out ? absl::OkStatus() : ErrnoStatus(errno, path);
+}
+
 ExitCode RunGet(const GetArguments& arguments, Session& session) {
   Console& console = session.console();
   const auto client = session.Connect();
@@ -58,7 +75,7 @@ ExitCode RunGet(const GetArguments& arguments, Session& session) {
   const auto content = Get(arguments, session, **client);
   if (!content.ok()) return Fail(console, arguments.key, content.status());
   if (!arguments.output.empty() && arguments.output != "-") {
-    const absl::Status written = WriteFileAtomically(arguments.output, *content);
+    const absl::Status written = Write(arguments.output, *content);
     return written.ok() ? kOk : Fail(console, "cannot write", written);
   }
   if (console.aligned && content->find('\0') != std::string::npos) {
@@ -73,12 +90,13 @@ ExitCode RunGet(const GetArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddGet(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand("get", "Write one stage of a stored artifact");
-  const auto arguments = Declare(command, chosen, RunGet);
-  command.add_option("KEY", arguments->key, "64 hex digits, or the first few")->required();
-  command.add_option("--stage", arguments->stage, "ptx, cubin, … (default: the final binary)");
-  command.add_option("-o,--output", arguments->output, "The file (default: standard output)");
+void AddGet(CommandParser& parser) {
+  const auto arguments = std::make_shared<GetArguments>();
+  const Command run = [arguments](Session& session) { return RunGet(*arguments, session); };
+  Arguments command = parser.AddSubcommand("get", "Write one stage of a stored artifact", run);
+  command.Add("KEY", arguments->key, "64 hex digits, or the first few", {.is_required = true});
+  command.Add("--stage", arguments->stage, "ptx, cubin, … (default: the final binary)");
+  command.Add("-o,--output", arguments->output, "The file (default: standard output)");
 }
 
 }  // namespace kiln::cli

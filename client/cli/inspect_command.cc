@@ -4,6 +4,7 @@
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/words.h"
+#include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
@@ -81,12 +82,7 @@ ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
   const auto found = (*admin)->InspectArtifact(arguments.key_prefix, session.Call(kQuestionTime));
   if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
   if (session.json()) {
-    Json json = ToJson(found->summary());
-    json["metadata"] = ToJson(found->metadata());
-    json["stages"] = ToJsonArray(found->stages());
-    json["timings"] = ToJsonArray(found->timings());
-    json["provenance"] = ToJson(found->provenance());
-    console.out << Dump(json) << std::endl;
+    console.out << Dump(*found) << std::endl;
     return kOk;
   }
   PrintArtifact(console, *found);
@@ -98,12 +94,13 @@ ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddInspect(CLI::App& app, Command& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("inspect", "Show everything that is known of one artifact");
-  const auto arguments = Declare(command, chosen, RunInspect);
-  command.add_option("KEY", arguments->key_prefix, "64 hex digits, or the first 4 and more")
-      ->required();
+void AddInspect(CommandParser& parser) {
+  const auto arguments = std::make_shared<InspectArguments>();
+  const Command run = [arguments](Session& session) { return RunInspect(*arguments, session); };
+  Arguments command =
+      parser.AddSubcommand("inspect", "Show everything that is known of one artifact", run);
+  command.Add("KEY", arguments->key_prefix, "64 hex digits, or the first 4 and more",
+              {.is_required = true});
 }
 
 }  // namespace kiln::cli

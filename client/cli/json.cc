@@ -1,10 +1,95 @@
 #include "client/cli/json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "client/cli/format.h"
 #include "client/cli/words.h"
 #include "storage/base/limits.h"
 
 namespace kiln::cli {
+namespace {
+
+template <typename Messages>
+Json ToArray(const Messages& messages) {
+  Json array = Json::array();
+  for (const auto& message : messages) array.push_back(ToJson(message));
+  return array;
+}
+
+Json Describe(const admin::v1::ArtifactSummary& summary) {
+  return {{"key", Hex(summary.key())},
+          {"name", summary.name()},
+          {"target", TargetName(summary.target())},
+          {"toolchain", summary.toolchain()},
+          {"size_bytes", summary.size_bytes()},
+          {"created_unix_ms", summary.created_unix_ms()},
+          {"last_use_unix_ms", summary.last_use_unix_ms()},
+          {"hits", summary.hits()},
+          {"pinned", summary.pinned()},
+          {"compile_micros", summary.compile_micros()}};
+}
+
+Json Describe(const admin::v1::InspectArtifactResponse& found) {
+  Json json = Describe(found.summary());
+  json["metadata"] = ToJson(found.metadata());
+  json["stages"] = ToJson(found.stages());
+  json["timings"] = ToJson(found.timings());
+  json["provenance"] = ToJson(found.provenance());
+  return json;
+}
+
+Json Describe(const admin::v1::GetStatsResponse& stats) {
+  Json json;
+  json["version"] = stats.version();
+  json["started_unix_ms"] = stats.started_unix_ms();
+  json["state"] = stats.state();
+  json["state_reason"] = stats.state_reason();
+  json["compile_path"] = stats.compile_path();
+  json["store"] = stats.store();
+  json["requests"] = stats.requests();
+  json["hits_memory"] = stats.hits_memory();
+  json["hits_disk"] = stats.hits_disk();
+  json["hits_remote"] = stats.hits_remote();
+  json["joined"] = stats.joined();
+  json["compiled"] = stats.compiled();
+  json["failed"] = stats.failed();
+  json["rejected"] = stats.rejected();
+  json["not_found"] = stats.not_found();
+  json["abandoned"] = stats.abandoned();
+  json["errors"] = stats.errors();
+  json["in_flight"] = stats.in_flight();
+  json["artifacts"] = stats.artifacts();
+  json["store_bytes"] = stats.store_bytes();
+  json["store_bytes_max"] = stats.store_bytes_max();
+  json["evicted"] = stats.evicted();
+  json["quarantined"] = stats.quarantined();
+  json["free_disk_bytes"] = stats.free_disk_bytes();
+  json["hot_bytes"] = stats.hot_bytes();
+  json["hot_files"] = stats.hot_files();
+  json["queued"] = stats.queued();
+  json["queued_bytes"] = stats.queued_bytes();
+  json["queued_by_priority"] = stats.queued_by_priority();
+  json["running"] = stats.running();
+  json["workers"] = stats.workers();
+  json["workers_started"] = stats.workers_started();
+  json["workers_killed"] = stats.workers_killed();
+  json["workers_crashed"] = stats.workers_crashed();
+  json["workers_recycled"] = stats.workers_recycled();
+  json["compile_cpu_micros"] = stats.compile_cpu_micros();
+  json["connections"] = stats.connections();
+  json["toolchains"] = Json::array();
+  for (const auto& toolchain : stats.toolchains()) {
+    json["toolchains"].push_back({{"name", toolchain.name()},
+                                  {"fingerprint", Hex(toolchain.fingerprint())},
+                                  {"state", toolchain.state()},
+                                  {"workers", toolchain.workers()},
+                                  {"compiles", toolchain.compiles()},
+                                  {"queued", toolchain.queued()}});
+  }
+  return json;
+}
+
+}  // namespace
 
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -12,6 +97,15 @@ std::string Dump(const Json& json) {
 
 std::string DumpPretty(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string DumpFields(const JsonFields& fields) {
+  Json json = Json::object();
+  for (const auto& [name, value] : fields) {
+    std::visit([&json, name = name](const auto& scalar) { json[std::string(name)] = scalar; },
+               value);
+  }
+  return Dump(json);
 }
 
 absl::StatusOr<Json> ParseJson(std::string_view text) {
@@ -97,17 +191,18 @@ Json ToJson(const v1::CompileDiagnostics& diagnostics) {
           {"output", diagnostics.output()}};
 }
 
-Json ToJson(const admin::v1::ArtifactSummary& summary) {
-  return {{"key", Hex(summary.key())},
-          {"name", summary.name()},
-          {"target", TargetName(summary.target())},
-          {"toolchain", summary.toolchain()},
-          {"size_bytes", summary.size_bytes()},
-          {"created_unix_ms", summary.created_unix_ms()},
-          {"last_use_unix_ms", summary.last_use_unix_ms()},
-          {"hits", summary.hits()},
-          {"pinned", summary.pinned()},
-          {"compile_micros", summary.compile_micros()}};
+Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageBlob>& stages) {
+  return ToArray(stages);
 }
+
+Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageTiming>& timings) {
+  return ToArray(timings);
+}
+
+std::string Dump(const admin::v1::ArtifactSummary& summary) { return Dump(Describe(summary)); }
+
+std::string Dump(const admin::v1::InspectArtifactResponse& found) { return Dump(Describe(found)); }
+
+std::string Dump(const admin::v1::GetStatsResponse& stats) { return Dump(Describe(stats)); }
 
 }  // namespace kiln::cli

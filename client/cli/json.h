@@ -1,9 +1,16 @@
-// JSON as this command reads and writes it.
+// JSON as this command reads and writes it. Whoever takes a Json apart or puts one together
+// includes <nlohmann/json.hpp> as well: it takes seconds to compile, and most need only what is
+// here.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "kiln/admin/v1/admin_service.pb.h"
 #include "kiln/v1/kernel.pb.h"
@@ -19,6 +26,18 @@ using Json = nlohmann::ordered_json;
 // Many lines, for files that people read.
 [[nodiscard]] std::string DumpPretty(const Json& json);
 
+// A message, as Dump.
+[[nodiscard]] std::string Dump(const admin::v1::ArtifactSummary& summary);
+[[nodiscard]] std::string Dump(const admin::v1::InspectArtifactResponse& found);
+[[nodiscard]] std::string Dump(const admin::v1::GetStatsResponse& stats);
+
+// A value of a flat object.
+using JsonScalar =
+    std::variant<std::nullptr_t, bool, uint64_t, std::string, std::vector<std::string>>;
+using JsonFields = std::vector<std::pair<std::string_view, JsonScalar>>;
+// Such an object, as Dump.
+[[nodiscard]] std::string DumpFields(const JsonFields& fields);
+
 // INVALID_ARGUMENT where `text` is no JSON, or is nested deeper than anything here needs.
 [[nodiscard]] absl::StatusOr<Json> ParseJson(std::string_view text);
 
@@ -29,14 +48,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json ToJson(const v1::StageBlob& stage);
 [[nodiscard]] Json ToJson(const v1::StageTiming& timing);
 [[nodiscard]] Json ToJson(const v1::CompileDiagnostics& diagnostics);
-[[nodiscard]] Json ToJson(const admin::v1::ArtifactSummary& summary);
-
-// A repeated field as an array of the above.
-template <typename Messages>
-[[nodiscard]] Json ToJsonArray(const Messages& messages) {
-  Json array = Json::array();
-  for (const auto& message : messages) array.push_back(ToJson(message));
-  return array;
-}
+[[nodiscard]] Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageBlob>& stages);
+[[nodiscard]] Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageTiming>& timings);
 
 }  // namespace kiln::cli

@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "client/cli/session.h"
 #include "client/rpc/admin_client.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"

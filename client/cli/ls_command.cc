@@ -1,9 +1,12 @@
+#include <algorithm>
+
 #include "client/cli/commands.h"
 #include "client/cli/errors.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
 #include "client/cli/words.h"
+#include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 
@@ -73,7 +76,7 @@ ExitCode RunLs(const LsArguments& arguments, Session& session) {
   const absl::Status status =
       ForEachArtifact(**admin, arguments, session.Call(kQuestionTime), [&](const auto& artifact) {
         if (session.json()) {
-          console.out << Dump(ToJson(artifact)) << '\n';
+          console.out << Dump(artifact) << '\n';
         } else {
           table.Add(artifact);
         }
@@ -85,11 +88,13 @@ ExitCode RunLs(const LsArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddLs(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand("ls", "List stored artifacts in the order of their keys");
-  const auto arguments = Declare(command, chosen, RunLs);
-  command.add_option("PREFIX", arguments->prefix, "Only keys that begin with these hex digits");
-  command.add_option("--limit", arguments->limit, "At most this many (default: all)");
+void AddLs(CommandParser& parser) {
+  const auto arguments = std::make_shared<LsArguments>();
+  const Command run = [arguments](Session& session) { return RunLs(*arguments, session); };
+  Arguments command =
+      parser.AddSubcommand("ls", "List stored artifacts in the order of their keys", run);
+  command.Add("PREFIX", arguments->prefix, "Only keys that begin with these hex digits");
+  command.Add("--limit", arguments->limit, "At most this many (default: all)");
 }
 
 }  // namespace kiln::cli

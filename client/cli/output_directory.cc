@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "client/cli/file_names.h"
@@ -53,7 +54,7 @@ Json Describe(const std::string& name, const std::string& file,
     entry["file"] = fmt::format("{}.{}", file, SafeFileName(stage.stage()));
     json["stages"].push_back(std::move(entry));
   }
-  json["timings"] = ToJsonArray(response.timings());
+  json["timings"] = ToJson(response.timings());
   json["provenance"] = ToJson(response.provenance());
   return json;
 }
@@ -100,7 +101,7 @@ absl::Status OutputDirectory::Write(const std::string& name, const std::string& 
       WriteFileAtomically(base + ".json", DumpPretty(Describe(name, file, response))));
   if (index_.is_open()) {
     index_ << (has_index_entries_ ? ",\n" : "\n")
-           << Dump({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
+           << DumpFields({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
     has_index_entries_ = true;
   }
   return absl::OkStatus();

@@ -1,7 +1,10 @@
+#include <algorithm>
+
 #include "client/cli/commands.h"
 #include "client/cli/errors.h"
 #include "client/cli/json.h"
 #include "client/cli/keys.h"
+#include "client/rpc/admin_client.h"
 
 namespace kiln::cli {
 namespace {
@@ -28,7 +31,7 @@ ExitCode RunPin(const PinArguments& arguments, Session& session) {
     if (!key.ok()) {
       code = std::max(code, Fail(console, text, key.status()));
     } else if (session.json()) {
-      console.out << Dump({{"key", key->Hex()}, {"pinned", !arguments.unpin}}) << std::endl;
+      console.out << DumpFields({{"key", key->Hex()}, {"pinned", !arguments.unpin}}) << std::endl;
     } else {
       console.out << (arguments.unpin ? "released " : "pinned ") << key->Hex() << '\n';
     }
@@ -38,11 +41,13 @@ ExitCode RunPin(const PinArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddPin(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand("pin", "Protect artifacts from eviction");
-  const auto arguments = Declare(command, chosen, RunPin);
-  command.add_option("KEY", arguments->keys, "64 hex digits, or the first 4 and more")->required();
-  command.add_flag("--unpin", arguments->unpin, "Release them instead");
+void AddPin(CommandParser& parser) {
+  const auto arguments = std::make_shared<PinArguments>();
+  const Command run = [arguments](Session& session) { return RunPin(*arguments, session); };
+  Arguments command = parser.AddSubcommand("pin", "Protect artifacts from eviction", run);
+  command.Add("KEY", arguments->keys, "64 hex digits, or the first 4 and more",
+              {.is_required = true});
+  command.AddFlag("--unpin", arguments->unpin, "Release them instead");
 }
 
 }  // namespace kiln::cli

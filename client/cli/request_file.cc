@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "client/cli/json.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "client/cli/options.h"
@@ -49,28 +49,30 @@ absl::StatusOr<std::vector<int64_t>> IntegersOf(const Json& json) {
   return integers;
 }
 
-// A string that `parse` understands.
-template <typename Parse>
-auto WordOf(Parse parse) {
-  return [parse](const Json& json) -> decltype(parse(std::string_view())) {
-    KILN_ASSIGN_OR_RETURN(const std::string word, StringOf(json));
-    return parse(word);
-  };
+// A string that kParse understands.
+template <auto kParse>
+auto WordOf(const Json& json) -> decltype(kParse(std::string_view())) {
+  KILN_ASSIGN_OR_RETURN(const std::string word, StringOf(json));
+  return kParse(word);
 }
 
 // Fields by name, each with what reads its value into the message.
 template <typename Message>
-using FieldReaders =
-    std::map<std::string, std::function<absl::Status(const Json&, Message&)>, std::less<>>;
+using FieldReaders = std::map<std::string_view, absl::Status (*)(const Json&, Message&)>;
 
-// A reader from two halves: JSON to value, value into message.
-template <typename Message, typename Read, typename Set>
-std::function<absl::Status(const Json&, Message&)> Field(Read read, Set set) {
-  return [read, set](const Json& json, Message& message) -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(auto value, read(json));
-    set(message, std::move(value));
-    return absl::OkStatus();
-  };
+// A reader from two halves: JSON to value, and the message's own setter.
+template <auto kRead, auto kSet, typename Message>
+absl::Status Set(const Json& json, Message& message) {
+  KILN_ASSIGN_OR_RETURN(const auto value, kRead(json));
+  (message.*kSet)(value);
+  return absl::OkStatus();
+}
+
+// The same for a string or message, which the message hands out to be changed.
+template <auto kRead, auto kMutable, typename Message>
+absl::Status Assign(const Json& json, Message& message) {
+  KILN_ASSIGN_OR_RETURN(*(message.*kMutable)(), kRead(json));
+  return absl::OkStatus();
 }
 
 template <typename Message>
@@ -81,7 +83,7 @@ absl::Status ReadFields(const Json& object, const FieldReaders<Message>& readers
     const auto reader = readers.find(name);
     if (reader == readers.end()) {
       std::string known;
-      for (const auto& entry : readers) known += " " + entry.first;
+      for (const auto& entry : readers) known += fmt::format(" {}", entry.first);
       return InvalidArgument("there is no field '{}'; there are{}", name, known);
     }
     if (value.is_null()) continue;
@@ -90,27 +92,22 @@ absl::Status ReadFields(const Json& object, const FieldReaders<Message>& readers
   return absl::OkStatus();
 }
 
+absl::Status ReadClusterDims(const Json& json, v1::LaunchParameters& launch) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, IntegersOf(json));
+  launch.mutable_cluster_dims()->Assign(dims.begin(), dims.end());
+  return absl::OkStatus();
+}
+
 absl::Status ReadLaunch(const Json& json, v1::CompileRequest& request) {
   using Launch = v1::LaunchParameters;
   static const FieldReaders<Launch> kReaders = {
-      {"num_warps",
-       Field<Launch>(IntegerOf, [](Launch& launch, int64_t n) { launch.set_num_warps(n); })},
-      {"num_stages",
-       Field<Launch>(IntegerOf, [](Launch& launch, int64_t n) { launch.set_num_stages(n); })},
-      {"num_ctas",
-       Field<Launch>(IntegerOf, [](Launch& launch, int64_t n) { launch.set_num_ctas(n); })},
-      {"maxnreg",
-       Field<Launch>(IntegerOf, [](Launch& launch, int64_t n) { launch.set_maxnreg(n); })},
-      {"launch_pdl",
-       Field<Launch>(BoolOf, [](Launch& launch, bool on) { launch.set_launch_pdl(on); })},
-      {"launch_cooperative_grid",
-       Field<Launch>(BoolOf,
-                     [](Launch& launch, bool on) { launch.set_launch_cooperative_grid(on); })},
-      {"cluster_dims", Field<Launch>(IntegersOf,
-                                     [](Launch& launch, const std::vector<int64_t>& dims) {
-                                       launch.mutable_cluster_dims()->Assign(dims.begin(),
-                                                                             dims.end());
-                                     })},
+      {"num_warps", Set<IntegerOf, &Launch::set_num_warps>},
+      {"num_stages", Set<IntegerOf, &Launch::set_num_stages>},
+      {"num_ctas", Set<IntegerOf, &Launch::set_num_ctas>},
+      {"maxnreg", Set<IntegerOf, &Launch::set_maxnreg>},
+      {"launch_pdl", Set<BoolOf, &Launch::set_launch_pdl>},
+      {"launch_cooperative_grid", Set<BoolOf, &Launch::set_launch_cooperative_grid>},
+      {"cluster_dims", ReadClusterDims},
   };
   return ReadFields(json, kReaders, *request.mutable_launch());
 }
@@ -126,15 +123,10 @@ absl::Status ReadAttributes(const Json& json, v1::Parameter& parameter) {
 absl::Status ReadParameter(const Json& json, v1::Parameter& parameter) {
   using Parameter = v1::Parameter;
   static const FieldReaders<Parameter> kReaders = {
-      {"name",
-       Field<Parameter>(StringOf, [](Parameter& p, std::string s) { p.set_name(std::move(s)); })},
-      {"type",
-       Field<Parameter>(StringOf, [](Parameter& p, std::string s) { p.set_type(std::move(s)); })},
+      {"name", Assign<StringOf, &Parameter::mutable_name>},
+      {"type", Assign<StringOf, &Parameter::mutable_type>},
       {"attributes", ReadAttributes},
-      {"constant", Field<Parameter>(ToOptionValue,
-                                    [](Parameter& p, v1::OptionValue value) {
-                                      *p.mutable_constant() = std::move(value);
-                                    })},
+      {"constant", Assign<ToOptionValue, &Parameter::mutable_constant>},
   };
   return ReadFields(json, kReaders, parameter);
 }
@@ -156,43 +148,36 @@ absl::Status ReadElsewhere(const Json& json, v1::CompileRequest&) {
   return StringOf(json).status();
 }
 
+absl::Status ReadSourceText(const Json& json, v1::CompileRequest& request) {
+  return Assign<StringOf, &v1::KernelSource::mutable_text>(json, *request.mutable_source());
+}
+
+absl::Status ReadKind(const Json& json, v1::CompileRequest& request) {
+  return Set<WordOf<ParseSourceKind>, &v1::KernelSource::set_kind>(json, *request.mutable_source());
+}
+
+absl::Status ReadStages(const Json& json, v1::CompileRequest& request) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> stages, StringsOf(json));
+  request.mutable_stages()->Assign(stages.begin(), stages.end());
+  return absl::OkStatus();
+}
+
 const FieldReaders<v1::CompileRequest>& RequestReaders() {
   using Request = v1::CompileRequest;
   static const FieldReaders<Request> kReaders = {
       {"name", ReadElsewhere},
       {"source_file", ReadElsewhere},
-      {"source", Field<Request>(StringOf,
-                                [](Request& request, std::string text) {
-                                  request.mutable_source()->set_text(std::move(text));
-                                })},
-      {"kind", Field<Request>(WordOf(ParseSourceKind),
-                              [](Request& request, v1::SourceKind kind) {
-                                request.mutable_source()->set_kind(kind);
-                              })},
-      {"target", Field<Request>(WordOf(ParseTarget),
-                                [](Request& request, v1::Target target) {
-                                  *request.mutable_target() = std::move(target);
-                                })},
-      {"options", [](const Json& json, Request& request) { return SetOptions(json, request); }},
-      {"toolchain",
-       Field<Request>(StringOf, [](Request& request,
-                                   std::string text) { request.set_toolchain(std::move(text)); })},
+      {"source", ReadSourceText},
+      {"kind", ReadKind},
+      {"target", Assign<WordOf<ParseTarget>, &Request::mutable_target>},
+      {"options", SetOptions},
+      {"toolchain", Assign<StringOf, &Request::mutable_toolchain>},
       {"specialization", ReadSpecialization},
       {"launch", ReadLaunch},
-      {"stages", Field<Request>(StringsOf,
-                                [](Request& request, const std::vector<std::string>& stages) {
-                                  request.mutable_stages()->Assign(stages.begin(), stages.end());
-                                })},
-      {"priority", Field<Request>(WordOf(ParsePriority),
-                                  [](Request& request, v1::Priority priority) {
-                                    request.set_priority(priority);
-                                  })},
-      {"cache_policy", Field<Request>(WordOf(ParseCachePolicy),
-                                      [](Request& request, v1::CachePolicy policy) {
-                                        request.set_cache_policy(policy);
-                                      })},
-      {"job", Field<Request>(StringOf, [](Request& request,
-                                          std::string text) { request.set_job(std::move(text)); })},
+      {"stages", ReadStages},
+      {"priority", Set<WordOf<ParsePriority>, &Request::set_priority>},
+      {"cache_policy", Set<WordOf<ParseCachePolicy>, &Request::set_cache_policy>},
+      {"job", Assign<StringOf, &Request::mutable_job>},
   };
   return kReaders;
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <utility>
 
+#include "client/cli/command_parser.h"
 #include "client/cli/options.h"
 #include "client/cli/request_json.h"
 #include "client/cli/words.h"
@@ -102,6 +103,18 @@ NamedRequestSource Multiplied(NamedRequestSource next, std::vector<v1::Target> t
 
 }  // namespace
 
+void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
+  arguments.Add("--target", flags.targets,
+                "What to compile for: cuda:90, hip:gfx942. Repeat it for several",
+                {.value_name = "TARGET"});
+  arguments.Add("--toolchain", flags.toolchain,
+                "The compiler, as triton==3.6.0 or by its fingerprint (default: the daemon's)");
+  arguments.Add("--cache", flags.cache_policy, "use, refresh or only-if-cached",
+                {.value_name = "POLICY"});
+  arguments.Add("--priority", flags.priority, "waiting-rank, autotune, warm or background");
+  arguments.Add("--job", flags.job, "The job's name, for fairness and logs");
+}
+
 absl::StatusOr<RequestTemplate> RequestTemplate::Of(const RequestFlags& flags) {
   RequestTemplate shape;
   KILN_RETURN_IF_ERROR(SetWords(flags, shape.request));
@@ -147,7 +160,15 @@ NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape) {
   return Multiplied(std::move(read), std::move(shape.targets));
 }
 
-std::optional<uint64_t> CountRequests(const std::string& path) {
+NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages) {
+  return [next = std::move(next), stages = std::move(stages)] {
+    auto named = next();
+    if (named.has_value() && named->request.ok()) stages.TakeAwayForeign(*named->request);
+    return named;
+  };
+}
+
+std::optional<uint64_t> CountRequests(const std::string& path, const RequestFlags& flags) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
   std::ifstream stream(path, std::ios::binary);
@@ -159,7 +180,7 @@ std::optional<uint64_t> CountRequests(const std::string& path) {
        outcome = lines.Next(line)) {
     if (!line.empty() || outcome == LineReader::Outcome::kTooLong) ++count;
   }
-  return count;
+  return count * std::max<size_t>(1, flags.targets.size());
 }
 
 }  // namespace kiln::cli

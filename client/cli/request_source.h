@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/cli/batch.h"
+#include "client/cli/known_stages.h"
 #include "client/cli/request_file.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/status.h"
@@ -25,6 +26,11 @@ struct RequestFlags {
   std::string job;
 };
 
+class Arguments;
+
+// Declares those of the flags that `compile` and `warm` share.
+void AddRequestFlags(Arguments& arguments, RequestFlags& flags);
+
 // The flags as a request without source, and the targets. INVALID_ARGUMENT names the flag that is
 // wrong.
 struct RequestTemplate {
@@ -42,7 +48,12 @@ struct RequestTemplate {
 // line's own. What else the template says holds where the line says nothing.
 [[nodiscard]] NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape);
 
-// How many lines a file has that are not empty; nothing where it cannot be read twice.
-[[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path);
+// The same requests, each without the stages that are another backend's.
+[[nodiscard]] NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages);
+
+// How many requests FromRequestFile makes of a file: its lines that are not empty, each once for
+// every target. Nothing where it cannot be read twice.
+[[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path,
+                                                    const RequestFlags& flags);
 
 }  // namespace kiln::cli

@@ -1,5 +1,7 @@
 #include "client/cli/session.h"
 
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
 #include "client/rpc/socket_path.h"
 
 namespace kiln::cli {

@@ -11,9 +11,14 @@
 #include <string_view>
 
 #include "client/cli/console.h"
-#include "client/rpc/admin_client.h"
-#include "client/rpc/client.h"
 #include "storage/base/status.h"
+
+namespace kiln {
+class AdminClient;
+class Client;
+struct CallOptions;
+struct ConnectOptions;
+}  // namespace kiln
 
 namespace kiln::cli {
 

@@ -1,57 +1,19 @@
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "client/cli/commands.h"
 #include "client/cli/errors.h"
 #include "client/cli/fields.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
 namespace {
 
-struct StatsArguments {};
-
 using Stats = admin::v1::GetStatsResponse;
-
-Json ToJson(const Stats& stats) {
-  Json json;
-  json["version"] = stats.version();
-  json["started_unix_ms"] = stats.started_unix_ms();
-  json["state"] = stats.state();
-  json["state_reason"] = stats.state_reason();
-  json["compile_path"] = stats.compile_path();
-  json["store"] = stats.store();
-  json["requests"] = stats.requests();
-  json["hits_memory"] = stats.hits_memory();
-  json["hits_disk"] = stats.hits_disk();
-  json["joined"] = stats.joined();
-  json["compiled"] = stats.compiled();
-  json["failed"] = stats.failed();
-  json["rejected"] = stats.rejected();
-  json["artifacts"] = stats.artifacts();
-  json["store_bytes"] = stats.store_bytes();
-  json["store_bytes_max"] = stats.store_bytes_max();
-  json["evicted"] = stats.evicted();
-  json["quarantined"] = stats.quarantined();
-  json["free_disk_bytes"] = stats.free_disk_bytes();
-  json["hot_bytes"] = stats.hot_bytes();
-  json["hot_files"] = stats.hot_files();
-  json["queued"] = stats.queued();
-  json["running"] = stats.running();
-  json["workers"] = stats.workers();
-  json["workers_started"] = stats.workers_started();
-  json["workers_killed"] = stats.workers_killed();
-  json["workers_crashed"] = stats.workers_crashed();
-  json["compile_cpu_micros"] = stats.compile_cpu_micros();
-  json["connections"] = stats.connections();
-  json["toolchains"] = Json::array();
-  for (const auto& toolchain : stats.toolchains()) {
-    json["toolchains"].push_back({{"name", toolchain.name()},
-                                  {"fingerprint", Hex(toolchain.fingerprint())},
-                                  {"state", toolchain.state()},
-                                  {"workers", toolchain.workers()}});
-  }
-  return json;
-}
 
 std::string Share(uint64_t part, uint64_t whole) {
   if (whole == 0) return "0";
@@ -78,10 +40,15 @@ void PrintRequests(Console& console, const Stats& stats) {
               {{"all", std::to_string(all)},
                {"hits in memory", Share(stats.hits_memory(), all)},
                {"hits on disk", Share(stats.hits_disk(), all)},
+               {"hits in the remote tier", Share(stats.hits_remote(), all)},
                {"joined", Share(stats.joined(), all)},
                {"compiled", Share(stats.compiled(), all)},
                {"failed", Share(stats.failed(), all)},
-               {"rejected", Share(stats.rejected(), all)}});
+               {"rejected", Share(stats.rejected(), all)},
+               {"not found", Share(stats.not_found(), all)},
+               {"abandoned", Share(stats.abandoned(), all)},
+               {"errors", Share(stats.errors(), all)},
+               {"under way", Share(stats.in_flight(), all)}});
 }
 
 void PrintStore(Console& console, const Stats& stats) {
@@ -96,31 +63,48 @@ void PrintStore(Console& console, const Stats& stats) {
                 fmt::format("{} files, {}", stats.hot_files(), FormatBytes(stats.hot_bytes()))}});
 }
 
+// "3 (1 waiting rank, 2 background), 12.0 KiB"
+std::string Queue(const Stats& stats) {
+  static constexpr std::string_view kPriorities[] = {"waiting rank", "autotune", "warm",
+                                                     "background"};
+  std::string shares;
+  for (int i = 0; i < std::min<int>(stats.queued_by_priority_size(), std::size(kPriorities)); ++i) {
+    if (stats.queued_by_priority(i) == 0) continue;
+    shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", stats.queued_by_priority(i),
+                          kPriorities[i]);
+  }
+  if (shares.empty()) return std::to_string(stats.queued());
+  return fmt::format("{} ({}), {}", stats.queued(), shares, FormatBytes(stats.queued_bytes()));
+}
+
 void PrintWork(Console& console, const Stats& stats) {
-  PrintFields(console, "Work",
-              {{"queued", std::to_string(stats.queued())},
-               {"running", std::to_string(stats.running())},
-               {"workers", fmt::format("{} ({} started, {} killed, {} crashed)", stats.workers(),
-                                       stats.workers_started(), stats.workers_killed(),
-                                       stats.workers_crashed())},
-               {"CPU time", FormatDuration(std::chrono::microseconds(
-                                static_cast<int64_t>(stats.compile_cpu_micros())))}});
+  PrintFields(
+      console, "Work",
+      {{"queued", Queue(stats)},
+       {"running", std::to_string(stats.running())},
+       {"workers", fmt::format("{} ({} started, {} killed, {} crashed, {} recycled)",
+                               stats.workers(), stats.workers_started(), stats.workers_killed(),
+                               stats.workers_crashed(), stats.workers_recycled())},
+       {"CPU time", FormatDuration(std::chrono::microseconds(
+                        static_cast<int64_t>(stats.compile_cpu_micros())))}});
   Fields toolchains;
   for (const auto& toolchain : stats.toolchains()) {
-    toolchains.emplace_back(toolchain.name(),
-                            fmt::format("{}, {} workers", toolchain.state(), toolchain.workers()));
+    toolchains.emplace_back(
+        toolchain.name(),
+        fmt::format("{}, {} workers, {} compiles, {} queued", toolchain.state(),
+                    toolchain.workers(), toolchain.compiles(), toolchain.queued()));
   }
   PrintFields(console, "Toolchains", toolchains);
 }
 
-ExitCode RunStats(const StatsArguments&, Session& session) {
+ExitCode RunStats(Session& session) {
   Console& console = session.console();
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
   const auto stats = (*admin)->GetStats(session.Call(kQuestionTime));
   if (!stats.ok()) return Fail(console, "stats", stats.status());
   if (session.json()) {
-    console.out << Dump(ToJson(*stats)) << std::endl;
+    console.out << Dump(*stats) << std::endl;
     return kOk;
   }
   PrintDaemon(console, *stats);
@@ -132,9 +116,8 @@ ExitCode RunStats(const StatsArguments&, Session& session) {
 
 }  // namespace
 
-void AddStats(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand("stats", "Show what the daemon has done and holds");
-  Declare(command, chosen, RunStats);
+void AddStats(CommandParser& parser) {
+  parser.AddSubcommand("stats", "Show what the daemon has done and holds", RunStats);
 }
 
 }  // namespace kiln::cli

@@ -3,12 +3,11 @@
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/progress.h"
+#include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
 namespace {
-
-struct VerifyArguments {};
 
 struct VerifyTotals {
   uint64_t checked = 0;
@@ -33,16 +32,16 @@ absl::StatusOr<VerifyTotals> Verify(AdminClient& admin, Session& session) {
   return totals;
 }
 
-ExitCode RunVerify(const VerifyArguments&, Session& session) {
+ExitCode RunVerify(Session& session) {
   Console& console = session.console();
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
   const auto totals = Verify(**admin, session);
   if (!totals.ok()) return Fail(console, "verify", totals.status());
   if (session.json()) {
-    console.out << Dump({{"checked", totals->checked},
-                         {"checked_bytes", totals->checked_bytes},
-                         {"quarantined", totals->quarantined}})
+    console.out << DumpFields({{"checked", totals->checked},
+                               {"checked_bytes", totals->checked_bytes},
+                               {"quarantined", totals->quarantined}})
                 << std::endl;
   } else {
     for (const std::string& key : totals->quarantined) {
@@ -56,10 +55,9 @@ ExitCode RunVerify(const VerifyArguments&, Session& session) {
 
 }  // namespace
 
-void AddVerify(CLI::App& app, Command& chosen) {
-  CLI::App& command = *app.add_subcommand(
-      "verify", "Read every stored artifact, check its digests, put damaged ones aside");
-  Declare(command, chosen, RunVerify);
+void AddVerify(CommandParser& parser) {
+  parser.AddSubcommand(
+      "verify", "Read every stored artifact, check its digests, put damaged ones aside", RunVerify);
 }
 
 }  // namespace kiln::cli

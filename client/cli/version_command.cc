@@ -1,10 +1,9 @@
 #include "client/cli/commands.h"
 #include "client/cli/json.h"
+#include "client/rpc/admin_client.h"
 
 namespace kiln::cli {
 namespace {
-
-struct VersionArguments {};
 
 // A daemon that cannot be asked is no failure here.
 std::optional<std::string> DaemonVersion(Session& session) {
@@ -15,11 +14,12 @@ std::optional<std::string> DaemonVersion(Session& session) {
   return stats->version();
 }
 
-ExitCode RunVersion(const VersionArguments&, Session& session) {
+ExitCode RunVersion(Session& session) {
   const auto daemon = DaemonVersion(session);
   if (session.json()) {
-    session.console().out << Dump({{"kiln", KILN_VERSION},
-                                   {"kilnd", daemon.has_value() ? Json(*daemon) : Json(nullptr)}})
+    session.console().out << DumpFields({{"kiln", KILN_VERSION},
+                                         {"kilnd",
+                                          daemon.has_value() ? JsonScalar(*daemon) : JsonScalar()}})
                           << std::endl;
     return kOk;
   }
@@ -31,10 +31,9 @@ ExitCode RunVersion(const VersionArguments&, Session& session) {
 
 }  // namespace
 
-void AddVersion(CLI::App& app, Command& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("version", "Show the versions of this command and of the daemon");
-  Declare(command, chosen, RunVersion);
+void AddVersion(CommandParser& parser) {
+  parser.AddSubcommand("version", "Show the versions of this command and of the daemon",
+                       RunVersion);
 }
 
 }  // namespace kiln::cli

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "client/cli/batch.h"
@@ -15,11 +14,14 @@ struct WarmArguments {
   RequestFlags flags;
 };
 
-// How many answers there will be.
-std::optional<uint64_t> TotalOf(const WarmArguments& arguments) {
-  const auto lines = CountRequests(arguments.requests);
-  if (!lines.has_value()) return std::nullopt;
-  return *lines * std::max<size_t>(1, arguments.flags.targets.size());
+// A line's stages are what its caller wants back, and those of another target may not be there at
+// all. Nothing comes back here, and every stage is stored.
+NamedRequestSource WithoutStages(NamedRequestSource next) {
+  return [next = std::move(next)] {
+    auto named = next();
+    if (named.has_value() && named->request.ok()) named->request->clear_stages();
+    return named;
+  };
 }
 
 ExitCode RunWarm(const WarmArguments& arguments, Session& session) {
@@ -33,9 +35,10 @@ ExitCode RunWarm(const WarmArguments& arguments, Session& session) {
   const auto client = session.Connect();
   if (!client.ok()) return FailToConnect(console, client.status());
 
-  BatchReport report(session, SystemClock(), BatchReport::Detail::kFailures, TotalOf(arguments));
+  BatchReport report(session, SystemClock(), BatchReport::Detail::kFailures,
+                     CountRequests(arguments.requests, arguments.flags));
   BatchParts parts;
-  parts.next = FromRequestFile(*std::move(file), *std::move(shape));
+  parts.next = WithoutStages(FromRequestFile(*std::move(file), *std::move(shape)));
   parts.report = [&](BatchAnswer& answer) { report.OnAnswer(answer); };
   BatchCounts counts;
   ManyOptions options;
@@ -47,14 +50,14 @@ ExitCode RunWarm(const WarmArguments& arguments, Session& session) {
 
 }  // namespace
 
-void AddWarm(CLI::App& app, Command& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("warm", "Fill the cache before a job starts, from a file of requests");
-  const auto arguments = Declare(command, chosen, RunWarm);
-  command
-      .add_option("FILE", arguments->requests,
-                  "A file with one JSON request a line; - for the standard input")
-      ->required();
+void AddWarm(CommandParser& parser) {
+  const auto arguments = std::make_shared<WarmArguments>();
+  const Command run = [arguments](Session& session) { return RunWarm(*arguments, session); };
+  Arguments command = parser.AddSubcommand(
+      "warm", "Fill the cache before a job starts, from a file of requests", run);
+  command.Add("FILE", arguments->requests,
+              "A file with one JSON request a line; - for the standard input",
+              {.is_required = true});
   AddRequestFlags(command, arguments->flags);
 }
 

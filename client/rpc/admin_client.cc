@@ -8,31 +8,45 @@
 #include "client/rpc/retry.h"
 #include "client/rpc/service_calls.h"
 #include "client/rpc/socket_path.h"
-#include "client/rpc/status_details.h"
+#include "client/rpc/watched_call.h"
+#include "client/rpc/wedged.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 
 namespace kiln {
 
-using AdminStub = admin::v1::AdminService::Stub;
-
 class AdminClient::Core {
+  // Both services of the administration socket: the kernels' tells whether the daemon lives.
+  struct Services {
+    struct Stub {
+      std::unique_ptr<admin::v1::AdminService::Stub> admin;
+      std::unique_ptr<KernelStub> kernels;
+    };
+    static std::shared_ptr<Stub> NewStub(const std::shared_ptr<grpc::Channel>& channel) {
+      return std::make_shared<Stub>(
+          Stub{admin::v1::AdminService::NewStub(channel), v1::KernelService::NewStub(channel)});
+    }
+  };
+
  public:
   Core(std::string socket_path, const ConnectOptions& options)
-      : retry_(options.retry),
+      : options_(options),
         stubs_({socket_path, options.server_uid, options.connect_budget}),
         socket_path_(std::move(socket_path)) {}
 
-  absl::Status FirstContact() { return stubs_.Get().status(); }
+  absl::Status FirstContact() {
+    KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());
+    if (!ShowsLife(*stub->kernels, options_.answer_budget)) return WedgedStatus();
+    return absl::OkStatus();
+  }
 
-  // `method` is one of the stub's unary calls.
-  template <typename Request, typename Response>
-  absl::Status Call(grpc::Status (AdminStub::*method)(grpc::ClientContext*, const Request&,
-                                                      Response*),
-                    const Request& request, Response& response, const CallOptions& options) {
-    return CallRepeatedly(stubs_, retry_, options.deadline, [&](AdminStub& stub) {
-      grpc::ClientContext context;
-      SetDeadline(context, options.deadline);
-      return FromGrpc((stub.*method)(&context, request, &response));
+  // `prepare` is given the stub and the arguments of one of its PrepareAsync… functions.
+  template <typename Request, typename Response, typename Prepare>
+  absl::Status Call(const Request& request, Response& response, const CallOptions& options,
+                    const Prepare& prepare) {
+    return CallRepeatedly(stubs_, options_.retry, options.deadline, [&](Services::Stub& stub) {
+      return WatchedCall(*stub.kernels, Limits(options))
+          .Unary(request, response,
+                 [&](auto&&... arguments) { return prepare(*stub.admin, arguments...); });
     });
   }
 
@@ -40,19 +54,25 @@ class AdminClient::Core {
   absl::Status Verify(const std::function<void(const admin::v1::VerifyReport&)>& report,
                       const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());
-    grpc::ClientContext context;
-    SetDeadline(context, options.deadline);
-    const auto reader = stub->Verify(&context, {});
-    admin::v1::VerifyReport message;
-    while (reader->Read(&message)) report(message);
-    return FromGrpc(reader->Finish());
+    return WatchedCall(*stub->kernels, Limits(options))
+        .Stream<admin::v1::VerifyReport>(
+            admin::v1::VerifyRequest(),
+            [&](auto&&... arguments) { return stub->admin->PrepareAsyncVerify(arguments...); },
+            [&](const admin::v1::VerifyReport& message) {
+              report(message);
+              return true;
+            });
   }
 
   const std::string& socket_path() const { return socket_path_; }
 
  private:
-  const RetryOptions retry_;
-  ReconnectingStub<admin::v1::AdminService> stubs_;
+  CallLimits Limits(const CallOptions& options) const {
+    return {options_.answer_budget, options.deadline};
+  }
+
+  const ConnectOptions options_;
+  ReconnectingStub<Services> stubs_;
   const std::string socket_path_;
 };
 
@@ -70,14 +90,18 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Connect(const ConnectO
 
 absl::StatusOr<admin::v1::GetStatsResponse> AdminClient::GetStats(const CallOptions& options) {
   admin::v1::GetStatsResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(&AdminStub::GetStats, {}, response, options));
+  KILN_RETURN_IF_ERROR(core_->Call(
+      admin::v1::GetStatsRequest(), response, options,
+      [](auto& stub, auto&&... arguments) { return stub.PrepareAsyncGetStats(arguments...); }));
   return response;
 }
 
 absl::StatusOr<admin::v1::ListArtifactsResponse> AdminClient::ListArtifacts(
     const admin::v1::ListArtifactsRequest& request, const CallOptions& options) {
   admin::v1::ListArtifactsResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(&AdminStub::ListArtifacts, request, response, options));
+  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
+    return stub.PrepareAsyncListArtifacts(arguments...);
+  }));
   return response;
 }
 
@@ -86,14 +110,18 @@ absl::StatusOr<admin::v1::InspectArtifactResponse> AdminClient::InspectArtifact(
   admin::v1::InspectArtifactRequest request;
   request.set_key_prefix(key_prefix);
   admin::v1::InspectArtifactResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(&AdminStub::InspectArtifact, request, response, options));
+  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
+    return stub.PrepareAsyncInspectArtifact(arguments...);
+  }));
   return response;
 }
 
 absl::StatusOr<admin::v1::EvictResponse> AdminClient::Evict(const admin::v1::EvictRequest& request,
                                                             const CallOptions& options) {
   admin::v1::EvictResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(&AdminStub::Evict, request, response, options));
+  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
+    return stub.PrepareAsyncEvict(arguments...);
+  }));
   return response;
 }
 
@@ -103,7 +131,9 @@ absl::Status AdminClient::SetPinned(const std::string& key, bool pinned,
   request.set_key(key);
   request.set_pinned(pinned);
   admin::v1::PinResponse response;
-  return core_->Call(&AdminStub::Pin, request, response, options);
+  return core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
+    return stub.PrepareAsyncPin(arguments...);
+  });
 }
 
 absl::Status AdminClient::Verify(const std::function<void(const admin::v1::VerifyReport&)>& report,
@@ -113,7 +143,9 @@ absl::Status AdminClient::Verify(const std::function<void(const admin::v1::Verif
 
 absl::Status AdminClient::Drain(const CallOptions& options) {
   admin::v1::DrainResponse response;
-  return core_->Call(&AdminStub::Drain, {}, response, options);
+  return core_->Call(
+      admin::v1::DrainRequest(), response, options,
+      [](auto& stub, auto&&... arguments) { return stub.PrepareAsyncDrain(arguments...); });
 }
 
 const std::string& AdminClient::socket_path() const { return core_->socket_path(); }

@@ -9,6 +9,7 @@
 #include "client/rpc/retry.h"
 #include "client/rpc/service_calls.h"
 #include "client/rpc/socket_path.h"
+#include "client/rpc/verified_contents.h"
 #include "client/rpc/wedged.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
@@ -21,6 +22,7 @@ class Client::Core {
   Core(std::string socket_path, const ConnectOptions& options)
       : options_(options),
         stubs_({socket_path, options.server_uid, options.connect_budget}),
+        verified_(options.verified_bytes_max),
         hot_(options.hot_directory.empty() ? BesideSocket(socket_path, "hot")
                                            : options.hot_directory,
              options.server_uid),
@@ -95,7 +97,7 @@ class Client::Core {
   absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(stage.digest()));
     if (stage.has_content()) {
-      if (Digest::Of(stage.content()) == digest) return absl::OkStatus();
+      if (verified_.Matches(digest, stage.content())) return absl::OkStatus();
       return DataLoss("the daemon sent other bytes than those of {}", digest.Hex());
     }
     if (!options.fetch_content) return absl::OkStatus();
@@ -105,6 +107,7 @@ class Client::Core {
 
   const ConnectOptions options_;
   ReconnectingStub<v1::KernelService> stubs_;
+  VerifiedContents verified_;
   const HotReader hot_;
   const std::string socket_path_;
 };

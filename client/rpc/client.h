@@ -62,6 +62,9 @@ struct ConnectOptions {
   // A daemon that has shown no sign of life for this long during a call is given up: UNAVAILABLE. A
   // long compile is no such case: the daemon is asked, not the compile.
   std::chrono::milliseconds answer_budget{1000};
+  // Contents that were verified are kept up to this many bytes, the most recently used, so that the
+  // same content is compared when it comes again rather than hashed. 0: hashed each time.
+  size_t verified_bytes_max = size_t{4} << 20;
   RetryOptions retry;
 };
 

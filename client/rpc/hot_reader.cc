@@ -39,6 +39,9 @@ absl::StatusOr<HotReader::Directory> HotReader::Open() const {
     if (error != ENOTDIR && error != ELOOP) return ErrnoStatus(error, path_);
     return PermissionDenied("{} is not a directory: somebody else may have put it there", path_);
   }
+  struct stat info;
+  if (::fstat(opened.get(), &info) != 0) return ErrnoStatus(errno, path_);
+  KILN_RETURN_IF_ERROR(CheckOwner(info, path_));
   directory_ = std::make_shared<const UniqueFd>(std::move(opened));
   return directory_;
 }
@@ -60,22 +63,16 @@ bool HotReader::IsStillThere(const Directory& directory) const {
 
 absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key) const {
   const std::string name = key.Hex();
-  const std::string shard = name.substr(0, 2);
-  struct stat info;
-  if (::fstat(directory, &info) != 0) return ErrnoStatus(errno, "stat");
-  KILN_RETURN_IF_ERROR(CheckOwner(info, "."));
-  if (::fstatat(directory, shard.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    return ErrnoStatus(errno, shard);
-  }
-  if (!S_ISDIR(info.st_mode)) return PermissionDenied("{} is not a directory", shard);
-  KILN_RETURN_IF_ERROR(CheckOwner(info, shard));
+  std::string path;
+  path.reserve(name.size() + 3);
+  path.append(name, 0, 2).append("/").append(name);
   return MappedArtifact::OpenAt(
-      directory, shard + "/" + name, key,
-      [this](const struct stat& file, const std::string& path) { return CheckOwner(file, path); });
+      directory, path, key,
+      [this](const struct stat& file, const std::string& of) { return CheckOwner(file, of); });
 }
 
 absl::Status HotReader::CheckOwner(const struct stat& info, const std::string& name) const {
-  if (MayServe(info.st_uid, ::geteuid(), server_uid_) &&
+  if (MayServe(info.st_uid, own_uid_, server_uid_) &&
       (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
     return absl::OkStatus();
   }

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
@@ -17,21 +18,21 @@
 
 namespace kiln {
 
-// Files are opened and mapped, never written. What stands in them runs in this process, so nothing
-// is taken that somebody else could have written: the directory, its part and the file must each
-// belong to root, to us or to the configured server, and others must not be able to write to them.
+// Files are opened and read or mapped, never written. What stands in them runs in this process, so
+// nothing is taken that somebody else could have written: the directory, when it is opened, and each
+// file, each time, must belong to root, to us or to the configured server, and others must not be
+// able to write to them. Nobody else can then have put anything between the two.
 //
-// The directory stays open, so that all three are looked up in the same one and no path is walked
-// again; one that a new daemon made in its place is noticed at the next miss. Thread-safe. Blocks
-// for one open and one mmap.
+// The directory stays open, so that no path to it is walked again; one that a new daemon made in its
+// place is noticed at the next miss. Thread-safe. Blocks for one open and one read or mmap.
 class HotReader {
  public:
   HotReader(std::string path, std::optional<uid_t> server_uid)
-      : path_(std::move(path)), server_uid_(server_uid) {}
+      : path_(std::move(path)), own_uid_(::geteuid()), server_uid_(server_uid) {}
 
   // NOT_FOUND: not published, or there is no hot directory. DATA_LOSS: a file that is not what its
-  // checksum says. PERMISSION_DENIED: something on the way belongs to somebody who may not serve
-  // us, or others may write to it. FAILED_PRECONDITION: published by a newer Kiln.
+  // checksum says. PERMISSION_DENIED: the directory or the file belongs to somebody who may not
+  // serve us, or others may write to it. FAILED_PRECONDITION: published by a newer Kiln.
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
   const std::string& path() const { return path_; }
@@ -46,6 +47,7 @@ class HotReader {
   absl::Status CheckOwner(const struct stat& info, const std::string& name) const;
 
   const std::string path_;
+  const uid_t own_uid_;
   const std::optional<uid_t> server_uid_;
   mutable std::mutex mutex_;
   mutable Directory directory_;  // null until it is there

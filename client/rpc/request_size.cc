@@ -7,8 +7,9 @@ namespace kiln {
 absl::Status CheckSize(const v1::CompileRequest& request) {
   const size_t source_bytes = request.source().text().size();
   if (source_bytes > limits::kSourceBytesMax) {
-    return ResourceExhausted("the source is {} bytes long, the limit is {}", source_bytes,
-                             limits::kSourceBytesMax);
+    return ResourceExhausted(
+        "the source is longer than {} MiB, the most that is compiled: is this the right file?",
+        limits::kSourceBytesMax / limits::kMiB);
   }
   // gRPC counts the stream's envelope too.
   const size_t request_bytes = request.ByteSizeLong();

@@ -8,8 +8,8 @@
 
 #include "daemon/compile/artifact_document.h"
 #include "daemon/compile/kernel.h"
-#include "daemon/compile/lru_cache.h"
 #include "storage/artifact_index.h"
+#include "storage/base/lru_cache.h"
 #include "storage/blob_store.h"
 
 namespace kiln {

@@ -38,13 +38,12 @@ void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDon
 absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context,
                                                       const CompileJob& job) {
   if (auto failure = failures_.Find(job.key)) {
-    failures_answered_.fetch_add(1, std::memory_order_relaxed);
     return CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)};
   }
   absl::StatusOr<CompileResult> found = LookUpArtifact(context, job);
   if (found.ok() || absl::IsNotFound(found.status())) return found;
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return status;
-  CountLookUpFailure(job.key, found.status());
+  LogLookUpFailure(job.key, found.status());
   // Damaged, or of a version that is not ours: to the caller it is not there. Anything else: we do
   // not know whether it is.
   if (absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status())) {
@@ -107,7 +106,7 @@ void CachingProvider::Store(const CallContext& context, const Artifact& artifact
   }
 }
 
-void CachingProvider::CountLookUpFailure(const Digest& key, const absl::Status& status) {
+void CachingProvider::LogLookUpFailure(const Digest& key, const absl::Status& status) {
   if (IsWorthLogging(lookup_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
     LogWarning("look-up failed, taken as a miss",
                {{"key", key.ShortHex()}, {"why", Message(status)}});
@@ -118,12 +117,6 @@ void CachingProvider::Raise(const Digest& key, Priority priority) { next_->Raise
 
 std::string CachingProvider::Describe() const {
   return fmt::format("caching({})", next_->Describe());
-}
-
-CachingStats CachingProvider::Stats() const {
-  return {lookup_failures_.load(std::memory_order_relaxed),
-          put_failures_.load(std::memory_order_relaxed),
-          failures_answered_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace kiln

@@ -17,18 +17,10 @@
 
 namespace kiln {
 
-// What went wrong without anybody having been failed for it.
-struct CachingStats {
-  uint64_t lookup_failures =
-      0;  // the store could not look, or what it had was damaged: compiled instead
-  uint64_t put_failures = 0;       // the store did not take an artifact: answered all the same
-  uint64_t failures_answered = 0;  // answered with a remembered failure
-};
-
 // Looks in the store first, on the caller's thread, and answers a hit before returning. On a miss
 // it asks the next provider and stores what comes back, through `executor`, before it answers: an
 // answered artifact is a stored one. The store never fails a compile: one that cannot look is a
-// miss, one that does not take the artifact is logged and counted.
+// miss, one that does not take the artifact is as good as none, and the log says so now and then.
 //
 // Deterministic failures are remembered for a while and answered as hits. REFRESH skips the look-up
 // and the remembered failures. ONLY_IF_CACHED answers NOT_FOUND on a miss, or the store's error
@@ -47,8 +39,6 @@ class CachingProvider final : public CompilationProvider {
   void Raise(const Digest& key, Priority priority) override;
   std::string Describe() const override;
 
-  CachingStats Stats() const;
-
  private:
   absl::StatusOr<CompileResult> LookUp(const CallContext& context, const CompileJob& job);
   absl::StatusOr<CompileResult> LookUpArtifact(const CallContext& context, const CompileJob& job);
@@ -56,7 +46,7 @@ class CachingProvider final : public CompilationProvider {
   void Keep(const CallContext& context, const CompileJob& job, absl::StatusOr<CompileResult> result,
             const CompileDone& done);
   void Store(const CallContext& context, const Artifact& artifact);
-  void CountLookUpFailure(const Digest& key, const absl::Status& status);
+  void LogLookUpFailure(const Digest& key, const absl::Status& status);
 
   const std::unique_ptr<CompilationProvider> next_;
   ArtifactIndex& index_;
@@ -64,9 +54,9 @@ class CachingProvider final : public CompilationProvider {
   Executor& executor_;
   ArtifactReader reader_;
   FailureCache failures_;
+  // How often, for the log alone.
   std::atomic<uint64_t> lookup_failures_ = 0;
   std::atomic<uint64_t> put_failures_ = 0;
-  std::atomic<uint64_t> failures_answered_ = 0;
 };
 
 }  // namespace kiln

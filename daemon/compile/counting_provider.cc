@@ -38,7 +38,9 @@ CountingProvider::Counter& CountingProvider::CounterOf(
         return errors_;
     }
   }
-  if (result->failure() != nullptr) return failed_;
+  if (const CompileFailure* failure = result->failure()) {
+    return failure->deterministic ? failed_ : errors_;
+  }
   switch (result->outcome) {
     case Outcome::kHit:
       return hits_[static_cast<size_t>(result->tier.value_or(Tier::kMemory))];

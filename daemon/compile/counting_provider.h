@@ -20,7 +20,7 @@ struct CompileCounts {
   uint64_t not_found = 0;  // only-if-cached, and not cached
   uint64_t rejected = 0;   // the queue was full
   uint64_t abandoned = 0;  // the caller left or its deadline passed
-  uint64_t errors = 0;     // the infrastructure failed
+  uint64_t errors = 0;     // the infrastructure failed, or nothing was decided of the source
   uint64_t InFlight() const;
 };
 

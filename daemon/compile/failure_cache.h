@@ -6,9 +6,9 @@
 #include <mutex>
 
 #include "daemon/compile/kernel.h"
-#include "daemon/compile/lru_cache.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
+#include "storage/base/lru_cache.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@ std::string_view OptionTypeName(OptionType type) {
     case OptionType::kAny:
       return "any";
     case OptionType::kBool:
-      return "boolean";
+      return "bool";
     case OptionType::kInteger:
       return "integer";
     case OptionType::kNumber:

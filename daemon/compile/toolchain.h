@@ -16,6 +16,7 @@ namespace kiln {
 
 // The type of an option, as the backend declares it. kAny where the declaration does not tell.
 enum class OptionType { kAny, kBool, kInteger, kNumber, kString, kTuple };
+// As people and the wire read it: "any", "bool", "integer", "number", "string", "tuple".
 std::string_view OptionTypeName(OptionType type);
 
 struct OptionDeclaration {

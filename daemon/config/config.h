@@ -26,8 +26,8 @@ struct Config {
     std::chrono::milliseconds compile_time = limits::kCompileTimeDefault;
     int64_t compiles_per_worker = limits::kCompilesPerWorkerDefault;
     uint64_t rss_bytes = limits::kWorkerRssBytesDefault;
-    // A compile is not started while less memory than this is available.
-    uint64_t memory_min_bytes = limits::kGiB / 2;
+    // With less memory than this available, compiles run one at a time.
+    uint64_t memory_min_bytes = limits::kFreeMemoryBytesDefault;
     std::string script;  // "": beside the executable
   };
   struct Queue {

@@ -175,7 +175,7 @@ std::vector<Field> MakeFields() {
   using std::chrono::hours;
   return {
       SizeField("store", "size", "What the store may occupy on disk, after compression.",
-                store(&Config::Store::size_bytes), limits::kStoreBytesMin, 64 * kTiB),
+                store(&Config::Store::size_bytes), 16 * kMiB, 64 * kTiB),
       SizeField("store", "free_disk",
                 "Nothing is stored while less than this is free on the store's file system.",
                 store(&Config::Store::free_disk_bytes), 0, 64 * kTiB),
@@ -194,7 +194,7 @@ std::vector<Field> MakeFields() {
       SizeField("workers", "rss", "A worker process that holds more memory than this is replaced.",
                 workers(&Config::Workers::rss_bytes), 256 * kMiB, kTiB),
       SizeField("workers", "memory_min",
-                "No compile is started while less memory than this is available.",
+                "With less memory than this available, compiles run one at a time.",
                 workers(&Config::Workers::memory_min_bytes), 0, kTiB),
       TextField("workers", "script",
                 "The worker program. Empty: ../lib/kiln/triton_worker.py from the executable.",

@@ -1,5 +1,7 @@
 #include "daemon/config/load.h"
 
+#include <algorithm>
+#include <cctype>
 #include <string_view>
 
 #include "daemon/config/fields.h"
@@ -47,11 +49,29 @@ absl::Status ApplyText(const Field& field, std::string_view text, const std::str
   return Apply(field, *value, origin, loaded);
 }
 
-absl::Status ApplyEnvironment(const Environment& environment, LoadedConfig& loaded) {
+// The field that an environment variable sets; null where the variable is none of the daemon's.
+absl::StatusOr<const Field*> FieldOf(std::string_view variable) {
   for (const Field& field : Fields()) {
-    const auto found = environment.find(field.EnvironmentName());
-    if (found == environment.end()) continue;
-    KILN_RETURN_IF_ERROR(ApplyText(field, found->second, found->first, loaded));
+    if (field.EnvironmentName() == variable) return &field;
+  }
+  for (const Field& field : Fields()) {
+    // "KILN_STORE_": what begins so is meant for that section.
+    const std::string own = field.EnvironmentName();
+    const std::string prefix = own.substr(0, own.size() - field.name.size());
+    if (variable.substr(0, prefix.size()) != prefix) continue;
+    std::string name(variable.substr(prefix.size()));
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return FindField(field.section, name);
+  }
+  return nullptr;
+}
+
+absl::Status ApplyEnvironment(const Environment& environment, LoadedConfig& loaded) {
+  for (const auto& [variable, text] : environment) {
+    const auto field = FieldOf(variable);
+    if (!field.ok()) return Annotate(field.status(), variable);
+    if (*field != nullptr) KILN_RETURN_IF_ERROR(ApplyText(**field, text, variable, loaded));
   }
   return absl::OkStatus();
 }
@@ -77,7 +97,18 @@ absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources) {
   for (const std::string& setting : sources.settings) {
     KILN_RETURN_IF_ERROR(ApplySetting(setting, loaded));
   }
+  if (!sources.root.empty()) {
+    KILN_ASSIGN_OR_RETURN(const Field* const root, FindField("paths", "root"));
+    KILN_RETURN_IF_ERROR(Apply(*root, sources.root, sources.root_origin, loaded));
+  }
   return loaded;
+}
+
+absl::Status LoadedConfig::Blame(std::string_view setting, const absl::Status& wrong) const {
+  if (wrong.ok()) return wrong;
+  const auto origin = origins.find(std::string(setting));
+  return InvalidArgument("{}: {}: {}", origin == origins.end() ? "the default" : origin->second,
+                         setting, Message(wrong));
 }
 
 std::string PrintConfig(const LoadedConfig& loaded) {

@@ -2,6 +2,7 @@
 // the meaning stands in protos/kiln/admin/v1/admin_service.proto.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ struct ToolchainState {
   Digest fingerprint;
   std::string state;
   uint64_t workers = 0;
+  uint64_t compiles = 0;
+  uint64_t queued = 0;
 };
 
 struct DaemonStats {
@@ -28,10 +31,15 @@ struct DaemonStats {
   uint64_t requests = 0;
   uint64_t hits_memory = 0;
   uint64_t hits_disk = 0;
+  uint64_t hits_remote = 0;
   uint64_t joined = 0;
   uint64_t compiled = 0;
   uint64_t failed = 0;
   uint64_t rejected = 0;
+  uint64_t not_found = 0;
+  uint64_t abandoned = 0;
+  uint64_t errors = 0;
+  uint64_t in_flight = 0;
 
   uint64_t artifacts = 0;
   uint64_t store_bytes = 0;
@@ -44,13 +52,19 @@ struct DaemonStats {
 
   std::vector<ToolchainState> toolchains;
   uint64_t queued = 0;
+  uint64_t queued_bytes = 0;
+  std::array<uint64_t, 4> queued_by_priority{};
   uint64_t running = 0;
   uint64_t workers = 0;
   uint64_t workers_started = 0;
   uint64_t workers_killed = 0;
   uint64_t workers_crashed = 0;
+  uint64_t workers_recycled = 0;
   uint64_t compile_cpu_micros = 0;
   uint64_t connections = 0;
 };
+
+// For the service manager: "serving: 12 artifacts, 4 workers, 1 running, 0 queued".
+std::string StatusLine(const DaemonStats& stats);
 
 }  // namespace kiln

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "daemon/rpc/artifact_catalog.h"
 #include "daemon/rpc/compile_start.h"
-#include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/eviction_request.h"
+#include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "daemon/rpc/verify_call.h"
@@ -24,10 +25,15 @@ void SetCounters(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_requests(stats.requests);
   out.set_hits_memory(stats.hits_memory);
   out.set_hits_disk(stats.hits_disk);
+  out.set_hits_remote(stats.hits_remote);
   out.set_joined(stats.joined);
   out.set_compiled(stats.compiled);
   out.set_failed(stats.failed);
   out.set_rejected(stats.rejected);
+  out.set_not_found(stats.not_found);
+  out.set_abandoned(stats.abandoned);
+  out.set_errors(stats.errors);
+  out.set_in_flight(stats.in_flight);
 }
 
 void SetStore(const DaemonStats& stats, GetStatsResponse& out) {
@@ -48,13 +54,19 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
     converted.set_fingerprint(std::string(toolchain.fingerprint.Bytes()));
     converted.set_state(ToUtf8(toolchain.state));
     converted.set_workers(toolchain.workers);
+    converted.set_compiles(toolchain.compiles);
+    converted.set_queued(toolchain.queued);
   }
   out.set_queued(stats.queued);
+  out.set_queued_bytes(stats.queued_bytes);
+  out.mutable_queued_by_priority()->Assign(stats.queued_by_priority.begin(),
+                                           stats.queued_by_priority.end());
   out.set_running(stats.running);
   out.set_workers(stats.workers);
   out.set_workers_started(stats.workers_started);
   out.set_workers_killed(stats.workers_killed);
   out.set_workers_crashed(stats.workers_crashed);
+  out.set_workers_recycled(stats.workers_recycled);
   out.set_compile_cpu_micros(stats.compile_cpu_micros);
   out.set_connections(stats.connections);
 }
@@ -113,51 +125,50 @@ absl::Status SetPin(ArtifactIndex& index, const CallContext& context,
 
 }  // namespace
 
+grpc::ServerUnaryReactor* AdminService::Defer(const grpc::CallbackServerContext& call,
+                                              DeferredCall::Work work) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(call, principal_), std::move(work));
+}
+
 grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* call,
                                                  const admin::v1::GetStatsRequest*,
                                                  GetStatsResponse* response) {
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&actions = actions_, response](const CallContext&) {
-                               SetStats(actions.stats(), *response);
-                               return absl::OkStatus();
-                             });
+  return Defer(*call, [this, response](const CallContext&) {
+    SetStats(actions_.stats(), *response);
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::ListArtifacts(grpc::CallbackServerContext* call,
                                                       const ListArtifactsRequest* request,
                                                       ListArtifactsResponse* response) {
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&parts = parts_, request, response](const CallContext& context) {
-                               return List(parts, context, *request, *response);
-                             });
+  return Defer(*call, [this, request, response](const CallContext& context) {
+    return List(parts_, context, *request, *response);
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::InspectArtifact(
     grpc::CallbackServerContext* call, const admin::v1::InspectArtifactRequest* request,
     InspectArtifactResponse* response) {
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&parts = parts_, request, response](const CallContext& context) {
-                               return Inspect(parts, context, request->key_prefix(), *response);
-                             });
+  return Defer(*call, [this, request, response](const CallContext& context) {
+    return Inspect(parts_, context, request->key_prefix(), *response);
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::Evict(grpc::CallbackServerContext* call,
                                               const admin::v1::EvictRequest* request,
                                               admin::v1::EvictResponse* response) {
-  return DeferredCall::Start(
-      parts_.executor, CallContextOf(*call, principal_),
-      [&index = parts_.index, &actions = actions_, request, response](const CallContext& context) {
-        return EvictRequested(index, actions, context, *request, *response);
-      });
+  return Defer(*call, [this, request, response](const CallContext& context) {
+    return EvictRequested(parts_.index, actions_, context, *request, *response);
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::Pin(grpc::CallbackServerContext* call,
                                             const admin::v1::PinRequest* request,
                                             admin::v1::PinResponse*) {
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&index = parts_.index, request](const CallContext& context) {
-                               return SetPin(index, context, *request);
-                             });
+  return Defer(*call, [this, request](const CallContext& context) {
+    return SetPin(parts_.index, context, *request);
+  });
 }
 
 grpc::ServerWriteReactor<admin::v1::VerifyReport>* AdminService::Verify(
@@ -169,9 +180,7 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
                                               const admin::v1::DrainRequest*,
                                               admin::v1::DrainResponse*) {
   actions_.drain();
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return FinishedCall(*call);
 }
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/rpc/admin_actions.h"
+#include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/service_parts.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 
@@ -36,6 +37,9 @@ class AdminService final : public admin::v1::AdminService::CallbackService {
                                   admin::v1::DrainResponse* response) override;
 
  private:
+  // Runs `work` on the parts' executor and answers with its status.
+  grpc::ServerUnaryReactor* Defer(const grpc::CallbackServerContext& call, DeferredCall::Work work);
+
   const ServiceParts& parts_;
   const AdminActions& actions_;
   const Principal principal_;

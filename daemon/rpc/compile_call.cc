@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/status.h"
 
@@ -50,11 +51,7 @@ grpc::ServerUnaryReactor* CompileCall::Start(const ServiceParts& parts, const Pr
                [self = shared_from_this()](const CompileAnswer& answer) { self->Finish(answer); });
 
   const std::lock_guard lock(mutex_);
-  if (finished_) {
-    grpc::ServerUnaryReactor* reactor = call_.DefaultReactor();
-    reactor->Finish(*std::move(finished_));
-    return reactor;
-  }
+  if (finished_) return FinishedCall(call_, *std::move(finished_));
   waiting_ = new Waiting(shared_from_this());
   return waiting_;
 }

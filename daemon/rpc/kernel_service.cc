@@ -4,9 +4,10 @@
 
 #include "daemon/rpc/compile_call.h"
 #include "daemon/rpc/compile_start.h"
-#include "daemon/rpc/compile_stream.h"
+#include "daemon/rpc/compile_stream_call.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/fetch_call.h"
+#include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
 
@@ -56,18 +57,14 @@ grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* ca
 
 grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>*
 KernelService::CompileStream(grpc::CallbackServerContext* call) {
-  return CompileStream::Start(parts_, principal_, *call);
+  return CompileStreamCall::Start(parts_, principal_, *call);
 }
 
 grpc::ServerUnaryReactor* KernelService::Lookup(grpc::CallbackServerContext* call,
                                                 const v1::LookupRequest* request,
                                                 v1::LookupResponse* response) {
-  if (request->keys().empty()) {
-    // How clients ask for a sign of life: never behind anybody's work.
-    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
+  // How clients ask for a sign of life: never behind anybody's work.
+  if (request->keys().empty()) return FinishedCall(*call);
   return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
                              [&parts = parts_, request, response](const CallContext& context) {
                                return LookUpAll(parts, context, *request, *response);
@@ -86,9 +83,7 @@ grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerCont
     ToProto(*toolchain, *response->add_toolchains());
   }
   if (response->toolchains_size() > 0) response->mutable_toolchains(0)->set_is_default(true);
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return FinishedCall(*call);
 }
 
 }  // namespace kiln

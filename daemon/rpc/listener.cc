@@ -38,21 +38,18 @@ bool IsOutOfDescriptors(int error) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(std::vector<Socket> sockets,
-                                                          ConnectionSink& sink,
-                                                          const ListenerLimits& limits) {
-  std::unique_ptr<Listener> listener(new Listener(std::move(sockets), sink, limits));
-  KILN_RETURN_IF_ERROR(listener->Open());
-  listener->thread_ = std::thread([raw = listener.get()] { raw->Loop(); });
-  return listener;
-}
-
 Listener::Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits)
     : sockets_(std::move(sockets)), sink_(sink), limits_(limits) {}
 
 Listener::~Listener() { Stop(); }
 
-absl::Status Listener::Open() {
+absl::Status Listener::Start() {
+  KILN_RETURN_IF_ERROR(OpenEvents());
+  thread_ = std::thread([this] { Loop(); });
+  return absl::OkStatus();
+}
+
+absl::Status Listener::OpenEvents() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_ || !wake_) return ErrnoStatus(errno, "cannot start the listener");
@@ -114,9 +111,7 @@ void Listener::Loop() {
 
 bool Listener::AcceptFrom(const Socket& socket) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    UniqueFd connection(
-        ::accept4(socket.file.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (connection) {
+    if (UniqueFd connection = Accept(socket)) {
       is_starved_ = false;
       Take(std::move(connection), socket.is_admin);
       continue;
@@ -132,6 +127,12 @@ bool Listener::AcceptFrom(const Socket& socket) {
   return true;  // epoll reports the rest again
 }
 
+UniqueFd Listener::Accept(const Socket& socket) {
+  if (!kept_back_) kept_back_.Reset(::fcntl(wake_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!kept_back_) return {};
+  return UniqueFd(::accept4(socket.file.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
 void Listener::Take(UniqueFd connection, bool is_admin) {
   const absl::StatusOr<uid_t> uid = PeerOf(connection.get());
   if (!uid.ok()) return Refuse({}, uid.status());
@@ -140,9 +141,9 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
     return Refuse(principal, ResourceExhausted("too many connections: {} in all, {} of this user",
                                                open_.size(), HeldBy(principal)));
   }
-  UniqueFd duplicate(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
   // Before it is served: one whose end nobody notices would count for ever.
-  if (!duplicate || !Watch(duplicate.get())) {
+  UniqueFd duplicate = std::move(kept_back_);
+  if (::dup3(connection.get(), duplicate.get(), O_CLOEXEC) < 0 || !Watch(duplicate.get())) {
     return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
   }
   if (absl::Status served = sink_.Serve(std::move(connection), principal); !served.ok()) {

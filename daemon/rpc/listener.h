@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -29,7 +28,8 @@ struct ListenerLimits {
 //
 // It counts them by itself, since gRPC owns the descriptors and says nothing: it keeps a duplicate
 // of each and waits for its hang-up, which both a client that goes and gRPC, which shuts a socket
-// down before it closes it, bring about. A connection thus costs two descriptors.
+// down before it closes it, bring about. A connection thus costs two descriptors, and none is
+// accepted before there is a second one for it.
 //
 // Past a limit a connection is accepted and closed at once. When descriptors run out, connections
 // stay in the backlog until one ends.
@@ -40,12 +40,12 @@ class Listener {
     bool is_admin = false;
   };
 
-  // Starts. The sink outlives it.
-  static absl::StatusOr<std::unique_ptr<Listener>> Start(std::vector<Socket> sockets,
-                                                         ConnectionSink& sink,
-                                                         const ListenerLimits& limits = {});
+  // The sink outlives it.
+  Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits = {});
   ~Listener();
 
+  // Accepts from now on. Call once.
+  absl::Status Start();
   // Accepts no more, closes the sockets and removes their names. Idempotent; blocks until the
   // thread has ended.
   void Stop();
@@ -60,11 +60,12 @@ class Listener {
     Principal principal;
   };
 
-  Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits);
-  absl::Status Open();
+  absl::Status OpenEvents();
   void Loop();
   // False: no further one can be accepted now.
   bool AcceptFrom(const Socket& socket);
+  // Nothing where none waits or descriptors ran out; errno says which.
+  UniqueFd Accept(const Socket& socket);
   void Take(UniqueFd connection, bool is_admin);
   bool IsOverLimit(const Principal& principal) const;
   size_t HeldBy(const Principal& principal) const;
@@ -83,6 +84,7 @@ class Listener {
   UniqueFd epoll_;
   UniqueFd wake_;
   // The thread's own.
+  UniqueFd kept_back_;  // what the next connection's duplicate will be
   bool is_listening_ = false;
   bool is_starved_ = false;                   // of descriptors
   std::unordered_map<int, Connection> open_;  // by the duplicate's number

@@ -160,9 +160,4 @@ void PrincipalServers::Shutdown(SteadyTime deadline) {
   for (std::thread& thread : threads) thread.join();
 }
 
-size_t PrincipalServers::count() const {
-  const std::lock_guard lock(mutex_);
-  return servers_.size();
-}
-
 }  // namespace kiln

@@ -33,8 +33,6 @@ class PrincipalServers final : public ConnectionSink {
   // Idempotent; blocks until all have ended.
   void Shutdown(SteadyTime deadline);
 
-  size_t count() const;
-
  private:
   struct Server;
 
@@ -45,7 +43,7 @@ class PrincipalServers final : public ConnectionSink {
   const ServiceParts& parts_;
   const AdminActions& actions_;
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<Principal, std::unique_ptr<Server>> servers_;
   bool is_serving_ = true;
   bool is_shut_down_ = false;

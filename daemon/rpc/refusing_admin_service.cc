@@ -1,4 +1,5 @@
 #include "daemon/rpc/admin_service.h"
+#include "daemon/rpc/finished_call.h"
 
 namespace kiln {
 namespace {
@@ -10,9 +11,7 @@ grpc::Status Refusal() {
 }
 
 grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext& call) {
-  grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
-  reactor->Finish(Refusal());
-  return reactor;
+  return FinishedCall(call, Refusal());
 }
 
 class RefusedStream final : public grpc::ServerWriteReactor<admin::v1::VerifyReport> {

@@ -157,24 +157,6 @@ void SetDimensions(const std::array<int64_t, 3>& dimensions, Repeated& out) {
   for (const int64_t dimension : dimensions) out.Add(dimension);
 }
 
-std::string_view OptionTypeOnWire(OptionType type) {
-  switch (type) {
-    case OptionType::kBool:
-      return "bool";
-    case OptionType::kInteger:
-      return "integer";
-    case OptionType::kNumber:
-      return "number";
-    case OptionType::kString:
-      return "string";
-    case OptionType::kTuple:
-      return "tuple";
-    case OptionType::kAny:
-      return "any";
-  }
-  return "any";
-}
-
 void ToProto(const BackendDescription& backend, v1::Backend& out) {
   out.set_backend(backend.backend);
   for (const std::string& architecture : backend.architectures) out.add_architectures(architecture);
@@ -182,7 +164,7 @@ void ToProto(const BackendDescription& backend, v1::Backend& out) {
   for (const auto& [name, declaration] : backend.options) {
     v1::OptionDeclaration& option = *out.add_options();
     option.set_name(name);
-    option.set_type(std::string(OptionTypeOnWire(declaration.type)));
+    option.set_type(std::string(OptionTypeName(declaration.type)));
     if (declaration.default_value)
       ToProto(*declaration.default_value, *option.mutable_default_value());
   }

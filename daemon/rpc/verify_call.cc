@@ -31,24 +31,18 @@ bool VerifyCall::StartThread(const AdminActions& actions, CallContext context) {
 }
 
 void VerifyCall::Run(const AdminActions& actions, const CallContext& context) {
-  VerifyProgress last;
-  const absl::Status status = actions.verify(context, [&](const VerifyProgress& progress) {
-    Write(progress, /*is_last=*/false);
-    last = progress;
-  });
-  last.quarantined.clear();
-  if (status.ok()) Write(last, /*is_last=*/true);
-  Finish(ToGrpcStatus(status));
+  Finish(ToGrpcStatus(
+      actions.verify(context, [this](const VerificationProgress& progress) { Write(progress); })));
 }
 
-void VerifyCall::Write(const VerifyProgress& progress, bool is_last) {
+void VerifyCall::Write(const VerificationProgress& progress) {
   report_.Clear();
   report_.set_checked(progress.checked);
   report_.set_checked_bytes(progress.checked_bytes);
-  for (const Digest& key : progress.quarantined) {
-    report_.add_quarantined_keys(std::string(key.Bytes()));
+  for (; told_ < progress.damaged.size(); ++told_) {
+    report_.add_quarantined_keys(std::string(progress.damaged[told_].Bytes()));
   }
-  report_.set_done(is_last);
+  report_.set_done(progress.done);
   std::unique_lock lock(mutex_);
   is_writing_ = true;
   StartWrite(&report_);

@@ -28,11 +28,15 @@ class VerifyCall final : public grpc::ServerWriteReactor<admin::v1::VerifyReport
   // False: the system gives no more threads.
   bool StartThread(const AdminActions& actions, CallContext context);
   void Run(const AdminActions& actions, const CallContext& context);
-  void Write(const VerifyProgress& progress, bool is_last);
+  // Blocks until it is written.
+  void Write(const VerificationProgress& progress);
 
   Cancellation cancellation_;
   std::thread thread_;
-  admin::v1::VerifyReport report_;  // the thread's
+  // The thread's.
+  admin::v1::VerifyReport report_;
+  size_t told_ = 0;  // of the damaged
+
   std::mutex mutex_;
   std::condition_variable written_;
   bool is_writing_ = false;

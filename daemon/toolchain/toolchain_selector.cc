@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kDigestPrefix = "sha256:";
 constexpr size_t kDigestHexDigits = 64;
 constexpr std::string_view kEquals = "==";
-constexpr size_t kWordBytesMax = 64;
+constexpr size_t kSelectorWordBytesMax = 64;
 constexpr size_t kShownBytesMax = 100;
 
 bool IsHexDigest(std::string_view text) {
@@ -22,7 +22,7 @@ bool IsHexDigest(std::string_view text) {
 
 // What Python's packaging allows in names and versions.
 bool IsWord(std::string_view text) {
-  return !text.empty() && text.size() <= kWordBytesMax &&
+  return !text.empty() && text.size() <= kSelectorWordBytesMax &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-' || c == '+' || c == '!';
          });

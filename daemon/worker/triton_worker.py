@@ -23,7 +23,6 @@ import argparse
 import contextlib
 import ctypes
 import gc
-import hashlib
 import io
 import json
 import os
@@ -93,9 +92,6 @@ THREADS_PER_BLOCK_MAX = 1024
 # Columns of tensor memory on sm_100 and its kin; the number that Triton itself checks at load time.
 TENSOR_MEMORY_COLUMNS_MAX = 512
 
-# Names that mean a wrong option was sent in full knowledge: a file of the client's machine is nothing that a daemon opens.
-REFUSED_OPTIONS = {"ir_override": "it names a file; send the IR itself as the source"}
-
 TAINTED = "A signal was caught while processing the MLIR module"
 
 PR_SET_PDEATHSIG = 1
@@ -108,7 +104,8 @@ MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
 class Failure(Exception):
     """The source does not compile: what, where and whose fault.
 
-    `code` is invalid_argument, resource_exhausted or internal. `deterministic` says that trying again cannot help.
+    `code` is invalid_argument or resource_exhausted; internal where a program or the machine gave out before anything was
+    decided. `deterministic` says that trying again cannot help, and is False of internal alone.
     """
 
     def __init__(self, code, stage, message, line=0, column=0, output="", deterministic=True):
@@ -165,7 +162,6 @@ class Compiler:
         self._make_backend = make_backend
         self._env_vars = get_cache_invalidating_env_vars
         self._per_target = {}
-        self._library_digests = {}
         self._tool_versions = {}
         # ptxas -v says how many registers a kernel takes; with this knob Triton prints it.
         if hasattr(knobs.nvidia, "dump_ptxas_log"):
@@ -203,7 +199,10 @@ class Compiler:
         return target, made, made.parse_options({})
 
     def options(self, target, backend, defaults, given):
-        """The backend's options object for what the client gave. Failure for whatever is wrong with it."""
+        """The backend's options object for what the client gave. Failure for whatever is wrong with it.
+
+        Options that name files never come here: the daemon refuses them.
+        """
         accepted = {}
         for name, value in given.items():
             if value is None:
@@ -211,13 +210,7 @@ class Compiler:
             if name not in defaults.__dict__:
                 raise Failure("invalid_argument", "options",
                               f"{target.backend} has no option {name!r}; it has {', '.join(sorted(defaults.__dict__))}")
-            if name in REFUSED_OPTIONS:
-                raise Failure("invalid_argument", "options", f"option {name} is refused: {REFUSED_OPTIONS[name]}")
-            if name == "ptx_options" and "/" in str(value):
-                raise Failure("invalid_argument", "options", f"option {name} must not name a file; got {value!r}")
-            if name == "extern_libs":
-                value = self._libraries(target.backend, value)
-            accepted[name] = to_tuples(value) if name != "extern_libs" else value
+            accepted[name] = to_tuples(value)
         # What follows from the target can be said, but not changed.
         for name in ("arch", "warp_size", "backend_name"):
             if accepted.get(name, getattr(defaults, name)) != getattr(defaults, name):
@@ -228,39 +221,6 @@ class Compiler:
             return backend.parse_options(accepted)
         except Exception as error:  # whatever a backend raises, it is about the options
             raise Failure("invalid_argument", "options", error or type(error).__name__) from None
-
-    def _libraries(self, backend, entries):
-        """{name: path} of this toolchain's own libraries, for entries (name, SHA-256 of the library)."""
-        here = self.library_digests(backend)
-        chosen = {}
-        for entry in to_tuples(entries) if isinstance(entries, (list, tuple)) else ():
-            if not (isinstance(entry, tuple) and len(entry) == 2 and all(isinstance(part, str) for part in entry)):
-                break
-            name, digest = entry
-            if not re.fullmatch(r"[0-9a-f]{64}", digest):
-                raise Failure("invalid_argument", "options", f"extern_libs: {name} must be named by the SHA-256 of the "
-                              "library's bytes (64 lowercase hex digits), not by a path")
-            if digest not in here:
-                raise Failure(
-                    "invalid_argument", "options", f"extern_libs: {name} with SHA-256 {digest} is not a library of this "
-                    "toolchain; it has " + ", ".join(f"{os.path.basename(p)} {d}" for d, p in sorted(here.items())))
-            chosen[name] = here[digest]
-        else:
-            return chosen
-        raise Failure("invalid_argument", "options", "extern_libs must be pairs of a name and a SHA-256")
-
-    def library_digests(self, backend):
-        """{SHA-256: path} of the device libraries that the toolchain ships for `backend`."""
-        if backend not in self._library_digests:
-            folder = os.path.join(self.directory, "backends", {"cuda": "nvidia", "hip": "amd"}[backend], "lib")
-            found = {}
-            for name in sorted(os.listdir(folder)):
-                if name.endswith(".bc"):
-                    path = os.path.join(folder, name)
-                    with open(path, "rb") as file:
-                        found[hashlib.sha256(file.read()).hexdigest()] = path
-            self._library_digests[backend] = found
-        return self._library_digests[backend]
 
     def assembler(self, backend, architecture):
         """What turns assembly into a binary, for the record."""
@@ -301,7 +261,7 @@ class Compiler:
             text = decode(source)
             with open(SOURCE_NAME, "wb") as file:
                 file.write(source)
-            context, module, name, signature = self._parse(backend, output)
+            context, module, name, signature = self._parse(backend, text, output)
             # ptxas looks at the files that the PTX names and writes their time into the line table. Equal text must give equal
             # binaries at any time, and for a file that is not there it writes zero.
             os.unlink(SOURCE_NAME)
@@ -325,25 +285,29 @@ class Compiler:
         kernel["toolchain_metadata"] = json.dumps(metadata, default=vars)
         return done, kernel
 
-    def _parse(self, backend, output):
+    def _parse(self, backend, text, output):
         context = self._ir.context()
         self._ir.load_dialects(context)
         backend.load_dialects(context)
         try:
             module = self._ir.parse_mlir_module(SOURCE_NAME, context)
         except Exception as error:
-            raise classify(error, "parse", output) from None
+            failure = classify(error, "parse", output)
+            failure.args = (str(failure) + parse_advice(str(failure), text, self.version),)
+            raise failure from None
         module.context = context
         if module.get_int_attr("ttg.num-warps") is not None:
             raise Failure("invalid_argument", "parse",
                           "this is TTGIR, a later stage; send the module as it is after Triton's ttir stage")
         names = entry_functions(module)
         if len(names) != 1:
-            what = f"{len(names)} ({', '.join(names[:8])})" if names else "none"
+            what = (f"{len(names)} ({', '.join(names[:8])}); make the others private" if names else
+                    "none; send one with the kernel's tt.func public")
             raise Failure("invalid_argument", "parse", f"a kernel has exactly one public function, this module has {what}")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", names[0]):
             # Triton looks for a name of this form in its own output; others abort inside LLVM.
-            raise Failure("invalid_argument", "parse", f"the public function's name is not an identifier: {names[0]!r}")
+            raise Failure("invalid_argument", "parse", f"the public function's name is not an identifier: {names[0]!r}; "
+                          "rename it to letters, digits and underscores")
         return context, module, names[0], module.get_function_signature(module.get_function(names[0]))
 
     def _kernel(self, target, metadata, done, printed):
@@ -395,16 +359,16 @@ def add_stages(backend, stages, options):
 
 def decode(source):
     if not source.strip():
-        raise Failure("invalid_argument", "parse", "the source is empty")
+        raise Failure("invalid_argument", "parse", "the source is empty; send the kernel's text")
     if b"\0" in source:
         before = source[:source.index(b"\0")]
-        raise Failure("invalid_argument", "parse", "the source contains a NUL byte",
+        raise Failure("invalid_argument", "parse", "the source contains a NUL byte; send text, not a binary",
                       before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
     try:
         return source.decode()
     except UnicodeDecodeError as error:
         before = source[:error.start]
-        raise Failure("invalid_argument", "parse", f"the source is not UTF-8: byte {source[error.start]:#04x}",
+        raise Failure("invalid_argument", "parse", f"the source is not UTF-8, as text must be: byte {source[error.start]:#04x}",
                       before.count(b"\n") + 1, len(before) - before.rfind(b"\n")) from None
 
 
@@ -518,6 +482,8 @@ class Output:
 
 
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
+# What the parser says of words that another Triton's dialects have and this one's have not.
+UNKNOWN_TO_DIALECTS = re.compile(r"custom op '[^']*' is unknown|Dialect `[^']*' not found|unknown +\w+ `[^`]*` in dialect")
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
 ASSERTION = re.compile(r"Assertion `.*' failed")
 OUT_OF_RESOURCES = re.compile(
@@ -534,10 +500,8 @@ def classify(error, stage, output):
     if type(error).__name__ == "PTXASError" or "`ptxas`" in str(error):
         return ptxas_failure(str(error), stage)
     words = output.text()
-    # A parse failure is the client's; a pass that fails on a module that parsed is more often the compiler's.
-    code = "invalid_argument" if stage == "parse" else "internal"
-    if OUT_OF_RESOURCES.search(words):
-        code = "resource_exhausted"
+    # Whether the parser or a pass refused it: the compiler went on, this source does not compile, and trying again cannot help.
+    code = "resource_exhausted" if OUT_OF_RESOURCES.search(words) else "invalid_argument"
     for found in DIAGNOSTIC.finditer(words):
         file, line, column, message = found.groups()
         if message.startswith("Failures have been detected"):
@@ -553,6 +517,16 @@ def classify(error, stage, output):
     return Failure(code, stage, message, output=words or "".join(traceback.format_exception(error)))
 
 
+def parse_advice(message, text, version):
+    """What to do about a source that does not parse, where more can be said than its line; "" otherwise."""
+    if "tt.func" not in text:
+        return "; there is no tt.func in the source: send the module as it is after Triton's ttir stage"
+    if UNKNOWN_TO_DIALECTS.search(message):
+        return (f"; was it printed by another version of Triton? This is {version}: name the toolchain that printed it, such as "
+                f"--toolchain triton=={version} for this one; kiln doctor lists those here")
+    return ""
+
+
 def ptxas_failure(text, stage):
     """ptxas refused. It reads PTX that the compiler made, so its complaints are about resources, inline assembly or options;
     a ptxas that was killed or crashed has not decided anything."""
@@ -560,7 +534,8 @@ def ptxas_failure(text, stage):
     _, _, log = text.partition("stderr:\n")
     # The temporary file's name is different every time, and nobody's business.
     log = re.sub(r"\S*/\w+\.ptx\b", "kernel.ptx", log)
-    said = (re.search(r"(?:^ptxas|, line \d+;) error\s*: (.*)$", log, re.MULTILINE)
+    # "ptxas fatal" comes last and often only says that a line before it says more.
+    said = (re.search(r"(?:^ptxas error|, line \d+; (?:error|fatal))\s*: (.*)$", log, re.MULTILINE)
             or re.search(r"^ptxas fatal\s*: (.*)$", log, re.MULTILINE))
     if said:
         code = "resource_exhausted" if OUT_OF_RESOURCES.search(log) else "invalid_argument"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "daemon/compile/launch_options.h"
 #include "daemon/compile/utf8.h"
 #include "daemon/worker/json_reader.h"
 #include "storage/base/limits.h"
@@ -41,17 +42,12 @@ absl::StatusOr<Json> EncodeValue(const OptionValue& option, const std::string& n
   return Json(std::get<int64_t>(option.value));
 }
 
-// Launch parameters are options to the compiler.
-void EncodeLaunch(const LaunchParameters& launch, Json& options) {
-  if (launch.num_warps) options["num_warps"] = *launch.num_warps;
-  if (launch.num_stages) options["num_stages"] = *launch.num_stages;
-  if (launch.num_ctas) options["num_ctas"] = *launch.num_ctas;
-  if (launch.maxnreg) options["maxnreg"] = *launch.maxnreg;
-  if (launch.cluster_dims) options["cluster_dims"] = *launch.cluster_dims;
-  if (launch.launch_pdl) options["launch_pdl"] = *launch.launch_pdl;
-  if (launch.launch_cooperative_grid) {
-    options["launch_cooperative_grid"] = *launch.launch_cooperative_grid;
+absl::Status EncodeOptions(const Options& options, Json& out) {
+  for (const auto& [name, value] : options) {
+    if (!IsValidUtf8(name)) return InvalidArgument("the name of an option is not UTF-8");
+    KILN_ASSIGN_OR_RETURN(out[name], EncodeValue(value, name));
   }
+  return absl::OkStatus();
 }
 
 // [[name, type]] of those that a launcher passes.
@@ -202,11 +198,9 @@ absl::Status DecodeUsage(const Json& json, WorkerUsage& usage) {
 
 absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request) {
   Json options = Json::object();
-  EncodeLaunch(request.launch, options);
-  for (const auto& [name, value] : request.options) {
-    if (!IsValidUtf8(name)) return InvalidArgument("the name of an option is not UTF-8");
-    KILN_ASSIGN_OR_RETURN(options[name], EncodeValue(value, name));
-  }
+  // Launch parameters are options to the compiler.
+  KILN_RETURN_IF_ERROR(EncodeOptions(LaunchOptions(request.launch), options));
+  KILN_RETURN_IF_ERROR(EncodeOptions(request.options, options));
   Json header = {{"options", std::move(options)}, {"warp_size", request.target.warp_size}};
   KILN_ASSIGN_OR_RETURN(header["backend"], EncodeText(request.target.backend, "the backend"));
   KILN_ASSIGN_OR_RETURN(header["architecture"],

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 using Steady = std::chrono::steady_clock;
 
 constexpr size_t kControlBytesMax = 64 * limits::kKiB;
-constexpr size_t kLastWordsBytes = 2 * limits::kKiB;
+constexpr size_t kZygoteLastWordsBytes = 2 * limits::kKiB;
 constexpr int kProtocol = 1;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
 
@@ -169,7 +169,7 @@ void Zygote::WaitForDeath(const WakeEvent& stop) {
   End();
 }
 
-std::string Zygote::LastWords() const { return output_.Tail(kLastWordsBytes); }
+std::string Zygote::LastWords() const { return output_.Tail(kZygoteLastWordsBytes); }
 
 bool Zygote::IsOurs(pid_t worker) const {
   const auto stat = ReadProcessStat(worker);

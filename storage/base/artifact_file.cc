@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -219,9 +220,13 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const std::string& path) {
-  void* address = std::aligned_alloc(kAlignment, Aligned(size));
-  if (address == nullptr) return ErrnoStatus(ENOMEM, path);
-  MappedArtifact artifact(address, size, false);
+  // Aligned by hand: what aligned_alloc cuts off and gives back costs more than the read itself.
+  void* allocated = std::malloc(size + kAlignment - 1);
+  if (allocated == nullptr) return ErrnoStatus(ENOMEM, path);
+  void* address = allocated;
+  size_t room = size + kAlignment - 1;
+  std::align(kAlignment, size, address, room);
+  MappedArtifact artifact(address, size, allocated);
   size_t filled = 0;
   while (filled < size) {
     const ssize_t got = read(fd, static_cast<char*>(address) + filled, size - filled);
@@ -237,7 +242,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::Map(int fd, size_t size, const st
   // MAP_POPULATE: everything is about to be read for the checksum; one call beats a fault per page.
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
   if (address == MAP_FAILED) return ErrnoStatus(errno, path);
-  return MappedArtifact(address, size, true);
+  return MappedArtifact(address, size, nullptr);
 }
 
 MappedArtifact::MappedArtifact(MappedArtifact&& other) noexcept { *this = std::move(other); }
@@ -247,7 +252,7 @@ MappedArtifact& MappedArtifact::operator=(MappedArtifact&& other) noexcept {
   Release();
   address_ = std::exchange(other.address_, nullptr);
   size_bytes_ = other.size_bytes_;
-  is_mapped_ = other.is_mapped_;
+  allocated_ = std::exchange(other.allocated_, nullptr);
   view_ = std::exchange(other.view_, {});
   return *this;
 }
@@ -256,10 +261,10 @@ MappedArtifact::~MappedArtifact() { Release(); }
 
 void MappedArtifact::Release() {
   if (address_ == nullptr) return;
-  if (is_mapped_) {
-    munmap(address_, size_bytes_);
+  if (allocated_ != nullptr) {
+    std::free(allocated_);
   } else {
-    std::free(address_);
+    munmap(address_, size_bytes_);
   }
 }
 

@@ -77,15 +77,15 @@ class MappedArtifact {
   absl::StatusOr<Blob> VerifiedBlob(std::string_view stage) const;
 
  private:
-  MappedArtifact(void* address, size_t size_bytes, bool is_mapped)
-      : address_(address), size_bytes_(size_bytes), is_mapped_(is_mapped) {}
+  MappedArtifact(void* address, size_t size_bytes, void* allocated)
+      : address_(address), size_bytes_(size_bytes), allocated_(allocated) {}
   static absl::StatusOr<MappedArtifact> Read(int fd, size_t size, const std::string& path);
   static absl::StatusOr<MappedArtifact> Map(int fd, size_t size, const std::string& path);
   void Release();
 
   void* address_ = nullptr;
   size_t size_bytes_ = 0;
-  bool is_mapped_ = false;  // otherwise allocated
+  void* allocated_ = nullptr;  // holds the bytes; null where they are mapped
   ArtifactFileView view_;
 };
 

@@ -73,11 +73,10 @@ absl::StatusOr<Digest> Digest::FromHex(std::string_view hex) {
 
 std::string Digest::Hex() const {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(2 * kSizeBytes);
-  for (const uint8_t byte : bytes_) {
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
+  std::string hex(2 * kSizeBytes, '\0');
+  for (size_t i = 0; i < kSizeBytes; ++i) {
+    hex[2 * i] = kDigits[bytes_[i] >> 4];
+    hex[2 * i + 1] = kDigits[bytes_[i] & 15];
   }
   return hex;
 }

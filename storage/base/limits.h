@@ -1,5 +1,5 @@
-// Every limit of the system, in one place. What an operator may change is a field of the configuration, and its default
-// and its bounds stand here; everything else is fixed.
+// Every limit of the system, in one place. What an operator may change is a field of the configuration: its default stands
+// here, its bounds where the field is declared. Everything else is fixed.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,6 @@ inline constexpr size_t kStreamUnsentBytesMax = 256 * kKiB;
 // --- What the daemon answers ------------------------------------------------------------------------------------------
 // Blobs up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
 inline constexpr size_t kInlineBytesMax = 8 * kMiB;
-inline constexpr size_t kReplyBytesMax = kInlineBytesMax + 2 * kMiB;
 inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
@@ -104,7 +103,7 @@ inline constexpr size_t kDecisionLogBytesMax = 640;
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;
 // Below this much available memory, one compile runs at a time.
-inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB;
+inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB / 2;
 // What a caller is told to wait before it tries a full queue again.
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
@@ -121,7 +120,6 @@ inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
 
 // --- Storage ----------------------------------------------------------------------------------------------------------
 inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
-inline constexpr uint64_t kStoreBytesMin = 16 * kMiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
 inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
 inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
@@ -148,7 +146,5 @@ inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
 // Sources that one CompileMany keeps so that it can send them again; at least one request is always let through.
 inline constexpr size_t kClientInFlightBytesMax = 64 * kMiB;
 inline constexpr size_t kLookupBatchKeys = 512;
-inline constexpr auto kConnectBudgetDefault = std::chrono::milliseconds(100);
-inline constexpr auto kAnswerBudgetDefault = std::chrono::milliseconds(1000);
 
 }  // namespace kiln::limits

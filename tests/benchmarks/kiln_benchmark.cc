@@ -1,9 +1,12 @@
 // The micro benchmarks, and the small tools that benchmarks.py drives. Needs a running daemon
 // (KILN_ROOT).
 //
-//   kiln_benchmark --request FILE.jsonl [Google Benchmark's flags]   hits against bare RPCs and
-//   bare file reads kiln_benchmark --sequence FILE.jsonl                             compiles one
-//   after the other: {"ms": […]} kiln_benchmark --echo-server SOCKET the other end of the bare RPC
+//   kiln_benchmark --request FILE.jsonl [Google Benchmark's flags]
+//       hits against bare RPCs and bare file reads
+//   kiln_benchmark --sequence FILE.jsonl
+//       compiles one after the other: {"ms": […]}
+//   kiln_benchmark --echo-server SOCKET
+//       the other end of the bare RPC
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -80,6 +83,13 @@ void Hits(const std::string& path, int argc, char** argv) {
       const v1::CompileResponse hit = OrDie(client->Compile(request));
       if (hit.outcome() != v1::OUTCOME_HIT) std::exit(1);
     });
+  });
+  // Whoever asks for a kernel for the first time has to hash it.
+  ConnectOptions without_memory;
+  without_memory.verified_bytes_max = 0;
+  const std::unique_ptr<Client> first_time = OrDie(Client::Connect(without_memory));
+  benchmark::RegisterBenchmark("FirstHitRpc", [&](benchmark::State& state) {
+    MeasureEach(state, [&] { OrDie(first_time->Compile(request)); });
   });
   benchmark::RegisterBenchmark("OpenReadClose", [&](benchmark::State& state) {
     std::string content(1 << 20, '\0');

@@ -19,6 +19,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr char kCopy[] = R"(module {
   tt.func public @copy(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %arg1: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
@@ -241,6 +242,41 @@ TEST_F(RealWorkerTest, AParseErrorHasItsPlace) {
   EXPECT_THAT(failure.output, HasSubstr("kernel.ttir"));
 }
 
+TEST_F(RealWorkerTest, ASourceThatIsNoTtirIsToldWhatWouldBe) {
+  EXPECT_THAT(Fail({"hello world", {"cuda", "90", 0}, {}, {}}).message,
+              HasSubstr("send the module as it is after Triton's ttir stage"));
+}
+
+TEST_F(RealWorkerTest, WordsOfAnotherTritonsDialectsSuggestItsToolchain) {
+  for (const std::string words :
+       {"tt.reduce_max", "%0 = triton_gpu.foo : i32", "%0 = tt.undef : !tt.tensordescr<f32>"}) {
+    const CompileFailure failure = Fail(
+        {"module { tt.func public @a() { " + words + " tt.return } }", {"cuda", "90", 0}, {}, {}});
+    EXPECT_THAT(failure.message, AllOf(HasSubstr("printed by another version of Triton? This is " +
+                                                 RealTriton()->version),
+                                       HasSubstr("--toolchain")))
+        << words;
+  }
+  // A mistake within the dialect is only a mistake.
+  EXPECT_THAT(Fail({"module { tt.func public @a() { tt.return %x } }", {"cuda", "90", 0}, {}, {}})
+                  .message,
+              Not(HasSubstr("--toolchain")));
+}
+
+TEST_F(RealWorkerTest, WhatAPassRefusesIsAnInvalidArgumentAsWell) {
+  // It parses, but nothing can be returned to a launcher.
+  const CompileFailure failure =
+      Fail({"module { tt.func public @k(%x: i32) -> i32 {\n tt.return %x : i32 } }",
+            {"cuda", "90", 0},
+            {},
+            {}});
+  EXPECT_EQ(failure.code, absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(failure.stage, "llir");
+  EXPECT_EQ(failure.line, 2);
+  EXPECT_THAT(failure.message, HasSubstr("tt.return"));
+  EXPECT_TRUE(failure.deterministic);
+}
+
 TEST_F(RealWorkerTest, BadOptionsSayWhatIsWrong) {
   const auto fail = [](const std::string& name, OptionValue value,
                        Target target = {"cuda", "90", 0}) {
@@ -255,17 +291,6 @@ TEST_F(RealWorkerTest, BadOptionsSayWhatIsWrong) {
   EXPECT_THAT(fail("num_ctas", {int64_t{2}}, {"cuda", "80", 0}), HasSubstr("SM90"));
   EXPECT_THAT(fail("nwarps", {int64_t{4}}), HasSubstr("num_warps"));
   EXPECT_THAT(fail("arch", {std::string("sm80")}), HasSubstr("sm90"));
-  EXPECT_THAT(fail("ir_override", {std::string("/etc/passwd")}), HasSubstr("refused"));
-  EXPECT_THAT(fail("ptx_options", {std::string("-o /tmp/evil")}),
-              HasSubstr("must not name a file"));
-  EXPECT_THAT(
-      fail("extern_libs",
-           {OptionTuple{{OptionTuple{{std::string("libdevice")}, {std::string("/etc/passwd")}}}}}),
-      HasSubstr("not by a path"));
-  EXPECT_THAT(
-      fail("extern_libs",
-           {OptionTuple{{OptionTuple{{std::string("libdevice")}, {std::string(64, '0')}}}}}),
-      HasSubstr("not a library of this toolchain"));
   EXPECT_THAT(fail("warp_size", {int64_t{32}}, {"hip", "gfx942", 0}), HasSubstr("64"));
 }
 
@@ -299,6 +324,15 @@ TEST_F(RealWorkerTest, InlineAssemblyThatPtxasRefuses) {
   EXPECT_EQ(failure.code, absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(failure.stage, "cubin");
   EXPECT_THAT(failure.message, HasSubstr("ptxas"));
+}
+
+TEST_F(RealWorkerTest, APtxVersionThatPtxasDoesNotKnow) {
+  Case wanted{kCopy, {"cuda", "90", 0}, {}, {}};
+  wanted.options["ptx_version"] = {int64_t{99}};
+  const CompileFailure failure = Fail(wanted);
+  EXPECT_EQ(failure.code, absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(failure.stage, "cubin");
+  EXPECT_THAT(failure.message, HasSubstr("Unsupported .version 9.9"));
 }
 
 TEST_F(RealWorkerTest, ADeadlineKillsCompilerAndAssembler) {

@@ -24,9 +24,10 @@ std::string DigestOf(const std::string& content) {
   return std::string(Digest::Of(content).Bytes());
 }
 
-std::unique_ptr<grpc::Server> Serve(grpc::Service& service, const std::string& path) {
+std::unique_ptr<grpc::Server> Serve(const std::vector<grpc::Service*>& services,
+                                    const std::string& path) {
   grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
+  for (grpc::Service* service : services) builder.RegisterService(service);
   builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
   builder.SetMaxReceiveMessageSize(limits::kRequestBytesMax);
   return builder.BuildAndStart();
@@ -152,6 +153,7 @@ grpc::Status FakeKernelService::ListToolchains(grpc::ServerContext*,
 
 grpc::Status FakeAdminService::GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                                         admin::v1::GetStatsResponse* response) {
+  if (gate != nullptr) gate->Await();
   *response = stats;
   return grpc::Status::OK;
 }
@@ -198,6 +200,7 @@ grpc::Status FakeAdminService::Pin(grpc::ServerContext*, const admin::v1::PinReq
 
 grpc::Status FakeAdminService::Verify(grpc::ServerContext*, const admin::v1::VerifyRequest*,
                                       grpc::ServerWriter<admin::v1::VerifyReport>* writer) {
+  if (gate != nullptr) gate->Await();
   for (const auto& report : reports) writer->Write(report);
   return grpc::Status::OK;
 }
@@ -214,8 +217,8 @@ FakeDaemon::FakeDaemon() {
 }
 
 void FakeDaemon::Start() {
-  kernel_server_ = Serve(kernels_, directory_.File("run/kilnd.sock"));
-  admin_server_ = Serve(admin_, directory_.File("run/admin.sock"));
+  kernel_server_ = Serve({&kernels_}, directory_.File("run/kilnd.sock"));
+  admin_server_ = Serve({&kernels_, &admin_}, directory_.File("run/admin.sock"));
 }
 
 void FakeDaemon::Stop() {

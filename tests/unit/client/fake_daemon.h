@@ -91,6 +91,7 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
   admin::v1::EvictResponse eviction;
   std::vector<admin::v1::PinRequest> pins;
   std::atomic<int> drains = 0;
+  std::shared_ptr<Gate> gate;  // where set, stats and verification wait for it
 
   grpc::Status GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                         admin::v1::GetStatsResponse* response) override;
@@ -109,7 +110,7 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                      admin::v1::DrainResponse*) override;
 };
 
-// Serves both on <root>/run/{kilnd,admin}.sock from construction on.
+// Serves both on <root>/run/{kilnd,admin}.sock from construction on; kernels on either, as kilnd does.
 class FakeDaemon {
  public:
   FakeDaemon();

@@ -14,6 +14,16 @@ CompileResult Answer(Outcome outcome, std::optional<Tier> tier = std::nullopt) {
   return result;
 }
 
+// A compiler that was killed has not said anything of the source.
+CompileResult Undecided() {
+  auto failure = std::make_shared<CompileFailure>();
+  failure->code = absl::StatusCode::kInternal;
+  failure->deterministic = false;
+  CompileResult result;
+  result.value = std::shared_ptr<const CompileFailure>(std::move(failure));
+  return result;
+}
+
 TEST(CountingProvider, CountsEveryEndOnce) {
   FakeProvider fake;
   CountingProvider provider(std::make_unique<BorrowedProvider>(fake));
@@ -30,6 +40,7 @@ TEST(CountingProvider, CountsEveryEndOnce) {
       Cancelled("gone"),
       DeadlineExceeded("late"),
       Internal("broken"),
+      Undecided(),
   };
   for (const auto& answer : answers) {
     provider.Compile(CallContext(), MakeJob("a"), [](const absl::StatusOr<CompileResult>&) {});
@@ -46,7 +57,7 @@ TEST(CountingProvider, CountsEveryEndOnce) {
   EXPECT_EQ(counts.not_found, 1u);
   EXPECT_EQ(counts.rejected, 1u);
   EXPECT_EQ(counts.abandoned, 2u);
-  EXPECT_EQ(counts.errors, 1u);
+  EXPECT_EQ(counts.errors, 2u);
 }
 
 TEST(CountingProvider, DescribesItself) {

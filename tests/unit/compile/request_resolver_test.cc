@@ -102,7 +102,7 @@ TEST_F(RequestResolverTest, RefusesAnUnknownOptionAndListsThoseThereAre) {
 
 TEST_F(RequestResolverTest, RefusesOptionsOfTheWrongType) {
   request_.options = {{"enable_fp_fusion", {int64_t{1}}}};
-  ExpectRefused(kInvalid, AllOf(HasSubstr("boolean"), HasSubstr("an integer")));
+  ExpectRefused(kInvalid, AllOf(HasSubstr("type bool,"), HasSubstr("an integer")));
   request_.options = {{"num_warps", {true}}};
   ExpectRefused(kInvalid, HasSubstr("num_warps"));
   request_.options = {{"num_warps", {std::string("8")}}};

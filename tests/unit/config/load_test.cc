@@ -115,6 +115,26 @@ TEST_F(LoadConfigTest, EnvironmentAndFlagsNameThemselvesInErrors) {
   }
 }
 
+TEST_F(LoadConfigTest, MistypedVariablesAreRefusedWithTheNearestSetting) {
+  sources_.environment = {{"KILN_STORE_SISE", "1GiB"}};
+  EXPECT_THAT(Error(), AllOf(HasSubstr("KILN_STORE_SISE: unknown setting store.sise"),
+                             HasSubstr("did you mean store.size?")));
+  // Those of clients and of tests are nobody's mistake.
+  sources_.environment = {{"KILN_ROOT", "/r"}, {"KILN_TEST_BIN", "/b"}, {"KILN_STORE", "x"}};
+  EXPECT_TRUE(LoadConfig(sources_).ok());
+}
+
+TEST_F(LoadConfigTest, ARootWinsAndNamesWhereItWasGiven) {
+  sources_.settings = {"paths.root=/set"};
+  sources_.root = "/given";
+  sources_.root_origin = "KILN_ROOT";
+  const auto loaded = LoadConfig(sources_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(PrintConfig(*loaded), HasSubstr("From: KILN_ROOT.\nroot = \"/given\""));
+  sources_.root = "relative";
+  EXPECT_THAT(Error(), HasSubstr("KILN_ROOT: paths.root = \"relative\""));
+}
+
 TEST_F(LoadConfigTest, ListsAreSeparatedByColonsInTheEnvironment) {
   sources_.environment = {{"KILN_TOOLCHAIN_DIRECTORIES", "/a:/b:"}};
   const auto loaded = LoadConfig(sources_);

@@ -116,39 +116,6 @@ TEST_F(AdminServiceTest, RequestsThatNameNothing) {
   EXPECT_THAT(status.error_message(), HasSubstr("key"));
 }
 
-TEST_F(AdminServiceTest, VerifyReportsAsItGoes) {
-  grpc::ClientContext context;
-  const auto stream = stub_->Verify(&context, {});
-  admin::v1::VerifyReport report;
-  std::vector<uint64_t> checked;
-  int quarantined = 0;
-  while (stream->Read(&report)) {
-    checked.push_back(report.checked());
-    quarantined += report.quarantined_keys_size();
-  }
-  EXPECT_TRUE(stream->Finish().ok());
-  EXPECT_THAT(checked, ::testing::ElementsAre(1u, 2u, 2u));
-  EXPECT_EQ(quarantined, 1);
-  EXPECT_TRUE(report.done());
-}
-
-TEST_F(AdminServiceTest, VerifyEndsWithItsClient) {
-  std::atomic<bool> was_cancelled = false;
-  actions_.verify = [&](const CallContext& context,
-                        const std::function<void(const VerifyProgress&)>& report) -> absl::Status {
-    while (!context.cancellation.IsCancelled()) report({1, 1, {}});
-    was_cancelled = true;
-    return Cancelled("the client left");
-  };
-  grpc::ClientContext context;
-  const auto stream = stub_->Verify(&context, {});
-  admin::v1::VerifyReport report;
-  ASSERT_TRUE(stream->Read(&report));
-  context.TryCancel();
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  while (!was_cancelled) std::this_thread::yield();
-}
-
 TEST_F(AdminServiceTest, DrainAndStats) {
   grpc::ClientContext context;
   admin::v1::DrainResponse drained;
@@ -169,16 +136,6 @@ TEST_F(AdminServiceTest, OtherPrincipalsAreToldWhereToGo) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr("admin.sock"));
   EXPECT_EQ(drains_, 0);
-}
-
-TEST_F(AdminServiceTest, PrincipalsWithoutConnectionsMakeRoom) {
-  const size_t before = servers_.count();
-  for (uid_t uid = 1; uid <= limits::kPrincipalsMax + 5; ++uid) {
-    ASSERT_NE(Connect({uid, false}), nullptr);
-    servers_.OnClosed({uid, false});
-  }
-  EXPECT_GE(servers_.count(), before);
-  EXPECT_LE(servers_.count(), limits::kPrincipalsMax);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "daemon/rpc/listener.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -10,20 +11,27 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
 namespace {
 
-int Connect(const std::string& path) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+UniqueFd NewSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+bool Connect(const UniqueFd& fd, const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-  ::close(fd);
-  return -1;
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// Owns nothing where nobody listens.
+UniqueFd Connect(const std::string& path) {
+  UniqueFd fd = NewSocket();
+  if (!Connect(fd, path)) fd.Reset();
+  return fd;
 }
 
 // Blocks until the other end has closed.
@@ -32,11 +40,36 @@ void AwaitEnd(const UniqueFd& fd) {
   ASSERT_EQ(::poll(&waiting, 1, 60'000), 1);
 }
 
+// What a listener itself takes when it starts.
+constexpr int kListenerDescriptors = 2;
+
+// While it lives there are `left` more descriptors than when it was made. REQUIRES: then no other
+// thread was in a system call that takes one, were it only for a moment, as accept does.
+class DescriptorShortage {
+ public:
+  explicit DescriptorShortage(int left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit low = before_;
+    // The limit is one on their numbers, and some numbers above the lowest free one may be in use.
+    int number = 0;
+    for (int found = 0; found < left || IsInUse(number); ++number) found += !IsInUse(number);
+    low.rlim_cur = static_cast<rlim_t>(number);
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  }
+  ~DescriptorShortage() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  static bool IsInUse(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+
+  rlimit before_{};
+};
+
 // Keeps what it gets.
 class KeepingSink final : public ConnectionSink {
  public:
   absl::Status Serve(UniqueFd connection, const Principal& principal) override {
     const std::lock_guard lock(mutex_);
+    if (refuses_) return Unavailable("the daemon is shutting down");
     kept_.emplace_back(std::move(connection), principal);
     changed_.notify_all();
     return absl::OkStatus();
@@ -47,6 +80,10 @@ class KeepingSink final : public ConnectionSink {
     changed_.notify_all();
   }
 
+  void Refuse() {
+    const std::lock_guard lock(mutex_);
+    refuses_ = true;
+  }
   void AwaitKept(size_t count) {
     std::unique_lock lock(mutex_);
     ASSERT_TRUE(
@@ -57,10 +94,10 @@ class KeepingSink final : public ConnectionSink {
     ASSERT_TRUE(changed_.wait_for(lock, std::chrono::minutes(1), [&] { return closed_ >= count; }));
   }
   // As gRPC does: shuts down before it closes.
-  void DropFirst() {
+  void DropAll() {
     const std::lock_guard lock(mutex_);
-    ::shutdown(kept_.front().first.get(), SHUT_RDWR);
-    kept_.erase(kept_.begin());
+    for (const auto& [connection, principal] : kept_) ::shutdown(connection.get(), SHUT_RDWR);
+    kept_.clear();
   }
   Principal last() {
     const std::lock_guard lock(mutex_);
@@ -72,20 +109,25 @@ class KeepingSink final : public ConnectionSink {
   std::condition_variable changed_;
   std::vector<std::pair<UniqueFd, Principal>> kept_;
   size_t closed_ = 0;
+  bool refuses_ = false;
 };
 
 class ListenerTest : public ::testing::Test {
  protected:
-  void Start(const ListenerLimits& limits = {}) {
+  // Listens, and accepts nobody yet.
+  void Open(const ListenerLimits& limits = {}) {
     std::vector<Listener::Socket> sockets;
     for (const bool is_admin : {false, true}) {
       auto file = SocketFile::Open({is_admin ? admin_ : path_, 0600, std::nullopt});
       ASSERT_TRUE(file.ok()) << file.status();
       sockets.push_back({*std::move(file), is_admin});
     }
-    auto started = Listener::Start(std::move(sockets), sink_, limits);
-    ASSERT_TRUE(started.ok()) << started.status();
-    listener_ = *std::move(started);
+    listener_ = std::make_unique<Listener>(std::move(sockets), sink_, limits);
+  }
+  void Start(const ListenerLimits& limits = {}) {
+    Open(limits);
+    const absl::Status started = listener_->Start();
+    ASSERT_TRUE(started.ok()) << started;
   }
 
   TempDirectory directory_;
@@ -97,26 +139,25 @@ class ListenerTest : public ::testing::Test {
 
 TEST_F(ListenerTest, TellsWhoConnectsAndWhere) {
   Start();
-  const UniqueFd client(Connect(path_));
+  const UniqueFd client = Connect(path_);
   sink_.AwaitKept(1);
   EXPECT_EQ(sink_.last(), (Principal{::getuid(), false}));
-  const UniqueFd admin(Connect(admin_));
+  const UniqueFd admin = Connect(admin_);
   sink_.AwaitKept(2);
   EXPECT_EQ(sink_.last(), (Principal{::getuid(), true}));
 }
 
 TEST_F(ListenerTest, CountsUntilEitherSideEnds) {
   Start();
-  UniqueFd client(Connect(path_));
-  const UniqueFd second(Connect(path_));
+  UniqueFd client = Connect(path_);
+  const UniqueFd second = Connect(path_);
   sink_.AwaitKept(2);
-  while (listener_->connections() != 2) continue;
+  while (listener_->connections() != 2) std::this_thread::yield();
   client.Reset();
   sink_.AwaitClosed(1);
   EXPECT_EQ(listener_->connections(), 1u);
   // Both are still held by the sink; the one whose client is there is the second.
-  sink_.DropFirst();
-  sink_.DropFirst();
+  sink_.DropAll();
   sink_.AwaitClosed(2);
   EXPECT_EQ(listener_->connections(), 0u);
   AwaitEnd(second);
@@ -124,58 +165,103 @@ TEST_F(ListenerTest, CountsUntilEitherSideEnds) {
 
 TEST_F(ListenerTest, ConnectionOverTheLimitIsClosedAndRoomIsUsedAgain) {
   Start({.connections_max = 2, .connections_per_principal_max = 100});
-  UniqueFd first(Connect(path_));
-  const UniqueFd second(Connect(path_));
+  UniqueFd first = Connect(path_);
+  const UniqueFd second = Connect(path_);
   sink_.AwaitKept(2);
-  const UniqueFd third(Connect(path_));
+  const UniqueFd third = Connect(path_);
   AwaitEnd(third);
   EXPECT_EQ(listener_->refused(), 1u);
   // An operator gets in all the same.
-  const UniqueFd admin(Connect(admin_));
+  const UniqueFd admin = Connect(admin_);
   sink_.AwaitKept(3);
   first.Reset();
   sink_.AwaitClosed(1);
-  const UniqueFd admin_gone_too(Connect(admin_));
+  const UniqueFd admin_gone_too = Connect(admin_);
   sink_.AwaitKept(4);
 }
 
 TEST_F(ListenerTest, OnePrincipalCannotTakeAllConnections) {
   Start({.connections_max = 100, .connections_per_principal_max = 1});
-  const UniqueFd first(Connect(path_));
+  const UniqueFd first = Connect(path_);
   sink_.AwaitKept(1);
-  const UniqueFd second(Connect(path_));
+  const UniqueFd second = Connect(path_);
   AwaitEnd(second);
 }
 
-TEST_F(ListenerTest, RecoversFromDescriptorExhaustion) {
-  Start();
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  std::vector<UniqueFd> clients;
-  clients.emplace_back(Connect(path_));
-  sink_.AwaitKept(1);
-  // Sockets that exist already, so that connecting takes no further descriptor of the client's.
-  std::vector<UniqueFd> waiting;
-  for (int i = 0; i < 3; ++i) waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM, 0));
-  const UniqueFd highest(::dup(0));
-  rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(highest.get()) + 1;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path_.c_str(), sizeof address.sun_path - 1);
-  for (const UniqueFd& fd : waiting) {
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+TEST_F(ListenerTest, ConnectionsWaitWhileThereAreNoTwoDescriptors) {
+  for (const int left : {0, 1}) {
+    Open();
+    std::vector<UniqueFd> clients;
+    for (int i = 0; i < 3; ++i) clients.push_back(Connect(path_));
+    {
+      const DescriptorShortage shortage(kListenerDescriptors + left);
+      ASSERT_TRUE(listener_->Start().ok());
+      while (listener_->refused() == 0) std::this_thread::yield();
+      EXPECT_EQ(listener_->connections(), 0u);
+    }
+    sink_.AwaitKept(3);
+    EXPECT_EQ(listener_->refused(), 1u);
+    listener_.reset();
+    sink_.DropAll();
   }
-  while (listener_->refused() == 0) continue;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST_F(ListenerTest, DescriptorsOfAConnectionThatEndsAreUsedAgain) {
+  Open();
+  const UniqueFd first = Connect(path_);
+  const UniqueFd second = Connect(path_);
+  const DescriptorShortage shortage(kListenerDescriptors + 2);
+  ASSERT_TRUE(listener_->Start().ok());
+  sink_.AwaitKept(1);
+  while (listener_->refused() == 0) std::this_thread::yield();
+  // The listener has noticed and freed its duplicate; the sink holds the connection itself.
+  ASSERT_EQ(::shutdown(first.get(), SHUT_RDWR), 0);
+  sink_.AwaitClosed(1);
+  sink_.DropAll();
+  sink_.AwaitKept(1);
+}
+
+TEST_F(ListenerTest, PeerThatIsGoneBeforeItIsAcceptedCountsNoMore) {
+  Open();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Connect(path_));  // and closed at once
+  const UniqueFd staying = Connect(path_);
+  ASSERT_TRUE(listener_->Start().ok());
+  sink_.AwaitClosed(3);
   sink_.AwaitKept(4);
+  while (listener_->connections() != 1) std::this_thread::yield();
+  EXPECT_EQ(listener_->refused(), 0u);
+}
+
+TEST_F(ListenerTest, ConnectionThatTheSinkRefusesIsClosedAndCounted) {
+  Start();
+  sink_.Refuse();
+  const UniqueFd client = Connect(path_);
+  AwaitEnd(client);
+  while (listener_->refused() == 0) std::this_thread::yield();
+  EXPECT_EQ(listener_->refused(), 1u);
+  EXPECT_EQ(listener_->connections(), 0u);
+}
+
+TEST_F(ListenerTest, RemovedSocketFileEndsNothingButNewConnections) {
+  Start();
+  const UniqueFd before = Connect(path_);
+  sink_.AwaitKept(1);
+  ASSERT_EQ(::unlink(path_.c_str()), 0);
+  EXPECT_FALSE(Connect(path_));
+  const UniqueFd admin = Connect(admin_);
+  sink_.AwaitKept(2);
+  while (listener_->connections() != 2) std::this_thread::yield();
+  // Somebody else's by now.
+  WriteFileOrDie(path_, "");
+  listener_->Stop();
+  EXPECT_EQ(::access(path_.c_str(), F_OK), 0);
+  EXPECT_NE(::access(admin_.c_str(), F_OK), 0);
 }
 
 TEST_F(ListenerTest, StopRemovesTheNames) {
   Start();
   listener_->Stop();
-  EXPECT_EQ(Connect(path_), -1);
+  EXPECT_FALSE(Connect(path_));
   EXPECT_NE(::access(path_.c_str(), F_OK), 0);
   listener_->Stop();
 }

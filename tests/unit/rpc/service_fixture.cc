@@ -18,11 +18,9 @@ ServiceTest::ServiceTest() {
   actions_.evict_to = [](const CallContext&, uint64_t target) -> absl::StatusOr<uint64_t> {
     return target;
   };
-  actions_.verify = [](const CallContext&,
-                       const std::function<void(const VerifyProgress&)>& report) {
-    report({1, 10, {Digest::Of("damaged")}});
-    report({2, 20, {}});
-    return absl::OkStatus();
+  actions_.verify = [this](const CallContext& context, const VerificationCallback& report) {
+    return VerifyArtifacts(context, store_.index(), store_.blobs(), store_.index(), report)
+        .status();
   };
   actions_.drain = [this] { ++drains_; };
 }

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "storage/base/limits.h"
+#include "tests/testing/fake_catalog.h"
 #include "tests/testing/fake_provider.h"
 
 namespace kiln {
@@ -161,6 +164,19 @@ TEST(TranslateArtifact, ContentAtTheInlineLimitAndOneByteMore) {
     EXPECT_EQ(response.stages(0).has_content(), !is_over);
     EXPECT_EQ(response.stages(0).size_bytes(), artifact.stages.back().blob.size_bytes());
   }
+}
+
+TEST(TranslateToolchain, OptionsHaveTheTypesThatTheContractNames) {
+  v1::Toolchain toolchain;
+  ToProto(*MakeTriton(), toolchain);
+  std::map<std::string, std::string> types;
+  for (const auto& option : toolchain.backends(0).options()) types[option.name()] = option.type();
+  EXPECT_EQ(types["enable_fp_fusion"], "bool");
+  EXPECT_EQ(types["num_warps"], "integer");
+  EXPECT_EQ(types["scale"], "number");
+  EXPECT_EQ(types["ptx_options"], "string");
+  EXPECT_EQ(types["cluster_dims"], "tuple");
+  EXPECT_EQ(types["extern_libs"], "any");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace {
 // the daemon does.
 class RocksCrashTest : public testing::Test {
  protected:
-  static std::unique_ptr<RocksStore> OpenOrDie(const std::string& path) {
+  static std::unique_ptr<Store> OpenOrDie(const std::string& path) {
     auto opened = OpenRocksStore({.path = path, .expected_bytes = 16 * limits::kMiB},
                                  OsFilesystem(), SystemClock());
     if (!opened.ok() || !opened->report.set_aside.empty()) _exit(3);

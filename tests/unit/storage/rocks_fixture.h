@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,8 +26,10 @@ class RocksFixture : public testing::Test {
 
   std::string path() const { return directory_.File("store"); }
   RocksStoreOptions options() const {
-    return {
-        .path = path(), .expected_bytes = kExpectedBytes, .open_time_max = limits::kStoreOpenTime};
+    return {.path = path(),
+            .expected_bytes = kExpectedBytes,
+            .open_time_max = limits::kStoreOpenTime,
+            .retry_interval = std::chrono::milliseconds(1)};
   }
 
   // Closes what is open, and opens it again.
@@ -38,7 +41,8 @@ class RocksFixture : public testing::Test {
     report_ = opened->report;
   }
   void Close() { store_.reset(); }
-  RocksStore& store() { return *store_; }
+  Store& store() { return *store_; }
+  RocksStore& rocks() { return dynamic_cast<RocksStore&>(*store_); }
 
   // Changes rows behind the store's back. Reopens it.
   template <typename Change>
@@ -74,7 +78,7 @@ class RocksFixture : public testing::Test {
   FakeFilesystem filesystem_;
   CallContext context_;
   TempDirectory directory_;
-  std::unique_ptr<RocksStore> store_;
+  std::unique_ptr<Store> store_;
   StoreOpenReport report_;
 };
 

@@ -83,7 +83,8 @@ TEST_F(RocksFullDiskTest, FillingUpInTheMiddleOfManyPutsLosesNothingAcknowledged
     ASSERT_TRUE(Put(std::to_string(acknowledged), 100'000).ok());
   }
   disk_.SetFull(true);
-  EXPECT_EQ(Put("during", 100'000).code(), StatusCode::kResourceExhausted);
+  const absl::Status refused = Put("during", 100'000);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused;
   ExpectRecovers();
   for (int i = 0; i < acknowledged; ++i) ExpectStored(std::to_string(i), 100'000);
 }

@@ -8,12 +8,14 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "storage/base/unique_fd.h"
 #include "storage/rocks_options.h"
+#include "storage/waiting_store.h"
 #include "tests/unit/storage/rocks_fixture.h"
 
 namespace kiln {
@@ -94,6 +96,15 @@ class RocksOpenTest : public RocksFixture {
     return absl::Status(static_cast<StatusCode>(report[0]),
                         absl::string_view(report + 1, static_cast<size_t>(size) - 1));
   }
+  // Name and content of every file.
+  std::map<std::string, std::string> Snapshot() const {
+    std::map<std::string, std::string> files;
+    for (const std::string& name : Names(path())) {
+      files[name] = ReadFileOrDie(fmt::format("{}/{}", path(), name));
+    }
+    return files;
+  }
+  void AwaitSpace() { dynamic_cast<WaitingStore&>(*store_).WaitUntilOpen(); }
   void ExpectNothingSetAside() {
     EXPECT_TRUE(fs::exists(path()));
     EXPECT_EQ(Names(directory_.path()), std::set<std::string>{"store"});
@@ -309,16 +320,153 @@ TEST_F(RocksOpenTest, AReadOnlyDiskIsReportedAndLeftAlone) {
   ExpectNothingSetAside();
 }
 
-TEST_F(RocksOpenTest, AFullDiskIsReportedAndLeftAlone) {
+TEST_F(RocksOpenTest, OnAFullDiskTheStoreIsReadAndTakesPutsOnceThereIsSpace) {
   MakeStore();
+  const auto before = Snapshot();
   filesystem_.FailWritesWith(ENOSPC);
-  const absl::Status refused = OpenStatus();
-  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(Message(refused).find("free some space"), std::string_view::npos) << refused;
-  ExpectNothingSetAside();
+  Reopen();
+  ASSERT_NE(store_, nullptr);
+  EXPECT_NE(report_.waits_because.find("free some space"), std::string::npos);
+  EXPECT_EQ(store().Stats().degraded, report_.waits_because);
+  EXPECT_EQ(store().Stats().artifacts, 1u);
+  ExpectStored(made_);
+  const MadeArtifact late = MakeArtifact("late");
+  EXPECT_EQ(Put(late).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(RecordCode(late.record.key), StatusCode::kNotFound);
+  // Not a byte of it has changed.
+  EXPECT_EQ(Snapshot(), before);
+
   filesystem_.FailWritesWith(0);
+  AwaitSpace();
+  ExpectStored(made_);
+  EXPECT_TRUE(Put(late).ok());
+  ExpectNothingSetAside();
   Reopen();
   ExpectStored(made_);
+  ExpectStored(late);
+}
+
+// Its rows are in the log, which an open for writing would have turned into tables.
+TEST_F(RocksOpenTest, OnAFullDiskTheLogIsReadToo) {
+  Reopen();
+  ASSERT_TRUE(Put(made_).ok());
+  Close();
+  filesystem_.FailWritesWith(ENOSPC);
+  Reopen();
+  ExpectStored(made_);
+}
+
+TEST_F(RocksOpenTest, OnADiskThatIsFullFromTheStartNothingIsStoredUntilThereIsSpace) {
+  filesystem_.FailWritesWith(ENOSPC);
+  Reopen();
+  ASSERT_NE(store_, nullptr);
+  EXPECT_EQ(RecordCode(made_.record.key), StatusCode::kNotFound);
+  EXPECT_EQ(Put(made_).code(), StatusCode::kResourceExhausted);
+  filesystem_.FailWritesWith(0);
+  AwaitSpace();
+  EXPECT_TRUE(Put(made_).ok());
+  ExpectNothingSetAside();
+  Reopen();
+  ExpectStored(made_);
+}
+
+// There is room for a file, but not for what the log would become.
+TEST_F(RocksOpenTest, ADiskIsFullThatHasNoRoomForTheLogsTables) {
+  Reopen();
+  const MadeArtifact large = MakeArtifact("large", 3 * limits::kMiB);
+  ASSERT_TRUE(Put(large).ok());
+  Close();
+  filesystem_.SetFreeBytes(2 * limits::kMiB);
+  Reopen();
+  EXPECT_NE(report_.waits_because.find("2048 KiB are free"), std::string::npos)
+      << report_.waits_because;
+  ExpectStored(large);
+  filesystem_.SetFreeBytes(64 * limits::kMiB);
+  AwaitSpace();
+  ExpectStored(large);
+}
+
+TEST_F(RocksOpenTest, ADamagedStoreIsNotSetAsideBeforeThereIsSpace) {
+  MakeStore();
+  fs::resize_file(FileLike(".sst"), 100);
+  filesystem_.FailWritesWith(ENOSPC);
+  Reopen();
+  ASSERT_NE(store_, nullptr);
+  EXPECT_NE(report_.damage, "");
+  EXPECT_EQ(RecordCode(made_.record.key), StatusCode::kNotFound);
+  ExpectNothingSetAside();
+  Close();
+  ExpectNothingSetAside();
+
+  Reopen();
+  filesystem_.FailWritesWith(0);
+  AwaitSpace();
+  EXPECT_TRUE(fs::exists(fmt::format("{}.damaged-{}", path(), clock_.UnixMillis())));
+  EXPECT_TRUE(Put(made_).ok());
+}
+
+// As RocksDB leaves it where the disk fills up while it makes a database.
+TEST_F(RocksOpenTest, ADatabaseThatWasNeverFinishedIsNoDamage) {
+  fs::create_directory(path());
+  for (const char* name : {"MANIFEST-000001", "000001.dbtmp", "OPTIONS-000003", "LOCK"}) {
+    WriteFileOrDie(fmt::format("{}/{}", path(), name), "");
+  }
+  Reopen();
+  EXPECT_EQ(report_.set_aside, "");
+  EXPECT_TRUE(Put(made_).ok());
+}
+
+// Families are made one after the other, and the disk may fill up between two of them.
+TEST_F(RocksOpenTest, ADatabaseThatLacksFamiliesIsFinishedOnceThereIsSpace) {
+  {
+    rocksdb::Options bare;
+    bare.create_if_missing = true;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(bare, path(), &raw).ok());
+    delete raw;
+  }
+  filesystem_.FailWritesWith(ENOSPC);
+  Reopen();
+  ASSERT_NE(store_, nullptr);
+  EXPECT_EQ(RecordCode(made_.record.key), StatusCode::kNotFound);
+  filesystem_.FailWritesWith(0);
+  AwaitSpace();
+  ExpectNothingSetAside();
+  EXPECT_TRUE(Put(made_).ok());
+}
+
+TEST_F(RocksOpenTest, ANewerSchemaIsRefusedOnAFullDiskToo) {
+  MakeStore();
+  {
+    auto database = RocksDatabase::Open(path(), kExpectedBytes);
+    ASSERT_TRUE(database.ok());
+    RocksDatabase::Batch batch(**database);
+    batch.Put(RocksFamily::kMeta, kSchemaRow, "77");
+    ASSERT_TRUE((*database)->Write(batch).ok());
+  }
+  filesystem_.FailWritesWith(ENOSPC);
+  EXPECT_EQ(OpenStatus().code(), StatusCode::kFailedPrecondition);
+}
+
+// What reads a store beside the one that writes it must not tidy up after that.
+TEST_F(RocksOpenTest, ClosingOneThatOnlyReadsDeletesNothing) {
+  MakeStore();
+  auto reading = RocksDatabase::Open(path(), kExpectedBytes, nullptr, RocksAccess::kRead);
+  ASSERT_TRUE(reading.ok()) << reading.status();
+  RocksDatabase::Batch batch(**reading);
+  EXPECT_EQ((*reading)->Write(batch).code(), StatusCode::kResourceExhausted);
+
+  Reopen();
+  const MadeArtifact late = MakeArtifact("late", 3 * limits::kMiB);
+  ASSERT_TRUE(Put(late).ok());
+  Reopen();  // makes new tables
+  const std::set<std::string> before = Names(path());
+  reading->reset();
+  EXPECT_EQ(Names(path()), before);
+  ExpectStored(made_);
+  ExpectStored(late);
+  Reopen();
+  ExpectStored(late);
 }
 
 }  // namespace

@@ -50,7 +50,13 @@ TEST_F(RocksStoreTest, UsesAreWrittenDownAfterAWhileWithoutClosing) {
   ASSERT_TRUE(Put(made).ok());
   clock_.Advance(limits::kPendingUsesAge);
   ASSERT_EQ(RecordCode(made.record.key), StatusCode::kOk);
-  Tamper([](RocksDatabase::Batch&) {});
+  rocks().WaitUntilIdle();
+  // As the death of the process would leave it: the store is not asked to close.
+  std::filesystem::copy(path(), directory_.File("as it is"));
+  Close();
+  std::filesystem::remove_all(path());
+  std::filesystem::rename(directory_.File("as it is"), path());
+  Reopen();
   EXPECT_EQ(store().index().Get(context_, made.record.key)->usage.hits, 2u);
 }
 
@@ -213,7 +219,7 @@ TEST_F(RocksStoreTest, FilesStayNearTheLimitOverManyPuts) {
   Close();
   auto opened = OpenRocksStore({.path = path(), .expected_bytes = kLimit}, filesystem_, clock_);
   ASSERT_TRUE(opened.ok()) << opened.status();
-  RocksStore* rocks = opened->store.get();
+  auto& rocks = dynamic_cast<RocksStore&>(*opened->store);
   QuotaOptions quota;
   quota.bytes_max = kLimit;
   quota.disk_path = path();
@@ -224,7 +230,7 @@ TEST_F(RocksStoreTest, FilesStayNearTheLimitOverManyPuts) {
     ASSERT_TRUE(limited.index().Put(context_, made.record, made.blobs).ok());
     if (i % 20 == 0) largest = std::max(largest, DirectoryBytes(path()));
   }
-  rocks->WaitForReclaim();
+  rocks.WaitUntilIdle();
   EXPECT_LE(limited.Stats().stored_bytes, kLimit);
   EXPECT_LE(DirectoryBytes(path()), kLimit * 3 / 2);
   EXPECT_LE(largest, 2 * kLimit);

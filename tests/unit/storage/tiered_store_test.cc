@@ -2,11 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/memory_store.h"
+#include "storage/notifying_store.h"
+#include "storage/quota_store.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/faulty_store.h"
@@ -148,6 +154,89 @@ TEST_F(TieredStoreTest, PinnedRecordsAreReadFromTheSlowTier) {
   EXPECT_FALSE(Holds(*fast_, made.record.key));
   EXPECT_TRUE(store_->index().Get(context_, made.record.key)->usage.pinned);
   EXPECT_FALSE(Holds(*fast_, made.record.key));
+}
+
+TEST_F(TieredStoreTest, ListingShowsUsesThatTheFastTierAnswered) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(store_->index().Get(context_, made.record.key).ok());
+  const auto all = store_->index().Scan(context_, std::nullopt, 10);
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->front().usage.hits, 4u);
+}
+
+// memory over a quota over what tells of its changes, as the daemon has them.
+class EvictionBeneathTest : public testing::Test {
+ protected:
+  EvictionBeneathTest() {
+    auto notifying = std::make_unique<NotifyingStore>(
+        std::make_unique<MemoryStore>(limits::kMiB, clock_), std::vector<ArtifactListener*>{});
+    NotifyingStore& durable = *notifying;
+    auto quota =
+        std::make_unique<QuotaStore>(std::move(notifying), QuotaOptions{64 * limits::kKiB, 0, "/"},
+                                     OsFilesystem(), clock_);
+    quota_ = quota.get();
+    auto fast = std::make_unique<MemoryStore>(limits::kMiB, clock_);
+    fast_ = fast.get();
+    store_ = std::make_unique<TieredStore>(std::move(fast), std::move(quota), clock_);
+    durable.AddListener(*store_);
+  }
+
+  std::vector<Digest> KeysOf(Store& store) {
+    std::vector<Digest> keys;
+    const auto all = store.index().Scan({}, std::nullopt, 1000);
+    for (const FoundArtifact& found : *all) keys.push_back(found.record->key);
+    return keys;
+  }
+
+  FakeClock clock_;
+  std::unique_ptr<TieredStore> store_;
+  QuotaStore* quota_;
+  MemoryStore* fast_;
+};
+
+TEST_F(EvictionBeneathTest, WhatIsEvictedIsNotServedFromMemory) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(store_->index().Put({}, made.record, made.blobs).ok());
+  ASSERT_TRUE(store_->index().Get({}, made.record.key).ok());
+  ASSERT_TRUE(quota_->EvictDownTo({}, 0).ok());
+  EXPECT_EQ(store_->index().Get({}, made.record.key).status().code(), StatusCode::kNotFound);
+  // And what is compiled again is stored again.
+  ASSERT_TRUE(store_->index().Put({}, made.record, made.blobs).ok());
+  EXPECT_EQ(KeysOf(*quota_).size(), 1u);
+}
+
+TEST_F(EvictionBeneathTest, PutsThatEvictLeaveBothTiersTheSame) {
+  for (int i = 0; i < 500; ++i) {
+    const MadeArtifact made = MakeArtifact("artifact " + std::to_string(i));
+    ASSERT_TRUE(store_->index().Put({}, made.record, made.blobs).ok()) << i;
+  }
+  const std::vector<Digest> kept = KeysOf(*quota_);
+  EXPECT_LT(kept.size(), 500u) << "the quota is too large for this test";
+  for (const Digest& key : KeysOf(*fast_)) {
+    EXPECT_NE(std::find(kept.begin(), kept.end(), key), kept.end()) << key.Hex();
+  }
+}
+
+TEST_F(EvictionBeneathTest, ThreadsThatPutLookAndEvictLeaveNothingAbove) {
+  std::vector<MadeArtifact> made;
+  for (int i = 0; i < 40; ++i) made.push_back(MakeArtifact("artifact " + std::to_string(i)));
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 3; ++worker) {
+    threads.emplace_back([&, worker] {
+      for (int i = 0; i < 2000; ++i) {
+        const MadeArtifact& one = made[static_cast<size_t>(i * (worker + 1)) % made.size()];
+        if (worker == 0) (void)store_->index().Put({}, one.record, one.blobs);
+        if (worker == 1) (void)store_->index().Get({}, one.record.key);
+        if (worker == 2 && i % 20 == 0) (void)quota_->EvictDownTo({}, 4 * limits::kKiB);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::vector<Digest> kept = KeysOf(*quota_);
+  for (const Digest& key : KeysOf(*fast_)) {
+    EXPECT_NE(std::find(kept.begin(), kept.end(), key), kept.end()) << key.Hex();
+  }
 }
 
 TEST_F(TieredStoreTest, DescribesItself) {

@@ -82,7 +82,8 @@ TEST_F(ZygoteTest, AWorkerForkedJustBeforeTheZygotesDeathIsNotForgotten) {
 
 TEST_F(ZygoteTest, SilentOneIsGivenUp) {
   ZygoteCommand command = FakeZygote("silent");
-  command.start_time = std::chrono::milliseconds(50);
+  // Long enough that a loaded machine has started it by then: its words are looked for.
+  command.start_time = std::chrono::seconds(3);
   const absl::Status status = Zygote::Start(command, stop_).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(Message(status)), HasSubstr("zygote's words"));

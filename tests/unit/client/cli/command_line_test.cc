@@ -7,11 +7,13 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/words.h"
 #include "storage/base/digest.h"
 #include "tests/unit/client/fake_daemon.h"
 
@@ -71,6 +73,31 @@ class CommandLineTest : public ::testing::Test {
     };
   }
 
+  // Lists a toolchain of two backends, and writes down which stages each request wants.
+  void NoteStages(std::map<std::string, std::vector<std::string>>& wanted) {
+    v1::Toolchain& toolchain = *daemon_.kernels().toolchains.add_toolchains();
+    toolchain.add_kinds(v1::SOURCE_KIND_TTIR);
+    const std::pair<std::string, std::vector<std::string>> backends[] = {
+        {"cuda", {"ttgir", "ptx", "cubin"}}, {"hip", {"ttgir", "amdgcn", "hsaco"}}};
+    for (const auto& [name, stages] : backends) {
+      v1::Backend& backend = *toolchain.add_backends();
+      backend.set_backend(name);
+      backend.mutable_stages()->Assign(stages.begin(), stages.end());
+    }
+    daemon_.kernels().on_stream = [&wanted](FakeKernelService::Stream* stream) {
+      v1::CompileStreamRequest request;
+      while (stream->Read(&request)) {
+        const auto& stages = request.request().stages();
+        wanted[TargetName(request.request().target())].assign(stages.begin(), stages.end());
+        v1::CompileStreamResponse response;
+        response.set_id(request.id());
+        *response.mutable_response() = AnswerTo(request.request());
+        stream->Write(response);
+      }
+      return grpc::Status::OK;
+    };
+  }
+
   FakeDaemon daemon_;
   TempDirectory files_;
   std::ostringstream out_;
@@ -123,6 +150,60 @@ TEST_F(CommandLineTest, SeveralTargetsStandInTheNames) {
             0);
   EXPECT_EQ(FilesIn(folder), (std::set<std::string>{"k.cuda-80.cubin", "k.cuda-80.json",
                                                     "k.cuda-90.cubin", "k.cuda-90.json"}));
+}
+
+TEST_F(CommandLineTest, RequestsForTwoBackendsWantTheirOwnStages) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  NoteStages(wanted);
+  const std::string requests =
+      Write("r.jsonl",
+            "{\"source\": \"a\", \"target\": \"cuda:90\"}\n"
+            "{\"source\": \"b\", \"target\": \"hip:gfx942\"}\n"
+            "{\"source\": \"c\", \"target\": \"cuda:80\", \"stages\": [\"hsaco\", \"cubin\"]}\n");
+  EXPECT_EQ(Run({"compile", "--requests", requests, "--emit", "ttgir,ptx,amdgcn"}), 0)
+      << err_.str();
+  EXPECT_THAT(wanted["cuda:90"], ElementsAre("ttgir", "ptx"));
+  EXPECT_THAT(wanted["hip:gfx942"], ElementsAre("ttgir", "amdgcn"));
+  EXPECT_THAT(wanted["cuda:80"], ElementsAre("cubin"));
+}
+
+TEST_F(CommandLineTest, ARequestWithoutAnyOfTheStagesIsLeftToTheDaemon) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  NoteStages(wanted);
+  const std::string requests =
+      Write("r.jsonl", "{\"source\": \"a\", \"target\": \"hip:gfx942\"}\n");
+  EXPECT_EQ(Run({"compile", "--requests", requests, "--emit", "ptx,cubin"}), 0);
+  EXPECT_THAT(wanted["hip:gfx942"], ElementsAre("ptx", "cubin"));
+}
+
+TEST_F(CommandLineTest, TheBarCountsEachLineForEachTarget) {
+  const std::string requests = Write("r.jsonl", "{\"source\": \"a\"}\n{\"source\": \"b\"}\n");
+  EXPECT_EQ(Run({"compile", "--requests", requests, "--target", "cuda:80", "--target", "cuda:90"},
+                {.out = false, .err = true, .color = false}),
+            0);
+  EXPECT_THAT(err_.str(), HasSubstr("] 1/4"));
+}
+
+TEST_F(CommandLineTest, SourceFilesForTwoBackendsWantTheirOwnStages) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  NoteStages(wanted);
+  const std::string source = Write("k.ttir", "m");
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--target", "hip:gfx942", "--emit",
+                 "cubin,hsaco"}),
+            0);
+  EXPECT_THAT(wanted["cuda:90"], ElementsAre("cubin"));
+  EXPECT_THAT(wanted["hip:gfx942"], ElementsAre("hsaco"));
+}
+
+TEST_F(CommandLineTest, SourceFilesForOneBackendWantWhatWasNamed) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  NoteStages(wanted);
+  const std::string source = Write("k.ttir", "m");
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--target", "cuda:80", "--emit",
+                 "cubin,hsaco"}),
+            0);
+  EXPECT_THAT(wanted["cuda:90"], ElementsAre("cubin", "hsaco"));
+  EXPECT_THAT(wanted["cuda:80"], ElementsAre("cubin", "hsaco"));
 }
 
 TEST_F(CommandLineTest, AnswersRequestsAsJsonLines) {
@@ -216,6 +297,14 @@ TEST_F(CommandLineTest, WarmsEveryLineForEveryTarget) {
   EXPECT_THAT(err_.str(), HasSubstr("2 compiled, 0 failed"));
 }
 
+TEST_F(CommandLineTest, WarmWantsNoStageBack) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  NoteStages(wanted);
+  const std::string requests = Write("r.jsonl", "{\"source\": \"a\", \"stages\": [\"ptx\"]}\n");
+  EXPECT_EQ(Run({"warm", requests, "--target", "hip:gfx942"}), 0);
+  EXPECT_THAT(wanted.at("hip:gfx942"), ElementsAre());
+}
+
 TEST_F(CommandLineTest, WarmSaysWhatFailed) {
   FailBadSources();
   const std::string requests = Write("r.jsonl", "{\"name\": \"k\", \"source\": \"bad\"}\n");
@@ -307,7 +396,7 @@ TEST_F(AdminCommandTest, EvictNeedsExactlyOneWay) {
   EXPECT_EQ(Run({"evict"}), 2);
   EXPECT_EQ(Run({"evict", "--all", "--to", "5G"}), 2);
   EXPECT_EQ(Run({"evict", "--all", "--force"}), 2);
-  EXPECT_EQ(Run({"evict", "--to", "much"}), 1);
+  EXPECT_EQ(Run({"evict", "--to", "much"}), 2);
 }
 
 TEST_F(AdminCommandTest, PinsAndReleases) {

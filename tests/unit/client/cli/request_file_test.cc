@@ -7,7 +7,6 @@
 #include <sstream>
 #include <vector>
 
-#include "client/cli/json.h"
 #include "client/cli/request_json.h"
 #include "storage/base/limits.h"
 #include "tests/testing/temp_directory.h"

@@ -1,4 +1,4 @@
-#include "daemon/rpc/compile_stream.h"
+#include "daemon/rpc/compile_stream_call.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-class CompileStreamTest : public ServiceTest {
+class CompileStreamCallTest : public ServiceTest {
  protected:
   v1::CompileStreamRequest Item(uint64_t id) {
     v1::CompileStreamRequest item;
@@ -25,7 +25,7 @@ class CompileStreamTest : public ServiceTest {
   grpc::ClientContext context_;
 };
 
-TEST_F(CompileStreamTest, ManyHitsInOneGo) {
+TEST_F(CompileStreamCallTest, ManyHitsInOneGo) {
   provider_.FinishAtOnce();
   const auto stream = stub_->CompileStream(&context_);
   constexpr uint64_t kCount = 1000;
@@ -44,7 +44,7 @@ TEST_F(CompileStreamTest, ManyHitsInOneGo) {
   EXPECT_EQ(ids.size(), kCount);
 }
 
-TEST_F(CompileStreamTest, OneBadRequestDoesNotEndTheStream) {
+TEST_F(CompileStreamCallTest, OneBadRequestDoesNotEndTheStream) {
   provider_.FinishAtOnce();
   const auto stream = stub_->CompileStream(&context_);
   v1::CompileStreamRequest bad = Item(1);
@@ -64,7 +64,7 @@ TEST_F(CompileStreamTest, OneBadRequestDoesNotEndTheStream) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(CompileStreamTest, AnswersComeAsTheyFinish) {
+TEST_F(CompileStreamCallTest, AnswersComeAsTheyFinish) {
   const auto stream = stub_->CompileStream(&context_);
   stream->Write(Item(1));
   AwaitHeld(1);
@@ -81,7 +81,7 @@ TEST_F(CompileStreamTest, AnswersComeAsTheyFinish) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(CompileStreamTest, StopsReadingWhileTooManyAreInFlight) {
+TEST_F(CompileStreamCallTest, StopsReadingWhileTooManyAreInFlight) {
   const auto stream = stub_->CompileStream(&context_);
   constexpr uint64_t kCount = limits::kStreamInFlightMax + 10;
   for (uint64_t id = 1; id <= kCount; ++id) ASSERT_TRUE(stream->Write(Item(id)));
@@ -102,7 +102,7 @@ TEST_F(CompileStreamTest, StopsReadingWhileTooManyAreInFlight) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(CompileStreamTest, ClientThatStopsReadingStopsTheStream) {
+TEST_F(CompileStreamCallTest, ClientThatStopsReadingStopsTheStream) {
   provider_.FinishAtOnce();
   provider_.AnswerWith([](const CompileJob& job) -> absl::StatusOr<CompileResult> {
     auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
@@ -133,7 +133,7 @@ TEST_F(CompileStreamTest, ClientThatStopsReadingStopsTheStream) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(CompileStreamTest, ClientThatLeavesCancelsEverything) {
+TEST_F(CompileStreamCallTest, ClientThatLeavesCancelsEverything) {
   const auto stream = stub_->CompileStream(&context_);
   for (uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(stream->Write(Item(id)));
   AwaitHeld(3);
@@ -143,7 +143,7 @@ TEST_F(CompileStreamTest, ClientThatLeavesCancelsEverything) {
   EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
 }
 
-TEST_F(CompileStreamTest, FullDiagnosticsTravelOnAStream) {
+TEST_F(CompileStreamCallTest, FullDiagnosticsTravelOnAStream) {
   provider_.FinishAtOnce();
   provider_.AnswerWith([](const CompileJob&) {
     CompileResult failed = FailedWith("no");

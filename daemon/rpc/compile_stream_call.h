@@ -28,13 +28,13 @@ namespace kiln {
 // StartWrite and Finish only queue. Finish comes once nothing is in flight; OnDone, on another
 // thread soon after, gives up gRPC's share in the object, while whoever still holds the lock has a
 // share of its own.
-class CompileStream final
+class CompileStreamCall final
     : public grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>,
-      public std::enable_shared_from_this<CompileStream> {
+      public std::enable_shared_from_this<CompileStreamCall> {
  public:
   // Started; gRPC takes it from here.
-  static CompileStream* Start(const ServiceParts& parts, const Principal& principal,
-                              const grpc::CallbackServerContext& call);
+  static CompileStreamCall* Start(const ServiceParts& parts, const Principal& principal,
+                                  const grpc::CallbackServerContext& call);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -42,7 +42,7 @@ class CompileStream final
   void OnDone() override { self_.reset(); }
 
  private:
-  CompileStream(const ServiceParts& parts, CallContext context)
+  CompileStreamCall(const ServiceParts& parts, CallContext context)
       : parts_(parts), context_(std::move(context)) {}
 
   struct Waiting {
@@ -60,7 +60,7 @@ class CompileStream final
 
   const ServiceParts& parts_;
   CallContext context_;
-  std::shared_ptr<CompileStream> self_;  // gRPC's share
+  std::shared_ptr<CompileStreamCall> self_;  // gRPC's share
 
   std::mutex mutex_;
   v1::CompileStreamRequest request_;

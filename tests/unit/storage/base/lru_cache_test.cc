@@ -1,4 +1,4 @@
-#include "daemon/compile/lru_cache.h"
+#include "storage/base/lru_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/rpc/compile_stream.h"
+#include "daemon/rpc/compile_stream_call.h"
 
 #include <utility>
 
@@ -34,17 +34,17 @@ size_t BytesOf(const CompileAnswer& answer) {
 
 }  // namespace
 
-CompileStream* CompileStream::Start(const ServiceParts& parts, const Principal& principal,
-                                    const grpc::CallbackServerContext& call) {
-  const std::shared_ptr<CompileStream> stream(
-      new CompileStream(parts, CallContextOf(call, principal)));
+CompileStreamCall* CompileStreamCall::Start(const ServiceParts& parts, const Principal& principal,
+                                            const grpc::CallbackServerContext& call) {
+  const std::shared_ptr<CompileStreamCall> stream(
+      new CompileStreamCall(parts, CallContextOf(call, principal)));
   stream->self_ = stream;
   const std::lock_guard lock(stream->mutex_);
   stream->Proceed();
   return stream.get();
 }
 
-void CompileStream::OnReadDone(bool ok) {
+void CompileStreamCall::OnReadDone(bool ok) {
   const auto share = shared_from_this();
   uint64_t id;
   size_t bytes;
@@ -71,7 +71,7 @@ void CompileStream::OnReadDone(bool ok) {
 }
 
 // REQUIRES: the caller holds a share.
-void CompileStream::Answer(uint64_t id, size_t request_bytes, CompileAnswer answer) {
+void CompileStreamCall::Answer(uint64_t id, size_t request_bytes, CompileAnswer answer) {
   const size_t bytes = BytesOf(answer);
   const std::lock_guard lock(mutex_);
   request_bytes_ -= request_bytes;
@@ -80,7 +80,7 @@ void CompileStream::Answer(uint64_t id, size_t request_bytes, CompileAnswer answ
   Proceed();
 }
 
-void CompileStream::OnWriteDone(bool ok) {
+void CompileStreamCall::OnWriteDone(bool ok) {
   const auto share = shared_from_this();
   const std::lock_guard lock(mutex_);
   is_writing_ = false;
@@ -89,7 +89,7 @@ void CompileStream::OnWriteDone(bool ok) {
   Proceed();
 }
 
-void CompileStream::OnCancel() {
+void CompileStreamCall::OnCancel() {
   const auto share = shared_from_this();
   {
     const std::lock_guard lock(mutex_);
@@ -100,7 +100,7 @@ void CompileStream::OnCancel() {
   context_.cancellation.Cancel();
 }
 
-void CompileStream::Proceed() {
+void CompileStreamCall::Proceed() {
   if (is_broken_) {
     in_flight_ -= unsent_.size();
     unsent_.clear();
@@ -115,20 +115,20 @@ void CompileStream::Proceed() {
   }
 }
 
-bool CompileStream::MayRead() const {
+bool CompileStreamCall::MayRead() const {
   return !is_reading_ && !was_read_to_end_ && !is_broken_ &&
          in_flight_ < limits::kStreamInFlightMax &&
          request_bytes_ <= limits::kStreamRequestBytesMax &&
          unsent_bytes_ <= limits::kStreamUnsentBytesMax;
 }
 
-void CompileStream::ReadNext() {
+void CompileStreamCall::ReadNext() {
   is_reading_ = true;
   request_.Clear();
   StartRead(&request_);
 }
 
-void CompileStream::WriteNext() {
+void CompileStreamCall::WriteNext() {
   Waiting next = std::move(unsent_.front());
   unsent_.pop_front();
   unsent_bytes_ -= next.bytes;

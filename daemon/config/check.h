@@ -1,0 +1,14 @@
+// Whether what the configuration names is there.
+#pragma once
+
+#include "daemon/config/load.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Looks at this machine: the groups of the sockets, the worker program and the directories of
+// toolchains, as far as they are configured; defaults may be absent. INVALID_ARGUMENT naming
+// source, setting, value and what is wrong. Blocks on the file system.
+absl::Status CheckThingsNamed(const LoadedConfig& loaded);
+
+}  // namespace kiln

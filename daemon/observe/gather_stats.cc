@@ -1,0 +1,87 @@
+#include "daemon/observe/gather_stats.h"
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+void AddRequests(const StatsSources& sources, DaemonStats& stats) {
+  const CompileCounts counts = sources.chain.Counts();
+  stats.requests = counts.requests + sources.refused;
+  stats.hits_memory = counts.hits[0];
+  stats.hits_disk = counts.hits[1];
+  stats.hits_remote = counts.hits[2];
+  stats.joined = counts.joined;
+  stats.compiled = counts.compiled;
+  stats.failed = counts.failed;
+  stats.rejected = counts.rejected + sources.refused;
+  stats.not_found = counts.not_found;
+  stats.abandoned = counts.abandoned;
+  stats.errors = counts.errors;
+  stats.in_flight = counts.InFlight();
+}
+
+void AddStored(const StoreStats& stored, const HotDirectoryStats& hot, DaemonStats& stats) {
+  stats.artifacts = stored.artifacts;
+  stats.store_bytes = stored.stored_bytes;
+  stats.store_bytes_max = stored.stored_bytes_max;
+  stats.evicted = stored.evicted;
+  stats.quarantined = stored.quarantined;
+  stats.free_disk_bytes = stored.free_disk_bytes;
+  stats.hot_bytes = hot.bytes;
+  stats.hot_files = hot.files;
+}
+
+void AddPool(const Toolchain& toolchain, const PoolStats& pool, DaemonStats& stats) {
+  stats.toolchains.push_back({.name = toolchain.Name(),
+                              .fingerprint = toolchain.fingerprint,
+                              .state = pool.zygote,
+                              .workers = static_cast<uint64_t>(pool.workers),
+                              .compiles = pool.compiles,
+                              .queued = pool.queued});
+  stats.workers += pool.workers;
+  stats.workers_started += pool.started;
+  stats.workers_killed += pool.killed;
+  stats.workers_crashed += pool.crashed;
+  stats.workers_recycled += pool.recycled;
+  stats.compile_cpu_micros += pool.compile_cpu_micros;
+}
+
+void AddQueue(const AdmissionStats& admission, DaemonStats& stats) {
+  stats.queued = admission.queued;
+  stats.queued_bytes = admission.queued_bytes;
+  std::copy(admission.queued_by_priority.begin(), admission.queued_by_priority.end(),
+            stats.queued_by_priority.begin());
+  stats.running = admission.running;
+}
+
+void SetState(const StatsSources& sources, const std::string& degraded, DaemonStats& stats) {
+  if (sources.is_draining) {
+    stats.state = "draining";
+  } else if (!degraded.empty()) {
+    stats.state = "degraded";
+    stats.state_reason = degraded;
+  }
+}
+
+}  // namespace
+
+DaemonStats GatherStats(const StatsSources& sources) {
+  DaemonStats stats;
+  stats.version = KILN_VERSION;
+  stats.started_unix_ms = sources.started_unix_ms;
+  stats.compile_path = sources.chain.Describe();
+  stats.store = sources.store.Describe();
+  stats.connections = sources.connections;
+  AddRequests(sources, stats);
+  const StoreStats stored = sources.store.Stats();
+  AddStored(stored, sources.hot.Stats(), stats);
+  for (const ToolchainPool& served : sources.pools) {
+    AddPool(*served.toolchain, served.pool.Stats(), stats);
+  }
+  AddQueue(sources.admission.Stats(), stats);
+  SetState(sources, stored.degraded, stats);
+  return stats;
+}
+
+}  // namespace kiln

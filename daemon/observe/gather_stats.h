@@ -1,0 +1,41 @@
+// Asks every part of the daemon how it is and makes one picture of the answers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/compile/counting_provider.h"
+#include "daemon/compile/toolchain.h"
+#include "daemon/observe/daemon_stats.h"
+#include "daemon/policy/admission_provider.h"
+#include "daemon/worker/worker_pool.h"
+#include "storage/hot_directory.h"
+#include "storage/store.h"
+
+namespace kiln {
+
+struct ToolchainPool {
+  std::shared_ptr<const Toolchain> toolchain;
+  WorkerPool& pool;
+};
+
+// Who is asked, and what the layers above this one know.
+struct StatsSources {
+  const CountingProvider& chain;
+  Store& store;
+  const HotDirectory& hot;
+  const std::vector<ToolchainPool>& pools;
+  const AdmissionProvider& admission;
+
+  int64_t started_unix_ms = 0;
+  bool is_draining = false;
+  uint64_t connections = 0;
+  uint64_t refused = 0;  // before they reached the chain
+};
+
+// Not at one moment: each part is asked after the other. Blocks only on the parts' short mutexes.
+DaemonStats GatherStats(const StatsSources& sources);
+
+}  // namespace kiln

@@ -1,0 +1,151 @@
+#include "storage/waiting_store.h"
+
+#include <utility>
+#include <vector>
+
+#include "storage/base/log.h"
+
+namespace kiln {
+
+class WaitingStore::Blobs final : public BlobStore {
+ public:
+  explicit Blobs(const WaitingStore& store) : store_(store) {}
+
+  absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
+    return store_.Readable()->blobs().Get(context, digest);
+  }
+  absl::Status Put(const CallContext& context, const Blob& blob) override {
+    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
+    return store->blobs().Put(context, blob);
+  }
+  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
+                                                  std::span<const Digest> digests) override {
+    return store_.Readable()->blobs().FindMissing(context, digests);
+  }
+  std::string Describe() const override { return store_.Composition(); }
+
+ private:
+  const WaitingStore& store_;
+};
+
+class WaitingStore::Index final : public ArtifactIndex {
+ public:
+  explicit Index(const WaitingStore& store) : store_(store) {}
+
+  absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override {
+    return store_.Readable()->index().Get(context, key);
+  }
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override {
+    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
+    return store->index().Put(context, record, blobs);
+  }
+  absl::Status Remove(const CallContext& context, const Digest& key) override {
+    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
+    return store->index().Remove(context, key);
+  }
+  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
+                                                  const std::optional<Digest>& after,
+                                                  size_t limit) override {
+    return store_.Readable()->index().Scan(context, after, limit);
+  }
+  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
+    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
+    return store->index().SetPinned(context, key, pinned);
+  }
+  std::string Describe() const override { return store_.Composition(); }
+
+ private:
+  const WaitingStore& store_;
+};
+
+WaitingStore::WaitingStore(std::unique_ptr<Store> meanwhile, std::string reason, Open open,
+                           std::chrono::milliseconds interval)
+    : open_(std::move(open)),
+      interval_(interval),
+      blobs_(std::make_unique<Blobs>(*this)),
+      index_(std::make_unique<Index>(*this)),
+      store_(std::move(meanwhile)),
+      reason_(std::move(reason)),
+      thread_([this] { Run(); }) {}
+
+WaitingStore::~WaitingStore() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+BlobStore& WaitingStore::blobs() { return *blobs_; }
+ArtifactIndex& WaitingStore::index() { return *index_; }
+
+std::shared_ptr<Store> WaitingStore::Readable() const {
+  std::lock_guard lock(mutex_);
+  return store_;
+}
+
+absl::StatusOr<std::shared_ptr<Store>> WaitingStore::Writable() const {
+  std::lock_guard lock(mutex_);
+  if (reason_.empty()) return store_;
+  return ResourceExhausted("not stored: {}", reason_);
+}
+
+std::string WaitingStore::Composition() const {
+  const auto store = Writable();
+  return store.ok() ? (*store)->Describe() : "waiting";
+}
+
+StoreStats WaitingStore::Stats() const {
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<Store> store = store_;
+  const std::string reason = reason_;
+  lock.unlock();
+  StoreStats stats = store->Stats();
+  if (!reason.empty()) stats.degraded = reason;
+  return stats;
+}
+
+void WaitingStore::CountUses(std::span<const UseCount> uses) { Readable()->CountUses(uses); }
+
+absl::StatusOr<uint64_t> WaitingStore::CollectUnreferencedBlobs(const CallContext& context) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Writable());
+  return store->CollectUnreferencedBlobs(context);
+}
+
+void WaitingStore::WaitUntilOpen() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return reason_.empty(); });
+}
+
+void WaitingStore::Run() {
+  std::unique_lock lock(mutex_);
+  while (!reason_.empty()) {
+    if (changed_.wait_for(lock, interval_, [this] { return stopping_; })) return;
+    lock.unlock();
+    TryToOpen();
+    lock.lock();
+  }
+}
+
+void WaitingStore::TryToOpen() {
+  auto opened = open_();
+  std::shared_ptr<Store> unused;  // goes without the lock
+  std::lock_guard lock(mutex_);
+  if (!opened.ok()) {
+    std::string reason(Message(opened.status()));
+    // Each attempt on a full disk fails alike; anything else is news.
+    if (!absl::IsResourceExhausted(opened.status()) && reason != reason_) {
+      LogError("the store cannot be opened", {{"why", reason}});
+    }
+    reason_ = std::move(reason);
+    return;
+  }
+  unused = std::exchange(store_, std::shared_ptr<Store>(*std::move(opened)));
+  reason_.clear();
+  LogInfo("the store takes artifacts again");
+  changed_.notify_all();
+}
+
+}  // namespace kiln

@@ -1,0 +1,52 @@
+"""kilnd --check-config and --print-config, as an operator runs them before a start."""
+
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def kilnd(programs, tmp_path):
+    """Runs kilnd with these arguments and variables to its end."""
+
+    def run(*arguments, stdout=subprocess.PIPE, **variables):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
+        return subprocess.run([programs.kilnd, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=stdout,
+                              stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+    return run
+
+
+def test_the_defaults_are_fine(kilnd):
+    assert kilnd("--check-config").returncode == 0
+
+
+@pytest.mark.parametrize("setting, words", [
+    ("sockets.group=nosuch", 'sockets.group: there is no group "nosuch"'),
+    ("workers.script=/nope", "workers.script: cannot read /nope"),
+    ("toolchain.directories=/nonexistent", "toolchain.directories: there is no directory /nonexistent"),
+    ("toolchain.default=banana", "toolchain.default: a toolchain is named as name==version"),
+])
+def test_what_a_setting_names_is_not_there(kilnd, setting, words):
+    checked = kilnd("--check-config", "--set", setting)
+    assert checked.returncode == 2
+    assert f"--set: {words}" in checked.stderr
+
+
+def test_a_mistyped_variable(kilnd):
+    checked = kilnd("--check-config", KILN_STORE_SISE="1GiB")
+    assert checked.returncode == 2
+    assert "KILN_STORE_SISE" in checked.stderr and "did you mean store.size?" in checked.stderr
+
+
+def test_a_root_names_where_it_was_given(kilnd, tmp_path):
+    assert f'From: --root.\nroot = "{tmp_path}"' in kilnd("--print-config", "--root", str(tmp_path)).stdout
+    assert f'From: KILN_ROOT.\nroot = "{tmp_path}"' in kilnd("--print-config", KILN_ROOT=str(tmp_path)).stdout
+
+
+def test_a_configuration_that_cannot_be_written(kilnd):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        printed = kilnd("--print-config", stdout=full)
+    assert printed.returncode == 1
+    assert "standard output" in printed.stderr
