@@ -88,4 +88,22 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   return command;
 }
 
+ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
+                                  const std::string& directory) {
+  ZygoteCommand command;
+  command.spawn.arguments = {program,
+                             "--zygote",
+                             "--control-fd",
+                             "3",
+                             "--" + toolchain.name,
+                             toolchain.directory,
+                             "--digest",
+                             toolchain.fingerprint.Hex()};
+  command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
+                               "TMPDIR=" + directory};
+  command.spawn.directory = directory;
+  command.version = toolchain.version;
+  return command;
+}
+
 }  // namespace kiln

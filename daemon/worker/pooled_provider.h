@@ -41,4 +41,9 @@ class PooledProvider final : public CompilationProvider {
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
                                   const std::string& directory);
 
+// The same for a toolchain that kiln-worker (`program`) runs: it refuses where the toolchain is no
+// longer the one whose fingerprint was taken.
+ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
+                                  const std::string& directory);
+
 }  // namespace kiln

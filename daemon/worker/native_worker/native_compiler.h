@@ -1,0 +1,40 @@
+// What kiln-worker compiles with.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "daemon/compile/kernel.h"
+#include "daemon/worker/worker_protocol.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// One toolchain, opened. The zygote makes it, and every worker that is forked has it. Not
+// thread-safe: a process that forks has one thread.
+class NativeCompiler {
+ public:
+  virtual ~NativeCompiler() = default;
+
+  // "12.9.86"
+  virtual std::string Version() const = 0;
+
+  // The JSON object that --describe prints; daemon/toolchain/description.h reads it. Blocks: it may
+  // compile something for every architecture.
+  virtual absl::StatusOr<nlohmann::json> Describe() = 0;
+
+  // Called in the zygote, so that no worker has to do it: whatever makes the first compile as fast
+  // as the later ones. Must leave no thread behind.
+  virtual absl::Status Warm() = 0;
+
+  // Compiles in the current directory, which is empty and the process's own. What is wrong with the
+  // request is an outcome; so is whatever kept the compiler from deciding. Usage is filled in by
+  // the caller.
+  virtual WorkerReply Compile(const CompileRequest& request) = 0;
+};
+
+// An answer of the outcome kFailed. INVALID_ARGUMENT and RESOURCE_EXHAUSTED are decided, whichever
+// stage said so; everything else was not decided, counts as INTERNAL and may be tried again.
+WorkerReply FailedReply(std::string stage, const absl::Status& status, std::string output = "");
+
+}  // namespace kiln

@@ -1,0 +1,122 @@
+#include "daemon/worker/native_worker/program.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kProgramOutputBytesMax = limits::kMiB;
+
+// pread until `size` bytes are there or the file ends.
+absl::StatusOr<std::string> ReadAt(int file, off_t offset, size_t size, const std::string& name) {
+  std::string bytes(size, '\0');
+  size_t have = 0;
+  while (have < size) {
+    const ssize_t got =
+        ::pread(file, bytes.data() + have, size - have, offset + static_cast<off_t>(have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read " + name);
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+absl::StatusOr<int> WaitForChild(pid_t pid) {
+  int wait_status = 0;
+  while (::waitpid(pid, &wait_status, 0) < 0) {
+    if (errno != EINTR) return ErrnoStatus(errno, "wait for a program");
+  }
+  return wait_status;
+}
+
+// Standard streams of a child: nothing to read, everything written goes to one file.
+class ChildStreams {
+ public:
+  explicit ChildStreams(int output) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, STDERR_FILENO);
+  }
+  ~ChildStreams() { ::posix_spawn_file_actions_destroy(&actions_); }
+  ChildStreams(const ChildStreams&) = delete;
+  ChildStreams& operator=(const ChildStreams&) = delete;
+
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+}  // namespace
+
+absl::StatusOr<Program> Program::Open(const std::string& path, std::string name) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return ErrnoStatus(errno, "open " + path);
+  return Program(std::move(file), std::move(name));
+}
+
+absl::StatusOr<Digest> Program::ComputeDigest() const {
+  DigestBuilder builder;
+  off_t offset = 0;
+  while (true) {
+    KILN_ASSIGN_OR_RETURN(const std::string part, ReadAt(file_.get(), offset, limits::kMiB, name_));
+    if (part.empty()) return builder.Finish();
+    builder.Update(part);
+    offset += static_cast<off_t>(part.size());
+  }
+}
+
+absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arguments,
+                                             const std::string& output) const {
+  const UniqueFd log(
+      ::open(output.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND, 0600));
+  if (!log) return ErrnoStatus(errno, "open " + output);
+  std::vector<char*> words{const_cast<char*>(name_.c_str())};
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  char* const no_environment[] = {nullptr};
+  const ChildStreams streams(log.get());
+  // posix_spawn takes a path only. The descriptor is closed by a successful exec, not before.
+  const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
+  pid_t pid = -1;
+  const int error =
+      ::posix_spawn(&pid, path.c_str(), streams.get(), nullptr, words.data(), no_environment);
+  if (error != 0) return ErrnoStatus(error, "start " + name_);
+  Result result;
+  KILN_ASSIGN_OR_RETURN(result.wait_status, WaitForChild(pid));
+  struct stat info {};
+  if (::fstat(log.get(), &info) != 0) return ErrnoStatus(errno, "look at " + output);
+  const auto size = static_cast<size_t>(info.st_size);
+  const size_t kept = std::min(size, kProgramOutputBytesMax);
+  KILN_ASSIGN_OR_RETURN(result.output,
+                        ReadAt(log.get(), static_cast<off_t>(size - kept), kept, output));
+  return result;
+}
+
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return ErrnoStatus(errno, "open " + path);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, "look at " + path);
+  if (!S_ISREG(info.st_mode)) return Internal("{} is not a regular file", path);
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size > bytes_max) {
+    return ResourceExhausted("{} has {} bytes; at most {} are accepted", path, size, bytes_max);
+  }
+  return ReadAt(file.get(), 0, size, path);
+}
+
+}  // namespace kiln

@@ -1,0 +1,44 @@
+// A program that workers run, held open.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+
+// What was opened is what runs: another file that takes its place under the same path is not
+// noticed, and not run either. Not thread-safe.
+class Program {
+ public:
+  struct Result {
+    int wait_status = -1;
+    std::string output;  // the end of what it wrote to standard output and error
+  };
+
+  // `name` is what the program is told that it is called.
+  static absl::StatusOr<Program> Open(const std::string& path, std::string name);
+
+  // SHA-256 of its bytes. Reads all of them.
+  absl::StatusOr<Digest> ComputeDigest() const;
+
+  // Runs it in the current directory, with nothing to read and an empty environment, until it ends.
+  // Its output goes through a file of the name `output` there. The error is one of starting it;
+  // how it ended is in the result.
+  absl::StatusOr<Result> Run(const std::vector<std::string>& arguments,
+                             const std::string& output) const;
+
+ private:
+  Program(UniqueFd file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+
+  UniqueFd file_;
+  std::string name_;
+};
+
+// The content of a regular file that is no link, of at most `bytes_max` bytes.
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max);
+
+}  // namespace kiln

@@ -1,0 +1,226 @@
+#include "daemon/worker/native_worker/ptxas_compiler.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "daemon/worker/native_worker/ptx_text.h"
+#include "daemon/worker/native_worker/ptxas_options.h"
+#include "daemon/worker/native_worker/ptxas_report.h"
+#include "daemon/worker/spawn.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kPtxFile[] = "kernel.ptx";
+constexpr char kCubinFile[] = "kernel.cubin";
+constexpr char kLogFile[] = "output";
+constexpr int64_t kThreadsPerWarp = 32;
+// In the artifact's metadata. A library of thousands of kernels is better asked with cuobjdump.
+constexpr size_t kDescribedEntriesMax = 256;
+
+// "…release 13.0, V13.0.88…"
+std::string VersionIn(std::string_view text) {
+  const size_t at = text.find(", V");
+  if (at == std::string_view::npos) return "";
+  text.remove_prefix(at + 3);
+  return std::string(text.substr(0, text.find_first_not_of("0123456789.")));
+}
+
+// The real architectures in its --help, without "sm_", each once.
+std::vector<std::string> ArchitecturesIn(std::string_view help) {
+  constexpr std::string_view kPrefix = "'sm_";
+  std::vector<std::string> found;
+  for (size_t at = help.find(kPrefix); at != std::string_view::npos; at = help.find(kPrefix, at)) {
+    at += kPrefix.size();
+    std::string architecture(help.substr(at, help.find('\'', at) - at));
+    const bool is_number = architecture[0] >= '0' && architecture[0] <= '9';
+    if (is_number && std::find(found.begin(), found.end(), architecture) == found.end()) {
+      found.push_back(std::move(architecture));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
+    return std::stoi(a) != std::stoi(b) ? std::stoi(a) < std::stoi(b) : a < b;
+  });
+  return found;
+}
+
+absl::Status WritePtx(const std::string& text) {
+  const UniqueFd file(::open(kPtxFile, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return ErrnoStatus(errno, "make the source file");
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = ::write(file.get(), text.data() + done, text.size() - done);
+    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write the source file");
+    if (wrote > 0) done += static_cast<size_t>(wrote);
+  }
+  // A PTX may name this very file as its source, and ptxas stores the times of those.
+  const std::array<timespec, 2> epoch{};
+  if (::futimens(file.get(), epoch.data()) != 0) return ErrnoStatus(errno, "date the source file");
+  return absl::OkStatus();
+}
+
+// The PTX may have any number of kernels: the one that option `entry` names, or the first.
+const PtxEntry* ChooseEntry(const std::vector<PtxEntry>& entries, const Options& options) {
+  const auto wanted = options.find("entry");
+  const auto chosen = std::find_if(entries.begin(), entries.end(), [&](const PtxEntry& entry) {
+    return wanted == options.end() || OptionValue{entry.name} == wanted->second;
+  });
+  return chosen == entries.end() ? nullptr : &*chosen;
+}
+
+Json ToJson(const std::optional<int64_t>& number) { return number ? Json(*number) : Json(); }
+Json ToJson(const std::optional<Extent>& extent) { return extent ? Json(*extent) : Json(); }
+
+Json DescribeEntry(const PtxEntry& entry, const PtxasUsage& usage) {
+  Json parameters = Json::array();
+  for (const KernelParameter& each : entry.parameters) parameters.push_back({each.name, each.type});
+  return {{"name", entry.name},
+          {"parameters", std::move(parameters)},
+          {"required_threads", ToJson(entry.required_threads)},
+          {"maximum_threads", ToJson(entry.maximum_threads)},
+          {"cluster", ToJson(entry.cluster)},
+          {"registers", ToJson(usage.registers)},
+          {"shared_bytes", ToJson(usage.shared_bytes)},
+          {"stack_bytes", ToJson(usage.stack_bytes)},
+          {"spill_store_bytes", ToJson(usage.spill_store_bytes)},
+          {"spill_load_bytes", ToJson(usage.spill_load_bytes)}};
+}
+
+KernelMetadata MakeMetadata(const PtxEntry& entry, const PtxasUsage& usage,
+                            const CompileRequest& request) {
+  KernelMetadata metadata;
+  metadata.name = entry.name;
+  metadata.shared_bytes = usage.shared_bytes.value_or(0);
+  metadata.registers = usage.registers;
+  metadata.spill_bytes = usage.spill_store_bytes;
+  if (entry.required_threads) {
+    const Extent& threads = *entry.required_threads;
+    metadata.num_warps =
+        (threads[0] * threads[1] * threads[2] + kThreadsPerWarp - 1) / kThreadsPerWarp;
+  }
+  if (entry.cluster) {
+    metadata.cluster_dims = *entry.cluster;
+    metadata.num_ctas =
+        metadata.cluster_dims[0] * metadata.cluster_dims[1] * metadata.cluster_dims[2];
+  }
+  metadata.parameters = entry.parameters;
+  const auto& given = request.specialization.parameters;
+  if (given.size() == metadata.parameters.size()) {
+    for (size_t i = 0; i < given.size(); ++i)
+      metadata.parameters[i] = {given[i].name, given[i].type};
+  }
+  return metadata;
+}
+
+// The answer without binary and timings, for a PTX that ptxas has taken.
+WorkerReply DescribeKernel(const CompileRequest& request, const std::string& log) {
+  const std::vector<PtxEntry> entries = PtxEntries(request.source.text);
+  const PtxEntry* chosen = ChooseEntry(entries, request.options);
+  if (chosen == nullptr) {
+    const std::string_view which = entries.empty() ? "" : " of the name that option 'entry' has";
+    return FailedReply("cubin", InvalidArgument("the PTX defines no kernel (.entry){}", which),
+                       log);
+  }
+  const auto usage = ReadPtxasUsage(log);
+  const auto usage_of = [&](const PtxEntry& entry) {
+    const auto found = usage.find(entry.name);
+    return found == usage.end() ? PtxasUsage() : found->second;
+  };
+  Json described = Json::array();
+  for (size_t i = 0; i < std::min(entries.size(), kDescribedEntriesMax); ++i) {
+    described.push_back(DescribeEntry(entries[i], usage_of(entries[i])));
+  }
+  const Json metadata = {{"entry_count", entries.size()}, {"entries", std::move(described)}};
+  WorkerReply reply;
+  reply.outcome = WorkerReply::Outcome::kCompiled;
+  reply.metadata = MakeMetadata(*chosen, usage_of(*chosen), request);
+  reply.metadata.toolchain_metadata = metadata.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return reply;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::string& path,
+                                                                    const std::string& digest) {
+  KILN_ASSIGN_OR_RETURN(Program program, Program::Open(path, "ptxas"));
+  if (!digest.empty()) {
+    KILN_ASSIGN_OR_RETURN(const Digest found, program.ComputeDigest());
+    if (found.Hex() != digest) {
+      return FailedPrecondition(
+          "{} is no longer the file that it was when the daemon started; restart the daemon", path);
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(const Program::Result said, program.Run({"--version"}, kLogFile));
+  ::unlink(kLogFile);
+  std::string version = VersionIn(said.output);
+  if (said.wait_status != 0 || version.empty()) {
+    return FailedPrecondition("{} --version ended with {} and said no version: {}", path,
+                              DescribeWaitStatus(said.wait_status), said.output.substr(0, 200));
+  }
+  return std::unique_ptr<NativeCompiler>(new PtxasCompiler(std::move(program), std::move(version)));
+}
+
+absl::StatusOr<Json> PtxasCompiler::Describe() {
+  KILN_ASSIGN_OR_RETURN(const Program::Result help, program_.Run({"--help"}, kLogFile));
+  ::unlink(kLogFile);
+  return Json{{"name", "ptxas"},
+              {"version", version_},
+              {"assembler", "ptxas " + version_},
+              {"hidden_pointers", 0},
+              {"kinds", {"ptx"}},
+              {"backends", Json::array({{{"backend", "cuda"},
+                                         {"architectures", ArchitecturesIn(help.output)},
+                                         {"stages", {"cubin"}},
+                                         {"options", DescribePtxasOptions(help.output)}}})}};
+}
+
+WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
+  const auto options = PtxasArguments(request.options);
+  if (!options.ok()) return FailedReply("options", options.status());
+  std::vector<std::string> arguments{"-v", "--gpu-name=sm_" + request.target.architecture};
+  arguments.insert(arguments.end(), options->begin(), options->end());
+  arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
+  const absl::Status written = WritePtx(request.source.text);
+  if (!written.ok()) return FailedReply("cubin", written);
+  WorkerReply reply = Assemble(request, arguments);
+  for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);
+  return reply;
+}
+
+WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
+                                    const std::vector<std::string>& arguments) const {
+  const auto started = std::chrono::steady_clock::now();
+  const auto result = program_.Run(arguments, kLogFile);
+  if (!result.ok()) return FailedReply("cubin", result.status());
+  if (result->wait_status != 0) {
+    WorkerReply reply;
+    reply.failure = ReadPtxasFailure(result->output,
+                                     fmt::format("ptxas ended with {} and said nothing of the PTX",
+                                                 DescribeWaitStatus(result->wait_status)));
+    return reply;
+  }
+  absl::StatusOr<std::string> cubin = ReadRegularFile(kCubinFile, limits::kBlobBytesMax);
+  if (!cubin.ok()) return FailedReply("cubin", cubin.status(), result->output);
+  const auto took = std::chrono::steady_clock::now() - started;
+
+  WorkerReply reply = DescribeKernel(request, result->output);
+  if (reply.outcome != WorkerReply::Outcome::kCompiled) return reply;
+  reply.assembler = "ptxas " + version_;
+  reply.timings.push_back(
+      {"cubin",
+       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count())});
+  reply.stages.push_back({"cubin", *std::move(cubin)});
+  return reply;
+}
+
+}  // namespace kiln

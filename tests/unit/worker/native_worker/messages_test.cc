@@ -1,0 +1,118 @@
+#include "daemon/worker/native_worker/messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon/worker/native_worker/native_compiler.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+Frame CompileFrame(std::string header, std::string payload = "text") {
+  Frame frame;
+  frame.type = FrameType::kCompile;
+  frame.id = 7;
+  frame.header = std::move(header);
+  frame.payload = std::move(payload);
+  return frame;
+}
+
+Frame ResultFrame(const WorkerReply& reply) {
+  ResultMessage message = EncodeResult(reply);
+  Frame frame;
+  frame.type = FrameType::kResult;
+  frame.header = std::move(message.header);
+  frame.payload = std::move(message.payload);
+  return frame;
+}
+
+TEST(MessagesTest, ARequestSurvivesTheWay) {
+  CompileRequest request;
+  request.target = {"cuda", "90a", 32};
+  request.launch.maxnreg = 64;
+  request.options["fmad"] = {false};
+  request.options["names"] = {OptionTuple{{std::string("a")}, {int64_t{2}}}};
+  request.specialization.parameters = {{"x", "*fp16", {}, {}}};
+  const auto header = EncodeCompileHeader(request);
+  ASSERT_TRUE(header.ok());
+  const auto decoded = DecodeCompile(CompileFrame(*header, "the source"));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->target, request.target);
+  EXPECT_EQ(decoded->source.text, "the source");
+  EXPECT_EQ(decoded->specialization, request.specialization);
+  // Launch parameters are options to a compiler.
+  Options expected = request.options;
+  expected["maxnreg"] = {int64_t{64}};
+  EXPECT_EQ(decoded->options, expected);
+}
+
+TEST(MessagesTest, ARequestThatIsNoneIsAnError) {
+  for (const char* header :
+       {"", "{", "null", "[]", "{}", R"({"backend": "cuda"})",
+        R"({"backend": "cuda", "architecture": "90", "warp_size": 32, "options": {"a": null}})",
+        R"({"backend": "cuda", "architecture": "90", "warp_size": 32, "options": {},
+            "parameters": [["x"]]})"}) {
+    EXPECT_FALSE(DecodeCompile(CompileFrame(header)).ok()) << header;
+  }
+  Frame result = CompileFrame("{}");
+  result.type = FrameType::kResult;
+  EXPECT_FALSE(DecodeCompile(std::move(result)).ok());
+}
+
+TEST(MessagesTest, ACompiledKernelSurvivesTheWay) {
+  WorkerReply reply;
+  reply.outcome = WorkerReply::Outcome::kCompiled;
+  reply.metadata.name = "add";
+  reply.metadata.registers = 10;
+  reply.metadata.shared_bytes = 256;
+  reply.metadata.num_warps = 4;
+  reply.metadata.cluster_dims = {2, 1, 1};
+  reply.metadata.parameters = {{"x", "u64"}};
+  reply.metadata.toolchain_metadata = "{}";
+  reply.assembler = "ptxas 1";
+  reply.timings = {{"parse", 3}, {"ptx", 4}, {"cubin", 5}};
+  reply.stages = {{"ptx", "text"}, {"cubin", std::string("\0\xff", 2)}};
+  reply.usage = {1, 2, 3};
+  const auto decoded = DecodeResult(ResultFrame(reply), {"ptx", "cubin"});
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->outcome, WorkerReply::Outcome::kCompiled);
+  EXPECT_EQ(decoded->metadata.name, "add");
+  EXPECT_EQ(decoded->metadata.registers, 10);
+  EXPECT_EQ(decoded->metadata.spill_bytes, std::nullopt);
+  EXPECT_EQ(decoded->metadata.cluster_dims, reply.metadata.cluster_dims);
+  ASSERT_EQ(decoded->metadata.parameters.size(), 1u);
+  EXPECT_EQ(decoded->metadata.parameters[0].type, "u64");
+  ASSERT_EQ(decoded->stages.size(), 2u);
+  EXPECT_EQ(decoded->stages[1].bytes, reply.stages[1].bytes);
+  EXPECT_EQ(decoded->timings.size(), 3u);
+  EXPECT_EQ(decoded->usage.rss_bytes, 3u);
+}
+
+TEST(MessagesTest, AFailureSurvivesTheWayWhateverItsEncoding) {
+  WorkerReply reply;
+  reply.failure.code = absl::StatusCode::kResourceExhausted;
+  reply.failure.stage = "cubin";
+  reply.failure.message = "too much \xff";
+  reply.failure.line = 5;
+  const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->outcome, WorkerReply::Outcome::kFailed);
+  EXPECT_EQ(decoded->failure.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(decoded->failure.line, 5);
+  EXPECT_THAT(decoded->failure.message, HasSubstr("too much"));
+}
+
+TEST(MessagesTest, OnlyWhatIsDecidedIsDeterministic) {
+  EXPECT_TRUE(FailedReply("options", InvalidArgument("x")).failure.deterministic);
+  EXPECT_TRUE(FailedReply("cubin", ResourceExhausted("x")).failure.deterministic);
+  for (const absl::Status& status : {Internal("x"), NotFound("x"), Unavailable("x")}) {
+    const CompileFailure failure = FailedReply("cubin", status).failure;
+    EXPECT_FALSE(failure.deterministic);
+    EXPECT_EQ(failure.code, absl::StatusCode::kInternal);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
