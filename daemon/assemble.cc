@@ -181,6 +181,7 @@ void RunningDaemon::FindToolchains() {
   options.cache_directory = setting_.paths.state + "/toolchains";
   options.work_directory = setting_.paths.WorkDirectory();
   options.worker_script = setting_.worker_script;
+  options.native_worker = setting_.native_worker;
   options.default_selector = setting_.config.toolchain.default_selector;
   toolchains_ = DiscoveredToolchains::Discover(options, OsFilesystem());
 }
@@ -213,10 +214,14 @@ std::vector<Route> RunningDaemon::BuildRoutes() {
     const std::string directory =
         setting_.paths.WorkDirectory() + "/" + toolchain->fingerprint.ShortHex();
     WorkerPoolOptions options;
-    options.zygote = TritonZygoteCommand(*toolchain, setting_.worker_script, directory + "-zygote");
+    const bool is_native = toolchain->interpreter.empty();
+    const std::string zygote = directory + "-zygote";
+    options.zygote = is_native ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
+                               : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote);
     options.work_directory = directory;
     options.slots = SlotsOf(config);
-    options.eager = routes.empty();  // the default toolchain; others start when asked for
+    // The default toolchain; others start when asked for, and native ones start in no time.
+    options.eager = routes.empty() && !is_native;
     options.compile_time_max = config.compile_time;
     options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
     options.worker_rss_bytes_max = config.rss_bytes;

@@ -21,6 +21,7 @@ struct DaemonSetting {
   Paths paths;
   std::vector<std::string> toolchain_directories;
   std::string worker_script;
+  std::string native_worker;
   // Came from systemd; empty: make them.
   std::vector<SocketFile> activated_sockets;
   // What an operator's Drain calls: as a SIGTERM would. Must not block.

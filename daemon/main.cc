@@ -87,12 +87,11 @@ int PrintConfigInForce(const LoadedConfig& loaded) {
   return Fail(kFailed, ErrnoStatus(errno, "cannot write the configuration to standard output"));
 }
 
-// Beside this program, where installation and build tree alike have it.
-std::string WorkerScript(const Config& config) {
-  if (!config.workers.script.empty()) return config.workers.script;
+// Where installation and build tree alike have the workers' programs, relative to this one.
+std::string WorkerProgram(std::string_view name) {
   std::error_code error;  // leaves an empty path behind, which Prepare then reports
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return program.parent_path().parent_path() / "lib/kiln/triton_worker.py";
+  return program.parent_path().parent_path() / "lib/kiln" / name;
 }
 
 // Whoever may rename what is in a directory of ours could put a hot directory of theirs in its
@@ -226,10 +225,16 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
   setting.config = config;
   setting.paths = paths;
   setting.toolchain_directories = ToolchainDirectories(config.toolchain, environment);
-  setting.worker_script = WorkerScript(config);
+  setting.worker_script =
+      config.workers.script.empty() ? WorkerProgram("triton_worker.py") : config.workers.script;
   if (access(setting.worker_script.c_str(), R_OK) != 0) {
     return ErrnoStatus(errno,
                        fmt::format("cannot read {} (set workers.script)", setting.worker_script));
+  }
+  setting.native_worker = WorkerProgram("kiln-worker");
+  if (access(setting.native_worker.c_str(), X_OK) != 0) {
+    return ErrnoStatus(
+        errno, fmt::format("cannot run {}; is the installation complete?", setting.native_worker));
   }
   KILN_ASSIGN_OR_RETURN(setting.activated_sockets, TakeActivatedSockets());
   // Once: a second SIGTERM would quit without waiting.

@@ -20,10 +20,13 @@ absl::Status CheckArchitecture(const Target& target) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_hex_digit = [&](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   const std::string_view architecture = target.architecture;
-  if (target.backend == "cuda" && !all_of(architecture, is_digit)) {
+  std::string_view digits = architecture;
+  // Of one architecture or family only: 90a, 100f.
+  if (!digits.empty() && (digits.back() == 'a' || digits.back() == 'f')) digits.remove_suffix(1);
+  if (target.backend == "cuda" && !all_of(digits, is_digit)) {
     return InvalidArgument(
         "architecture '{}' is not one of CUDA's; write the digits of the compute capability, such "
-        "as cuda:90",
+        "as cuda:90, or cuda:90a for PTX and CUDA C++, without sm_ or compute_",
         architecture);
   }
   if (target.backend == "hip" && (architecture.substr(0, 3) != "gfx" || architecture.size() < 6 ||

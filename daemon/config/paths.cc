@@ -86,6 +86,8 @@ std::vector<std::string> ToolchainDirectories(const Config::Toolchain& configure
   std::vector<std::string> directories{"/usr/lib/kiln/toolchains", "/var/lib/kiln/toolchains"};
   const std::string cache = XdgDirectory(environment, "XDG_CACHE_HOME", ".cache");
   if (!cache.empty()) directories.push_back(cache + "/kiln/toolchains");
+  // CUDA toolkits: the one that the system prefers. Others are named in the configuration.
+  directories.push_back("/usr/local/cuda");
   return directories;
 }
 

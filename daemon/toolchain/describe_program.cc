@@ -45,12 +45,9 @@ class ScratchDirectory {
   std::string path_;
 };
 
-SpawnCommand MakeCommand(const std::string& interpreter, const std::string& script,
-                         const std::string& directory) {
+SpawnCommand MakeCommand(std::vector<std::string> arguments, const std::string& directory) {
   SpawnCommand command;
-  // -I: neither the environment, nor the user's packages, nor the current directory has a say.
-  // -B: a toolchain is never written to.
-  command.arguments = {interpreter, "-I", "-B", script, "--describe", "--output-fd", "3"};
+  command.arguments = std::move(arguments);
   command.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                          "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
   command.directory = directory;
@@ -88,13 +85,13 @@ absl::Status CheckExit(int wait_status, const OutputCapture& errors) {
 
 }  // namespace
 
-absl::StatusOr<std::string> RunDescribe(const std::string& interpreter, const std::string& script,
+absl::StatusOr<std::string> RunDescribe(std::vector<std::string> arguments,
                                         const std::string& work_directory,
                                         std::chrono::milliseconds time) {
   KILN_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create(work_directory));
   KILN_ASSIGN_OR_RETURN(const OutputCapture answer, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const OutputCapture errors, OutputCapture::Create());
-  KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(MakeCommand(interpreter, script, scratch.path()),
+  KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(MakeCommand(std::move(arguments), scratch.path()),
                                                errors.fd(), answer.fd()));
   const bool in_time = WaitForExit(pid, time);
   // Before the leader is reaped, while nobody else can have the group's number.

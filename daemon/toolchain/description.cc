@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/worker/json_reader.h"
+#include "daemon/worker/option_json.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -39,28 +40,6 @@ absl::StatusOr<OptionType> ParseType(std::string_view name) {
   return FailedPrecondition("it has the unknown type '{}'", name.substr(0, kWordBytesMax));
 }
 
-absl::StatusOr<OptionValue> ParseTuple(const Json& json, size_t depth);
-
-absl::StatusOr<OptionValue> ParseValue(const Json& json, size_t depth) {
-  if (json.is_boolean()) return OptionValue{json.get<bool>()};
-  if (json.is_number_float()) return OptionValue{json.get<double>()};
-  if (json.is_string()) return OptionValue{json.get<std::string>()};
-  if (json.is_array() && depth > 0) return ParseTuple(json, depth - 1);
-  const bool fits = json.is_number_integer() &&
-                    !(json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX});
-  if (fits) return OptionValue{json.get<int64_t>()};
-  return FailedPrecondition("its default is no value that an option can have");
-}
-
-absl::StatusOr<OptionValue> ParseTuple(const Json& json, size_t depth) {
-  OptionTuple tuple;
-  for (const Json& item : json) {
-    KILN_ASSIGN_OR_RETURN(OptionValue value, ParseValue(item, depth));
-    tuple.push_back(std::move(value));
-  }
-  return OptionValue{std::move(tuple)};
-}
-
 absl::StatusOr<OptionDeclaration> ParseOption(const Json& json) {
   JsonReader reader(json, "declaration");
   const std::string type = reader.String("type", kWordBytesMax);
@@ -68,8 +47,9 @@ absl::StatusOr<OptionDeclaration> ParseOption(const Json& json) {
   OptionDeclaration declaration;
   KILN_ASSIGN_OR_RETURN(declaration.type, ParseType(type));
   if (reader.Has("default")) {
-    KILN_ASSIGN_OR_RETURN(declaration.default_value,
-                          ParseValue(json["default"], limits::kOptionDepthMax));
+    absl::StatusOr<OptionValue> value = OptionFromJson(json["default"]);
+    if (!value.ok()) return Annotate(value.status(), "its default");
+    declaration.default_value = *std::move(value);
   }
   return declaration;
 }
@@ -107,6 +87,15 @@ absl::Status ParseBackends(const Json& list, Toolchain& toolchain) {
   return absl::OkStatus();
 }
 
+absl::Status ParseKinds(const std::vector<std::string>& words, Toolchain& toolchain) {
+  if (words.empty()) return FailedPrecondition("it compiles no kind of source");
+  for (const std::string& word : words) {
+    KILN_ASSIGN_OR_RETURN(const SourceKind kind, ParseSourceKind(word));
+    toolchain.kinds.push_back(kind);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Toolchain> Parse(std::string_view text) {
   if (text.size() > limits::kToolchainDescriptionBytesMax) {
     return FailedPrecondition("it is longer than {} bytes", limits::kToolchainDescriptionBytesMax);
@@ -120,6 +109,8 @@ absl::StatusOr<Toolchain> Parse(std::string_view text) {
   toolchain.assembler = reader.String("assembler", limits::kNameBytesMax);
   toolchain.hidden_pointers = static_cast<int64_t>(
       reader.Count("hidden_pointers", static_cast<uint64_t>(limits::kHiddenPointersMax)));
+  const std::vector<std::string> kinds =
+      reader.Strings("kinds", limits::kSourceKindsMax, kWordBytesMax);
   const Json& backends = reader.Array("backends", limits::kToolchainBackendsMax);
   KILN_RETURN_IF_ERROR(reader.status());
   if (protocol != kProtocol) {
@@ -128,7 +119,7 @@ absl::StatusOr<Toolchain> Parse(std::string_view text) {
   KILN_RETURN_IF_ERROR(CheckWord("its name", toolchain.name));
   KILN_RETURN_IF_ERROR(CheckWord("its version", toolchain.version));
   KILN_RETURN_IF_ERROR(ParseBackends(backends, toolchain));
-  toolchain.kinds = {SourceKind::kTtir};
+  KILN_RETURN_IF_ERROR(ParseKinds(kinds, toolchain));
   return toolchain;
 }
 

@@ -7,6 +7,8 @@
 
 #include "daemon/toolchain/decision_log.h"
 #include "daemon/toolchain/known_bad.h"
+#include "daemon/toolchain/native_examiner.h"
+#include "daemon/toolchain/native_toolchain.h"
 #include "daemon/toolchain/toolchain_cache.h"
 #include "daemon/toolchain/toolchain_directory.h"
 #include "daemon/toolchain/toolchain_examiner.h"
@@ -44,6 +46,18 @@ std::string Targets(const Toolchain& toolchain) {
 // Collects what is found, and says it.
 class Findings {
  public:
+  void Add(const std::string& directory, absl::StatusOr<ToolchainPtr> toolchain) {
+    if (toolchain.ok()) {
+      Add(*std::move(toolchain));
+    } else {
+      Reject(directory, Message(toolchain.status()));
+    }
+  }
+
+  std::vector<ToolchainPtr> found;
+  std::vector<Rejected> rejected;
+
+ private:
   void Add(ToolchainPtr toolchain) {
     const bool is_new = std::none_of(found.begin(), found.end(), [&](const ToolchainPtr& other) {
       return other->fingerprint == toolchain->fingerprint;
@@ -61,21 +75,39 @@ class Findings {
     LogWarning("toolchain rejected", {{"path", directory}, {"reason", reason}});
     rejected.push_back({directory, std::string(reason)});
   }
-
-  std::vector<ToolchainPtr> found;
-  std::vector<Rejected> rejected;
 };
 
-absl::StatusOr<DescribeProgram> MakeProgram(const DiscoveryOptions& options,
+absl::StatusOr<DescribeProgram> MakeProgram(const std::string& worker,
+                                            const DiscoveryOptions& options,
                                             Filesystem& filesystem) {
   std::error_code error;
   // Filesystem follows no link.
-  const auto path = std::filesystem::canonical(options.worker_script, error);
-  const auto script =
-      filesystem.Read(error ? options.worker_script : path.string(), limits::kWorkerScriptBytesMax);
-  if (!script.ok()) return Annotate(script.status(), "the worker's program cannot be read");
-  return DescribeProgram{path.string(), Digest::Of(*script), options.work_directory,
+  const auto path = std::filesystem::canonical(worker, error);
+  const auto program =
+      filesystem.Read(error ? worker : path.string(), limits::kWorkerProgramBytesMax);
+  if (!program.ok()) return Annotate(program.status(), "the worker's program cannot be read");
+  return DescribeProgram{path.string(), Digest::Of(*program), options.work_directory,
                          options.describe_time};
+}
+
+void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
+                 Findings& findings) {
+  const auto program = MakeProgram(options.worker_script, options, filesystem);
+  for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
+    findings.Add(directory.path, program.ok()
+                                     ? ToolchainExaminer(*program, cache).Examine(directory)
+                                     : program.status());
+  }
+}
+
+void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
+                 Findings& findings) {
+  if (options.native_worker.empty()) return;
+  const auto program = MakeProgram(options.native_worker, options, filesystem);
+  for (const NativeToolchain& native : FindNativeToolchains(options.search_path)) {
+    findings.Add(native.path,
+                 program.ok() ? NativeExaminer(*program, cache).Examine(native) : program.status());
+  }
 }
 
 std::string WhyNotTarget(const Toolchain& toolchain, const Target& target) {
@@ -115,16 +147,8 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
     const DiscoveryOptions& options, Filesystem& filesystem) {
   Findings findings;
   ToolchainCache cache(options.cache_directory, filesystem);
-  const absl::StatusOr<DescribeProgram> program = MakeProgram(options, filesystem);
-  for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
-    absl::StatusOr<ToolchainPtr> toolchain =
-        program.ok() ? ToolchainExaminer(*program, cache).Examine(directory) : program.status();
-    if (toolchain.ok()) {
-      findings.Add(*std::move(toolchain));
-    } else {
-      findings.Reject(directory.path, Message(toolchain.status()));
-    }
-  }
+  FindTritons(options, filesystem, cache, findings);
+  FindNatives(options, filesystem, cache, findings);
   cache.RemoveUnused();
   auto catalog = std::make_unique<DiscoveredToolchains>(
       std::move(findings.found), std::move(findings.rejected), options.default_selector);
@@ -140,6 +164,8 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
       default_selector_(std::move(default_selector)) {
   std::stable_sort(toolchains_.begin(), toolchains_.end(),
                    [](const ToolchainPtr& a, const ToolchainPtr& b) {
+                     if (a->kinds.front() != b->kinds.front())
+                       return a->kinds.front() < b->kinds.front();
                      return Version(a->version) > Version(b->version);
                    });
   const auto preferred = ToolchainSelector::Parse(default_selector_);
@@ -162,7 +188,9 @@ void DiscoveredToolchains::LogDefault() const {
 
 absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const {
-  KILN_ASSIGN_OR_RETURN(const ToolchainSelector wanted, Select(selector));
+  KILN_ASSIGN_OR_RETURN(ToolchainSelector wanted, Select(selector));
+  // The default says which Triton, not which ptxas.
+  if (selector.empty() && IsForOtherKinds(wanted, kind)) wanted = {};
   bool selected = false;
   for (const ToolchainPtr& toolchain : toolchains_) {
     if (!wanted.Matches(*toolchain)) continue;
@@ -190,6 +218,15 @@ absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Select(std::string_view 
                             Message(preferred.status()));
 }
 
+bool DiscoveredToolchains::IsForOtherKinds(const ToolchainSelector& selector,
+                                           SourceKind kind) const {
+  return std::any_of(toolchains_.begin(), toolchains_.end(),
+                     [&](const ToolchainPtr& each) { return selector.Matches(*each); }) &&
+         std::none_of(toolchains_.begin(), toolchains_.end(), [&](const ToolchainPtr& each) {
+           return selector.Matches(*each) && Has(each->kinds, kind);
+         });
+}
+
 absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
                                                 const ToolchainSelector& selector) const {
   DecisionLog log;
@@ -211,9 +248,15 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
 
 absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, SourceKind kind,
                                             const Target& target) const {
+  // Whoever names none wants to hear of those that could have been meant.
+  const bool any_of_kind = selector.IsAny() && std::any_of(toolchains_.begin(), toolchains_.end(),
+                                                           [&](const ToolchainPtr& each) {
+                                                             return Has(each->kinds, kind);
+                                                           });
   DecisionLog log;
   for (const ToolchainPtr& each : toolchains_) {
-    if (selector.Matches(*each)) log.Add(Label(*each), WhyNot(*each, kind, target));
+    if (!selector.Matches(*each) || (any_of_kind && !Has(each->kinds, kind))) continue;
+    log.Add(Label(*each), WhyNot(*each, kind, target));
   }
   if (selector.IsAny()) AddRejected(rejected_, log);
   return FailedPrecondition("no toolchain fits {} for {}: {}", SourceKindName(kind),

@@ -25,7 +25,9 @@ struct DiscoveryOptions {
   // An existing directory for temporary files; "" for the system's own.
   std::string work_directory;
   std::string worker_script;  // triton_worker.py
-  // What "" selects: a selector itself. "" takes the highest version that fits.
+  std::string native_worker;  // kiln-worker; "": what it runs is not looked for
+  // What "" selects: a selector itself, for the kinds of source that it compiles. "", and for every
+  // other kind: the highest version that fits.
   std::string default_selector;
   std::chrono::milliseconds describe_time = limits::kToolchainDescribeTime;
 };
@@ -55,7 +57,8 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // none of "", "name==version", or 64 hex digits (with or without "sha256:" in front).
   absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const override;
-  // The default first, then by falling version, equal ones as they were found.
+  // The default first, then those for TTIR, CUDA C++ and PTX; within each by falling version, equal
+  // ones as they were found.
   std::vector<std::shared_ptr<const Toolchain>> List() const override { return toolchains_; }
 
   const std::vector<Rejected>& rejected() const { return rejected_; }
@@ -66,6 +69,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
  private:
   void LogDefault() const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
+  bool IsForOtherKinds(const ToolchainSelector& selector, SourceKind kind) const;
   absl::Status NoneSelected(std::string_view wanted, const ToolchainSelector& selector) const;
   absl::Status NoneFits(const ToolchainSelector& selector, SourceKind kind,
                         const Target& target) const;

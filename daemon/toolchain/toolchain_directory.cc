@@ -18,6 +18,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kDistInfo = ".dist-info";
+constexpr std::string_view kPython = "python";
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -90,22 +91,19 @@ std::string FindProblem(const ToolchainDirectory& found, size_t pythons) {
 }
 
 std::optional<ToolchainDirectory> Recognize(const std::string& path) {
-  std::vector<std::string> pythons;
-  for (const std::string& name : NamesIfReadable(path + "/lib")) {
-    if (name.compare(0, 7, "python3") != 0) continue;
-    if (IsFile(fmt::format("{}/lib/{}/site-packages/triton/__init__.py", path, name))) {
-      pythons.push_back(name);
-    }
-  }
-  if (pythons.empty()) return std::nullopt;
+  std::vector<std::string> packages = SitePackages(path);
+  std::erase_if(packages, [](const std::string& site_packages) {
+    return !IsFile(site_packages + "/triton/__init__.py");
+  });
+  if (packages.empty()) return std::nullopt;
   ToolchainDirectory found;
   found.path = path;
   found.interpreter = path + "/bin/python";
-  const std::string site_packages = fmt::format("{}/lib/{}/site-packages", path, pythons[0]);
-  found.package = site_packages + "/triton";
-  found.python = pythons[0].substr(6);
-  found.version = DistributionVersion(site_packages);
-  found.problem = FindProblem(found, pythons.size());
+  found.package = packages[0] + "/triton";
+  const std::string python = std::filesystem::path(packages[0]).parent_path().filename().string();
+  found.python = python.substr(kPython.size());
+  found.version = DistributionVersion(packages[0]);
+  found.problem = FindProblem(found, packages.size());
   return found;
 }
 
@@ -127,8 +125,24 @@ std::vector<ToolchainDirectory> FindToolchainDirectories(
   };
   for (const std::string& directory : directories) {
     if (add(directory)) continue;
-    for (const std::string& name : NamesToSearch(directory)) {
-      if (!LooksUnfinished(name)) add(fmt::format("{}/{}", directory, name));
+    for (const std::string& inner : SubdirectoriesToSearch(directory)) add(inner);
+  }
+  return found;
+}
+
+std::vector<std::string> SubdirectoriesToSearch(const std::string& directory) {
+  std::vector<std::string> found;
+  for (const std::string& name : NamesToSearch(directory)) {
+    if (!LooksUnfinished(name)) found.push_back(fmt::format("{}/{}", directory, name));
+  }
+  return found;
+}
+
+std::vector<std::string> SitePackages(const std::string& directory) {
+  std::vector<std::string> found;
+  for (const std::string& name : NamesIfReadable(directory + "/lib")) {
+    if (name.rfind("python3", 0) == 0) {
+      found.push_back(fmt::format("{}/lib/{}/site-packages", directory, name));
     }
   }
   return found;

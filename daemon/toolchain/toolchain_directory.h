@@ -22,4 +22,11 @@ struct ToolchainDirectory {
 std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories);
 
+// Where a searched directory may hold toolchains: what is in it, sorted, less names that say that
+// an installation is not complete. Where it cannot be read, a warning.
+std::vector<std::string> SubdirectoriesToSearch(const std::string& directory);
+
+// <directory>/lib/python3.11/site-packages and its like, sorted.
+std::vector<std::string> SitePackages(const std::string& directory);
+
 }  // namespace kiln

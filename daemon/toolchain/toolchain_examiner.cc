@@ -86,9 +86,12 @@ absl::StatusOr<Toolchain> ToolchainExaminer::Describe(const ToolchainDirectory& 
     absl::StatusOr<Toolchain> described = ParseDescription(*known);
     if (described.ok() && CheckSame(directory, *described).ok()) return described;
   }
-  KILN_ASSIGN_OR_RETURN(
-      const std::string text,
-      RunDescribe(directory.interpreter, program_.script, program_.work_directory, program_.time));
+  // -I: neither the environment, nor the user's packages, nor the current directory has a say.
+  // -B: a toolchain is never written to.
+  KILN_ASSIGN_OR_RETURN(const std::string text,
+                        RunDescribe({directory.interpreter, "-I", "-B", program_.path, "--describe",
+                                     "--output-fd", "3"},
+                                    program_.work_directory, program_.time));
   KILN_ASSIGN_OR_RETURN(Toolchain described, ParseDescription(text));
   KILN_RETURN_IF_ERROR(CheckSame(directory, described));
   cache_.StoreDescription(fingerprint, program_.digest, text);

@@ -13,7 +13,7 @@ namespace kiln {
 
 // How a toolchain is asked what it can do.
 struct DescribeProgram {
-  std::string script;          // triton_worker.py
+  std::string path;            // triton_worker.py, or kiln-worker
   Digest digest;               // of its bytes
   std::string work_directory;  // for temporary files; "": the system's place for them
   std::chrono::milliseconds time{};

@@ -29,6 +29,17 @@ bool HasComponent(std::string_view path, std::string_view component) {
 
 int64_t Nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
+ToolchainFile MakeFile(const std::string& path, const struct stat& info) {
+  ToolchainFile file;
+  file.path = path;
+  file.size_bytes = static_cast<uint64_t>(info.st_size);
+  file.modified_ns = Nanoseconds(info.st_mtim);
+  file.changed_ns = Nanoseconds(info.st_ctim);
+  file.inode = info.st_ino;
+  file.device = info.st_dev;
+  return file;
+}
+
 // None where it is no file: a directory, or a link to nothing, which no import could open either.
 absl::StatusOr<std::optional<ToolchainFile>> Inspect(const std::string& package,
                                                      const std::string& path) {
@@ -42,14 +53,12 @@ absl::StatusOr<std::optional<ToolchainFile>> Inspect(const std::string& package,
   if (path.find('\n') != std::string::npos) {
     return FailedPrecondition("a file of {} has a newline in its name", package);
   }
-  ToolchainFile file;
-  file.path = path;
-  file.size_bytes = static_cast<uint64_t>(info.st_size);
-  file.modified_ns = Nanoseconds(info.st_mtim);
-  file.changed_ns = Nanoseconds(info.st_ctim);
-  file.inode = info.st_ino;
-  file.device = info.st_dev;
-  return file;
+  return MakeFile(path, info);
+}
+
+std::string ListingLine(const ToolchainFile& file) {
+  return fmt::format("{} {} {} {} {} {}\n", file.size_bytes, file.modified_ns, file.changed_ns,
+                     file.inode, file.device, file.path);
 }
 
 absl::StatusOr<Digest> HashFile(const std::string& path) {
@@ -134,11 +143,24 @@ absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string&
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
   // Its Python is part of the package's path.
   std::string text = fmt::format("{}\n{}\n", toolchain.package, toolchain.version);
-  for (const ToolchainFile& file : files) {
-    text += fmt::format("{} {} {} {} {} {}\n", file.size_bytes, file.modified_ns, file.changed_ns,
-                        file.inode, file.device, file.path);
-  }
+  for (const ToolchainFile& file : files) text += ListingLine(file);
   return Digest::Of(text);
+}
+
+Digest ListingDigest(const ToolchainFile& file) { return Digest::Of(ListingLine(file)); }
+
+absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", path));
+  if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a file", path);
+  return MakeFile(path, info);
+}
+
+absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file) {
+  KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file.path));
+  KILN_ASSIGN_OR_RETURN(const ToolchainFile now, InspectFile(file.path));
+  if (now == file) return digest;
+  return FailedPrecondition("it changed while it was read; start again when it is installed");
 }
 
 absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,

@@ -35,8 +35,15 @@ bool DecidesOutput(std::string_view path);
 // release has. Blocks as a disk does.
 absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package);
 
+// One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
+absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);
+
+// SHA-256 of a file that has not changed since it was inspected; FAILED_PRECONDITION where it has.
+absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);
+
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files);
+Digest ListingDigest(const ToolchainFile& file);
 
 // What names a toolchain: SHA-256 over the text
 //

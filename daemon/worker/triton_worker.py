@@ -631,6 +631,7 @@ def describe(compiler):
         "python": ".".join(map(str, sys.version_info[:3])),
         "assembler": ", ".join(tools),
         "hidden_pointers": compiler.hidden_pointers(),
+        "kinds": ["ttir"],
         "backends": described,
     }
 

@@ -86,10 +86,12 @@ inline constexpr int kWorkersMax = 1024;
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
-inline constexpr size_t kWorkerScriptBytesMax = kMiB;
+// A worker's program: triton_worker.py, or kiln-worker, of which an unoptimised build takes 20 MiB.
+inline constexpr size_t kWorkerProgramBytesMax = 256 * kMiB;
 // What a toolchain says of itself: 3 KB for Triton 3.6.
 inline constexpr size_t kToolchainDescriptionBytesMax = kMiB;
 inline constexpr size_t kToolchainBackendsMax = 16;
+inline constexpr size_t kSourceKindsMax = 8;
 inline constexpr size_t kToolchainArchitecturesMax = 256;
 inline constexpr int64_t kHiddenPointersMax = 16;
 // pip's list of installed files: 12 KB for Triton, 2 MB for PyTorch.

@@ -15,6 +15,7 @@ std::unique_ptr<DiscoveredToolchains> Discover() {
   options.search_path = {directory == nullptr ? "" : directory};
   options.work_directory = temporary.path();
   options.worker_script = WorkerScript();
+  options.native_worker = NativeWorker();
   auto found = DiscoveredToolchains::Discover(options, OsFilesystem());
   if (!found->List().empty()) return found;
   std::fprintf(
@@ -33,6 +34,15 @@ const DiscoveredToolchains& RealToolchains() {
 }
 
 std::shared_ptr<const Toolchain> RealTriton() { return RealToolchains().List().front(); }
+
+std::shared_ptr<const Toolchain> RealPtxas() {
+  const auto found = RealToolchains().Find("", SourceKind::kPtx, {"cuda", "90", 0});
+  if (found.ok()) return *found;
+  std::fprintf(stderr, "no ptxas: %s\n", std::string(Message(found.status())).c_str());
+  std::exit(EXIT_FAILURE);
+}
+
+std::string NativeWorker() { return KILN_NATIVE_WORKER; }
 
 std::string WorkerScript() { return KILN_WORKER_SCRIPT; }
 

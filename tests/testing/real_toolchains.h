@@ -16,6 +16,12 @@ const DiscoveredToolchains& RealToolchains();
 // The default one among them.
 std::shared_ptr<const Toolchain> RealTriton();
 
+// The ptxas of the default one, as a toolchain of its own.
+std::shared_ptr<const Toolchain> RealPtxas();
+
+// kiln-worker of this build.
+std::string NativeWorker();
+
 // triton_worker.py of this source tree.
 std::string WorkerScript();
 

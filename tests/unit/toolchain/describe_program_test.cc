@@ -34,7 +34,9 @@ class DescribeProgramTest : public testing::Test {
   ~DescribeProgramTest() override { ::prctl(PR_SET_CHILD_SUBREAPER, 0); }
 
   absl::StatusOr<std::string> Describe(milliseconds time = kPlenty) {
-    return RunDescribe(toolchain_.interpreter(), "/opt/worker.py", directory_.File("work"), time);
+    return RunDescribe(
+        {toolchain_.interpreter(), "-I", "-B", "/opt/worker.py", "--describe", "--output-fd", "3"},
+        directory_.File("work"), time);
   }
   std::string Failure(milliseconds time = kPlenty) {
     const auto answer = Describe(time);
@@ -133,9 +135,10 @@ TEST_F(DescribeProgramTest, AnEndlessAnswerIsCutShort) {
 }
 
 TEST_F(DescribeProgramTest, AProgramThatDoesNotStartIsAnError) {
-  EXPECT_FALSE(RunDescribe(directory_.File("missing"), "x", directory_.File("work"), kPlenty).ok());
   EXPECT_FALSE(
-      RunDescribe(toolchain_.interpreter(), "x", directory_.File("missing"), kPlenty).ok());
+      RunDescribe({directory_.File("missing"), "x"}, directory_.File("work"), kPlenty).ok());
+  EXPECT_FALSE(
+      RunDescribe({toolchain_.interpreter(), "x"}, directory_.File("missing"), kPlenty).ok());
 }
 
 }  // namespace

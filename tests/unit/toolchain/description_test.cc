@@ -75,7 +75,7 @@ TEST(DescriptionTest, GarbageIsRefused) {
 
 TEST(DescriptionTest, EachMissingOrMistypedFieldIsNamed) {
   for (const char* field :
-       {"protocol", "name", "version", "assembler", "hidden_pointers", "backends"}) {
+       {"protocol", "name", "version", "assembler", "hidden_pointers", "kinds", "backends"}) {
     Json json = Valid();
     json.erase(field);
     EXPECT_THAT(WhyInvalid(json.dump()), HasSubstr(field));

@@ -276,7 +276,7 @@ TEST_F(DiscoveredToolchainsTest, ALocalPartOfTheVersionIsNoOtherTriton) {
 
 TEST_F(DiscoveredToolchainsTest, OneThatCompilesNothingIsRefused) {
   Install("a").Answer(R"({"protocol": 1, "name": "triton", "version": "3.6.0", "assembler": "",
-                          "hidden_pointers": 2, "backends": []})");
+                          "hidden_pointers": 2, "kinds": ["ttir"], "backends": []})");
   const auto catalog = Discover();
   ASSERT_EQ(catalog->rejected().size(), 1u);
   EXPECT_THAT(catalog->rejected()[0].reason, HasSubstr("compiles for no target"));

@@ -71,7 +71,8 @@ int FakeToolchain::TimesAsked() const {
 
 std::string Describes(std::string_view version) {
   return R"({"protocol": 1, "name": "triton", "version": ")" + std::string(version) +
-         R"(", "python": "3.11.2", "assembler": "ptxas 12.8.93", "hidden_pointers": 2, "backends": [
+         R"(", "python": "3.11.2", "assembler": "ptxas 12.8.93", "hidden_pointers": 2,
+ "kinds": ["ttir"], "backends": [
  {"backend": "cuda", "architectures": ["80", "90"], "stages": ["ttgir", "llir", "ptx", "cubin"],
   "options": {"num_warps": {"type": "integer", "default": 4}, "maxnreg": {"type": "integer"}}},
  {"backend": "hip", "architectures": ["gfx942"], "stages": ["ttgir", "llir", "amdgcn", "hsaco"],

@@ -1,0 +1,86 @@
+#include "daemon/toolchain/native_toolchain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class NativeToolchainTest : public testing::Test {
+ protected:
+  // The canonical path of a new program.
+  std::string Install(const std::string& path) {
+    const fs::path full = directory_.File(path);
+    fs::create_directories(full.parent_path());
+    WriteFileOrDie(full, path);
+    fs::permissions(full, fs::perms(0755));
+    return fs::canonical(full);
+  }
+  std::vector<std::string> Find(const std::string& directory = "") {
+    std::vector<std::string> paths;
+    for (const auto& each : FindNativeToolchains({directory_.File(directory)})) {
+      EXPECT_EQ(each.name, "ptxas");
+      EXPECT_EQ(each.problem, "") << each.path;
+      paths.push_back(each.path);
+    }
+    return paths;
+  }
+
+  const TempDirectory directory_;
+};
+
+TEST_F(NativeToolchainTest, InToolkitsAndPythonEnvironments) {
+  const std::string packages = "c/lib/python3.11/site-packages/";
+  const std::vector<std::string> installed = {
+      Install("a-cuda/bin/ptxas"),
+      Install("b-torch/lib/python3.12/site-packages/torch/bin/ptxas"),
+      Install(packages + "triton/backends/nvidia/bin/ptxas"),
+      Install(packages + "triton/backends/nvidia/bin/ptxas-blackwell"),
+      Install(packages + "nvidia/cuda_nvcc/bin/ptxas"),
+  };
+  Install("d/ptxas");
+  Install(".hidden/bin/ptxas");
+  EXPECT_EQ(Find(), installed);
+}
+
+TEST_F(NativeToolchainTest, ADirectoryMayBeTheToolkitItself) {
+  const std::string ptxas = Install("cuda/bin/ptxas");
+  EXPECT_THAT(Find("cuda"), ElementsAre(ptxas));
+}
+
+TEST_F(NativeToolchainTest, TwoPathsToOneFileCountOnce) {
+  const std::string ptxas = Install("cuda-13.0/bin/ptxas");
+  fs::create_directory_symlink("cuda-13.0", directory_.File("cuda"));
+  EXPECT_THAT(Find(), ElementsAre(ptxas));
+}
+
+TEST_F(NativeToolchainTest, NoneIsNoError) {
+  EXPECT_THAT(Find("missing"), IsEmpty());
+  fs::create_directories(directory_.File("x/bin/ptxas"));
+  EXPECT_THAT(Find(), IsEmpty());
+}
+
+TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
+  const fs::path ptxas = Install("cuda/bin/ptxas");
+  const auto problem = [&] { return FindNativeToolchains({directory_.path()})[0].problem; };
+  fs::permissions(ptxas, fs::perms(0757));
+  EXPECT_THAT(problem(), HasSubstr("chmod o-w"));
+  fs::permissions(ptxas, fs::perms(0755));
+  fs::permissions(ptxas.parent_path(), fs::perms(0777));
+  EXPECT_THAT(problem(), HasSubstr("chmod o-w"));
+  fs::permissions(ptxas.parent_path(), fs::perms(0755));
+  fs::permissions(ptxas, fs::perms(0644));
+  EXPECT_THAT(problem(), HasSubstr("executable"));
+}
+
+}  // namespace
+}  // namespace kiln
