@@ -57,6 +57,7 @@ grpc::ServerUnaryReactor* CompileCall::Start(const ServiceParts& parts, const Pr
 }
 
 void CompileCall::Finish(const CompileAnswer& answer) {
+  pass_ = answer.pass;
   grpc::Status status = FillResponse(answer, response_);
   grpc::ServerUnaryReactor* reactor;
   {

@@ -40,6 +40,8 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
   grpc::ByteBuffer& response_;
   Cancellation cancellation_;
 
+  RequestGate::Pass pass_;  // until gRPC is through with the answer
+
   std::mutex mutex_;
   std::optional<grpc::Status> finished_;
   Waiting* waiting_ = nullptr;

@@ -61,17 +61,15 @@ Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes) {
 void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
   if (!request.ok()) return Refuse(parts, request.status(), answered);
-  if (absl::Status entered = parts.gate.Enter(); !entered.ok()) {
-    return Refuse(parts, std::move(entered), answered);
-  }
+  auto pass = parts.gate.Enter();
+  if (!pass.ok()) return Refuse(parts, pass.status(), answered);
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
   const CompileJobPtr& job = (*request)->job;
   parts.provider.Compile(std::move(context), job,
-                         [&gate = parts.gate, job,
+                         [pass = *std::move(pass), job,
                           answered = std::move(answered)](absl::StatusOr<CompileResult> result) {
-                           answered({std::move(result), job});
-                           gate.Leave();
+                           answered({std::move(result), job, pass});
                          });
 }
 

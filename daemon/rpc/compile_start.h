@@ -14,10 +14,12 @@
 namespace kiln {
 
 // The answer, and what the request wanted of it. `job` is absent where the request did not even get
-// a key.
+// a key. Who keeps `pass` until the answer has been sent sees to it that a draining daemon waits
+// for that.
 struct CompileAnswer {
   absl::StatusOr<CompileResult> result;
   CompileJobPtr job;
+  RequestGate::Pass pass = nullptr;
 };
 using CompileAnswered = std::function<void(CompileAnswer)>;
 
@@ -31,7 +33,7 @@ Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request);
 Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes);
 
 // Starts what was prepared, or answers with why it could not be. Calls `answered` exactly once, on
-// any thread, possibly before it returns. A request is inside the gate until then.
+// any thread, possibly before it returns.
 void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered);
 

@@ -84,6 +84,7 @@ void CompileStreamCall::OnWriteDone(bool ok) {
   const auto share = shared_from_this();
   const std::lock_guard lock(mutex_);
   is_writing_ = false;
+  writing_.reset();
   --in_flight_;
   if (!ok) is_broken_ = true;
   Proceed();
@@ -136,6 +137,7 @@ void CompileStreamCall::WriteNext() {
   response_.set_id(next.id);
   Fill(next.answer, response_);
   is_writing_ = true;
+  writing_ = std::move(next.answer.pass);
   StartWrite(&response_);
 }
 

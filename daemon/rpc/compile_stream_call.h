@@ -65,6 +65,7 @@ class CompileStreamCall final
   std::mutex mutex_;
   v1::CompileStreamRequest request_;
   v1::CompileStreamResponse response_;
+  RequestGate::Pass writing_;  // of the answer that is being written
   std::deque<Waiting> unsent_;
   size_t in_flight_ = 0;  // read, and not yet written
   size_t request_bytes_ = 0;

@@ -4,14 +4,14 @@
 
 namespace kiln {
 
-absl::Status RequestGate::Enter() {
+absl::StatusOr<RequestGate::Pass> RequestGate::Enter() {
   const std::lock_guard lock(mutex_);
   if (closed_) {
     return WithRetryAfter(Unavailable("the daemon is shutting down; try again when it is back"),
                           std::chrono::seconds(1));
   }
   ++inside_;
-  return absl::OkStatus();
+  return Pass(this, [](RequestGate* gate) { gate->Leave(); });
 }
 
 void RequestGate::Leave() {

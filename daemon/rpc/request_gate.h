@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 
 #include "storage/base/clock.h"
@@ -13,9 +14,11 @@ namespace kiln {
 // Thread-safe. Only AwaitEmpty blocks.
 class RequestGate {
  public:
-  // OK: the caller is in and must Leave(). UNAVAILABLE with a retry hint once the gate is closed.
-  [[nodiscard]] absl::Status Enter();
-  void Leave();
+  // Who holds a copy is inside. The gate must outlive it.
+  using Pass = std::shared_ptr<RequestGate>;
+
+  // UNAVAILABLE with a retry hint once the gate is closed.
+  absl::StatusOr<Pass> Enter();
 
   // Nobody enters any more.
   void Close();
@@ -23,6 +26,8 @@ class RequestGate {
   bool AwaitEmpty(SteadyTime deadline);
 
  private:
+  void Leave();
+
   std::mutex mutex_;
   std::condition_variable empty_;
   size_t inside_ = 0;

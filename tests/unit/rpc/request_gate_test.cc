@@ -26,9 +26,8 @@ TEST(RequestGateTest, EmptyFromTheStart) {
 TEST(RequestGateTest, ClosedGateLetsNobodyInAndSaysWhenToComeBack) {
   RequestGate gate;
   EXPECT_TRUE(gate.Enter().ok());
-  gate.Leave();
   gate.Close();
-  const absl::Status refused = gate.Enter();
+  const absl::Status refused = gate.Enter().status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(RetryAfter(refused), seconds(1));
   // Who was refused is not inside.
@@ -37,23 +36,27 @@ TEST(RequestGateTest, ClosedGateLetsNobodyInAndSaysWhenToComeBack) {
 
 TEST(RequestGateTest, WhoIsInsideStaysInsideWhenItCloses) {
   RequestGate gate;
-  ASSERT_TRUE(gate.Enter().ok());
-  ASSERT_TRUE(gate.Enter().ok());
+  auto first = gate.Enter();
+  auto second = gate.Enter();
+  ASSERT_TRUE(first.ok() && second.ok());
+  RequestGate::Pass copy = *first;
   gate.Close();
+  second->reset();
   EXPECT_FALSE(gate.AwaitEmpty(kPast));
-  gate.Leave();
-  EXPECT_FALSE(gate.AwaitEmpty(kPast));
-  gate.Leave();
+  first->reset();
+  EXPECT_FALSE(gate.AwaitEmpty(kPast)) << "somebody has a copy";
+  copy.reset();
   EXPECT_TRUE(gate.AwaitEmpty(kPast));
 }
 
 TEST(RequestGateTest, WaitsForTheLastToLeave) {
   RequestGate gate;
-  ASSERT_TRUE(gate.Enter().ok());
+  auto last = gate.Enter();
+  ASSERT_TRUE(last.ok());
   gate.Close();
   std::future<bool> emptied =
       std::async(std::launch::async, [&] { return gate.AwaitEmpty(kNever); });
-  gate.Leave();
+  last->reset();
   EXPECT_TRUE(emptied.get());
 }
 
@@ -64,11 +67,10 @@ TEST(RequestGateTest, NobodyIsInsideOnceItIsClosedAndEmpty) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      while (gate.Enter().ok()) {
+      for (auto pass = gate.Enter(); pass.ok(); pass = gate.Enter()) {
         ++inside;
         ++entered;
         --inside;
-        gate.Leave();
       }
     });
   }
