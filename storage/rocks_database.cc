@@ -192,6 +192,8 @@ absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& canc
   // that go.
   const rocksdb::Status status =
       db_->CompactRange(options, Handle(RocksFamily::kBlobs), nullptr, nullptr);
+  // It returns before the thread that compacted has deleted the old files; this waits for that.
+  if (db_->PauseBackgroundWork().ok()) db_->ContinueBackgroundWork().PermitUncheckedError();
   return status.ok() ? absl::OkStatus() : FromRocks(status, "collect garbage");
 }
 
