@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "storage/state_interfaces.h"
+
 namespace kiln {
 namespace {
 
@@ -292,56 +294,10 @@ class MemoryStore::State {
   uint64_t evicted_ = 0;
 };
 
-class MemoryStore::Blobs final : public BlobStore {
- public:
-  explicit Blobs(State& state) : state_(state) {}
-
-  absl::StatusOr<FoundBlob> Get(const CallContext&, const Digest& digest) override {
-    return state_.GetBlob(digest);
-  }
-  absl::Status Put(const CallContext&, const Blob& blob) override { return state_.PutBlob(blob); }
-  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext&,
-                                                  std::span<const Digest> digests) override {
-    return state_.FindMissing(digests);
-  }
-  std::string Describe() const override { return "memory"; }
-
- private:
-  State& state_;
-};
-
-class MemoryStore::Index final : public ArtifactIndex {
- public:
-  explicit Index(State& state) : state_(state) {}
-
-  absl::StatusOr<FoundArtifact> Get(const CallContext&, const Digest& key) override {
-    return state_.GetRecord(key);
-  }
-  absl::Status Put(const CallContext&, const ArtifactRecord& record,
-                   std::span<const Blob> blobs) override {
-    return state_.PutRecord(record, blobs);
-  }
-  absl::Status Remove(const CallContext&, const Digest& key) override {
-    return state_.RemoveRecord(key);
-  }
-  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext&,
-                                                  const std::optional<Digest>& after,
-                                                  size_t limit) override {
-    return state_.Scan(after, limit);
-  }
-  absl::Status SetPinned(const CallContext&, const Digest& key, bool pinned) override {
-    return state_.SetPinned(key, pinned);
-  }
-  std::string Describe() const override { return "memory"; }
-
- private:
-  State& state_;
-};
-
 MemoryStore::MemoryStore(uint64_t bytes_max, const Clock& clock)
     : state_(std::make_unique<State>(bytes_max, clock)),
-      blobs_(std::make_unique<Blobs>(*state_)),
-      index_(std::make_unique<Index>(*state_)) {}
+      blobs_(std::make_unique<StateBlobStore<State>>(*state_, "memory")),
+      index_(std::make_unique<StateArtifactIndex<State>>(*state_, "memory")) {}
 
 MemoryStore::~MemoryStore() = default;
 

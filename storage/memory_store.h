@@ -30,11 +30,9 @@ class MemoryStore final : public Store {
 
  private:
   class State;
-  class Blobs;
-  class Index;
   const std::unique_ptr<State> state_;
-  const std::unique_ptr<Blobs> blobs_;
-  const std::unique_ptr<Index> index_;
+  const std::unique_ptr<BlobStore> blobs_;
+  const std::unique_ptr<ArtifactIndex> index_;
 };
 
 }  // namespace kiln

@@ -26,9 +26,8 @@ struct RocksStoreOptions {
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
   // An open in this process that takes longer ends it. Not less than the probe grants.
   std::chrono::milliseconds hang_time_max = 2 * limits::kStoreOpenTime;
-  // On a disk that is full: between one attempt to open the store and the next; RocksDB itself
-  // looks as often.
-  std::chrono::milliseconds retry_interval = std::chrono::seconds(5);
+  // On a disk that is full: between one attempt to open the store and the next.
+  std::chrono::milliseconds retry_interval = limits::kStoreRetryInterval;
   // Null: the operating system. Must outlive the store.
   rocksdb::Env* env = nullptr;
 };

@@ -64,18 +64,19 @@ absl::StatusOr<Blob> RocksState::ReadBlob(const Digest& digest, std::string* dam
   return blob;
 }
 
-absl::StatusOr<Blob> RocksState::GetBlob(const Digest& digest) {
+absl::StatusOr<FoundBlob> RocksState::GetBlob(const Digest& digest) {
   std::string damaged;
   auto blob = ReadBlob(digest, &damaged);
+  if (blob.ok()) return FoundBlob{*std::move(blob), Tier::kDisk};
   if (absl::IsDataLoss(blob.status())) QuarantineBlob(digest);
-  if (!absl::IsNotFound(blob.status())) return blob;
+  if (!absl::IsNotFound(blob.status())) return blob.status();
   // The books may say that it is here, after a part of the log was lost: then a put would not write
   // it again.
   const auto row = database_->Get(RocksFamily::kReferences, digest.Bytes());
-  if (!row.ok() || !row->has_value()) return blob;
+  if (!row.ok() || !row->has_value()) return blob.status();
   const auto references = DecodeReferences(**row);
   if (references && references->stored_bytes > 0) QuarantineBlob(digest);
-  return blob;
+  return blob.status();
 }
 
 void RocksState::QuarantineBlob(const Digest& digest) {

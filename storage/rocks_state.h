@@ -35,7 +35,7 @@ class RocksState {
   // The totals; where that row is lost they are counted, and written.
   static absl::StatusOr<TotalsRow> ReadTotals(RocksDatabase& database);
 
-  absl::StatusOr<Blob> GetBlob(const Digest& digest);
+  absl::StatusOr<FoundBlob> GetBlob(const Digest& digest);
   absl::Status PutBlob(const Blob& blob);
   absl::StatusOr<std::vector<Digest>> FindMissing(std::span<const Digest> digests);
 

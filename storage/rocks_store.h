@@ -39,13 +39,11 @@ class RocksStore final : public Store {
   void WaitUntilIdle();
 
  private:
-  class Blobs;
-  class Index;
   const std::unique_ptr<RocksState> state_;
   const std::string path_;
   Filesystem& filesystem_;
-  const std::unique_ptr<Blobs> blobs_;
-  const std::unique_ptr<Index> index_;
+  const std::unique_ptr<BlobStore> blobs_;
+  const std::unique_ptr<ArtifactIndex> index_;
 };
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
-// Every limit of the system, in one place. What an operator may change is a field of the configuration: its default stands
-// here, its bounds where the field is declared. Everything else is fixed.
+// Every limit of the system, in one place. What an operator may change is a field of the
+// configuration: its default stands here, its bounds where the field is declared. Everything else
+// is fixed.
 #pragma once
 
 #include <chrono>
@@ -12,8 +13,9 @@ inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kGiB = size_t{1} << 30;
 
-// --- What a client may send -------------------------------------------------------------------------------------------
-// The largest Triton kernel seen in practice prints 81 KB of TTIR; generated CUDA reaches a few MB.
+// --- What a client may send
+// ------------------------------------------------------------------------------------------- The
+// largest Triton kernel seen in practice prints 81 KB of TTIR; generated CUDA reaches a few MB.
 inline constexpr size_t kSourceBytesMax = 16 * kMiB;
 // A request on the wire: the source and everything around it.
 inline constexpr size_t kRequestBytesMax = kSourceBytesMax + kMiB;
@@ -27,7 +29,8 @@ inline constexpr size_t kAttributesMax = 64;  // of one parameter
 inline constexpr int64_t kNumWarpsMax = 64;
 inline constexpr int64_t kNumCtasMax = 16;  // the largest non-portable cluster
 inline constexpr int64_t kNumStagesMax = 64;
-inline constexpr int64_t kMaxnregMax = 65'536;  // a multiprocessor's registers; ptxas ignores what it cannot give
+inline constexpr int64_t kMaxnregMax =
+    65'536;  // a multiprocessor's registers; ptxas ignores what it cannot give
 inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
 // In flight on one stream; past it the stream is not read until an answer has left.
@@ -37,8 +40,9 @@ inline constexpr size_t kStreamRequestBytesMax = 64 * kMiB;
 // The same for answers that a slow client has not taken yet.
 inline constexpr size_t kStreamUnsentBytesMax = 256 * kKiB;
 
-// --- What the daemon answers ------------------------------------------------------------------------------------------
-// Blobs up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
+// --- What the daemon answers
+// ------------------------------------------------------------------------------------------ Blobs
+// up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
 inline constexpr size_t kInlineBytesMax = 8 * kMiB;
 inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
@@ -48,13 +52,15 @@ inline constexpr size_t kListPageMax = 1000;
 inline constexpr size_t kRequestMemoBytesMax = 64 * kMiB;
 // What either side of a connection accepts as headers or trailers.
 inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
-// What the daemon itself sends stays below gRPC's default for clients, 8 KiB: the message as it stands on the wire
-// (percent-encoded), and within the details one line and the end of the compiler's output.
+// What the daemon itself sends stays below gRPC's default for clients, 8 KiB: the message as it
+// stands on the wire (percent-encoded), and within the details one line and the end of the
+// compiler's output.
 inline constexpr size_t kStatusMessageBytesMax = kKiB;
 inline constexpr size_t kTrailerDiagnosticLineBytesMax = 512;
 inline constexpr size_t kTrailerOutputBytesMax = 3 * kKiB;
 
-// --- Connections ------------------------------------------------------------------------------------------------------
+// --- Connections
+// ------------------------------------------------------------------------------------------------------
 inline constexpr int kListenBacklog = 4096;
 inline constexpr size_t kConnectionsMax = 10'000;
 inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
@@ -67,10 +73,12 @@ inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
 inline constexpr int kReflectionThreadsMax = 8;
 inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 
-// --- Configuration ----------------------------------------------------------------------------------------------------
+// --- Configuration
+// ----------------------------------------------------------------------------------------------------
 inline constexpr size_t kConfigBytesMax = kMiB;
 
-// --- Workers ----------------------------------------------------------------------------------------------------------
+// --- Workers
+// ----------------------------------------------------------------------------------------------------------
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
 inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;
 inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
@@ -82,7 +90,8 @@ inline constexpr size_t kWorkerFileBytesMax = kGiB;
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
 inline constexpr int kWorkersMax = 1024;
 
-// --- Toolchains -------------------------------------------------------------------------------------------------------
+// --- Toolchains
+// -------------------------------------------------------------------------------------------------------
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
@@ -101,7 +110,8 @@ inline constexpr size_t kDecisionNameBytesMax = 80;
 inline constexpr size_t kDecisionReasonBytesMax = 240;
 inline constexpr size_t kDecisionLogBytesMax = 640;
 
-// --- Queue ------------------------------------------------------------------------------------------------------------
+// --- Queue
+// ------------------------------------------------------------------------------------------------------------
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;
 // Below this much available memory, one compile runs at a time.
@@ -110,31 +120,38 @@ inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB / 2;
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 
-// --- Failures remembered ----------------------------------------------------------------------------------------------
+// --- Failures remembered
+// ----------------------------------------------------------------------------------------------
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
 inline constexpr size_t kFailureBytesMax = 16 * kMiB;
 
-// --- Hits -------------------------------------------------------------------------------------------------------------
+// --- Hits
+// -------------------------------------------------------------------------------------------------------------
 // Decoded documents kept, so that a hit parses no JSON; about 4 KB each.
 inline constexpr size_t kDocumentsMax = 8192;
 inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
 
-// --- Storage ----------------------------------------------------------------------------------------------------------
+// --- Storage
+// ----------------------------------------------------------------------------------------------------------
 inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
 inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
 inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
 // A published artifact costs about 300 bytes of the daemon's memory beside its file.
 inline constexpr size_t kHotFilesMax = 65'536;
-// What the hot directory leaves free for everything else that lives on the same tmpfs, workers' directories included.
+// What the hot directory leaves free for everything else that lives on the same tmpfs, workers'
+// directories included.
 inline constexpr uint64_t kHotFreeBytesMin = 32 * kMiB;
-// How long, and how many, changed keys are remembered: longer than any hit takes from its look-up to its publication.
+// How long, and how many, changed keys are remembered: longer than any hit takes from its look-up
+// to its publication.
 inline constexpr auto kRecentChangesAge = std::chrono::seconds(60);
 inline constexpr size_t kRecentChangesMax = 65'536;
 inline constexpr uint64_t kBlobBytesMax = 256 * kMiB;
 inline constexpr uint64_t kRecordBytesMax = 4 * kMiB;
 inline constexpr auto kStoreOpenTime = std::chrono::seconds(30);
+// As often as RocksDB itself looks whether a full disk has space again.
+inline constexpr auto kStoreRetryInterval = std::chrono::seconds(5);
 // Uses are written down once this many artifacts were used, or this long after the last time.
 inline constexpr size_t kPendingUsesMax = 1024;
 inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
@@ -142,10 +159,12 @@ inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
 inline constexpr size_t kQuarantinedMax = 64;
 inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
 
-// --- Clients ----------------------------------------------------------------------------------------------------------
+// --- Clients
+// ----------------------------------------------------------------------------------------------------------
 // A look-up of thousands of keys with their metadata is the largest message that a client takes.
 inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
-// Sources that one CompileMany keeps so that it can send them again; at least one request is always let through.
+// Sources that one CompileMany keeps so that it can send them again; at least one request is always
+// let through.
 inline constexpr size_t kClientInFlightBytesMax = 64 * kMiB;
 inline constexpr size_t kLookupBatchKeys = 512;
 

@@ -1,5 +1,6 @@
 #include "tests/conformance/store_subject.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "storage/quota_store.h"
 #include "storage/rocks_open.h"
 #include "storage/tiered_store.h"
+#include "storage/waiting_store.h"
 
 namespace kiln {
 namespace {
@@ -55,6 +57,18 @@ void BuildTieredUnderUselessMemory(StoreSubject& subject) {
       std::make_unique<MemoryStore>(kRoomy, subject.clock), subject.clock);
 }
 
+// After its disk was full for a while.
+void BuildWaitedRocks(StoreSubject& subject) {
+  // A thread of the waiting store's asks for it, and the store is to be opened before there are
+  // any.
+  const auto opened = std::make_shared<std::unique_ptr<Store>>(OpenRocks(subject));
+  auto store = std::make_unique<WaitingStore>(
+      std::make_unique<MemoryStore>(kRoomy, subject.clock), "the disk is full",
+      [opened] { return std::move(*opened); }, std::chrono::milliseconds(0));
+  store->WaitUntilOpen();
+  subject.store = std::move(store);
+}
+
 // As the daemon has it, without listeners.
 void BuildDaemons(StoreSubject& subject) {
   auto notifying =
@@ -69,6 +83,7 @@ void BuildDaemons(StoreSubject& subject) {
 std::vector<StoreKind> AllStoreKinds() {
   return {{"Memory", BuildMemory},
           {"Rocks", BuildRocks},
+          {"WaitedRocks", BuildWaitedRocks},
           {"QuotaOverMemory", BuildQuotaOverMemory},
           {"TieredMemory", BuildTieredMemory},
           {"TieredUnderUselessMemory", BuildTieredUnderUselessMemory},
