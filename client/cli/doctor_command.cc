@@ -58,7 +58,8 @@ class Examination {
     }
     if (listed->toolchains().empty()) {
       return Add("toolchains", Verdict::kBad, "there is none, so nothing can be compiled",
-                 "deploy/install-toolchain 3.6.0, then restart the daemon");
+                 "deploy/install-toolchain 3.6.0 (with --system for the system's service), then "
+                 "restart the daemon");
     }
     for (const v1::Toolchain& toolchain : listed->toolchains()) {
       Add("toolchain", Verdict::kGood,

@@ -22,8 +22,15 @@ namespace {
 using ToolchainPtr = std::shared_ptr<const Toolchain>;
 using Rejected = DiscoveredToolchains::Rejected;
 
-constexpr std::string_view kInstallHint =
-    "deploy/install-toolchain 3.6.0 installs one for the next start of kilnd";
+constexpr std::string_view kFirstVersion = "3.6.0";
+
+std::string InstallHint(std::string_view version) {
+  return fmt::format(
+      "deploy/install-toolchain {} (with --system for the system's service) installs it for the "
+      "next "
+      "start of kilnd",
+      version);
+}
 
 template <typename T>
 bool Has(const std::vector<T>& values, const T& value) {
@@ -176,7 +183,8 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
 
 void DiscoveredToolchains::LogDefault() const {
   if (toolchains_.empty()) {
-    return LogWarning("no toolchain, so nothing can be compiled", {{"next", kInstallHint}});
+    return LogWarning("no toolchain, so nothing can be compiled",
+                      {{"next", InstallHint(kFirstVersion)}});
   }
   const auto preferred = Select("");
   if (preferred.ok() && preferred->Matches(*toolchains_.front())) {
@@ -235,12 +243,11 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
   const std::string here = log.ToString();
   if (toolchains_.empty()) {
     return FailedPrecondition("no toolchain is here{}{}; {}", here.empty() ? "" : ": ", here,
-                              kInstallHint);
+                              InstallHint(kFirstVersion));
   }
   std::string next;
   if (selector.name() == "triton") {
-    next = fmt::format("; deploy/install-toolchain {} installs it for the next start of kilnd",
-                       selector.version());
+    next = fmt::format("; {}", InstallHint(selector.version()));
   }
   return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",
                             ShortAscii(wanted, limits::kDecisionNameBytesMax), here, next);

@@ -51,7 +51,7 @@ std::string ZygoteKeeper::State() const {
   std::lock_guard lock(mutex_);
   if (starting_) return "starting";
   if (zygote_ != nullptr) return "ready";
-  if (!last_failure_.ok()) return std::string(Message(last_failure_));
+  if (!last_failure_.ok()) return fmt::format("failed: {}", Message(last_failure_));
   return "not started";
 }
 

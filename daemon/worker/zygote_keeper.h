@@ -38,7 +38,7 @@ class ZygoteKeeper {
   // worker is left.
   void Stop();
 
-  // "not started", "starting", "ready", or what is wrong with it.
+  // "not started", "starting", "ready" or "failed: " and why.
   std::string State() const;
 
  private:

@@ -77,7 +77,7 @@ TEST_F(DiscoveredToolchainsTest, NoneIsNoErrorUntilOneIsAskedFor) {
   const auto catalog = Discover();
   EXPECT_THAT(catalog->List(), IsEmpty());
   EXPECT_EQ(catalog->Describe(), "none");
-  EXPECT_THAT(Reason(*catalog, ""), HasSubstr("deploy/install-toolchain 3.6.0"));
+  EXPECT_THAT(Reason(*catalog, ""), HasSubstr("deploy/install-toolchain 3.6.0 (with --system"));
   EXPECT_THAT(Reason(*catalog, "triton==3.6.0"), HasSubstr("deploy/install-toolchain 3.6.0"));
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 TEST(ZygoteKeeperTest, AFailureIsAnsweredToAllWhoAskedAndNotTriedAgainBeforeItsTime) {
   ZygoteCommand command = FakeZygote("failed");
@@ -31,6 +32,7 @@ TEST(ZygoteKeeperTest, AFailureIsAnsweredToAllWhoAskedAndNotTriedAgainBeforeItsT
     });
   }
   for (std::thread& asker : askers) asker.join();
+  EXPECT_THAT(keeper.State(), StartsWith("failed: "));  // what kiln doctor looks for
   keeper.Stop();
   EXPECT_EQ(changes, 1);
 }
