@@ -1,6 +1,7 @@
 #include "client/cli/json.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "client/cli/format.h"
 #include "client/cli/words.h"
@@ -89,6 +90,32 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   return json;
 }
 
+// What the parser itself lets pass. Sees each event of a parse.
+class ShapeCheck {
+ public:
+  bool Accept(int depth, Json::parse_event_t event, const Json& value) {
+    if (!status_.ok()) return false;
+    // A line of nothing but brackets would otherwise take many times its size in memory.
+    if (depth > static_cast<int>(2 * limits::kOptionDepthMax)) {
+      status_ = InvalidArgument("the JSON is nested too deep");
+    }
+    if (event == Json::parse_event_t::object_start) names_.emplace_back();
+    if (event == Json::parse_event_t::object_end) names_.pop_back();
+    // The last one would win, and nobody would know.
+    if (event == Json::parse_event_t::key &&
+        !names_.back().insert(value.get<std::string>()).second) {
+      status_ = InvalidArgument("the JSON says \"{}\" twice", value.get<std::string>());
+    }
+    return status_.ok();
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::vector<std::set<std::string>> names_;  // of the objects that are open
+  absl::Status status_;
+};
+
 }  // namespace
 
 std::string Dump(const Json& json) {
@@ -109,15 +136,13 @@ std::string DumpFields(const JsonFields& fields) {
 }
 
 absl::StatusOr<Json> ParseJson(std::string_view text) {
-  // A line of nothing but brackets would otherwise take many times its size in memory.
-  bool is_too_deep = false;
-  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > static_cast<int>(2 * limits::kOptionDepthMax)) is_too_deep = true;
-    return !is_too_deep;
-  };
+  ShapeCheck check;
   try {
-    Json parsed = Json::parse(text.begin(), text.end(), limit_depth);
-    if (is_too_deep) return InvalidArgument("the JSON is nested too deep");
+    Json parsed = Json::parse(text.begin(), text.end(),
+                              [&check](int depth, Json::parse_event_t event, const Json& value) {
+                                return check.Accept(depth, event, value);
+                              });
+    KILN_RETURN_IF_ERROR(check.status());
     return parsed;
   } catch (const Json::exception& error) {
     return InvalidArgument("this is not JSON: {}", error.what());

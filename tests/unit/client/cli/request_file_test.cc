@@ -152,6 +152,9 @@ TEST_F(RequestFileTest, ALineOverTheLimitIsPassedOver) {
 
 TEST_F(RequestFileTest, BracketsWithoutEndAreRefused) {
   ExpectWrong(std::string(1'000'000, '['), "JSON");
+  ExpectWrong(R"({"source": "m", "target": "cuda:80", "target": "cuda:90"})", "\"target\" twice");
+  ExpectWrong(R"({"source": "m", "options": {"num_warps": 4, "num_warps": 8}})",
+              "\"num_warps\" twice");
   ExpectWrong(std::string(100'000, '[') + std::string(100'000, ']'), "nested too deep");
 }
 
