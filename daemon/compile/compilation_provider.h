@@ -2,8 +2,9 @@
 //
 //   coalescing(caching(admission(routing(pooled(triton-3.6.0), …))))
 //
-// Asynchronous, because a job of ten thousand ranks waits for one compile, and a waiting rank must not cost a thread.
-// RequestResolver stands before the chain: it validates a CompileRequest and gives it toolchain and key.
+// Asynchronous, because a job of ten thousand ranks waits for one compile, and a waiting rank must
+// not cost a thread. RequestResolver stands before the chain: it validates a CompileRequest and
+// gives it toolchain and key.
 #pragma once
 
 #include <functional>
@@ -20,32 +21,36 @@ namespace kiln {
 
 // A request that passed validation. Immutable and shared along the chain.
 struct CompileJob {
-  CompileRequest request;  // launch parameters and options in canonical form: what equals the toolchain's default is absent
+  CompileRequest request;  // launch parameters and options in canonical form: what equals the
+                           // toolchain's default is absent
   std::shared_ptr<const Toolchain> toolchain;
   Digest key;
 };
 
 using CompileJobPtr = std::shared_ptr<const CompileJob>;
 
-// A CompileResult says what the compiler said: an artifact or a failure of the source. A Status says that the infrastructure
-// failed (queue full, worker crashed, caller gone); it is never cached.
+// A CompileResult says what the compiler said: an artifact or a failure of the source. A Status
+// says that the infrastructure failed (queue full, worker crashed, caller gone); it is never
+// cached.
 using CompileDone = std::function<void(absl::StatusOr<CompileResult>)>;
 
 class CompilationProvider {
  public:
   virtual ~CompilationProvider() = default;
 
-  // Starts. Calls `done` exactly once, on any thread, possibly before returning; `done` must not block. Does not block itself beyond
-  // local disk reads.
+  // Starts. Calls `done` exactly once, on any thread, possibly before returning; `done` must not
+  // block. Does not block itself beyond local disk reads.
   //
-  // Cancelling the context makes `done` come soon with CANCELLED (or with the result, when that was faster); work that
-  // nobody waits for any more stops. The context's deadline is honoured the same way, with DEADLINE_EXCEEDED.
+  // Cancelling the context makes `done` come soon with CANCELLED (or with the result, when that was
+  // faster); work that nobody waits for any more stops. The context's deadline is honoured the same
+  // way, with DEADLINE_EXCEEDED.
   //
   // Thread-safe. The provider outlives all its calls.
   virtual void Compile(CallContext context, CompileJobPtr job, CompileDone done) = 0;
 
-  // Someone more urgent now waits for the compile of `key` that is under way here: move it forward where it still queues. A hint;
-  // unknown keys and lesser priorities are ignored. Decorators pass it on. Thread-safe; does not block.
+  // Someone more urgent now waits for the compile of `key` that is under way here: move it forward
+  // where it still queues. A hint; unknown keys and lesser priorities are ignored. Decorators pass
+  // it on. Thread-safe; does not block.
   virtual void Raise(const Digest& key, Priority priority);
 
   // The composition, outermost first.

@@ -1,5 +1,6 @@
-// The words of the domain as plain values: what a client asks for and what it gets. The wire's messages (protos/kiln/v1) say
-// the same for the network; daemon/rpc translates. Field by field the meaning stands in protos/kiln/v1/kernel.proto.
+// The words of the domain as plain values: what a client asks for and what it gets. The wire's
+// messages (protos/kiln/v1) say the same for the network; daemon/rpc translates. Field by field the
+// meaning stands in protos/kiln/v1/kernel.proto.
 #pragma once
 
 #include <array>
@@ -32,22 +33,23 @@ struct KernelSource {
   std::string name;
 };
 
-// "cuda:90", "hip:gfx942". The architecture is spelled as Triton's GPUTarget has it: digits for CUDA, gfx… for HIP.
+// "cuda:90", "hip:gfx942". The architecture is spelled as Triton's GPUTarget has it: digits for
+// CUDA, gfx… for HIP.
 struct Target {
   std::string backend;
   std::string architecture;
   int warp_size = 0;  // 0: the architecture's own
 
-  // From "backend:architecture". INVALID_ARGUMENT where it is not of that form; whether anything compiles for it is another
-  // question, which the toolchain catalog answers.
+  // From "backend:architecture". INVALID_ARGUMENT where it is not of that form; whether anything
+  // compiles for it is another question, which the toolchain catalog answers.
   static absl::StatusOr<Target> Parse(std::string_view text);
 
   std::string ToString() const { return backend + ":" + architecture; }
   friend auto operator<=>(const Target&, const Target&) = default;
 };
 
-// The typed value of an option. An array on the wire or in JSON is always a tuple: Triton's option classes are frozen and hashed,
-// so a list would not do.
+// The typed value of an option. An array on the wire or in JSON is always a tuple: Triton's option
+// classes are frozen and hashed, so a list would not do.
 struct OptionValue;
 using OptionTuple = std::vector<OptionValue>;
 struct OptionValue {
@@ -58,9 +60,9 @@ using Options = std::map<std::string, OptionValue>;
 
 struct Parameter {
   std::string name;
-  std::string type;                            // as Triton spells it: "*fp16", "i32", "tensordesc<…>"
-  std::map<std::string, int64_t> attributes;   // "tt.divisibility" → 16
-  std::optional<OptionValue> constant;         // folded into the code, so not passed at launch
+  std::string type;  // as Triton spells it: "*fp16", "i32", "tensordesc<…>"
+  std::map<std::string, int64_t> attributes;  // "tt.divisibility" → 16
+  std::optional<OptionValue> constant;        // folded into the code, so not passed at launch
   friend bool operator==(const Parameter&, const Parameter&) = default;
 };
 
@@ -99,15 +101,16 @@ struct CompileRequest {
 
 // Why a source does not compile: deterministic, so it is a value that can be kept, never a Status.
 struct CompileFailure {
-  // INVALID_ARGUMENT: the source or its options are wrong. RESOURCE_EXHAUSTED: it does not fit the target. INTERNAL: the
-  // compiler itself failed.
+  // INVALID_ARGUMENT: the source or its options are wrong. RESOURCE_EXHAUSTED: it does not fit the
+  // target. INTERNAL: the compiler itself failed.
   absl::StatusCode code = absl::StatusCode::kInvalidArgument;
-  std::string stage;    // "parse", "ttgir", "ptx", "cubin", …
+  std::string stage;    // "options", "parse", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"
   std::string message;  // one line
   int line = 0;         // 1-based, in the source; 0: unknown
   int column = 0;
-  std::string output;   // the compiler's own words, the end of them
-  // False for a crash, a time-out or a lack of memory: true again might succeed, so it is not kept.
+  std::string output;  // the compiler's own words, the end of them
+  // False for a crash, a time-out or a lack of memory: another attempt might succeed, so it is not
+  // kept.
   bool deterministic = true;
 };
 
@@ -151,7 +154,8 @@ struct KernelMetadata {
   std::vector<TensorDescriptorMetadata> tensor_descriptors;
   std::vector<KernelParameter> parameters;  // in the order of passing, without the hidden ones
   int64_t hidden_pointers = 0;              // pointers the launcher appends after them
-  // The toolchain's own metadata, verbatim JSON: for a client that rebuilds the toolchain's cache files.
+  // The toolchain's own metadata, verbatim JSON: for a client that rebuilds the toolchain's cache
+  // files.
   std::string toolchain_metadata;
 };
 

@@ -1,4 +1,5 @@
-// What the compile path knows of a toolchain, and where it asks for one. daemon/toolchain finds them.
+// What the compile path knows of a toolchain, and where it asks for one. daemon/toolchain finds
+// them.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,19 @@ std::string_view OptionTypeName(OptionType type);
 
 struct OptionDeclaration {
   OptionType type = OptionType::kAny;
-  // What the backend takes when the option is absent; absent itself where it is None or depends on the target.
+  // What the backend takes when the option is absent; absent itself where it is None or depends on
+  // the target.
   std::optional<OptionValue> default_value;
 };
 
 // One backend of a toolchain.
 struct BackendDescription {
-  std::string backend;                                // "cuda", "hip"
-  std::vector<std::string> architectures;             // those it is known to compile for
-  std::vector<std::string> stages;                    // "ttgir", "llir", "ptx", "cubin": in order, the last is the final binary
-  std::map<std::string, OptionDeclaration> options;   // every option it knows, launch parameters included
+  std::string backend;                     // "cuda", "hip"
+  std::vector<std::string> architectures;  // those it is known to compile for
+  std::vector<std::string>
+      stages;  // "ttgir", "llir", "ptx", "cubin": in order, the last is the final binary
+  std::map<std::string, OptionDeclaration>
+      options;  // every option it knows, launch parameters included
 };
 
 // One exact compiler installation. Immutable once published.
@@ -55,8 +59,9 @@ class ToolchainCatalog {
  public:
   virtual ~ToolchainCatalog() = default;
 
-  // The one that `selector` names ("" the default, "name==version", or a fingerprint's hex digits) and that compiles `kind` for `target`.
-  // FAILED_PRECONDITION where none fits; the message lists those there are and why each does not fit.
+  // The one that `selector` names ("" the default, "name==version", or a fingerprint's hex digits)
+  // and that compiles `kind` for `target`. FAILED_PRECONDITION where none fits; the message lists
+  // those there are and why each does not fit.
   virtual absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector,
                                                                 SourceKind kind,
                                                                 const Target& target) const = 0;
