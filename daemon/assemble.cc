@@ -1,7 +1,6 @@
 #include "daemon/assemble.h"
 
 #include <absl/synchronization/mutex.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "daemon/config/units.h"
 #include "daemon/observe/gather_stats.h"
 #include "daemon/policy/admission_provider.h"
+#include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/listener.h"
@@ -51,17 +51,9 @@ constexpr int kReadThreads = 2;
 constexpr size_t kStoreQueueLength = 1024;
 constexpr auto kFarewellTime = std::chrono::milliseconds(300);
 
-int CoresOfThisProcess() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) {
-    return std::max(1u, std::thread::hardware_concurrency());
-  }
-  return std::max(1, CPU_COUNT(&cores));
-}
-
 int SlotsOf(const Config::Workers& workers) {
-  return workers.slots > 0 ? static_cast<int>(workers.slots) : CoresOfThisProcess();
+  if (workers.slots > 0) return static_cast<int>(workers.slots);
+  return CoresWithinQuota(ControlGroups::Find(OsFilesystem(), ""), OsFilesystem(), AffinityCores());
 }
 
 absl::StatusOr<std::vector<WantedSocket>> WantedSockets(const Config::Sockets& config,
@@ -108,7 +100,7 @@ class RunningDaemon final : public Daemon {
 
   // Compile path.
   std::unique_ptr<DiscoveredToolchains> toolchains_;
-  SystemMemoryProbe memory_;
+  SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
@@ -197,6 +189,8 @@ void RunningDaemon::BuildChain() {
   limits.running_max = SlotsOf(setting_.config.workers);
   limits.queue.length_max = static_cast<size_t>(setting_.config.queue.length);
   limits.free_memory_bytes_min = setting_.config.workers.memory_min_bytes;
+  limits.pressure_percent_max =
+      static_cast<double>(setting_.config.workers.memory_pressure_percent);
   auto admission =
       std::make_unique<AdmissionProvider>(std::move(routing), limits, memory_, clock_, *timer_);
   admission_ = admission.get();

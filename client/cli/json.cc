@@ -77,6 +77,13 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["workers_crashed"] = stats.workers_crashed();
   json["workers_recycled"] = stats.workers_recycled();
   json["compile_cpu_micros"] = stats.compile_cpu_micros();
+  json["running_max"] = stats.running_max();
+  json["held_back"] = stats.held_back();
+  json["expected_memory_bytes"] = stats.expected_memory_bytes();
+  if (stats.has_available_memory_bytes()) {
+    json["available_memory_bytes"] = stats.available_memory_bytes();
+  }
+  json["memory_pressure_percent"] = stats.memory_pressure_percent();
   json["connections"] = stats.connections();
   json["toolchains"] = Json::array();
   for (const auto& toolchain : stats.toolchains()) {

@@ -77,11 +77,21 @@ std::string Queue(const Stats& stats) {
   return fmt::format("{} ({}), {}", stats.queued(), shares, FormatBytes(stats.queued_bytes()));
 }
 
+// "5.2 GiB available, 512.0 MiB expected for what runs, pressure 0.0 %, 3 compiles held back"
+std::string Memory(const Stats& stats) {
+  return fmt::format(
+      "{} available, {} expected for what runs, pressure {:.1f} %, {} compiles held back",
+      stats.has_available_memory_bytes() ? FormatBytes(stats.available_memory_bytes()) : "unknown",
+      FormatBytes(stats.expected_memory_bytes()), stats.memory_pressure_percent(),
+      stats.held_back());
+}
+
 void PrintWork(Console& console, const Stats& stats) {
   PrintFields(
       console, "Work",
       {{"queued", Queue(stats)},
-       {"running", std::to_string(stats.running())},
+       {"running", fmt::format("{} of {}", stats.running(), stats.running_max())},
+       {"memory", Memory(stats)},
        {"workers", fmt::format("{} ({} started, {} killed, {} crashed, {} recycled)",
                                stats.workers(), stats.workers_started(), stats.workers_killed(),
                                stats.workers_crashed(), stats.workers_recycled())},

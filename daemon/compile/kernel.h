@@ -192,6 +192,8 @@ struct CompileResult {
   Outcome outcome = Outcome::kCompiled;
   std::optional<Tier> tier;  // of a hit
   std::variant<std::shared_ptr<const Artifact>, std::shared_ptr<const CompileFailure>> value;
+  // What a fresh compile took in memory at its peak, as its worker measured; 0: nobody did.
+  uint64_t peak_bytes = 0;
 
   const Artifact* artifact() const {
     const auto* held = std::get_if<0>(&value);

@@ -26,8 +26,10 @@ struct Config {
     std::chrono::milliseconds compile_time = limits::kCompileTimeDefault;
     int64_t compiles_per_worker = limits::kCompilesPerWorkerDefault;
     uint64_t rss_bytes = limits::kWorkerRssBytesDefault;
-    // With less memory than this available, compiles run one at a time.
+    // What compiles at the same time leave available, as far as one can tell beforehand.
     uint64_t memory_min_bytes = limits::kFreeMemoryBytesDefault;
+    // From this much memory pressure on, compiles run one at a time. 0: whatever the pressure.
+    int64_t memory_pressure_percent = limits::kMemoryPressurePercentDefault;
     std::string script;  // "": beside the executable
   };
   struct Queue {

@@ -194,8 +194,12 @@ std::vector<Field> MakeFields() {
       SizeField("workers", "rss", "A worker process that holds more memory than this is replaced.",
                 workers(&Config::Workers::rss_bytes), 256 * kMiB, kTiB),
       SizeField("workers", "memory_min",
-                "With less memory than this available, compiles run one at a time.",
+                "Compiles run side by side only as far as this much memory stays available.",
                 workers(&Config::Workers::memory_min_bytes), 0, kTiB),
+      IntegerField("workers", "memory_pressure",
+                   "Compiles run one at a time while work waits for memory for this percentage of "
+                   "the time (the kernel's pressure stall information). 0: never for that.",
+                   workers(&Config::Workers::memory_pressure_percent), 0, 100),
       TextField("workers", "script",
                 "The worker program. Empty: ../lib/kiln/triton_worker.py from the executable.",
                 "an absolute path", workers(&Config::Workers::script), AbsolutePath),

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,11 @@ struct DaemonStats {
   uint64_t workers_crashed = 0;
   uint64_t workers_recycled = 0;
   uint64_t compile_cpu_micros = 0;
+  uint64_t running_max = 0;
+  uint64_t held_back = 0;
+  uint64_t expected_memory_bytes = 0;
+  std::optional<uint64_t> available_memory_bytes;
+  double memory_pressure_percent = 0;
   uint64_t connections = 0;
 };
 

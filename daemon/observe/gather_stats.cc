@@ -53,6 +53,11 @@ void AddQueue(const AdmissionStats& admission, DaemonStats& stats) {
   std::copy(admission.queued_by_priority.begin(), admission.queued_by_priority.end(),
             stats.queued_by_priority.begin());
   stats.running = admission.running;
+  stats.running_max = static_cast<uint64_t>(admission.running_max);
+  stats.held_back = admission.held_back;
+  stats.expected_memory_bytes = admission.expected_bytes;
+  stats.available_memory_bytes = admission.memory.available_bytes;
+  stats.memory_pressure_percent = admission.memory.pressure_percent;
 }
 
 void SetState(const StatsSources& sources, const std::string& degraded, DaemonStats& stats) {

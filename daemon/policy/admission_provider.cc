@@ -28,6 +28,8 @@ struct AdmissionProvider::Call {
 
   Ticket ticket = 0;
   bool is_over = false;
+  bool was_held_back = false;
+  uint64_t expected_bytes = 0;  // once started
 };
 
 namespace {
@@ -47,7 +49,8 @@ AdmissionProvider::AdmissionProvider(std::unique_ptr<CompilationProvider> next,
       memory_(memory),
       clock_(clock),
       timer_(timer),
-      queue_(limits.queue) {}
+      queue_(limits.queue),
+      estimator_(limits.compile_bytes_default) {}
 
 AdmissionProvider::~AdmissionProvider() = default;
 
@@ -108,28 +111,55 @@ void AdmissionProvider::StartWhatMay() {
     if (std::exchange(is_starting_, true)) return;
   }
   while (const CallPtr call = NextToStart()) Start(call);
+  LookAgainLater();
 }
 
 // Null where nothing may start now; then the caller has left the loop.
 AdmissionProvider::CallPtr AdmissionProvider::NextToStart() {
   std::lock_guard lock(mutex_);
-  const bool may_start =
-      queue_.length() > 0 && running_ < limits_.running_max && (running_ == 0 || HasMemory());
-  const std::optional<Ticket> ticket = may_start ? queue_.Pop() : std::nullopt;
-  if (!ticket) {
+  is_held_back_ = false;
+  const std::optional<Ticket> next = running_ < limits_.running_max ? queue_.Next() : std::nullopt;
+  if (!next) {
     is_starting_ = false;
     return nullptr;
   }
-  const CallPtr call = waiting_.at(*ticket);
+  const CallPtr call = waiting_.at(*next);
+  const uint64_t bytes = estimator_.BytesFor(*call->job);
+  if (running_ > 0 && !MemoryBears(bytes)) {
+    if (!std::exchange(call->was_held_back, true)) ++held_back_;
+    is_held_back_ = true;
+    is_starting_ = false;
+    return nullptr;
+  }
+  queue_.Pop();
   call->is_over = true;
+  call->expected_bytes = bytes;
   ForgetWaiting(*call);
   ++running_;
+  expected_bytes_ += bytes;
   return call;
 }
 
-bool AdmissionProvider::HasMemory() const {
-  const std::optional<uint64_t> available = memory_.AvailableBytes();
-  return !available || *available >= limits_.free_memory_bytes_min;
+bool AdmissionProvider::MemoryBears(uint64_t bytes) const {
+  const MemoryState memory = memory_.Look();
+  if (limits_.pressure_percent_max > 0 && memory.pressure_percent >= limits_.pressure_percent_max) {
+    return false;
+  }
+  return !memory.available_bytes ||
+         *memory.available_bytes >= limits_.free_memory_bytes_min + expected_bytes_ + bytes;
+}
+
+void AdmissionProvider::LookAgainLater() {
+  std::unique_ptr<Alarm> rung;  // goes after the mutex is released
+  std::lock_guard lock(mutex_);
+  if (!is_held_back_ || std::exchange(will_look_again_, true)) return;
+  rung = std::exchange(look_again_, timer_.At(clock_.Now() + limits::kMemoryLookAgain, [this] {
+    {
+      std::lock_guard callback_lock(mutex_);
+      will_look_again_ = false;
+    }
+    StartWhatMay();
+  }));
 }
 
 void AdmissionProvider::Start(const CallPtr& call) {
@@ -147,6 +177,8 @@ void AdmissionProvider::Finish(const CallPtr& call, SteadyTime started,
   {
     std::lock_guard lock(mutex_);
     --running_;
+    expected_bytes_ -= call->expected_bytes;
+    if (result.ok()) estimator_.Learn(*call->job, result->peak_bytes);
     mean_run_time_ += (clock_.Now() - started - mean_run_time_) / 8;
   }
   // The worker first, then the answer.
@@ -179,8 +211,9 @@ std::string AdmissionProvider::Describe() const {
 }
 
 AdmissionStats AdmissionProvider::Stats() const {
-  std::lock_guard lock(mutex_);
   AdmissionStats stats;
+  stats.memory = memory_.Look();
+  std::lock_guard lock(mutex_);
   stats.running = static_cast<size_t>(running_);
   stats.queued = queue_.length();
   stats.queued_bytes = queue_.bytes();
@@ -188,6 +221,9 @@ AdmissionStats AdmissionProvider::Stats() const {
     stats.queued_by_priority[i] = queue_.LengthAt(static_cast<Priority>(i));
   }
   stats.rejected = rejected_;
+  stats.running_max = limits_.running_max;
+  stats.held_back = held_back_;
+  stats.expected_bytes = expected_bytes_;
   return stats;
 }
 

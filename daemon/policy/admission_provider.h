@@ -13,6 +13,7 @@
 #include "daemon/compile/compilation_provider.h"
 #include "daemon/compile/timer.h"
 #include "daemon/policy/fair_queue.h"
+#include "daemon/policy/memory_estimator.h"
 #include "daemon/policy/memory_probe.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
@@ -22,8 +23,12 @@ namespace kiln {
 struct AdmissionLimits {
   int running_max = 1;
   FairQueueLimits queue{limits::kQueueLengthDefault, limits::kQueueBytesMax};
-  // With less than this available, one compile runs at a time.
+  // What must stay available when every compile that runs has taken what it is expected to.
   uint64_t free_memory_bytes_min = limits::kFreeMemoryBytesDefault;
+  // What a compile is expected to take before anything is known of its like.
+  uint64_t compile_bytes_default = limits::kCompileMemoryDefault;
+  // From this much pressure on, in percent, one compile runs at a time. 0: whatever the pressure.
+  double pressure_percent_max = limits::kMemoryPressurePercentDefault;
 };
 
 struct AdmissionStats {
@@ -32,11 +37,23 @@ struct AdmissionStats {
   size_t queued_bytes = 0;
   std::array<size_t, 4> queued_by_priority{};
   uint64_t rejected = 0;
+  int running_max = 0;
+  // Compiles that could have started but for memory or pressure, each counted once.
+  uint64_t held_back = 0;
+  // What those that run are expected to take, all together.
+  uint64_t expected_bytes = 0;
+  MemoryState memory;
 };
 
 // At most `running_max` compiles are inside the next provider; the others wait in a FairQueue,
-// whose order is the policy. Memory is looked at whenever a compile is about to start beside
-// others; one alone always may, so the queue never stands still.
+// whose order is the policy.
+//
+// A compile starts beside others only where memory bears it: what is available must hold what it
+// and those that run are expected to take (MemoryEstimator, which learns from what workers report),
+// with some left over. What those that run have taken already counts twice that way, to the safe
+// side. While the kernel reports that work waits for memory, none starts beside others either. One
+// alone always may, so the queue never stands still; whoever is held back is looked at again when
+// another compile ends, and soon after in any case. None overtakes one that is held back.
 //
 // Errors: RESOURCE_EXHAUSTED with a retry hint when the queue is full; CANCELLED and
 // DEADLINE_EXCEEDED for a caller that leaves while it waits, which frees its place at once;
@@ -67,7 +84,9 @@ class AdmissionProvider final : public CompilationProvider {
   void Abandon(const CallPtr& call, absl::Status status);
   void ForgetWaiting(const Call& call);
   CallPtr NextToStart();
-  bool HasMemory() const;
+  bool MemoryBears(uint64_t bytes) const;
+  // Sets the alarm where a call is held back and none is set.
+  void LookAgainLater();
   void StartWhatMay();
   void Start(const CallPtr& call);
   void Finish(const CallPtr& call, SteadyTime started, absl::StatusOr<CompileResult> result);
@@ -88,6 +107,13 @@ class AdmissionProvider final : public CompilationProvider {
   uint64_t rejected_ = 0;
   // Of the compiles so far, recent ones weighing more; for the retry hint.
   std::chrono::nanoseconds mean_run_time_ = std::chrono::milliseconds(200);
+
+  MemoryEstimator estimator_;
+  uint64_t expected_bytes_ = 0;  // of those that run
+  bool is_held_back_ = false;    // the next one is, now
+  uint64_t held_back_ = 0;       // so far
+  bool will_look_again_ = false;
+  std::unique_ptr<Alarm> look_again_;  // last: it calls back
 };
 
 }  // namespace kiln

@@ -42,23 +42,37 @@ absl::Status FairQueue::CheckFits(const Principal& principal, size_t bytes) cons
   return absl::OkStatus();
 }
 
-std::optional<FairQueue::Ticket> FairQueue::Pop() {
+const FairQueue::Level* FairQueue::MostUrgent() const {
   const auto level = std::find_if(levels_.begin(), levels_.end(),
                                   [](const Level& l) { return !l.waiting.empty(); });
-  if (level == levels_.end()) return std::nullopt;
-  if (++turn_ % kTurnOfLessUrgent == 0) {
-    if (const std::optional<Ticket> oldest = OldestLessUrgent(&*level)) {
-      Remove(*oldest);
-      return oldest;
-    }
+  return level == levels_.end() ? nullptr : &*level;
+}
+
+std::optional<FairQueue::Ticket> FairQueue::Next() const {
+  const Level* level = MostUrgent();
+  if (level == nullptr) return std::nullopt;
+  if (const std::optional<Ticket> ticket = TurnOfLessUrgent(level)) return ticket;
+  return level->principals.Front().Front().Front();
+}
+
+std::optional<FairQueue::Ticket> FairQueue::Pop() {
+  const Level* most_urgent = MostUrgent();
+  if (most_urgent == nullptr) return std::nullopt;
+  const std::optional<Ticket> less_urgent = TurnOfLessUrgent(most_urgent);
+  ++turn_;
+  if (less_urgent) {
+    Remove(*less_urgent);
+    return less_urgent;
   }
-  const Ticket ticket = level->principals.Pop();
-  level->waiting.erase(ticket);
+  Level& level = levels_[static_cast<size_t>(most_urgent - levels_.data())];
+  const Ticket ticket = level.principals.Pop();
+  level.waiting.erase(ticket);
   Forget(entries_.find(ticket));
   return ticket;
 }
 
-std::optional<FairQueue::Ticket> FairQueue::OldestLessUrgent(const Level* most_urgent) const {
+std::optional<FairQueue::Ticket> FairQueue::TurnOfLessUrgent(const Level* most_urgent) const {
+  if (turn_ % kTurnOfLessUrgent != 0) return std::nullopt;
   std::optional<Ticket> oldest;
   for (const Level* level = most_urgent + 1; level != levels_.data() + levels_.size(); ++level) {
     if (level->waiting.empty()) continue;

@@ -45,7 +45,9 @@ class FairQueue {
 
   // RESOURCE_EXHAUSTED, saying whose limit was reached, where it does not fit.
   absl::StatusOr<Ticket> Push(const CallContext& context, size_t bytes);
-  // The next one's ticket; nothing where the queue is empty.
+  // The ticket whose turn it is; nothing where the queue is empty. Takes nothing.
+  std::optional<Ticket> Next() const;
+  // Takes that ticket.
   std::optional<Ticket> Pop();
   // False where the ticket is not (or no longer) in the queue.
   bool Remove(Ticket ticket);
@@ -60,6 +62,7 @@ class FairQueue {
   // Tickets are numbered as they come.
   struct Line {
     std::set<Ticket> tickets;
+    Ticket Front() const { return *tickets.begin(); }
     Ticket Pop() { return tickets.extract(tickets.begin()).value(); }
     bool empty() const { return tickets.empty(); }
   };
@@ -88,7 +91,9 @@ class FairQueue {
   void Enqueue(Ticket ticket, const Entry& entry);
   void Dequeue(Ticket ticket, const Entry& entry);
   void Forget(Entries::iterator entry);
-  std::optional<Ticket> OldestLessUrgent(const Level* most_urgent) const;
+  const Level* MostUrgent() const;
+  // The ticket that goes before the most urgent ones where it is the others' turn.
+  std::optional<Ticket> TurnOfLessUrgent(const Level* most_urgent) const;
 
   const FairQueueLimits limits_;
   std::array<Level, 4> levels_;  // by Priority, the most urgent first
@@ -96,7 +101,7 @@ class FairQueue {
   std::map<Principal, Usage> usage_;
   size_t bytes_ = 0;
   Ticket next_ticket_ = 1;
-  uint64_t turn_ = 0;
+  uint64_t turn_ = 1;
 };
 
 }  // namespace kiln

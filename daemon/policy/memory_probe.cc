@@ -1,67 +1,91 @@
 #include "daemon/policy/memory_probe.h"
 
 #include <algorithm>
-#include <fstream>
-#include <string>
+#include <cstdlib>
+#include <utility>
+
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
 
-// A number alone in a file; nothing for "max" or where there is no such file.
-std::optional<uint64_t> ReadNumber(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
+// How the two versions of control groups call the same things.
+struct MemoryFiles {
+  const char* limit;
+  const char* throttle;  // "": there is none
+  const char* used;
+  const char* reclaimable;  // in memory.stat
+};
+constexpr MemoryFiles kUnifiedFiles{"/memory.max", "/memory.high", "/memory.current",
+                                    "inactive_file"};
+constexpr MemoryFiles kVersion1Files{"/memory.limit_in_bytes", "", "/memory.usage_in_bytes",
+                                     "total_inactive_file"};
+
+void TakeLess(std::optional<uint64_t>& least, std::optional<uint64_t> other) {
+  if (other && (!least || *other < *least)) least = other;
 }
 
-// The number of "name 123" in a file of such lines.
-std::optional<uint64_t> ReadField(const std::filesystem::path& path, std::string_view name) {
-  std::ifstream file(path);
-  std::string field;
-  uint64_t number = 0;
-  std::string rest;
-  while (file >> field >> number) {
-    if (field == name) return number;
-    std::getline(file, rest);
-  }
-  return std::nullopt;
+// What the group leaves below its limits; nothing where it has none.
+std::optional<uint64_t> LeftInGroup(Filesystem& files, const std::string& group,
+                                    const MemoryFiles& names) {
+  std::optional<uint64_t> limit = ReadNumber(files, group + names.limit);
+  if (*names.throttle != '\0') TakeLess(limit, ReadNumber(files, group + names.throttle));
+  if (!limit) return std::nullopt;
+  const auto used = ReadNumber(files, group + names.used);
+  if (!used) return std::nullopt;
+  // The group's page cache counts as used and goes when it is needed.
+  const uint64_t cache = ReadField(files, group + "/memory.stat", names.reclaimable).value_or(0);
+  const uint64_t needed = *used - std::min(*used, cache);
+  return *limit - std::min(*limit, needed);
 }
 
-std::string OwnControlGroup(const std::filesystem::path& root) {
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::/", 0) == 0) return line.substr(4);
-  }
-  return "";
+// "some avg10=1.53 avg60=…": 1.53. 0 where the file is not there.
+double PressureIn(Filesystem& files, const std::string& path) {
+  const auto text = files.Read(path, limits::kKernelFileBytesMax);
+  if (!text.ok()) return 0;
+  constexpr std::string_view kBefore = "some avg10=";
+  const size_t at = text->find(kBefore);
+  if (at == std::string::npos) return 0;
+  const double percent = std::strtod(text->c_str() + at + kBefore.size(), nullptr);
+  return percent > 0 ? std::min(percent, 100.0) : 0;
 }
 
 }  // namespace
 
-SystemMemoryProbe::SystemMemoryProbe(std::filesystem::path root)
-    : meminfo_(root / "proc/meminfo"),
-      control_group_(root / "sys/fs/cgroup" / OwnControlGroup(root)) {}
+SystemMemoryProbe::SystemMemoryProbe(Filesystem& files, const Clock& clock, std::string root)
+    : files_(files),
+      clock_(clock),
+      root_(std::move(root)),
+      groups_(ControlGroups::Find(files, root_)) {}
 
-std::optional<uint64_t> SystemMemoryProbe::AvailableBytes() const {
-  const std::optional<uint64_t> machine = MachineBytes();
-  const std::optional<uint64_t> group = ControlGroupBytes();
-  if (machine && group) return std::min(*machine, *group);
-  return machine ? machine : group;
+MemoryState SystemMemoryProbe::Look() const {
+  std::lock_guard lock(mutex_);
+  const SteadyTime now = clock_.Now();
+  if (!looked_at_ || now - *looked_at_ >= limits::kMemoryLookAge) {
+    seen_ = LookNow();
+    looked_at_ = now;
+  }
+  return seen_;
+}
+
+MemoryState SystemMemoryProbe::LookNow() const {
+  MemoryState state;
+  state.available_bytes = MachineBytes();
+  state.pressure_percent = PressureIn(files_, root_ + "/proc/pressure/memory");
+  for (const std::string& group : groups_.unified) {
+    TakeLess(state.available_bytes, LeftInGroup(files_, group, kUnifiedFiles));
+    state.pressure_percent =
+        std::max(state.pressure_percent, PressureIn(files_, group + "/memory.pressure"));
+  }
+  for (const std::string& group : groups_.memory) {
+    TakeLess(state.available_bytes, LeftInGroup(files_, group, kVersion1Files));
+  }
+  return state;
 }
 
 std::optional<uint64_t> SystemMemoryProbe::MachineBytes() const {
-  const auto kilobytes = ReadField(meminfo_, "MemAvailable:");
+  const auto kilobytes = ReadField(files_, root_ + "/proc/meminfo", "MemAvailable:");
   return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
-}
-
-std::optional<uint64_t> SystemMemoryProbe::ControlGroupBytes() const {
-  const auto limit = ReadNumber(control_group_ / "memory.max");
-  const auto used = ReadNumber(control_group_ / "memory.current");
-  if (!limit || !used) return std::nullopt;
-  // The group's page cache counts as used and goes when it is needed.
-  const uint64_t cache = ReadField(control_group_ / "memory.stat", "inactive_file").value_or(0);
-  const uint64_t needed = *used - std::min(*used, cache);
-  return *limit - std::min(*limit, needed);
 }
 
 }  // namespace kiln

@@ -2,34 +2,56 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <mutex>
 #include <optional>
+#include <string>
+
+#include "daemon/policy/control_groups.h"
+#include "storage/base/clock.h"
+#include "storage/base/filesystem.h"
 
 namespace kiln {
 
-// Thread-safe; does not block.
+struct MemoryState {
+  // What could be used now without swapping; nothing where that cannot be told.
+  std::optional<uint64_t> available_bytes;
+  // Of the last ten seconds, the share in which something waited for memory; 0 where the kernel
+  // does not say.
+  double pressure_percent = 0;
+};
+
+// Thread-safe; does not block beyond reads of the kernel's own files.
 class MemoryProbe {
  public:
   virtual ~MemoryProbe() = default;
-  // Bytes that could be used now without swapping; nothing where that cannot be told.
-  virtual std::optional<uint64_t> AvailableBytes() const = 0;
+  virtual MemoryState Look() const = 0;
 };
 
-// The smaller of MemAvailable in /proc/meminfo and what the daemon's own control group (version 2)
-// leaves: in a container the machine's memory says little.
+// The least of MemAvailable in /proc/meminfo and of what each control group around the daemon
+// leaves below its limit (memory.max, and memory.high, past which the kernel slows it down): in a
+// container the machine's memory says little. Pressure is the kernel's "some" over ten seconds, the
+// machine's or the own groups', whichever is higher.
+//
+// Looks again once what it knows is older than limits::kMemoryLookAge.
 class SystemMemoryProbe final : public MemoryProbe {
  public:
-  // `root` is "/" but in tests.
-  explicit SystemMemoryProbe(std::filesystem::path root = "/");
+  // `root` is "" but in tests. Both outlive the probe.
+  SystemMemoryProbe(Filesystem& files, const Clock& clock, std::string root = "");
 
-  std::optional<uint64_t> AvailableBytes() const override;
+  MemoryState Look() const override;
 
  private:
+  MemoryState LookNow() const;
   std::optional<uint64_t> MachineBytes() const;
-  std::optional<uint64_t> ControlGroupBytes() const;
 
-  const std::filesystem::path meminfo_;
-  const std::filesystem::path control_group_;
+  Filesystem& files_;
+  const Clock& clock_;
+  const std::string root_;
+  const ControlGroups groups_;
+
+  mutable std::mutex mutex_;
+  mutable std::optional<SteadyTime> looked_at_;
+  mutable MemoryState seen_;
 };
 
 }  // namespace kiln

@@ -23,6 +23,9 @@ class RoundRobin {
     return turns_.back().second;
   }
 
+  // The queue whose turn it is. REQUIRES: !empty().
+  const Queue& Front() const { return turns_.front().second; }
+
   // REQUIRES: !empty().
   auto Pop() {
     auto popped = turns_.front().second.Pop();

@@ -68,6 +68,13 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_workers_crashed(stats.workers_crashed);
   out.set_workers_recycled(stats.workers_recycled);
   out.set_compile_cpu_micros(stats.compile_cpu_micros);
+  out.set_running_max(stats.running_max);
+  out.set_held_back(stats.held_back);
+  out.set_expected_memory_bytes(stats.expected_memory_bytes);
+  if (stats.available_memory_bytes) {
+    out.set_available_memory_bytes(*stats.available_memory_bytes);
+  }
+  out.set_memory_pressure_percent(stats.memory_pressure_percent);
   out.set_connections(stats.connections);
 }
 

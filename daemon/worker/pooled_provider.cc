@@ -57,6 +57,7 @@ void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone
                [this, job, done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
                  if (!reply.ok()) return done(Annotate(reply.status(), Describe()));
                  CompileResult result;
+                 result.peak_bytes = reply->usage.peak_bytes;
                  if (reply->outcome == WorkerReply::Outcome::kFailed) {
                    result.value = std::make_shared<const CompileFailure>(std::move(reply->failure));
                  } else {

@@ -817,8 +817,9 @@ def run_worker(compiler, control, job_fd, output_fd, message, zygote):
         os.dup2(output_fd, 2)
         os.close(output_fd)
         job = socket.socket(fileno=job_fd)
+        peak = PeakMemory()
         confine(message)
-        serve_jobs(compiler, job)
+        serve_jobs(compiler, job, peak)
         os._exit(0)
     except BaseException:
         with contextlib.suppress(BaseException):
@@ -859,7 +860,39 @@ def do_not_randomize_programs():
         personality(current | ADDR_NO_RANDOMIZE)
 
 
-def serve_jobs(compiler, job):
+class PeakMemory:
+    """The most memory that this process holds between a reset and a look, beyond what it holds now.
+
+    What it holds now, just forked, it shares with its zygote. Opens what it needs at once, since a jail may close /proc later.
+    """
+
+    def __init__(self):
+        self._baseline = resident_bytes()
+        try:
+            self._reset = os.open("/proc/self/clear_refs", os.O_WRONLY)
+            self._status = os.open("/proc/self/status", os.O_RDONLY)
+        except OSError:  # a kernel without CONFIG_PROC_PAGE_MONITOR
+            self._reset = self._status = None
+
+    def reset(self):
+        """Forgets the peak so far. Where that is not allowed, there is no telling of this compile's own."""
+        if self._reset is None:
+            return
+        try:
+            os.pwrite(self._reset, b"5", 0)
+        except OSError:
+            os.close(self._reset)
+            self._reset = None
+
+    def bytes(self):
+        """None where it cannot be told."""
+        if self._reset is None:
+            return None
+        found = re.search(rb"^VmHWM:\s+(\d+) kB", os.pread(self._status, 1 << 16, 0), re.MULTILINE)
+        return found and max(0, 1024 * int(found.group(1)) - self._baseline)
+
+
+def serve_jobs(compiler, job, peak):
     while True:
         frame = read_frame(job)
         if frame is None:
@@ -867,6 +900,7 @@ def serve_jobs(compiler, job):
         identifier, request, source = frame
         before = cpu_micros()
         started = time.perf_counter_ns()
+        peak.reset()
         output = Output()
         reply = {"stages": []}
         blobs = []
@@ -888,6 +922,7 @@ def serve_jobs(compiler, job):
             "cpu_micros": cpu_micros() - before,
             "wall_micros": elapsed_micros(started),
             "rss_bytes": resident_bytes(),
+            "peak_bytes": peak.bytes(),
         }
         write_frame(job, identifier, reply, blobs)
         if tainted:

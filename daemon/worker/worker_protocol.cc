@@ -191,6 +191,7 @@ absl::Status DecodeUsage(const Json& json, WorkerUsage& usage) {
   usage.cpu_micros = reader.Count("cpu_micros", kCountMax);
   usage.wall_micros = reader.Count("wall_micros", kCountMax);
   usage.rss_bytes = reader.Count("rss_bytes", uint64_t{1} << 50);
+  if (reader.Has("peak_bytes")) usage.peak_bytes = reader.Count("peak_bytes", uint64_t{1} << 50);
   return reader.status();
 }
 

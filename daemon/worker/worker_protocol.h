@@ -17,6 +17,8 @@ struct WorkerUsage {
   uint64_t cpu_micros = 0;  // user and system, the assembler's included
   uint64_t wall_micros = 0;
   uint64_t rss_bytes = 0;
+  // The most that it held during the compile beyond what it began its life with; 0: not measured.
+  uint64_t peak_bytes = 0;
 };
 
 struct StageOutput {

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +17,9 @@
 
 namespace kiln {
 namespace {
+
+// Of a file whose size is not known beforehand, at first.
+constexpr uint64_t kReadBytes = 4096;
 
 absl::Status Failure(std::string_view what, const std::string& path) {
   return ErrnoStatus(errno, fmt::format("{} {}", what, path));
@@ -89,18 +93,24 @@ class OperatingSystemFilesystem final : public Filesystem {
     struct stat info;
     if (fstat(fd.get(), &info) != 0) return Failure("fstat", path);
     if (!S_ISREG(info.st_mode)) return InvalidArgument("{} is not a regular file", path);
-    const auto size = static_cast<uint64_t>(info.st_size);
-    if (size > size_bytes_max) {
+    const auto too_large = [&path, size_bytes_max](std::string_view size) {
       return ResourceExhausted("{} has {} bytes, the limit is {}", path, size, size_bytes_max);
-    }
-    std::string content(size, '\0');
+    };
+    const auto size = static_cast<uint64_t>(info.st_size);
+    if (size > size_bytes_max) return too_large(fmt::format("{}", size));
+    // What the kernel makes up as it is read says that it has no bytes, so the end is where a read
+    // gives none.
+    std::string content(
+        std::max<uint64_t>(size, std::min<uint64_t>(kReadBytes, size_bytes_max)) + 1, '\0');
     size_t filled = 0;
-    while (filled < content.size()) {
+    while (true) {
       const ssize_t got = read(fd.get(), content.data() + filled, content.size() - filled);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return Failure("read", path);
       if (got == 0) break;
       filled += static_cast<size_t>(got);
+      if (filled > size_bytes_max) return too_large(fmt::format("more than {}", size_bytes_max));
+      if (filled == content.size()) content.resize(std::min(2 * filled, size_bytes_max + 1));
     }
     content.resize(filled);
     return content;

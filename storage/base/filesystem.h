@@ -40,6 +40,7 @@ class Filesystem {
   virtual absl::Status MakeDirectory(const std::string& path, mode_t mode) = 0;
   // Without "." and "..", in no particular order.
   virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
+  // A regular file's content, or what the kernel says in one of its own (/proc, /sys).
   virtual absl::StatusOr<std::string> Read(const std::string& path, uint64_t size_bytes_max) = 0;
   // Makes a file that must not exist yet. Leaves none behind where it fails.
   virtual absl::Status WriteNew(const std::string& path, std::string_view content, mode_t mode) = 0;

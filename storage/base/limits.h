@@ -114,8 +114,17 @@ inline constexpr size_t kDecisionLogBytesMax = 640;
 // ------------------------------------------------------------------------------------------------------------
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;
-// Below this much available memory, one compile runs at a time.
+// What compilers leave available, as far as one can tell beforehand.
 inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB / 2;
+// What a compile is expected to take until there is experience. Triton's take 30 to 300 MB.
+inline constexpr uint64_t kCompileMemoryDefault = kGiB / 4;
+// Someone waited for memory during two of the last ten seconds.
+inline constexpr int kMemoryPressurePercentDefault = 20;
+// How old what is known of memory may be, and how soon it is looked at again where it was too little.
+inline constexpr auto kMemoryLookAge = std::chrono::milliseconds(20);
+inline constexpr auto kMemoryLookAgain = std::chrono::milliseconds(100);
+// /proc/self/cgroup, memory.stat and the like.
+inline constexpr size_t kKernelFileBytesMax = 64 * kKiB;
 // What a caller is told to wait before it tries a full queue again.
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 class PlentyOfMemory final : public MemoryProbe {
  public:
-  std::optional<uint64_t> AvailableBytes() const override { return std::nullopt; }
+  MemoryState Look() const override { return {}; }
 };
 
 // Everything a provider could need, over a fake compiler with a fake clock.

@@ -79,7 +79,7 @@ class GatherStatsTest : public ::testing::Test {
   TempDirectory directory_;
   FakeClock clock_;
   FakeTimer timer_{clock_};
-  const SystemMemoryProbe memory_;
+  const SystemMemoryProbe memory_{OsFilesystem(), clock_};
   FakeProvider fake_;
   std::deque<ResultProbe> answers_;
   AdmissionProvider* admission_;
@@ -109,6 +109,10 @@ TEST_F(GatherStatsTest, CountsRequestsUnderWayAndDone) {
   DaemonStats stats = GatherStats(Sources());
   EXPECT_EQ(stats.requests, 3u);
   EXPECT_EQ(stats.running, 1u);
+  EXPECT_EQ(stats.running_max, 1u);
+  EXPECT_EQ(stats.expected_memory_bytes, limits::kCompileMemoryDefault);
+  EXPECT_GT(stats.available_memory_bytes.value_or(0), 0u);
+  EXPECT_EQ(stats.held_back, 0u);
   EXPECT_EQ(stats.queued, 2u);
   EXPECT_EQ(stats.queued_bytes, admission_->Stats().queued_bytes);
   EXPECT_EQ(stats.queued_by_priority, (std::array<uint64_t, 4>{2, 0, 0, 0}));

@@ -20,8 +20,9 @@ using ::testing::ElementsAre;
 
 class FakeMemory final : public MemoryProbe {
  public:
-  std::optional<uint64_t> AvailableBytes() const override { return available; }
+  MemoryState Look() const override { return {available.load(), pressure.load()}; }
   std::atomic<uint64_t> available = uint64_t{1} << 40;
+  std::atomic<double> pressure = 0;
 };
 
 class AdmissionProviderTest : public testing::Test {
@@ -31,11 +32,15 @@ class AdmissionProviderTest : public testing::Test {
     ResultProbe probe;
   };
 
+  static constexpr uint64_t kExpected = 100;
+
   static AdmissionLimits Limits() {
     AdmissionLimits limits;
     limits.running_max = 2;
     limits.queue = {4, size_t{1} << 30, 1.0};
     limits.free_memory_bytes_min = 1000;
+    limits.compile_bytes_default = kExpected;
+    limits.pressure_percent_max = 20;
     return limits;
   }
   Caller& Ask(std::string_view source, Priority priority = Priority::kWaitingRank, uid_t uid = 0,
@@ -152,9 +157,80 @@ TEST_F(AdmissionProviderTest, WithLittleMemoryOneRunsAtATime) {
   EXPECT_THAT(Started(), ElementsAre("a"));
   fake_.FinishOne();
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  memory_.available = 1000;
+  EXPECT_EQ(provider_.Stats().held_back, 1u);
+  memory_.available = 1000 + 2 * kExpected - 1;
   Ask("c");
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+  EXPECT_EQ(provider_.Stats().held_back, 2u);
+  EXPECT_EQ(provider_.Stats().expected_bytes, kExpected);
+  memory_.available = 1000 + 2 * kExpected;
+  Ask("d");
   EXPECT_THAT(Started(), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(provider_.Stats().expected_bytes, 2 * kExpected);
+  fake_.FinishAll();
+  EXPECT_EQ(provider_.Stats().expected_bytes, 0u);
+}
+
+TEST_F(AdmissionProviderTest, UnderPressureOneRunsAtATime) {
+  memory_.pressure = 20;
+  Ask("a");
+  Ask("b");
+  EXPECT_THAT(Started(), ElementsAre("a"));
+  memory_.pressure = 19.9;
+  Ask("c");
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, WhoIsHeldBackIsLookedAtAgainWithoutAnythingHappening) {
+  memory_.available = 0;
+  Ask("a");
+  Ask("b");
+  for (int i = 0; i < 3; ++i) timer_.Advance(milliseconds(100));
+  EXPECT_THAT(Started(), ElementsAre("a"));
+  memory_.available = 10'000;
+  timer_.Advance(milliseconds(100));
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+  EXPECT_EQ(provider_.Stats().held_back, 1u);
+  timer_.Advance(seconds(1));
+  EXPECT_EQ(timer_.PendingCount(), 0u);  // nobody is held back any more
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, NobodyOvertakesWhoIsHeldBack) {
+  memory_.available = 0;
+  Ask("a");
+  Ask("b");
+  Ask("c");
+  fake_.FinishOne();
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("a", "b", "c"));
+}
+
+// What compiles of a kind took decides how many run beside each other.
+TEST_F(AdmissionProviderTest, LearnsWhatCompilesTake) {
+  const auto took = [](uint64_t bytes) {
+    return [bytes](const CompileJob& job) {
+      CompileResult result = CompiledFrom(job);
+      result.peak_bytes = bytes;
+      return result;
+    };
+  };
+  fake_.AnswerWith(took(uint64_t{1} << 30));
+  for (int i = 0; i < 10; ++i) {
+    Ask("learn");
+    fake_.FinishOne();
+  }
+  memory_.available = uint64_t{2} << 30;
+  const size_t before = fake_.started();
+  Ask("a");
+  EXPECT_GT(provider_.Stats().expected_bytes, uint64_t{1} << 30);
+  Ask("b");
+  EXPECT_EQ(fake_.started(), before + 1);
+  memory_.available = uint64_t{3} << 30;
+  timer_.Advance(milliseconds(100));
+  EXPECT_EQ(fake_.started(), before + 2);
   fake_.FinishAll();
 }
 

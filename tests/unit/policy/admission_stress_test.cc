@@ -22,7 +22,7 @@ constexpr int kRunningMax = 3;
 // Low every now and then.
 class UnsteadyMemory final : public MemoryProbe {
  public:
-  std::optional<uint64_t> AvailableBytes() const override { return calls_++ % 3 == 0 ? 0 : 1000; }
+  MemoryState Look() const override { return {calls_++ % 3 == 0 ? 0 : 1000}; }
 
  private:
   mutable std::atomic<uint64_t> calls_ = 0;
@@ -48,6 +48,7 @@ TEST(AdmissionStress, EveryCallEndsAndNeverTooManyRun) {
   AdmissionLimits limits;
   limits.running_max = kRunningMax;
   limits.free_memory_bytes_min = 500;
+  limits.compile_bytes_default = 10;
   AdmissionProvider provider(std::make_unique<BorrowedProvider>(fake), limits, memory,
                              SystemClock(), timer);
   std::atomic<bool> is_over = false;

@@ -37,6 +37,24 @@ TEST_F(FilesystemTest, WritesReadsRenamesRemoves) {
   EXPECT_EQ(files_.Read(directory_.File("b"), 100).status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(FilesystemTest, TheLimitOfReadingHoldsAtTheLimitAndOneBeyond) {
+  for (const size_t size : {0, 1, 4095, 4096, 4097, 8192, 100'000}) {
+    const std::string path = directory_.File(std::to_string(size));
+    WriteFileOrDie(path, std::string(size, 'x'));
+    EXPECT_EQ(files_.Read(path, size)->size(), size);
+    EXPECT_EQ(files_.Read(path, uint64_t{1} << 40)->size(), size);
+    if (size == 0) continue;
+    EXPECT_TRUE(absl::IsResourceExhausted(files_.Read(path, size - 1).status()));
+  }
+}
+
+// They say that they have no bytes.
+TEST_F(FilesystemTest, ReadsWhatTheKernelMakesUp) {
+  EXPECT_NE(files_.Read("/proc/self/maps", uint64_t{1} << 20)->find("[stack]"),
+            std::string::npos);
+  EXPECT_TRUE(absl::IsResourceExhausted(files_.Read("/proc/self/maps", 10).status()));
+}
+
 TEST_F(FilesystemTest, MakingADirectoryTwiceIsFineButNotOverAFile) {
   ASSERT_TRUE(files_.MakeDirectory(directory_.File("d"), 0700).ok());
   EXPECT_TRUE(files_.MakeDirectory(directory_.File("d"), 0700).ok());

@@ -1,0 +1,40 @@
+// The control groups that bound this process.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/base/filesystem.h"
+
+namespace kiln {
+
+// Directories under the usual mount points: the own group first, then those around it, up to the
+// outermost that can be seen. A limit anywhere on the way binds. Which files lie in them depends on
+// the kernel's layout; a version that is not in use has directories without the files that are
+// looked for, or none at all.
+//
+//  * version 2 alone: /sys/fs/cgroup/...
+//  * version 1: /sys/fs/cgroup/memory/..., /sys/fs/cgroup/cpu/...
+//  * both at once ("hybrid"): version 1's, and version 2 under /sys/fs/cgroup/unified, without
+//    controllers.
+//
+// In a container that sees the machine's names but only its own directories, the mount point itself
+// is the own group; it ends each list.
+struct ControlGroups {
+  std::vector<std::string> unified;  // version 2
+  std::vector<std::string> memory;   // version 1's memory controller
+  std::vector<std::string> cpu;      // version 1's cpu controller
+
+  // Of this process, as /proc/self/cgroup says. `root` is "" but in tests. Blocks for one read.
+  static ControlGroups Find(Filesystem& files, const std::string& root);
+};
+
+// The first number in a file; nothing for "max", or where the file is not there or says no number.
+std::optional<uint64_t> ReadNumber(Filesystem& files, const std::string& path);
+// The number behind `name` in a file of lines "name 123".
+std::optional<uint64_t> ReadField(Filesystem& files, const std::string& path,
+                                  std::string_view name);
+
+}  // namespace kiln
