@@ -23,6 +23,8 @@
 #include "daemon/policy/admission_provider.h"
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
+#include "daemon/policy/quarantine.h"
+#include "daemon/policy/quarantining_provider.h"
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/listener.h"
 #include "daemon/rpc/open_sockets.h"
@@ -105,6 +107,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
   std::unique_ptr<RequestResolver> resolver_;
+  std::unique_ptr<Quarantine> quarantine_;
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::vector<ToolchainPool> pools_;
   AdmissionProvider* admission_ = nullptr;
@@ -194,7 +197,9 @@ void RunningDaemon::BuildChain() {
   auto admission =
       std::make_unique<AdmissionProvider>(std::move(routing), limits, memory_, clock_, *timer_);
   admission_ = admission.get();
-  auto caching = std::make_unique<CachingProvider>(std::move(admission), store_->index(),
+  quarantine_ = std::make_unique<Quarantine>(setting_.config.workers.quarantine_time, clock_);
+  auto quarantining = std::make_unique<QuarantiningProvider>(std::move(admission), *quarantine_);
+  auto caching = std::make_unique<CachingProvider>(std::move(quarantining), store_->index(),
                                                    store_->blobs(), clock_, *executor_);
   auto publishing = std::make_unique<PublishingProvider>(std::move(caching), *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
@@ -219,6 +224,10 @@ std::vector<Route> RunningDaemon::BuildRoutes() {
     options.compile_time_max = config.compile_time;
     options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
     options.worker_rss_bytes_max = config.rss_bytes;
+    options.idle_time = config.idle_time;
+    options.idle_workers_min = static_cast<int>(config.idle_min);
+    options.zygote_idle_time = config.zygote_idle_time;
+    options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
     auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
     pools_.push_back({toolchain, pooled->pool()});
     routes.push_back({toolchain, std::move(pooled)});
@@ -253,6 +262,8 @@ AdminActions RunningDaemon::MakeActions() {
   actions.verify = [this](const CallContext& context, const VerificationCallback& report) {
     return Verify(context, report);
   };
+  actions.lift_quarantine = [this](const Digest& key) { return quarantine_->Lift(key); };
+  actions.lift_all_quarantines = [this] { return quarantine_->LiftAll(); };
   actions.drain = setting_.request_drain;
   return actions;
 }
@@ -271,6 +282,7 @@ DaemonStats RunningDaemon::Stats() const {
                       .hot = *hot_,
                       .pools = pools_,
                       .admission = *admission_,
+                      .quarantine = *quarantine_,
                       .started_unix_ms = started_unix_ms_,
                       .is_draining = draining_,
                       .connections = listener_->connections(),

@@ -52,6 +52,9 @@ std::vector<std::string> HexOf(const Keys& keys) {
 void Print(Console& console, const admin::v1::EvictResponse& response) {
   console.out << fmt::format("evicted {}, freed {}\n", response.evicted(),
                              FormatBytes(response.freed_bytes()));
+  if (response.released() > 0) {
+    console.out << fmt::format("released {} from quarantine\n", response.released());
+  }
   for (const std::string& key : response.kept_pinned()) {
     console.err << "kiln: " << Hex(key) << " is pinned\n  try: --force, or kiln pin --unpin\n";
   }
@@ -72,6 +75,7 @@ ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
   if (session.json()) {
     console.out << DumpFields({{"evicted", response->evicted()},
                                {"freed_bytes", response->freed_bytes()},
+                               {"released", response->released()},
                                {"kept_pinned", HexOf(response->kept_pinned())},
                                {"not_found", HexOf(response->not_found())}})
                 << std::endl;

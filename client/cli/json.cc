@@ -77,6 +77,11 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["workers_crashed"] = stats.workers_crashed();
   json["workers_recycled"] = stats.workers_recycled();
   json["compile_cpu_micros"] = stats.compile_cpu_micros();
+  json["workers_aborted"] = stats.workers_aborted();
+  json["workers_idled"] = stats.workers_idled();
+  json["zygotes_replaced"] = stats.zygotes_replaced();
+  json["sources_quarantined"] = stats.sources_quarantined();
+  json["quarantine_refusals"] = stats.quarantine_refusals();
   json["running_max"] = stats.running_max();
   json["held_back"] = stats.held_back();
   json["expected_memory_bytes"] = stats.expected_memory_bytes();

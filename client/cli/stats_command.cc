@@ -92,9 +92,14 @@ void PrintWork(Console& console, const Stats& stats) {
       {{"queued", Queue(stats)},
        {"running", fmt::format("{} of {}", stats.running(), stats.running_max())},
        {"memory", Memory(stats)},
-       {"workers", fmt::format("{} ({} started, {} killed, {} crashed, {} recycled)",
-                               stats.workers(), stats.workers_started(), stats.workers_killed(),
-                               stats.workers_crashed(), stats.workers_recycled())},
+       {"workers",
+        fmt::format("{} ({} started, {} killed, {} crashed, {} aborted, {} recycled, {} idled)",
+                    stats.workers(), stats.workers_started(), stats.workers_killed(),
+                    stats.workers_crashed(), stats.workers_aborted(), stats.workers_recycled(),
+                    stats.workers_idled())},
+       {"zygotes replaced", std::to_string(stats.zygotes_replaced())},
+       {"in quarantine", fmt::format("{} kernels, {} requests refused", stats.sources_quarantined(),
+                                     stats.quarantine_refusals())},
        {"CPU time", FormatDuration(std::chrono::microseconds(
                         static_cast<int64_t>(stats.compile_cpu_micros())))}});
   Fields toolchains;

@@ -25,6 +25,12 @@ struct Config {
     int64_t slots = 0;  // 0: one for each core that this process may use
     std::chrono::milliseconds compile_time = limits::kCompileTimeDefault;
     int64_t compiles_per_worker = limits::kCompilesPerWorkerDefault;
+    std::chrono::milliseconds idle_time = limits::kWorkerIdleTimeDefault;
+    int64_t idle_min = limits::kIdleWorkersDefault;
+    std::chrono::milliseconds zygote_idle_time = limits::kZygoteIdleTimeDefault;
+    int64_t crashes_per_hour = limits::kCrashesPerHourDefault;
+    // How long a source that crashed its compiler is not tried again.
+    std::chrono::milliseconds quarantine_time = limits::kQuarantineTimeDefault;
     uint64_t rss_bytes = limits::kWorkerRssBytesDefault;
     // What compiles at the same time leave available, as far as one can tell beforehand.
     uint64_t memory_min_bytes = limits::kFreeMemoryBytesDefault;

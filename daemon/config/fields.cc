@@ -191,6 +191,27 @@ std::vector<Field> MakeFields() {
       IntegerField("workers", "compiles_per_worker",
                    "A worker process is replaced after this many compiles.",
                    workers(&Config::Workers::compiles_per_worker), 1, 1'000'000),
+      DurationField("workers", "idle_time",
+                    "Worker processes that were not needed at any moment of such a time end. 0ms: "
+                    "they stay.",
+                    workers(&Config::Workers::idle_time), milliseconds(0), hours(24)),
+      IntegerField("workers", "idle_min",
+                   "Worker processes of a toolchain that stay when there is nothing to do.",
+                   workers(&Config::Workers::idle_min), 0, limits::kWorkersMax),
+      DurationField(
+          "workers", "zygote_idle_time",
+          "A toolchain that nobody used for so long gives back all its processes, but for "
+          "the default one. 0ms: none does.",
+          workers(&Config::Workers::zygote_idle_time), milliseconds(0), hours(24 * 30)),
+      IntegerField(
+          "workers", "crashes_per_hour",
+          "After so many crashes of its workers within an hour, a toolchain's processes are "
+          "started afresh, once. 0: never.",
+          workers(&Config::Workers::crashes_per_hour), 0, 1'000'000),
+      DurationField("workers", "quarantine_time",
+                    "A kernel that crashed its compiler twice is not compiled again for so long. "
+                    "0ms: it always is.",
+                    workers(&Config::Workers::quarantine_time), milliseconds(0), hours(24)),
       SizeField("workers", "rss", "A worker process that holds more memory than this is replaced.",
                 workers(&Config::Workers::rss_bytes), 256 * kMiB, kTiB),
       SizeField("workers", "memory_min",

@@ -61,6 +61,11 @@ struct DaemonStats {
   uint64_t workers_killed = 0;
   uint64_t workers_crashed = 0;
   uint64_t workers_recycled = 0;
+  uint64_t workers_aborted = 0;
+  uint64_t workers_idled = 0;
+  uint64_t zygotes_replaced = 0;
+  uint64_t sources_quarantined = 0;
+  uint64_t quarantine_refusals = 0;
   uint64_t compile_cpu_micros = 0;
   uint64_t running_max = 0;
   uint64_t held_back = 0;

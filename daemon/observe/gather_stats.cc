@@ -44,6 +44,9 @@ void AddPool(const Toolchain& toolchain, const PoolStats& pool, DaemonStats& sta
   stats.workers_killed += pool.killed;
   stats.workers_crashed += pool.crashed;
   stats.workers_recycled += pool.recycled;
+  stats.workers_aborted += pool.aborted;
+  stats.workers_idled += pool.idled;
+  stats.zygotes_replaced += pool.zygotes_replaced;
   stats.compile_cpu_micros += pool.compile_cpu_micros;
 }
 
@@ -85,6 +88,8 @@ DaemonStats GatherStats(const StatsSources& sources) {
     AddPool(*served.toolchain, served.pool.Stats(), stats);
   }
   AddQueue(sources.admission.Stats(), stats);
+  stats.sources_quarantined = sources.quarantine.size();
+  stats.quarantine_refusals = sources.quarantine.refusals();
   SetState(sources, stored.degraded, stats);
   return stats;
 }

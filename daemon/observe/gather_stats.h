@@ -10,6 +10,7 @@
 #include "daemon/compile/toolchain.h"
 #include "daemon/observe/daemon_stats.h"
 #include "daemon/policy/admission_provider.h"
+#include "daemon/policy/quarantine.h"
 #include "daemon/worker/worker_pool.h"
 #include "storage/hot_directory.h"
 #include "storage/store.h"
@@ -28,6 +29,7 @@ struct StatsSources {
   const HotDirectory& hot;
   const std::vector<ToolchainPool>& pools;
   const AdmissionProvider& admission;
+  const Quarantine& quarantine;
 
   int64_t started_unix_ms = 0;
   bool is_draining = false;

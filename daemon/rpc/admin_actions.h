@@ -7,6 +7,7 @@
 
 #include "daemon/observe/daemon_stats.h"
 #include "storage/base/call_context.h"
+#include "storage/base/digest.h"
 #include "storage/base/status.h"
 #include "storage/verification.h"
 
@@ -21,6 +22,10 @@ struct AdminActions {
   // Reads everything (storage/verification.h) unless the context is cancelled. Reports as it goes,
   // on the same thread.
   std::function<absl::Status(const CallContext&, const VerificationCallback& report)> verify;
+  // Lets a kernel that crashed its compiler be compiled again; false where it was not kept from it.
+  std::function<bool(const Digest& key)> lift_quarantine;
+  // All of them; how many.
+  std::function<size_t()> lift_all_quarantines;
   // As on SIGTERM. Returns at once.
   std::function<void()> drain;
 };

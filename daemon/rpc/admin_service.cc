@@ -67,6 +67,11 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_workers_killed(stats.workers_killed);
   out.set_workers_crashed(stats.workers_crashed);
   out.set_workers_recycled(stats.workers_recycled);
+  out.set_workers_aborted(stats.workers_aborted);
+  out.set_workers_idled(stats.workers_idled);
+  out.set_zygotes_replaced(stats.zygotes_replaced);
+  out.set_sources_quarantined(stats.sources_quarantined);
+  out.set_quarantine_refusals(stats.quarantine_refusals);
   out.set_compile_cpu_micros(stats.compile_cpu_micros);
   out.set_running_max(stats.running_max);
   out.set_held_back(stats.held_back);

@@ -10,14 +10,17 @@
 namespace kiln {
 namespace {
 
-absl::Status EvictNamed(ArtifactIndex& index, const CallContext& context, const std::string& bytes,
-                        bool force, admin::v1::EvictResponse& response) {
+absl::Status EvictNamed(ArtifactIndex& index, const AdminActions& actions,
+                        const CallContext& context, const std::string& bytes, bool force,
+                        admin::v1::EvictResponse& response) {
   KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
+  const bool was_quarantined = actions.lift_quarantine(key);
+  if (was_quarantined) response.set_released(response.released() + 1);
   // A scan, because a look-up would count as a use.
   KILN_ASSIGN_OR_RETURN(const ArtifactPage page,
                         ReadPage(index, context, {key, key}, std::nullopt, 1));
   if (page.artifacts.empty()) {
-    response.add_not_found(bytes);
+    if (!was_quarantined) response.add_not_found(bytes);
     return absl::OkStatus();
   }
   if (page.artifacts.front().usage.pinned && !force) {
@@ -57,10 +60,13 @@ absl::Status Evict(ArtifactIndex& index, const AdminActions& actions, const Call
                    const admin::v1::EvictRequest& request, admin::v1::EvictResponse& response) {
   for (int i = 0; i < request.keys_size(); ++i) {
     const absl::Status status =
-        EvictNamed(index, context, request.keys(i), request.force(), response);
+        EvictNamed(index, actions, context, request.keys(i), request.force(), response);
     if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
   }
-  if (request.all()) KILN_RETURN_IF_ERROR(EvictAll(index, context, response));
+  if (request.all()) {
+    response.set_released(response.released() + actions.lift_all_quarantines());
+    KILN_RETURN_IF_ERROR(EvictAll(index, context, response));
+  }
   if (request.has_target_bytes()) {
     KILN_ASSIGN_OR_RETURN(const uint64_t evicted,
                           actions.evict_to(context, request.target_bytes()));

@@ -4,8 +4,9 @@
 //   a worker first and a task second: a task is never stuck behind a zygote that starts, and waits
 //   in the queue, where anyone may end it.
 // * The keeper's thread (zygote_keeper.h) is the parent of the zygote.
-// * One more thread ends queued tasks whose deadline passes. Once a task runs, its slot's thread
-//   watches its deadline, in the same poll that waits for the worker.
+// * One more thread watches the clock: it ends queued tasks whose deadline passes, and has idle
+//   workers and an idle zygote end. Once a task runs, its slot's thread watches its deadline, in
+//   the same poll that waits for the worker.
 // * Cancelling comes from any thread: a queued task is ended there and then; for a running one the
 //   slot's WakeEvent ends the poll.
 //
@@ -14,7 +15,13 @@
 // the worker is reaped and replaced.
 //
 // All slots that wait with a worker are equal; a slot without one wakes only when there are more
-// tasks than those can take, so that a lightly used pool stays small and warm.
+// tasks than those can take, so that a lightly used pool stays small and warm. Since any of them
+// may get a task, none is idle for long under a light load; so what counts as idle is how many of
+// them were never busy at the same time.
+//
+// A worker belongs to the generation of its zygote. When that is let go (idle, or under suspicion
+// after many crashes), its workers finish what they run and end, and with the last of them the
+// zygote does.
 //
 // The exception is a task that crashed a worker: it is tried again on a fresh worker, one that has
 // compiled nothing, not on another that may have died of the same cause. Such tasks stand at the
@@ -30,6 +37,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "daemon/compile/compiler_crash.h"
+#include "daemon/worker/abort_diagnosis.h"
 #include "daemon/worker/unshared.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/log.h"
@@ -41,6 +50,11 @@ using Steady = std::chrono::steady_clock;
 
 constexpr int kAttemptsMax = 2;
 constexpr size_t kLastWordsBytes = 2 * limits::kKiB;
+constexpr auto kCrashBudgetTime = std::chrono::hours(1);
+
+std::string EndOf(const std::string& text, size_t bytes_max) {
+  return text.size() <= bytes_max ? text : text.substr(text.size() - bytes_max);
+}
 
 }  // namespace
 
@@ -64,11 +78,15 @@ struct WorkerPool::Slot {
   // The slot's thread only.
   std::unique_ptr<WorkerProcess> worker;
   bool lost_worker = false;  // and shall have another, so that the next task finds it warm
+  bool is_surplus = false;   // its worker is, so it shall not have another
+  uint64_t generation = 0;   // of the worker's zygote
   std::thread thread;
 };
 
 WorkerPool::WorkerPool(WorkerPoolOptions options)
-    : options_(std::move(options)), prefork_(options_.eager) {
+    : options_(std::move(options)),
+      used_at_(Steady::now()),
+      idle_look_at_(used_at_ + options_.idle_time) {
   stats_.slots = std::clamp(options_.slots, 1, limits::kWorkersMax);
   for (const std::string& directory : {options_.work_directory, options_.zygote.spawn.directory}) {
     if (directory.empty()) continue;
@@ -85,11 +103,12 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
   for (int i = 0; i < stats_.slots; ++i) {
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->directory = fmt::format("{}/slot-{}", options_.work_directory, i);
+    slots_.back()->lost_worker = options_.eager;
   }
   for (const auto& slot : slots_) {
     slot->thread = std::thread([this, &slot = *slot] { SlotLoop(slot); });
   }
-  deadline_watch_ = std::thread([this] { WatchDeadlines(); });
+  clock_watch_ = std::thread([this] { WatchClock(); });
 }
 
 WorkerPool::~WorkerPool() { Shutdown(Steady::now()); }
@@ -103,8 +122,12 @@ void WorkerPool::Submit(CallContext context, WorkerRequest request, Done done) {
   {
     std::lock_guard lock(mutex_);
     refused = refusing_;
-    if (!refused) queue_.push_back(task);
-    if (!refused && task->deadline() < next_deadline_) deadlines_.notify_all();
+    if (!refused) {
+      queue_.push_back(task);
+      used_at_ = Steady::now();
+      const bool was_in_use = std::exchange(in_use_, true);
+      if (!was_in_use || task->deadline() < next_look_) clock_changed_.notify_all();
+    }
   }
   if (refused) return Finish(task, Unavailable("the worker pool is shutting down"));
   work_.notify_all();
@@ -133,6 +156,7 @@ void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result)
     std::lock_guard lock(mutex_);
     if (task->state == Task::State::kDone) return;
     if (task->state == Task::State::kRunning) --stats_.running;
+    used_at_ = Steady::now();
     task->state = Task::State::kDone;
     registration = std::move(task->registration);
     done = std::move(task->done);
@@ -152,32 +176,76 @@ void WorkerPool::FailQueued(const absl::Status& failure) {
   for (const TaskPtr& task : failed) Finish(task, Unshared(failure));
 }
 
-void WorkerPool::WatchDeadlines() {
+void WorkerPool::WatchClock() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const SteadyTime now = Steady::now();
-    std::vector<TaskPtr> late;
-    next_deadline_ = SteadyTime::max();
-    std::erase_if(queue_, [&](const TaskPtr& task) {
-      if (task->deadline() > now) {
-        next_deadline_ = std::min(next_deadline_, task->deadline());
-        return false;
-      }
-      late.push_back(task);
-      return true;
-    });
-    if (!late.empty()) {
+    const std::vector<TaskPtr> late = TakeLate(now);
+    const bool zygote_is_idle = LookForIdleness(now);
+    if (!late.empty() || zygote_is_idle) {
       lock.unlock();
       for (const TaskPtr& task : late) {
         Finish(task, DeadlineExceeded("no worker was free before the caller's deadline"));
       }
+      if (zygote_is_idle) LetZygoteGo();
       lock.lock();
-    } else if (next_deadline_ == SteadyTime::max()) {
-      deadlines_.wait(lock);
+      continue;
+    }
+    next_look_ = NextLook();
+    if (next_look_ == SteadyTime::max()) {
+      clock_changed_.wait(lock);
     } else {
-      deadlines_.wait_until(lock, next_deadline_);
+      clock_changed_.wait_until(lock, next_look_);
     }
   }
+}
+
+std::vector<WorkerPool::TaskPtr> WorkerPool::TakeLate(SteadyTime now) {
+  std::vector<TaskPtr> late;
+  next_deadline_ = SteadyTime::max();
+  std::erase_if(queue_, [&](const TaskPtr& task) {
+    if (task->deadline() > now) {
+      next_deadline_ = std::min(next_deadline_, task->deadline());
+      return false;
+    }
+    late.push_back(task);
+    return true;
+  });
+  return late;
+}
+
+bool WorkerPool::LookForIdleness(SteadyTime now) {
+  if (options_.idle_time.count() > 0 && now >= idle_look_at_) {
+    surplus_ = std::max(0, stats_.workers - std::max(busy_peak_, options_.idle_workers_min));
+    busy_peak_ = stats_.running;
+    idle_look_at_ = now + options_.idle_time;
+    if (surplus_ > 0) work_.notify_all();
+  }
+  const bool is_idle = in_use_ && !options_.eager && options_.zygote_idle_time.count() > 0 &&
+                       stats_.running == 0 && queue_.empty() &&
+                       now - used_at_ >= options_.zygote_idle_time;
+  if (is_idle) in_use_ = false;
+  return is_idle;
+}
+
+SteadyTime WorkerPool::NextLook() const {
+  SteadyTime next = next_deadline_;
+  if (options_.idle_time.count() > 0) next = std::min(next, idle_look_at_);
+  if (in_use_ && !options_.eager && options_.zygote_idle_time.count() > 0) {
+    const bool is_busy = stats_.running > 0 || !queue_.empty();
+    next = std::min(next, (is_busy ? Steady::now() : used_at_) + options_.zygote_idle_time);
+  }
+  return next;
+}
+
+void WorkerPool::LetZygoteGo() {
+  // In this order: whoever sees the new generation gets a new zygote.
+  keeper_->LetGo();
+  {
+    std::lock_guard lock(mutex_);
+    ++generation_;
+  }
+  work_.notify_all();
 }
 
 void WorkerPool::SlotLoop(Slot& slot) {
@@ -190,10 +258,12 @@ void WorkerPool::SlotLoop(Slot& slot) {
       std::lock_guard lock(mutex_);
       if (stopping_) break;
       // A retry may have counted on this slot's worker.
-      if (slot.worker != nullptr && RetryWaits()) slot.lost_worker = true;
+      if (slot.worker != nullptr && !slot.is_surplus) {
+        slot.lost_worker = RetryWaits() || options_.eager;
+      }
     }
     if (slot.worker != nullptr) {
-      EndWorker(slot);  // dead, or its zygote is
+      EndWorker(slot);  // dead, or its zygote is, or of no more use
     } else {
       StartWorker(slot);
     }
@@ -211,10 +281,16 @@ bool WorkerPool::RetryWaits() const { return !queue_.empty() && queue_.front()->
 
 bool WorkerPool::SlotIsNeeded(const Slot& slot) const {
   if (stopping_) return true;
-  if (slot.worker != nullptr)
-    return FirstTaskFor(slot) != queue_.end() || !slot.worker->zygote().IsAlive();
-  return prefork_ || slot.lost_worker || queue_.size() > static_cast<size_t>(ready_slots_);
+  if (slot.worker != nullptr) return WorkerIsNeeded(slot);
+  return slot.lost_worker || queue_.size() > static_cast<size_t>(ready_slots_);
 }
+
+bool WorkerPool::WorkerIsNeeded(const Slot& slot) const {
+  return FirstTaskFor(slot) != queue_.end() || surplus_ > 0 || IsOutdated(slot) ||
+         !slot.worker->zygote().IsAlive();
+}
+
+bool WorkerPool::IsOutdated(const Slot& slot) const { return slot.generation != generation_; }
 
 WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   std::unique_lock lock(mutex_);
@@ -222,15 +298,20 @@ WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   if (has_worker) ++ready_slots_;
   work_.wait(lock, [&] { return SlotIsNeeded(slot); });
   if (has_worker) --ready_slots_;
-  if (stopping_ || !has_worker || !slot.worker->IsReady()) return nullptr;
+  if (stopping_ || !has_worker || IsOutdated(slot) || !slot.worker->IsReady()) return nullptr;
   const auto first = FirstTaskFor(slot);
-  if (first == queue_.end()) return nullptr;
+  if (first == queue_.end()) {
+    slot.is_surplus = surplus_ > 0;
+    if (slot.is_surplus) --surplus_;
+    return nullptr;
+  }
   TaskPtr task = *first;
   queue_.erase(first);
   task->state = Task::State::kRunning;
   task->slot = &slot;
   slot.wake.Clear();
   ++stats_.running;
+  busy_peak_ = std::max(busy_peak_, stats_.running);
   // Another slot may have to grow into this one's place.
   if (!queue_.empty()) work_.notify_all();
   return task;
@@ -238,6 +319,11 @@ WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
 
 void WorkerPool::StartWorker(Slot& slot) {
   slot.lost_worker = false;
+  {
+    std::lock_guard lock(mutex_);
+    slot.generation = generation_;
+    surplus_ = 0;  // more are needed, not fewer
+  }
   const absl::StatusOr<std::shared_ptr<Zygote>> zygote = keeper_->Get();
   absl::Status failure = zygote.status();
   if (zygote.ok()) {
@@ -253,13 +339,12 @@ void WorkerPool::StartWorker(Slot& slot) {
     // A zygote that died just now is the keeper's to replace; what waits may go on waiting.
     if (!(*zygote)->IsAlive()) {
       std::lock_guard lock(mutex_);
-      slot.lost_worker = RetryWaits();
+      slot.lost_worker = RetryWaits() || options_.eager;
       return;
     }
   }
   {
     std::lock_guard lock(mutex_);
-    prefork_ = false;
     if (stopping_) return;
   }
   LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(failure)}});
@@ -270,6 +355,7 @@ void WorkerPool::EndWorker(Slot& slot) {
   slot.worker.reset();
   std::lock_guard lock(mutex_);
   --stats_.workers;
+  if (std::exchange(slot.is_surplus, false)) ++stats_.idled;
 }
 
 void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
@@ -289,7 +375,8 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   }
   if (!reply.ok()) return KillTask(slot, task, reply.status());
   if (reply->outcome == WorkerReply::Outcome::kCrashed) {
-    return CrashTask(slot, task, "the compiler caught a signal: " + reply->failure.message);
+    return CrashTask(slot, task, "the compiler caught a signal: " + reply->failure.message,
+                     reply->failure.stage);
   }
   const bool undecided =
       reply->outcome == WorkerReply::Outcome::kFailed && !reply->failure.deterministic;
@@ -318,16 +405,23 @@ void WorkerPool::KillTask(Slot& slot, const TaskPtr& task, const absl::Status& w
   slot.lost_worker = true;
 }
 
-void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& what) {
-  const std::string last_words = slot.worker->LastWords(kLastWordsBytes);
+void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& what,
+                           const std::string& stage) {
+  const std::string output = slot.worker->LastWords(limits::kDiagnosticsBytesMax);
+  const std::string last_words = EndOf(output, kLastWordsBytes);
   const std::string ending = slot.worker->End();
   EndWorker(slot);
   slot.lost_worker = true;
+  if (std::optional<CompileFailure> failure = DiagnoseAbort(output, stage)) {
+    return FinishAborted(task, *std::move(failure));
+  }
   bool again = false;
   bool stopping = false;
+  bool distrusts_zygote = false;
   {
     std::lock_guard lock(mutex_);
     ++stats_.crashed;
+    distrusts_zygote = ExceedsCrashBudget(Steady::now());
     stopping = stopping_;
     // Under the mutex: a cancellation that comes later finds the task in the queue.
     again =
@@ -337,16 +431,43 @@ void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& w
       task->slot = nullptr;
       --stats_.running;
       queue_.push_front(task);
-      deadlines_.notify_all();
+      clock_changed_.notify_all();
     }
   }
   LogWarning(
       "worker crashed",
       {{"what", what}, {"ending", ending}, {"tried_again", again}, {"last_words", last_words}});
+  if (distrusts_zygote) {
+    LogError("zygote replaced after many crashes", {{"crashes", options_.crashes_per_hour}});
+    LetZygoteGo();
+  }
   if (again) return work_.notify_all();
   if (stopping) return Finish(task, Unavailable("the worker pool is shutting down"));
-  Finish(task, Internal("the compiler crashed{}: {}; its last words: {}",
-                        ending.empty() ? "" : fmt::format(" ({})", ending), what, last_words));
+  Finish(task, MarkCompilerCrash(Internal("the compiler crashed{}: {}; its last words: {}",
+                                          ending.empty() ? "" : fmt::format(" ({})", ending), what,
+                                          last_words)));
+}
+
+void WorkerPool::FinishAborted(const TaskPtr& task, CompileFailure failure) {
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.aborted;
+    ++stats_.compiles;
+  }
+  WorkerReply reply;
+  reply.outcome = WorkerReply::Outcome::kFailed;
+  reply.failure = std::move(failure);
+  Finish(task, std::move(reply));
+}
+
+bool WorkerPool::ExceedsCrashBudget(SteadyTime now) {
+  if (crashes_ == 0 || now - crashes_since_ >= kCrashBudgetTime) {
+    crashes_since_ = now;
+    crashes_ = 0;
+  }
+  const bool exceeds = ++crashes_ == options_.crashes_per_hour;
+  if (exceeds) ++stats_.zygotes_replaced;
+  return exceeds;
 }
 
 void WorkerPool::RecycleIfOld(Slot& slot, const WorkerUsage& usage) {
@@ -371,13 +492,13 @@ void WorkerPool::Shutdown(SteadyTime deadline) {
   }
   for (const auto& slot : slots_) slot->wake.Set();
   work_.notify_all();
-  deadlines_.notify_all();
+  clock_changed_.notify_all();
   keeper_->Refuse();
   for (const auto& slot : slots_) {
     if (slot->thread.joinable()) slot->thread.join();
   }
   keeper_->Stop();
-  if (deadline_watch_.joinable()) deadline_watch_.join();
+  if (clock_watch_.joinable()) clock_watch_.join();
 }
 
 PoolStats WorkerPool::Stats() const {

@@ -25,8 +25,17 @@ struct WorkerPoolOptions {
   // compile.
   std::string work_directory;
   int slots = 1;
-  // Start the zygote and fork all workers now, rather than when there is work.
+  // Start the zygote and fork all workers now, rather than when there is work, and keep the zygote
+  // whether there is work or not.
   bool eager = false;
+  // Workers that were not needed at any moment of such a time end, down to so many. 0: they stay.
+  std::chrono::milliseconds idle_time = limits::kWorkerIdleTimeDefault;
+  int idle_workers_min = limits::kIdleWorkersDefault;
+  // A zygote that nobody asked anything of for so long ends, with all its workers. 0: it stays.
+  std::chrono::milliseconds zygote_idle_time = limits::kZygoteIdleTimeDefault;
+  // After so many crashes within an hour the zygote is replaced, at most once in that hour. 0: it
+  // is not.
+  int crashes_per_hour = limits::kCrashesPerHourDefault;
   // No compile takes longer, whatever its caller says.
   std::chrono::milliseconds compile_time_max = limits::kCompileTimeDefault;
   // A worker is replaced after so many compiles, or when it has become this large.
@@ -41,25 +50,32 @@ struct PoolStats {
   int running = 0;  // compiling
   size_t queued = 0;
   uint64_t started = 0;
-  uint64_t killed = 0;    // by a deadline or because nobody waited any more
-  uint64_t crashed = 0;   // died, or said something that no worker says
-  uint64_t recycled = 0;  // replaced because of age or size
-  uint64_t compiles = 0;  // that came to an answer
+  uint64_t killed = 0;            // by a deadline or because nobody waited any more
+  uint64_t crashed = 0;           // died, or said something that no worker says
+  uint64_t aborted = 0;           // died because the compiler gave up on the source in words
+  uint64_t recycled = 0;          // replaced because of age or size
+  uint64_t idled = 0;             // ended because there was nothing to do
+  uint64_t zygotes_replaced = 0;  // because of crashes
+  uint64_t compiles = 0;          // that came to an answer
   uint64_t compile_cpu_micros = 0;
   std::string zygote;  // "ready", "starting", or what is wrong with it
 };
 
 // Runs requests in worker processes, first come first served. A worker that dies or answers
 // nonsense is replaced and the request tried once more on a fresh one; one whose caller's time is
-// over, or whose caller went away, is killed with all that it started.
+// over, or whose caller went away, is killed with all that it started. A compiler that gave up on
+// the source in words (abort_diagnosis.h) has answered, and is not asked twice.
+//
+// Processes are there while they are needed: the zygote comes with the first request, workers as
+// requests run side by side, and both go again when they have been idle.
 //
 // Thread-safe. Nothing blocks but Shutdown and the destructor.
 class WorkerPool {
  public:
   // The reply, or: DEADLINE_EXCEEDED, CANCELLED; UNAVAILABLE when the toolchain's zygote does not
-  // start or the pool shuts down; INTERNAL when the compiler crashed twice, with signal and last
-  // words. Called exactly once, on a thread of the pool or of whoever cancels or submits; must not
-  // block for long.
+  // start or the pool shuts down; INTERNAL, marked as a compiler's crash (compiler_crash.h), when
+  // the compiler crashed twice, with signal and last words. Called exactly once, on a thread of the
+  // pool or of whoever cancels or submits; must not block for long.
   using Done = std::function<void(absl::StatusOr<WorkerReply>)>;
 
   explicit WorkerPool(WorkerPoolOptions options);
@@ -89,6 +105,10 @@ class WorkerPool {
   // Whether something is queued that only a fresh worker may run; if so, it is at the front.
   bool RetryWaits() const;
   bool SlotIsNeeded(const Slot& slot) const;
+  // Whether the slot's worker has work, is of no use, or is one too many.
+  bool WorkerIsNeeded(const Slot& slot) const;
+  // Whether the slot's worker comes from a zygote that was let go since.
+  bool IsOutdated(const Slot& slot) const;
   void StartWorker(Slot& slot);
   void EndWorker(Slot& slot);
   void RunTask(Slot& slot, const TaskPtr& task);
@@ -96,29 +116,50 @@ class WorkerPool {
   void KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why);
   // The worker is of no use: replaces it, and puts the task back into the queue, or ends it where
   // it had its chances.
-  void CrashTask(Slot& slot, const TaskPtr& task, const std::string& what);
+  void CrashTask(Slot& slot, const TaskPtr& task, const std::string& what,
+                 const std::string& stage = "");
+  // The compiler gave up on the source, and took its worker along.
+  void FinishAborted(const TaskPtr& task, CompileFailure failure);
   void RecycleIfOld(Slot& slot, const WorkerUsage& usage);
 
   void Cancel(const TaskPtr& task);
   void Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result);
   void FailQueued(const absl::Status& failure);
-  void WatchDeadlines();
+  void WatchClock();
+  // Of what is queued, those whose deadline has passed; they are out of the queue.
+  std::vector<TaskPtr> TakeLate(SteadyTime now);
+  // Whether the zygote has been idle for too long. Once in a while, counts the workers that are too
+  // many.
+  bool LookForIdleness(SteadyTime now);
+  // When WatchClock has to look again, if nothing happens.
+  SteadyTime NextLook() const;
+  // Whether this crash was one too many for the zygote.
+  bool ExceedsCrashBudget(SteadyTime now);
+  void LetZygoteGo();
 
   const WorkerPoolOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable work_;       // something for the slots
-  std::condition_variable idle_;       // something stopped running
-  std::condition_variable deadlines_;  // something for deadline_watch_
+  std::condition_variable work_;           // something for the slots
+  std::condition_variable idle_;           // something stopped running
+  std::condition_variable clock_changed_;  // something for clock_watch_
   Queue queue_;
   bool refusing_ = false;                         // Shutdown has begun
   bool stopping_ = false;                         // slots end
-  bool prefork_;                                  // slots fork without waiting for work
   int ready_slots_ = 0;                           // waiting with a worker at hand
-  SteadyTime next_deadline_ = SteadyTime::max();  // that deadline_watch_ waits for
+  SteadyTime next_deadline_ = SteadyTime::max();  // of what is queued
+  SteadyTime next_look_ = SteadyTime::max();      // that clock_watch_ waits for
+  uint64_t generation_ = 0;                       // of the zygote
+  bool in_use_ = false;                           // something was asked since the zygote was let go
+  SteadyTime used_at_{};                          // something was asked, or answered
+  SteadyTime idle_look_at_{};                     // at surplus workers
+  int busy_peak_ = 0;                             // at the same time, since the last such look
+  int surplus_ = 0;                               // idle workers that shall end
+  SteadyTime crashes_since_{};                    // the hour in which crashes are counted
+  int crashes_ = 0;
   PoolStats stats_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ZygoteKeeper> keeper_;
-  std::thread deadline_watch_;
+  std::thread clock_watch_;
 };
 
 }  // namespace kiln

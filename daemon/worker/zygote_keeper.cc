@@ -32,6 +32,13 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
   }
 }
 
+void ZygoteKeeper::LetGo() {
+  std::lock_guard lock(mutex_);
+  if (zygote_ == nullptr) return;
+  zygote_.reset();
+  stop_.Set();
+}
+
 void ZygoteKeeper::Refuse() {
   {
     std::lock_guard lock(mutex_);
@@ -93,8 +100,10 @@ void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
   on_change_();
   (*zygote)->WaitForDeath(stop_);
   lock.lock();
+  const bool was_let_go = zygote_ == nullptr;
   zygote_.reset();
-  if (!stopping_) {
+  if (!stopping_) stop_.Clear();
+  if (!stopping_ && !was_let_go) {
     const std::string last_words = (*zygote)->LastWords();
     LogWarning("zygote died", {{"pid", (*zygote)->pid()}, {"last_words", last_words}});
     if (Steady::now() - ready_at >= kSettled) {

@@ -31,6 +31,9 @@ class ZygoteKeeper {
   // up, and from then on without waiting until it is tried again; CANCELLED after Stop.
   absl::StatusOr<std::shared_ptr<Zygote>> Get();
 
+  // Forgets the zygote that is up, if any: whoever asks next gets another one. The old one ends
+  // once none of its workers is left.
+  void LetGo();
   // From now on Get says CANCELLED, at once also to those that wait in it. A zygote that is up
   // stays.
   void Refuse();
@@ -50,13 +53,13 @@ class ZygoteKeeper {
   const ZygoteCommand command_;
   const std::function<void()> on_change_;
   WakeEvent abort_start_;
-  WakeEvent stop_;
+  WakeEvent stop_;  // of waiting for the zygote's death
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
   bool wanted_ = false;
   bool starting_ = false;
-  std::shared_ptr<Zygote> zygote_;
+  std::shared_ptr<Zygote> zygote_;  // null also where it was let go
   absl::Status last_failure_;
   int failures_in_a_row_ = 0;
   int early_deaths_ = 0;

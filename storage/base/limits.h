@@ -85,6 +85,11 @@ inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
 inline constexpr auto kZygoteStartTime = std::chrono::seconds(60);
 inline constexpr auto kForkTime = std::chrono::seconds(10);
 inline constexpr int kCompilesPerWorkerDefault = 1000;
+inline constexpr auto kWorkerIdleTimeDefault = std::chrono::minutes(5);
+inline constexpr int kIdleWorkersDefault = 1;
+inline constexpr auto kZygoteIdleTimeDefault = std::chrono::minutes(30);
+// A kernel that crashes its compiler costs two workers and is then quarantined, so this many are two dozen such kernels.
+inline constexpr int kCrashesPerHourDefault = 50;
 inline constexpr size_t kWorkerRssBytesDefault = 4 * kGiB;
 inline constexpr size_t kWorkerFileBytesMax = kGiB;
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
@@ -134,6 +139,12 @@ inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
 inline constexpr size_t kFailureBytesMax = 16 * kMiB;
+
+// --- Sources that crash compilers
+// ------------------------------------------------------------------------------------
+inline constexpr auto kQuarantineTimeDefault = std::chrono::minutes(10);
+inline constexpr size_t kQuarantinedSourcesMax = 4096;
+inline constexpr size_t kQuarantineReasonBytesMax = kKiB / 2;
 
 // --- Hits
 // -------------------------------------------------------------------------------------------------------------

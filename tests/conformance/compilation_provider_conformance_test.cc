@@ -6,6 +6,7 @@
 #include "daemon/compile/counting_provider.h"
 #include "daemon/compile/routing_provider.h"
 #include "daemon/policy/admission_provider.h"
+#include "daemon/policy/quarantining_provider.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
@@ -52,6 +53,9 @@ class FakeHarness : public CompilationProviderHarness {
     return std::make_unique<AdmissionProvider>(std::move(next), AdmissionLimits(), memory_, clock_,
                                                timer_);
   }
+  Provider Quarantining(Provider next) {
+    return std::make_unique<QuarantiningProvider>(std::move(next), quarantine_);
+  }
   Provider Routing(Provider next) {
     std::vector<Route> routes;
     routes.push_back({MakeJob("")->toolchain, std::move(next)});
@@ -66,6 +70,7 @@ class FakeHarness : public CompilationProviderHarness {
   MemoryStore store_{uint64_t{1} << 30, clock_};
   InlineExecutor executor_;
   FakeProvider fake_{&timer_};
+  Quarantine quarantine_{std::chrono::minutes(1), clock_};
   int next_job_ = 0;
   Provider provider_;
 };
@@ -86,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Caching(std::move(next)); }),
         Factory("Admission",
                 [](FakeHarness& h, Provider next) { return h.Admission(std::move(next)); }),
+        Factory("Quarantining",
+                [](FakeHarness& h, Provider next) { return h.Quarantining(std::move(next)); }),
         Factory("Routing",
                 [](FakeHarness& h, Provider next) { return h.Routing(std::move(next)); }),
         Factory("Counting",
@@ -93,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
         Factory("WholeChain",
                 [](FakeHarness& h, Provider next) {
                   return h.Counting(
-                      h.Coalescing(h.Caching(h.Admission(h.Routing(std::move(next))))));
+                      h.Coalescing(
+                      h.Caching(h.Quarantining(h.Admission(h.Routing(std::move(next)))))));
                 })),
     HarnessName());
 

@@ -54,7 +54,10 @@ Json Kernel() {
 }
 
 Json Usage(uint64_t rss_bytes) {
-  return {{"cpu_micros", 1000}, {"wall_micros", 1500}, {"rss_bytes", rss_bytes}};
+  return {{"cpu_micros", 1000},
+          {"wall_micros", 1500},
+          {"rss_bytes", rss_bytes},
+          {"peak_bytes", rss_bytes / 2}};
 }
 
 void Send(int job, uint32_t id, const Json& header, const std::string& payload) {
@@ -140,6 +143,10 @@ void Obey(int job, const kiln::Frame& frame) {
                                    : Answer(job, frame.id, "");
   if (what == "taint") return Fail(job, frame.id, "crashed", true);
   if (what == "segfault") Segfault();
+  if (what == "abort") {
+    std::fprintf(stderr, "%s\n", argument.c_str());
+    std::abort();
+  }
   if (what == "crash-once") {
     if (MakeIfMissing(argument)) Segfault();
     return Answer(job, frame.id, "survived");

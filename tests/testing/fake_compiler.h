@@ -3,18 +3,25 @@
 // tests/testing/fake_compiler.cc is the program. What a worker does with a request is written in
 // the source that it is to compile:
 //
-//   answer TEXT          stages "ptx" (TEXT) and "cubin" ("binary of TEXT")
-//   where                its working directory, what is in it, and its environment, as the ptx;
-//   leaves a file behind fail                 an INVALID_ARGUMENT at 3:7 waver PATH           a
-//   failure that is not deterministic, unless PATH exists; makes PATH taint                says
-//   that the compiler caught a signal segfault             dies of SIGSEGV, having written "last
-//   words" crash-once PATH      the same, unless PATH exists; makes PATH spin, sleep          never
-//   answers, busy or not fork                 starts a child in its group, one that left the group,
-//   and sleeps junk                 writes bytes that are no frame announce             announces a
-//   payload of 4 GB half                 dies between the header and the payload twice answers, and
-//   then answers once more stranger             answers with an id that nobody asked with nonsense
-//   JSON        a result frame with JSON as its header chatter              fills its standard
-//   error, then answers large BYTES          answers that it has so much memory
+//   answer TEXT      stages "ptx" (TEXT) and "cubin" ("binary of TEXT")
+//   where            its working directory, what is in it, and its environment, as the ptx;
+//                    leaves a file behind
+//   fail             an INVALID_ARGUMENT at 3:7
+//   waver PATH       a failure that is not deterministic, unless PATH exists; makes PATH
+//   taint            says that the compiler caught a signal
+//   segfault         dies of SIGSEGV, having written "last words"
+//   abort WORDS      dies of SIGABRT, having written WORDS
+//   crash-once PATH  dies like segfault, unless PATH exists; makes PATH
+//   spin, sleep      never answers, busy or not
+//   fork             starts a child in its group, one that left the group, and sleeps
+//   junk             writes bytes that are no frame
+//   announce         announces a payload of 4 GB
+//   half             dies between the header and the payload
+//   twice            answers, and then answers once more
+//   stranger         answers with an id that nobody asked with
+//   nonsense JSON    a result frame with JSON as its header
+//   chatter          fills its standard error, then answers
+//   large BYTES      answers that it has so much memory
 #pragma once
 
 #include <string>

@@ -51,7 +51,8 @@ class GatherStatsTest : public ::testing::Test {
             .store = store_,
             .hot = *hot_,
             .pools = served_,
-            .admission = *admission_};
+            .admission = *admission_,
+            .quarantine = quarantine_};
   }
   void Ask(std::string_view source) {
     chain_->Compile({}, MakeJob(source), answers_.emplace_back().Done());
@@ -80,6 +81,7 @@ class GatherStatsTest : public ::testing::Test {
   FakeClock clock_;
   FakeTimer timer_{clock_};
   const SystemMemoryProbe memory_{OsFilesystem(), clock_};
+  Quarantine quarantine_{std::chrono::minutes(1), clock_};
   FakeProvider fake_;
   std::deque<ResultProbe> answers_;
   AdmissionProvider* admission_;
@@ -164,6 +166,15 @@ TEST_F(GatherStatsTest, RequestsThatNeverReachedTheChainAreRejectedOnes) {
   EXPECT_EQ(stats.rejected, 3u);
 }
 
+TEST_F(GatherStatsTest, TellsWhatIsInQuarantine) {
+  quarantine_.Add(Digest::Of("a"), "crashed");
+  quarantine_.Refuse(Digest::Of("a"));
+  quarantine_.Refuse(Digest::Of("a"));
+  const DaemonStats stats = GatherStats(Sources());
+  EXPECT_EQ(stats.sources_quarantined, 1u);
+  EXPECT_EQ(stats.quarantine_refusals, 2u);
+}
+
 TEST_F(GatherStatsTest, TellsWhatIsStoredAndPublished) {
   const MadeArtifact both = MakeArtifact("a"), stored = MakeArtifact("b");
   ASSERT_TRUE(store_.index().Put({}, both.record, both.blobs).ok());
@@ -206,7 +217,8 @@ TEST_F(GatherStatsTest, DegradedStoreIsToldUntilTheDaemonDrains) {
                        .store = degraded,
                        .hot = *hot_,
                        .pools = served_,
-                       .admission = *admission_};
+                       .admission = *admission_,
+                       .quarantine = quarantine_};
   EXPECT_EQ(GatherStats(sources).state, "degraded");
   EXPECT_EQ(GatherStats(sources).state_reason, "the disk is full");
   sources.is_draining = true;

@@ -104,6 +104,28 @@ TEST_F(AdminServiceTest, EvictsWhatIsNamedUnlessPinned) {
   EXPECT_EQ(store_.Stats().artifacts, 1u);
 }
 
+TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
+  const std::string key(32, 'x');
+  quarantined_ = {*Digest::FromBytes(key), Digest::Of("a"), Digest::Of("b")};
+  admin::v1::EvictRequest request;
+  request.add_keys(key);
+  admin::v1::EvictResponse response;
+  ASSERT_TRUE(Evict(request, &response).ok());
+  EXPECT_EQ(response.released(), 1u);
+  EXPECT_EQ(response.not_found_size(), 0);
+  EXPECT_EQ(quarantined_.size(), 2u);
+
+  admin::v1::EvictResponse again;
+  ASSERT_TRUE(Evict(request, &again).ok());
+  EXPECT_EQ(again.released(), 0u);
+  EXPECT_EQ(again.not_found_size(), 1);
+
+  admin::v1::EvictRequest all;
+  all.set_all(true);
+  ASSERT_TRUE(Evict(all, &response).ok());
+  EXPECT_EQ(response.released(), 2u);
+}
+
 TEST_F(AdminServiceTest, RequestsThatNameNothing) {
   admin::v1::EvictResponse response;
   EXPECT_EQ(Evict({}, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);

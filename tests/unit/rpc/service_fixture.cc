@@ -22,6 +22,12 @@ ServiceTest::ServiceTest() {
     return VerifyArtifacts(context, store_.index(), store_.blobs(), store_.index(), report)
         .status();
   };
+  actions_.lift_quarantine = [this](const Digest& key) { return quarantined_.erase(key) > 0; };
+  actions_.lift_all_quarantines = [this] {
+    const size_t count = quarantined_.size();
+    quarantined_.clear();
+    return count;
+  };
   actions_.drain = [this] { ++drains_; };
 }
 

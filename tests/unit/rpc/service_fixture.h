@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "daemon/rpc/principal_servers.h"
@@ -44,6 +45,7 @@ class ServiceTest : public ::testing::Test {
                       reader_,   executor_, gate_,    memo_,          refused_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
+  std::set<Digest> quarantined_;  // touched by one call at a time
   PrincipalServers servers_{parts_, actions_};
 };
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <set>
 
+#include "daemon/compile/compiler_crash.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
 
@@ -344,6 +345,129 @@ TEST_F(WorkerPoolTest, RandomCancellationsLeaveNothingBehind) {
       EXPECT_TRUE(absl::IsCancelled(reply.status())) << reply.status();
   }
   canceller.join();
+}
+
+// It has answered; a second worker would die of the same.
+TEST_F(WorkerPoolTest, ACompilerThatGivesUpInWordsHasAnswered) {
+  Start();
+  const auto reply = Do("abort LLVM ERROR: fp8 is not supported");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kFailed);
+  EXPECT_EQ(reply->failure.code, absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(reply->failure.message, "fp8 is not supported");
+  EXPECT_TRUE(reply->failure.deterministic);
+  EXPECT_EQ(pool_->Stats().aborted, 1u);
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+TEST_F(WorkerPoolTest, AnyOtherAbortIsACrash) {
+  Start();
+  for (const char* what : {"abort Assertion failed", "abort LLVM ERROR: out of memory"}) {
+    EXPECT_TRUE(IsCompilerCrash(Do(what).status())) << what;
+  }
+  EXPECT_EQ(pool_->Stats().crashed, 4u);
+}
+
+TEST_F(WorkerPoolTest, OnlyCrashesAreMarkedAsSuch) {
+  Start([](WorkerPoolOptions& options) { options.compile_time_max = milliseconds(20); });
+  EXPECT_TRUE(IsCompilerCrash(Do("segfault").status()));
+  EXPECT_TRUE(IsCompilerCrash(Do("taint").status()));
+  EXPECT_FALSE(IsCompilerCrash(Do("spin").status()));
+}
+
+TEST_F(WorkerPoolTest, ThePeakOfACompileIsReported) {
+  Start();
+  EXPECT_EQ(Do("large 4096")->usage.peak_bytes, 2048u);
+}
+
+TEST_F(WorkerPoolTest, IdleWorkersEndDownToAFloor) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 4;
+    options.eager = true;
+    options.idle_time = milliseconds(50);
+    options.idle_workers_min = 2;
+  });
+  WaitUntil([](const PoolStats& stats) { return stats.started == 4; });
+  WaitUntil([](const PoolStats& stats) { return stats.workers == 2; });
+  EXPECT_EQ(pool_->Stats().idled, 2u);
+  EXPECT_EQ(pool_->Stats().zygote, "ready");
+  // And grow again with the work.
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> sleeping;
+  CallContext context;
+  for (int i = 0; i < 4; ++i) sleeping.push_back(Submit("sleep", context));
+  WaitUntilRunning(4);
+  EXPECT_EQ(pool_->Stats().started, 6u);  // no more than two had ended
+  context.cancellation.Cancel();
+  for (auto& reply : sleeping) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
+}
+
+// However evenly the work is spread: what counts is how many are busy at the same time.
+TEST_F(WorkerPoolTest, WorkersThatAreNotNeededEndUnderALightLoadToo) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 4;
+    options.eager = true;
+    options.idle_time = milliseconds(50);
+  });
+  WaitUntil([](const PoolStats& stats) { return stats.started == 4; });
+  while (pool_->Stats().workers > 1) EXPECT_EQ(Ptx("answer x"), "x");
+  EXPECT_GE(pool_->Stats().idled, 3u);
+}
+
+TEST_F(WorkerPoolTest, AnIdleZygoteEndsWithItsWorkersAndComesBack) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 2;
+    options.zygote_idle_time = milliseconds(50);
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Ptx("answer x"), "x");
+    WaitUntil([](const PoolStats& stats) { return stats.workers == 0; });
+    while (!LivingDescendants().empty()) std::this_thread::yield();
+    EXPECT_EQ(pool_->Stats().zygote, "not started");
+  }
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, AZygoteWhoseWorkerIsBusyIsNotIdle) {
+  Start([](WorkerPoolOptions& options) { options.zygote_idle_time = milliseconds(20); });
+  auto reply = Submit("sleep", Until(milliseconds(300)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(reply.get().status()));
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, ManyCrashesReplaceTheZygoteOnce) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 2;
+    options.crashes_per_hour = 6;
+  });
+  EXPECT_EQ(Ptx("answer x"), "x");
+  const auto zygotes = [] {
+    const std::vector<pid_t> all = LivingDescendants();
+    return std::set<pid_t>(all.begin(), all.end());
+  };
+  const std::set<pid_t> before = zygotes();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
+  EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
+  EXPECT_EQ(Ptx("answer next"), "next");
+  for (const pid_t pid : before) {
+    while (zygotes().contains(pid)) std::this_thread::yield();
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
+  EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
+  EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteIsReplacedIsLeftAlone) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 2;
+    options.crashes_per_hour = 2;
+  });
+  auto sleeping = Submit("sleep", Until(seconds(2)));
+  WaitUntilRunning(1);
+  EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
+  EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
+  EXPECT_EQ(Ptx("answer next"), "next");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(sleeping.get().status()));
 }
 
 TEST_F(WorkerPoolTest, WorkersAreReplacedAfterSoManyCompiles) {

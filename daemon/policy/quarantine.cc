@@ -1,0 +1,57 @@
+#include "daemon/policy/quarantine.h"
+
+#include <algorithm>
+
+#include "storage/base/limits.h"
+
+namespace kiln {
+
+std::optional<Quarantine::Entry> Quarantine::Refuse(const Digest& key) {
+  const SteadyTime now = clock_.Now();
+  std::lock_guard lock(mutex_);
+  const auto found = kept_.find(key);
+  if (found == kept_.end() || found->second.until <= now) return std::nullopt;
+  ++refusals_;
+  return Entry{found->second.why,
+               std::chrono::ceil<std::chrono::milliseconds>(found->second.until - now)};
+}
+
+void Quarantine::Add(const Digest& key, std::string_view why) {
+  if (time_.count() == 0) return;
+  std::lock_guard lock(mutex_);
+  ForgetThoseThatAreOver();
+  if (kept_.size() >= limits::kQuarantinedSourcesMax && !kept_.contains(key)) {
+    kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
+      return a.second.until < b.second.until;
+    }));
+  }
+  kept_[key] = {std::string(why.substr(0, limits::kQuarantineReasonBytesMax)),
+                clock_.Now() + time_};
+}
+
+bool Quarantine::Lift(const Digest& key) {
+  std::lock_guard lock(mutex_);
+  ForgetThoseThatAreOver();
+  return kept_.erase(key) > 0;
+}
+
+size_t Quarantine::LiftAll() {
+  std::lock_guard lock(mutex_);
+  ForgetThoseThatAreOver();
+  const size_t count = kept_.size();
+  kept_.clear();
+  return count;
+}
+
+size_t Quarantine::size() const {
+  std::lock_guard lock(mutex_);
+  ForgetThoseThatAreOver();
+  return kept_.size();
+}
+
+void Quarantine::ForgetThoseThatAreOver() const {
+  const SteadyTime now = clock_.Now();
+  std::erase_if(kept_, [now](const auto& entry) { return entry.second.until <= now; });
+}
+
+}  // namespace kiln

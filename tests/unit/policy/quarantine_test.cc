@@ -1,0 +1,88 @@
+#include "daemon/policy/quarantine.h"
+
+#include <gtest/gtest.h>
+
+#include "storage/base/limits.h"
+#include "tests/testing/fake_clock.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+class QuarantineTest : public testing::Test {
+ protected:
+  FakeClock clock_;
+  Quarantine quarantine_{minutes(10), clock_};
+  const Digest key_ = Digest::Of("key");
+  const Digest other_ = Digest::Of("other");
+};
+
+TEST_F(QuarantineTest, RefusesUntilItsTimeIsOver) {
+  EXPECT_EQ(quarantine_.Refuse(key_), std::nullopt);
+  quarantine_.Add(key_, "SIGSEGV");
+  clock_.Advance(minutes(10) - seconds(1));
+  const auto entry = quarantine_.Refuse(key_);
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->why, "SIGSEGV");
+  EXPECT_EQ(entry->left, seconds(1));
+  EXPECT_FALSE(quarantine_.Refuse(other_).has_value());
+  clock_.Advance(seconds(1));
+  EXPECT_FALSE(quarantine_.Refuse(key_).has_value());
+  EXPECT_EQ(quarantine_.size(), 0u);
+  EXPECT_EQ(quarantine_.refusals(), 1u);
+}
+
+TEST_F(QuarantineTest, AnotherCrashBeginsItAnew) {
+  quarantine_.Add(key_, "first");
+  clock_.Advance(minutes(9));
+  quarantine_.Add(key_, "second");
+  EXPECT_EQ(quarantine_.size(), 1u);
+  EXPECT_EQ(quarantine_.Refuse(key_)->left, minutes(10));
+  EXPECT_EQ(quarantine_.Refuse(key_)->why, "second");
+}
+
+TEST_F(QuarantineTest, CanBeLifted) {
+  quarantine_.Add(key_, "");
+  quarantine_.Add(other_, "");
+  EXPECT_TRUE(quarantine_.Lift(key_));
+  EXPECT_FALSE(quarantine_.Lift(key_));
+  EXPECT_FALSE(quarantine_.Refuse(key_).has_value());
+  EXPECT_TRUE(quarantine_.Refuse(other_).has_value());
+  EXPECT_EQ(quarantine_.LiftAll(), 1u);
+  EXPECT_EQ(quarantine_.LiftAll(), 0u);
+}
+
+TEST_F(QuarantineTest, WhatIsOverCannotBeLifted) {
+  quarantine_.Add(key_, "");
+  clock_.Advance(minutes(10));
+  EXPECT_FALSE(quarantine_.Lift(key_));
+}
+
+TEST_F(QuarantineTest, HoldsAtTheLimitAndOneBeyond) {
+  for (size_t i = 0; i < limits::kQuarantinedSourcesMax; ++i) {
+    quarantine_.Add(Digest::Of(std::to_string(i)), "");
+    clock_.Advance(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(quarantine_.size(), limits::kQuarantinedSourcesMax);
+  quarantine_.Add(key_, "");
+  EXPECT_EQ(quarantine_.size(), limits::kQuarantinedSourcesMax);
+  EXPECT_TRUE(quarantine_.Refuse(key_).has_value());
+  EXPECT_FALSE(quarantine_.Refuse(Digest::Of("0")).has_value());
+  EXPECT_TRUE(quarantine_.Refuse(Digest::Of("1")).has_value());
+}
+
+TEST_F(QuarantineTest, LongReasonsAreCut) {
+  quarantine_.Add(key_, std::string(100'000, 'x'));
+  EXPECT_EQ(quarantine_.Refuse(key_)->why.size(), limits::kQuarantineReasonBytesMax);
+}
+
+TEST_F(QuarantineTest, NoTimeIsNoQuarantine) {
+  Quarantine none(seconds(0), clock_);
+  none.Add(key_, "");
+  EXPECT_FALSE(none.Refuse(key_).has_value());
+}
+
+}  // namespace
+}  // namespace kiln
