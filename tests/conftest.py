@@ -4,13 +4,11 @@ tests/run sets KILN_TEST_BIN (the folder with kilnd and kiln) and KILN_TEST_TOOL
 them the dev build and the user's toolchains are taken.
 """
 
-import os
-import subprocess
-
 import pytest
 
 from daemon import Daemon, Programs
 from places import BINARIES, KERNELS, TOOLCHAIN, TOOLCHAINS
+from processes import CheckedProcess
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +27,7 @@ def daemon(programs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def start_with_triton():
-    """Starts a program of tests/kernels under the toolchain's own Python, with nothing inherited that could change its results."""
+    """Starts a program of tests/kernels under the toolchain's own Python."""
     python = TOOLCHAIN / "bin" / "python"
     assert python.exists(), f"no toolchain in {TOOLCHAIN}: run deploy/install-toolchain 3.6.0"
 
@@ -43,18 +41,3 @@ def start_with_triton():
 def run_with_triton(start_with_triton):
     """The same, and waits for its end."""
     return lambda program, *arguments: start_with_triton(program, *arguments).finish()
-
-
-class CheckedProcess(subprocess.Popen):
-    def __init__(self, command):
-        super().__init__(
-            list(map(str, command)),
-            env={name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-
-    def finish(self):
-        """Its output. Fails the test where it failed."""
-        output, _ = self.communicate()
-        assert self.returncode == 0, output
-        return output

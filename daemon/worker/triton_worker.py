@@ -211,9 +211,9 @@ class Compiler:
                 raise Failure("invalid_argument", "options",
                               f"{target.backend} has no option {name!r}; it has {', '.join(sorted(defaults.__dict__))}")
             accepted[name] = to_tuples(value)
-        # What follows from the target can be said, but not changed.
-        for name in ("arch", "warp_size", "backend_name"):
-            if accepted.get(name, getattr(defaults, name)) != getattr(defaults, name):
+        # What follows from the target can be said, but not changed. Not every version has all of them.
+        for name in accepted.keys() & {"arch", "warp_size", "backend_name"}:
+            if accepted[name] != getattr(defaults, name):
                 raise Failure(
                     "invalid_argument", "options", f"option {name} is {accepted[name]!r}, but the target "
                     f"{target.backend}:{target.arch} has {getattr(defaults, name)!r}; leave it out")

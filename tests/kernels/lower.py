@@ -7,6 +7,7 @@ With --list it writes nothing and prints what it would lower, as lines of JSON. 
 """
 
 import argparse
+import inspect
 import json
 import pathlib
 
@@ -27,8 +28,10 @@ def lower(instance, target, strip_locations=False):
     source = catalog.ast_source(instance, gpu.backend)
     stages = {}
     backend.add_stages(stages, options, source.language)
+    # Triton before 3.5 does not want to know.
+    target = (gpu,) if "target" in inspect.signature(source.make_ir).parameters else ()
     module = source.make_ir(
-        gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+        *target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
     )
     module = stages["ttir"](module, {})
     return module.str_nodebug() if strip_locations else str(module)

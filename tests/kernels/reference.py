@@ -13,9 +13,17 @@ import pathlib
 import tempfile
 
 import triton
-from triton import knobs
+from triton.compiler import compiler
 
 import catalog
+
+
+class _SourceThatIsGone(compiler.IRSource):
+    """Removes the file once its text has been parsed."""
+
+    def __init__(self, path, context, backend):
+        super().__init__(path, context, backend)
+        os.unlink(path)
 
 
 def _write(out, name, compiled):
@@ -25,8 +33,10 @@ def _write(out, name, compiled):
             path.write_bytes(content)
         else:
             path.write_text(content)
-    [metadata] = [path for file, path in compiled.metadata_group.items() if file.endswith(".json")]
-    (out / f"{name}.json").write_text(pathlib.Path(metadata).read_text())
+    # Triton before 3.5 does not say where its metadata is.
+    for file, path in getattr(compiled, "metadata_group", {}).items():
+        if file.endswith(".json"):
+            (out / f"{name}.json").write_text(pathlib.Path(path).read_text())
 
 
 def _from_functions(arguments):
@@ -68,8 +78,7 @@ def main():
         os.environ["TRITON_CACHE_DIR"] = os.path.join(private, "cache")
         os.chdir(private)
         if requests:
-            # Called when the text has been parsed and no stage has run.
-            knobs.runtime.add_stages_inspection_hook = lambda *_: os.unlink("kernel.ttir")
+            compiler.IRSource = _SourceThatIsGone
         work = _from_requests(requests, arguments) if requests else _from_functions(arguments)
         for name, source, gpu, options in _part(work, arguments.part):
             _write(out, name, triton.compile(source, target=gpu, options=options))

@@ -12,3 +12,5 @@ BINARIES = pathlib.Path(os.environ.get("KILN_TEST_BIN", ROOT / "build" / "dev" /
 # The folder with toolchains, and the one among them that the tests compile with.
 TOOLCHAINS = pathlib.Path(os.environ.get("KILN_TEST_TOOLCHAINS", _cache / "kiln" / "toolchains"))
 TOOLCHAIN = TOOLCHAINS / "triton-3.6.0"
+# The folder with every version of Triton that is installed: only the tests of versions look there.
+VERSIONS = pathlib.Path(os.environ.get("KILN_TEST_VERSION_TOOLCHAINS", _cache / "kiln" / "toolchains"))
