@@ -121,7 +121,8 @@ void AddCompile(CommandParser& parser) {
   const Command run = [arguments](Session& session) { return RunCompile(*arguments, session); };
   Arguments command =
       parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", run);
-  command.Add("FILE", arguments->files, "Sources: Triton IR, CUDA C++ (.cu), PTX (.ptx)");
+  command.Add("FILE", arguments->files,
+              "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), PTX (.ptx)");
   command.Add("--requests", arguments->requests,
               "A file with one JSON request a line; - for the standard input");
   command.Add("--option", arguments->flags.options,
@@ -130,7 +131,8 @@ void AddCompile(CommandParser& parser) {
   command.Add("--emit", arguments->flags.stages,
               "The stages to return, as ptx,cubin (default: the final binary)",
               {.value_name = "STAGES", .separator = ','});
-  command.Add("--kind", arguments->flags.kind, "ttir, cuda or ptx (default: by the file's name)");
+  command.Add("--kind", arguments->flags.kind,
+              "ttir, ttgir, cuda or ptx (default: by the file's name)");
   command.Add("-o,--output", arguments->output, "Write NAME.<stage> and NAME.json into this folder",
               {.value_name = "DIR"});
   AddRequestFlags(command, arguments->flags);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/cli/options.h"
+#include "client/cli/ptxas_selector.h"
 #include "client/cli/words.h"
 #include "storage/base/limits.h"
 
@@ -148,6 +149,13 @@ absl::Status ReadElsewhere(const Json& json, v1::CompileRequest&) {
   return StringOf(json).status();
 }
 
+// A path means the file's bytes: the daemon may have them under another.
+absl::Status ReadPtxas(const Json& json, v1::CompileRequest& request) {
+  KILN_ASSIGN_OR_RETURN(const std::string word, StringOf(json));
+  KILN_ASSIGN_OR_RETURN(*request.mutable_ptxas(), PtxasSelector(word));
+  return absl::OkStatus();
+}
+
 absl::Status ReadSourceText(const Json& json, v1::CompileRequest& request) {
   return Assign<StringOf, &v1::KernelSource::mutable_text>(json, *request.mutable_source());
 }
@@ -172,6 +180,7 @@ const FieldReaders<v1::CompileRequest>& RequestReaders() {
       {"target", Assign<WordOf<ParseTarget>, &Request::mutable_target>},
       {"options", SetOptions},
       {"toolchain", Assign<StringOf, &Request::mutable_toolchain>},
+      {"ptxas", ReadPtxas},
       {"specialization", ReadSpecialization},
       {"launch", ReadLaunch},
       {"stages", ReadStages},

@@ -7,6 +7,7 @@
 
 #include "client/cli/command_parser.h"
 #include "client/cli/options.h"
+#include "client/cli/ptxas_selector.h"
 #include "client/cli/request_json.h"
 #include "client/cli/words.h"
 
@@ -39,6 +40,10 @@ absl::Status SetTexts(const RequestFlags& flags, v1::CompileRequest& request) {
   KILN_RETURN_IF_ERROR(CheckText(flags.toolchain, "--toolchain"));
   KILN_RETURN_IF_ERROR(CheckText(flags.job, "--job"));
   request.set_toolchain(flags.toolchain);
+  KILN_RETURN_IF_ERROR(CheckText(flags.ptxas, "--ptxas"));
+  if (!flags.ptxas.empty()) {
+    KILN_ASSIGN_OR_RETURN(*request.mutable_ptxas(), PtxasSelector(flags.ptxas));
+  }
   request.set_job(flags.job);
   for (const std::string& stage : flags.stages) {
     KILN_RETURN_IF_ERROR(CheckText(stage, "--emit"));
@@ -50,6 +55,7 @@ absl::Status SetTexts(const RequestFlags& flags, v1::CompileRequest& request) {
 // Fills in what a line left open.
 void FillIn(const v1::CompileRequest& shape, v1::CompileRequest& request) {
   if (request.toolchain().empty()) request.set_toolchain(shape.toolchain());
+  if (request.ptxas().empty()) request.set_ptxas(shape.ptxas());
   if (request.job().empty()) request.set_job(shape.job());
   if (request.stages().empty()) *request.mutable_stages() = shape.stages();
   if (request.cache_policy() == v1::CACHE_POLICY_UNSPECIFIED) {
@@ -109,6 +115,9 @@ void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
                 {.value_name = "TARGET"});
   arguments.Add("--toolchain", flags.toolchain,
                 "The compiler, as triton==3.6.0 or by its fingerprint (default: the daemon's)");
+  arguments.Add(
+      "--ptxas", flags.ptxas,
+      "What assembles PTX: a file, ptxas==13.0.88 or a SHA-256 (default: the toolchain's)");
   arguments.Add("--cache", flags.cache_policy, "use, refresh or only-if-cached",
                 {.value_name = "POLICY"});
   arguments.Add("--priority", flags.priority, "waiting-rank, autotune, warm or background");

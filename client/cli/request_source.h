@@ -21,6 +21,7 @@ struct RequestFlags {
   std::vector<std::string> stages;
   std::string kind;
   std::string toolchain;
+  std::string ptxas;
   std::string cache_policy;
   std::string priority;
   std::string job;

@@ -13,6 +13,7 @@ template <typename Value>
 using Word = std::pair<std::string_view, Value>;
 
 constexpr std::array kKinds = {Word<v1::SourceKind>{"ttir", v1::SOURCE_KIND_TTIR},
+                               Word<v1::SourceKind>{"ttgir", v1::SOURCE_KIND_TTGIR},
                                Word<v1::SourceKind>{"cuda", v1::SOURCE_KIND_CUDA_CXX},
                                Word<v1::SourceKind>{"ptx", v1::SOURCE_KIND_PTX}};
 constexpr std::array kPolicies = {
@@ -76,6 +77,7 @@ std::string SourceKindName(v1::SourceKind kind) {
 v1::SourceKind SourceKindOfFile(std::string_view path) {
   if (path.ends_with(".cu")) return v1::SOURCE_KIND_CUDA_CXX;
   if (path.ends_with(".ptx")) return v1::SOURCE_KIND_PTX;
+  if (path.ends_with(".ttgir")) return v1::SOURCE_KIND_TTGIR;
   return v1::SOURCE_KIND_TTIR;
 }
 

@@ -24,6 +24,7 @@ struct CompileJob {
   CompileRequest request;  // launch parameters and options in canonical form: what equals the
                            // toolchain's default is absent
   std::shared_ptr<const Toolchain> toolchain;
+  std::shared_ptr<const Toolchain> ptxas;  // that the request names; null: the toolchain's own
   Digest key;
 };
 

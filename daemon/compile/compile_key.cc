@@ -103,6 +103,10 @@ std::string CanonicalEncoding(const CompileRequest& canonical,
   encoder.Map(canonical.options);
   encoder.Bytes("toolchain");
   encoder.Bytes(toolchain_fingerprint.Bytes());
+  if (!canonical.ptxas.empty()) {
+    encoder.Bytes("ptxas");
+    encoder.Bytes(canonical.ptxas);
+  }
   return encoder.Finish();
 }
 

@@ -10,15 +10,18 @@ std::string_view SourceKindName(SourceKind kind) {
       return "cuda";
     case SourceKind::kPtx:
       return "ptx";
+    case SourceKind::kTtgir:
+      return "ttgir";
   }
   return "unknown";  // a number that a newer client sent
 }
 
 absl::StatusOr<SourceKind> ParseSourceKind(std::string_view name) {
-  for (const SourceKind kind : {SourceKind::kTtir, SourceKind::kCudaCxx, SourceKind::kPtx}) {
+  for (const SourceKind kind :
+       {SourceKind::kTtir, SourceKind::kTtgir, SourceKind::kCudaCxx, SourceKind::kPtx}) {
     if (name == SourceKindName(kind)) return kind;
   }
-  return InvalidArgument("unknown source kind '{}'; use ttir, cuda or ptx", name);
+  return InvalidArgument("unknown source kind '{}'; use ttir, ttgir, cuda or ptx", name);
 }
 
 absl::StatusOr<Target> Target::Parse(std::string_view text) {

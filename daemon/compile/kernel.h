@@ -20,8 +20,8 @@
 
 namespace kiln {
 
-enum class SourceKind { kTtir = 1, kCudaCxx = 2, kPtx = 3 };
-// "ttir", "cuda", "ptx": as on the command line and in request files.
+enum class SourceKind { kTtir = 1, kCudaCxx = 2, kPtx = 3, kTtgir = 4 };
+// "ttir", "cuda", "ptx", "ttgir": as on the command line and in request files.
 std::string_view SourceKindName(SourceKind kind);
 // INVALID_ARGUMENT, with the known words, for any other.
 absl::StatusOr<SourceKind> ParseSourceKind(std::string_view name);
@@ -94,6 +94,9 @@ struct CompileRequest {
   Options options;
   // "" (the default one), "triton==3.6.0", or the 64 hex digits of a fingerprint.
   std::string toolchain;
+  // Which ptxas assembles what Triton makes for CUDA: a selector like `toolchain`, in canonical
+  // form the 64 hex digits of its fingerprint. "": the toolchain's own.
+  std::string ptxas;
   // Stages whose text or bytes the reply should carry; empty: the final binary only.
   std::vector<std::string> stages;
   CachePolicy cache_policy = CachePolicy::kUse;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "daemon/compile/canonical_options.h"
 #include "daemon/compile/compile_key.h"
@@ -39,12 +40,14 @@ absl::Status CheckArchitecture(const Target& target) {
 
 // Every wanted stage once, in the order given.
 absl::Status CanonicalizeStages(const Toolchain& toolchain, const BackendDescription& backend,
-                                std::vector<std::string>& stages) {
+                                SourceKind kind, std::vector<std::string>& stages) {
+  const std::vector<std::string> known = backend.StagesOf(kind);
   std::vector<std::string> wanted;
   for (std::string& stage : stages) {
-    if (std::count(backend.stages.begin(), backend.stages.end(), stage) == 0) {
-      return InvalidArgument("unknown stage '{}' for the {} backend of {}; it has {}", stage,
-                             backend.backend, toolchain.Name(), fmt::join(backend.stages, ", "));
+    if (std::count(known.begin(), known.end(), stage) == 0) {
+      return InvalidArgument("unknown stage '{}' for the {} backend of {}; from {} it has {}",
+                             stage, backend.backend, toolchain.Name(), SourceKindName(kind),
+                             fmt::join(known, ", "));
     }
     if (std::count(wanted.begin(), wanted.end(), stage) == 0) wanted.push_back(std::move(stage));
   }
@@ -66,10 +69,35 @@ absl::Status RequestResolver::CheckBackend(const Target& target) const {
                          fmt::join(known, ", "));
 }
 
+absl::Status RequestResolver::ChoosePtxas(CompileRequest& request, CompileJob& job) const {
+  if (request.ptxas.empty()) return absl::OkStatus();
+  const SourceKind kind = request.source.kind;
+  if (kind == SourceKind::kPtx) {
+    if (!request.toolchain.empty()) {
+      return InvalidArgument(
+          "PTX is compiled by a ptxas alone: name it as the toolchain or as the ptxas, not as "
+          "both");
+    }
+    request.toolchain = std::exchange(request.ptxas, "");
+    return absl::OkStatus();
+  }
+  if (kind == SourceKind::kCudaCxx || request.target.backend != "cuda") {
+    return InvalidArgument("a ptxas is named, but {} for {} is not assembled by one; leave it out",
+                           SourceKindName(kind), request.target.ToString());
+  }
+  absl::StatusOr<std::shared_ptr<const Toolchain>> found =
+      catalog_.Find(request.ptxas, SourceKind::kPtx, request.target);
+  if (!found.ok()) return Annotate(found.status(), "the ptxas");
+  job.ptxas = *std::move(found);
+  request.ptxas = job.ptxas->fingerprint.Hex();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<CompileJobPtr> RequestResolver::Resolve(CompileRequest request) const {
   KILN_RETURN_IF_ERROR(CheckShape(request));
   KILN_RETURN_IF_ERROR(CheckBackend(request.target));
   auto job = std::make_shared<CompileJob>();
+  KILN_RETURN_IF_ERROR(ChoosePtxas(request, *job));
   KILN_ASSIGN_OR_RETURN(job->toolchain,
                         catalog_.Find(request.toolchain, request.source.kind, request.target));
   const BackendDescription* backend = job->toolchain->FindBackend(request.target.backend);
@@ -78,7 +106,8 @@ absl::StatusOr<CompileJobPtr> RequestResolver::Resolve(CompileRequest request) c
                     request.target.ToString());
   }
   KILN_RETURN_IF_ERROR(CanonicalizeOptions(*job->toolchain, *backend, request));
-  KILN_RETURN_IF_ERROR(CanonicalizeStages(*job->toolchain, *backend, request.stages));
+  KILN_RETURN_IF_ERROR(
+      CanonicalizeStages(*job->toolchain, *backend, request.source.kind, request.stages));
   job->key = CompileKey(request, job->toolchain->fingerprint);
   job->request = std::move(request);
   return CompileJobPtr(std::move(job));

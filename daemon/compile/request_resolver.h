@@ -23,6 +23,8 @@ class RequestResolver {
 
  private:
   absl::Status CheckBackend(const Target& target) const;
+  // What the request's `ptxas` means for its kind of source.
+  absl::Status ChoosePtxas(CompileRequest& request, CompileJob& job) const;
 
   const ToolchainCatalog& catalog_;
 };

@@ -38,11 +38,12 @@ absl::Status CheckSource(const KernelSource& source) {
     case SourceKind::kTtir:
     case SourceKind::kCudaCxx:
     case SourceKind::kPtx:
+    case SourceKind::kTtgir:
       break;
     default:
       return InvalidArgument(
-          "source kind {} is unknown to this daemon; it knows ttir, cuda and ptx. If the client is "
-          "newer than the daemon, upgrade the daemon",
+          "source kind {} is unknown to this daemon; it knows ttir, ttgir, cuda and ptx. If the "
+          "client is newer than the daemon, upgrade the daemon",
           static_cast<int>(source.kind));
   }
   if (source.text.empty()) return InvalidArgument("the source is empty; send the kernel's text");
@@ -53,7 +54,7 @@ absl::Status CheckSource(const KernelSource& source) {
   if (const size_t at = source.text.find('\0'); at != std::string::npos) {
     return InvalidArgument("the source has a NUL byte at offset {}; send text, not a binary", at);
   }
-  // NVRTC takes any bytes, in comments at least; the parsers of the other two do not.
+  // NVRTC takes any bytes, in comments at least; the parsers of the others do not.
   if (source.kind != SourceKind::kCudaCxx && !IsValidUtf8(source.text)) {
     return InvalidArgument("the source is not valid UTF-8; {} is text",
                            SourceKindName(source.kind));
@@ -152,6 +153,7 @@ absl::Status CheckShape(const CompileRequest& request) {
   KILN_RETURN_IF_ERROR(CheckSpecialization(request.specialization));
   KILN_RETURN_IF_ERROR(CheckOptions(request.options));
   KILN_RETURN_IF_ERROR(In(CheckText(request.toolchain), "the toolchain selector"));
+  KILN_RETURN_IF_ERROR(In(CheckText(request.ptxas), "the ptxas selector"));
   KILN_RETURN_IF_ERROR(CheckStages(request.stages));
   return CheckCachePolicy(request.cache_policy);
 }

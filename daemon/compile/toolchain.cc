@@ -1,5 +1,7 @@
 #include "daemon/compile/toolchain.h"
 
+#include <algorithm>
+
 namespace kiln {
 
 std::string_view OptionTypeName(OptionType type) {
@@ -18,6 +20,15 @@ std::string_view OptionTypeName(OptionType type) {
       return "tuple";
   }
   return "any";
+}
+
+std::vector<std::string> BackendDescription::StagesOf(SourceKind kind) const {
+  auto first = stages.begin();
+  if (kind == SourceKind::kTtgir) {
+    first = std::find(stages.begin(), stages.end(), SourceKindName(kind));
+    if (first != stages.end()) ++first;
+  }
+  return {first, stages.end()};
 }
 
 const BackendDescription* Toolchain::FindBackend(std::string_view backend) const {

@@ -31,10 +31,13 @@ struct OptionDeclaration {
 struct BackendDescription {
   std::string backend;                     // "cuda", "hip"
   std::vector<std::string> architectures;  // those it is known to compile for
-  std::vector<std::string>
-      stages;  // "ttgir", "llir", "ptx", "cubin": in order, the last is the final binary
-  std::map<std::string, OptionDeclaration>
-      options;  // every option it knows, launch parameters included
+  // "ttgir", "llir", "ptx", "cubin": in order, the last is the final binary.
+  std::vector<std::string> stages;
+  // Every option it knows, launch parameters included.
+  std::map<std::string, OptionDeclaration> options;
+
+  // Those that a compile of `kind` has: of TTGIR the ones behind it.
+  std::vector<std::string> StagesOf(SourceKind kind) const;
 };
 
 // One exact compiler installation. Immutable once published.

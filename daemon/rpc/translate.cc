@@ -25,6 +25,8 @@ absl::StatusOr<SourceKind> ToSourceKind(v1::SourceKind kind) {
       return SourceKind::kCudaCxx;
     case v1::SOURCE_KIND_PTX:
       return SourceKind::kPtx;
+    case v1::SOURCE_KIND_TTGIR:
+      return SourceKind::kTtgir;
     case v1::SOURCE_KIND_UNSPECIFIED:
       return InvalidArgument("source.kind is missing: say which language source.text is in");
     default:
@@ -40,6 +42,8 @@ v1::SourceKind ToProtoKind(SourceKind kind) {
       return v1::SOURCE_KIND_CUDA_CXX;
     case SourceKind::kPtx:
       return v1::SOURCE_KIND_PTX;
+    case SourceKind::kTtgir:
+      return v1::SOURCE_KIND_TTGIR;
   }
   return v1::SOURCE_KIND_UNSPECIFIED;
 }
@@ -211,6 +215,7 @@ absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request) {
   KILN_ASSIGN_OR_RETURN(converted.launch, ToLaunchParameters(request.launch()));
   KILN_ASSIGN_OR_RETURN(converted.options, ToOptions(std::move(*request.mutable_options())));
   converted.toolchain = std::move(*request.mutable_toolchain());
+  converted.ptxas = std::move(*request.mutable_ptxas());
   if (request.stages_size() > static_cast<int>(limits::kStagesMax)) {
     return InvalidArgument("stages names {} stages; at most {} are taken", request.stages_size(),
                            limits::kStagesMax);

@@ -46,12 +46,12 @@ void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone
     return done(FailedPrecondition("{} has no backend {}", toolchain_->Name(),
                                    job->request.target.backend));
   }
-  absl::StatusOr<std::string> header = EncodeCompileHeader(job->request);
+  absl::StatusOr<std::string> header = EncodeCompileHeader(job->request, job->ptxas.get());
   if (!header.ok()) return done(header.status());
   WorkerRequest request;
   request.header = *std::move(header);
   request.payload = job->request.source.text;
-  request.stages = backend->stages;
+  request.stages = backend->StagesOf(job->request.source.kind);
   request.owner = job;
   pool_.Submit(std::move(context), std::move(request),
                [this, job, done = std::move(done)](absl::StatusOr<WorkerReply> reply) {

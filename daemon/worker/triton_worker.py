@@ -23,6 +23,7 @@ import argparse
 import contextlib
 import ctypes
 import gc
+import hashlib
 import io
 import json
 import os
@@ -51,9 +52,9 @@ CONTROL_BYTES_MAX = 64 << 10
 OUTPUT_BYTES_MAX = 64 << 10
 MESSAGE_CHARS_MAX = 1000
 
-# The source is parsed under this relative name, because the parser takes the name as the location of a module that has
-# none: with it, equal text gives equal binaries in every directory.
-SOURCE_NAME = "kernel.ttir"
+# The source is parsed under this relative name, its kind behind it, because the parser takes the name as the location of a module
+# that has none: with it, equal text gives equal binaries in every directory.
+SOURCE_STEM = "kernel."
 
 # A kernel that every Triton since 3.5 parses, for warming up and for trying out architectures.
 WARM_KERNEL = """module {
@@ -163,6 +164,8 @@ class Compiler:
         self._env_vars = get_cache_invalidating_env_vars
         self._per_target = {}
         self._tool_versions = {}
+        self._knobs = knobs.nvidia
+        self._ptxas = None
         # ptxas -v says how many registers a kernel takes; with this knob Triton prints it.
         if hasattr(knobs.nvidia, "dump_ptxas_log"):
             knobs.nvidia.dump_ptxas_log = True
@@ -222,10 +225,34 @@ class Compiler:
         except Exception as error:  # whatever a backend raises, it is about the options
             raise Failure("invalid_argument", "options", error or type(error).__name__) from None
 
+    def use_ptxas(self, named):
+        """Has Triton assemble with the ptxas that a request names; None: with its own."""
+        if named == self._ptxas:
+            return
+        if named is not None:
+            check_digest(named["path"], named["sha256"])
+        for variable in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+            if named is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = named["path"]
+        # Triton remembers what it learned of the one before: the PTX version that it takes, for one.
+        module = sys.modules["triton.backends.nvidia.compiler"]
+        for value in (*vars(module).values(), *vars(module.CUDABackend).values()):
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+        # Where it does not find the program it falls back to its own without a word.
+        for tool in ("ptxas", "ptxas_blackwell"):
+            if named is not None and hasattr(self._knobs, tool) and getattr(self._knobs, tool).path != named["path"]:
+                raise Failure("internal", "cubin", f"Triton does not take {named['path']} as its ptxas", deterministic=False)
+        self._ptxas = named
+
     def assembler(self, backend, architecture):
         """What turns assembly into a binary, for the record."""
         if backend != "cuda":
             return "lld (in libtriton)"
+        if self._ptxas is not None:
+            return f"ptxas {self._ptxas['version']}"
         blackwell = int(architecture) >= 100 and os.path.exists(self._tool_path("ptxas-blackwell"))
         tool = "ptxas-blackwell" if blackwell else "ptxas"
         return f"{tool} {self.tool_version(tool)}"
@@ -256,20 +283,28 @@ class Compiler:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             target, backend, defaults = self.target(request["backend"], request["architecture"], request["warp_size"])
-            options = self.options(target, backend, defaults, request["options"])
+            if target.backend == "cuda":
+                self.use_ptxas(request.get("ptxas"))
+            kind = request["kind"]
             started = time.perf_counter_ns()
             text = decode(source)
-            with open(SOURCE_NAME, "wb") as file:
+            with open(SOURCE_STEM + kind, "wb") as file:
                 file.write(source)
-            context, module, name, signature = self._parse(backend, text, output)
+            context, module, name, signature = self._parse(backend, kind, text, output)
             # ptxas looks at the files that the PTX names and writes their time into the line table. Equal text must give equal
             # binaries at any time, and for a file that is not there it writes zero.
-            os.unlink(SOURCE_NAME)
+            os.unlink(SOURCE_STEM + kind)
+            given = request["options"]
+            if kind == "ttgir":
+                given = {**given, **options_of_ttgir(module, target, given)}
+            options = self.options(target, backend, defaults, given)
             metadata = {"target": target, **options.__dict__, **self._env_vars(), "triton_version": self.version}
+            if kind == "ttgir" and hasattr(module, "get_tensordesc_metadata"):
+                metadata["tensordesc_meta"] = module.get_tensordesc_metadata()  # otherwise the ttgir stage adds it
             stages = {}
             add_stages(backend, stages, options)
             done = [("parse", None, elapsed_micros(started))]
-            for stage, run in list(stages.items())[list(stages).index("ttir") + 1:]:
+            for stage, run in list(stages.items())[list(stages).index(kind) + 1:]:
                 started = time.perf_counter_ns()
                 try:
                     module = run(module, metadata)
@@ -285,20 +320,23 @@ class Compiler:
         kernel["toolchain_metadata"] = json.dumps(metadata, default=vars)
         return done, kernel
 
-    def _parse(self, backend, text, output):
+    def _parse(self, backend, kind, text, output):
         context = self._ir.context()
         self._ir.load_dialects(context)
         backend.load_dialects(context)
         try:
-            module = self._ir.parse_mlir_module(SOURCE_NAME, context)
+            module = self._ir.parse_mlir_module(SOURCE_STEM + kind, context)
         except Exception as error:
             failure = classify(error, "parse", output)
             failure.args = (str(failure) + parse_advice(str(failure), text, self.version),)
             raise failure from None
         module.context = context
-        if module.get_int_attr("ttg.num-warps") is not None:
-            raise Failure("invalid_argument", "parse",
-                          "this is TTGIR, a later stage; send the module as it is after Triton's ttir stage")
+        is_ttgir = module.get_int_attr("ttg.num-warps") is not None
+        if is_ttgir and kind != "ttgir":
+            raise Failure("invalid_argument", "parse", "this is TTGIR, a later stage; say that its kind is ttgir, or send the module "
+                          "as it is after Triton's ttir stage")
+        if not is_ttgir and kind == "ttgir":
+            raise Failure("invalid_argument", "parse", "this is no TTGIR: the module has no ttg.num-warps; is its kind ttir?")
         names = entry_functions(module)
         if len(names) != 1:
             what = (f"{len(names)} ({', '.join(names[:8])}); make the others private" if names else
@@ -336,6 +374,20 @@ class Compiler:
         }
 
 
+def check_digest(path, expected):
+    """Failure where the file is no longer the one whose digest the daemon took, which is in the key."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise Failure("internal", "cubin", f"{path} cannot be read: {error.strerror}", deterministic=False) from None
+    if digest.hexdigest() != expected:
+        raise Failure("internal", "cubin", f"{path} is no longer the file that it was when the daemon started; restart the daemon",
+                      deterministic=False)
+
+
 def version_tuple(version):
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
@@ -346,6 +398,33 @@ def elapsed_micros(started_ns):
 
 def to_bytes(stage_output):
     return bytes(stage_output) if isinstance(stage_output, (bytes, bytearray)) else str(stage_output).encode()
+
+
+def module_attribute(module, name):
+    """A string attribute of the module itself; None where it has none."""
+    found = []
+
+    def visit(operation):
+        if operation.get_name() == "builtin.module":
+            found.append(operation.get_str_attr(name))
+
+    module.walk(visit)
+    return found[0] if found else None
+
+
+def options_of_ttgir(module, target, given):
+    """What a TTGIR module was made for, as options. Failure where the request says something else."""
+    made_for = module_attribute(module, "ttg.target")
+    if made_for not in (None, f"{target.backend}:{target.arch}"):
+        raise Failure("invalid_argument", "parse", f"the module was made for {made_for}, not for {target.backend}:{target.arch}")
+    options = {}
+    for name, attribute in (("num_warps", "ttg.num-warps"), ("num_ctas", "ttg.num-ctas")):
+        value = module.get_int_attr(attribute)
+        if value is not None and given.get(name, value) != value:
+            raise Failure("invalid_argument", "options", f"{name} is {given[name]}, but the module was made with {value}; leave it out")
+        if value is not None:
+            options[name] = value
+    return options
 
 
 def add_stages(backend, stages, options):
@@ -506,7 +585,7 @@ def classify(error, stage, output):
         file, line, column, message = found.groups()
         if message.startswith("Failures have been detected"):
             continue  # says only that another line says more
-        if os.path.basename(file) == SOURCE_NAME:
+        if os.path.basename(file).startswith(SOURCE_STEM):
             return Failure(code, stage, message, int(line), int(column), words)
         return Failure(code, stage, f"{os.path.basename(file)}:{line}:{column}: {message}", output=words)
     asserted = ASSERTION.search(words)
@@ -603,7 +682,7 @@ def compiles(compiler, backend, architecture):
 
 
 def request_for(backend, architecture):
-    return {"backend": backend, "architecture": architecture, "warp_size": 0, "options": {}}
+    return {"kind": "ttir", "backend": backend, "architecture": architecture, "warp_size": 0, "options": {}}
 
 
 def describe(compiler):
@@ -631,7 +710,7 @@ def describe(compiler):
         "python": ".".join(map(str, sys.version_info[:3])),
         "assembler": ", ".join(tools),
         "hidden_pointers": compiler.hidden_pointers(),
-        "kinds": ["ttir"],
+        "kinds": ["ttir", "ttgir"],
         "backends": described,
     }
 

@@ -197,17 +197,26 @@ absl::Status DecodeUsage(const Json& json, WorkerUsage& usage) {
 
 }  // namespace
 
-absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request) {
+absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
+                                                const Toolchain* ptxas) {
   Json options = Json::object();
   // Launch parameters are options to the compiler.
   KILN_RETURN_IF_ERROR(EncodeOptions(LaunchOptions(request.launch), options));
   KILN_RETURN_IF_ERROR(EncodeOptions(request.options, options));
-  Json header = {{"options", std::move(options)}, {"warp_size", request.target.warp_size}};
+  Json header = {{"kind", SourceKindName(request.source.kind)},
+                 {"options", std::move(options)},
+                 {"warp_size", request.target.warp_size}};
   KILN_ASSIGN_OR_RETURN(header["backend"], EncodeText(request.target.backend, "the backend"));
   KILN_ASSIGN_OR_RETURN(header["architecture"],
                         EncodeText(request.target.architecture, "the architecture"));
   if (!request.specialization.parameters.empty()) {
     KILN_ASSIGN_OR_RETURN(header["parameters"], EncodeParameters(request.specialization));
+  }
+  if (ptxas != nullptr) {
+    KILN_ASSIGN_OR_RETURN(Json path, EncodeText(ptxas->directory, "the path of a ptxas"));
+    header["ptxas"] = {{"path", std::move(path)},
+                       {"sha256", ptxas->fingerprint.Hex()},
+                       {"version", ptxas->version}};
   }
   return header.dump();
 }

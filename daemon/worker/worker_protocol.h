@@ -41,9 +41,11 @@ struct WorkerReply {
   WorkerUsage usage;
 };
 
-// The header of a compile frame; the payload is the source's text. INVALID_ARGUMENT where a value
-// cannot be said in JSON: a number that is not finite, text that is not UTF-8.
-absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request);
+// The header of a compile frame; the payload is the source's text. `ptxas` is the one that the
+// request names, or null. INVALID_ARGUMENT where a value cannot be said in JSON: a number that is
+// not finite, text that is not UTF-8.
+absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
+                                                const Toolchain* ptxas);
 
 // Takes a result frame apart. A worker runs code that a hostile source may have taken over, so
 // nothing is believed: INTERNAL where a field is absent, of the wrong type or out of bounds, or

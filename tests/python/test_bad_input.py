@@ -212,7 +212,7 @@ def test_a_kind_that_no_toolchain_compiles(ask):
 
 
 def test_unknown_kind(ask, text):
-    assert_failed(ask(source=text, kind="fortran"), "INVALID_ARGUMENT", "fortran", "there are ttir, cuda, ptx")
+    assert_failed(ask(source=text, kind="fortran"), "INVALID_ARGUMENT", "fortran", "there are ttir, ttgir, cuda, ptx")
 
 
 # --- Options that are wrong ---------------------------------------------------------------------------------------------

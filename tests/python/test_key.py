@@ -29,6 +29,7 @@ def _request(case):
         launch=request["launch"],
         options=request["options"],
         toolchain_fingerprint=bytes.fromhex(request["toolchain_fingerprint"]),
+        ptxas=request.get("ptxas", ""),
     )
 
 
@@ -49,6 +50,12 @@ def test_there_are_vectors_and_no_two_share_a_key():
     keys = [case["key"] for case in _VECTORS["cases"]]
     assert len(keys) >= 25
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("ptxas", ["13.0.88", "ab" * 31, "AB" * 32, "ab" * 32 + "\n"])
+def test_a_ptxas_is_a_digest(ptxas):
+    with pytest.raises(ValueError):
+        _key(ptxas=ptxas)
 
 
 def test_text_and_its_bytes_are_the_same_source():

@@ -104,3 +104,51 @@ def test_tritons_own_ptx_gives_tritons_own_cubin(daemon, run_with_triton, digest
     assert answer.code == 0, answer
     (cubin,) = (tmp_path / "ptx").glob("*.cubin")
     assert cubin.read_bytes() == ptx.with_suffix(".cubin").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def other_ptxas(ptxas):
+    return ptxas.with_name("ptxas-blackwell")
+
+
+def test_a_request_names_the_ptxas_that_triton_uses(daemon, run_with_triton, other_ptxas, tmp_path):
+    run_with_triton("lower.py", "--kernels", "softmax", "--targets", "cuda:90", "--out", tmp_path)
+    requests = tmp_path / "requests.jsonl"
+
+    def compile_into(folder, *arguments):
+        answer = daemon.kiln(
+            "compile", "--requests", requests, "--emit", "ptx,cubin", "--cache", "refresh", "--json", "-o", folder, *arguments)
+        assert answer.code == 0, answer
+        (ptx,) = folder.glob("*.ptx")
+        return answer.objects()[0]["key"], ptx
+
+    own_key, own = compile_into(tmp_path / "own")
+    key, ptx = compile_into(tmp_path / "named", "--ptxas", other_ptxas)
+    assert key != own_key
+    subprocess.run(
+        [other_ptxas, "-lineinfo", "-v", "--gpu-name=sm_90a", ptx.name, "-o", "by-hand.cubin"], cwd=ptx.parent, check=True)
+    cubin = ptx.with_suffix(".cubin").read_bytes()
+    assert cubin == (ptx.parent / "by-hand.cubin").read_bytes()
+    assert cubin != own.with_suffix(".cubin").read_bytes()
+    (told,) = [json.loads(path.read_text()) for path in ptx.parent.glob("softmax*.json")]
+    assert told["provenance"]["assembler"].startswith("ptxas 12.9")
+    # The next one has Triton's own again, in the same worker.
+    again_key, again = compile_into(tmp_path / "again")
+    assert (again_key, again.with_suffix(".cubin").read_bytes()) == (own_key, own.with_suffix(".cubin").read_bytes())
+
+
+def test_a_ptxas_that_is_not_here_is_said(daemon, source, tmp_path):
+    stranger = tmp_path / "ptxas"
+    stranger.write_bytes(b"no ptxas")
+    answer = daemon.kiln("compile", source, "--target", "cuda:90", "--ptxas", stranger, "--json")
+    assert answer.code == 1
+    assert answer.objects()[0]["code"] == "FAILED_PRECONDITION"
+    assert "ptxas==" in answer.objects()[0]["error"]
+
+
+def test_ptx_has_one_compiler(daemon, digest, source):
+    answer = daemon.kiln("compile", source, "--target", "cuda:90", "--ptxas", digest, "--toolchain", digest, "--json")
+    assert answer.objects()[0]["code"] == "INVALID_ARGUMENT"
+    one = daemon.kiln("compile", source, "--target", "cuda:90", "--ptxas", digest, "--json").objects()[0]
+    other = daemon.kiln("compile", source, "--target", "cuda:90", "--toolchain", digest, "--json").objects()[0]
+    assert one["key"] == other["key"]

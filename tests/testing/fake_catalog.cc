@@ -57,8 +57,25 @@ std::shared_ptr<Toolchain> MakeTriton() {
   toolchain->version = "3.6.0";
   toolchain->fingerprint = Digest::Of("triton 3.6.0");
   toolchain->directory = "/toolchains/triton-3.6.0";
-  toolchain->kinds = {SourceKind::kTtir};
+  toolchain->kinds = {SourceKind::kTtir, SourceKind::kTtgir};
   toolchain->backends = {MakeCuda(), MakeHip()};
+  return toolchain;
+}
+
+std::shared_ptr<Toolchain> MakePtxas() {
+  BackendDescription cuda;
+  cuda.backend = "cuda";
+  cuda.architectures = {"80", "90", "90a", "100f"};
+  cuda.stages = {"cubin"};
+  cuda.options = {{"maxnreg", Declared(OptionType::kInteger)},
+                  {"device-debug", Declared(OptionType::kBool, {false})}};
+  auto toolchain = std::make_shared<Toolchain>();
+  toolchain->name = "ptxas";
+  toolchain->version = "13.0.88";
+  toolchain->fingerprint = Digest::Of("ptxas 13.0.88");
+  toolchain->directory = "/usr/local/cuda/bin/ptxas";
+  toolchain->kinds = {SourceKind::kPtx};
+  toolchain->backends = {std::move(cuda)};
   return toolchain;
 }
 

@@ -13,6 +13,9 @@ namespace kiln {
 // A toolchain whose backends and options look like Triton 3.6.0's, shortened.
 std::shared_ptr<Toolchain> MakeTriton();
 
+// A ptxas as kiln-worker describes one, shortened.
+std::shared_ptr<Toolchain> MakePtxas();
+
 // Finds by name among what it was given; the first is the default. Immutable, so thread-safe.
 class FakeCatalog final : public ToolchainCatalog {
  public:

@@ -7,6 +7,7 @@ launch parameters are not among the options, and what equals the toolchain's def
 
 import hashlib
 import math
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Optional, Union
@@ -92,11 +93,13 @@ def canonical_encoding(*,
                        toolchain_fingerprint: bytes,
                        parameters: Iterable[Parameter] = (),
                        launch: Optional[Mapping[str, Any]] = None,
-                       options: Optional[Mapping[str, Any]] = None) -> bytes:
+                       options: Optional[Mapping[str, Any]] = None,
+                       ptxas: str = "") -> bytes:
     """The bytes that are hashed.
 
-    kind: "ttir", "cuda" or "ptx". launch, options: values by name; None means absent.
-    toolchain_fingerprint: 32 bytes.
+    kind: "ttir", "ttgir", "cuda" or "ptx". launch, options: values by name; None means absent.
+    toolchain_fingerprint: 32 bytes. ptxas: the one that the request names, as the 64 lowercase hex
+    digits of its SHA-256.
 
     Raises TypeError or ValueError for what has no encoding.
     """
@@ -105,6 +108,8 @@ def canonical_encoding(*,
     launch, options = _present(launch), _present(options)
     if not _LAUNCH_PARAMETERS.issuperset(launch) or not _LAUNCH_PARAMETERS.isdisjoint(options):
         raise ValueError("launch parameters belong into `launch`, everything else into `options`")
+    if ptxas and not re.fullmatch(r"[0-9a-f]{64}", ptxas):
+        raise ValueError("a ptxas is named by the 64 lowercase hex digits of its SHA-256")
     parameters = list(parameters)
     return b"".join([
         _bytes(_SCHEME),
@@ -124,6 +129,7 @@ def canonical_encoding(*,
         _map(options),
         _bytes("toolchain"),
         _bytes(toolchain_fingerprint),
+        *([_bytes("ptxas"), _bytes(ptxas)] if ptxas else []),
     ])
 
 

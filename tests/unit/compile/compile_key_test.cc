@@ -61,6 +61,7 @@ CompileRequest RequestFrom(const Json& json) {
   for (const auto& [name, value] : json["options"].items()) {
     request.options[name] = ValueFrom(value);
   }
+  request.ptxas = json.value("ptxas", "");
   return request;
 }
 
@@ -162,6 +163,8 @@ std::vector<Change> DecidingChanges() {
       [](CompileRequest& r) { r.launch.launch_pdl = !r.launch.launch_pdl.value_or(false); },
       [](CompileRequest& r) { r.launch.launch_cooperative_grid = true; },
       [](CompileRequest& r) { r.options["another"] = {true}; },
+      [](CompileRequest& r) { r.ptxas = Digest::Of("a ptxas").Hex(); },
+      [](CompileRequest& r) { r.ptxas = Digest::Of("another ptxas").Hex(); },
       [](CompileRequest& r) { r.options["another"] = {OptionTuple{{int64_t{1}}}}; },
   };
 }

@@ -39,10 +39,73 @@ class RequestResolverTest : public testing::Test {
   void ExpectAccepted() { EXPECT_TRUE(resolver_.Resolve(request_).ok()); }
 
   const std::shared_ptr<Toolchain> triton_ = MakeTriton();
-  const FakeCatalog catalog_{{triton_}};
+  const std::shared_ptr<Toolchain> ptxas_ = MakePtxas();
+  const FakeCatalog catalog_{{triton_, ptxas_}};
   const RequestResolver resolver_{catalog_};
   CompileRequest request_;
 };
+
+TEST_F(RequestResolverTest, ANamedPtxasIsPartOfTheJobAndOfTheKey) {
+  const CompileJobPtr own = *resolver_.Resolve(request_);
+  EXPECT_EQ(own->ptxas, nullptr);
+  request_.ptxas = "ptxas==13.0.88";
+  const CompileJobPtr named = *resolver_.Resolve(request_);
+  EXPECT_EQ(named->toolchain, triton_);
+  EXPECT_EQ(named->ptxas, ptxas_);
+  EXPECT_EQ(named->request.ptxas, ptxas_->fingerprint.Hex());
+  EXPECT_NE(named->key, own->key);
+}
+
+TEST_F(RequestResolverTest, APtxasThatIsNotHereIsNotReplaced) {
+  request_.ptxas = "ptxas==12.0.1";
+  ExpectRefused(kFailedPrecondition, HasSubstr("ptxas"));
+}
+
+TEST_F(RequestResolverTest, OfPtxThePtxasIsTheToolchain) {
+  request_.source = {SourceKind::kPtx, ".version 8.0", ""};
+  request_.target.architecture = "90a";
+  request_.ptxas = "ptxas==13.0.88";
+  const CompileJobPtr job = *resolver_.Resolve(request_);
+  EXPECT_EQ(job->toolchain, ptxas_);
+  EXPECT_EQ(job->ptxas, nullptr);
+  CompileRequest by_toolchain = request_;
+  by_toolchain.ptxas = "";
+  by_toolchain.toolchain = "ptxas==13.0.88";
+  EXPECT_EQ((*resolver_.Resolve(by_toolchain))->key, job->key);
+  request_.toolchain = "ptxas==13.0.88";
+  ExpectRefused(kInvalid, HasSubstr("not as both"));
+}
+
+TEST_F(RequestResolverTest, APtxasHasNothingToDoWithOtherTargetsAndKinds) {
+  request_.ptxas = "ptxas==13.0.88";
+  request_.target = {"hip", "gfx942", 0};
+  ExpectRefused(kInvalid, HasSubstr("leave it out"));
+  request_.target = {"cuda", "90", 0};
+  request_.source.kind = SourceKind::kCudaCxx;
+  ExpectRefused(kInvalid, HasSubstr("leave it out"));
+}
+
+TEST_F(RequestResolverTest, StagesAreThoseBehindTheSource) {
+  request_.stages = {"ttgir"};
+  ExpectAccepted();
+  request_.source.kind = SourceKind::kTtgir;
+  ExpectRefused(kInvalid, HasSubstr("from ttgir it has llir, ptx, cubin"));
+  request_.stages = {"llir"};
+  ExpectAccepted();
+}
+
+TEST_F(RequestResolverTest, ArchitecturesOfPtxHaveLetters) {
+  request_.source = {SourceKind::kPtx, ".version 8.0", ""};
+  for (const char* architecture : {"90a", "100f"}) {
+    request_.target.architecture = architecture;
+    ExpectAccepted();
+  }
+  for (const char* architecture :
+       {"sm_90", "compute_90", "a", "90aa", "90b", "9 0", "-90", "90A"}) {
+    request_.target.architecture = architecture;
+    ExpectRefused(kInvalid, HasSubstr("compute capability"));
+  }
+}
 
 OptionValue Nested(size_t depth) {
   OptionValue value{int64_t{1}};
@@ -228,8 +291,8 @@ TEST_F(RequestResolverTest, LeavesWhatIsNotHereToTheCatalog) {
   request_.toolchain = "triton==9.9.9";
   ExpectRefused(kFailedPrecondition, HasSubstr("no toolchain"));
   request_.toolchain = "";
-  request_.source.kind = SourceKind::kPtx;
-  ExpectRefused(kFailedPrecondition, HasSubstr("compiles ptx"));
+  request_.source.kind = SourceKind::kCudaCxx;
+  ExpectRefused(kFailedPrecondition, HasSubstr("compiles cuda"));
 }
 
 TEST_F(RequestResolverTest, RefusesUnknownStagesAndListsThoseThereAre) {

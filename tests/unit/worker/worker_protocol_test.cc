@@ -21,7 +21,7 @@ CompileRequest Request() {
 }
 
 Json Encode(const CompileRequest& request) {
-  const auto header = EncodeCompileHeader(request);
+  const auto header = EncodeCompileHeader(request, nullptr);
   EXPECT_TRUE(header.ok()) << header.status();
   return Json::parse(*header);
 }
@@ -29,7 +29,8 @@ Json Encode(const CompileRequest& request) {
 TEST(EncodeCompileHeaderTest, TargetAndDefaults) {
   EXPECT_EQ(
       Encode(Request()),
-      Json::parse(R"({"backend": "cuda", "architecture": "90", "warp_size": 32, "options": {}})"));
+      Json::parse(R"({"kind": "ttir", "backend": "cuda", "architecture": "90", "warp_size": 32,
+                      "options": {}})"));
 }
 
 TEST(EncodeCompileHeaderTest, LaunchParametersAreOptions) {
@@ -58,12 +59,24 @@ TEST(EncodeCompileHeaderTest, FoldedParametersAreNotPassed) {
   EXPECT_EQ(Encode(request)["parameters"], Json::parse(R"([["x", "*fp16"]])"));
 }
 
+TEST(EncodeCompileHeaderTest, ThePtxasThatTheRequestNames) {
+  Toolchain ptxas;
+  ptxas.version = "13.0.88";
+  ptxas.fingerprint = Digest::Of("ptxas");
+  ptxas.directory = "/usr/local/cuda/bin/ptxas";
+  const auto header = EncodeCompileHeader(Request(), &ptxas);
+  ASSERT_TRUE(header.ok());
+  EXPECT_EQ(Json::parse(*header)["ptxas"], Json({{"path", "/usr/local/cuda/bin/ptxas"},
+                                                 {"sha256", Digest::Of("ptxas").Hex()},
+                                                 {"version", "13.0.88"}}));
+}
+
 TEST(EncodeCompileHeaderTest, WhatJsonCannotSayIsAnInvalidArgument) {
   CompileRequest request = Request();
   request.options["x"] = {std::numeric_limits<double>::infinity()};
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeCompileHeader(request).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(EncodeCompileHeader(request, nullptr).status()));
   request.options["x"] = {std::string("\xff")};
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeCompileHeader(request).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(EncodeCompileHeader(request, nullptr).status()));
 }
 
 const std::vector<std::string>& Stages() {

@@ -35,7 +35,7 @@ TEST(MessagesTest, ARequestSurvivesTheWay) {
   request.options["fmad"] = {false};
   request.options["names"] = {OptionTuple{{std::string("a")}, {int64_t{2}}}};
   request.specialization.parameters = {{"x", "*fp16", {}, {}}};
-  const auto header = EncodeCompileHeader(request);
+  const auto header = EncodeCompileHeader(request, nullptr);
   ASSERT_TRUE(header.ok());
   const auto decoded = DecodeCompile(CompileFrame(*header, "the source"));
   ASSERT_TRUE(decoded.ok()) << decoded.status();

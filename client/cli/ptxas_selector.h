@@ -1,0 +1,15 @@
+// The words by which a person names a ptxas.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// What the daemon understands: for a path (with a '/' in it) the SHA-256 of the file, since the
+// daemon may have the same bytes elsewhere; anything else as it is. NOT_FOUND, PERMISSION_DENIED.
+[[nodiscard]] absl::StatusOr<std::string> PtxasSelector(std::string_view word);
+
+}  // namespace kiln::cli
