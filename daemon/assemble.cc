@@ -116,6 +116,7 @@ class RunningDaemon final : public Daemon {
   // RPC.
   RequestGate gate_;
   RequestMemo memo_{limits::kRequestMemoBytesMax};
+  DescriptionMemo descriptions_{limits::kDocumentsMax, limits::kDescriptionBytesMax};
   std::atomic<uint64_t> refused_ = 0;
   std::unique_ptr<ArtifactReader> reader_;
   std::unique_ptr<ServiceParts> parts_;
@@ -239,7 +240,8 @@ absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
   parts_ = std::make_unique<ServiceParts>(ServiceParts{*resolver_, *chain_, *toolchains_,
                                                        store_->index(), store_->blobs(), *reader_,
-                                                       *read_executor_, gate_, memo_, refused_});
+                                                       *read_executor_, gate_, memo_, descriptions_,
+                                                       refused_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,

@@ -120,11 +120,13 @@ struct CompileFailure {
 struct StageTiming {
   std::string stage;
   uint64_t micros = 0;
+  friend bool operator==(const StageTiming&, const StageTiming&) = default;
 };
 
 struct KernelParameter {
   std::string name;  // "" where the source does not say
   std::string type;
+  friend bool operator==(const KernelParameter&, const KernelParameter&) = default;
 };
 
 // One tensor descriptor's layout, as the launcher encodes it.
@@ -134,6 +136,7 @@ struct TensorDescriptorMetadata {
   int64_t elem_type = 0;
   std::vector<int64_t> block_size;
   bool fp4_padded = false;
+  friend bool operator==(const TensorDescriptorMetadata&, const TensorDescriptorMetadata&) = default;
 };
 
 // What a launcher must know. Optional fields are absent where the toolchain does not say.
@@ -160,6 +163,7 @@ struct KernelMetadata {
   // The toolchain's own metadata, verbatim JSON: for a client that rebuilds the toolchain's cache
   // files.
   std::string toolchain_metadata;
+  friend bool operator==(const KernelMetadata&, const KernelMetadata&) = default;
 };
 
 struct Provenance {
@@ -170,6 +174,7 @@ struct Provenance {
   std::string host;
   int64_t compiled_unix_ms = 0;
   uint64_t compile_micros = 0;
+  friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
 struct StageBlob {

@@ -9,14 +9,15 @@
 namespace kiln {
 namespace {
 
-grpc::Status FillResponse(const CompileAnswer& answer, grpc::ByteBuffer& response) {
+grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descriptions,
+                          grpc::ByteBuffer& response) {
   if (!answer.result.ok()) return ToGrpcStatus(answer.result.status());
   const CompileResult& result = *answer.result;
   if (const CompileFailure* failure = result.failure()) {
     return ToGrpcStatus(*failure, answer.job->key);
   }
-  absl::StatusOr<grpc::ByteBuffer> bytes =
-      SerializeReply(*result.artifact(), result.outcome, result.tier, answer.job->request.stages);
+  absl::StatusOr<grpc::ByteBuffer> bytes = SerializeReply(
+      *result.artifact(), result.outcome, result.tier, answer.job->request.stages, descriptions);
   if (!bytes.ok()) return ToGrpcStatus(bytes.status());
   response.Swap(&*bytes);
   return grpc::Status::OK;
@@ -43,11 +44,11 @@ class CompileCall::Waiting final : public grpc::ServerUnaryReactor {
   const std::shared_ptr<CompileCall> call_;
 };
 
-grpc::ServerUnaryReactor* CompileCall::Start(const ServiceParts& parts, const Principal& principal,
+grpc::ServerUnaryReactor* CompileCall::Start(const Principal& principal,
                                              const grpc::ByteBuffer& request) {
   CallContext context = CallContextOf(call_, principal);
   context.cancellation = cancellation_;
-  StartCompile(parts, std::move(context), PrepareBytes(parts, request),
+  StartCompile(parts_, std::move(context), PrepareBytes(parts_, request),
                [self = shared_from_this()](const CompileAnswer& answer) { self->Finish(answer); });
 
   const std::lock_guard lock(mutex_);
@@ -58,7 +59,7 @@ grpc::ServerUnaryReactor* CompileCall::Start(const ServiceParts& parts, const Pr
 
 void CompileCall::Finish(const CompileAnswer& answer) {
   pass_ = answer.pass;
-  grpc::Status status = FillResponse(answer, response_);
+  grpc::Status status = FillResponse(answer, parts_.descriptions, response_);
   grpc::ServerUnaryReactor* reactor;
   {
     const std::lock_guard lock(mutex_);

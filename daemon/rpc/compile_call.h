@@ -23,12 +23,12 @@ namespace kiln {
 // Lives until both the compile path and gRPC are through with it. Thread-safe.
 class CompileCall : public std::enable_shared_from_this<CompileCall> {
  public:
-  CompileCall(grpc::CallbackServerContext& call, grpc::ByteBuffer& response)
-      : call_(call), response_(response) {}
+  CompileCall(const ServiceParts& parts, grpc::CallbackServerContext& call,
+              grpc::ByteBuffer& response)
+      : parts_(parts), call_(call), response_(response) {}
 
   // The reactor that gRPC wants from the method.
-  grpc::ServerUnaryReactor* Start(const ServiceParts& parts, const Principal& principal,
-                                  const grpc::ByteBuffer& request);
+  grpc::ServerUnaryReactor* Start(const Principal& principal, const grpc::ByteBuffer& request);
   void Cancel() { cancellation_.Cancel(); }
 
  private:
@@ -36,6 +36,7 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
 
   void Finish(const CompileAnswer& answer);
 
+  const ServiceParts& parts_;
   grpc::CallbackServerContext& call_;
   grpc::ByteBuffer& response_;
   Cancellation cancellation_;

@@ -52,7 +52,7 @@ absl::Status LookUpAll(const ServiceParts& parts, const CallContext& context,
 grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* call,
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  return std::make_shared<CompileCall>(*call, *response)->Start(parts_, principal_, *request);
+  return std::make_shared<CompileCall>(parts_, *call, *response)->Start(principal_, *request);
 }
 
 grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>*

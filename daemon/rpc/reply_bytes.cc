@@ -65,12 +65,14 @@ class ReplyWriter {
 
 absl::StatusOr<grpc::ByteBuffer> SerializeReply(const Artifact& artifact, Outcome outcome,
                                                 std::optional<Tier> tier,
-                                                std::span<const std::string> stages) {
+                                                std::span<const std::string> stages,
+                                                DescriptionMemo& descriptions) {
   v1::CompileResponse head;
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, stages));
-  ToProto(artifact, outcome, tier, head);
+  ToProto(artifact.key, outcome, tier, head);
   ReplyWriter writer;
   writer.Append(head.SerializeAsString());
+  writer.Append(*descriptions.Encode(artifact));
   for (const StageBlob* stage : selected.stages) {
     v1::StageBlob header;
     ToProto(*stage, header);

@@ -7,13 +7,16 @@
 #include <string>
 
 #include "daemon/compile/kernel.h"
+#include "daemon/rpc/description_memo.h"
 
 namespace kiln {
 
 // Exactly what serializing the message of ToProto(artifact, …) gives a parser, but the content of
-// the stages is not copied: the buffer shares it with the artifact. Errors as there.
+// the stages is not copied: the buffer shares it with the artifact. Nor is encoded again what the
+// memo knows. Errors as there.
 absl::StatusOr<grpc::ByteBuffer> SerializeReply(const Artifact& artifact, Outcome outcome,
                                                 std::optional<Tier> tier,
-                                                std::span<const std::string> stages);
+                                                std::span<const std::string> stages,
+                                                DescriptionMemo& descriptions);
 
 }  // namespace kiln

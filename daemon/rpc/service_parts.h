@@ -9,6 +9,7 @@
 #include "daemon/compile/executor.h"
 #include "daemon/compile/request_resolver.h"
 #include "daemon/compile/toolchain.h"
+#include "daemon/rpc/description_memo.h"
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
@@ -30,6 +31,7 @@ struct ServiceParts {
   Executor& executor;
   RequestGate& gate;
   RequestMemo& memo;
+  DescriptionMemo& descriptions;
   // Requests that never reached the provider.
   std::atomic<uint64_t>& refused;
 };

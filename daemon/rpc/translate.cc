@@ -361,11 +361,14 @@ void ToProto(const StageBlob& stage, v1::StageBlob& out) {
   out.set_size_bytes(stage.blob.size_bytes());
 }
 
-void ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+void ToProto(const Digest& key, Outcome outcome, std::optional<Tier> tier,
              v1::CompileResponse& out) {
-  out.set_key(BytesOf(artifact.key));
+  out.set_key(BytesOf(key));
   out.set_outcome(static_cast<v1::Outcome>(outcome));
   if (tier) out.set_tier(ToProto(*tier));
+}
+
+void DescribeTo(const Artifact& artifact, v1::CompileResponse& out) {
   ToProto(artifact.metadata, *out.mutable_metadata());
   for (const StageTiming& timing : artifact.timings) ToProto(timing, *out.add_timings());
   ToProto(artifact.provenance, *out.mutable_provenance());
@@ -374,7 +377,8 @@ void ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier
 absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
                      std::span<const std::string> wanted, v1::CompileResponse& out) {
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, wanted));
-  ToProto(artifact, outcome, tier, out);
+  ToProto(artifact.key, outcome, tier, out);
+  DescribeTo(artifact, out);
   for (const StageBlob* stage : selected.stages) {
     v1::StageBlob& converted = *out.add_stages();
     ToProto(*stage, converted);

@@ -47,9 +47,11 @@ absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,
                                          std::span<const std::string> wanted);
 // Without content.
 void ToProto(const StageBlob& stage, v1::StageBlob& out);
-// All of the reply but its stages.
-void ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
+// How the artifact came about and under which key: all of the reply but its stages and description.
+void ToProto(const Digest& key, Outcome outcome, std::optional<Tier> tier,
              v1::CompileResponse& out);
+// Metadata, timings and provenance.
+void DescribeTo(const Artifact& artifact, v1::CompileResponse& out);
 // The whole reply. Errors of SelectStages.
 absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
                      std::span<const std::string> wanted, v1::CompileResponse& out);

@@ -151,6 +151,8 @@ inline constexpr size_t kQuarantineReasonBytesMax = kKiB / 2;
 // Decoded documents kept, so that a hit parses no JSON; about 4 KB each.
 inline constexpr size_t kDocumentsMax = 8192;
 inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
+// The same as they are sent, so that a hit encodes none; about 10 KB each with the values.
+inline constexpr size_t kDescriptionBytesMax = 32 * kMiB;
 
 // --- Storage
 // ----------------------------------------------------------------------------------------------------------

@@ -22,10 +22,14 @@ v1::CompileResponse Parse(const grpc::ByteBuffer& buffer) {
 void ExpectSame(const Artifact& artifact, const std::vector<std::string>& stages) {
   v1::CompileResponse expected;
   ASSERT_TRUE(ToProto(artifact, Outcome::kHit, Tier::kDisk, stages, expected).ok());
-  const auto bytes = SerializeReply(artifact, Outcome::kHit, Tier::kDisk, stages);
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(bytes->Length(), expected.ByteSizeLong());
-  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(Parse(*bytes), expected));
+  DescriptionMemo descriptions(10, limits::kMiB);
+  for (const char* memo : {"empty", "filled"}) {
+    SCOPED_TRACE(memo);
+    const auto bytes = SerializeReply(artifact, Outcome::kHit, Tier::kDisk, stages, descriptions);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_EQ(bytes->Length(), expected.ByteSizeLong());
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(Parse(*bytes), expected));
+  }
 }
 
 TEST(ReplyBytes, AreThoseOfTheMessage) {
@@ -53,7 +57,8 @@ TEST(ReplyBytes, WithoutContentPastTheInlineLimit) {
 TEST(ReplyBytes, OutliveTheArtifact) {
   auto artifact = std::make_unique<Artifact>(*MakeArtifactOf(*MakeJob("a")));
   const std::string content(artifact->stages.back().blob.bytes());
-  const auto bytes = SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {});
+  DescriptionMemo descriptions(0, 0);
+  const auto bytes = SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {}, descriptions);
   artifact.reset();
   EXPECT_EQ(Parse(*bytes).stages(0).content(), content);
 }
@@ -61,8 +66,10 @@ TEST(ReplyBytes, OutliveTheArtifact) {
 TEST(ReplyBytes, MissingStage) {
   const auto artifact = MakeArtifactOf(*MakeJob("a"));
   const std::vector<std::string> absent{"hsaco"};
-  EXPECT_EQ(SerializeReply(*artifact, Outcome::kHit, Tier::kDisk, absent).status().code(),
-            absl::StatusCode::kInternal);
+  DescriptionMemo descriptions(0, 0);
+  EXPECT_EQ(
+      SerializeReply(*artifact, Outcome::kHit, Tier::kDisk, absent, descriptions).status().code(),
+      absl::StatusCode::kInternal);
 }
 
 }  // namespace

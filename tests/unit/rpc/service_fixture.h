@@ -40,9 +40,10 @@ class ServiceTest : public ::testing::Test {
   ThreadExecutor executor_{1, 100};
   RequestGate gate_;
   RequestMemo memo_{limits::kMiB};
+  DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<uint64_t> refused_{0};
-  ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(),
-                      reader_,   executor_, gate_,    memo_,          refused_};
+  ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(), reader_,
+                      executor_, gate_,     memo_,    descriptions_,  refused_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::set<Digest> quarantined_;  // touched by one call at a time
