@@ -31,6 +31,7 @@
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
 #include "daemon/toolchain/discovered_toolchains.h"
+#include "daemon/worker/jail.h"
 #include "daemon/worker/pooled_provider.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/filesystem.h"
@@ -56,6 +57,30 @@ constexpr auto kFarewellTime = std::chrono::milliseconds(300);
 int SlotsOf(const Config::Workers& workers) {
   if (workers.slots > 0) return static_cast<int>(workers.slots);
   return CoresWithinQuota(ControlGroups::Find(OsFilesystem(), ""), OsFilesystem(), AffinityCores());
+}
+
+Jail::Mode JailMode(const Config::Workers& workers) {
+  if (workers.jail == "off") return Jail::Mode::kOff;
+  return workers.require_jail ? Jail::Mode::kRequired : Jail::Mode::kOn;
+}
+
+// Each ptxas, which any request may name.
+std::vector<std::string> AssemblersOf(const ToolchainCatalog& catalog) {
+  std::vector<std::string> assemblers;
+  for (const auto& toolchain : catalog.List()) {
+    if (toolchain->interpreter.empty()) assemblers.push_back(toolchain->directory);
+  }
+  return assemblers;
+}
+
+WorkerLimits LimitsOf(const Config::Workers& workers) {
+  WorkerLimits limits;
+  // A worker that has outgrown workers.rss is replaced after its compile; this ends one that will
+  // not stop growing.
+  limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
+  limits.cpu_seconds =
+      static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(workers.compile_time).count());
+  return limits;
 }
 
 absl::StatusOr<std::vector<WantedSocket>> WantedSockets(const Config::Sockets& config,
@@ -103,6 +128,7 @@ class RunningDaemon final : public Daemon {
   // Compile path.
   std::unique_ptr<DiscoveredToolchains> toolchains_;
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
+  std::shared_ptr<Jail> jail_;
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
@@ -133,6 +159,8 @@ absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(OpenStore());
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
   FindToolchains();
+  jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel(),
+                                 AssemblersOf(*toolchains_));
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();
@@ -218,6 +246,8 @@ std::vector<Route> RunningDaemon::BuildRoutes() {
     const std::string zygote = directory + "-zygote";
     options.zygote = is_native ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
                                : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote);
+    options.zygote.jail = jail_;
+    options.worker_limits = LimitsOf(config);
     options.work_directory = directory;
     options.slots = SlotsOf(config);
     // The default toolchain; others start when asked for, and native ones start in no time.
@@ -238,10 +268,9 @@ std::vector<Route> RunningDaemon::BuildRoutes() {
 
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<ServiceParts>(ServiceParts{*resolver_, *chain_, *toolchains_,
-                                                       store_->index(), store_->blobs(), *reader_,
-                                                       *read_executor_, gate_, memo_, descriptions_,
-                                                       refused_});
+  parts_ = std::make_unique<ServiceParts>(
+      ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *reader_,
+                   *read_executor_, gate_, memo_, descriptions_, refused_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,
@@ -285,6 +314,7 @@ DaemonStats RunningDaemon::Stats() const {
                       .pools = pools_,
                       .admission = *admission_,
                       .quarantine = *quarantine_,
+                      .jail = *jail_,
                       .started_unix_ms = started_unix_ms_,
                       .is_draining = draining_,
                       .connections = listener_->connections(),

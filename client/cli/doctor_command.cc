@@ -94,6 +94,7 @@ class Examination {
     }
     CheckVersion(*stats);
     CheckState(*stats);
+    CheckJail(*stats);
     CheckDisk(*stats);
   }
 
@@ -120,6 +121,26 @@ class Examination {
           fmt::format("{} damaged artifacts were put aside", stats.quarantined()),
           "kiln verify, and look at the disk's health");
     }
+  }
+
+  void CheckJail(const admin::v1::GetStatsResponse& stats) {
+    if (stats.jail().empty()) return;  // a daemon from before there was one, which the version says
+    if (stats.jail_problems().empty()) {
+      return Add("jail", Verdict::kGood, "compilers reach nothing but their own files");
+    }
+    const std::string problems = fmt::format("{}", fmt::join(stats.jail_problems(), "; "));
+    if (stats.jail() == "off") {
+      return Add("jail", Verdict::kBad, problems,
+                 "set workers.jail to \"on\": a hostile kernel source can do what the daemon can");
+    }
+    if (stats.jail() == "required") {
+      return Add("jail", Verdict::kBad, "nothing is compiled: " + problems,
+                 "run a kernel with Landlock and seccomp, or set workers.require_jail to false");
+    }
+    Add("jail", Verdict::kWarning, problems,
+        "compile only what you trust here, or run a kernel with Landlock (5.13 or later, in lsm=) "
+        "and "
+        "seccomp");
   }
 
   void CheckDisk(const admin::v1::GetStatsResponse& stats) {

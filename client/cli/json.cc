@@ -90,6 +90,8 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   }
   json["memory_pressure_percent"] = stats.memory_pressure_percent();
   json["connections"] = stats.connections();
+  json["jail"] = stats.jail();
+  json["jail_problems"] = stats.jail_problems();
   json["toolchains"] = Json::array();
   for (const auto& toolchain : stats.toolchains()) {
     json["toolchains"].push_back({{"name", toolchain.name()},

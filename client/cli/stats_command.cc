@@ -86,6 +86,15 @@ std::string Memory(const Stats& stats) {
       stats.held_back());
 }
 
+// "on", "on, but this kernel has no Landlock"
+std::string Jail(const Stats& stats) {
+  std::string text = stats.jail();
+  for (const std::string& problem : stats.jail_problems()) {
+    text += fmt::format(", but {}", problem);
+  }
+  return text;
+}
+
 void PrintWork(Console& console, const Stats& stats) {
   PrintFields(
       console, "Work",
@@ -100,6 +109,7 @@ void PrintWork(Console& console, const Stats& stats) {
        {"zygotes replaced", std::to_string(stats.zygotes_replaced())},
        {"in quarantine", fmt::format("{} kernels, {} requests refused", stats.sources_quarantined(),
                                      stats.quarantine_refusals())},
+       {"jail", Jail(stats)},
        {"CPU time", FormatDuration(std::chrono::microseconds(
                         static_cast<int64_t>(stats.compile_cpu_micros())))}});
   Fields toolchains;

@@ -84,6 +84,21 @@ Field IntegerField(std::string_view section, std::string_view name, std::string_
                  ParseInteger, format, min, max);
 }
 
+template <typename M>
+Field BoolField(std::string_view section, std::string_view name, std::string_view doc, M member) {
+  return {section,
+          name,
+          doc,
+          "true or false",
+          [=](Config& config, const RawValue& raw) -> absl::Status {
+            const std::string text = Scalar(raw);
+            if (text != "true" && text != "false") return InvalidArgument("must be true or false");
+            member.In(config) = text == "true";
+            return absl::OkStatus();
+          },
+          [=](const Config& config) { return member.In(config) ? "true" : "false"; }};
+}
+
 using Check = absl::Status (*)(std::string_view);
 
 template <typename M>
@@ -115,6 +130,11 @@ absl::Status FileMode(std::string_view text) { return ParseFileMode(text).status
 
 absl::Status FileModeOrEmpty(std::string_view text) {
   return text.empty() ? absl::OkStatus() : FileMode(text);
+}
+
+absl::Status OnOrOff(std::string_view text) {
+  if (text == "on" || text == "off") return absl::OkStatus();
+  return InvalidArgument("must be \"on\" or \"off\"");
 }
 
 absl::Status LogLevel(std::string_view text) {
@@ -224,6 +244,12 @@ std::vector<Field> MakeFields() {
       TextField("workers", "script",
                 "The worker program. Empty: ../lib/kiln/triton_worker.py from the executable.",
                 "an absolute path", workers(&Config::Workers::script), AbsolutePath),
+      TextField("workers", "jail",
+                "\"off\" runs compilers with all that the daemon may do: only to find a fault.",
+                "\"on\" or \"off\"", workers(&Config::Workers::jail), OnOrOff),
+      BoolField("workers", "require_jail",
+                "Where workers cannot be jailed fully, compiles fail instead of going on.",
+                workers(&Config::Workers::require_jail)),
       IntegerField("queue", "length", "Compiles that may wait; further ones are refused.",
                    Member{&Config::queue, &Config::Queue::length}, 1, 1'000'000),
       PathListField("toolchain", "directories",

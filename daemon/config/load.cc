@@ -88,6 +88,11 @@ absl::Status ApplySetting(std::string_view setting, LoadedConfig& loaded) {
   return ApplyText(**field, setting.substr(equals + 1), "--set", loaded);
 }
 
+absl::Status CheckJail(const Config::Workers& workers) {
+  if (workers.jail != "off" || !workers.require_jail) return absl::OkStatus();
+  return InvalidArgument("\"off\" and workers.require_jail = true contradict each other");
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources) {
@@ -101,6 +106,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources) {
     KILN_ASSIGN_OR_RETURN(const Field* const root, FindField("paths", "root"));
     KILN_RETURN_IF_ERROR(Apply(*root, sources.root, sources.root_origin, loaded));
   }
+  KILN_RETURN_IF_ERROR(loaded.Blame("workers.jail", CheckJail(loaded.config.workers)));
   return loaded;
 }
 

@@ -72,6 +72,8 @@ struct DaemonStats {
   uint64_t expected_memory_bytes = 0;
   std::optional<uint64_t> available_memory_bytes;
   double memory_pressure_percent = 0;
+  std::string jail;
+  std::vector<std::string> jail_problems;
   uint64_t connections = 0;
 };
 

@@ -90,6 +90,8 @@ DaemonStats GatherStats(const StatsSources& sources) {
   AddQueue(sources.admission.Stats(), stats);
   stats.sources_quarantined = sources.quarantine.size();
   stats.quarantine_refusals = sources.quarantine.refusals();
+  stats.jail = NameOf(sources.jail.mode());
+  stats.jail_problems = sources.jail.Problems();
   SetState(sources, stored.degraded, stats);
   return stats;
 }

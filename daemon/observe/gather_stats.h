@@ -11,6 +11,7 @@
 #include "daemon/observe/daemon_stats.h"
 #include "daemon/policy/admission_provider.h"
 #include "daemon/policy/quarantine.h"
+#include "daemon/worker/jail.h"
 #include "daemon/worker/worker_pool.h"
 #include "storage/hot_directory.h"
 #include "storage/store.h"
@@ -30,6 +31,7 @@ struct StatsSources {
   const std::vector<ToolchainPool>& pools;
   const AdmissionProvider& admission;
   const Quarantine& quarantine;
+  const Jail& jail;
 
   int64_t started_unix_ms = 0;
   bool is_draining = false;

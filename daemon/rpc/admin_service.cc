@@ -81,6 +81,8 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   }
   out.set_memory_pressure_percent(stats.memory_pressure_percent);
   out.set_connections(stats.connections);
+  out.set_jail(stats.jail);
+  for (const std::string& problem : stats.jail_problems) out.add_jail_problems(ToUtf8(problem));
 }
 
 void SetStats(const DaemonStats& stats, GetStatsResponse& out) {

@@ -34,4 +34,16 @@ std::vector<pid_t> ChildProcesses() {
   return children;
 }
 
+uint64_t RunningThreads() {
+  // "0.20 0.18 0.12 1/80 11206": of 80, one runs just now.
+  std::ifstream file("/proc/loadavg");
+  std::string word;
+  uint64_t threads = 0;
+  for (int i = 0; i < 4 && file >> word; ++i) {
+  }
+  const size_t slash = word.find('/');
+  if (slash != std::string::npos) std::istringstream(word.substr(slash + 1)) >> threads;
+  return threads;
+}
+
 }  // namespace kiln

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -18,5 +19,8 @@ std::optional<ProcessStat> ReadProcessStat(pid_t pid);
 
 // The children of this process, zombies included; none on a kernel without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> ChildProcesses();
+
+// Threads of the whole machine, or 0 where /proc does not say.
+uint64_t RunningThreads();
 
 }  // namespace kiln

@@ -96,7 +96,18 @@ TENSOR_MEMORY_COLUMNS_MAX = 512
 TAINTED = "A signal was caught while processing the MLIR module"
 
 PR_SET_PDEATHSIG = 1
+PR_SET_SECCOMP = 22
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+SECCOMP_MODE_FILTER = 2
+# System calls without a function in the C library; these numbers are the same on every architecture.
+SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
+LANDLOCK_RULE_PATH_BENEATH = 1
+LANDLOCK_FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # of a directory's rights, those that a file can have
+CAPABILITY_VERSION_3 = 0x20080522
+
+# Where the system keeps libraries and nothing else: whole directories of it may be read.
+SYSTEM_LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/")
 ADDR_NO_RANDOMIZE = 0x0040000
 PERSONALITY_ASK = 0xFFFFFFFF
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
@@ -260,6 +271,25 @@ class Compiler:
     def _tool_path(self, tool):
         return os.path.join(self.directory, "backends", "nvidia", "bin", tool)
 
+    def programs(self):
+        """What a worker starts, and what the kernel loads those with."""
+        tools = [os.path.realpath(self._tool_path(tool)) for tool in ("ptxas", "ptxas-blackwell")]
+        tools = [tool for tool in tools if os.access(tool, os.X_OK)]
+        return sorted({*tools, *filter(None, map(program_loader, tools))})
+
+    def libraries(self):
+        """What a worker may come to read once it is jailed: this Python, what it and Triton are linked with, and the like.
+
+        A library of the system stands for its directory, since what is loaded later lies there too.
+        """
+        found = {path for path in (*sys.path, self.directory) if os.path.exists(path)}
+        with open("/proc/self/maps") as file:
+            mapped = {line.split(maxsplit=5)[5].rstrip("\n") for line in file if "/" in line}
+        for path in filter(os.path.isfile, mapped):
+            folder = os.path.dirname(path)
+            found.add(folder if (folder + "/").startswith(SYSTEM_LIBRARIES) else path)
+        return sorted(found)
+
     def tool_version(self, tool):
         """"12.8.93", or "" where the toolchain has no such tool."""
         if tool not in self._tool_versions:
@@ -386,6 +416,24 @@ def check_digest(path, expected):
     if digest.hexdigest() != expected:
         raise Failure("internal", "cubin", f"{path} is no longer the file that it was when the daemon started; restart the daemon",
                       deterministic=False)
+
+
+def program_loader(program):
+    """What an ELF program names as its interpreter, such as /lib64/ld-linux-x86-64.so.2; "" where it names none."""
+    with open(program, "rb") as file:
+        header = file.read(64)
+        if header[:5] != b"\x7fELF\x02":
+            return ""
+        table, size, count = *struct.unpack_from("<Q", header, 32), *struct.unpack_from("<HH", header, 54)
+        for index in range(count):
+            file.seek(table + index * size)
+            entry = file.read(size)
+            kind, = struct.unpack_from("<I", entry)
+            if kind == 3:  # PT_INTERP
+                offset, length = struct.unpack_from("<Q16xQ", entry, 8)
+                file.seek(offset)
+                return file.read(length).rstrip(b"\0").decode()
+    return ""
 
 
 def version_tuple(version):
@@ -718,9 +766,18 @@ def describe(compiler):
 # --- The zygote ------------------------------------------------------------------------------------------------------
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def checked(result):
+    """The result of a call of the C library; OSError where it is -1."""
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
 def prctl(option, value):
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl({option})")
+    checked(LIBC.prctl(option, value, 0, 0, 0))
 
 
 def die_with(parent, signal_number):
@@ -782,21 +839,29 @@ class Zygote:
     def _answer(self, message, descriptors):
         if message["type"] == "fork":
             job, output = descriptors
-            return {"type": "forked", "pid": self._fork(message, job, output)}
+            pid, problems = self._fork(message, job, output)
+            return {"type": "forked", "pid": pid, "jail_problems": problems}
         if message["type"] == "reap":
             return {"type": "reaped", "pid": message["pid"], "status": self._reap(message["pid"])}
         raise ValueError(f"unknown request {message['type']!r}")
 
     def _fork(self, message, job, output):
+        """The pid of a new worker, and what of its jail it could not enter."""
         zygote = os.getpid()
+        read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
-            run_worker(self._compiler, self._control, job, output, message, zygote)
+            os.close(read_end)
+            run_worker(self._compiler, self._control, job, output, message, zygote, write_end)
+        os.close(write_end)
         # In both processes, so that the group exists before anyone hears of the pid.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._workers.add(pid)
-        return pid
+        # Ends when the worker is in its jail, or dead.
+        with open(read_end, "rb") as file:
+            told = file.read()
+        return pid, json.loads(told) if told else ["the worker ended on the way into it"]
 
     def _reap(self, pid):
         """The wait status of a worker that the daemon has killed; None if it refuses to die within a second."""
@@ -862,7 +927,8 @@ def run_zygote(control_fd, parent):
 
     signal.signal(signal.SIGTERM, on_terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    hello = {"type": "hello", "protocol": PROTOCOL, "version": compiler.version, "warm": warmed}
+    hello = {"type": "hello", "protocol": PROTOCOL, "version": compiler.version, "warm": warmed,
+             "programs": compiler.programs(), "libraries": compiler.libraries()}
     control.send(json.dumps(hello).encode())
     zygote.serve()
     return 0
@@ -885,7 +951,7 @@ def warm(compiler):
 # --- A worker --------------------------------------------------------------------------------------------------------
 
 
-def run_worker(compiler, control, job_fd, output_fd, message, zygote):
+def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
     """What a forked child does. Never returns."""
     try:
         os.setpgid(0, 0)
@@ -896,9 +962,10 @@ def run_worker(compiler, control, job_fd, output_fd, message, zygote):
         os.dup2(output_fd, 2)
         os.close(output_fd)
         job = socket.socket(fileno=job_fd)
-        peak = PeakMemory()
-        confine(message)
-        serve_jobs(compiler, job, peak)
+        worker = Worker(compiler, job, message)
+        with open(told_fd, "w") as told:
+            json.dump(worker.confine(), told)
+        worker.serve()
         os._exit(0)
     except BaseException:
         with contextlib.suppress(BaseException):
@@ -907,22 +974,97 @@ def run_worker(compiler, control, job_fd, output_fd, message, zygote):
         os._exit(1)
 
 
-def confine(message):
-    directory = message["directory"]
-    os.chdir(directory)
-    for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
-        os.environ[name] = directory
-    tempfile.tempdir = None
-    os.umask(0o077)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    limits = message["limits"]
-    for limit, value in ((resource.RLIMIT_FSIZE, limits["file_bytes"]), (resource.RLIMIT_AS, limits["address_space_bytes"])):
-        if value:
-            resource.setrlimit(limit, (value, value))
-    do_not_randomize_programs()
-    # When memory runs out, a worker goes before the daemon and before the job whose kernel it compiles.
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("800")
+class Confinement:
+    """What a process may do, and may take, from now on: it and all that it will start. daemon/worker/enter_jail.cc does the same."""
+
+    def __init__(self, jail):
+        self._jail = jail
+
+    def enter(self):
+        """Goes as far as it gets. What could not be done, in words for the operator."""
+        problems = []
+        steps = {"no_new_privs": self._forbid_new_privileges, "capabilities": self._drop_capabilities}
+        if self._jail["files"]:
+            steps["Landlock"] = self._restrict_files
+        if self._jail["filter"]:
+            steps["the system call filter"] = self._filter_system_calls
+        for what, step in steps.items():
+            try:
+                step()
+            except OSError as error:
+                problems.append(f"{what}: {error.strerror}")
+        return problems
+
+    def _forbid_new_privileges(self):
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+    def _drop_capabilities(self):
+        checked(LIBC.capset(struct.pack("<Ii", CAPABILITY_VERSION_3, 0), bytes(24)))
+
+    def _restrict_files(self):
+        attributes = struct.pack("<QQQ", self._jail["files"], self._jail["network"], self._jail["scopes"])
+        ruleset = checked(LIBC.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
+        try:
+            for path, access in self._jail["paths"]:
+                self._allow(ruleset, path, access)
+            checked(LIBC.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0))
+        finally:
+            os.close(ruleset)
+
+    def _allow(self, ruleset, path, access):
+        try:
+            opened = os.open(path, os.O_PATH)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # what is not there need not be allowed
+        try:
+            if not stat.S_ISDIR(os.fstat(opened).st_mode):
+                access &= LANDLOCK_FILE_RIGHTS
+            rule = struct.pack("<Qi", access, opened)
+            checked(LIBC.syscall(SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0))
+        finally:
+            os.close(opened)
+
+    def _filter_system_calls(self):
+        instructions = b"".join(struct.pack("=HBBI", *one) for one in self._jail["filter"])
+        kept = ctypes.create_string_buffer(instructions, len(instructions))
+        program = struct.pack("@HP", len(self._jail["filter"]), ctypes.addressof(kept))
+        checked(LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0))
+
+
+class Limits:
+    """What a process may take, by the names of the fork message."""
+
+    RESOURCES = {
+        "file_bytes": resource.RLIMIT_FSIZE,
+        "address_space_bytes": resource.RLIMIT_AS,
+        "processes": resource.RLIMIT_NPROC,
+        "descriptors": resource.RLIMIT_NOFILE,
+    }
+
+    def __init__(self, limits):
+        self._limits = limits
+
+    def set(self):
+        """Like Confinement.enter."""
+        problems = []
+        wanted = {resource.RLIMIT_CORE: 0}
+        wanted.update({limit: self._limits[name] for name, limit in self.RESOURCES.items() if self._limits[name]})
+        for limit, value in wanted.items():
+            _, most = resource.getrlimit(limit)
+            value = value if most == resource.RLIM_INFINITY else min(value, most)
+            try:
+                resource.setrlimit(limit, (value, value))
+            except OSError as error:
+                problems.append(f"limit {limit}: {error.strerror}")
+        return problems
+
+    def extend_cpu_time(self):
+        """For one more compile: the kernel counts from the start of the process. Deadlines end a compile that takes long; this ends
+        what has got away from them."""
+        if self._limits["cpu_seconds"]:
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            _, most = resource.getrlimit(resource.RLIMIT_CPU)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + self._limits["cpu_seconds"], most))
 
 
 def do_not_randomize_programs():
@@ -932,7 +1074,7 @@ def do_not_randomize_programs():
     and a local compile comes to either. Here it is one of them, always the same, so a compile can be repeated and compared. Where a
     sandbox forbids the call, chance decides as it does locally.
     """
-    personality = ctypes.CDLL(None).personality
+    personality = LIBC.personality
     personality.argtypes = [ctypes.c_ulong]
     current = personality(PERSONALITY_ASK)
     if current != -1:
@@ -943,10 +1085,11 @@ class PeakMemory:
     """The most memory that this process holds between a reset and a look, beyond what it holds now.
 
     What it holds now, just forked, it shares with its zygote. Opens what it needs at once, since a jail may close /proc later.
+    `memory` is /proc/self/statm, open.
     """
 
-    def __init__(self):
-        self._baseline = resident_bytes()
+    def __init__(self, memory):
+        self._baseline = resident_bytes(memory)
         try:
             self._reset = os.open("/proc/self/clear_refs", os.O_WRONLY)
             self._status = os.open("/proc/self/status", os.O_RDONLY)
@@ -971,20 +1114,54 @@ class PeakMemory:
         return found and max(0, 1024 * int(found.group(1)) - self._baseline)
 
 
-def serve_jobs(compiler, job, peak):
-    while True:
-        frame = read_frame(job)
-        if frame is None:
-            return
-        identifier, request, source = frame
+class Worker:
+    """Compiles what comes in on a job socket, one after the other."""
+
+    def __init__(self, compiler, job, message):
+        self._compiler = compiler
+        self._job = job
+        self._message = message
+        self._limits = Limits(message["limits"])
+        # A jailed process opens nothing of /proc.
+        self._memory = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._peak = PeakMemory(self._memory)
+
+    def confine(self):
+        """What of it failed, in words."""
+        directory = self._message["directory"]
+        os.chdir(directory)
+        for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
+            os.environ[name] = directory
+        tempfile.tempdir = None
+        os.umask(0o077)
+        do_not_randomize_programs()
+        # When memory runs out, a worker goes before the daemon and before the job whose kernel it compiles.
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("800")
+        problems = self._limits.set()
+        if self._message["jail"] is not None:
+            problems += Confinement(self._message["jail"]).enter()
+        return problems
+
+    def serve(self):
+        while True:
+            frame = read_frame(self._job)
+            if frame is None:
+                return
+            self._limits.extend_cpu_time()
+            if not self._compile(*frame):
+                return
+
+    def _compile(self, identifier, request, source):
+        """False where this process must not go on."""
         before = cpu_micros()
         started = time.perf_counter_ns()
-        peak.reset()
+        self._peak.reset()
         output = Output()
         reply = {"stages": []}
         blobs = []
         try:
-            done, reply["kernel"] = compiler.compile(request, source)
+            done, reply["kernel"] = self._compiler.compile(request, source)
             reply["outcome"] = "compiled"
             for stage, content, micros in done:
                 reply["stages"].append({"name": stage, "bytes": len(content or b""), "micros": micros})
@@ -1000,12 +1177,11 @@ def serve_jobs(compiler, job, peak):
         reply["usage"] = {
             "cpu_micros": cpu_micros() - before,
             "wall_micros": elapsed_micros(started),
-            "rss_bytes": resident_bytes(),
-            "peak_bytes": peak.bytes(),
+            "rss_bytes": resident_bytes(self._memory),
+            "peak_bytes": self._peak.bytes(),
         }
-        write_frame(job, identifier, reply, blobs)
-        if tainted:
-            return
+        write_frame(self._job, identifier, reply, blobs)
+        return not tainted
 
 
 def cpu_micros():
@@ -1014,9 +1190,9 @@ def cpu_micros():
     return int(1e6 * (own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime))
 
 
-def resident_bytes():
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def resident_bytes(memory):
+    """What this process holds; `memory` is /proc/self/statm, open."""
+    return int(os.pread(memory, 256, 0).split()[1]) * resource.getpagesize()
 
 
 def read_exactly(connection, size):

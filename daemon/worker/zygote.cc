@@ -25,6 +25,9 @@ using Steady = std::chrono::steady_clock;
 constexpr size_t kControlBytesMax = 64 * limits::kKiB;
 constexpr size_t kZygoteLastWordsBytes = 2 * limits::kKiB;
 constexpr int kProtocol = 1;
+constexpr size_t kNeedsMax = 512;
+constexpr size_t kPathBytesMax = 4096;
+constexpr size_t kJailProblemsMax = 64;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
 
 // Passes over the children of this process. An orphan may fork before it dies, but not for ever.
@@ -32,11 +35,12 @@ constexpr int kOrphanPassesMax = 100;
 
 }  // namespace
 
-Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output)
+Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail)
     : pid_(pid),
       control_(std::move(control)),
       process_(OpenProcess(pid)),
-      output_(std::move(output)) {}
+      output_(std::move(output)),
+      jail_(std::move(jail)) {}
 
 absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& command,
                                                       const WakeEvent& stop) {
@@ -53,7 +57,8 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   spawn.arguments.insert(spawn.arguments.end(), {"--parent", fmt::format("{}", ::getpid())});
   KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn, output.fd(), theirs.get()));
   theirs.Reset();  // or its death would not close the connection
-  std::shared_ptr<Zygote> zygote(new Zygote(pid, std::move(control), std::move(output)));
+  std::shared_ptr<Zygote> zygote(
+      new Zygote(pid, std::move(control), std::move(output), command.jail));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
   KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));
   return zygote;
@@ -89,6 +94,12 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
         "{} is version {} now and was {} when the daemon started; restart the daemon",
         command.spawn.arguments[0], version, command.version);
   }
+  needs_.programs = reader.Strings("programs", kNeedsMax, kPathBytesMax);
+  needs_.libraries = reader.Strings("libraries", kNeedsMax, kPathBytesMax);
+  if (!reader.status().ok()) {
+    return Unavailable("{} greeted wrongly: {}", command.spawn.arguments[0],
+                       Message(reader.status()));
+  }
   for (const auto& [target, error] : reader.Object("warm").items()) {
     if (error.is_string() && !error.get_ref<const std::string&>().empty()) {
       LogWarning("zygote could not warm up",
@@ -98,13 +109,22 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
   return absl::OkStatus();
 }
 
+absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLimits limits) const {
+  // The kernel counts all that a user runs, with threads, and the daemon's user may run a job as
+  // well.
+  const uint64_t running = RunningThreads();
+  limits.processes = running == 0 ? 0 : running + limits::kWorkerProcessesMore;
+  Json request = {{"type", "fork"}, {"directory", directory}, {"jail", nullptr}};
+  request["limits"] = EncodeLimits(limits);
+  if (jail_ == nullptr) return request;
+  KILN_ASSIGN_OR_RETURN(const auto jail, jail_->Describe(needs_, directory));
+  if (jail) request["jail"] = EncodeJail(*jail);
+  return request;
+}
+
 absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string& directory,
                                    const WorkerLimits& limits) {
-  const Json request = {
-      {"type", "fork"},
-      {"directory", directory},
-      {"limits",
-       {{"file_bytes", limits.file_bytes}, {"address_space_bytes", limits.address_space_bytes}}}};
+  KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
   std::lock_guard lock(mutex_);
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
@@ -113,17 +133,29 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     return Unavailable("the zygote could not fork: {}", reader.String("message", kControlBytesMax));
   }
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
+  std::vector<std::string> problems =
+      reader.Strings("jail_problems", kJailProblemsMax, kControlBytesMax);
   if (!reader.status().ok() || !IsOurs(worker)) {
     End();
     return Unavailable("the zygote named a worker that is not its child");
   }
   workers_.insert(worker);
+  if (request["jail"].is_null()) return worker;
+  if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
+    EndWorkerLocked(worker);
+    return admitted;
+  }
   return worker;
 }
 
 std::optional<int> Zygote::EndWorker(pid_t worker) {
   ::kill(-worker, SIGKILL);
   std::lock_guard lock(mutex_);
+  return EndWorkerLocked(worker);
+}
+
+std::optional<int> Zygote::EndWorkerLocked(pid_t worker) {
+  ::kill(-worker, SIGKILL);
   workers_.erase(worker);
   if (alive_) {
     const auto reply = Ask({{"type", "reap"}, {"pid", worker}}, nullptr, 0);

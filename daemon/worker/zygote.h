@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/worker/jail.h"
 #include "daemon/worker/output_capture.h"
 #include "daemon/worker/spawn.h"
 #include "daemon/worker/wake_event.h"
@@ -28,12 +29,8 @@ struct ZygoteCommand {
   std::chrono::milliseconds start_time = limits::kZygoteStartTime;
   // Before it is tried again when it does not start; doubled each time.
   std::chrono::milliseconds retry_first{200};
-};
-
-// What a worker may take.
-struct WorkerLimits {
-  size_t file_bytes = limits::kWorkerFileBytesMax;
-  size_t address_space_bytes = 0;  // 0: unlimited
+  // Of its workers; null: none.
+  std::shared_ptr<Jail> jail;
 };
 
 // One living zygote. A worker is a child of the zygote and not of the daemon, and is reaped only
@@ -53,8 +50,9 @@ class Zygote {
   // Ends it and all its workers.
   ~Zygote();
 
-  // The pid of a new worker that serves `job_socket`, writes to `output` and lives in `directory`.
-  // UNAVAILABLE when the zygote is dead.
+  // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
+  // is jailed. UNAVAILABLE when the zygote is dead; FAILED_PRECONDITION where the worker did not
+  // get into its jail, and has to.
   absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
                              const WorkerLimits& limits);
 
@@ -71,7 +69,7 @@ class Zygote {
   std::string LastWords() const;
 
  private:
-  Zygote(pid_t pid, UniqueFd control, OutputCapture output);
+  Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail);
 
   absl::Status AwaitHello(const ZygoteCommand& command, const WakeEvent& stop);
   // Sends and waits for the answer; whatever goes wrong ends the zygote. REQUIRES: mutex_ held.
@@ -80,6 +78,10 @@ class Zygote {
   absl::Status SendMessage(const std::string& text, const int* descriptors, size_t count);
   absl::StatusOr<nlohmann::json> ReceiveMessage(std::chrono::steady_clock::time_point deadline,
                                                 int wake_fd);
+  absl::StatusOr<nlohmann::json> ForkRequest(const std::string& directory,
+                                             WorkerLimits limits) const;
+  // Kills and reaps a worker. REQUIRES: mutex_ held.
+  std::optional<int> EndWorkerLocked(pid_t worker);
   // Whether `worker` is a child of the zygote that leads its own group.
   bool IsOurs(pid_t worker) const;
   // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
@@ -93,6 +95,8 @@ class Zygote {
   UniqueFd control_;
   UniqueFd process_;  // a pidfd: readable once it is dead
   OutputCapture output_;
+  const std::shared_ptr<Jail> jail_;
+  JailNeeds needs_;
   mutable std::mutex mutex_;
   std::atomic<bool> alive_ = true;
   std::set<pid_t> workers_;  // given out by Fork and not ended yet

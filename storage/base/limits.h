@@ -93,6 +93,12 @@ inline constexpr int kCrashesPerHourDefault = 50;
 inline constexpr size_t kWorkerRssBytesDefault = 4 * kGiB;
 inline constexpr size_t kWorkerFileBytesMax = kGiB;
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
+// A process maps more than it holds: libraries, and memory that it gave back.
+inline constexpr uint64_t kAddressSpacePerRss = 2;
+inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten open
+// What a worker may start besides what runs on the machine already: one assembler at a time is
+// enough.
+inline constexpr uint64_t kWorkerProcessesMore = 1024;
 inline constexpr int kWorkersMax = 1024;
 
 // --- Toolchains

@@ -1,4 +1,5 @@
 // See fake_compiler.h. Speaks daemon/worker/protocol.md as a zygote and as its workers.
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,7 +15,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "daemon/worker/enter_jail.h"
 #include "daemon/worker/frame.h"
 #include "daemon/worker/process_table.h"
 
@@ -198,7 +201,20 @@ void Obey(int job, const kiln::Frame& frame) {
   std::_Exit(2);
 }
 
-[[noreturn]] void RunWorker(int job, int output, const std::string& directory) {
+// The problems, for the zygote.
+std::vector<std::string> Confine(const Json& message) {
+  const auto limits = kiln::DecodeLimits(message["limits"]);
+  if (!limits.ok()) std::_Exit(1);
+  std::vector<std::string> problems = kiln::SetLimits(*limits);
+  if (message["jail"].is_null()) return problems;
+  const auto jail = kiln::DecodeJail(message["jail"]);
+  if (!jail.ok()) std::_Exit(1);
+  for (std::string& problem : kiln::EnterJail(*jail)) problems.push_back(std::move(problem));
+  return problems;
+}
+
+[[noreturn]] void RunWorker(int job, int output, int told, const Json& message) {
+  const std::string directory = message["directory"];
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGTERM, SIG_DFL);
@@ -206,6 +222,9 @@ void Obey(int job, const kiln::Frame& frame) {
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
   if (::chdir(directory.c_str()) != 0) std::_Exit(1);
+  const std::string problems = Json(Confine(message)).dump();
+  if (::write(told, problems.data(), problems.size()) < 0) std::_Exit(1);
+  ::close(told);
   while (true) {
     const absl::StatusOr<kiln::Frame> frame = kiln::ReceiveFrame(job, {});
     if (!frame.ok()) std::_Exit(0);
@@ -259,6 +278,34 @@ void EndOrphans() {
   }
 }
 
+std::string ReadToEnd(int fd) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+  ::close(fd);
+  return text;
+}
+
+void Fork(const std::string& mode, const Message& message) {
+  std::array<int, 2> told{};
+  if (::pipe2(told.data(), O_CLOEXEC) != 0) std::_Exit(5);
+  const pid_t worker = ::fork();
+  if (worker > 0 && mode == "dies-forking") std::_Exit(4);
+  if (worker == 0) {
+    ::close(told[0]);
+    RunWorker(message.descriptors[0], message.descriptors[1], told[1], message.json);
+  }
+  ::close(told[1]);
+  ::setpgid(worker, worker);
+  Workers().insert(worker);
+  Json problems = Json::parse(ReadToEnd(told[0]), nullptr, false);
+  if (!problems.is_array()) problems = {"it died on the way"};
+  if (mode == "escapes") problems = {"it did not like it"};
+  Reply({{"type", "forked"}, {"pid", worker}, {"jail_problems", problems}});
+}
+
 void Serve(const std::string& mode) {
   Message message;
   while (Receive(message)) {
@@ -274,15 +321,9 @@ void Serve(const std::string& mode) {
     if (mode == "infertile") {
       Reply({{"type", "error"}, {"message", "no more processes"}});
     } else if (mode == "barren") {
-      Reply({{"type", "forked"}, {"pid", ::getppid()}});
+      Reply({{"type", "forked"}, {"pid", ::getppid()}, {"jail_problems", Json::array()}});
     } else {
-      const pid_t worker = ::fork();
-      if (worker > 0 && mode == "dies-forking") std::_Exit(4);
-      if (worker == 0)
-        RunWorker(message.descriptors[0], message.descriptors[1], message.json["directory"]);
-      ::setpgid(worker, worker);
-      Workers().insert(worker);
-      Reply({{"type", "forked"}, {"pid", worker}});
+      Fork(mode, message);
     }
     for (const int descriptor : message.descriptors) ::close(descriptor);
   }
@@ -301,8 +342,9 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fputs("zygote's words\n", stderr);
-  Json hello = {
-      {"type", "hello"}, {"protocol", 1}, {"version", "1.0"}, {"warm", {{"cuda:90", ""}}}};
+  Json hello = {{"type", "hello"},           {"protocol", 1},
+                {"version", "1.0"},          {"warm", {{"cuda:90", ""}}},
+                {"programs", Json::array()}, {"libraries", Json::array()}};
   if (mode == "silent") SleepForever();
   if (mode == "dies") return 3;
   if (mode == "garbage") {

@@ -7,12 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "daemon/worker/enter_jail.h"
 #include "daemon/worker/frame.h"
 #include "daemon/worker/json_reader.h"
 #include "daemon/worker/native_worker/messages.h"
@@ -22,27 +25,29 @@ namespace {
 
 constexpr size_t kPathBytesMax = 4096;
 
-absl::Status LimitResource(int resource, uint64_t value) {
-  if (value == 0) return absl::OkStatus();
-  const rlimit limit{value, value};
-  if (::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "limit a worker");
-}
-
-absl::Status Confine(const Surroundings& surroundings) {
-  const std::string& directory = surroundings.directory;
+absl::Status Settle(const std::string& directory) {
   if (::chdir(directory.c_str()) != 0) return ErrnoStatus(errno, "enter " + directory);
   for (const char* name : {"HOME", "TMPDIR"}) ::setenv(name, directory.c_str(), 1);
   ::umask(077);
-  const rlimit none{0, 0};
-  if (::setrlimit(RLIMIT_CORE, &none) != 0) return ErrnoStatus(errno, "forbid core dumps");
-  KILN_RETURN_IF_ERROR(LimitResource(RLIMIT_FSIZE, surroundings.file_bytes));
-  KILN_RETURN_IF_ERROR(LimitResource(RLIMIT_AS, surroundings.address_space_bytes));
   DoNotRandomizePrograms();
   // When memory runs out, a worker goes before the daemon and before the job whose kernel it
   // compiles. Best effort: a sandbox may forbid it.
   std::ofstream("/proc/self/oom_score_adj") << 800;
   return absl::OkStatus();
+}
+
+// The last thing before it reads its first job.
+void Confine(const Surroundings& surroundings, UniqueFd told) {
+  std::vector<std::string> problems = SetLimits(surroundings.limits);
+  if (surroundings.jail) {
+    for (std::string& problem : EnterJail(*surroundings.jail)) {
+      problems.push_back(std::move(problem));
+    }
+  }
+  const std::string text =
+      nlohmann::json(problems).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // A zygote that is gone takes this process along.
+  (void)!::write(told.get(), text.data(), text.size());
 }
 
 uint64_t CpuMicros() {
@@ -58,15 +63,26 @@ uint64_t CpuMicros() {
   return micros;
 }
 
-uint64_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t size = 0;
-  uint64_t resident = 0;
-  statm >> size >> resident;
-  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
+// A jailed process opens nothing of /proc, so this one keeps it open.
+class ResidentMemory {
+ public:
+  ResidentMemory() : file_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {}
 
-WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& request) {
+  uint64_t Bytes() const {
+    std::array<char, 256> text{};
+    if (::pread(file_.get(), text.data(), text.size() - 1, 0) <= 0) return 0;
+    uint64_t size = 0;
+    uint64_t resident = 0;
+    std::istringstream(text.data()) >> size >> resident;
+    return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  }
+
+ private:
+  const UniqueFd file_;
+};
+
+WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& request,
+                            const ResidentMemory& memory) {
   const uint64_t cpu_before = CpuMicros();
   const auto started = std::chrono::steady_clock::now();
   WorkerReply reply = compiler.Compile(request);
@@ -74,16 +90,18 @@ WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& requ
   reply.usage.cpu_micros = CpuMicros() - cpu_before;
   reply.usage.wall_micros =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
-  reply.usage.rss_bytes = ResidentBytes();
+  reply.usage.rss_bytes = memory.Bytes();
   return reply;
 }
 
 // UNAVAILABLE when the daemon wants no more; everything else is a mistake of one of the two.
-absl::Status ServeOneJob(NativeCompiler& compiler, int job) {
+absl::Status ServeOneJob(NativeCompiler& compiler, int job, const WorkerLimits& limits,
+                         const ResidentMemory& memory) {
   KILN_ASSIGN_OR_RETURN(Frame frame, ReceiveFrame(job, {}));
   const uint32_t id = frame.id;
   KILN_ASSIGN_OR_RETURN(const CompileRequest request, DecodeCompile(std::move(frame)));
-  const ResultMessage result = EncodeResult(CompileMeasured(compiler, request));
+  ExtendCpuTime(limits);
+  const ResultMessage result = EncodeResult(CompileMeasured(compiler, request, memory));
   return SendFrame(job, FrameType::kResult, id, result.header, result.payload, {});
 }
 
@@ -93,21 +111,24 @@ absl::StatusOr<Surroundings> Surroundings::Parse(const nlohmann::json& request) 
   JsonReader reader(request, "a fork request");
   Surroundings surroundings;
   surroundings.directory = reader.String("directory", kPathBytesMax);
-  JsonReader limits(reader.Object("limits"), "a fork request's limits");
-  surroundings.file_bytes = limits.Count("file_bytes", UINT64_MAX);
-  surroundings.address_space_bytes = limits.Count("address_space_bytes", UINT64_MAX);
+  const nlohmann::json& limits = reader.Object("limits");
   KILN_RETURN_IF_ERROR(reader.status());
-  KILN_RETURN_IF_ERROR(limits.status());
+  KILN_ASSIGN_OR_RETURN(surroundings.limits, DecodeLimits(limits));
+  if (reader.Has("jail")) {
+    KILN_ASSIGN_OR_RETURN(surroundings.jail, DecodeJail(request["jail"]));
+  }
   return surroundings;
 }
 
 void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings, UniqueFd job,
-               UniqueFd output) {
+               UniqueFd output, UniqueFd told) {
   ::dup2(output.get(), STDOUT_FILENO);
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
-  absl::Status status = Confine(surroundings);
-  while (status.ok()) status = ServeOneJob(compiler, job.get());
+  absl::Status status = Settle(surroundings.directory);
+  const ResidentMemory memory;
+  if (status.ok()) Confine(surroundings, std::move(told));
+  while (status.ok()) status = ServeOneJob(compiler, job.get(), surroundings.limits, memory);
   const bool is_over = absl::IsUnavailable(status);
   if (!is_over) std::fprintf(stderr, "kiln-worker: %s\n", std::string(Message(status)).c_str());
   std::fflush(stderr);

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
+#include "daemon/worker/jail_description.h"
 #include "daemon/worker/native_worker/native_compiler.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
@@ -13,17 +15,18 @@ namespace kiln {
 
 // What a fork request says of the worker's surroundings.
 struct Surroundings {
-  std::string directory;             // its own, and where it runs
-  uint64_t file_bytes = 0;           // the largest file that it may write; 0: any
-  uint64_t address_space_bytes = 0;  // 0: unlimited
+  std::string directory;  // its own, and where it runs
+  WorkerLimits limits;
+  std::optional<JailDescription> jail;
 
   static absl::StatusOr<Surroundings> Parse(const nlohmann::json& request);
 };
 
 // What a forked child does: confines itself, then compiles what comes over `job`, one request at a
-// time, until the daemon closes it. `output` becomes its standard output and error.
+// time, until the daemon closes it. `output` becomes its standard output and error. What of its
+// jail it could not enter is written to `told`, as a JSON array, which is then closed.
 [[noreturn]] void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
-                            UniqueFd job, UniqueFd output);
+                            UniqueFd job, UniqueFd output, UniqueFd told);
 
 // Has the kernel load what this process executes at the same addresses every time: some releases of
 // ptxas allocate registers in an order that depends on addresses. Where a sandbox forbids the call,

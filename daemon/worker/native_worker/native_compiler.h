@@ -19,6 +19,9 @@ class NativeCompiler {
   // "12.9.86"
   virtual std::string Version() const = 0;
 
+  // What it starts, for the jail; absolute and without links.
+  virtual std::vector<std::string> Programs() const = 0;
+
   // The JSON object that --describe prints; daemon/toolchain/description.h reads it. Blocks: it may
   // compile something for every architecture.
   virtual absl::StatusOr<nlohmann::json> Describe() = 0;

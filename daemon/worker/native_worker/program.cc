@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "storage/base/limits.h"
 
@@ -67,6 +68,11 @@ absl::StatusOr<Program> Program::Open(const std::string& path, std::string name)
   return Program(std::move(file), std::move(name));
 }
 
+std::string Program::Path() const {
+  std::error_code error;  // leaves the path empty, and then nothing is allowed to be run
+  return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file_.get()), error);
+}
+
 absl::StatusOr<Digest> Program::ComputeDigest() const {
   DigestBuilder builder;
   off_t offset = 0;
@@ -87,13 +93,15 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
-  char* const no_environment[] = {nullptr};
+  // Of some inputs ptxas makes files beside those that it is told of: here, not in /tmp.
+  std::string temporary_files = "TMPDIR=.";
+  char* const environment[] = {temporary_files.data(), nullptr};
   const ChildStreams streams(log.get());
   // posix_spawn takes a path only. The descriptor is closed by a successful exec, not before.
   const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
   pid_t pid = -1;
   const int error =
-      ::posix_spawn(&pid, path.c_str(), streams.get(), nullptr, words.data(), no_environment);
+      ::posix_spawn(&pid, path.c_str(), streams.get(), nullptr, words.data(), environment);
   if (error != 0) return ErrnoStatus(error, "start " + name_);
   Result result;
   KILN_ASSIGN_OR_RETURN(result.wait_status, WaitForChild(pid));

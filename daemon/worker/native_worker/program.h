@@ -22,12 +22,15 @@ class Program {
   // `name` is what the program is told that it is called.
   static absl::StatusOr<Program> Open(const std::string& path, std::string name);
 
+  // Where it lies now, as the kernel has it: without links.
+  std::string Path() const;
+
   // SHA-256 of its bytes. Reads all of them.
   absl::StatusOr<Digest> ComputeDigest() const;
 
-  // Runs it in the current directory, with nothing to read and an empty environment, until it ends.
-  // Its output goes through a file of the name `output` there. The error is one of starting it;
-  // how it ended is in the result.
+  // Runs it in the current directory, with nothing to read and no environment but TMPDIR, until it
+  // ends. Its output goes through a file of the name `output` there. The error is one of starting
+  // it; how it ended is in the result.
   absl::StatusOr<Result> Run(const std::vector<std::string>& arguments,
                              const std::string& output) const;
 

@@ -21,6 +21,7 @@ class PtxasCompiler final : public NativeCompiler {
                                                               const std::string& digest);
 
   std::string Version() const override { return version_; }
+  std::vector<std::string> Programs() const override { return {program_.Path()}; }
   absl::StatusOr<nlohmann::json> Describe() override;
   absl::Status Warm() override { return absl::OkStatus(); }
   WorkerReply Compile(const CompileRequest& request) override;

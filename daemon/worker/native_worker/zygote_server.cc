@@ -1,5 +1,6 @@
 #include "daemon/worker/native_worker/zygote_server.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -17,6 +18,7 @@
 #include <sstream>
 #include <thread>
 
+#include "daemon/worker/jail_needs.h"
 #include "daemon/worker/json_reader.h"
 #include "daemon/worker/native_worker/job_server.h"
 #include "daemon/worker/process_table.h"
@@ -39,6 +41,17 @@ sigset_t TerminationSignal() {
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   return signals;
+}
+
+std::string ReadToEnd(int file) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t got = ::read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
 }
 
 }  // namespace
@@ -76,10 +89,13 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   const sigset_t signals = TerminationSignal();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   terminated_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC));
+  const JailNeeds needs = NeedsOfThisProcess(compiler_.Programs());
   Send({{"type", "hello"},
         {"protocol", kControlProtocol},
         {"version", compiler_.Version()},
-        {"warm", Json::object()}});
+        {"warm", Json::object()},
+        {"programs", needs.programs},
+        {"libraries", needs.libraries}});
 }
 
 absl::Status ZygoteServer::Serve() {
@@ -130,8 +146,7 @@ absl::StatusOr<Json> ZygoteServer::Answer(Request& request) {
   JsonReader reader(request.message, "the daemon's request");
   const std::string type = reader.String("type", limits::kNameBytesMax);
   if (type == "fork") {
-    KILN_ASSIGN_OR_RETURN(const pid_t worker, Fork(request));
-    return Json{{"type", "forked"}, {"pid", worker}};
+    return Fork(request);
   }
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
   KILN_RETURN_IF_ERROR(reader.status());
@@ -141,11 +156,15 @@ absl::StatusOr<Json> ZygoteServer::Answer(Request& request) {
   return Reap(worker);
 }
 
-absl::StatusOr<pid_t> ZygoteServer::Fork(Request& request) {
+absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
   if (request.descriptors.size() != kDescriptorsMax) {
     return InvalidArgument("a fork takes two descriptors, got {}", request.descriptors.size());
   }
   KILN_ASSIGN_OR_RETURN(const Surroundings surroundings, Surroundings::Parse(request.message));
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
+  const UniqueFd hears(pipe[0]);
+  UniqueFd told(pipe[1]);
   const pid_t zygote = ::getpid();
   const pid_t worker = ::fork();
   if (worker < 0) return ErrnoStatus(errno, "fork");
@@ -157,12 +176,16 @@ absl::StatusOr<pid_t> ZygoteServer::Fork(Request& request) {
     terminated_.Reset();
     control_.Reset();
     ServeJobs(compiler_, surroundings, std::move(request.descriptors[0]),
-              std::move(request.descriptors[1]));
+              std::move(request.descriptors[1]), std::move(told));
   }
+  told.Reset();
   // In both processes, so that the group exists before anyone hears of the pid.
   ::setpgid(worker, worker);
   workers_.insert(worker);
-  return worker;
+  // Ends when the worker is in its jail, or dead.
+  Json problems = Json::parse(ReadToEnd(hears.get()), nullptr, /*allow_exceptions=*/false);
+  if (!problems.is_array()) problems = {"the worker ended on the way into it"};
+  return Json{{"type", "forked"}, {"pid", worker}, {"jail_problems", std::move(problems)}};
 }
 
 // The daemon has killed it; null where it refuses to die.

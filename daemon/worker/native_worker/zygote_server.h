@@ -33,7 +33,7 @@ class ZygoteServer {
   // Nothing at the end.
   absl::StatusOr<std::optional<Request>> Receive();
   absl::StatusOr<nlohmann::json> Answer(Request& request);
-  absl::StatusOr<pid_t> Fork(Request& request);
+  absl::StatusOr<nlohmann::json> Fork(Request& request);
   nlohmann::json Reap(pid_t worker);
   void EndOrphans();
   void Send(const nlohmann::json& message);

@@ -89,6 +89,7 @@ class NativeWorkerTest : public testing::Test {
     options.slots = 2;
     options.work_directory = directory_->File("work");
     options.zygote = NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory_->File("zygote"));
+    options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
     return options;
   }
 

@@ -38,6 +38,19 @@ class LoadConfigTest : public ::testing::Test {
   ConfigSources sources_;
 };
 
+TEST_F(LoadConfigTest, AJailCannotBeRequiredAndSwitchedOff) {
+  Write("[workers]\njail = \"off\"\n");
+  EXPECT_EQ(LoadConfig(sources_)->config.workers.jail, "off");
+  sources_.settings = {"workers.require_jail=true"};
+  EXPECT_THAT(Error(), AllOf(HasSubstr("kilnd.toml:2: workers.jail"), HasSubstr("contradict")));
+  sources_.settings.push_back("workers.jail=on");
+  EXPECT_TRUE(LoadConfig(sources_)->config.workers.require_jail);
+  sources_.settings = {"workers.require_jail=yes"};
+  EXPECT_THAT(Error(), HasSubstr("must be true or false"));
+  sources_.settings = {"workers.jail=maybe"};
+  EXPECT_THAT(Error(), HasSubstr("must be \"on\" or \"off\""));
+}
+
 TEST_F(LoadConfigTest, NothingGivenIsTheDefault) {
   const auto loaded = LoadConfig(sources_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();

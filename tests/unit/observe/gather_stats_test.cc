@@ -52,7 +52,8 @@ class GatherStatsTest : public ::testing::Test {
             .hot = *hot_,
             .pools = served_,
             .admission = *admission_,
-            .quarantine = quarantine_};
+            .quarantine = quarantine_,
+            .jail = jail_};
   }
   void Ask(std::string_view source) {
     chain_->Compile({}, MakeJob(source), answers_.emplace_back().Done());
@@ -82,6 +83,7 @@ class GatherStatsTest : public ::testing::Test {
   FakeTimer timer_{clock_};
   const SystemMemoryProbe memory_{OsFilesystem(), clock_};
   Quarantine quarantine_{std::chrono::minutes(1), clock_};
+  Jail jail_{Jail::Mode::kOn, JailSupport{}};
   FakeProvider fake_;
   std::deque<ResultProbe> answers_;
   AdmissionProvider* admission_;
@@ -104,6 +106,13 @@ TEST_F(GatherStatsTest, TellsWhatItIsAndHowItIsComposed) {
   EXPECT_EQ(stats.store, "memory");
   EXPECT_EQ(stats.state, "serving");
   EXPECT_EQ(stats.state_reason, "");
+}
+
+TEST_F(GatherStatsTest, TellsWhatTheJailLacks) {
+  const DaemonStats stats = GatherStats(Sources());
+  EXPECT_EQ(stats.jail, "on");
+  EXPECT_THAT(stats.jail_problems,
+              testing::ElementsAre(testing::HasSubstr("Landlock"), testing::HasSubstr("seccomp")));
 }
 
 TEST_F(GatherStatsTest, CountsRequestsUnderWayAndDone) {
@@ -218,7 +227,8 @@ TEST_F(GatherStatsTest, DegradedStoreIsToldUntilTheDaemonDrains) {
                        .hot = *hot_,
                        .pools = served_,
                        .admission = *admission_,
-                       .quarantine = quarantine_};
+                       .quarantine = quarantine_,
+                       .jail = jail_};
   EXPECT_EQ(GatherStats(sources).state, "degraded");
   EXPECT_EQ(GatherStats(sources).state_reason, "the disk is full");
   sources.is_draining = true;

@@ -461,6 +461,26 @@ TEST_F(AdminCommandTest, TheDoctorSaysWhatToDo) {
   EXPECT_EQ(Run({"doctor", "--json"}), 0) << out_.str();
 }
 
+TEST_F(AdminCommandTest, TheDoctorSaysHowWorkersAreJailed) {
+  admin::v1::GetStatsResponse& stats = daemon_.admin().stats;
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), Not(HasSubstr("jail")));  // a daemon that does not know
+  stats.set_jail("on");
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), HasSubstr("ok      jail: "));
+  stats.add_jail_problems("this kernel has no Landlock");
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), HasSubstr("warning jail: this kernel has no Landlock"));
+  EXPECT_EQ(Run({"stats"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("on, but this kernel has no Landlock"));
+  stats.set_jail("required");
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), HasSubstr("bad     jail: nothing is compiled: this kernel"));
+  stats.set_jail("off");
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), HasSubstr("bad     jail: this kernel has no Landlock"));
+}
+
 TEST_F(CommandLineTest, WithoutADaemonItCouldNotRun) {
   const std::string requests = Write("r.jsonl", "{\"source\": \"m\"}\n");
   daemon_.Stop();

@@ -1,0 +1,128 @@
+#include "daemon/worker/jail.h"
+
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/worker/landlock.h"
+#include "daemon/worker/system_call_filter.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint64_t kReadBeneath = landlock::kReadFile | landlock::kReadDirectory;
+constexpr uint64_t kRun = landlock::kReadFile | landlock::kExecute;
+// Neither links, devices nor sockets, and nothing in it is run.
+constexpr uint64_t kWorkBeneath = kReadBeneath | landlock::kWriteFile | landlock::kTruncate |
+                                  landlock::kMakeFile | landlock::kMakeDirectory |
+                                  landlock::kRemoveFile | landlock::kRemoveDirectory;
+
+// What the loader of programs reads, besides the libraries.
+constexpr std::string_view kLoaderCache = "/etc/ld.so.cache";
+
+bool CanReturnErrors() {
+  const uint32_t action = SECCOMP_RET_ERRNO;
+  return ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+}  // namespace
+
+JailSupport JailSupport::OfThisKernel() {
+  return {.landlock_abi = landlock::Abi(), .has_filters = CanReturnErrors()};
+}
+
+Jail::Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers)
+    : mode_(mode),
+      support_(support),
+      programs_(NeedsOfThisProcess(assemblers).programs),
+      missing_(FindMissing()) {
+  // Whoever is refused hears why; here it is only written down.
+  Admit({}).IgnoreError();
+}
+
+std::vector<std::string> Jail::FindMissing() {
+  if (mode_ == Mode::kOff) return {"it is switched off (workers.jail)"};
+  std::vector<std::string> missing;
+  if (support_.landlock_abi < 1) missing.emplace_back("this kernel has no Landlock");
+  if (!support_.has_filters) {
+    missing.emplace_back("this kernel has no system call filters (seccomp)");
+    return missing;
+  }
+  auto filter = CompileSystemCallFilter(landlock::AllScopes(support_.landlock_abi) != 0);
+  if (filter.ok()) {
+    filter_ = *std::move(filter);
+  } else {
+    missing.emplace_back(Message(filter.status()));
+  }
+  return missing;
+}
+
+absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& needs,
+                                                              const std::string& directory) const {
+  if (mode_ == Mode::kOff) return std::nullopt;
+  KILN_RETURN_IF_ERROR(Judge(missing_));
+  JailDescription jail;
+  jail.filter = filter_;
+  jail.handled_files = landlock::AllFileRights(support_.landlock_abi);
+  jail.handled_network = landlock::AllNetworkRights(support_.landlock_abi);
+  jail.scopes = landlock::AllScopes(support_.landlock_abi);
+  const auto add = [&jail](std::string path, uint64_t access) {
+    // A right that this kernel does not know cannot be given back.
+    jail.paths.push_back({std::move(path), access & jail.handled_files});
+  };
+  add(directory, kWorkBeneath);
+  add("/dev/null", landlock::kReadFile | landlock::kWriteFile);
+  add(std::string(kLoaderCache), landlock::kReadFile);
+  for (const std::string& path : needs.libraries) add(path, kReadBeneath);
+  for (const std::string& path : needs.programs) add(path, kRun);
+  for (const std::string& path : programs_) add(path, kRun);
+  return jail;
+}
+
+absl::Status Jail::Admit(std::vector<std::string> problems) {
+  {
+    std::lock_guard lock(mutex_);
+    of_latest_worker_ = std::move(problems);
+  }
+  const std::vector<std::string> all = Problems();
+  for (const std::string& problem : all) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!logged_.insert(problem).second) continue;
+    }
+    LogError("workers are not fully jailed: a hostile source could reach what the daemon can",
+             {{"missing", problem}});
+  }
+  return Judge(all);
+}
+
+absl::Status Jail::Judge(const std::vector<std::string>& problems) const {
+  if (mode_ != Mode::kRequired || problems.empty()) return absl::OkStatus();
+  return FailedPrecondition("workers.require_jail is set, and workers cannot be jailed fully: {}",
+                            fmt::join(problems, "; "));
+}
+
+std::string_view NameOf(Jail::Mode mode) {
+  switch (mode) {
+    case Jail::Mode::kOff:
+      return "off";
+    case Jail::Mode::kOn:
+      return "on";
+    case Jail::Mode::kRequired:
+      return "required";
+  }
+  return "";
+}
+
+std::vector<std::string> Jail::Problems() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> problems = missing_;
+  problems.insert(problems.end(), of_latest_worker_.begin(), of_latest_worker_.end());
+  return problems;
+}
+
+}  // namespace kiln

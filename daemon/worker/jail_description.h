@@ -1,0 +1,62 @@
+// What keeps a worker to its job, as the daemon tells it to the worker. protocol.md has it on the
+// wire, docs/adr the reasons.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "storage/base/limits.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// What one worker may take. 0: unlimited.
+struct WorkerLimits {
+  uint64_t file_bytes = limits::kWorkerFileBytesMax;
+  uint64_t address_space_bytes = 0;
+  uint64_t cpu_seconds = 0;  // of one process, for one compile
+  uint64_t processes = 0;    // of the worker's user, when it would start one more
+  uint64_t descriptors = limits::kWorkerDescriptorsMax;
+};
+
+// One file, or a directory with all that is in it, and the rights of landlock.h to it.
+struct JailPath {
+  std::string path;
+  uint64_t access = 0;
+
+  bool operator==(const JailPath&) const = default;
+};
+
+// One instruction of a system call filter: struct sock_filter.
+struct FilterInstruction {
+  uint16_t code = 0;
+  uint8_t jump_true = 0;
+  uint8_t jump_false = 0;
+  uint32_t operand = 0;
+
+  bool operator==(const FilterInstruction&) const = default;
+};
+
+struct JailDescription {
+  // Landlock: rights that only `paths` give back. All zero: this kernel has no Landlock.
+  uint64_t handled_files = 0;
+  uint64_t handled_network = 0;
+  uint64_t scopes = 0;
+  std::vector<JailPath> paths;
+  // Empty: this kernel has no filters.
+  std::vector<FilterInstruction> filter;
+
+  bool operator==(const JailDescription&) const = default;
+};
+
+nlohmann::json EncodeLimits(const WorkerLimits& limits);
+nlohmann::json EncodeJail(const JailDescription& jail);
+
+// INTERNAL where something is absent, of the wrong type or out of bounds.
+absl::StatusOr<WorkerLimits> DecodeLimits(const nlohmann::json& json);
+absl::StatusOr<JailDescription> DecodeJail(const nlohmann::json& json);
+
+}  // namespace kiln

@@ -1,0 +1,169 @@
+#include "daemon/worker/system_call_filter.h"
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <type_traits>
+
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+namespace {
+
+// What Python with LLVM, ptxas, and their C library use, found with strace over every example
+// kernel and target and completed with the sisters of what was found, which another C library would
+// use instead. Not among them, on purpose:
+//
+// * sockets: the one to the daemon is open, and receiving and sending without an address is all
+// that it takes;
+// * what changes a file by its name and is none of Landlock's business: chmod, chown, utime,
+// setxattr, truncate;
+// * memfd_create and execveat, with which code could be run that no path leads to;
+// * setsid and setpgid: whoever stays in the worker's group dies with it;
+// * ptrace, process_vm_*, pidfd_*, mount and all of its kind, keys, BPF, io_uring, namespaces,
+// modules, clocks.
+constexpr std::initializer_list<const char*> kAllowed = {
+    // Memory.
+    "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "msync", "mincore",
+    "membarrier",
+    // Files that Landlock lets through.
+    "open", "openat", "creat", "close", "close_range", "read", "write", "readv", "writev",
+    "pread64", "pwrite64", "preadv", "pwritev", "lseek", "_llseek", "ftruncate", "fallocate",
+    "fsync", "fdatasync", "fadvise64", "flock", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat",
+    "rename", "renameat", "renameat2", "getdents", "getdents64", "umask", "copy_file_range",
+    "sendfile",
+    // What files are, which Landlock does not hide.
+    "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
+    "readlink", "readlinkat", "getcwd", "chdir", "fchdir", "statfs", "fstatfs",
+    // Descriptors.
+    "dup", "dup2", "dup3", "fcntl", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6",
+    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "recvfrom", "shutdown",
+    // Processes and threads of its own.
+    "fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "set_tid_address",
+    "set_robust_list", "get_robust_list", "rseq", "arch_prctl", "futex", "sched_yield",
+    "sched_getaffinity", "sched_setaffinity", "sched_getparam", "sched_getscheduler",
+    "sched_get_priority_min", "sched_get_priority_max", "getcpu", "getpid", "getppid", "gettid",
+    "getpgrp", "getpgid", "getsid", "getpriority",
+    // Who and where it is.
+    "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "uname",
+    "sysinfo", "getrusage", "getrlimit", "setrlimit", "times", "getrandom",
+    // Signals to itself, and time.
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend",
+    "rt_sigtimedwait", "sigaltstack", "pause", "restart_syscall", "clock_gettime", "clock_getres",
+    "clock_nanosleep", "nanosleep", "gettimeofday", "time", "alarm", "setitimer", "getitimer"};
+
+constexpr unsigned long long kNewNamespaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC |
+                                              CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
+                                              CLONE_NEWCGROUP | CLONE_NEWTIME;
+
+class FilterBuilder {
+ public:
+  FilterBuilder() : context_(::seccomp_init(SCMP_ACT_ERRNO(EPERM)), &::seccomp_release) {
+    Check(context_ == nullptr ? -ENOMEM : 0, "start");
+    // A program for another architecture has other numbers for the same calls: nothing here starts
+    // one.
+    Check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS),
+          "other architectures");
+    // A tree instead of a list: ten comparisons for a call instead of a hundred.
+    Check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2), "order as a tree");
+  }
+
+  template <typename... Conditions>
+  void Allow(const char* call, Conditions... conditions) {
+    Add(SCMP_ACT_ALLOW, call, conditions...);
+  }
+  // As if this kernel did not have it: the C library has another way then.
+  void Hide(const char* call) { Add(SCMP_ACT_ERRNO(ENOSYS), call); }
+
+  absl::StatusOr<std::vector<FilterInstruction>> Compile() {
+    const UniqueFd file(::memfd_create("kiln-system-call-filter", MFD_CLOEXEC));
+    if (!file) return ErrnoStatus(errno, "memfd_create");
+    Check(::seccomp_export_bpf(context_.get(), file.get()), "compile");
+    KILN_RETURN_IF_ERROR(status_);
+    struct stat status {};
+    ::fstat(file.get(), &status);
+    static_assert(sizeof(FilterInstruction) == sizeof(sock_filter));
+    static_assert(std::is_trivially_copyable_v<FilterInstruction>);
+    std::vector<FilterInstruction> program(static_cast<size_t>(status.st_size) /
+                                           sizeof(FilterInstruction));
+    if (::pread(file.get(), program.data(), static_cast<size_t>(status.st_size), 0) !=
+        status.st_size) {
+      return ErrnoStatus(errno, "read a filter");
+    }
+    return program;
+  }
+
+ private:
+  template <typename... Conditions>
+  void Add(uint32_t action, const char* call, Conditions... conditions) {
+    const int number = ::seccomp_syscall_resolve_name(call);
+    // Not every architecture has every call.
+    if (number == __NR_SCMP_ERROR || number < 0) return;
+    Check(::seccomp_rule_add(context_.get(), action, number, sizeof...(conditions), conditions...),
+          call);
+  }
+
+  void Check(int result, const char* what) {
+    if (result == 0 || !status_.ok()) return;
+    status_ = Internal("the system call filter, {}: {}", what, std::strerror(-result));
+  }
+
+  absl::Status status_;
+  std::unique_ptr<void, decltype(&::seccomp_release)> context_;
+};
+
+void AllowWithConditions(FilterBuilder& filter) {
+  // Threads and children, but no namespaces. clone3 has its flags in memory, where a filter cannot
+  // look.
+  filter.Allow("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kNewNamespaces, 0));
+  filter.Hide("clone3");
+  // On the socket to the daemon; never to an address.
+  filter.Allow("sendto", SCMP_A4(SCMP_CMP_EQ, 0));
+  // Its own limits, not the daemon's, which runs as the same user.
+  filter.Allow("prlimit64", SCMP_A0(SCMP_CMP_EQ, 0));
+  // The time of an open file, which ptxas would store. Never of one by its name.
+  filter.Allow("utimensat", SCMP_A1(SCMP_CMP_EQ, 0));
+  // What opening a file asks of it.
+  for (const unsigned long request :
+       {static_cast<unsigned long>(TCGETS), static_cast<unsigned long>(FIOCLEX),
+        static_cast<unsigned long>(FIONCLEX), static_cast<unsigned long>(FIONBIO)}) {
+    filter.Allow("ioctl", SCMP_A1(SCMP_CMP_EQ, request));
+  }
+  for (const int option :
+       {PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA}) {
+    filter.Allow("prctl", SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(option)));
+  }
+  // To ask, and for an assembler whose result depends on addresses.
+  for (const unsigned long persona :
+       {0xffffffffUL, static_cast<unsigned long>(ADDR_NO_RANDOMIZE)}) {
+    filter.Allow("personality", SCMP_A0(SCMP_CMP_EQ, persona));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FilterInstruction>> CompileSystemCallFilter(bool signals_are_scoped) {
+  FilterBuilder filter;
+  for (const char* call : kAllowed) filter.Allow(call);
+  AllowWithConditions(filter);
+  if (signals_are_scoped) {
+    // abort() signals its own thread; where that is refused, it dies of another signal all the
+    // same.
+    for (const char* call : {"kill", "tkill", "tgkill"}) filter.Allow(call);
+  }
+  return filter.Compile();
+}
+
+}  // namespace kiln

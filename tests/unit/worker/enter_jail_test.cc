@@ -1,0 +1,143 @@
+#include "daemon/worker/enter_jail.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+#include "daemon/worker/jail.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using testing::IsEmpty;
+
+// Runs it in a process of its own, since there is no way out again, and gives its exit status.
+int InChild(const std::function<bool()>& question) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(question() ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+bool CanOpen(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags, 0600);
+  if (fd >= 0) ::close(fd);
+  return fd >= 0;
+}
+
+class EnterJailTest : public testing::Test {
+ protected:
+  EnterJailTest() {
+    const auto described =
+        Jail(Jail::Mode::kOn, JailSupport::OfThisKernel()).Describe({}, directory_.path());
+    jail_ = **described;
+    has_all_ = jail_.handled_files != 0 && !jail_.filter.empty();
+  }
+
+  TempDirectory directory_;
+  JailDescription jail_;
+  bool has_all_ = false;
+};
+
+TEST_F(EnterJailTest, InsideOnlyTheDirectoryIsThere) {
+  if (!has_all_) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
+  EXPECT_TRUE(CanOpen("/etc/passwd", O_RDONLY));
+  const std::string inside = directory_.File("inside");
+  const std::string outside = directory_.path() + "-outside";
+  EXPECT_EQ(InChild([&] { return EnterJail(jail_).empty(); }), 0);
+  EXPECT_EQ(InChild([&] {
+              return EnterJail(jail_).empty() && CanOpen(inside, O_CREAT | O_RDWR) &&
+                     !CanOpen(outside, O_CREAT | O_RDWR) && !CanOpen("/etc/passwd", O_RDONLY);
+            }),
+            0);
+}
+
+TEST_F(EnterJailTest, InsideThereAreNoSocketsAndNoTracing) {
+  if (jail_.filter.empty()) GTEST_SKIP() << "this kernel has no seccomp";
+  EXPECT_EQ(InChild([&] {
+              return EnterJail(jail_).empty() && ::socket(AF_UNIX, SOCK_STREAM, 0) < 0 &&
+                     errno == EPERM && ::setsid() < 0 && ::chmod(".", 0700) < 0;
+            }),
+            0);
+}
+
+TEST_F(EnterJailTest, OneThatAbortsStillDies) {
+  if (!has_all_) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
+  EXPECT_LT(InChild([&] {
+              if (!EnterJail(jail_).empty()) return false;
+              ::signal(SIGABRT, SIG_DFL);
+              std::abort();
+            }),
+            0);
+}
+
+TEST_F(EnterJailTest, WhatTheKernelRefusesIsAProblemAndTheRestHolds) {
+  if (!has_all_) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
+  jail_.handled_files = uint64_t{1} << 63;
+  EXPECT_EQ(InChild([&] {
+              const std::vector<std::string> problems = EnterJail(jail_);
+              return problems.size() == 1 && problems[0].starts_with("Landlock: ") &&
+                     ::socket(AF_UNIX, SOCK_STREAM, 0) < 0;
+            }),
+            0);
+}
+
+TEST_F(EnterJailTest, APathThatIsNotThereIsNoProblem) {
+  jail_.paths.push_back({"/no/such/library", jail_.paths[0].access});
+  EXPECT_EQ(InChild([&] { return EnterJail(jail_).empty(); }), 0);
+}
+
+TEST(SetLimitsTest, LimitsAreSetAndNeverRaised) {
+  EXPECT_EQ(InChild([] {
+              WorkerLimits limits;
+              limits.file_bytes = 1000;
+              limits.address_space_bytes = uint64_t{1} << 40;
+              limits.cpu_seconds = 100;
+              limits.descriptors = 64;
+              if (!SetLimits(limits).empty()) return false;
+              limits.descriptors = 128;
+              if (!SetLimits(limits).empty()) return false;
+              rlimit files{};
+              rlimit descriptors{};
+              rlimit cpu{};
+              rlimit core{};
+              ::getrlimit(RLIMIT_FSIZE, &files);
+              ::getrlimit(RLIMIT_NOFILE, &descriptors);
+              ::getrlimit(RLIMIT_CPU, &cpu);
+              ::getrlimit(RLIMIT_CORE, &core);
+              return files.rlim_max == 1000 && descriptors.rlim_max == 64 && core.rlim_max == 0 &&
+                     cpu.rlim_cur >= 100 && cpu.rlim_cur < 200;
+            }),
+            0);
+}
+
+TEST(SetLimitsTest, AProcessThatBurnsItsTimeIsEnded) {
+  EXPECT_EQ(InChild([] {
+              WorkerLimits limits;
+              limits.cpu_seconds = 0;
+              if (!SetLimits(limits).empty()) return false;
+              rlimit cpu{1, 1};
+              ::setrlimit(RLIMIT_CPU, &cpu);
+              limits.cpu_seconds = 1;
+              ExtendCpuTime(limits);  // cannot raise what is fixed
+              ::signal(SIGXCPU, SIG_DFL);
+              const pid_t self = ::getpid();
+              while (self == ::getpid()) {
+              }
+              return true;
+            }),
+            -SIGKILL);
+}
+
+}  // namespace
+}  // namespace kiln
