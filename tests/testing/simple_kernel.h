@@ -4,30 +4,17 @@
 #include <string>
 
 #include "kiln/v1/kernel_service.pb.h"
+#include "tests/testing/simple_source.h"
 
 namespace kiln {
 
-// Adds `number` to each of 128 floats: another number, another key, another binary. For cuda:90
-// unless changed.
+// For cuda:90 unless changed.
 inline v1::CompileRequest SimpleKernel(int number) {
   v1::CompileRequest request;
   v1::KernelSource& source = *request.mutable_source();
   source.set_kind(v1::SOURCE_KIND_TTIR);
   source.set_name("simple_" + std::to_string(number));
-  source.set_text(R"(module {
-  tt.func public @simple(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
-    %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
-    %p = tt.splat %x : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
-    %a = tt.addptr %p, %r : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
-    %v = tt.load %a : tensor<128x!tt.ptr<f32>>
-    %c = arith.constant dense<)" +
-                  std::to_string(number) + R"(.0> : tensor<128xf32>
-    %s = arith.addf %v, %c : tensor<128xf32>
-    tt.store %a, %s : tensor<128x!tt.ptr<f32>>
-    tt.return
-  }
-}
-)");
+  source.set_text(SimpleSource(number));
   request.mutable_target()->set_backend("cuda");
   request.mutable_target()->set_architecture("90");
   return request;

@@ -1,0 +1,207 @@
+// What a source that has taken over a worker can reach: the real worker program in the real jail,
+// with a compiler that does what the source says (attacks.py). Everything that is refused is also
+// done without the jail, or a test that can only pass would prove nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "daemon/worker/pooled_provider.h"
+#include "tests/testing/fake_compiler.h"
+#include "tests/testing/real_toolchains.h"
+#include "tests/testing/simple_source.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+// A pool of one worker.
+class TakenOver {
+ public:
+  TakenOver(Jail::Mode mode, JailSupport support) : jail_(std::make_shared<Jail>(mode, support)) {
+    WorkerPoolOptions options;
+    options.work_directory = directory_.File("work");
+    options.zygote = TritonZygoteCommand(*RealTriton(), KILN_ATTACKS, directory_.File("zygote"));
+    options.zygote.jail = jail_;
+    provider_ = std::make_unique<PooledProvider>(RealTriton(), options, SystemClock());
+    Restore();
+  }
+
+  // What is outside the job's directory and must stay as it is.
+  std::string Outside() const { return directory_.File("outside"); }
+  void Restore() {
+    std::error_code error;
+    std::filesystem::remove(Outside() + ".moved", error);
+    std::filesystem::remove_all(Outside() + "-new", error);
+    std::ofstream(Outside()) << "as it was";
+    std::filesystem::permissions(
+        Outside(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+  std::string OutsideContent() const {
+    std::ifstream file(Outside());
+    std::string text;
+    std::getline(file, text);
+    return text;
+  }
+
+  absl::StatusOr<CompileResult> Compile(const std::string& source) {
+    auto job = std::make_shared<CompileJob>();
+    job->request.source.text = source;
+    job->request.target = {"cuda", "90", 0};
+    job->toolchain = RealTriton();
+    std::promise<absl::StatusOr<CompileResult>> promise;
+    provider_->Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
+    return promise.get_future().get();
+  }
+
+  // "done: …" or "refused: …".
+  std::string Try(const std::string& attack) {
+    const auto result = Compile("attack " + attack);
+    EXPECT_TRUE(result.ok()) << attack << ": " << result.status();
+    if (!result.ok()) return std::string(Message(result.status()));
+    return result->failure() == nullptr ? "compiled" : result->failure()->message;
+  }
+
+  std::vector<std::string> Problems() const { return jail_->Problems(); }
+
+ private:
+  TempDirectory directory_;
+  std::shared_ptr<Jail> jail_;
+  std::unique_ptr<PooledProvider> provider_;
+};
+
+bool KernelHasAll() {
+  const JailSupport support = JailSupport::OfThisKernel();
+  return support.landlock_abi >= 1 && support.has_filters;
+}
+
+class WorkerJailTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!KernelHasAll()) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
+  }
+
+  // OUT is the file outside.
+  std::string Expand(std::string attack, const TakenOver& worker) {
+    const size_t at = attack.find("OUT");
+    return at == std::string::npos ? attack : attack.replace(at, 3, worker.Outside());
+  }
+
+  void ExpectOnlyTheJailPrevents(const std::vector<std::string>& attacks) {
+    TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel());
+    TakenOver free(Jail::Mode::kOff, JailSupport::OfThisKernel());
+    for (const std::string& attack : attacks) {
+      EXPECT_THAT(jailed.Try(Expand(attack, jailed)), StartsWith("refused: ")) << attack;
+      EXPECT_EQ(jailed.OutsideContent(), "as it was") << attack;
+      EXPECT_THAT(free.Try(Expand(attack, free)), StartsWith("done: ")) << attack;
+      free.Restore();
+    }
+    EXPECT_THAT(jailed.Problems(), IsEmpty());
+  }
+};
+
+TEST_F(WorkerJailTest, FilesOfOthersCannotBeReached) {
+  ExpectOnlyTheJailPrevents({"read /etc/passwd", "read-environment", "read /proc/self/environ",
+                             "read OUT", "list /", "list /etc", "list /proc", "list /tmp",
+                             "symbolic-link"});
+}
+
+TEST_F(WorkerJailTest, TheFirstProcessKeepsItsSecrets) {
+  constexpr char kEnvironment[] = "/proc/1/environ";
+  if (!std::ifstream(kEnvironment)) {
+    GTEST_SKIP() << "not even the daemon may read it here";
+  }
+  ExpectOnlyTheJailPrevents({std::string("read ") + kEnvironment});
+}
+
+TEST_F(WorkerJailTest, NothingChangesOutsideTheJobsDirectory) {
+  ExpectOnlyTheJailPrevents({"write OUT", "write OUT-new", "remove OUT", "rename OUT",
+                             "make-directory OUT-new", "truncate OUT", "hard-link OUT", "chmod OUT",
+                             "chown OUT", "utime OUT", "write /dev/shm/kiln-jail-test",
+                             "remove /dev/shm/kiln-jail-test"});
+}
+
+TEST_F(WorkerJailTest, ThereIsNoNetworkAndNoSocket) {
+  ExpectOnlyTheJailPrevents(
+      {"inet-socket", "datagram-socket", "unix-socket", "netlink-socket", "socket-pair"});
+}
+
+TEST_F(WorkerJailTest, NoProgramRunsButTheAssembler) {
+  ExpectOnlyTheJailPrevents({"shell", "python", "written-program", "memory-program"});
+}
+
+TEST_F(WorkerJailTest, OtherProcessesAreOutOfReach) {
+  ExpectOnlyTheJailPrevents(
+      {"ptrace", "kill", "kill-group", "limit-another", "session", "raise-priority"});
+}
+
+TEST_F(WorkerJailTest, NoPrivilegeIsLeft) {
+  if (geteuid() != 0 || prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 1) {
+    GTEST_SKIP() << "only root has privileges to lose";
+  }
+  ExpectOnlyTheJailPrevents({"mount", "new-user-namespace"});
+}
+
+TEST_F(WorkerJailTest, TheWorkItselfGoesOn) {
+  TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel());
+  EXPECT_THAT(jailed.Try("assemble"), StartsWith("done: "));
+  const auto compiled = jailed.Compile(SimpleSource(1));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(compiled->failure(), nullptr);
+}
+
+// Older kernels know fewer rights; this one plays them.
+TEST_F(WorkerJailTest, AnOlderLandlockIsEnough) {
+  for (int abi = 1; abi <= JailSupport::OfThisKernel().landlock_abi; ++abi) {
+    TakenOver jailed(Jail::Mode::kRequired, {.landlock_abi = abi, .has_filters = true});
+    for (const char* attack : {"read /etc/passwd", "write OUT", "truncate OUT", "shell", "kill"}) {
+      EXPECT_THAT(jailed.Try(Expand(attack, jailed)), StartsWith("refused: ")) << abi;
+      EXPECT_EQ(jailed.OutsideContent(), "as it was");
+    }
+    EXPECT_THAT(jailed.Try("assemble"), StartsWith("done: ")) << abi;
+  }
+}
+
+// Where a kernel has only one of the two, that one holds.
+TEST_F(WorkerJailTest, LandlockWithoutFiltersStillHoldsFiles) {
+  TakenOver jailed(Jail::Mode::kOn,
+                   {JailSupport::OfThisKernel().landlock_abi, /*has_filters=*/false});
+  EXPECT_THAT(jailed.Try("read /etc/passwd"), StartsWith("refused: "));
+  EXPECT_THAT(jailed.Try("shell"), StartsWith("refused: "));
+  EXPECT_THAT(jailed.Problems(), ElementsAre(HasSubstr("seccomp")));
+}
+
+TEST_F(WorkerJailTest, FiltersWithoutLandlockStillHoldSockets) {
+  TakenOver jailed(Jail::Mode::kOn, {.landlock_abi = 0, .has_filters = true});
+  EXPECT_THAT(jailed.Try("inet-socket"), StartsWith("refused: "));
+  EXPECT_THAT(jailed.Try("kill"), StartsWith("refused: "));
+  EXPECT_THAT(jailed.Problems(), ElementsAre(HasSubstr("Landlock")));
+}
+
+// These two run on any kernel.
+TEST(WorkerJailFallback, WithoutAnythingItWorksAndSaysSo) {
+  TakenOver unjailed(Jail::Mode::kOn, {});
+  const auto compiled = unjailed.Compile(SimpleSource(1));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_THAT(unjailed.Problems(), ElementsAre(HasSubstr("Landlock"), HasSubstr("seccomp")));
+}
+
+TEST(WorkerJailFallback, WhereAJailIsRequiredNothingIsCompiled) {
+  TakenOver unjailed(Jail::Mode::kRequired, {});
+  const absl::Status status = unjailed.Compile(SimpleSource(1)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("no Landlock"));
+}
+
+}  // namespace
+}  // namespace kiln
