@@ -46,7 +46,7 @@ void AddSubcommands(CommandParser& parser) {
 int RunCommandLine(std::vector<std::string> arguments, std::ostream& out, std::ostream& err,
                    const Terminals& terminals) {
   CommandParser parser(
-      "kiln",
+      "kiln", KILN_VERSION,
       "Compiles GPU kernels once and keeps them: asks kilnd.\n"
       "Exit status: 0 done, 1 something that was asked for failed, 2 could not run.");
   GlobalOptions options;

@@ -43,7 +43,7 @@ class Arguments {
            const ArgumentTraits& traits = {});
   void Add(const std::string& names, std::optional<uid_t>& value, const std::string& help,
            const ArgumentTraits& traits = {});
-  // Above zero.
+  // Seconds, above zero.
   void Add(const std::string& names, std::optional<double>& value, const std::string& help,
            const ArgumentTraits& traits = {});
   void AddFlag(const std::string& names, bool& value, const std::string& help);
@@ -55,7 +55,7 @@ class Arguments {
 // A command with subcommands, one of which is always given. Not thread-safe.
 class CommandParser {
  public:
-  CommandParser(const std::string& name, const std::string& help);
+  CommandParser(const std::string& name, const std::string& version, const std::string& help);
   ~CommandParser();
   CommandParser(const CommandParser&) = delete;
   CommandParser& operator=(const CommandParser&) = delete;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "daemon/config/nearest.h"
+#include "storage/base/nearest.h"
 #include "daemon/config/units.h"
 
 namespace kiln {

@@ -519,5 +519,53 @@ TEST_F(CommandLineTest, WrongUsageIs2) {
   EXPECT_EQ(Run({"compile", "--help"}), 0);
 }
 
+TEST_F(CommandLineTest, WrongUsageSaysWhatIsWrong) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{}, "kiln: usage: say what to do\n  try: 'kiln --help'"},
+      {{"--stage", "stats"}, "kiln: stats: there is no option --stage\n"},
+      {{"stast"}, "kiln: stast: there is no such command; did you mean stats?\n"},
+      {{"stast", "--help"}, "kiln: stast: there is no such command"},
+      {{"help", "stast"}, "kiln: stast: there is no such command"},
+      {{"compile", "x", "--targt", "cuda:90"},
+       "kiln: compile: there is no option --targt; did you mean --target?\n"
+       "  try: 'kiln compile --help'\n"},
+      {{"ls", "--jsn"}, "did you mean --json?"},
+      {{"stats", "more"}, "kiln: stats: 'more' is one argument too many"},
+      {{"get"}, "kiln: KEY: is missing\n  try: 'kiln get --help'\n"},
+      {{"ls", "--limit", "x"}, "kiln: --limit: 'x' is not a whole number from 0 to"},
+      {{"ls", "--limit", "-1"}, "kiln: --limit: '-1' is not a whole number from 0 to"},
+      {{"ls", "--timeout", "0"}, "kiln: --timeout: '0' is not a number of seconds above 0\n"},
+      {{"ls", "--timeout", "abc"}, "kiln: --timeout: 'abc' is not a number"},
+      {{"ls", "--timeout", "inf"}, "kiln: --timeout: 'inf' is not a number"},
+      {{"ls", "--server-uid", "x"},
+       "kiln: --server-uid: 'x' is not a whole number from 0 to 4294967295\n"},
+      {{"ls", "--server-uid", "4294967296"}, "kiln: --server-uid: '4294967296' is not"},
+  };
+  for (const auto& [arguments, words] : cases) {
+    EXPECT_EQ(Run(arguments), 2);
+    EXPECT_THAT(err_.str(), HasSubstr(words));
+  }
+}
+
+TEST_F(CommandLineTest, AnOptionThatTookTheCommandForItsValue) {
+  EXPECT_EQ(RunCommandLine({"--root", "stats"}, out_, err_, {}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("say what to do; --root took 'stats' as its value\n"));
+}
+
+TEST_F(CommandLineTest, AnOptionWithoutItsValue) {
+  EXPECT_EQ(RunCommandLine({"stats", "--root"}, out_, err_, {}), 2);
+  EXPECT_EQ(err_.str(), "kiln: --root: give it a value\n  try: 'kiln stats --help'\n");
+}
+
+TEST_F(CommandLineTest, HelpAndVersionAsPeopleAskForThem) {
+  EXPECT_EQ(Run({"--version"}), 0);
+  EXPECT_EQ(out_.str().substr(0, 5), "kiln ");
+  EXPECT_EQ(Run({"help"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("inspect"));
+  EXPECT_EQ(Run({"help", "compile"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("--emit"));
+  EXPECT_THAT(out_.str(), HasSubstr("Options of every command"));
+}
+
 }  // namespace
 }  // namespace kiln::cli

@@ -1,4 +1,4 @@
-#include "daemon/config/nearest.h"
+#include "storage/base/nearest.h"
 
 #include <fmt/format.h>
 
