@@ -31,18 +31,19 @@ Style StyleOf(v1::Outcome outcome) {
   return outcome == v1::OUTCOME_COMPILED ? Style::kNew : Style::kGood;
 }
 
-std::vector<Cell> RowOf(const BatchAnswer& answer) {
+std::vector<Cell> RowOf(const BatchAnswer& answer, bool is_aligned) {
   if (!answer.answer.ok()) {
     return {answer.name,      answer.target,    Cell("failed", Style::kBad),
             std::string("-"), std::string("-"), CodeName(answer.answer.status().code())};
   }
   const v1::CompileResponse& response = *answer.answer;
+  const std::string key = Hex(response.key());
   return {answer.name,
           answer.target,
           Cell(std::string(OutcomeName(response.outcome())), StyleOf(response.outcome())),
           fmt::format("{:.1f}", Milliseconds(CostOf(answer))),
           std::to_string(BytesOf(response)),
-          Cell(Hex(response.key()).substr(0, kShortKeyDigits), Style::kDim)};
+          Cell(is_aligned ? key.substr(0, kShortKeyDigits) : key, Style::kDim)};
 }
 
 // The key also of what failed, where the daemon got as far as computing it.
@@ -115,7 +116,9 @@ void BatchReport::OnAnswer(const BatchAnswer& answer) {
     progress_.Clear();
     PrintCompileFailure(session_.console(), answer.name, answer.answer.status());
   }
-  if (detail_ == Detail::kEveryAnswer) table_.AddRow(RowOf(answer));
+  if (detail_ == Detail::kEveryAnswer) {
+    table_.AddRow(RowOf(answer, session_.console().aligned));
+  }
   progress_.Update(answers_, failures_ == 0 ? "" : fmt::format("{} failed", failures_));
 }
 

@@ -12,8 +12,10 @@ namespace kiln::cli {
 
 using Fields = std::vector<std::pair<std::string_view, std::string>>;
 
-// Under a title, indented and aligned; tab-separated without title where no person reads. Empty
-// values are left out.
+// Under a title, indented and aligned, for a person. Empty values are left out.
 void PrintFields(Console& console, std::string_view title, const Fields& fields);
+
+// A line each, tab-separated, for a program.
+void PrintTabbed(Console& console, const std::vector<std::pair<std::string, std::string>>& fields);
 
 }  // namespace kiln::cli

@@ -56,6 +56,10 @@ std::string FormatAge(int64_t unix_ms, int64_t now_unix_ms) {
   return fmt::format("{} d", seconds / 86400);
 }
 
+std::string FormatCount(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -17,6 +17,9 @@ namespace kiln::cli {
 // "5 s", "3 min", "2 h", "4 d"; "never" for the moment 0.
 [[nodiscard]] std::string FormatAge(int64_t unix_ms, int64_t now_unix_ms);
 
+// "1 file", "3 files".
+[[nodiscard]] std::string FormatCount(uint64_t count, std::string_view noun);
+
 // "1000", "512M", "10G", "1.5 GiB": powers of 1024. INVALID_ARGUMENT.
 [[nodiscard]] absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
 

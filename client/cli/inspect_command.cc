@@ -14,7 +14,10 @@ struct InspectArguments {
   std::string key_prefix;
 };
 
-std::string Age(int64_t unix_ms) { return FormatAge(unix_ms, SystemClock().UnixMillis()); }
+std::string Age(int64_t unix_ms) {
+  const std::string age = FormatAge(unix_ms, SystemClock().UnixMillis());
+  return unix_ms == 0 ? age : age + " ago";
+}
 
 std::string Micros(uint64_t micros) {
   return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
@@ -26,8 +29,8 @@ void PrintArtifact(Console& console, const admin::v1::InspectArtifactResponse& f
               {{"key", Hex(summary.key())},
                {"target", TargetName(summary.target())},
                {"size", FormatBytes(summary.size_bytes())},
-               {"made", Age(summary.created_unix_ms()) + " ago"},
-               {"last use", Age(summary.last_use_unix_ms()) + " ago"},
+               {"made", Age(summary.created_unix_ms())},
+               {"last use", Age(summary.last_use_unix_ms())},
                {"hits", std::to_string(summary.hits())},
                {"pinned", summary.pinned() ? "yes" : "no"}});
 }
@@ -83,6 +86,10 @@ ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
   if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
   if (session.json()) {
     console.out << Dump(*found) << std::endl;
+    return kOk;
+  }
+  if (!console.aligned) {
+    PrintTabbed(console, Flatten(*found));
     return kOk;
   }
   PrintArtifact(console, *found);

@@ -104,6 +104,19 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   return json;
 }
 
+void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
+  const auto inside = [&](const std::string& part) {
+    return name.empty() ? part : fmt::format("{}.{}", name, part);
+  };
+  if (json.is_object()) {
+    for (const auto& [part, value] : json.items()) AppendFlat(inside(part), value, fields);
+  } else if (json.is_array()) {
+    for (size_t i = 0; i < json.size(); ++i) AppendFlat(inside(std::to_string(i)), json[i], fields);
+  } else if (!json.is_null()) {
+    fields.emplace_back(name, json.is_string() ? json.get<std::string>() : Dump(json));
+  }
+}
+
 // What the parser itself lets pass. Sees each event of a parse.
 class ShapeCheck {
  public:
@@ -148,6 +161,18 @@ std::string DumpFields(const JsonFields& fields) {
   }
   return Dump(json);
 }
+
+FlatFields Flatten(const Json& json) {
+  FlatFields fields;
+  AppendFlat("", json, fields);
+  return fields;
+}
+
+FlatFields Flatten(const admin::v1::InspectArtifactResponse& found) {
+  return Flatten(Describe(found));
+}
+
+FlatFields Flatten(const admin::v1::GetStatsResponse& stats) { return Flatten(Describe(stats)); }
 
 absl::StatusOr<Json> ParseJson(std::string_view text) {
   ShapeCheck check;

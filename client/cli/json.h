@@ -31,6 +31,13 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] std::string Dump(const admin::v1::InspectArtifactResponse& found);
 [[nodiscard]] std::string Dump(const admin::v1::GetStatsResponse& stats);
 
+// The values of an object in its order, each under a name that says where it stands:
+// "metadata.num_warps", "stages.0.digest". Null, {} and [] are left out.
+using FlatFields = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] FlatFields Flatten(const Json& json);
+[[nodiscard]] FlatFields Flatten(const admin::v1::InspectArtifactResponse& found);
+[[nodiscard]] FlatFields Flatten(const admin::v1::GetStatsResponse& stats);
+
 // A value of a flat object.
 using JsonScalar =
     std::variant<std::nullptr_t, bool, uint64_t, std::string, std::vector<std::string>>;

@@ -59,8 +59,8 @@ void PrintStore(Console& console, const Stats& stats) {
                {"free on disk", FormatBytes(stats.free_disk_bytes())},
                {"evicted", std::to_string(stats.evicted())},
                {"quarantined", std::to_string(stats.quarantined())},
-               {"hot directory",
-                fmt::format("{} files, {}", stats.hot_files(), FormatBytes(stats.hot_bytes()))}});
+               {"hot directory", fmt::format("{}, {}", FormatCount(stats.hot_files(), "file"),
+                                             FormatBytes(stats.hot_bytes()))}});
 }
 
 // "3 (1 waiting rank, 2 background), 12.0 KiB"
@@ -80,10 +80,10 @@ std::string Queue(const Stats& stats) {
 // "5.2 GiB available, 512.0 MiB expected for what runs, pressure 0.0 %, 3 compiles held back"
 std::string Memory(const Stats& stats) {
   return fmt::format(
-      "{} available, {} expected for what runs, pressure {:.1f} %, {} compiles held back",
+      "{} available, {} expected for what runs, pressure {:.1f} %, {} held back",
       stats.has_available_memory_bytes() ? FormatBytes(stats.available_memory_bytes()) : "unknown",
       FormatBytes(stats.expected_memory_bytes()), stats.memory_pressure_percent(),
-      stats.held_back());
+      FormatCount(stats.held_back(), "compile"));
 }
 
 // "on", "on, but this kernel has no Landlock"
@@ -107,8 +107,9 @@ void PrintWork(Console& console, const Stats& stats) {
                     stats.workers_crashed(), stats.workers_aborted(), stats.workers_recycled(),
                     stats.workers_idled())},
        {"zygotes replaced", std::to_string(stats.zygotes_replaced())},
-       {"in quarantine", fmt::format("{} kernels, {} requests refused", stats.sources_quarantined(),
-                                     stats.quarantine_refusals())},
+       {"in quarantine",
+        fmt::format("{}, {} refused", FormatCount(stats.sources_quarantined(), "kernel"),
+                    FormatCount(stats.quarantine_refusals(), "request"))},
        {"jail", Jail(stats)},
        {"CPU time", FormatDuration(std::chrono::microseconds(
                         static_cast<int64_t>(stats.compile_cpu_micros())))}});
@@ -116,8 +117,9 @@ void PrintWork(Console& console, const Stats& stats) {
   for (const auto& toolchain : stats.toolchains()) {
     toolchains.emplace_back(
         toolchain.name(),
-        fmt::format("{}, {} workers, {} compiles, {} queued", toolchain.state(),
-                    toolchain.workers(), toolchain.compiles(), toolchain.queued()));
+        fmt::format("{}, {}, {}, {} queued", toolchain.state(),
+                    FormatCount(toolchain.workers(), "worker"),
+                    FormatCount(toolchain.compiles(), "compile"), toolchain.queued()));
   }
   PrintFields(console, "Toolchains", toolchains);
 }
@@ -130,6 +132,10 @@ ExitCode RunStats(Session& session) {
   if (!stats.ok()) return Fail(console, "stats", stats.status());
   if (session.json()) {
     console.out << Dump(*stats) << std::endl;
+    return kOk;
+  }
+  if (!console.aligned) {
+    PrintTabbed(console, Flatten(*stats));
     return kOk;
   }
   PrintDaemon(console, *stats);

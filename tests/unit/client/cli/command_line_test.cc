@@ -110,6 +110,9 @@ TEST_F(CommandLineTest, CompilesFilesIntoAFolder) {
   EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "-o", folder}), 0) << err_.str();
   EXPECT_EQ(FilesIn(folder), (std::set<std::string>{"softmax.cubin", "softmax.json"}));
   EXPECT_THAT(out_.str(), HasSubstr("softmax\tcuda:90\tcompiled\t"));
+  EXPECT_THAT(out_.str(), HasSubstr("\t" + Digest::Of("m").Hex() + "\n"));
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--table"}), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("  " + Digest::Of("m").Hex().substr(0, 12) + "\n"));
 }
 
 TEST_F(CommandLineTest, SendsWhatTheFlagsSay) {
@@ -371,7 +374,12 @@ TEST_F(AdminCommandTest, ListsArtifacts) {
 
 TEST_F(AdminCommandTest, InspectsByTheBeginningOfAKey) {
   EXPECT_EQ(Run({"inspect", "6363"}), 0);
-  EXPECT_THAT(out_.str(), HasSubstr("entry point\tkernel_c\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("metadata.name\tkernel_c\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("key\t" + Key('c') + "\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("size_bytes\t2048\n"));
+  EXPECT_EQ(Run({"inspect", "6363", "--table"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("  entry point       kernel_c\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("  last use  never\n"));
   EXPECT_EQ(Run({"inspect", "6363", "--json"}), 0);
   EXPECT_EQ(Objects().front().at("metadata").at("name"), "kernel_c");
   EXPECT_EQ(Run({"inspect", "ffff"}), 1);
@@ -435,7 +443,9 @@ TEST_F(AdminCommandTest, ShowsStats) {
   daemon_.admin().stats.set_requests(10);
   daemon_.admin().stats.set_compiled(5);
   EXPECT_EQ(Run({"stats"}), 0);
-  EXPECT_THAT(out_.str(), HasSubstr("compiled\t5 (50.0 %)\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\ncompiled\t5\n"));
+  EXPECT_EQ(Run({"stats", "--table"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("compiled                 5 (50.0 %)\n"));
   EXPECT_EQ(Run({"stats", "--json"}), 0);
   EXPECT_EQ(Objects().front().at("requests"), 10);
 }

@@ -37,6 +37,12 @@ TEST(Format, Ages) {
   EXPECT_EQ(FormatAge(5000, 1000), "0 s");
 }
 
+TEST(Format, Counts) {
+  EXPECT_EQ(FormatCount(0, "file"), "0 files");
+  EXPECT_EQ(FormatCount(1, "file"), "1 file");
+  EXPECT_EQ(FormatCount(2, "file"), "2 files");
+}
+
 TEST(ParseBytes, TakesWhatPeopleWrite) {
   EXPECT_EQ(*ParseBytes("0"), 0u);
   EXPECT_EQ(*ParseBytes("1000"), 1000u);
