@@ -18,7 +18,7 @@
 #include "daemon/compile/request_resolver.h"
 #include "daemon/compile/routing_provider.h"
 #include "daemon/compile/thread_timer.h"
-#include "daemon/config/units.h"
+#include "storage/base/units.h"
 #include "daemon/observe/gather_stats.h"
 #include "daemon/policy/admission_provider.h"
 #include "daemon/policy/core_count.h"

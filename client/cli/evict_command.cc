@@ -4,6 +4,7 @@
 #include "client/cli/json.h"
 #include "client/cli/keys.h"
 #include "client/rpc/admin_client.h"
+#include "storage/base/units.h"
 
 namespace kiln::cli {
 namespace {
@@ -22,44 +23,78 @@ absl::Status CheckUsage(const EvictArguments& arguments) {
   if (arguments.force && arguments.keys.empty()) {
     return InvalidArgument("--force goes with keys: pinned artifacts are evicted by name only");
   }
-  return arguments.to.empty() ? absl::OkStatus() : ParseBytes(arguments.to).status();
+  for (const std::string& text : arguments.keys) KILN_RETURN_IF_ERROR(CheckKey(text));
+  if (arguments.to.empty()) return absl::OkStatus();
+  return Annotate(ParseSize(arguments.to).status(), fmt::format("--to {}", arguments.to));
 }
 
-absl::StatusOr<admin::v1::EvictResponse> Evict(const EvictArguments& arguments, AdminClient& admin,
-                                               const CallOptions& call) {
+struct Evicted {
+  admin::v1::EvictResponse response;
+  std::vector<std::string> not_found;  // as hex: the whole key, or what was given of it
+};
+
+absl::StatusOr<Evicted> EvictKeys(const EvictArguments& arguments, AdminClient& admin,
+                                  const CallOptions& call) {
+  Evicted evicted;
   admin::v1::EvictRequest request;
-  request.set_all(arguments.all);
   request.set_force(arguments.force);
-  if (!arguments.to.empty()) {
-    KILN_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(arguments.to));
-    request.set_target_bytes(bytes);
-  }
   for (const std::string& text : arguments.keys) {
     auto key = ResolveKey(admin, text, call);
-    if (!key.ok()) return Annotate(key.status(), text);
+    if (absl::IsNotFound(key.status())) {
+      evicted.not_found.push_back(text);
+      continue;
+    }
+    if (!key.ok()) return key.status();
     request.add_keys(std::string(key->Bytes()));
   }
-  return admin.Evict(request, call);
+  if (request.keys().empty()) return evicted;
+  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(request, call));
+  for (const std::string& key : evicted.response.not_found()) {
+    evicted.not_found.push_back(Hex(key));
+  }
+  return evicted;
 }
 
-template <typename Keys>
-std::vector<std::string> HexOf(const Keys& keys) {
+absl::StatusOr<Evicted> Evict(const EvictArguments& arguments, AdminClient& admin,
+                              const CallOptions& call) {
+  if (!arguments.keys.empty()) return EvictKeys(arguments, admin, call);
+  admin::v1::EvictRequest request;
+  request.set_all(arguments.all);
+  if (!arguments.to.empty()) {
+    KILN_ASSIGN_OR_RETURN(const uint64_t bytes, ParseSize(arguments.to));
+    request.set_target_bytes(bytes);
+  }
+  Evicted evicted;
+  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(request, call));
+  return evicted;
+}
+
+std::vector<std::string> PinnedKeys(const Evicted& evicted) {
   std::vector<std::string> digits;
-  for (const std::string& key : keys) digits.push_back(Hex(key));
+  for (const std::string& key : evicted.response.kept_pinned()) digits.push_back(Hex(key));
   return digits;
 }
 
-void Print(Console& console, const admin::v1::EvictResponse& response) {
-  console.out << fmt::format("evicted {}, freed {}\n", response.evicted(),
-                             FormatBytes(response.freed_bytes()));
-  if (response.released() > 0) {
-    console.out << fmt::format("released {} from quarantine\n", response.released());
+void PrintJson(Console& console, const Evicted& evicted) {
+  console.out << DumpFields({{"evicted", evicted.response.evicted()},
+                             {"freed_bytes", evicted.response.freed_bytes()},
+                             {"released", evicted.response.released()},
+                             {"kept_pinned", PinnedKeys(evicted)},
+                             {"not_found", evicted.not_found}})
+              << std::endl;
+}
+
+void Print(Console& console, const Evicted& evicted) {
+  console.out << fmt::format("evicted {}, freed {}\n", evicted.response.evicted(),
+                             FormatBytes(evicted.response.freed_bytes()));
+  if (evicted.response.released() > 0) {
+    console.out << fmt::format("released {} from quarantine\n", evicted.response.released());
   }
-  for (const std::string& key : response.kept_pinned()) {
-    console.err << "kiln: " << Hex(key) << " is pinned\n  try: --force, or kiln pin --unpin\n";
+  for (const std::string& key : PinnedKeys(evicted)) {
+    console.err << "kiln: " << key << ": is pinned\n  try: --force, or kiln pin --unpin\n";
   }
-  for (const std::string& key : response.not_found()) {
-    console.err << "kiln: " << Hex(key) << " is not in the cache\n";
+  for (const std::string& key : evicted.not_found) {
+    console.err << "kiln: " << key << ": not in the cache\n";
   }
 }
 
@@ -70,19 +105,14 @@ ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
   }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
-  const auto response = Evict(arguments, **admin, session.Call());
-  if (!response.ok()) return Fail(console, "evict", response.status());
+  const auto evicted = Evict(arguments, **admin, session.Call());
+  if (!evicted.ok()) return Fail(console, "evict", evicted.status());
   if (session.json()) {
-    console.out << DumpFields({{"evicted", response->evicted()},
-                               {"freed_bytes", response->freed_bytes()},
-                               {"released", response->released()},
-                               {"kept_pinned", HexOf(response->kept_pinned())},
-                               {"not_found", HexOf(response->not_found())}})
-                << std::endl;
+    PrintJson(console, *evicted);
   } else {
-    Print(console, *response);
+    Print(console, *evicted);
   }
-  return response->kept_pinned().empty() && response->not_found().empty() ? kOk : kFailed;
+  return evicted->response.kept_pinned().empty() && evicted->not_found.empty() ? kOk : kFailed;
 }
 
 }  // namespace

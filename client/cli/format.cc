@@ -1,27 +1,14 @@
 #include "client/cli/format.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
-#include <cmath>
 
 namespace kiln::cli {
 namespace {
 
 constexpr std::array<std::string_view, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-
-// The power of 1024 that a unit stands for: "", "k", "KB", "KiB", in either case.
-std::optional<int> PowerOf(std::string_view unit) {
-  std::string lower;
-  for (const char c : unit) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower.empty() || lower == "b") return 0;
-  const size_t power = std::string_view("kmgtp").find(lower.front());
-  if (power == std::string_view::npos) return std::nullopt;
-  const std::string rest = lower.substr(1);
-  if (!rest.empty() && rest != "b" && rest != "ib") return std::nullopt;
-  return static_cast<int>(power) + 1;
-}
 
 }  // namespace
 
@@ -58,20 +45,6 @@ std::string FormatAge(int64_t unix_ms, int64_t now_unix_ms) {
 
 std::string FormatCount(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  const std::optional<int> power = PowerOf(unit);
-  if (error != std::errc() || !power.has_value() || !std::isfinite(value) || value < 0) {
-    return InvalidArgument("'{}' is not a size: write 500M, 10G or a number of bytes", text);
-  }
-  const double bytes = std::ldexp(value, 10 * *power);
-  if (bytes >= std::ldexp(1.0, 63)) return InvalidArgument("'{}' is too large a size", text);
-  return static_cast<uint64_t>(bytes);
 }
 
 std::string Hex(std::string_view raw) {

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "storage/base/status.h"
-
 namespace kiln::cli {
 
 // "512 B", "31.5 KiB", "10.0 GiB".
@@ -19,9 +17,6 @@ namespace kiln::cli {
 
 // "1 file", "3 files".
 [[nodiscard]] std::string FormatCount(uint64_t count, std::string_view noun);
-
-// "1000", "512M", "10G", "1.5 GiB": powers of 1024. INVALID_ARGUMENT.
-[[nodiscard]] absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
 
 // 32 raw bytes as 64 lowercase hex digits; other lengths as well.
 [[nodiscard]] std::string Hex(std::string_view raw);

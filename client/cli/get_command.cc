@@ -70,6 +70,9 @@ absl::Status Write(const std::string& path, const std::string& content) {
 
 ExitCode RunGet(const GetArguments& arguments, Session& session) {
   Console& console = session.console();
+  if (const absl::Status status = CheckKey(arguments.key); !status.ok()) {
+    return CannotRun(console, "get", status);
+  }
   const auto client = session.Connect();
   if (!client.ok()) return FailToConnect(console, client.status());
   const auto content = Get(arguments, session, **client);
@@ -94,7 +97,8 @@ void AddGet(CommandParser& parser) {
   const auto arguments = std::make_shared<GetArguments>();
   const Command run = [arguments](Session& session) { return RunGet(*arguments, session); };
   Arguments command = parser.AddSubcommand("get", "Write one stage of a stored artifact", run);
-  command.Add("KEY", arguments->key, "64 hex digits, or the first few", {.is_required = true});
+  command.Add("KEY", arguments->key, "64 hex digits, or the first 4 and more",
+              {.is_required = true});
   command.Add("--stage", arguments->stage, "ptx, cubin, … (default: the final binary)");
   command.Add("-o,--output", arguments->output, "The file (default: standard output)");
 }

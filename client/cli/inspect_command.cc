@@ -3,6 +3,7 @@
 #include "client/cli/fields.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/keys.h"
 #include "client/cli/words.h"
 #include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
@@ -80,6 +81,9 @@ void PrintStages(Console& console, const admin::v1::InspectArtifactResponse& fou
 
 ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
   Console& console = session.console();
+  if (const absl::Status status = CheckKey(arguments.key_prefix); !status.ok()) {
+    return CannotRun(console, "inspect", status);
+  }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
   const auto found = (*admin)->InspectArtifact(arguments.key_prefix, session.Call(kQuestionTime));

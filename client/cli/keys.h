@@ -10,6 +10,10 @@
 
 namespace kiln::cli {
 
+// INVALID_ARGUMENT where `text` cannot be a key, nor the beginning of one that has this many
+// digits.
+[[nodiscard]] absl::Status CheckKey(std::string_view text, size_t digits_min = 4);
+
 // 64 hex digits are the key itself; fewer, at least 4, are looked up on the administration socket.
 // INVALID_ARGUMENT: no key, or several begin so. NOT_FOUND.
 [[nodiscard]] absl::StatusOr<Digest> ResolveKey(AdminClient& admin, const std::string& text,

@@ -4,6 +4,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/keys.h"
 #include "client/cli/table.h"
 #include "client/cli/words.h"
 #include "client/rpc/admin_client.h"
@@ -70,6 +71,9 @@ absl::Status ForEachArtifact(AdminClient& admin, const LsArguments& arguments,
 
 ExitCode RunLs(const LsArguments& arguments, Session& session) {
   Console& console = session.console();
+  if (const absl::Status status = CheckKey(arguments.prefix, 0); !status.ok()) {
+    return CannotRun(console, "ls", status);
+  }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
   ArtifactTable table(console);

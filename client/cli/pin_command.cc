@@ -23,6 +23,10 @@ absl::StatusOr<Digest> Pin(AdminClient& admin, const std::string& text, bool pin
 
 ExitCode RunPin(const PinArguments& arguments, Session& session) {
   Console& console = session.console();
+  for (const std::string& text : arguments.keys) {
+    const absl::Status status = CheckKey(text);
+    if (!status.ok()) return CannotRun(console, "pin", status);
+  }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
   ExitCode code = kOk;

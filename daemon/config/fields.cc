@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "storage/base/nearest.h"
-#include "daemon/config/units.h"
+#include "storage/base/units.h"
 
 namespace kiln {
 namespace {

@@ -43,22 +43,6 @@ TEST(Format, Counts) {
   EXPECT_EQ(FormatCount(2, "file"), "2 files");
 }
 
-TEST(ParseBytes, TakesWhatPeopleWrite) {
-  EXPECT_EQ(*ParseBytes("0"), 0u);
-  EXPECT_EQ(*ParseBytes("1000"), 1000u);
-  EXPECT_EQ(*ParseBytes("5G"), 5ull << 30);
-  EXPECT_EQ(*ParseBytes("1.5 GiB"), 3ull << 29);
-  EXPECT_EQ(*ParseBytes("100kb"), 100u << 10);
-  EXPECT_EQ(*ParseBytes("12 B"), 12u);
-}
-
-TEST(ParseBytes, RefusesTheRest) {
-  for (const char* text :
-       {"", "G", "-1", "5X", "5Gig", "inf", "nan", "1e30", "9999999P", "5 G G"}) {
-    EXPECT_EQ(ParseBytes(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
-  }
-}
-
 TEST(Format, Hex) { EXPECT_EQ(Hex(std::string("\x00\xff\x0a", 3)), "00ff0a"); }
 
 }  // namespace

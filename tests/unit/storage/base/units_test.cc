@@ -1,4 +1,4 @@
-#include "daemon/config/units.h"
+#include "storage/base/units.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +15,19 @@ TEST(Units, SizesInEveryUnit) {
   EXPECT_EQ(*ParseSize(" 10 GiB "), uint64_t{10} << 30);
   EXPECT_EQ(*ParseSize("1.5GiB"), uint64_t{3} << 29);
   EXPECT_EQ(*ParseSize("2TiB"), uint64_t{1} << 41);
+  EXPECT_EQ(*ParseSize("2T"), uint64_t{1} << 41);
+  EXPECT_EQ(*ParseSize("500M"), uint64_t{500} << 20);
 }
 
 TEST(Units, SizesThatMeanTwoThingsOrNothing) {
-  for (const char* text : {"", "GiB", "10GB", "10G", "ten", "-1", "1..5GiB", "1e3MiB", "0x10",
-                           "10GiB2", "18446744073709551616", "99999999999TiB", "."}) {
+  for (const char* text :
+       {"", "GiB", "10GB", "10g", "10X", "10iB", "inf", "nan", "ten", "-1", "1..5GiB", "1e3MiB",
+        "0x10", "10GiB2", "18446744073709551616", "99999999999TiB", "."}) {
     EXPECT_FALSE(ParseSize(text).ok()) << text;
   }
+  EXPECT_EQ(Message(ParseSize("10GB").status()),
+            "expected a size in B, KiB, MiB, GiB or TiB (K, M, G and T for short), such as "
+            "\"10GiB\"; GB means two things");
 }
 
 TEST(Units, SizesArePrintedInTheLargestExactUnit) {

@@ -1,4 +1,4 @@
-#include "daemon/config/units.h"
+#include "storage/base/units.h"
 
 #include <array>
 #include <cctype>
@@ -13,6 +13,9 @@ struct Unit {
   std::string_view name;
   uint64_t factor;
 };
+
+constexpr std::string_view kSizeForm =
+    "expected a size in B, KiB, MiB, GiB or TiB (K, M, G and T for short), such as \"10GiB\"";
 
 constexpr std::array<Unit, 5> kSizeUnits{{{"TiB", uint64_t{1} << 40},
                                           {"GiB", uint64_t{1} << 30},
@@ -71,6 +74,12 @@ const Unit* Find(const std::array<Unit, N>& units, std::string_view name) {
   return nullptr;
 }
 
+// "GB": a power of 1000 to some, of 1024 to others.
+bool IsAmbiguousUnit(std::string_view name) {
+  return name.size() == 2 && name.back() == 'B' &&
+         Find(kSizeUnits, fmt::format("{}iB", name.front())) != nullptr;
+}
+
 template <size_t N>
 std::string Format(const std::array<Unit, N>& units, uint64_t value) {
   for (const Unit& unit : units) {
@@ -85,9 +94,14 @@ std::string Format(const std::array<Unit, N>& units, uint64_t value) {
 
 absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
   const Quantity quantity = Split(text);
-  const Unit* unit = Find(kSizeUnits, quantity.unit.empty() ? "B" : quantity.unit);
-  if (unit == nullptr || quantity.number.empty()) {
-    return InvalidArgument("expected a size in B, KiB, MiB, GiB or TiB, such as \"10GiB\"");
+  std::string name(quantity.unit.empty() ? "B" : quantity.unit);
+  if (name.size() == 1 && name != "B") name += "iB";
+  const Unit* unit = Find(kSizeUnits, name);
+  if (quantity.number.empty() || (unit == nullptr && !IsAmbiguousUnit(name))) {
+    return InvalidArgument("{}", kSizeForm);
+  }
+  if (unit == nullptr) {
+    return InvalidArgument("{}; {} means two things", kSizeForm, name);
   }
   return Multiply(quantity.number, unit->factor);
 }
