@@ -28,6 +28,14 @@ class Batch {
     return false;
   }
 
+  void ReportUnsent(const absl::Status& why) {
+    while (auto named = parts_.next()) {
+      Pending pending = Describe(*named);
+      if (named->request.ok()) pending.target = TargetName(named->request->target());
+      Report(std::move(pending), named->request.ok() ? why : named->request.status());
+    }
+  }
+
   void OnAnswer(uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
     auto pending = pending_.extract(index);
     Report(std::move(pending.mapped()), std::move(answer));
@@ -103,6 +111,7 @@ absl::Status RunBatch(Client& client, const ManyOptions& options, const Clock& c
                            batch.OnAnswer(index, std::move(answer));
                          },
                          options);
+  if (!status.ok() && parts.report_unsent) batch.ReportUnsent(status);
   counts.wall = std::chrono::duration_cast<std::chrono::microseconds>(clock.Now() - started);
   return status;
 }

@@ -44,6 +44,9 @@ using NamedRequestSource = std::function<std::optional<NamedRequest>()>;
 
 struct BatchParts {
   NamedRequestSource next;
+  // What was not sent when the batch ended early is reported as well. REQUIRES: `next` comes to an
+  // end without waiting for anybody.
+  bool report_unsent = false;
   // Gives a request the name of its file, in the order of the requests; may be empty.
   std::function<std::string(const std::string& name)> name_file;
   // May put an error in place of an answer that could not be kept: it is counted afterwards.

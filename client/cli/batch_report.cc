@@ -65,6 +65,14 @@ void AddFailure(const absl::Status& status, Json& json) {
   if (const auto diagnostics = DiagnosticsOf(status)) json["diagnostics"] = ToJson(*diagnostics);
 }
 
+// The code in front; gRPC's own words for some codes are nothing but the code once more.
+absl::Status WithCode(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) {
+    return DeadlineExceeded("DEADLINE_EXCEEDED: the time that --timeout gives is over");
+  }
+  return Annotate(status, CodeName(status.code()));
+}
+
 }  // namespace
 
 Json ToJson(const BatchAnswer& answer) {
@@ -135,7 +143,7 @@ ExitCode BatchReport::Finish(const BatchCounts& counts, const absl::Status& ende
                                FormatBytes(counts.bytes));
   }
   if (!ended.ok()) {
-    const ExitCode code = Fail(console, "stopped early", ended);
+    const ExitCode code = Fail(console, "stopped early", WithCode(ended));
     if (code == kCouldNotRun) return code;
   }
   return counts.failed == 0 && ended.ok() ? kOk : kFailed;

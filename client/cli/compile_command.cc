@@ -1,6 +1,3 @@
-#include <unistd.h>
-
-#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -10,6 +7,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/file_names.h"
 #include "client/cli/output_directory.h"
+#include "client/cli/request_json.h"
 #include "client/cli/request_source.h"
 
 namespace kiln::cli {
@@ -23,8 +21,12 @@ struct CompileArguments {
 };
 
 absl::Status CheckUsage(const CompileArguments& arguments) {
-  if (arguments.files.empty() == arguments.requests.empty()) {
+  if (arguments.files.empty() && arguments.requests.empty()) {
     return InvalidArgument("name source files, or a file of requests with --requests");
+  }
+  if (!arguments.files.empty() && !arguments.requests.empty()) {
+    return InvalidArgument("name source files or --requests, not both: there is also '{}'",
+                           arguments.files.front());
   }
   if (!arguments.files.empty() && arguments.flags.targets.empty()) {
     return InvalidArgument("say what to compile for, as --target cuda:90");
@@ -34,9 +36,7 @@ absl::Status CheckUsage(const CompileArguments& arguments) {
     return InvalidArgument(
         "--option and --kind go with source files; a file of requests has them in its lines");
   }
-  for (const std::string& file : arguments.files) {
-    if (::access(file.c_str(), R_OK) != 0) return ErrnoStatus(errno, file);
-  }
+  for (const std::string& file : arguments.files) KILN_RETURN_IF_ERROR(CheckSource(file));
   return absl::OkStatus();
 }
 
@@ -93,6 +93,7 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
   FileNames names("index");
   BatchParts parts;
   parts.next = *std::move(source);
+  parts.report_unsent = arguments.requests.empty();
   if (*output != nullptr) {
     parts.name_file = [&](const std::string& name) { return names.For(name); };
   }

@@ -117,6 +117,17 @@ void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
   }
 }
 
+// "[json.exception.parse_error.101] parse error at line 1, column 2: …" from "column" on: what is
+// parsed here is one line, and whose words these are helps nobody.
+std::string_view WithoutLibrary(std::string_view text) {
+  constexpr std::string_view kPlace = "parse error at line 1, ";
+  if (const size_t place = text.find(kPlace); place != std::string_view::npos) {
+    return text.substr(place + kPlace.size());
+  }
+  const size_t end = text.find("] ");
+  return end == std::string_view::npos ? text : text.substr(end + 2);
+}
+
 // What the parser itself lets pass. Sees each event of a parse.
 class ShapeCheck {
  public:
@@ -184,7 +195,7 @@ absl::StatusOr<Json> ParseJson(std::string_view text) {
     KILN_RETURN_IF_ERROR(check.status());
     return parsed;
   } catch (const Json::exception& error) {
-    return InvalidArgument("this is not JSON: {}", error.what());
+    return InvalidArgument("this is not JSON: {}", WithoutLibrary(error.what()));
   }
 }
 

@@ -22,11 +22,21 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
+std::string DefaultName(uint64_t line) { return fmt::format("line-{}", line); }
+
 // The line's own name, or its number.
 std::string NameOf(const Json& json, uint64_t line) {
   const auto name = json.is_object() ? json.find("name") : json.end();
   if (json.is_object() && name != json.end() && name->is_string()) return name->get<std::string>();
-  return fmt::format("line-{}", line);
+  return DefaultName(line);
+}
+
+// A whole source would be read as so many lines that are no JSON.
+bool IsNamedAsSource(std::string_view path) {
+  for (const std::string_view ending : {".ttir", ".ttgir", ".mlir", ".cu", ".ptx"}) {
+    if (path.ends_with(ending)) return true;
+  }
+  return false;
 }
 
 bool IsBlank(std::string_view line) {
@@ -40,6 +50,12 @@ absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
   if (S_ISDIR(status.st_mode)) return InvalidArgument("{} is a directory", path);
+  if (IsNamedAsSource(path)) {
+    return InvalidArgument(
+        "{} is named as a source; a file of requests has one JSON object a line, and sources "
+        "follow 'kiln compile'",
+        path);
+  }
   auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
   if (!stream->is_open()) return ErrnoStatus(errno, path);
   return RequestFile(std::move(stream), FolderOf(path));
@@ -60,23 +76,22 @@ std::optional<NamedRequest> RequestFile::Next() {
   } while (outcome == LineReader::Outcome::kLine && IsBlank(line));
 
   const uint64_t number = lines_.number();
-  const std::string where = fmt::format("line {}", number);
-  NamedRequest named{fmt::format("line-{}", number), number, v1::CompileRequest()};
+  NamedRequest named{DefaultName(number), number, v1::CompileRequest()};
   if (outcome == LineReader::Outcome::kTooLong) {
-    named.request = ResourceExhausted("{}: longer than {} bytes", where, kLineBytesMax);
+    named.request = ResourceExhausted("longer than {} bytes", kLineBytesMax);
     return named;
   }
   const absl::StatusOr<Json> json = ParseJson(line);
   if (!json.ok()) {
-    named.request = Annotate(json.status(), where);
+    named.request = json.status();
     return named;
   }
   named.name = NameOf(*json, number);
   named.request = ParseRequest(*json, folder_);
   if (named.request.ok()) {
     named.request->mutable_source()->set_name(ContractName(named.name));
-  } else {
-    named.request = Annotate(named.request.status(), where);
+  } else if (named.name != DefaultName(number)) {
+    named.request = Annotate(named.request.status(), fmt::format("line {}", number));
   }
   return named;
 }

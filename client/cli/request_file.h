@@ -23,7 +23,8 @@ struct NamedRequest {
 // Reads one line after the other and never holds more than one. Movable. Not thread-safe.
 class RequestFile {
  public:
-  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED.
+  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for what is named
+  // as a source.
   [[nodiscard]] static absl::StatusOr<RequestFile> Open(const std::string& path);
 
   // `folder` is what a `source_file` is relative to. REQUIRES: the stream outlives the file.

@@ -1,6 +1,7 @@
 #include "client/cli/request_json.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -223,6 +224,14 @@ absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::str
     request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
   }
   return request;
+}
+
+absl::Status CheckSource(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISREG(status.st_mode)) return InvalidArgument("{} is not a regular file", path);
+  if (::access(path.c_str(), R_OK) != 0) return ErrnoStatus(errno, path);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadSource(const std::string& path) {

@@ -400,11 +400,40 @@ TEST_F(AdminCommandTest, Evicts) {
   EXPECT_THAT(err_.str(), HasSubstr("is pinned\n  try: --force"));
 }
 
+TEST_F(AdminCommandTest, EvictsWhatIsThereAndNamesWhatIsNot) {
+  daemon_.admin().eviction.set_evicted(1);
+  *daemon_.admin().eviction.add_not_found() = std::string(32, 'z');
+  EXPECT_EQ(Run({"evict", "ffff0000", "6363", Key('z'), "--json"}), 1);
+  EXPECT_THAT(daemon_.admin().evicted.keys(),
+              ElementsAre(std::string(32, 'c'), std::string(32, 'z')));
+  EXPECT_EQ(Objects().at(0).at("evicted"), 1);
+  EXPECT_EQ(Objects().at(0).at("not_found"), Json({"ffff0000", Key('z')}));
+  daemon_.admin().evicted.Clear();
+  EXPECT_EQ(Run({"evict", "ffff0000"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("kiln: ffff0000: not in the cache\n"));
+  EXPECT_EQ(daemon_.admin().evicted.keys_size(), 0);
+}
+
+TEST_F(AdminCommandTest, WhatIsNoKeyIsWrongUsage) {
+  const std::string command[] = {"inspect", "get", "pin", "evict", "ls"};
+  for (const std::string& name : command) {
+    EXPECT_EQ(Run({name, "KEY"}), 2) << name;
+    EXPECT_THAT(err_.str(), HasSubstr("'KEY' is no key: one is written in the digits")) << name;
+    EXPECT_EQ(Run({name, std::string(65, 'a')}), 2) << name;
+    if (name != "ls") {
+      EXPECT_EQ(Run({name, "abc"}), 2) << name;
+      EXPECT_THAT(err_.str(), HasSubstr("give at least its first 4 digits")) << name;
+    }
+  }
+}
+
 TEST_F(AdminCommandTest, EvictNeedsExactlyOneWay) {
   EXPECT_EQ(Run({"evict"}), 2);
   EXPECT_EQ(Run({"evict", "--all", "--to", "5G"}), 2);
   EXPECT_EQ(Run({"evict", "--all", "--force"}), 2);
   EXPECT_EQ(Run({"evict", "--to", "much"}), 2);
+  EXPECT_EQ(Run({"evict", "--to", "5GB"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("GB means two things"));
 }
 
 TEST_F(AdminCommandTest, PinsAndReleases) {
@@ -555,6 +584,43 @@ TEST_F(CommandLineTest, WrongUsageSaysWhatIsWrong) {
     EXPECT_EQ(Run(arguments), 2);
     EXPECT_THAT(err_.str(), HasSubstr(words));
   }
+}
+
+TEST_F(CommandLineTest, WhatCannotBeASourceIsSaidBeforeAnythingRuns) {
+  for (const std::string& path : {files_.path(), std::string("/dev/null"), files_.File("none")}) {
+    EXPECT_EQ(Run({"compile", path, "--target", "cuda:90"}), 2) << path;
+  }
+  const std::string source = Write("k.ttir", "m");
+  EXPECT_EQ(Run({"compile", source, "--requests", source, "--target", "cuda:90"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("not both"));
+  EXPECT_EQ(Run({"compile", "--requests", source}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("k.ttir is named as a source"));
+  EXPECT_EQ(Run({"warm", source}), 2);
+  EXPECT_EQ(daemon_.kernels().streams, 0);
+}
+
+TEST_F(CommandLineTest, ALineThatIsNoJsonIsNamedOnce) {
+  EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", "\nnonsense\n")}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("kiln: line-2: this is not JSON: column 2: syntax error"));
+}
+
+TEST_F(CommandLineTest, TimeThatIsOverIsAFailureOfEveryFile) {
+  Gate gate;
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream*) {
+    gate.Await();
+    return grpc::Status::OK;
+  };
+  const std::string source = Write("k.ttir", "m");
+  const std::string other = Write("l.ttir", "n");
+  EXPECT_EQ(Run({"compile", source, other, "--target", "cuda:90", "--timeout", "0.05"}), 1);
+  EXPECT_THAT(out_.str(), HasSubstr("k\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("l\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("0 compiled, 2 failed"));
+  EXPECT_THAT(err_.str(), HasSubstr("kiln: stopped early: DEADLINE_EXCEEDED: the time"));
+  // Over before anything is sent.
+  EXPECT_EQ(Run({"compile", source, other, "--target", "cuda:90", "--timeout", "0.0000001"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("0 compiled, 2 failed"));
+  gate.Open();
 }
 
 TEST_F(CommandLineTest, AnOptionThatTookTheCommandForItsValue) {
