@@ -112,7 +112,7 @@ void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
     for (const auto& [part, value] : json.items()) AppendFlat(inside(part), value, fields);
   } else if (json.is_array()) {
     for (size_t i = 0; i < json.size(); ++i) AppendFlat(inside(std::to_string(i)), json[i], fields);
-  } else if (!json.is_null()) {
+  } else if (!json.is_null() && json != "") {
     fields.emplace_back(name, json.is_string() ? json.get<std::string>() : Dump(json));
   }
 }

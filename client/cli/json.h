@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] std::string Dump(const admin::v1::GetStatsResponse& stats);
 
 // The values of an object in its order, each under a name that says where it stands:
-// "metadata.num_warps", "stages.0.digest". Null, {} and [] are left out.
+// "metadata.num_warps", "stages.0.digest". Null, "", {} and [] are left out.
 using FlatFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] FlatFields Flatten(const Json& json);
 [[nodiscard]] FlatFields Flatten(const admin::v1::InspectArtifactResponse& found);

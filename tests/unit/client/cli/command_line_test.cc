@@ -510,7 +510,7 @@ TEST_F(AdminCommandTest, TheDoctorSaysHowWorkersAreJailed) {
   stats.add_jail_problems("this kernel has no Landlock");
   Run({"doctor"});
   EXPECT_THAT(out_.str(), HasSubstr("warning jail: this kernel has no Landlock"));
-  EXPECT_EQ(Run({"stats"}), 0);
+  EXPECT_EQ(Run({"stats", "--table"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("on, but this kernel has no Landlock"));
   stats.set_jail("required");
   Run({"doctor"});
