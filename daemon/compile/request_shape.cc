@@ -145,7 +145,29 @@ absl::Status CheckCachePolicy(CachePolicy policy) {
       static_cast<int>(policy));
 }
 
+size_t BytesOf(const OptionValue& value) {
+  size_t bytes = sizeof value;
+  if (const auto* text = std::get_if<std::string>(&value.value)) bytes += text->size();
+  if (const auto* items = std::get_if<OptionTuple>(&value.value)) {
+    for (const OptionValue& item : *items) bytes += BytesOf(item);
+  }
+  return bytes;
+}
+
+size_t BytesOf(const Parameter& parameter) {
+  size_t bytes = sizeof parameter + parameter.name.size() + parameter.type.size();
+  for (const auto& [name, value] : parameter.attributes) bytes += name.size() + sizeof value;
+  return parameter.constant ? bytes + BytesOf(*parameter.constant) : bytes;
+}
+
 }  // namespace
+
+size_t RequestBytes(const CompileRequest& request) {
+  size_t bytes = sizeof request + request.source.text.size() + request.source.name.size();
+  for (const Parameter& parameter : request.specialization.parameters) bytes += BytesOf(parameter);
+  for (const auto& [name, value] : request.options) bytes += name.size() + BytesOf(value);
+  return bytes;
+}
 
 absl::Status CheckShape(const CompileRequest& request) {
   KILN_RETURN_IF_ERROR(CheckSource(request.source));

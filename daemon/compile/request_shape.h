@@ -2,6 +2,8 @@
 // within what hardware has.
 #pragma once
 
+#include <cstddef>
+
 #include "daemon/compile/kernel.h"
 
 namespace kiln {
@@ -9,5 +11,8 @@ namespace kiln {
 // OK, or what is wrong, in a message that names the field, the limit and what to do.
 // RESOURCE_EXHAUSTED for a source that is too large, INVALID_ARGUMENT for everything else.
 absl::Status CheckShape(const CompileRequest& request);
+
+// About what the request holds in memory: its texts, names and values. REQUIRES: CheckShape is OK.
+size_t RequestBytes(const CompileRequest& request);
 
 }  // namespace kiln

@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/compile/request_shape.h"
+
 namespace kiln {
 
 struct AdmissionProvider::Call {
@@ -35,8 +37,8 @@ struct AdmissionProvider::Call {
 namespace {
 
 size_t QueuedBytes(const CompileJob& job) {
-  constexpr size_t kOverhead = 4096;  // the call itself, and options of ordinary size
-  return job.request.source.text.size() + kOverhead;
+  constexpr size_t kOverhead = 4096;  // the call itself
+  return RequestBytes(job.request) + kOverhead;
 }
 
 }  // namespace

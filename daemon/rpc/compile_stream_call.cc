@@ -57,7 +57,7 @@ void CompileStreamCall::OnReadDone(bool ok) {
       return Proceed();
     }
     id = request_.id();
-    bytes = request_.request().source().text().size();
+    bytes = request_.request().ByteSizeLong();
     request.Swap(request_.mutable_request());
     ++in_flight_;
     request_bytes_ += bytes;

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "storage/base/limits.h"
+
 namespace kiln {
 namespace {
 
@@ -48,6 +50,12 @@ void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone
   }
   absl::StatusOr<std::string> header = EncodeCompileHeader(job->request, job->ptxas.get());
   if (!header.ok()) return done(header.status());
+  if (header->size() > limits::kFrameHeaderBytesMax) {
+    return done(InvalidArgument(
+        "the request's parameters and options make {} bytes of JSON; a worker takes {}: give fewer "
+        "or shorter ones",
+        header->size(), limits::kFrameHeaderBytesMax));
+  }
   WorkerRequest request;
   request.header = *std::move(header);
   request.payload = job->request.source.text;

@@ -316,5 +316,22 @@ TEST(AdmissionProvider, DescribesItself) {
       "admission(fake)");
 }
 
+TEST_F(AdmissionProviderTest, WhatWaitsCountsWithAllItsWords) {
+  Ask("a");
+  Ask("b");
+  const size_t before = provider_.Stats().queued_bytes;
+  auto job = std::make_shared<CompileJob>(*MakeJob("c"));
+  job->request.specialization.parameters.push_back({std::string(10'000, 'n'),
+                                                    std::string(20'000, 't'),
+                                                    {},
+                                                    OptionValue{std::string(30'000, 'c')}});
+  job->request.options["o"] = {OptionTuple{{std::string(40'000, 'v')}}};
+  Caller& third = callers_.emplace_back();
+  provider_.Compile(third.context, job, third.probe.Done());
+  EXPECT_GE(provider_.Stats().queued_bytes, before + 100'000);
+  fake_.FinishAtOnce();
+  fake_.FinishAll();
+}
+
 }  // namespace
 }  // namespace kiln

@@ -5,6 +5,7 @@
 
 #include <future>
 
+#include "storage/base/limits.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
@@ -82,6 +83,21 @@ TEST_F(PooledProviderTest, ACrashIsAStatusThatNamesTheProvider) {
 
 TEST_F(PooledProviderTest, AnotherBackendIsAFailedPrecondition) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Compile("answer x", "hip").status()));
+}
+
+// Each within its limits, together more than a worker reads.
+TEST_F(PooledProviderTest, TooManyWordsAreTheCallersMistake) {
+  auto job = std::make_shared<CompileJob>();
+  job->request.source.text = "answer x";
+  job->request.target = {"cuda", "90", 32};
+  job->request.specialization.parameters.assign(
+      limits::kParametersMax, {std::string(limits::kNameBytesMax, 'n'), "i32", {}, std::nullopt});
+  std::promise<absl::StatusOr<CompileResult>> promise;
+  provider_->Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
+  const absl::Status status = promise.get_future().get().status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("give fewer"));
+  EXPECT_TRUE(Compile("answer x").ok());
 }
 
 TEST_F(PooledProviderTest, DescribesItself) {
