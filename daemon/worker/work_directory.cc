@@ -17,4 +17,12 @@ absl::Status MakeEmptyDirectory(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status RestoreDirectory(const std::string& path) {
+  absl::Status made = OsFilesystem().MakeDirectory(path, 0700);
+  const size_t slash = path.find_last_of('/');
+  if (!absl::IsNotFound(made) || slash == 0 || slash == std::string::npos) return made;
+  KILN_RETURN_IF_ERROR(RestoreDirectory(path.substr(0, slash)));
+  return OsFilesystem().MakeDirectory(path, 0700);
+}
+
 }  // namespace kiln

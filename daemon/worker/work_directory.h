@@ -11,4 +11,7 @@ namespace kiln {
 // links. Errors are those of Filesystem (storage/base/filesystem.h).
 absl::Status MakeEmptyDirectory(const std::string& path);
 
+// Makes `path` again where it and any of its parents are gone; only their owner can enter.
+absl::Status RestoreDirectory(const std::string& path);
+
 }  // namespace kiln

@@ -327,7 +327,7 @@ void WorkerPool::StartWorker(Slot& slot) {
   const absl::StatusOr<std::shared_ptr<Zygote>> zygote = keeper_->Get();
   absl::Status failure = zygote.status();
   if (zygote.ok()) {
-    auto worker = WorkerProcess::Start(*zygote, slot.directory, options_.worker_limits);
+    auto worker = StartIn(slot.directory, *zygote);
     if (worker.ok()) {
       slot.worker = *std::move(worker);
       std::lock_guard lock(mutex_);
@@ -348,7 +348,18 @@ void WorkerPool::StartWorker(Slot& slot) {
     if (stopping_) return;
   }
   LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(failure)}});
-  FailQueued(Annotate(failure, "no worker"));
+  // Whatever this machine lacks at the moment, a file or a descriptor: it says nothing of the
+  // request, as NOT_FOUND or RESOURCE_EXHAUSTED would.
+  FailQueued(Unavailable("no worker: {}", Message(failure)));
+}
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(
+    const std::string& directory, const std::shared_ptr<Zygote>& zygote) {
+  auto worker = WorkerProcess::Start(zygote, directory, options_.worker_limits);
+  if (!absl::IsNotFound(worker.status())) return worker;
+  // Somebody tidied up beneath a running daemon.
+  KILN_RETURN_IF_ERROR(RestoreDirectory(options_.work_directory));
+  return WorkerProcess::Start(zygote, directory, options_.worker_limits);
 }
 
 void WorkerPool::EndWorker(Slot& slot) {
@@ -365,7 +376,9 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   wait.wake_fd = slot.wake.fd();
   ++task->attempts;
   absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
-  if (absl::IsUnavailable(reply.status()) || absl::IsInternal(reply.status())) {
+  const bool is_over =
+      absl::IsDeadlineExceeded(reply.status()) || absl::IsCancelled(reply.status());
+  if (!reply.ok() && !is_over) {
     return CrashTask(slot, task, std::string(Message(reply.status())));
   }
   if (absl::IsDeadlineExceeded(reply.status()) && limit < task->deadline()) {

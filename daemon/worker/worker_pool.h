@@ -110,6 +110,8 @@ class WorkerPool {
   // Whether the slot's worker comes from a zygote that was let go since.
   bool IsOutdated(const Slot& slot) const;
   void StartWorker(Slot& slot);
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(const std::string& directory,
+                                                         const std::shared_ptr<Zygote>& zygote);
   void EndWorker(Slot& slot);
   void RunTask(Slot& slot, const TaskPtr& task);
   // The task's time is over, or nobody wants it any more: kills the worker.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "daemon/compile/compiler_crash.h"
+#include "storage/base/filesystem.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
 
@@ -564,13 +565,27 @@ TEST_F(WorkerPoolTest, ShutdownWhileTheZygoteStarts) {
   EXPECT_TRUE(absl::IsUnavailable(waiting.get().status()));
 }
 
+// Not NOT_FOUND or what else the system calls it: that would be said of the request.
 TEST_F(WorkerPoolTest, AnUnusableWorkDirectoryIsAnErrorForEachRequest) {
-  Start([&](WorkerPoolOptions& options) {
-    options.work_directory = directory_.File("missing/work");
-  });
+  const std::string file = directory_.File("file");
+  ASSERT_TRUE(OsFilesystem().WriteNew(file, "", 0600).ok());
+  Start([&](WorkerPoolOptions& options) { options.work_directory = file + "/work"; });
   const absl::Status status = Do("answer x").status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("missing/work"));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("file/work"));
+}
+
+TEST_F(WorkerPoolTest, AWorkDirectoryThatWasRemovedIsMadeAgain) {
+  const std::string parent = directory_.File("run");
+  Start([&](WorkerPoolOptions& options) {
+    options.work_directory = parent + "/work";
+    options.slots = 1;
+    options.compiles_per_worker = 1;
+  });
+  EXPECT_TRUE(Do("answer x").ok());
+  ASSERT_TRUE(OsFilesystem().RemoveTree(parent).ok());
+  EXPECT_TRUE(Do("answer x").ok());
+  EXPECT_TRUE(Do("answer x").ok());
 }
 
 }  // namespace
