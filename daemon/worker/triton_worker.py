@@ -51,6 +51,8 @@ PAYLOAD_BYTES_MAX = 256 << 20
 CONTROL_BYTES_MAX = 64 << 10
 OUTPUT_BYTES_MAX = 64 << 10
 MESSAGE_CHARS_MAX = 1000
+NAME_BYTES_MAX = 64 << 10
+PARAMETERS_MAX = 4096
 
 # The source is parsed under this relative name, its kind behind it, because the parser takes the name as the location of a module
 # that has none: with it, equal text gives equal binaries in every directory.
@@ -144,6 +146,10 @@ class Failure(Exception):
 def one_line(text):
     text = " ".join(str(text).split())
     return text if len(text) <= MESSAGE_CHARS_MAX else text[:MESSAGE_CHARS_MAX] + " …"
+
+
+def shortened(name):
+    return repr(name if len(name) <= 80 else name[:80] + "…")
 
 
 def to_tuples(value):
@@ -372,11 +378,22 @@ class Compiler:
             what = (f"{len(names)} ({', '.join(names[:8])}); make the others private" if names else
                     "none; send one with the kernel's tt.func public")
             raise Failure("invalid_argument", "parse", f"a kernel has exactly one public function, this module has {what}")
+        if not module.has_function(names[0]):
+            raise Failure("invalid_argument", "parse",
+                          f"the public function {shortened(names[0])} stands in a module within the module; move it to the top")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", names[0]):
             # Triton looks for a name of this form in its own output; others abort inside LLVM.
-            raise Failure("invalid_argument", "parse", f"the public function's name is not an identifier: {names[0]!r}; "
-                          "rename it to letters, digits and underscores")
-        return context, module, names[0], module.get_function_signature(module.get_function(names[0]))
+            raise Failure("invalid_argument", "parse",
+                          f"the public function's name is not an identifier: {shortened(names[0])}; rename it to letters, digits "
+                          "and underscores")
+        if len(names[0]) > NAME_BYTES_MAX:
+            raise Failure("invalid_argument", "parse", f"the public function's name has {len(names[0])} letters; a kernel's name "
+                          f"has at most {NAME_BYTES_MAX}")
+        signature = module.get_function_signature(module.get_function(names[0]))
+        if len(signature) > PARAMETERS_MAX:
+            raise Failure("invalid_argument", "parse",
+                          f"the kernel has {len(signature)} parameters; at most {PARAMETERS_MAX} are possible")
+        return context, module, names[0], signature
 
     def _kernel(self, target, metadata, done, printed):
         texts = {stage: content for stage, content, _ in done}

@@ -114,6 +114,23 @@ def test_no_entry_function(ask, body):
     assert_failed(ask(source=f"module {{{body}}}\n"), "INVALID_ARGUMENT", "this module has none", "send ")
 
 
+def test_entry_function_in_a_module_within_the_module(ask):
+    inner = FUNCTION.format(visibility="public", name="k")
+    assert_failed(ask(source=f"module {{ module {{{inner}}} }}\n"), "INVALID_ARGUMENT", "stands in a module within the module", "move it")
+
+
+def test_a_name_longer_than_any(ask):
+    source = f"module {{{FUNCTION.format(visibility='public', name='k' * 70_000)}}}\n"
+    assert_failed(ask(source=source), "INVALID_ARGUMENT", "has 70000 letters", "at most 65536")
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_more_parameters_than_any(ask, target):
+    parameters = ", ".join(f"%x{number}: i32" for number in range(5000))
+    source = f"module {{ tt.func public @k({parameters}) {{ tt.return }} }}\n"
+    assert_failed(ask(source=source, target=target), "INVALID_ARGUMENT", "has 5000 parameters", "at most 4096")
+
+
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
 def test_truncated(ask, text, kept):
     # In the middle of the function, never just behind it.
