@@ -19,10 +19,12 @@ absl::Status LookUp(const ServiceParts& parts, const CallContext& context, const
   KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
   out.set_key(bytes);
   const absl::StatusOr<FoundArtifact> found = parts.index.Get(context, key);
-  if (absl::IsNotFound(found.status())) return absl::OkStatus();
+  // What is damaged or of a newer daemon is a miss for a compile, so it is one here.
+  const bool is_unreadable =
+      absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status());
+  if (absl::IsNotFound(found.status()) || is_unreadable) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(found.status());
   const auto document = parts.reader.Document(found->record);
-  // Damaged, or of a newer daemon: a compile would treat it as a miss, so it is one here.
   if (!document.ok()) return absl::OkStatus();
   out.set_found(true);
   out.set_tier(ToProto(found->tier));

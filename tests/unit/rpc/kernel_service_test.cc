@@ -204,6 +204,21 @@ TEST_F(KernelServiceTest, LookupTellsWhichKeysAreStored) {
   EXPECT_FALSE(response.entries(1).stages(0).has_content());
 }
 
+TEST_F(KernelServiceTest, WhatCannotBeReadIsNotFoundAndHarmsNoOther) {
+  const CompileJobPtr job = MakeJob("a");
+  Store(*job);
+  for (const absl::Status& fault : {DataLoss("damaged"), FailedPrecondition("of a newer daemon")}) {
+    faults_.FailGets(fault);
+    v1::LookupRequest request;
+    request.add_keys(std::string(job->key.Bytes()));
+    grpc::ClientContext context;
+    v1::LookupResponse response;
+    const grpc::Status status = stub_->Lookup(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_FALSE(response.entries(0).found());
+  }
+}
+
 TEST_F(KernelServiceTest, SignOfLifeWaitsBehindNobody) {
   std::promise<void> release;
   executor_.Run([held = release.get_future().share()] { held.wait(); });

@@ -17,6 +17,7 @@
 #include "tests/testing/fake_catalog.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
+#include "tests/testing/faulty_store.h"
 
 namespace kiln {
 
@@ -32,7 +33,8 @@ class ServiceTest : public ::testing::Test {
   void AwaitHeld(size_t count);
 
   FakeClock clock_;
-  MemoryStore store_{limits::kGiB, clock_};
+  Faults faults_;
+  FaultyStore store_{std::make_unique<MemoryStore>(limits::kGiB, clock_), faults_};
   FakeCatalog catalog_{{MakeTriton()}};
   RequestResolver resolver_{catalog_};
   FakeProvider provider_;
