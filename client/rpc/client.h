@@ -12,10 +12,10 @@
 //   auto answer = (*client)->Compile(request, {.deadline = std::chrono::steady_clock::now() +
 //   std::chrono::seconds(60)});
 //
-// Errors are absl::Status with the codes of gRPC. UNAVAILABLE: no daemon, or it went away, or it
-// does not answer; whoever can compile locally does so. Every other code is the daemon's word on
-// the request. DATA_LOSS: bytes that do not match their digest; they are never returned. A source
-// that does not compile carries its diagnostics: DiagnosticsOf(status).
+// Errors are absl::Status with the codes of gRPC. Whoever can compile locally does so after any of
+// them, save one: a source that the compiler refused, which it would refuse again
+// (IsCompilersVerdict). UNAVAILABLE: no daemon, or it went away, or it does not answer. DATA_LOSS:
+// bytes that do not match their digest; they are never returned.
 #pragma once
 
 #include <absl/status/status.h>
@@ -82,8 +82,9 @@ struct ManyOptions {
   size_t in_flight_max = 64;
 };
 
-// An artifact in the hot directory: a mapped file. The views live as long as this object; copies
-// share the mapping.
+// An artifact in the hot directory: its file, read or, where it is large, mapped. The views live as
+// long as this object; copies share the memory. The file's checksum was right; nothing was hashed:
+// the directory is written by the daemon alone, which FindHot checks.
 class HotArtifact {
  public:
   // Where the artifact's metadata, timings and provenance stand as JSON.
@@ -142,7 +143,7 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
       const CallOptions& options = {});
 
-  // From the hot directory, without asking the daemon: one open, one mmap. NOT_FOUND also where
+  // From the hot directory, without asking the daemon: one open, one read. NOT_FOUND also where
   // there is no hot directory; then Compile or Lookup will tell. `key` is 32 raw bytes.
   [[nodiscard]] absl::StatusOr<HotArtifact> FindHot(std::string_view key) const;
 
@@ -154,6 +155,10 @@ class Client {
   explicit Client(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };
+
+// Whether the compiler itself refused the source, so that a local compile would end the same way.
+// False for everything that is about the daemon: absent, full, without the toolchain, crashed.
+[[nodiscard]] bool IsCompilersVerdict(const absl::Status& status);
 
 // Why a source did not compile, where `status` came from such a call.
 [[nodiscard]] std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status);

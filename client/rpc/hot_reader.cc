@@ -72,8 +72,7 @@ absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key)
 }
 
 absl::Status HotReader::CheckOwner(const struct stat& info, const std::string& name) const {
-  if (MayServe(info.st_uid, own_uid_, server_uid_) &&
-      (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+  if (MayServe(info.st_uid, own_uid_, server_uid_) && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
     return absl::OkStatus();
   }
   return PermissionDenied("{} (uid {}, mode {:o}) could have been written by somebody else", name,

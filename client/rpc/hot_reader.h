@@ -19,12 +19,12 @@
 namespace kiln {
 
 // Files are opened and read or mapped, never written. What stands in them runs in this process, so
-// nothing is taken that somebody else could have written: the directory, when it is opened, and each
-// file, each time, must belong to root, to us or to the configured server, and others must not be
-// able to write to them. Nobody else can then have put anything between the two.
+// nothing is taken that somebody else could have written: the directory, when it is opened, and
+// each file, each time, must belong to root, to us or to the configured server, and others must not
+// be able to write to them. Nobody else can then have put anything between the two.
 //
-// The directory stays open, so that no path to it is walked again; one that a new daemon made in its
-// place is noticed at the next miss. Thread-safe. Blocks for one open and one read or mmap.
+// The directory stays open, so that no path to it is walked again; one that a new daemon made in
+// its place is noticed at the next miss. Thread-safe. Blocks for one open and one read or mmap.
 class HotReader {
  public:
   HotReader(std::string path, std::optional<uid_t> server_uid)

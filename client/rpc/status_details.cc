@@ -55,6 +55,12 @@ absl::Status FromStreamAnswer(const v1::CompileStreamResponse& answer) {
   return converted;
 }
 
+bool IsCompilersVerdict(const absl::Status& status) {
+  // With any other code the compiler broke instead of deciding.
+  const bool is_decision = absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status);
+  return is_decision && DiagnosticsOf(status).has_value();
+}
+
 std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status) {
   return PayloadOf<v1::CompileDiagnostics>(status, kDiagnosticsUrl);
 }

@@ -100,8 +100,8 @@ TEST_F(HotReaderTest, AFileIsLookedAtEveryTime) {
   EXPECT_EQ(hot.Find(key_).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
-// Another user can neither own a file as we do nor give one away, so a part of the directory that is
-// open to them gets them nowhere.
+// Another user can neither own a file as we do nor give one away, so a part of the directory that
+// is open to them gets them nowhere.
 TEST_F(HotReaderTest, AFileOfAnotherUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   Publish(key_, "the binary");

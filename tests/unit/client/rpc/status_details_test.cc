@@ -31,6 +31,18 @@ TEST(StatusDetails, GarbageInTheDetailsCostsOnlyTheDetails) {
   EXPECT_FALSE(DiagnosticsOf(status).has_value());
 }
 
+TEST(StatusDetails, OnlyTheCompilerDecidesForGood) {
+  v1::CompileStreamResponse answer;
+  answer.set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_FALSE(IsCompilersVerdict(FromStreamAnswer(answer)));
+  answer.mutable_diagnostics()->set_stage("ptx");
+  EXPECT_TRUE(IsCompilersVerdict(FromStreamAnswer(answer)));
+  answer.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  EXPECT_FALSE(IsCompilersVerdict(FromStreamAnswer(answer)));
+  EXPECT_FALSE(IsCompilersVerdict(absl::UnavailableError("nobody there")));
+  EXPECT_FALSE(IsCompilersVerdict(absl::ResourceExhaustedError("the queue is full")));
+}
+
 TEST(StatusDetails, ACodeOfANewerDaemonIsUnknown) {
   v1::CompileStreamResponse answer;
   for (const int code : {17, 1000, -1}) {
