@@ -1,5 +1,6 @@
 #include "client/cli/json.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -197,6 +198,14 @@ absl::StatusOr<Json> ParseJson(std::string_view text) {
   } catch (const Json::exception& error) {
     return InvalidArgument("this is not JSON: {}", WithoutLibrary(error.what()));
   }
+}
+
+absl::StatusOr<int64_t> ToInt64(const Json& json) {
+  if (json.is_number_unsigned() &&
+      json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return InvalidArgument("{} does not fit in 64 bits with a sign", json.get<uint64_t>());
+  }
+  return json.get<int64_t>();
 }
 
 Json ToJson(const v1::KernelMetadata& metadata) {

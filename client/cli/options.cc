@@ -1,7 +1,6 @@
 #include "client/cli/options.h"
 
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -14,11 +13,8 @@ namespace {
 absl::Status Convert(const Json& json, size_t depth, v1::OptionValue& value);
 
 absl::Status ConvertInteger(const Json& json, v1::OptionValue& value) {
-  if (json.is_number_unsigned() &&
-      json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    return InvalidArgument("{} does not fit in 64 bits with a sign", json.get<uint64_t>());
-  }
-  value.set_int_value(json.get<int64_t>());
+  KILN_ASSIGN_OR_RETURN(const int64_t integer, ToInt64(json));
+  value.set_int_value(integer);
   return absl::OkStatus();
 }
 

@@ -25,7 +25,7 @@ absl::StatusOr<std::string> StringOf(const Json& json) {
 
 absl::StatusOr<int64_t> IntegerOf(const Json& json) {
   if (!json.is_number_integer()) return InvalidArgument("is {}, not an integer", json.type_name());
-  return json.get<int64_t>();
+  return ToInt64(json);
 }
 
 absl::StatusOr<bool> BoolOf(const Json& json) {

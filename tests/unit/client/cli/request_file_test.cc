@@ -157,6 +157,7 @@ TEST_F(RequestFileTest, BracketsWithoutEndAreRefused) {
   ExpectWrong(R"({"source": "m", "target": "cuda:80", "target": "cuda:90"})", "\"target\" twice");
   ExpectWrong(R"({"source": "m", "options": {"num_warps": 4, "num_warps": 8}})",
               "\"num_warps\" twice");
+  ExpectWrong(R"({"source": "m", "launch": {"num_warps": 18446744073709551608}})", "64 bits");
   ExpectWrong(std::string(100'000, '[') + std::string(100'000, ']'), "nested too deep");
 }
 
