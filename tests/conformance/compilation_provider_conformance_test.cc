@@ -4,12 +4,14 @@
 #include "daemon/compile/caching_provider.h"
 #include "daemon/compile/coalescing_provider.h"
 #include "daemon/compile/counting_provider.h"
+#include "daemon/compile/publishing_provider.h"
 #include "daemon/compile/routing_provider.h"
 #include "daemon/policy/admission_provider.h"
 #include "daemon/policy/quarantining_provider.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
+#include "tests/testing/temp_directory.h"
 
 namespace kiln {
 namespace {
@@ -49,6 +51,12 @@ class FakeHarness : public CompilationProviderHarness {
     return std::make_unique<CachingProvider>(std::move(next), store_.index(), store_.blobs(),
                                              clock_, executor_);
   }
+  Provider Publishing(Provider next) {
+    auto hot = HotDirectory::Open(directory_.File("hot"), {}, clock_);
+    EXPECT_TRUE(hot.ok()) << hot.status();
+    hot_ = *std::move(hot);
+    return std::make_unique<PublishingProvider>(std::move(next), *hot_, executor_);
+  }
   Provider Admission(Provider next) {
     return std::make_unique<AdmissionProvider>(std::move(next), AdmissionLimits(), memory_, clock_,
                                                timer_);
@@ -64,11 +72,13 @@ class FakeHarness : public CompilationProviderHarness {
   Provider Counting(Provider next) { return std::make_unique<CountingProvider>(std::move(next)); }
 
  private:
+  TempDirectory directory_;
   FakeClock clock_;
   FakeTimer timer_{clock_};
   PlentyOfMemory memory_;
   MemoryStore store_{uint64_t{1} << 30, clock_};
   InlineExecutor executor_;
+  std::unique_ptr<HotDirectory> hot_;
   FakeProvider fake_{&timer_};
   Quarantine quarantine_{std::chrono::minutes(1), clock_};
   int next_job_ = 0;
@@ -89,6 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Coalescing(std::move(next)); }),
         Factory("Caching",
                 [](FakeHarness& h, Provider next) { return h.Caching(std::move(next)); }),
+        Factory("Publishing",
+                [](FakeHarness& h, Provider next) { return h.Publishing(std::move(next)); }),
         Factory("Admission",
                 [](FakeHarness& h, Provider next) { return h.Admission(std::move(next)); }),
         Factory("Quarantining",
@@ -99,9 +111,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Counting(std::move(next)); }),
         Factory("WholeChain",
                 [](FakeHarness& h, Provider next) {
-                  return h.Counting(
-                      h.Coalescing(
-                      h.Caching(h.Quarantining(h.Admission(h.Routing(std::move(next)))))));
+                  return h.Counting(h.Coalescing(h.Publishing(
+                      h.Caching(h.Quarantining(h.Admission(h.Routing(std::move(next))))))));
                 })),
     HarnessName());
 
