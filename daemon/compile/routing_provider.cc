@@ -37,8 +37,7 @@ absl::Status RoutingProvider::NoRoute(const Toolchain& toolchain) const {
   }
   return FailedPrecondition(
       "no workers run for toolchain {} ({}); those that do run are for {}. The daemon's log says "
-      "why "
-      "it could not be started",
+      "why it could not be started",
       toolchain.Name(), toolchain.fingerprint.ShortHex(),
       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }

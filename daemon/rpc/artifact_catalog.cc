@@ -24,8 +24,9 @@ absl::StatusOr<KeyRange> KeysBeginningWith(std::string_view hex_prefix) {
   const auto first = Digest::FromHex(low);
   const auto last = Digest::FromHex(high);
   if (!first.ok() || !last.ok()) {
-    return InvalidArgument("key_prefix \"{}\": a key is written in the digits 0 to 9 and a to f, at most {} of them",
-                           Excerpt(hex_prefix), kHexDigits);
+    return InvalidArgument(
+        "key_prefix \"{}\": a key is written in the digits 0 to 9 and a to f, at most {} of them",
+        Excerpt(hex_prefix), kHexDigits);
   }
   return KeyRange{*first, *last};
 }

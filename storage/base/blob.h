@@ -1,5 +1,5 @@
-// Immutable bytes that carry their digest. A Blob cannot exist whose bytes do not match its digest, so no tier of
-// storage can forget the check (after Buildbarn's Buffer).
+// Immutable bytes that carry their digest. A Blob cannot exist whose bytes do not match its digest,
+// so no tier of storage can forget the check (after Buildbarn's Buffer).
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace kiln {
 
-// A cheap-to-copy handle; copies share the bytes. Thread-safe, since nothing changes after construction.
+// A cheap-to-copy handle; copies share the bytes. Thread-safe, since nothing changes after
+// construction.
 class Blob {
  public:
   // The empty byte string.

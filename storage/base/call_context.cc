@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// A slot's own mutex is held while its callback runs, so that Reset() waits for it; it is recursive, so that a
-// callback may drop its own registration.
+// A slot's own mutex is held while its callback runs, so that Reset() waits for it; it is
+// recursive, so that a callback may drop its own registration.
 struct Cancellation::Registration::Slot {
   std::recursive_mutex mutex;
   std::function<void()> callback;

@@ -1,4 +1,5 @@
-// Who asks, until when, how urgently, and whether they still want it. Passed through every operation.
+// Who asks, until when, how urgently, and whether they still want it. Passed through every
+// operation.
 #pragma once
 
 #include <sys/types.h>
@@ -37,8 +38,9 @@ class Cancellation {
   void Cancel();
   bool IsCancelled() const;
 
-  // Keeps a callback registered while it lives. When its destructor (or Reset) returns, the callback is not running
-  // and never will be, except where the callback itself destroys the registration.
+  // Keeps a callback registered while it lives. When its destructor (or Reset) returns, the
+  // callback is not running and never will be, except where the callback itself destroys the
+  // registration.
   class Registration {
    public:
     Registration() = default;
@@ -53,7 +55,8 @@ class Cancellation {
     std::shared_ptr<Slot> slot_;
   };
 
-  // Runs `callback` when Cancel() is called: on that thread, or right here when it was called already.
+  // Runs `callback` when Cancel() is called: on that thread, or right here when it was called
+  // already.
   [[nodiscard]] Registration OnCancel(std::function<void()> callback) const;
 
  private:

@@ -13,9 +13,9 @@ inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kGiB = size_t{1} << 30;
 
-// --- What a client may send
-// ------------------------------------------------------------------------------------------- The
-// largest Triton kernel seen in practice prints 81 KB of TTIR; generated CUDA reaches a few MB.
+// --- What a client may send ---
+
+// The largest Triton kernel seen in practice prints 81 KB of TTIR; generated CUDA reaches a few MB.
 inline constexpr size_t kSourceBytesMax = 16 * kMiB;
 // A request on the wire: the source and everything around it.
 inline constexpr size_t kRequestBytesMax = kSourceBytesMax + kMiB;
@@ -40,9 +40,9 @@ inline constexpr size_t kStreamRequestBytesMax = 64 * kMiB;
 // The same for answers that a slow client has not taken yet.
 inline constexpr size_t kStreamUnsentBytesMax = 256 * kKiB;
 
-// --- What the daemon answers
-// ------------------------------------------------------------------------------------------ Blobs
-// up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
+// --- What the daemon answers ---
+
+// Blobs up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
 inline constexpr size_t kInlineBytesMax = 8 * kMiB;
 inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
@@ -59,8 +59,7 @@ inline constexpr size_t kStatusMessageBytesMax = kKiB;
 inline constexpr size_t kTrailerDiagnosticLineBytesMax = 512;
 inline constexpr size_t kTrailerOutputBytesMax = 3 * kKiB;
 
-// --- Connections
-// ------------------------------------------------------------------------------------------------------
+// --- Connections ---
 inline constexpr int kListenBacklog = 4096;
 inline constexpr size_t kConnectionsMax = 10'000;
 inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
@@ -73,12 +72,10 @@ inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
 inline constexpr int kReflectionThreadsMax = 8;
 inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 
-// --- Configuration
-// ----------------------------------------------------------------------------------------------------
+// --- Configuration ---
 inline constexpr size_t kConfigBytesMax = kMiB;
 
-// --- Workers
-// ----------------------------------------------------------------------------------------------------------
+// --- Workers ---
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
 inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;
 inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
@@ -88,7 +85,8 @@ inline constexpr int kCompilesPerWorkerDefault = 1000;
 inline constexpr auto kWorkerIdleTimeDefault = std::chrono::minutes(5);
 inline constexpr int kIdleWorkersDefault = 1;
 inline constexpr auto kZygoteIdleTimeDefault = std::chrono::minutes(30);
-// A kernel that crashes its compiler costs two workers and is then quarantined, so this many are two dozen such kernels.
+// A kernel that crashes its compiler costs two workers and is then quarantined, so this many are
+// two dozen such kernels.
 inline constexpr int kCrashesPerHourDefault = 50;
 inline constexpr size_t kWorkerRssBytesDefault = 4 * kGiB;
 inline constexpr size_t kWorkerFileBytesMax = kGiB;
@@ -101,8 +99,7 @@ inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten
 inline constexpr uint64_t kWorkerProcessesMore = 1024;
 inline constexpr int kWorkersMax = 1024;
 
-// --- Toolchains
-// -------------------------------------------------------------------------------------------------------
+// --- Toolchains ---
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
@@ -121,8 +118,7 @@ inline constexpr size_t kDecisionNameBytesMax = 80;
 inline constexpr size_t kDecisionReasonBytesMax = 240;
 inline constexpr size_t kDecisionLogBytesMax = 640;
 
-// --- Queue
-// ------------------------------------------------------------------------------------------------------------
+// --- Queue ---
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;
 // What compilers leave available, as far as one can tell beforehand.
@@ -131,7 +127,8 @@ inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB / 2;
 inline constexpr uint64_t kCompileMemoryDefault = kGiB / 4;
 // Someone waited for memory during two of the last ten seconds.
 inline constexpr int kMemoryPressurePercentDefault = 20;
-// How old what is known of memory may be, and how soon it is looked at again where it was too little.
+// How old what is known of memory may be, and how soon it is looked at again where it was too
+// little.
 inline constexpr auto kMemoryLookAge = std::chrono::milliseconds(20);
 inline constexpr auto kMemoryLookAgain = std::chrono::milliseconds(100);
 // /proc/self/cgroup, memory.stat and the like.
@@ -140,28 +137,24 @@ inline constexpr size_t kKernelFileBytesMax = 64 * kKiB;
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 
-// --- Failures remembered
-// ----------------------------------------------------------------------------------------------
+// --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
 inline constexpr size_t kFailureBytesMax = 16 * kMiB;
 
-// --- Sources that crash compilers
-// ------------------------------------------------------------------------------------
+// --- Sources that crash compilers ---
 inline constexpr auto kQuarantineTimeDefault = std::chrono::minutes(10);
 inline constexpr size_t kQuarantinedSourcesMax = 4096;
 inline constexpr size_t kQuarantineReasonBytesMax = kKiB / 2;
 
-// --- Hits
-// -------------------------------------------------------------------------------------------------------------
+// --- Hits ---
 // Decoded documents kept, so that a hit parses no JSON; about 4 KB each.
 inline constexpr size_t kDocumentsMax = 8192;
 inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
 // The same as they are sent, so that a hit encodes none; about 10 KB each with the values.
 inline constexpr size_t kDescriptionBytesMax = 32 * kMiB;
 
-// --- Storage
-// ----------------------------------------------------------------------------------------------------------
+// --- Storage ---
 inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
 inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
@@ -187,8 +180,7 @@ inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
 inline constexpr size_t kQuarantinedMax = 64;
 inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
 
-// --- Clients
-// ----------------------------------------------------------------------------------------------------------
+// --- Clients ---
 // A look-up of thousands of keys with their metadata is the largest message that a client takes.
 inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
 // Sources that one CompileMany keeps so that it can send them again; at least one request is always

@@ -2,8 +2,9 @@
 //
 //   LogInfo("store opened", {{"path", path}, {"artifacts", 12}});
 //
-// writes `… info  store opened path=/var/lib/kiln artifacts=12`. Values with spaces, quotes or control characters are quoted and
-// escaped, so that a hostile name cannot forge a line. Thread-safe; writes to stderr through spdlog.
+// writes `… info  store opened path=/var/lib/kiln artifacts=12`. Values with spaces, quotes or
+// control characters are quoted and escaped, so that a hostile name cannot forge a line.
+// Thread-safe; writes to stderr through spdlog.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ void LogInfo(std::string_view message, LogFields fields = {});
 void LogWarning(std::string_view message, LogFields fields = {});
 void LogError(std::string_view message, LogFields fields = {});
 
-// "debug", "info", "warning" or "error"; false for any other word. Call before the first thread starts.
+// "debug", "info", "warning" or "error"; false for any other word. Call before the first thread
+// starts.
 [[nodiscard]] bool SetLogLevel(std::string_view level);
 
 }  // namespace kiln

@@ -130,6 +130,7 @@ def test_register_and_spill_counts_of_amd_are_those_in_the_code_object(golden, h
     [kernel] = decode(note.content)["amdhsa.kernels"]
     metadata = golden.our_metadata("located", hip_case)
     assert metadata["registers"] == kernel[".vgpr_count"]
+    assert metadata["spill_bytes"] == 4 * kernel[".vgpr_spill_count"]
 
 
 def test_cubin_holds_the_kernel(golden, cuda_case):

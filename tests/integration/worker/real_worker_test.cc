@@ -260,9 +260,9 @@ TEST_F(RealWorkerTest, WordsOfAnotherTritonsDialectsSuggestItsToolchain) {
         << words;
   }
   // A mistake within the dialect is only a mistake.
-  EXPECT_THAT(Fail({"module { tt.func public @a() { tt.return %x } }", {"cuda", "90", 0}, {}, {}})
-                  .message,
-              Not(HasSubstr("--toolchain")));
+  EXPECT_THAT(
+      Fail({"module { tt.func public @a() { tt.return %x } }", {"cuda", "90", 0}, {}, {}}).message,
+      Not(HasSubstr("--toolchain")));
 }
 
 TEST_F(RealWorkerTest, WhatAPassRefusesIsAnInvalidArgumentAsWell) {

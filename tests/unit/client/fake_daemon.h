@@ -110,7 +110,8 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                      admin::v1::DrainResponse*) override;
 };
 
-// Serves both on <root>/run/{kilnd,admin}.sock from construction on; kernels on either, as kilnd does.
+// Serves both on <root>/run/{kilnd,admin}.sock from construction on; kernels on either, as kilnd
+// does.
 class FakeDaemon {
  public:
   FakeDaemon();

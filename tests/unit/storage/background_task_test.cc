@@ -43,7 +43,9 @@ TEST(BackgroundTaskTest, WhatIsRequestedWhileItRunsIsDoneOnceMore) {
 
 TEST(BackgroundTaskTest, EndsWithoutEverHavingRun) {
   int runs = 0;
-  { BackgroundTask task([&] { ++runs; }); }
+  {
+    BackgroundTask task([&] { ++runs; });
+  }
   EXPECT_EQ(runs, 0);
 }
 

@@ -172,9 +172,8 @@ class EvictionBeneathTest : public testing::Test {
     auto notifying = std::make_unique<NotifyingStore>(
         std::make_unique<MemoryStore>(limits::kMiB, clock_), std::vector<ArtifactListener*>{});
     NotifyingStore& durable = *notifying;
-    auto quota =
-        std::make_unique<QuotaStore>(std::move(notifying), QuotaOptions{64 * limits::kKiB, 0, "/"},
-                                     OsFilesystem(), clock_);
+    auto quota = std::make_unique<QuotaStore>(
+        std::move(notifying), QuotaOptions{64 * limits::kKiB, 0, "/"}, OsFilesystem(), clock_);
     quota_ = quota.get();
     auto fast = std::make_unique<MemoryStore>(limits::kMiB, clock_);
     fast_ = fast.get();
