@@ -628,6 +628,8 @@ class Output:
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
 # What the parser says of words that another Triton's dialects have and this one's have not.
 UNKNOWN_TO_DIALECTS = re.compile(r"custom op '[^']*' is unknown|Dialect `[^']*' not found|unknown +\w+ `[^`]*` in dialect")
+# LLVM gave up on what the source asks of it, and would have ended the process if a pass had not caught that.
+LLVM_ERROR = re.compile(r"^LLVM ERROR: .*$", re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
 ASSERTION = re.compile(r"Assertion `.*' failed")
 OUT_OF_RESOURCES = re.compile(
@@ -646,6 +648,9 @@ def classify(error, stage, output):
     words = output.text()
     # Whether the parser or a pass refused it: the compiler went on, this source does not compile, and trying again cannot help.
     code = "resource_exhausted" if OUT_OF_RESOURCES.search(words) else "invalid_argument"
+    given_up = LLVM_ERROR.search(words)
+    if given_up:
+        return Failure("invalid_argument", stage, given_up.group(), output=words)
     for found in DIAGNOSTIC.finditer(words):
         file, line, column, message = found.groups()
         if message.startswith("Failures have been detected"):
@@ -1188,7 +1193,8 @@ class Worker:
             reply["outcome"] = "failed"
             reply["failure"] = failure.to_json()
         # Triton turns a crash inside a pass into an exception. Nothing that this process says afterwards can be trusted.
-        tainted = TAINTED in output.text()
+        words = output.text()
+        tainted = TAINTED in words or LLVM_ERROR.search(words) is not None
         if tainted:
             reply["outcome"] = "crashed"
         reply["usage"] = {

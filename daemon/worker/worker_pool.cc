@@ -389,7 +389,7 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   if (!reply.ok()) return KillTask(slot, task, reply.status());
   if (reply->outcome == WorkerReply::Outcome::kCrashed) {
     return CrashTask(slot, task, "the compiler caught a signal: " + reply->failure.message,
-                     reply->failure.stage);
+                     &reply->failure);
   }
   const bool undecided =
       reply->outcome == WorkerReply::Outcome::kFailed && !reply->failure.deterministic;
@@ -419,15 +419,17 @@ void WorkerPool::KillTask(Slot& slot, const TaskPtr& task, const absl::Status& w
 }
 
 void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& what,
-                           const std::string& stage) {
+                           const CompileFailure* said) {
   const std::string output = slot.worker->LastWords(limits::kDiagnosticsBytesMax);
   const std::string last_words = EndOf(output, kLastWordsBytes);
   const std::string ending = slot.worker->End();
   EndWorker(slot);
   slot.lost_worker = true;
-  if (std::optional<CompileFailure> failure = DiagnoseAbort(output, stage)) {
-    return FinishAborted(task, *std::move(failure));
-  }
+  // The worker may have read what has left the end of the output by now.
+  std::optional<CompileFailure> aborted =
+      said == nullptr ? DiagnoseAbort(output, "")
+                      : DiagnoseAbort(output + "\n" + said->message, said->stage);
+  if (aborted) return FinishAborted(task, *std::move(aborted));
   bool again = false;
   bool stopping = false;
   bool distrusts_zygote = false;

@@ -117,9 +117,9 @@ class WorkerPool {
   // The task's time is over, or nobody wants it any more: kills the worker.
   void KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why);
   // The worker is of no use: replaces it, and puts the task back into the queue, or ends it where
-  // it had its chances.
+  // it had its chances. `said`: by a worker that lived to tell.
   void CrashTask(Slot& slot, const TaskPtr& task, const std::string& what,
-                 const std::string& stage = "");
+                 const CompileFailure* said = nullptr);
   // The compiler gave up on the source, and took its worker along.
   void FinishAborted(const TaskPtr& task, CompileFailure failure);
   void RecycleIfOld(Slot& slot, const WorkerUsage& usage);
