@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "storage/base/units.h"
 #include "daemon/observe/gather_stats.h"
 #include "daemon/policy/admission_provider.h"
+#include "daemon/policy/auditing_provider.h"
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
 #include "daemon/policy/quarantine.h"
@@ -107,6 +109,10 @@ class RunningDaemon final : public Daemon {
   absl::Status OpenStore();
   void FindToolchains();
   void BuildChain();
+  // `caching`, with audits by `compiler` in front where the configuration wants any.
+  std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
+                                               CompilationProvider& compiler);
+  std::optional<RememberedRequest> FindRemembered(const Digest& key);
   std::vector<Route> BuildRoutes();
   absl::Status StartServing();
   AdminActions MakeActions();
@@ -137,6 +143,8 @@ class RunningDaemon final : public Daemon {
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::vector<ToolchainPool> pools_;
   AdmissionProvider* admission_ = nullptr;
+  FailureCache* failures_ = nullptr;
+  AuditingProvider* auditing_ = nullptr;  // null: there are no audits
   std::unique_ptr<CountingProvider> chain_;
 
   // RPC.
@@ -228,11 +236,39 @@ void RunningDaemon::BuildChain() {
   admission_ = admission.get();
   quarantine_ = std::make_unique<Quarantine>(setting_.config.workers.quarantine_time, clock_);
   auto quarantining = std::make_unique<QuarantiningProvider>(std::move(admission), *quarantine_);
+  CompilationProvider& compiler = *quarantining;
   auto caching = std::make_unique<CachingProvider>(std::move(quarantining), store_->index(),
                                                    store_->blobs(), clock_, *executor_);
-  auto publishing = std::make_unique<PublishingProvider>(std::move(caching), *hot_, *executor_);
+  failures_ = &caching->failures();
+  auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), compiler),
+                                                         *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
   chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
+}
+
+std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
+    std::unique_ptr<CompilationProvider> caching, CompilationProvider& compiler) {
+  const int64_t one_in = setting_.config.audit.one_in;
+  if (one_in == 0) return caching;
+  const auto is_idle = [this] {
+    const AdmissionStats stats = admission_->Stats();
+    return stats.running == 0 && stats.queued == 0;
+  };
+  auto auditing = std::make_unique<AuditingProvider>(
+      std::move(caching), static_cast<uint64_t>(one_in),
+      AuditingProvider::Parts{compiler, store_->index(), *executor_, is_idle, clock_, *timer_});
+  auditing_ = auditing.get();
+  return auditing;
+}
+
+std::optional<RememberedRequest> RunningDaemon::FindRemembered(const Digest& key) {
+  if (auto failed = failures_->FindWithRequest(key)) {
+    return RememberedRequest{std::move(failed->job), std::move(failed->failure), ""};
+  }
+  if (auto crashed = quarantine_->Find(key); crashed && crashed->job != nullptr) {
+    return RememberedRequest{std::move(crashed->job), nullptr, std::move(crashed->why)};
+  }
+  return std::nullopt;
 }
 
 std::vector<Route> RunningDaemon::BuildRoutes() {
@@ -294,6 +330,7 @@ AdminActions RunningDaemon::MakeActions() {
     return Verify(context, report);
   };
   actions.lift_quarantine = [this](const Digest& key) { return quarantine_->Lift(key); };
+  actions.remembered_request = [this](const Digest& key) { return FindRemembered(key); };
   actions.lift_all_quarantines = [this] { return quarantine_->LiftAll(); };
   actions.drain = setting_.request_drain;
   return actions;
@@ -315,6 +352,7 @@ DaemonStats RunningDaemon::Stats() const {
                       .admission = *admission_,
                       .quarantine = *quarantine_,
                       .jail = *jail_,
+                      .auditing = auditing_,
                       .started_unix_ms = started_unix_ms_,
                       .is_draining = draining_,
                       .connections = listener_->connections(),

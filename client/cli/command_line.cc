@@ -32,6 +32,7 @@ void AddSubcommands(CommandParser& parser) {
   AddGet(parser);
   AddLs(parser);
   AddInspect(parser);
+  AddReproduce(parser);
   AddStats(parser);
   AddEvict(parser);
   AddPin(parser);

@@ -10,6 +10,7 @@ void AddWarm(CommandParser& parser);
 void AddGet(CommandParser& parser);
 void AddLs(CommandParser& parser);
 void AddInspect(CommandParser& parser);
+void AddReproduce(CommandParser& parser);
 void AddStats(CommandParser& parser);
 void AddEvict(CommandParser& parser);
 void AddPin(CommandParser& parser);

@@ -83,6 +83,11 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["zygotes_replaced"] = stats.zygotes_replaced();
   json["sources_quarantined"] = stats.sources_quarantined();
   json["quarantine_refusals"] = stats.quarantine_refusals();
+  json["audits_waiting"] = stats.audits_waiting();
+  json["audits_same"] = stats.audits_same();
+  json["audits_differed"] = stats.audits_differed();
+  json["audits_nondeterministic"] = stats.audits_nondeterministic();
+  json["audits_given_up"] = stats.audits_given_up();
   json["running_max"] = stats.running_max();
   json["held_back"] = stats.held_back();
   json["expected_memory_bytes"] = stats.expected_memory_bytes();

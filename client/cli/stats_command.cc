@@ -111,6 +111,11 @@ void PrintWork(Console& console, const Stats& stats) {
         fmt::format("{}, {} refused", FormatCount(stats.sources_quarantined(), "kernel"),
                     FormatCount(stats.quarantine_refusals(), "request"))},
        {"jail", Jail(stats)},
+       {"audits",
+        fmt::format("{} the same, {} wrong and evicted, {} not deterministic, {} given "
+                    "up, {} waiting",
+                    stats.audits_same(), stats.audits_differed(), stats.audits_nondeterministic(),
+                    stats.audits_given_up(), stats.audits_waiting())},
        {"CPU time", FormatDuration(std::chrono::microseconds(
                         static_cast<int64_t>(stats.compile_cpu_micros())))}});
   Fields toolchains;

@@ -116,6 +116,17 @@ absl::StatusOr<admin::v1::InspectArtifactResponse> AdminClient::InspectArtifact(
   return response;
 }
 
+absl::StatusOr<admin::v1::GetRequestResponse> AdminClient::GetRequest(const std::string& key_prefix,
+                                                                      const CallOptions& options) {
+  admin::v1::GetRequestRequest request;
+  request.set_key_prefix(key_prefix);
+  admin::v1::GetRequestResponse response;
+  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
+    return stub.PrepareAsyncGetRequest(arguments...);
+  }));
+  return response;
+}
+
 absl::StatusOr<admin::v1::EvictResponse> AdminClient::Evict(const admin::v1::EvictRequest& request,
                                                             const CallOptions& options) {
   admin::v1::EvictResponse response;

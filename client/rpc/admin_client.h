@@ -27,6 +27,8 @@ class AdminClient {
       const admin::v1::ListArtifactsRequest& request, const CallOptions& options);
   [[nodiscard]] absl::StatusOr<admin::v1::InspectArtifactResponse> InspectArtifact(
       const std::string& key_prefix, const CallOptions& options);
+  [[nodiscard]] absl::StatusOr<admin::v1::GetRequestResponse> GetRequest(
+      const std::string& key_prefix, const CallOptions& options);
   [[nodiscard]] absl::StatusOr<admin::v1::EvictResponse> Evict(
       const admin::v1::EvictRequest& request, const CallOptions& options);
   // `key` is 32 raw bytes.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/compile/artifact_document.h"
+#include "daemon/compile/request_document.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -76,30 +77,35 @@ void CachingProvider::CompileAndKeep(CallContext context, CompileJobPtr job, Com
                    if (!result.ok()) return done(std::move(result));
                    // The disk is not the business of the thread that runs the workers.
                    executor_.Run([this, job, keep, done, result = std::move(result)]() mutable {
-                     Keep(keep, *job, std::move(result), done);
+                     Keep(keep, job, std::move(result), done);
                    });
                  });
 }
 
-void CachingProvider::Keep(const CallContext& context, const CompileJob& job,
+void CachingProvider::Keep(const CallContext& context, const CompileJobPtr& job,
                            absl::StatusOr<CompileResult> result, const CompileDone& done) {
   if (const Artifact* artifact = result->artifact()) {
-    if (artifact->key != job.key) {
+    if (artifact->key != job->key) {
       return done(Internal("{} answered for kernel {} with kernel {}", next_->Describe(),
-                           job.key.ShortHex(), artifact->key.ShortHex()));
+                           job->key.ShortHex(), artifact->key.ShortHex()));
     }
-    failures_.Forget(job.key);
-    Store(context, *artifact);
+    failures_.Forget(job->key);
+    Store(context, *job, *artifact);
   } else {
-    failures_.Remember(job.key, std::get<1>(result->value));
+    failures_.Remember(job, std::get<1>(result->value));
   }
   done(std::move(result));
 }
 
-void CachingProvider::Store(const CallContext& context, const Artifact& artifact) {
-  std::vector<Blob> blobs;
+void CachingProvider::Store(const CallContext& context, const CompileJob& job,
+                            const Artifact& artifact) {
+  const Blob request = Blob::FromBytes(WriteRequest(job));
+  ArtifactRecord record = MakeRecord(artifact);
+  record.stages.insert(record.stages.begin(),
+                       {std::string(kRequestStage), request.digest(), request.size_bytes()});
+  std::vector<Blob> blobs = {request};
   for (const StageBlob& stage : artifact.stages) blobs.push_back(stage.blob);
-  const absl::Status status = index_.Put(context, MakeRecord(artifact), blobs);
+  const absl::Status status = index_.Put(context, record, blobs);
   if (status.ok()) return;
   if (IsWorthLogging(put_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
     LogWarning("artifact not stored", {{"key", artifact.key.ShortHex()}, {"why", Message(status)}});

@@ -26,6 +26,8 @@ namespace kiln {
 // and the remembered failures. ONLY_IF_CACHED answers NOT_FOUND on a miss, or the store's error
 // where it could not look.
 //
+// With an artifact, the request that it was compiled from is stored (request_document.h).
+//
 // A hit carries the wanted stages and the final binary, a fresh compile carries all stages.
 //
 // Thread-safe. Blocks as a read of the store does. Index, blobs, clock and executor outlive it.
@@ -39,13 +41,16 @@ class CachingProvider final : public CompilationProvider {
   void Raise(const Digest& key, Priority priority) override;
   std::string Describe() const override;
 
+  // What is remembered, for whoever asks about it.
+  FailureCache& failures() { return failures_; }
+
  private:
   absl::StatusOr<CompileResult> LookUp(const CallContext& context, const CompileJob& job);
   absl::StatusOr<CompileResult> LookUpArtifact(const CallContext& context, const CompileJob& job);
   void CompileAndKeep(CallContext context, CompileJobPtr job, CompileDone done);
-  void Keep(const CallContext& context, const CompileJob& job, absl::StatusOr<CompileResult> result,
-            const CompileDone& done);
-  void Store(const CallContext& context, const Artifact& artifact);
+  void Keep(const CallContext& context, const CompileJobPtr& job,
+            absl::StatusOr<CompileResult> result, const CompileDone& done);
+  void Store(const CallContext& context, const CompileJob& job, const Artifact& artifact);
   void LogLookUpFailure(const Digest& key, const absl::Status& status);
 
   const std::unique_ptr<CompilationProvider> next_;

@@ -10,19 +10,26 @@ FailureCache::FailureCache(const Clock& clock, std::chrono::nanoseconds time_to_
       entries_(limits::kFailuresMax, limits::kFailureBytesMax) {}
 
 std::shared_ptr<const CompileFailure> FailureCache::Find(const Digest& key) {
-  std::lock_guard lock(mutex_);
-  const Entry* entry = entries_.Find(key);
-  if (entry == nullptr) return nullptr;
-  if (clock_.Now() < entry->expires_at) return entry->failure;
-  entries_.Erase(key);
-  return nullptr;
+  std::optional<Remembered> remembered = FindWithRequest(key);
+  return remembered ? std::move(remembered->failure) : nullptr;
 }
 
-void FailureCache::Remember(const Digest& key, std::shared_ptr<const CompileFailure> failure) {
-  if (!failure->deterministic) return;
-  const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size();
+std::optional<FailureCache::Remembered> FailureCache::FindWithRequest(const Digest& key) {
   std::lock_guard lock(mutex_);
-  entries_.Insert(key, {std::move(failure), clock_.Now() + time_to_live_}, bytes);
+  const Entry* entry = entries_.Find(key);
+  if (entry == nullptr) return std::nullopt;
+  if (clock_.Now() < entry->expires_at) return entry->remembered;
+  entries_.Erase(key);
+  return std::nullopt;
+}
+
+void FailureCache::Remember(const CompileJobPtr& job,
+                            std::shared_ptr<const CompileFailure> failure) {
+  if (!failure->deterministic) return;
+  const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size() +
+                       job->request.source.text.size();
+  std::lock_guard lock(mutex_);
+  entries_.Insert(job->key, {{std::move(failure), job}, clock_.Now() + time_to_live_}, bytes);
 }
 
 void FailureCache::Forget(const Digest& key) {

@@ -4,8 +4,9 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 
-#include "daemon/compile/kernel.h"
+#include "daemon/compile/compilation_provider.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
 #include "storage/base/lru_cache.h"
@@ -19,15 +20,22 @@ class FailureCache {
  public:
   FailureCache(const Clock& clock, std::chrono::nanoseconds time_to_live);
 
+  struct Remembered {
+    std::shared_ptr<const CompileFailure> failure;
+    CompileJobPtr job;
+  };
+
   // Null where none is remembered, or no longer.
   std::shared_ptr<const CompileFailure> Find(const Digest& key);
+  // The same with the request that failed.
+  std::optional<Remembered> FindWithRequest(const Digest& key);
   // Does nothing for a failure that another try might not repeat.
-  void Remember(const Digest& key, std::shared_ptr<const CompileFailure> failure);
+  void Remember(const CompileJobPtr& job, std::shared_ptr<const CompileFailure> failure);
   void Forget(const Digest& key);
 
  private:
   struct Entry {
-    std::shared_ptr<const CompileFailure> failure;
+    Remembered remembered;
     SteadyTime expires_at;
   };
 

@@ -40,6 +40,9 @@ struct Config {
     std::string jail = "on";
     bool require_jail = false;
   };
+  struct Audit {
+    int64_t one_in = 0;  // 0: none
+  };
   struct Queue {
     int64_t length = limits::kQueueLengthDefault;
   };
@@ -67,6 +70,7 @@ struct Config {
   Store store;
   Hot hot;
   Workers workers;
+  Audit audit;
   Queue queue;
   Toolchain toolchain;
   Sockets sockets;

@@ -250,6 +250,10 @@ std::vector<Field> MakeFields() {
       BoolField("workers", "require_jail",
                 "Where workers cannot be jailed fully, compiles fail instead of going on.",
                 workers(&Config::Workers::require_jail)),
+      IntegerField("audit", "one_in",
+                   "One in so many hits is compiled again when nothing else is to be done, and "
+                   "compared with what is stored. 0: none.",
+                   Member{&Config::audit, &Config::Audit::one_in}, 0, 1'000'000'000),
       IntegerField("queue", "length", "Compiles that may wait; further ones are refused.",
                    Member{&Config::queue, &Config::Queue::length}, 1, 1'000'000),
       PathListField("toolchain", "directories",

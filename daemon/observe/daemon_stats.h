@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/policy/auditing_provider.h"
 #include "storage/base/digest.h"
 
 namespace kiln {
@@ -66,6 +67,7 @@ struct DaemonStats {
   uint64_t zygotes_replaced = 0;
   uint64_t sources_quarantined = 0;
   uint64_t quarantine_refusals = 0;
+  AuditStats audits;
   uint64_t compile_cpu_micros = 0;
   uint64_t running_max = 0;
   uint64_t held_back = 0;

@@ -10,6 +10,7 @@
 #include "daemon/compile/toolchain.h"
 #include "daemon/observe/daemon_stats.h"
 #include "daemon/policy/admission_provider.h"
+#include "daemon/policy/auditing_provider.h"
 #include "daemon/policy/quarantine.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/worker_pool.h"
@@ -32,6 +33,7 @@ struct StatsSources {
   const AdmissionProvider& admission;
   const Quarantine& quarantine;
   const Jail& jail;
+  const AuditingProvider* auditing = nullptr;  // null: there are no audits
 
   int64_t started_unix_ms = 0;
   bool is_draining = false;

@@ -6,18 +6,31 @@
 
 namespace kiln {
 
+Quarantine::Quarantine(std::chrono::milliseconds time, const Clock& clock)
+    : time_(time),
+      clock_(clock),
+      jobs_(limits::kQuarantinedSourcesMax, limits::kQuarantinedSourceBytesMax) {}
+
 std::optional<Quarantine::Entry> Quarantine::Refuse(const Digest& key) {
+  std::optional<Entry> entry = Find(key);
+  if (entry) ++refusals_;
+  return entry;
+}
+
+std::optional<Quarantine::Entry> Quarantine::Find(const Digest& key) {
   const SteadyTime now = clock_.Now();
   std::lock_guard lock(mutex_);
   const auto found = kept_.find(key);
   if (found == kept_.end() || found->second.until <= now) return std::nullopt;
-  ++refusals_;
+  const CompileJobPtr* job = jobs_.Find(key);
   return Entry{found->second.why,
-               std::chrono::ceil<std::chrono::milliseconds>(found->second.until - now)};
+               std::chrono::ceil<std::chrono::milliseconds>(found->second.until - now),
+               job == nullptr ? nullptr : *job};
 }
 
-void Quarantine::Add(const Digest& key, std::string_view why) {
+void Quarantine::Add(const CompileJobPtr& job, std::string_view why) {
   if (time_.count() == 0) return;
+  const Digest& key = job->key;
   std::lock_guard lock(mutex_);
   ForgetThoseThatAreOver();
   if (kept_.size() >= limits::kQuarantinedSourcesMax && !kept_.contains(key)) {
@@ -27,11 +40,13 @@ void Quarantine::Add(const Digest& key, std::string_view why) {
   }
   kept_[key] = {std::string(why.substr(0, limits::kQuarantineReasonBytesMax)),
                 clock_.Now() + time_};
+  jobs_.Insert(key, job, job->request.source.text.size());
 }
 
 bool Quarantine::Lift(const Digest& key) {
   std::lock_guard lock(mutex_);
   ForgetThoseThatAreOver();
+  jobs_.Erase(key);
   return kept_.erase(key) > 0;
 }
 

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "daemon/compile/compilation_provider.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
+#include "storage/base/lru_cache.h"
 
 namespace kiln {
 
@@ -22,14 +24,17 @@ class Quarantine {
   struct Entry {
     std::string why;
     std::chrono::milliseconds left{};  // until it may be tried again
+    CompileJobPtr job;                 // null where there was no room to keep it
   };
 
   // A `time` of 0 keeps nothing.
-  Quarantine(std::chrono::milliseconds time, const Clock& clock) : time_(time), clock_(clock) {}
+  Quarantine(std::chrono::milliseconds time, const Clock& clock);
 
   // Counts as a refusal where there is one.
   std::optional<Entry> Refuse(const Digest& key);
-  void Add(const Digest& key, std::string_view why);
+  // The same for whoever only wants to know.
+  std::optional<Entry> Find(const Digest& key);
+  void Add(const CompileJobPtr& job, std::string_view why);
   // False where the key is not in it.
   bool Lift(const Digest& key);
   // How many were in it.
@@ -51,6 +56,7 @@ class Quarantine {
   std::atomic<uint64_t> refusals_ = 0;
   mutable std::mutex mutex_;
   mutable std::unordered_map<Digest, Kept, DigestHash> kept_;
+  LruCache<CompileJobPtr> jobs_;  // of those, and of some that are over
 };
 
 }  // namespace kiln

@@ -21,15 +21,15 @@ absl::Status Refusal(const Digest& key, const Quarantine::Entry& entry) {
 
 void QuarantiningProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   if (const auto entry = quarantine_.Refuse(job->key)) return done(Refusal(job->key, *entry));
-  next_->Compile(
-      std::move(context), job,
-      [this, key = job->key, done = std::move(done)](absl::StatusOr<CompileResult> result) {
-        Judge(key, result);
-        done(std::move(result));
-      });
+  next_->Compile(std::move(context), job,
+                 [this, job, done = std::move(done)](absl::StatusOr<CompileResult> result) {
+                   Judge(job, result);
+                   done(std::move(result));
+                 });
 }
 
-void QuarantiningProvider::Judge(const Digest& key, const absl::StatusOr<CompileResult>& result) {
+void QuarantiningProvider::Judge(const CompileJobPtr& job,
+                                 const absl::StatusOr<CompileResult>& result) {
   std::string why;
   if (IsCompilerCrash(result.status())) {
     why = Message(result.status());
@@ -38,8 +38,8 @@ void QuarantiningProvider::Judge(const Digest& key, const absl::StatusOr<Compile
   } else {
     return;
   }
-  quarantine_.Add(key, why);
-  LogError("kernel quarantined", {{"key", key.Hex()}, {"why", why}});
+  quarantine_.Add(job, why);
+  LogError("kernel quarantined", {{"key", job->key.Hex()}, {"why", why}});
 }
 
 }  // namespace kiln

@@ -28,7 +28,7 @@ class QuarantiningProvider final : public CompilationProvider {
   std::string Describe() const override { return "quarantining(" + next_->Describe() + ")"; }
 
  private:
-  void Judge(const Digest& key, const absl::StatusOr<CompileResult>& result);
+  void Judge(const CompileJobPtr& job, const absl::StatusOr<CompileResult>& result);
 
   const std::unique_ptr<CompilationProvider> next_;
   Quarantine& quarantine_;

@@ -4,7 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 
+#include "daemon/compile/compilation_provider.h"
 #include "daemon/observe/daemon_stats.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"
@@ -12,6 +16,14 @@
 #include "storage/verification.h"
 
 namespace kiln {
+
+// What is remembered of a request that came to nothing: its failure, or how it crashed its
+// compiler.
+struct RememberedRequest {
+  CompileJobPtr job;
+  std::shared_ptr<const CompileFailure> failure;
+  std::string crash;
+};
 
 // Thread-safe, each of them. May block for long, but for `drain`.
 struct AdminActions {
@@ -26,6 +38,8 @@ struct AdminActions {
   std::function<bool(const Digest& key)> lift_quarantine;
   // All of them; how many.
   std::function<size_t()> lift_all_quarantines;
+  // Nothing where nothing is remembered.
+  std::function<std::optional<RememberedRequest>(const Digest& key)> remembered_request;
   // As on SIGTERM. Returns at once.
   std::function<void()> drain;
 };

@@ -8,6 +8,7 @@
 #include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/eviction_request.h"
 #include "daemon/rpc/finished_call.h"
+#include "daemon/rpc/reproduction.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "daemon/rpc/verify_call.h"
@@ -72,6 +73,11 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_zygotes_replaced(stats.zygotes_replaced);
   out.set_sources_quarantined(stats.sources_quarantined);
   out.set_quarantine_refusals(stats.quarantine_refusals);
+  out.set_audits_waiting(stats.audits.waiting);
+  out.set_audits_same(stats.audits.same);
+  out.set_audits_differed(stats.audits.differed);
+  out.set_audits_nondeterministic(stats.audits.nondeterministic);
+  out.set_audits_given_up(stats.audits.given_up);
   out.set_compile_cpu_micros(stats.compile_cpu_micros);
   out.set_running_max(stats.running_max);
   out.set_held_back(stats.held_back);
@@ -166,6 +172,14 @@ grpc::ServerUnaryReactor* AdminService::InspectArtifact(
     InspectArtifactResponse* response) {
   return Defer(*call, [this, request, response](const CallContext& context) {
     return Inspect(parts_, context, request->key_prefix(), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::GetRequest(grpc::CallbackServerContext* call,
+                                                   const admin::v1::GetRequestRequest* request,
+                                                   admin::v1::GetRequestResponse* response) {
+  return Defer(*call, [this, request, response](const CallContext& context) {
+    return FindRequest(parts_, actions_, context, request->key_prefix(), *response);
   });
 }
 

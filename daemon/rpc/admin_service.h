@@ -24,6 +24,9 @@ class AdminService final : public admin::v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* InspectArtifact(grpc::CallbackServerContext* call,
                                             const admin::v1::InspectArtifactRequest* request,
                                             admin::v1::InspectArtifactResponse* response) override;
+  grpc::ServerUnaryReactor* GetRequest(grpc::CallbackServerContext* call,
+                                       const admin::v1::GetRequestRequest* request,
+                                       admin::v1::GetRequestResponse* response) override;
   grpc::ServerUnaryReactor* Evict(grpc::CallbackServerContext* call,
                                   const admin::v1::EvictRequest* request,
                                   admin::v1::EvictResponse* response) override;
@@ -58,6 +61,9 @@ class RefusingAdminService final : public admin::v1::AdminService::CallbackServi
   grpc::ServerUnaryReactor* InspectArtifact(grpc::CallbackServerContext* call,
                                             const admin::v1::InspectArtifactRequest*,
                                             admin::v1::InspectArtifactResponse*) override;
+  grpc::ServerUnaryReactor* GetRequest(grpc::CallbackServerContext* call,
+                                       const admin::v1::GetRequestRequest* request,
+                                       admin::v1::GetRequestResponse* response) override;
   grpc::ServerUnaryReactor* Evict(grpc::CallbackServerContext* call, const admin::v1::EvictRequest*,
                                   admin::v1::EvictResponse*) override;
   grpc::ServerUnaryReactor* Pin(grpc::CallbackServerContext* call, const admin::v1::PinRequest*,

@@ -40,6 +40,12 @@ grpc::ServerUnaryReactor* RefusingAdminService::InspectArtifact(
   return Refuse(*call);
 }
 
+grpc::ServerUnaryReactor* RefusingAdminService::GetRequest(grpc::CallbackServerContext* call,
+                                                           const admin::v1::GetRequestRequest*,
+                                                           admin::v1::GetRequestResponse*) {
+  return Refuse(*call);
+}
+
 grpc::ServerUnaryReactor* RefusingAdminService::Evict(grpc::CallbackServerContext* call,
                                                       const admin::v1::EvictRequest*,
                                                       admin::v1::EvictResponse*) {

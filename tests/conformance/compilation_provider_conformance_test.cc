@@ -7,6 +7,7 @@
 #include "daemon/compile/publishing_provider.h"
 #include "daemon/compile/routing_provider.h"
 #include "daemon/policy/admission_provider.h"
+#include "daemon/policy/auditing_provider.h"
 #include "daemon/policy/quarantining_provider.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
@@ -64,6 +65,13 @@ class FakeHarness : public CompilationProviderHarness {
   Provider Quarantining(Provider next) {
     return std::make_unique<QuarantiningProvider>(std::move(next), quarantine_);
   }
+  Provider Auditing(Provider next) {
+    CompilationProvider& compiler = *next;
+    return std::make_unique<AuditingProvider>(
+        Caching(std::move(next)), 1,
+        AuditingProvider::Parts{compiler, store_.index(), executor_, [] { return true; }, clock_,
+                                timer_});
+  }
   Provider Routing(Provider next) {
     std::vector<Route> routes;
     routes.push_back({MakeJob("")->toolchain, std::move(next)});
@@ -105,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Admission(std::move(next)); }),
         Factory("Quarantining",
                 [](FakeHarness& h, Provider next) { return h.Quarantining(std::move(next)); }),
+        Factory("Auditing",
+                [](FakeHarness& h, Provider next) { return h.Auditing(std::move(next)); }),
         Factory("Routing",
                 [](FakeHarness& h, Provider next) { return h.Routing(std::move(next)); }),
         Factory("Counting",

@@ -4,6 +4,7 @@
 
 #include "storage/base/limits.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_provider.h"
 
 namespace kiln {
 namespace {
@@ -19,8 +20,9 @@ std::shared_ptr<const CompileFailure> MakeFailure(bool deterministic = true) {
 TEST(FailureCache, ForgetsAfterItsTime) {
   FakeClock clock;
   FailureCache cache(clock, seconds(60));
-  const Digest key = Digest::Of("a");
-  cache.Remember(key, MakeFailure());
+  const CompileJobPtr job = MakeJob("a");
+  const Digest key = job->key;
+  cache.Remember(job, MakeFailure());
   clock.Advance(seconds(59));
   EXPECT_NE(cache.Find(key), nullptr);
   clock.Advance(seconds(1));
@@ -30,23 +32,37 @@ TEST(FailureCache, ForgetsAfterItsTime) {
 TEST(FailureCache, DoesNotRememberWhatMightNotHappenAgain) {
   FakeClock clock;
   FailureCache cache(clock, seconds(60));
-  cache.Remember(Digest::Of("a"), MakeFailure(/*deterministic=*/false));
+  cache.Remember(MakeJob("a"), MakeFailure(/*deterministic=*/false));
   EXPECT_EQ(cache.Find(Digest::Of("a")), nullptr);
 }
 
 TEST(FailureCache, ForgetsWhenTold) {
   FakeClock clock;
   FailureCache cache(clock, seconds(60));
-  cache.Remember(Digest::Of("a"), MakeFailure());
+  cache.Remember(MakeJob("a"), MakeFailure());
   cache.Forget(Digest::Of("a"));
   EXPECT_EQ(cache.Find(Digest::Of("a")), nullptr);
+}
+
+TEST(FailureCache, KnowsTheRequestThatFailed) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  const CompileJobPtr job = MakeJob("a");
+  cache.Remember(job, MakeFailure());
+  const auto remembered = cache.FindWithRequest(job->key);
+  ASSERT_TRUE(remembered.has_value());
+  EXPECT_EQ(remembered->job, job);
+  EXPECT_EQ(remembered->failure, cache.Find(job->key));
+  clock.Advance(seconds(60));
+  EXPECT_FALSE(cache.FindWithRequest(job->key).has_value());
 }
 
 TEST(FailureCache, HoldsAsManyAsTheLimitSays) {
   FakeClock clock;
   FailureCache cache(clock, seconds(60));
   const auto key = [](size_t i) { return Digest::Of(std::to_string(i)); };
-  for (size_t i = 0; i <= limits::kFailuresMax; ++i) cache.Remember(key(i), MakeFailure());
+  for (size_t i = 0; i <= limits::kFailuresMax; ++i)
+    cache.Remember(MakeJob(std::to_string(i)), MakeFailure());
   EXPECT_EQ(cache.Find(key(0)), nullptr);
   EXPECT_NE(cache.Find(key(1)), nullptr);
   EXPECT_NE(cache.Find(key(limits::kFailuresMax)), nullptr);

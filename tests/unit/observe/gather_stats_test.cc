@@ -176,7 +176,7 @@ TEST_F(GatherStatsTest, RequestsThatNeverReachedTheChainAreRejectedOnes) {
 }
 
 TEST_F(GatherStatsTest, TellsWhatIsInQuarantine) {
-  quarantine_.Add(Digest::Of("a"), "crashed");
+  quarantine_.Add(MakeJob("a"), "crashed");
   quarantine_.Refuse(Digest::Of("a"));
   quarantine_.Refuse(Digest::Of("a"));
   const DaemonStats stats = GatherStats(Sources());

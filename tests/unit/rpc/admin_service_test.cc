@@ -4,6 +4,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include "daemon/compile/artifact_document.h"
+#include "daemon/compile/caching_provider.h"
+#include "daemon/compile/request_document.h"
+#include "tests/testing/result_probe.h"
 #include "tests/unit/rpc/service_fixture.h"
 
 namespace kiln {
@@ -20,6 +23,13 @@ class AdminServiceTest : public ServiceTest {
     for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
     EXPECT_TRUE(store_.index().Put({}, MakeRecord(*artifact), blobs).ok());
     return std::string(job->key.Bytes());
+  }
+  grpc::Status GetRequest(const std::string& key_prefix, admin::v1::GetRequestResponse* response) {
+    grpc::ClientContext context;
+    admin::v1::GetRequestRequest request;
+    request.set_key_prefix(key_prefix);
+    response->Clear();
+    return stub_->GetRequest(&context, request, response);
   }
   grpc::Status Evict(const admin::v1::EvictRequest& request, admin::v1::EvictResponse* response) {
     grpc::ClientContext context;
@@ -124,6 +134,54 @@ TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
   all.set_all(true);
   ASSERT_TRUE(Evict(all, &response).ok());
   EXPECT_EQ(response.released(), 2u);
+}
+
+TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
+  const CompileJobPtr job = MakeJob("module {}");
+  remembered_ = RememberedRequest{job, std::get<1>(FailedWith("does not parse").value), ""};
+  admin::v1::GetRequestResponse response;
+  EXPECT_EQ(GetRequest(job->key.Hex(), &response).error_code(), grpc::StatusCode::OK);
+  EXPECT_EQ(response.key(), std::string(job->key.Bytes()));
+  EXPECT_EQ(response.request(), WriteRequest(*job));
+  EXPECT_EQ(response.diagnostics().message(), "does not parse");
+  EXPECT_EQ(response.stages_size(), 0);
+
+  remembered_ = RememberedRequest{job, nullptr, "SIGSEGV"};
+  ASSERT_TRUE(GetRequest(job->key.Hex(), &response).ok());
+  EXPECT_EQ(response.crash(), "SIGSEGV");
+  EXPECT_FALSE(response.has_diagnostics());
+}
+
+TEST_F(AdminServiceTest, GivesTheRequestBehindAnArtifact) {
+  const CompileJobPtr job = MakeJob("module {}");
+  FakeProvider fake;
+  fake.FinishAtOnce();
+  InlineExecutor at_once;
+  CachingProvider caching(std::make_unique<BorrowedProvider>(fake), store_.index(), store_.blobs(),
+                          clock_, at_once);
+  ResultProbe probe;
+  caching.Compile({}, job, probe.Done());
+  ASSERT_TRUE(probe.Result().ok());
+  admin::v1::GetRequestResponse response;
+  ASSERT_TRUE(GetRequest(job->key.Hex().substr(0, 8), &response).ok());
+  EXPECT_EQ(response.request(), WriteRequest(*job));
+  ASSERT_EQ(response.stages_size(), 2);
+  EXPECT_EQ(response.stages(0).stage(), "ptx");
+  EXPECT_EQ(response.stages(1).stage(), "cubin");
+}
+
+TEST_F(AdminServiceTest, KnowsNoRequestOfWhatIsNotThereOrOld) {
+  admin::v1::GetRequestResponse response;
+  EXPECT_EQ(GetRequest(std::string(64, '0'), &response).error_code(), grpc::StatusCode::NOT_FOUND);
+  for (const char* prefix : {"", "abc", "not hex", "../../etc"}) {
+    EXPECT_EQ(GetRequest(prefix, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+        << prefix;
+  }
+  // As a kilnd before this one stored it.
+  const std::string old = Store("a");
+  const grpc::Status status = GetRequest(Digest::FromBytes(old)->Hex(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("--cache refresh"));
 }
 
 TEST_F(AdminServiceTest, RequestsThatNameNothing) {

@@ -23,6 +23,10 @@ ServiceTest::ServiceTest() {
         .status();
   };
   actions_.lift_quarantine = [this](const Digest& key) { return quarantined_.erase(key) > 0; };
+  actions_.remembered_request = [this](const Digest& key) -> std::optional<RememberedRequest> {
+    if (!remembered_ || remembered_->job->key != key) return std::nullopt;
+    return remembered_;
+  };
   actions_.lift_all_quarantines = [this] {
     const size_t count = quarantined_.size();
     quarantined_.clear();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -48,6 +49,7 @@ class ServiceTest : public ::testing::Test {
                       executor_, gate_,     memo_,    descriptions_,  refused_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
+  std::optional<RememberedRequest> remembered_;
   std::set<Digest> quarantined_;  // touched by one call at a time
   PrincipalServers servers_{parts_, actions_};
 };

@@ -1,0 +1,61 @@
+#include "daemon/rpc/reproduction.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "daemon/compile/request_document.h"
+#include "daemon/rpc/artifact_catalog.h"
+#include "daemon/rpc/text.h"
+#include "daemon/rpc/translate.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+bool FindRemembered(const AdminActions& actions, const Digest& key,
+                    admin::v1::GetRequestResponse& response) {
+  const std::optional<RememberedRequest> remembered = actions.remembered_request(key);
+  if (!remembered) return false;
+  response.set_key(std::string(key.Bytes()));
+  response.set_request(WriteRequest(*remembered->job));
+  response.set_crash(ToUtf8(remembered->crash));
+  if (remembered->failure != nullptr) {
+    ToProto(*remembered->failure, key, limits::kDiagnosticsBytesMax,
+            *response.mutable_diagnostics());
+  }
+  return true;
+}
+
+absl::Status FindStored(const ServiceParts& parts, const CallContext& context,
+                        const std::string& key_prefix, admin::v1::GetRequestResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
+  const std::vector<StageReference>& stages = found.record->stages;
+  const auto request = std::find_if(stages.begin(), stages.end(), [](const StageReference& stage) {
+    return stage.stage == kRequestStage;
+  });
+  if (request == stages.end()) {
+    return FailedPrecondition(
+        "artifact {} was stored by a kilnd that did not keep requests yet; compile it once more "
+        "with --cache refresh",
+        found.record->key.ShortHex());
+  }
+  KILN_ASSIGN_OR_RETURN(const FoundBlob blob, parts.blobs.Get(context, request->digest));
+  response.set_key(std::string(found.record->key.Bytes()));
+  response.set_request(std::string(blob.blob.bytes()));
+  for (const StageReference& stage : stages) {
+    if (stage.stage != kRequestStage) ToProto(stage, *response.add_stages());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FindRequest(const ServiceParts& parts, const AdminActions& actions,
+                         const CallContext& context, const std::string& key_prefix,
+                         admin::v1::GetRequestResponse& response) {
+  const absl::StatusOr<Digest> key = Digest::FromHex(key_prefix);
+  if (key.ok() && FindRemembered(actions, *key, response)) return absl::OkStatus();
+  return FindStored(parts, context, key_prefix, response);
+}
+
+}  // namespace kiln
