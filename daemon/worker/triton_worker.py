@@ -641,6 +641,9 @@ def classify(error, stage, output):
     """The Failure that an exception out of `stage` amounts to."""
     if isinstance(error, Failure):
         return error
+    if isinstance(error, FileNotFoundError) and stage == "cubin" and str(error.filename).startswith(os.getcwd()):
+        # Of `ptx_options`, some have ptxas print something and end well.
+        return Failure("invalid_argument", stage, "ptxas ended well and left no binary: an option has it do something else")
     if isinstance(error, (MemoryError, OSError)):
         return Failure("internal", stage, f"the worker could not go on: {error!r}", deterministic=False)
     if type(error).__name__ == "PTXASError" or "`ptxas`" in str(error):
