@@ -28,6 +28,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kControl = 3;
+constexpr char kToolchainVersion[] = "3.6.0";
 
 void WriteRaw(int fd, const std::string& bytes) {
   if (::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) std::_Exit(1);
@@ -134,6 +135,13 @@ void ForkChildren() {
   }
 }
 
+// Until there is no more, which no compiler bears.
+[[noreturn]] void EatMemory() {
+  constexpr size_t kBite = size_t{16} << 20;
+  while (void* bite = std::malloc(kBite)) std::memset(bite, 1, kBite);
+  std::abort();
+}
+
 void Obey(int job, const kiln::Frame& frame) {
   const size_t space = frame.payload.find(' ');
   const std::string what = frame.payload.substr(0, space);
@@ -162,6 +170,14 @@ void Obey(int job, const kiln::Frame& frame) {
   if (what == "fork") {
     ForkChildren();
     SleepForever();
+  }
+  if (what == "eat") EatMemory();
+  if (what == "link") {
+    // Where a compiler would have left its output. Nobody should come and look.
+    std::error_code refused;
+    std::filesystem::create_symlink("/etc/passwd", "kernel.cubin", refused);
+    std::filesystem::create_directory_symlink("/etc", "kernel", refused);
+    return Answer(job, frame.id, argument);
   }
   if (what == "junk") return WriteRaw(job, std::string(100, 'x'));
   if (what == "announce") {
@@ -335,16 +351,41 @@ void OnTerminate(int) {
   std::_Exit(0);
 }
 
+// As the interpreter of a toolchain that kilnd found.
+int Describe() {
+  const Json description = {
+      {"protocol", 1},
+      {"name", "triton"},
+      {"version", kToolchainVersion},
+      {"python", "3.11.2"},
+      {"assembler", "fake 1.0"},
+      {"hidden_pointers", 2},
+      {"kinds", {"ttir"}},
+      {"backends",
+       {{{"backend", "cuda"},
+         {"architectures", {"90"}},
+         {"stages", {"ptx", "cubin"}},
+         {"options", {{"num_warps", {{"type", "integer"}, {"default", 4}}}}}}}}};
+  const std::string text = description.dump();
+  return ::write(kControl, text.data(), text.size()) < 0 ? 1 : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string mode = argc > 1 ? argv[1] : "plain";
+  const std::set<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.contains("--describe")) return Describe();
+  const bool is_toolchain = arguments.contains("--zygote");
+  const std::string mode = argc > 1 && !is_toolchain ? argv[1] : "plain";
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fputs("zygote's words\n", stderr);
-  Json hello = {{"type", "hello"},           {"protocol", 1},
-                {"version", "1.0"},          {"warm", {{"cuda:90", ""}}},
-                {"programs", Json::array()}, {"libraries", Json::array()}};
+  Json hello = {{"type", "hello"},
+                {"protocol", 1},
+                {"version", is_toolchain ? kToolchainVersion : "1.0"},
+                {"warm", {{"cuda:90", ""}}},
+                {"programs", Json::array()},
+                {"libraries", Json::array()}};
   if (mode == "silent") SleepForever();
   if (mode == "dies") return 3;
   if (mode == "garbage") {

@@ -4,8 +4,7 @@
 // the source that it is to compile:
 //
 //   answer TEXT      stages "ptx" (TEXT) and "cubin" ("binary of TEXT")
-//   where            its working directory, what is in it, and its environment, as the ptx;
-//                    leaves a file behind
+//   where            its directory, what is in it, and its environment, as the ptx; leaves files
 //   fail             an INVALID_ARGUMENT at 3:7
 //   waver PATH       a failure that is not deterministic, unless PATH exists; makes PATH
 //   taint            says that the compiler caught a signal
@@ -13,7 +12,9 @@
 //   abort WORDS      dies of SIGABRT, having written WORDS
 //   crash-once PATH  dies like segfault, unless PATH exists; makes PATH
 //   spin, sleep      never answers, busy or not
-//   fork             starts a child in its group, one that left the group, and sleeps
+//   fork             starts a child in its group, one that tries to leave the group, and sleeps
+//   eat              takes memory until there is none, and aborts
+//   link TEXT        puts links to the system's files where outputs would lie, and answers TEXT
 //   junk             writes bytes that are no frame
 //   announce         announces a payload of 4 GB
 //   half             dies between the header and the payload
@@ -40,6 +41,10 @@ ZygoteCommand FakeZygote(const std::string& mode = "");
 
 // A request that makes it do `what`.
 WorkerRequest FakeRequest(const std::string& what);
+
+// Makes `path` a toolchain of Triton 3.6.0 for cuda:90 whose interpreter is the fake compiler, so
+// that a kilnd that finds it obeys sources as above.
+void MakeFakeToolchain(const std::string& path);
 
 // The stages that it answers with.
 std::vector<std::string> FakeStages();

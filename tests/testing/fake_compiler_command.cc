@@ -39,6 +39,14 @@ WorkerRequest FakeRequest(const std::string& what) {
   return request;
 }
 
+void MakeFakeToolchain(const std::string& path) {
+  const std::string package = path + "/lib/python3.11/site-packages/triton";
+  std::filesystem::create_directories(package);
+  std::filesystem::create_directories(path + "/bin");
+  std::ofstream(package + "/__init__.py") << "__version__ = '3.6.0'\n";
+  std::filesystem::create_symlink(KILN_FAKE_COMPILER, path + "/bin/python");
+}
+
 std::vector<std::string> FakeStages() { return {"ptx", "cubin"}; }
 
 std::vector<pid_t> LivingDescendants() {

@@ -51,11 +51,12 @@ std::string TemporaryDaemon::SharedDescriptions() const { return KILN_TEST_DESCR
 
 void TemporaryDaemon::Spawn() {
   std::vector<std::string> words = {KILND_PATH, "--root", root_};
-  words.insert(words.end(), arguments_.begin(), arguments_.end());
   if (const char* toolchains = std::getenv("KILN_TEST_TOOLCHAINS")) {
     words.push_back("--set");
     words.push_back(std::string("toolchain.directories=[\"") + toolchains + "\"]");
   }
+  // A test's own come last, since the last one wins.
+  words.insert(words.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
