@@ -233,11 +233,33 @@ def cold_batch(setting):
                 f"{cores} warm bare Triton processes sharing the same list")]
 
 
+def workers(setting):
+    """What a worker costs besides its compiles: its jail, its replacement, its memory."""
+    sources = []
+    for request in setting.requests:
+        path = setting.folder / f"worker-{request['name']}.ttir"
+        path.write_text(request["source"])
+        sources.append(path)
+    environment = {**setting.env, "KILN_TEST_TOOLCHAINS": str(setting.python.parent.parent)}
+    output = subprocess.run([setting.binaries / "worker_benchmark", *sources], env=environment, check=True,
+                            capture_output=True, text=True).stdout
+    report = json.loads(output)
+    return [
+        Row("jail-overhead", median_ratio(zip(report["jailed_ms"], report["free_ms"])), 1.05, "lower",
+            "the same kernels in a worker that is not jailed"),
+        Row("worker-replacement", statistics.median(report["replace_ms"]), 20, "lower",
+            "1 ms: from a dead worker to a jailed one that waits for work"),
+        Row("worker-memory", statistics.median(report["private_mb"]), 20, "lower",
+            "1 MB: what a worker has to itself right after the fork"),
+    ]
+
+
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
     ("cold-compile",): cold_compile,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
+    ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
 }
 
