@@ -68,6 +68,14 @@ constexpr unsigned long long kNewNamespaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE
                                               CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
                                               CLONE_NEWCGROUP | CLONE_NEWTIME;
 
+// libseccomp's own macros for these are C, not C++.
+scmp_arg_cmp ArgumentIs(unsigned argument, scmp_datum_t value) {
+  return {argument, SCMP_CMP_EQ, value, 0};
+}
+scmp_arg_cmp ArgumentHasNoneOf(unsigned argument, scmp_datum_t bits) {
+  return {argument, SCMP_CMP_MASKED_EQ, bits, 0};
+}
+
 class FilterBuilder {
  public:
   FilterBuilder() : context_(::seccomp_init(SCMP_ACT_ERRNO(EPERM)), &::seccomp_release) {
@@ -127,28 +135,28 @@ class FilterBuilder {
 void AllowWithConditions(FilterBuilder& filter) {
   // Threads and children, but no namespaces. clone3 has its flags in memory, where a filter cannot
   // look.
-  filter.Allow("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, kNewNamespaces, 0));
+  filter.Allow("clone", ArgumentHasNoneOf(0, kNewNamespaces));
   filter.Hide("clone3");
   // On the socket to the daemon; never to an address.
-  filter.Allow("sendto", SCMP_A4(SCMP_CMP_EQ, 0));
+  filter.Allow("sendto", ArgumentIs(4, 0));
   // Its own limits, not the daemon's, which runs as the same user.
-  filter.Allow("prlimit64", SCMP_A0(SCMP_CMP_EQ, 0));
+  filter.Allow("prlimit64", ArgumentIs(0, 0));
   // The time of an open file, which ptxas would store. Never of one by its name.
-  filter.Allow("utimensat", SCMP_A1(SCMP_CMP_EQ, 0));
+  filter.Allow("utimensat", ArgumentIs(1, 0));
   // What opening a file asks of it.
   for (const unsigned long request :
        {static_cast<unsigned long>(TCGETS), static_cast<unsigned long>(FIOCLEX),
         static_cast<unsigned long>(FIONCLEX), static_cast<unsigned long>(FIONBIO)}) {
-    filter.Allow("ioctl", SCMP_A1(SCMP_CMP_EQ, request));
+    filter.Allow("ioctl", ArgumentIs(1, request));
   }
   for (const int option :
        {PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA}) {
-    filter.Allow("prctl", SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(option)));
+    filter.Allow("prctl", ArgumentIs(0, static_cast<scmp_datum_t>(option)));
   }
   // To ask, and for an assembler whose result depends on addresses.
   for (const unsigned long persona :
        {0xffffffffUL, static_cast<unsigned long>(ADDR_NO_RANDOMIZE)}) {
-    filter.Allow("personality", SCMP_A0(SCMP_CMP_EQ, persona));
+    filter.Allow("personality", ArgumentIs(0, persona));
   }
 }
 
