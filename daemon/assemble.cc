@@ -19,7 +19,6 @@
 #include "daemon/compile/request_resolver.h"
 #include "daemon/compile/routing_provider.h"
 #include "daemon/compile/thread_timer.h"
-#include "storage/base/units.h"
 #include "daemon/observe/gather_stats.h"
 #include "daemon/policy/admission_provider.h"
 #include "daemon/policy/auditing_provider.h"
@@ -38,6 +37,7 @@
 #include "daemon/worker/work_directory.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/log.h"
+#include "storage/base/units.h"
 #include "storage/hot_directory.h"
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
@@ -214,6 +214,7 @@ void RunningDaemon::FindToolchains() {
   options.work_directory = setting_.paths.WorkDirectory();
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
+  options.include_directories = setting_.config.toolchain.include_directories;
   options.default_selector = setting_.config.toolchain.default_selector;
   toolchains_ = DiscoveredToolchains::Discover(options, OsFilesystem());
 }
@@ -273,6 +274,10 @@ std::optional<RememberedRequest> RunningDaemon::FindRemembered(const Digest& key
 
 std::vector<Route> RunningDaemon::BuildRoutes() {
   const Config::Workers& config = setting_.config.workers;
+  std::vector<std::string> ptxas;
+  for (const auto& toolchain : toolchains_->List()) {
+    if (toolchain->name == "ptxas") ptxas.push_back(toolchain->directory);
+  }
   std::vector<Route> routes;
   for (const auto& toolchain : toolchains_->List()) {
     const std::string directory =
@@ -280,8 +285,9 @@ std::vector<Route> RunningDaemon::BuildRoutes() {
     WorkerPoolOptions options;
     const bool is_native = toolchain->interpreter.empty();
     const std::string zygote = directory + "-zygote";
-    options.zygote = is_native ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
-                               : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote);
+    options.zygote = is_native
+                         ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
+                         : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote, ptxas);
     options.zygote.jail = jail_;
     options.worker_limits = LimitsOf(config);
     options.work_directory = directory;

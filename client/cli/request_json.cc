@@ -157,6 +157,20 @@ absl::Status ReadPtxas(const Json& json, v1::CompileRequest& request) {
   return absl::OkStatus();
 }
 
+// Once the options are known.
+absl::Status ReadLater(const Json&, v1::CompileRequest&) { return absl::OkStatus(); }
+
+// {"name.h": "text", …}
+absl::Status ReadHeaders(const Json& json, v1::CompileRequest& request) {
+  if (!json.is_object()) return InvalidArgument("is {}, not an object", json.type_name());
+  for (const auto& [name, text] : json.items()) {
+    v1::SourceHeader& header = *request.add_headers();
+    header.set_name(name);
+    KILN_ASSIGN_OR_RETURN(*header.mutable_text(), StringOf(text));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadSourceText(const Json& json, v1::CompileRequest& request) {
   return Assign<StringOf, &v1::KernelSource::mutable_text>(json, *request.mutable_source());
 }
@@ -182,6 +196,10 @@ const FieldReaders<v1::CompileRequest>& RequestReaders() {
       {"options", SetOptions},
       {"toolchain", Assign<StringOf, &Request::mutable_toolchain>},
       {"ptxas", ReadPtxas},
+      {"headers", ReadHeaders},
+      {"defines", ReadLater},
+      {"std", ReadLater},
+      {"name_expressions", ReadLater},
       {"specialization", ReadSpecialization},
       {"launch", ReadLaunch},
       {"stages", ReadStages},
@@ -194,6 +212,26 @@ const FieldReaders<v1::CompileRequest>& RequestReaders() {
 
 bool IsGiven(const Json& object, const char* name) {
   return object.contains(name) && !object.at(name).is_null();
+}
+
+// What NVRTC needs has words of its own, so that nobody has to know which of its options it is.
+absl::Status ReadOptionsByName(const Json& object, v1::CompileRequest& request) {
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      {"defines", "define-macro"}, {"std", "std"}, {"name_expressions", "name-expressions"}};
+  for (const auto& [word, option] : kWords) {
+    if (!IsGiven(object, word)) continue;
+    const Json& value = object.at(word);
+    const absl::Status fits =
+        std::string_view(word) == "std" ? StringOf(value).status() : StringsOf(value).status();
+    KILN_RETURN_IF_ERROR(Annotate(fits, fmt::format("field '{}'", word)));
+    if (request.options().contains(option)) {
+      return InvalidArgument("field '{}' is the option '{}'; give one of the two", word, option);
+    }
+    Json single = Json::object();
+    single[option] = value;
+    KILN_RETURN_IF_ERROR(SetOptions(single, request));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadSourceFile(const std::string& path, const std::string& folder,
@@ -211,6 +249,7 @@ absl::Status ReadSourceFile(const std::string& path, const std::string& folder,
 absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::string& folder) {
   v1::CompileRequest request;
   KILN_RETURN_IF_ERROR(ReadFields(json, RequestReaders(), request));
+  KILN_RETURN_IF_ERROR(ReadOptionsByName(json, request));
   const bool has_file = IsGiven(json, "source_file");
   if (IsGiven(json, "source") == has_file) {
     return InvalidArgument("give either 'source' or 'source_file'");

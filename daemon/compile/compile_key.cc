@@ -107,6 +107,14 @@ std::string CanonicalEncoding(const CompileRequest& canonical,
     encoder.Bytes("ptxas");
     encoder.Bytes(canonical.ptxas);
   }
+  if (!canonical.headers.empty()) {
+    encoder.Bytes("headers");
+    encoder.Count(canonical.headers.size());
+    for (const SourceHeader& header : canonical.headers) {
+      encoder.Bytes(header.name);
+      encoder.Bytes(header.text);
+    }
+  }
   return encoder.Finish();
 }
 

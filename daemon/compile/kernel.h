@@ -33,6 +33,13 @@ struct KernelSource {
   std::string name;
 };
 
+// A file that a CUDA C++ source may include, by the name that stands in its #include.
+struct SourceHeader {
+  std::string name;
+  std::string text;
+  friend bool operator==(const SourceHeader&, const SourceHeader&) = default;
+};
+
 // "cuda:90", "hip:gfx942". The architecture is spelled as Triton's GPUTarget has it: digits for
 // CUDA, gfx… for HIP.
 struct Target {
@@ -97,6 +104,8 @@ struct CompileRequest {
   // Which ptxas assembles what Triton makes for CUDA: a selector like `toolchain`, in canonical
   // form the 64 hex digits of its fingerprint. "": the toolchain's own.
   std::string ptxas;
+  // Of CUDA C++; in canonical form sorted by name.
+  std::vector<SourceHeader> headers;
   // Stages whose text or bytes the reply should carry; empty: the final binary only.
   std::vector<std::string> stages;
   CachePolicy cache_policy = CachePolicy::kUse;

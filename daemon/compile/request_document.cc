@@ -66,6 +66,7 @@ RequestJson WriteLine(const CompileJob& job) {
   if (!request.specialization.parameters.empty()) {
     line["specialization"]["parameters"] = WriteParameters(request.specialization);
   }
+  for (const SourceHeader& header : request.headers) line["headers"][header.name] = header.text;
   line["source"] = request.source.text;
   return line;
 }

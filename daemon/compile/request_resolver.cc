@@ -40,8 +40,9 @@ absl::Status CheckArchitecture(const Target& target) {
 
 // Every wanted stage once, in the order given.
 absl::Status CanonicalizeStages(const Toolchain& toolchain, const BackendDescription& backend,
-                                SourceKind kind, std::vector<std::string>& stages) {
-  const std::vector<std::string> known = backend.StagesOf(kind);
+                                const CompileRequest& request, std::vector<std::string>& stages) {
+  const SourceKind kind = request.source.kind;
+  const std::vector<std::string> known = backend.StagesOf(kind, request.options);
   std::vector<std::string> wanted;
   for (std::string& stage : stages) {
     if (std::count(known.begin(), known.end(), stage) == 0) {
@@ -68,6 +69,21 @@ absl::Status RequestResolver::CheckBackend(const Target& target) const {
   return InvalidArgument("unknown backend '{}'; those known are {}", target.backend,
                          fmt::join(known, ", "));
 }
+
+namespace {
+
+// Their order decides nothing, so it is not to decide the key.
+absl::Status CanonicalizeHeaders(std::vector<SourceHeader>& headers) {
+  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::sort(headers.begin(), headers.end(), by_name);
+  const auto twice =
+      std::adjacent_find(headers.begin(), headers.end(),
+                         [](const auto& a, const auto& b) { return a.name == b.name; });
+  if (twice == headers.end()) return absl::OkStatus();
+  return InvalidArgument("header '{}' is given twice", twice->name);
+}
+
+}  // namespace
 
 absl::Status RequestResolver::ChoosePtxas(CompileRequest& request, CompileJob& job) const {
   if (request.ptxas.empty()) return absl::OkStatus();
@@ -98,6 +114,7 @@ absl::StatusOr<CompileJobPtr> RequestResolver::Resolve(CompileRequest request) c
   KILN_RETURN_IF_ERROR(CheckBackend(request.target));
   auto job = std::make_shared<CompileJob>();
   KILN_RETURN_IF_ERROR(ChoosePtxas(request, *job));
+  KILN_RETURN_IF_ERROR(CanonicalizeHeaders(request.headers));
   KILN_ASSIGN_OR_RETURN(job->toolchain,
                         catalog_.Find(request.toolchain, request.source.kind, request.target));
   const BackendDescription* backend = job->toolchain->FindBackend(request.target.backend);
@@ -106,8 +123,7 @@ absl::StatusOr<CompileJobPtr> RequestResolver::Resolve(CompileRequest request) c
                     request.target.ToString());
   }
   KILN_RETURN_IF_ERROR(CanonicalizeOptions(*job->toolchain, *backend, request));
-  KILN_RETURN_IF_ERROR(
-      CanonicalizeStages(*job->toolchain, *backend, request.source.kind, request.stages));
+  KILN_RETURN_IF_ERROR(CanonicalizeStages(*job->toolchain, *backend, request, request.stages));
   job->key = CompileKey(request, job->toolchain->fingerprint);
   job->request = std::move(request);
   return CompileJobPtr(std::move(job));

@@ -62,6 +62,27 @@ absl::Status CheckSource(const KernelSource& source) {
   return In(CheckText(source.name), "the kernel's name");
 }
 
+absl::Status CheckHeaders(const CompileRequest& request) {
+  if (request.headers.empty()) return absl::OkStatus();
+  if (request.source.kind != SourceKind::kCudaCxx) {
+    return InvalidArgument("{} includes no headers; send them with CUDA C++ only",
+                           SourceKindName(request.source.kind));
+  }
+  KILN_RETURN_IF_ERROR(CheckCount("headers", request.headers.size(), limits::kHeadersMax));
+  size_t bytes = request.source.text.size();
+  for (const SourceHeader& header : request.headers) {
+    KILN_RETURN_IF_ERROR(In(CheckName(header.name), "a header's name"));
+    // They reach the compiler as C strings.
+    if ((header.name + header.text).find('\0') != std::string::npos) {
+      return InvalidArgument("header '{}' has a NUL byte; send text", header.name);
+    }
+    bytes += header.text.size();
+  }
+  if (bytes <= limits::kSourceBytesMax) return absl::OkStatus();
+  return ResourceExhausted("source and headers are {} bytes long; at most {} are accepted", bytes,
+                           limits::kSourceBytesMax);
+}
+
 absl::Status CheckTarget(const Target& target) {
   KILN_RETURN_IF_ERROR(In(CheckName(target.backend), "the target's backend"));
   return In(CheckName(target.architecture), "the target's architecture");
@@ -166,11 +187,15 @@ size_t RequestBytes(const CompileRequest& request) {
   size_t bytes = sizeof request + request.source.text.size() + request.source.name.size();
   for (const Parameter& parameter : request.specialization.parameters) bytes += BytesOf(parameter);
   for (const auto& [name, value] : request.options) bytes += name.size() + BytesOf(value);
+  for (const SourceHeader& header : request.headers) {
+    bytes += header.name.size() + header.text.size();
+  }
   return bytes;
 }
 
 absl::Status CheckShape(const CompileRequest& request) {
   KILN_RETURN_IF_ERROR(CheckSource(request.source));
+  KILN_RETURN_IF_ERROR(CheckHeaders(request));
   KILN_RETURN_IF_ERROR(CheckTarget(request.target));
   KILN_RETURN_IF_ERROR(CheckSpecialization(request.specialization));
   KILN_RETURN_IF_ERROR(CheckOptions(request.options));

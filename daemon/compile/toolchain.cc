@@ -22,7 +22,11 @@ std::string_view OptionTypeName(OptionType type) {
   return "any";
 }
 
-std::vector<std::string> BackendDescription::StagesOf(SourceKind kind) const {
+std::vector<std::string> BackendDescription::StagesOf(SourceKind kind, const Options& given) const {
+  for (const auto& [flag, instead] : stages_with) {
+    const auto found = given.find(flag);
+    if (found != given.end() && found->second == OptionValue{true}) return instead;
+  }
   auto first = stages.begin();
   if (kind == SourceKind::kTtgir) {
     first = std::find(stages.begin(), stages.end(), SourceKindName(kind));

@@ -36,8 +36,11 @@ struct BackendDescription {
   // Every option it knows, launch parameters included.
   std::map<std::string, OptionDeclaration> options;
 
+  // The stages of compiles with an option, a flag: {"dlink-time-opt": ["ltoir"]}.
+  std::map<std::string, std::vector<std::string>> stages_with;
+
   // Those that a compile of `kind` has: of TTGIR the ones behind it.
-  std::vector<std::string> StagesOf(SourceKind kind) const;
+  std::vector<std::string> StagesOf(SourceKind kind, const Options& given) const;
 };
 
 // One exact compiler installation. Immutable once published.
@@ -46,9 +49,10 @@ struct Toolchain {
   std::string version;  // "3.6.0"
   // SHA-256 over the bytes that decide output; never over a path.
   Digest fingerprint;
-  std::string directory;    // where it lives; decides nothing
-  std::string interpreter;  // the Python that its workers run; "" for a native toolchain
-  std::string assembler;    // for provenance: "ptxas 12.8.93, ptxas-blackwell 12.9.86"
+  std::string directory;              // where it lives; decides nothing
+  std::string interpreter;            // the Python that its workers run; "" for a native toolchain
+  std::vector<std::string> includes;  // directories with headers, which decide as well
+  std::string assembler;              // for provenance: "ptxas 12.8.93, ptxas-blackwell 12.9.86"
   std::vector<SourceKind> kinds;
   std::vector<BackendDescription> backends;
   int64_t hidden_pointers = 0;  // scratch pointers that the launcher appends

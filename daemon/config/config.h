@@ -49,6 +49,7 @@ struct Config {
   struct Toolchain {
     std::vector<std::string> directories;  // empty: the usual places
     std::string default_selector;          // "": the newest
+    std::vector<std::string> include_directories;
   };
   struct Sockets {
     std::string mode;  // "": 0660 for the system's service, 0600 for a person's

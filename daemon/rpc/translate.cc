@@ -216,6 +216,10 @@ absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request) {
   KILN_ASSIGN_OR_RETURN(converted.options, ToOptions(std::move(*request.mutable_options())));
   converted.toolchain = std::move(*request.mutable_toolchain());
   converted.ptxas = std::move(*request.mutable_ptxas());
+  for (v1::SourceHeader& header : *request.mutable_headers()) {
+    converted.headers.push_back(
+        {std::move(*header.mutable_name()), std::move(*header.mutable_text())});
+  }
   if (request.stages_size() > static_cast<int>(limits::kStagesMax)) {
     return InvalidArgument("stages names {} stages; at most {} are taken", request.stages_size(),
                            limits::kStagesMax);

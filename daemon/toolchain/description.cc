@@ -66,6 +66,16 @@ absl::StatusOr<BackendDescription> ParseBackend(const Json& json) {
   KILN_RETURN_IF_ERROR(CheckWord("a backend's name", backend.backend));
   KILN_RETURN_IF_ERROR(CheckWords("its list of architectures", backend.architectures));
   KILN_RETURN_IF_ERROR(CheckWords("its list of stages", backend.stages));
+  if (reader.Has("stages_with")) {
+    const Json& stages_with = reader.Object("stages_with");
+    KILN_RETURN_IF_ERROR(reader.status());
+    JsonReader variants(stages_with, "stages_with");
+    for (const auto& [flag, _] : stages_with.items()) {
+      backend.stages_with[flag] = variants.Strings(flag.c_str(), limits::kStagesMax, kWordBytesMax);
+      KILN_RETURN_IF_ERROR(variants.status());
+      KILN_RETURN_IF_ERROR(CheckWords("a list of stages", backend.stages_with[flag]));
+    }
+  }
   if (options.size() > limits::kOptionsMax) return FailedPrecondition("it has too many options");
   for (const auto& [name, declared] : options.items()) {
     KILN_RETURN_IF_ERROR(CheckWord("an option's name", name));

@@ -111,7 +111,8 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
                  Findings& findings) {
   if (options.native_worker.empty()) return;
   const auto program = MakeProgram(options.native_worker, options, filesystem);
-  for (const NativeToolchain& native : FindNativeToolchains(options.search_path)) {
+  for (const NativeToolchain& native :
+       FindNativeToolchains(options.search_path, options.include_directories)) {
     findings.Add(native.path,
                  program.ok() ? NativeExaminer(*program, cache).Examine(native) : program.status());
   }

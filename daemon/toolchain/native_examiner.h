@@ -11,7 +11,8 @@
 namespace kiln {
 
 // As ToolchainExaminer, for what kiln-worker runs. The fingerprint of a ptxas is the SHA-256 of the
-// file, so that anyone can tell it with sha256sum. Not thread-safe; blocks for a second.
+// file, so that anyone can tell it with sha256sum; that of an NVRTC covers its libraries and all
+// headers (docs/toolchains.md). Not thread-safe; blocks for a second.
 class NativeExaminer {
  public:
   // `program` is kiln-worker; `cache` outlives the examiner.

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -22,9 +23,28 @@ constexpr std::string_view kPackagedPtxas[] = {
     "triton/backends/nvidia/bin/ptxas", "triton/backends/nvidia/bin/ptxas-blackwell",
     "torch/bin/ptxas", "nvidia/cuda_nvcc/bin/ptxas", "nvidia/cu13/bin/ptxas"};
 
-std::string WhyNotUsable(const std::string& path) {
+// Where NVRTC lies, and beside it, the headers that come with it: of a toolkit, …
+struct NvrtcPlace {
+  std::string_view libraries;
+  std::vector<std::string_view> includes;
+};
+const NvrtcPlace& ToolkitNvrtc() {
+  static const auto* const place = new NvrtcPlace{"lib64", {"include", "include/cccl"}};
+  return *place;
+}
+// … and of NVIDIA's wheels for CUDA 12 and 13.
+const std::vector<NvrtcPlace>& PackagedNvrtc() {
+  static const auto* const places = new std::vector<NvrtcPlace>{
+      {"nvidia/cuda_nvrtc/lib", {"nvidia/cuda_runtime/include", "nvidia/cuda_cccl/include"}},
+      {"nvidia/cu13/lib", {"nvidia/cu13/include", "nvidia/cu13/include/cccl"}}};
+  return *places;
+}
+
+std::string WhyNotUsable(const std::string& path, int access_mode) {
   struct stat info {};
-  if (::access(path.c_str(), X_OK) != 0) return "it is not executable (chmod +x)";
+  if (::access(path.c_str(), access_mode) != 0) {
+    return access_mode == X_OK ? "it is not executable (chmod +x)" : "it cannot be read";
+  }
   for (const std::string& each : {path, fs::path(path).parent_path().string()}) {
     if (::stat(each.c_str(), &info) != 0) return "it cannot be read";
     if ((info.st_mode & S_IWOTH) != 0) {
@@ -35,18 +55,37 @@ std::string WhyNotUsable(const std::string& path) {
   return "";
 }
 
+// The files of `directory` called `stem` and a version behind it: "libnvrtc.so.", and then
+// "libnvrtc.so.12", sorted. Not libnvrtc.so itself, which is a link for those who build with it.
+std::vector<std::string> Versioned(const std::string& directory, std::string_view stem) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.rfind(stem, 0) != 0 || name.size() == stem.size()) continue;
+    if (name.find_first_not_of("0123456789.", stem.size()) == std::string::npos) {
+      found.push_back(it->path().string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 class NativeFindings {
  public:
+  explicit NativeFindings(const std::vector<std::string>& includes) : includes_(includes) {}
+
   // Whether `directory` holds any.
   bool AddFrom(const std::string& directory) {
-    bool found = false;
+    bool found = AddNvrtc(directory, ToolkitNvrtc());
     for (const std::string_view name : kToolkitPtxas) {
-      found = Add(fmt::format("{}/{}", directory, name)) || found;
+      found = AddPtxas(fmt::format("{}/{}", directory, name)) || found;
     }
     for (const std::string& packages : SitePackages(directory)) {
       for (const std::string_view name : kPackagedPtxas) {
-        found = Add(fmt::format("{}/{}", packages, name)) || found;
+        found = AddPtxas(fmt::format("{}/{}", packages, name)) || found;
       }
+      for (const NvrtcPlace& place : PackagedNvrtc()) found = AddNvrtc(packages, place) || found;
     }
     return found;
   }
@@ -54,22 +93,45 @@ class NativeFindings {
   std::vector<NativeToolchain> Take() { return std::move(found_); }
 
  private:
-  bool Add(const std::string& path) {
+  bool AddPtxas(const std::string& path) {
     std::error_code error;
     if (!fs::is_regular_file(path, error)) return false;
     const std::string real = fs::canonical(path, error).string();
-    if (!error && seen_.insert(real).second) found_.push_back({"ptxas", real, WhyNotUsable(real)});
+    if (error || !seen_.insert(real).second) return true;
+    found_.push_back({"ptxas", real, {}, {}, WhyNotUsable(real, X_OK)});
     return true;
   }
 
+  bool AddNvrtc(const std::string& root, const NvrtcPlace& place) {
+    const std::string directory = fmt::format("{}/{}", root, place.libraries);
+    const std::vector<std::string> libraries = Versioned(directory, "libnvrtc.so.");
+    for (const std::string& path : libraries) {
+      std::error_code error;
+      const std::string real = fs::canonical(path, error).string();
+      if (error || !seen_.insert(real).second) continue;
+      NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(real, R_OK)};
+      toolchain.libraries =
+          Versioned(fs::path(real).parent_path().string(), "libnvrtc-builtins.so.");
+      for (const std::string_view include : place.includes) {
+        const fs::path headers = fs::canonical(fmt::format("{}/{}", root, include), error);
+        if (!error) toolchain.includes.push_back(headers.string());
+      }
+      toolchain.includes.insert(toolchain.includes.end(), includes_.begin(), includes_.end());
+      found_.push_back(std::move(toolchain));
+    }
+    return !libraries.empty();
+  }
+
+  const std::vector<std::string>& includes_;
   std::vector<NativeToolchain> found_;
   std::set<std::string> seen_;
 };
 
 }  // namespace
 
-std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories) {
-  NativeFindings findings;
+std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
+                                                  const std::vector<std::string>& includes) {
+  NativeFindings findings(includes);
   for (const std::string& directory : directories) {
     if (findings.AddFrom(directory)) continue;
     for (const std::string& inner : SubdirectoriesToSearch(directory)) findings.AddFrom(inner);

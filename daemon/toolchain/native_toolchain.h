@@ -6,16 +6,20 @@
 
 namespace kiln {
 
-// One ptxas.
+// One ptxas, or one NVRTC.
 struct NativeToolchain {
-  std::string name;     // "ptxas"
-  std::string path;     // of the program
-  std::string problem;  // why it cannot be used, or ""
+  std::string name;                    // "ptxas", "nvrtc"
+  std::string path;                    // of the program, or of libnvrtc.so
+  std::vector<std::string> libraries;  // that it needs beside it, and that decide as well
+  std::vector<std::string> includes;   // directories whose headers a source may include
+  std::string problem;                 // why it cannot be used, or ""
 };
 
-// In the order of `directories`, and within each by name. Each may hold such a file itself, or have
+// In the order of `directories`, and within each by name. Each may hold such files itself, or have
 // subdirectories that do; everything else in them is passed over. A file that two paths lead to
-// counts once. Where they are looked for: docs/toolchains.md. Blocks as a disk does.
-std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories);
+// counts once. Where they are looked for: docs/toolchains.md. `includes` are given to every NVRTC,
+// behind its own. Blocks as a disk does.
+std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
+                                                  const std::vector<std::string>& includes = {});
 
 }  // namespace kiln

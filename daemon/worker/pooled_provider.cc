@@ -59,8 +59,13 @@ void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone
   WorkerRequest request;
   request.header = *std::move(header);
   request.payload = job->request.source.text;
-  request.stages = backend->StagesOf(job->request.source.kind);
+  request.stages = backend->StagesOf(job->request.source.kind, job->request.options);
   request.owner = job;
+  if (!job->request.headers.empty()) {
+    const auto joined = std::make_shared<const std::string>(CompilePayload(job->request));
+    request.payload = *joined;
+    request.owner = joined;
+  }
   pool_.Submit(std::move(context), std::move(request),
                [this, job, done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
                  if (!reply.ok()) return done(Annotate(reply.status(), Describe()));
@@ -83,13 +88,17 @@ std::string PooledProvider::Describe() const {
 }
 
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
-                                  const std::string& directory) {
+                                  const std::string& directory,
+                                  const std::vector<std::string>& ptxas) {
   ZygoteCommand command;
   // -I: neither the environment, nor the user's packages, nor the current directory has a say.
   // -B: a finished toolchain is not written to, not even bytecode.
   command.spawn.arguments = {toolchain.interpreter, "-I", "-B", script, "--zygote",
                              "--control-fd",        "3"};
   // All of it: what a compile gives must not depend on who started the daemon.
+  for (const std::string& path : ptxas) {
+    command.spawn.arguments.insert(command.spawn.arguments.end(), {"--ptxas", path});
+  }
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
   command.spawn.directory = directory;
@@ -100,14 +109,16 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
 ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
                                   const std::string& directory) {
   ZygoteCommand command;
-  command.spawn.arguments = {program,
-                             "--zygote",
-                             "--control-fd",
-                             "3",
-                             "--" + toolchain.name,
-                             toolchain.directory,
-                             "--digest",
-                             toolchain.fingerprint.Hex()};
+  command.spawn.arguments = {
+      program, "--zygote", "--control-fd", "3", "--" + toolchain.name, toolchain.directory};
+  for (const std::string& include : toolchain.includes) {
+    command.spawn.arguments.insert(command.spawn.arguments.end(), {"--include", include});
+  }
+  // That of a ptxas is the digest of the file itself.
+  if (toolchain.name == "ptxas") {
+    command.spawn.arguments.insert(command.spawn.arguments.end(),
+                                   {"--digest", toolchain.fingerprint.Hex()});
+  }
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory};
   command.spawn.directory = directory;

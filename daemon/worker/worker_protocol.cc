@@ -212,6 +212,10 @@ absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
   if (!request.specialization.parameters.empty()) {
     KILN_ASSIGN_OR_RETURN(header["parameters"], EncodeParameters(request.specialization));
   }
+  for (const SourceHeader& each : request.headers) {
+    KILN_ASSIGN_OR_RETURN(Json name, EncodeText(each.name, "a header's name"));
+    header["headers"].push_back(Json::array({std::move(name), each.text.size()}));
+  }
   if (ptxas != nullptr) {
     KILN_ASSIGN_OR_RETURN(Json path, EncodeText(ptxas->directory, "the path of a ptxas"));
     header["ptxas"] = {{"path", std::move(path)},
@@ -219,6 +223,12 @@ absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
                        {"version", ptxas->version}};
   }
   return header.dump();
+}
+
+std::string CompilePayload(const CompileRequest& request) {
+  std::string payload = request.source.text;
+  for (const SourceHeader& header : request.headers) payload += header.text;
+  return payload;
 }
 
 absl::StatusOr<WorkerReply> DecodeResult(const Frame& frame,

@@ -46,6 +46,8 @@ struct WorkerReply {
 // not finite, text that is not UTF-8.
 absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
                                                 const Toolchain* ptxas);
+// The payload where there are headers: the source's text, then theirs.
+std::string CompilePayload(const CompileRequest& request);
 
 // Takes a result frame apart. A worker runs code that a hostile source may have taken over, so
 // nothing is believed: INTERNAL where a field is absent, of the wrong type or out of bounds, or

@@ -20,6 +20,8 @@ inline constexpr size_t kSourceBytesMax = 16 * kMiB;
 // A request on the wire: the source and everything around it.
 inline constexpr size_t kRequestBytesMax = kSourceBytesMax + kMiB;
 inline constexpr size_t kNameBytesMax = 1024;
+// Their texts count with the source's.
+inline constexpr size_t kHeadersMax = 4096;
 inline constexpr size_t kOptionsMax = 256;
 inline constexpr size_t kOptionBytesMax = 64 * kKiB;
 inline constexpr size_t kOptionDepthMax = 8;

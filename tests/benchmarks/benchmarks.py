@@ -6,6 +6,7 @@ measurements, not tests: a row that misses its goal says so and the exit code st
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -170,6 +171,43 @@ def cold_compile(setting):
                 "the same kernels in a warm in-process Triton")]
 
 
+def ptx_to_cubin(setting):
+    """One PTX after the other, each assembled for the first time: through the daemon, and by the same ptxas started by hand."""
+    (ptxas,) = setting.python.parent.parent.glob("lib/python3.*/site-packages/triton/backends/nvidia/bin/ptxas")
+    digest = hashlib.sha256(ptxas.read_bytes()).hexdigest()
+    out = setting.folder / "ptx"
+    subprocess.run([setting.binaries / "kiln", "compile", "--requests", setting.request_file(setting.requests),
+                    "--emit", "ptx", "-o", out], env=setting.env, check=True, stdout=subprocess.DEVNULL)
+    texts = [path.read_text() for path in sorted(out.glob("*.ptx"))]
+    by_hand = setting.folder / "kernel.ptx"
+
+    def daemon_ms(texts):
+        lines = []
+        for number, text in enumerate(texts):
+            path = setting.folder / f"assembled-{number}.ptx"
+            path.write_text(text)
+            lines.append({"name": path.stem, "source_file": str(path), "kind": "ptx", "target": "cuda:90a", "toolchain": digest})
+        return sum(setting.micro("--sequence", str(setting.request_file(lines)))["ms"])
+
+    def hand_ms(texts):
+        total = 0
+        for text in texts:
+            begin = time.perf_counter()
+            by_hand.write_text(text)
+            subprocess.run([ptxas, "-v", "--gpu-name=sm_90a", by_hand, "-o", by_hand.with_suffix(".cubin")],
+                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            by_hand.with_suffix(".cubin").read_bytes()
+            total += 1000 * (time.perf_counter() - begin)
+        return total
+
+    pairs = []
+    for turn in range(6):
+        varied = [f"{text}\n// turn {turn}\n" for text in texts]
+        pairs.append((daemon_ms(varied), hand_ms(varied)))
+    return [Row("ptx-to-cubin", median_ratio(pairs[1:]), 1.1, "lower",  # the first one starts the workers
+                "the same PTX through the same ptxas by hand")]
+
+
 def first_kernel(setting):
     """A fresh process until it holds its first kernel; each of the example kernels once, since a long compile hides the start."""
 
@@ -258,6 +296,7 @@ def workers(setting):
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
     ("cold-compile",): cold_compile,
+    ("ptx-to-cubin",): ptx_to_cubin,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,

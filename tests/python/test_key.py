@@ -30,6 +30,7 @@ def _request(case):
         options=request["options"],
         toolchain_fingerprint=bytes.fromhex(request["toolchain_fingerprint"]),
         ptxas=request.get("ptxas", ""),
+        headers=request.get("headers"),
     )
 
 

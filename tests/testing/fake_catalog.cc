@@ -79,6 +79,23 @@ std::shared_ptr<Toolchain> MakePtxas() {
   return toolchain;
 }
 
+std::shared_ptr<Toolchain> MakeNvrtc() {
+  BackendDescription cuda;
+  cuda.backend = "cuda";
+  cuda.architectures = {"80", "90", "90a"};
+  cuda.stages = {"ptx", "cubin"};
+  cuda.stages_with = {{"dlink-time-opt", {"ltoir"}}};
+  cuda.options = {{"std", Declared(OptionType::kString)},
+                  {"dlink-time-opt", Declared(OptionType::kBool, {false})}};
+  auto toolchain = std::make_shared<Toolchain>();
+  toolchain->name = "nvrtc";
+  toolchain->version = "13.0.88";
+  toolchain->fingerprint = Digest::Of("nvrtc 13.0.88");
+  toolchain->kinds = {SourceKind::kCudaCxx};
+  toolchain->backends = {std::move(cuda)};
+  return toolchain;
+}
+
 absl::StatusOr<std::shared_ptr<const Toolchain>> FakeCatalog::Find(std::string_view selector,
                                                                    SourceKind kind,
                                                                    const Target& target) const {

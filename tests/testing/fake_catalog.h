@@ -16,6 +16,9 @@ std::shared_ptr<Toolchain> MakeTriton();
 // A ptxas as kiln-worker describes one, shortened.
 std::shared_ptr<Toolchain> MakePtxas();
 
+// An NVRTC, likewise.
+std::shared_ptr<Toolchain> MakeNvrtc();
+
 // Finds by name among what it was given; the first is the default. Immutable, so thread-safe.
 class FakeCatalog final : public ToolchainCatalog {
  public:

@@ -94,12 +94,13 @@ def canonical_encoding(*,
                        parameters: Iterable[Parameter] = (),
                        launch: Optional[Mapping[str, Any]] = None,
                        options: Optional[Mapping[str, Any]] = None,
-                       ptxas: str = "") -> bytes:
+                       ptxas: str = "",
+                       headers: Optional[Mapping[str, Union[bytes, str]]] = None) -> bytes:
     """The bytes that are hashed.
 
     kind: "ttir", "ttgir", "cuda" or "ptx". launch, options: values by name; None means absent.
     toolchain_fingerprint: 32 bytes. ptxas: the one that the request names, as the 64 lowercase hex
-    digits of its SHA-256.
+    digits of its SHA-256. headers: of CUDA C++, texts by name.
 
     Raises TypeError or ValueError for what has no encoding.
     """
@@ -130,6 +131,7 @@ def canonical_encoding(*,
         _bytes("toolchain"),
         _bytes(toolchain_fingerprint),
         *([_bytes("ptxas"), _bytes(ptxas)] if ptxas else []),
+        *([_bytes("headers"), _map(headers, _bytes)] if headers else []),
     ])
 
 

@@ -36,8 +36,8 @@ absl::Status Settle(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// The last thing before it reads its first job.
-void Confine(const Surroundings& surroundings, UniqueFd told) {
+// The last thing before it reads its first job. Whether it is in a jail that hides other files.
+bool Confine(const Surroundings& surroundings, UniqueFd told) {
   std::vector<std::string> problems = SetLimits(surroundings.limits);
   if (surroundings.jail) {
     for (std::string& problem : EnterJail(*surroundings.jail)) {
@@ -48,6 +48,7 @@ void Confine(const Surroundings& surroundings, UniqueFd told) {
       nlohmann::json(problems).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // A zygote that is gone takes this process along.
   (void)!::write(told.get(), text.data(), text.size());
+  return surroundings.jail && surroundings.jail->handled_files != 0 && problems.empty();
 }
 
 uint64_t CpuMicros() {
@@ -79,6 +80,26 @@ class ResidentMemory {
 
  private:
   const UniqueFd file_;
+};
+
+// Stands in for a compiler that must not run here.
+class RefusingCompiler final : public NativeCompiler {
+ public:
+  explicit RefusingCompiler(NativeCompiler& refused) : refused_(refused) {}
+
+  std::string Version() const override { return refused_.Version(); }
+  std::vector<std::string> Programs() const override { return {}; }
+  absl::StatusOr<nlohmann::json> Describe() override { return refused_.Describe(); }
+  absl::Status Warm() override { return absl::OkStatus(); }
+  WorkerReply Compile(const CompileRequest&) override {
+    return FailedReply(
+        "options", FailedPrecondition(
+                       "CUDA C++ can include any file of this machine, so it compiles in a jail "
+                       "only, and this worker is not in a whole one; kiln doctor says why"));
+  }
+
+ private:
+  NativeCompiler& refused_;
 };
 
 WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& request,
@@ -127,8 +148,11 @@ void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings, Uniqu
   output.Reset();
   absl::Status status = Settle(surroundings.directory);
   const ResidentMemory memory;
-  if (status.ok()) Confine(surroundings, std::move(told));
-  while (status.ok()) status = ServeOneJob(compiler, job.get(), surroundings.limits, memory);
+  const bool is_jailed = status.ok() && Confine(surroundings, std::move(told));
+  RefusingCompiler refusing(compiler);
+  NativeCompiler& allowed =
+      compiler.NeedsJail() && !is_jailed ? static_cast<NativeCompiler&>(refusing) : compiler;
+  while (status.ok()) status = ServeOneJob(allowed, job.get(), surroundings.limits, memory);
   const bool is_over = absl::IsUnavailable(status);
   if (!is_over) std::fprintf(stderr, "kiln-worker: %s\n", std::string(Message(status)).c_str());
   std::fflush(stderr);

@@ -1,8 +1,8 @@
 // kiln-worker: compiles PTX and CUDA C++ for kilnd, with one toolchain.
 //
-//   kiln-worker --describe --ptxas FILE
+//   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY --include DIRECTORY …)
 //       Prints one JSON object that says what this toolchain is and can do, and exits.
-//   kiln-worker --zygote --control-fd N --parent PID --ptxas FILE --digest HEX
+//   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE --digest HEX | --nvrtc …)
 //       Opens the toolchain, and then forks one worker process per request of the daemon.
 //
 // daemon/worker/protocol.md says what goes over the two sockets, and how processes live and die.
@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/worker/native_worker/job_server.h"
+#include "daemon/worker/native_worker/nvrtc_compiler.h"
 #include "daemon/worker/native_worker/ptxas_compiler.h"
 #include "daemon/worker/native_worker/zygote_server.h"
 
@@ -35,10 +36,13 @@ struct WorkerFlags {
   int control_fd = -1;
   int parent = -1;
   std::string ptxas;
+  std::string nvrtc;
+  std::vector<std::string> includes;
   std::string digest;
 };
 
 absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenCompiler(const WorkerFlags& flags) {
+  if (!flags.nvrtc.empty()) return NvrtcCompiler::Open(flags.nvrtc, flags.includes);
   return PtxasCompiler::Open(flags.ptxas, flags.digest);
 }
 
@@ -94,14 +98,19 @@ int WorkerMain(int argc, char** argv) {
   app.add_option("--output-fd", flags.output_fd, "Where --describe prints to");
   app.add_option("--control-fd", flags.control_fd, "The control socket");
   app.add_option("--parent", flags.parent, "The daemon's pid");
-  app.add_option("--ptxas", flags.ptxas, "The ptxas to run")->required();
-  app.add_option("--digest", flags.digest, "The SHA-256 that the toolchain must have");
+  auto* const ptxas = app.add_option("--ptxas", flags.ptxas, "The ptxas to run");
+  app.add_option("--digest", flags.digest, "The SHA-256 that the ptxas must have")->needs(ptxas);
+  auto* const nvrtc = app.add_option("--nvrtc", flags.nvrtc, "The libnvrtc.so to compile with");
+  nvrtc->excludes(ptxas);
+  app.add_option("--include", flags.includes, "A directory with headers; repeated for several")
+      ->needs(nvrtc);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
   }
-  if (flags.describe == flags.zygote || (flags.zygote && flags.control_fd < 0)) {
+  const bool has_toolchain = !flags.ptxas.empty() || !flags.nvrtc.empty();
+  if (flags.describe == flags.zygote || (flags.zygote && flags.control_fd < 0) || !has_toolchain) {
     std::fputs("kiln-worker: kilnd starts this program; see daemon/worker/protocol.md\n", stderr);
     return 2;
   }

@@ -96,6 +96,27 @@ absl::Status DecodeGivenParameters(const Json& json, Specialization& specializat
   return absl::OkStatus();
 }
 
+// [[name, bytes], …]; their texts are the end of `payload` and are taken off it.
+absl::Status TakeHeaders(const Json& json, std::string& payload,
+                         std::vector<SourceHeader>& headers) {
+  size_t begin = payload.size();
+  for (const Json& entry : json) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() ||
+        !entry[1].is_number_unsigned() || entry[1].get<uint64_t>() > begin) {
+      return Internal("a header is not a name and a size within the payload");
+    }
+    begin -= entry[1].get<size_t>();
+  }
+  size_t at = begin;
+  for (const Json& entry : json) {
+    const auto size = entry[1].get<size_t>();
+    headers.push_back({entry[0].get<std::string>(), payload.substr(at, size)});
+    at += size;
+  }
+  payload.resize(begin);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CompileRequest> DecodeCompile(Frame frame) {
@@ -114,6 +135,11 @@ absl::StatusOr<CompileRequest> DecodeCompile(Frame frame) {
     KILN_RETURN_IF_ERROR(reader.status());
     KILN_RETURN_IF_ERROR(DecodeGivenParameters(parameters, request.specialization));
   }
+  if (reader.Has("headers")) {
+    const Json& headers = reader.Array("headers", limits::kHeadersMax);
+    KILN_RETURN_IF_ERROR(reader.status());
+    KILN_RETURN_IF_ERROR(TakeHeaders(headers, frame.payload, request.headers));
+  }
   request.source.text = std::move(frame.payload);
   return request;
 }
@@ -125,6 +151,7 @@ ResultMessage EncodeResult(const WorkerReply& reply) {
                   {{"cpu_micros", reply.usage.cpu_micros},
                    {"wall_micros", reply.usage.wall_micros},
                    {"rss_bytes", reply.usage.rss_bytes}}}};
+  if (reply.usage.peak_bytes > 0) header["usage"]["peak_bytes"] = reply.usage.peak_bytes;
   if (reply.outcome == WorkerReply::Outcome::kCompiled) {
     header["outcome"] = "compiled";
     header["stages"] = EncodeStages(reply, message.payload);

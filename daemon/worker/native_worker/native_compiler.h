@@ -21,6 +21,12 @@ class NativeCompiler {
 
   // What it starts, for the jail; absolute and without links.
   virtual std::vector<std::string> Programs() const = 0;
+  // Files and directories that a compile may come to read besides what is loaded by then, likewise.
+  virtual std::vector<std::string> Reads() const { return {}; }
+
+  // Whether a source could have it read files that are not the source's business, so that it must
+  // not compile outside of a jail.
+  virtual bool NeedsJail() const { return false; }
 
   // The JSON object that --describe prints; daemon/toolchain/description.h reads it. Blocks: it may
   // compile something for every architecture.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,12 +34,13 @@ absl::StatusOr<std::string> ReadAt(int file, off_t offset, size_t size, const st
   return bytes;
 }
 
-absl::StatusOr<int> WaitForChild(pid_t pid) {
-  int wait_status = 0;
-  while (::waitpid(pid, &wait_status, 0) < 0) {
+absl::Status WaitForChild(pid_t pid, Program::Result& result) {
+  rusage usage{};
+  while (::wait4(pid, &result.wait_status, 0, &usage) < 0) {
     if (errno != EINTR) return ErrnoStatus(errno, "wait for a program");
   }
-  return wait_status;
+  result.peak_bytes = static_cast<uint64_t>(usage.ru_maxrss) * limits::kKiB;
+  return absl::OkStatus();
 }
 
 // Standard streams of a child: nothing to read, everything written goes to one file.
@@ -104,7 +106,7 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
       ::posix_spawn(&pid, path.c_str(), streams.get(), nullptr, words.data(), environment);
   if (error != 0) return ErrnoStatus(error, "start " + name_);
   Result result;
-  KILN_ASSIGN_OR_RETURN(result.wait_status, WaitForChild(pid));
+  KILN_RETURN_IF_ERROR(WaitForChild(pid, result));
   struct stat info {};
   if (::fstat(log.get(), &info) != 0) return ErrnoStatus(errno, "look at " + output);
   const auto size = static_cast<size_t>(info.st_size);

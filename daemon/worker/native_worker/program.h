@@ -16,7 +16,8 @@ class Program {
  public:
   struct Result {
     int wait_status = -1;
-    std::string output;  // the end of what it wrote to standard output and error
+    std::string output;       // the end of what it wrote to standard output and error
+    uint64_t peak_bytes = 0;  // the most memory that it held
   };
 
   // `name` is what the program is told that it is called.

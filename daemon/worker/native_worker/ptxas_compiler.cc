@@ -11,7 +11,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "daemon/worker/native_worker/ptx_text.h"
+#include "daemon/worker/native_worker/kernel_description.h"
 #include "daemon/worker/native_worker/ptxas_options.h"
 #include "daemon/worker/native_worker/ptxas_report.h"
 #include "daemon/worker/spawn.h"
@@ -25,9 +25,6 @@ using Json = nlohmann::json;
 constexpr char kPtxFile[] = "kernel.ptx";
 constexpr char kCubinFile[] = "kernel.cubin";
 constexpr char kLogFile[] = "output";
-constexpr int64_t kThreadsPerWarp = 32;
-// In the artifact's metadata. A library of thousands of kernels is better asked with cuobjdump.
-constexpr size_t kDescribedEntriesMax = 256;
 
 // "…release 13.0, V13.0.88…"
 std::string VersionIn(std::string_view text) {
@@ -69,83 +66,12 @@ absl::Status WritePtx(const std::string& text) {
   return absl::OkStatus();
 }
 
-// The PTX may have any number of kernels: the one that option `entry` names, or the first.
-const PtxEntry* ChooseEntry(const std::vector<PtxEntry>& entries, const Options& options) {
+// The name of a kernel that the request asks for, or "".
+std::string WantedEntry(const Options& options) {
   const auto wanted = options.find("entry");
-  const auto chosen = std::find_if(entries.begin(), entries.end(), [&](const PtxEntry& entry) {
-    return wanted == options.end() || OptionValue{entry.name} == wanted->second;
-  });
-  return chosen == entries.end() ? nullptr : &*chosen;
-}
-
-Json ToJson(const std::optional<int64_t>& number) { return number ? Json(*number) : Json(); }
-Json ToJson(const std::optional<Extent>& extent) { return extent ? Json(*extent) : Json(); }
-
-Json DescribeEntry(const PtxEntry& entry, const PtxasUsage& usage) {
-  Json parameters = Json::array();
-  for (const KernelParameter& each : entry.parameters) parameters.push_back({each.name, each.type});
-  return {{"name", entry.name},
-          {"parameters", std::move(parameters)},
-          {"required_threads", ToJson(entry.required_threads)},
-          {"maximum_threads", ToJson(entry.maximum_threads)},
-          {"cluster", ToJson(entry.cluster)},
-          {"registers", ToJson(usage.registers)},
-          {"shared_bytes", ToJson(usage.shared_bytes)},
-          {"stack_bytes", ToJson(usage.stack_bytes)},
-          {"spill_store_bytes", ToJson(usage.spill_store_bytes)},
-          {"spill_load_bytes", ToJson(usage.spill_load_bytes)}};
-}
-
-KernelMetadata MakeMetadata(const PtxEntry& entry, const PtxasUsage& usage,
-                            const CompileRequest& request) {
-  KernelMetadata metadata;
-  metadata.name = entry.name;
-  metadata.shared_bytes = usage.shared_bytes.value_or(0);
-  metadata.registers = usage.registers;
-  metadata.spill_bytes = usage.spill_store_bytes;
-  if (entry.required_threads) {
-    const Extent& threads = *entry.required_threads;
-    metadata.num_warps =
-        (threads[0] * threads[1] * threads[2] + kThreadsPerWarp - 1) / kThreadsPerWarp;
-  }
-  if (entry.cluster) {
-    metadata.cluster_dims = *entry.cluster;
-    metadata.num_ctas =
-        metadata.cluster_dims[0] * metadata.cluster_dims[1] * metadata.cluster_dims[2];
-  }
-  metadata.parameters = entry.parameters;
-  const auto& given = request.specialization.parameters;
-  if (given.size() == metadata.parameters.size()) {
-    for (size_t i = 0; i < given.size(); ++i)
-      metadata.parameters[i] = {given[i].name, given[i].type};
-  }
-  return metadata;
-}
-
-// The answer without binary and timings, for a PTX that ptxas has taken.
-WorkerReply DescribeKernel(const CompileRequest& request, const std::string& log) {
-  const std::vector<PtxEntry> entries = PtxEntries(request.source.text);
-  const PtxEntry* chosen = ChooseEntry(entries, request.options);
-  if (chosen == nullptr) {
-    const std::string_view which = entries.empty() ? "" : " of the name that option 'entry' has";
-    return FailedReply("cubin", InvalidArgument("the PTX defines no kernel (.entry){}", which),
-                       log);
-  }
-  const auto usage = ReadPtxasUsage(log);
-  const auto usage_of = [&](const PtxEntry& entry) {
-    const auto found = usage.find(entry.name);
-    return found == usage.end() ? PtxasUsage() : found->second;
-  };
-  Json described = Json::array();
-  for (size_t i = 0; i < std::min(entries.size(), kDescribedEntriesMax); ++i) {
-    described.push_back(DescribeEntry(entries[i], usage_of(entries[i])));
-  }
-  const Json metadata = {{"entry_count", entries.size()}, {"entries", std::move(described)}};
-  WorkerReply reply;
-  reply.outcome = WorkerReply::Outcome::kCompiled;
-  reply.metadata = MakeMetadata(*chosen, usage_of(*chosen), request);
-  reply.metadata.toolchain_metadata = metadata.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return reply;
+  const auto* name =
+      wanted == options.end() ? nullptr : std::get_if<std::string>(&wanted->second.value);
+  return name == nullptr ? "" : *name;
 }
 
 }  // namespace
@@ -213,9 +139,11 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
   if (!cubin.ok()) return FailedReply("cubin", cubin.status(), result->output);
   const auto took = std::chrono::steady_clock::now() - started;
 
-  WorkerReply reply = DescribeKernel(request, result->output);
+  WorkerReply reply =
+      DescribeKernel(request, request.source.text, result->output, WantedEntry(request.options));
   if (reply.outcome != WorkerReply::Outcome::kCompiled) return reply;
   reply.assembler = "ptxas " + version_;
+  reply.usage.peak_bytes = result->peak_bytes;
   reply.timings.push_back(
       {"cubin",
        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count())});

@@ -89,7 +89,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   const sigset_t signals = TerminationSignal();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   terminated_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC));
-  const JailNeeds needs = NeedsOfThisProcess(compiler_.Programs());
+  JailNeeds needs = NeedsOfThisProcess(compiler_.Programs());
+  for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));
   Send({{"type", "hello"},
         {"protocol", kControlProtocol},
         {"version", compiler_.Version()},

@@ -62,6 +62,10 @@ CompileRequest RequestFrom(const Json& json) {
     request.options[name] = ValueFrom(value);
   }
   request.ptxas = json.value("ptxas", "");
+  const Json headers = json.value("headers", Json::object());
+  for (const auto& [name, text] : headers.items()) {
+    request.headers.push_back({name, text.get<std::string>()});
+  }
   return request;
 }
 
@@ -163,6 +167,12 @@ std::vector<Change> DecidingChanges() {
       [](CompileRequest& r) { r.launch.launch_pdl = !r.launch.launch_pdl.value_or(false); },
       [](CompileRequest& r) { r.launch.launch_cooperative_grid = true; },
       [](CompileRequest& r) { r.options["another"] = {true}; },
+      [](CompileRequest& r) {
+        r.headers = {{"a.h", "text"}};
+      },
+      [](CompileRequest& r) {
+        r.headers = {{"a.h", ""}, {"text", ""}};
+      },
       [](CompileRequest& r) { r.ptxas = Digest::Of("a ptxas").Hex(); },
       [](CompileRequest& r) { r.ptxas = Digest::Of("another ptxas").Hex(); },
       [](CompileRequest& r) { r.options["another"] = {OptionTuple{{int64_t{1}}}}; },

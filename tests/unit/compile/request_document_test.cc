@@ -23,6 +23,7 @@ TEST(RequestDocument, IsALineOfAFileOfRequests) {
   CompileJob job = *MakeJob("module {}");
   job.request.source.name = "softmax";
   job.request.ptxas = std::string(64, 'a');
+  job.request.headers = {{"tile.h", "int tile;"}};
   job.request.launch.num_warps = 8;
   job.request.launch.cluster_dims = {{2, 1, 1}};
   job.request.options["fast"] = {true};
@@ -38,6 +39,7 @@ TEST(RequestDocument, IsALineOfAFileOfRequests) {
     "specialization": {"parameters": [
         {"name": "x", "type": "*fp16", "attributes": {"tt.divisibility": 16}},
         {"name": "n", "type": "i32", "constant": 128}]},
+    "headers": {"tile.h": "int tile;"},
     "source": "module {}"})"));
 }
 

@@ -107,6 +107,62 @@ TEST_F(RequestResolverTest, ArchitecturesOfPtxHaveLetters) {
   }
 }
 
+class CudaRequestTest : public RequestResolverTest {
+ protected:
+  CudaRequestTest() { request_.source = {SourceKind::kCudaCxx, "__global__ void f() {}", ""}; }
+
+  CompileJobPtr Resolve() {
+    auto job = RequestResolver(with_nvrtc_).Resolve(request_);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? *job : nullptr;
+  }
+  void ExpectRefusedHere(absl::StatusCode code, const std::string& words) {
+    const absl::Status status = RequestResolver(with_nvrtc_).Resolve(request_).status();
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(Message(status)), HasSubstr(words));
+  }
+
+  const FakeCatalog with_nvrtc_{{triton_, ptxas_, MakeNvrtc()}};
+};
+
+TEST_F(CudaRequestTest, TheOrderOfHeadersDecidesNothing) {
+  request_.headers = {{"b.h", "1"}, {"a.h", "2"}};
+  const CompileJobPtr one = Resolve();
+  request_.headers = {{"a.h", "2"}, {"b.h", "1"}};
+  const CompileJobPtr other = Resolve();
+  EXPECT_EQ(one->key, other->key);
+  EXPECT_EQ(one->request.headers[0].name, "a.h");
+  request_.headers = {{"a.h", "1"}, {"b.h", "2"}};
+  EXPECT_NE(Resolve()->key, one->key);
+  request_.headers.clear();
+  EXPECT_NE(Resolve()->key, one->key);
+}
+
+TEST_F(CudaRequestTest, HeadersThatNoCompilerCouldTake) {
+  request_.headers = {{"a.h", "1"}, {"a.h", "2"}};
+  ExpectRefusedHere(kInvalid, "twice");
+  request_.headers = {{"", "1"}};
+  ExpectRefusedHere(kInvalid, "header's name");
+  request_.headers = {{"a.h", std::string("\0", 1)}};
+  ExpectRefusedHere(kInvalid, "NUL");
+  request_.headers = {{"a.h", std::string(limits::kSourceBytesMax, 'x')}};
+  ExpectRefusedHere(kResourceExhausted, "headers");
+  request_.headers.assign(limits::kHeadersMax + 1, {"a.h", ""});
+  ExpectRefusedHere(kInvalid, "headers");
+  request_.headers = {{"a.h", ""}};
+  request_.source = {SourceKind::kPtx, ".version 8.0", ""};
+  ExpectRefusedHere(kInvalid, "CUDA C++ only");
+}
+
+TEST_F(CudaRequestTest, LtoIrIsAStageOfItsOwn) {
+  request_.stages = {"ltoir"};
+  ExpectRefusedHere(kInvalid, "ptx, cubin");
+  request_.options = {{"dlink-time-opt", {true}}};
+  EXPECT_NE(Resolve(), nullptr);
+  request_.stages = {"cubin"};
+  ExpectRefusedHere(kInvalid, "ltoir");
+}
+
 OptionValue Nested(size_t depth) {
   OptionValue value{int64_t{1}};
   for (size_t i = 0; i < depth; ++i) value = {OptionTuple{std::move(value)}};

@@ -69,7 +69,7 @@ TEST(Paths, ToolchainsAreLookedForInTheUsualPlacesUnlessConfigured) {
   EXPECT_THAT(ToolchainDirectories({}, {{"HOME", "/h"}}),
               ElementsAre("/usr/lib/kiln/toolchains", "/var/lib/kiln/toolchains",
                           "/h/.cache/kiln/toolchains", "/usr/local/cuda"));
-  EXPECT_THAT(ToolchainDirectories({{"/t"}, ""}, {{"HOME", "/h"}}), ElementsAre("/t"));
+  EXPECT_THAT(ToolchainDirectories({{"/t"}, "", {}}, {{"HOME", "/h"}}), ElementsAre("/t"));
 }
 
 }  // namespace

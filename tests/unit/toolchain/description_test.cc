@@ -64,6 +64,23 @@ TEST(DescriptionTest, KeepsTheTypesOfDefaults) {
   EXPECT_EQ(value(R"({"type": "any", "default": null})").default_value, std::nullopt);
 }
 
+TEST(DescriptionTest, StagesMayDependOnAnOption) {
+  Json json = Valid();
+  json["kinds"] = {"cuda"};
+  json["backends"][0]["stages_with"] = {{"dlink-time-opt", {"ltoir"}}};
+  const auto toolchain = ParseDescription(json.dump());
+  ASSERT_TRUE(toolchain.ok()) << toolchain.status();
+  EXPECT_EQ(toolchain->kinds, std::vector{SourceKind::kCudaCxx});
+  const BackendDescription& cuda = toolchain->backends[0];
+  EXPECT_EQ(cuda.StagesOf(SourceKind::kCudaCxx, {{"dlink-time-opt", {true}}}),
+            std::vector<std::string>{"ltoir"});
+  EXPECT_EQ(cuda.StagesOf(SourceKind::kCudaCxx, {{"dlink-time-opt", {false}}}), cuda.stages);
+  for (const Json& wrong : {Json(1), Json({{"x", "y"}}), Json({{"x", {"a b"}}})}) {
+    json["backends"][0]["stages_with"] = wrong;
+    WhyInvalid(json.dump());
+  }
+}
+
 TEST(DescriptionTest, GarbageIsRefused) {
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("null"), std::string("[]"), std::string("{}"),

@@ -298,7 +298,7 @@ TEST_F(DiscoveredToolchainsTest, MessagesStayShortWithManyToolchains) {
     toolchain->name = "triton";
     toolchain->version = fmt::format("3.{}.0", i + 5);
     toolchain->kinds = {SourceKind::kTtir};
-    toolchain->backends.push_back({"cuda", std::vector<std::string>(200, "90"), {"cubin"}, {}});
+    toolchain->backends.push_back({"cuda", std::vector<std::string>(200, "90"), {"cubin"}, {}, {}});
     many.push_back(toolchain);
     rejected.push_back({"/x/" + std::string(300, 'd'), std::string(5000, '\xff')});
   }

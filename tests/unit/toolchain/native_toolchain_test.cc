@@ -63,6 +63,37 @@ TEST_F(NativeToolchainTest, TwoPathsToOneFileCountOnce) {
   EXPECT_THAT(Find(), ElementsAre(ptxas));
 }
 
+TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
+  const std::string library = Install("cuda/lib64/libnvrtc.so.13.0.88");
+  const std::string builtins = Install("cuda/lib64/libnvrtc-builtins.so.13.0");
+  Install("cuda/lib64/libnvrtc.alt.so.13");
+  Install("cuda/lib64/libnvrtc-builtins.alt.so.13.0");
+  Install("cuda/include/cuda_fp16.h");
+  fs::create_symlink("libnvrtc.so.13.0.88", directory_.File("cuda/lib64/libnvrtc.so.13"));
+  fs::create_symlink("libnvrtc.so.13", directory_.File("cuda/lib64/libnvrtc.so"));
+  const auto found = FindNativeToolchains({directory_.path()}, {"/opt/include"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].name, "nvrtc");
+  EXPECT_EQ(found[0].path, library);
+  EXPECT_EQ(found[0].problem, "");
+  EXPECT_THAT(found[0].libraries, ElementsAre(builtins));
+  EXPECT_THAT(found[0].includes,
+              ElementsAre(fs::canonical(directory_.File("cuda/include")).string(), "/opt/include"));
+}
+
+TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
+  const std::string packages = "x/lib/python3.11/site-packages/nvidia/";
+  const std::string twelve = Install(packages + "cuda_nvrtc/lib/libnvrtc.so.12");
+  Install(packages + "cuda_runtime/include/cuda.h");
+  const std::string thirteen = Install(packages + "cu13/lib/libnvrtc.so.13");
+  const auto found = FindNativeToolchains({directory_.path()});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].path, twelve);
+  EXPECT_EQ(found[0].includes.size(), 1u);
+  EXPECT_EQ(found[1].path, thirteen);
+  EXPECT_THAT(found[1].includes, IsEmpty());
+}
+
 TEST_F(NativeToolchainTest, NoneIsNoError) {
   EXPECT_THAT(Find("missing"), IsEmpty());
   fs::create_directories(directory_.File("x/bin/ptxas"));

@@ -22,7 +22,7 @@ class PooledProviderTest : public testing::Test {
     toolchain->name = "fake";
     toolchain->version = "1.0";
     toolchain->fingerprint = Digest::Of("fake");
-    toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}});
+    toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}, {}});
     WorkerPoolOptions options;
     options.zygote = FakeZygote();
     options.work_directory = directory_.File("work");

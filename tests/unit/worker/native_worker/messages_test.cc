@@ -48,6 +48,30 @@ TEST(MessagesTest, ARequestSurvivesTheWay) {
   EXPECT_EQ(decoded->options, expected);
 }
 
+TEST(MessagesTest, HeadersTravelBehindTheSource) {
+  CompileRequest request;
+  request.target = {"cuda", "90", 32};
+  request.source = {SourceKind::kCudaCxx, "source", ""};
+  request.headers = {{"a.h", "first"}, {"empty.h", ""}, {"z.h", "last\xff"}};
+  const auto header = EncodeCompileHeader(request, nullptr);
+  ASSERT_TRUE(header.ok());
+  const auto decoded = DecodeCompile(CompileFrame(*header, CompilePayload(request)));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->source.text, "source");
+  EXPECT_EQ(decoded->headers, request.headers);
+}
+
+TEST(MessagesTest, AHeaderBeyondThePayloadIsAnError) {
+  for (const char* headers : {R"([["a", 9999]])", R"([["a", -1]])", R"([["a"]])", R"([[1, 1]])",
+                              R"([["a", 3], ["b", 3]])", R"({})"}) {
+    const std::string header =
+        std::string(R"({"backend": "cuda", "architecture": "90", "warp_size": 32, "options": {},
+                        "headers": )") +
+        headers + "}";
+    EXPECT_FALSE(DecodeCompile(CompileFrame(header, "text")).ok()) << headers;
+  }
+}
+
 TEST(MessagesTest, ARequestThatIsNoneIsAnError) {
   for (const char* header :
        {"", "{", "null", "[]", "{}", R"({"backend": "cuda"})",

@@ -1,0 +1,91 @@
+"""CUDA C++ through the daemon, in its jail."""
+
+import json
+import os
+
+import pytest
+
+from daemon import Daemon
+from places import TOOLCHAINS
+
+SOURCE = """#include <cuda_fp16.h>
+#include "answer.h"
+template <typename T> __global__ void write(T* x) { x[threadIdx.x] = ANSWER; }
+"""
+CUDA = os.environ.get("KILN_TEST_CUDA", "/usr/local/cuda")
+
+
+@pytest.fixture(scope="module")
+def start(programs, tmp_path_factory):
+    """Starts a daemon that also finds the CUDA toolkit of the system."""
+
+    def run(**environment):
+        directories = {"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}
+        return Daemon(programs, tmp_path_factory.mktemp("cuda"), environment={**directories, **environment})
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def daemon(start):
+    with start() as running:
+        yield running
+
+
+def ask(daemon, folder, **request):
+    line = {"name": "k", "kind": "cuda", "target": "cuda:90a", "source": SOURCE, "headers": {"answer.h": "#define ANSWER 42"},
+            "name_expressions": ["write<__half>"]}
+    (folder / "requests.jsonl").write_text(json.dumps({**line, **request}))
+    stages = request.get("stages", ["ptx", "cubin"])
+    answer = daemon.kiln("compile", "--requests", folder / "requests.jsonl", "--json", "--emit", ",".join(stages), "-o", folder / "out")
+    return answer.objects()[0]
+
+
+def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
+    answer = ask(daemon, tmp_path)
+    assert answer["outcome"] == "compiled", answer
+    assert ".target sm_90a" in (tmp_path / "out" / "k.ptx").read_text()
+    assert (tmp_path / "out" / "k.cubin").read_bytes()[:4] == b"\x7fELF"
+    metadata = json.loads((tmp_path / "out" / "k.json").read_text())["metadata"]
+    lowered = metadata["toolchain_metadata"]["lowered_names"]
+    assert lowered == {"write<__half>": "_Z5writeI6__halfEvPT_"}
+    assert metadata["name"] == "_Z5writeI6__halfEvPT_" and metadata["registers"] > 0
+
+
+def test_headers_and_defines_are_in_the_key(daemon, tmp_path):
+    base = {"source": "#include \"answer.h\"\n__global__ void f(int* x) { *x = ANSWER; }", "name_expressions": []}
+    one = ask(daemon, tmp_path, **base)
+    other = ask(daemon, tmp_path, **base, headers={"answer.h": "#define ANSWER 43"})
+    defined = ask(daemon, tmp_path, **base, headers={"answer.h": ""}, defines=["ANSWER=44"], std="c++20")
+    assert len({one["key"], other["key"], defined["key"]}) == 3
+    assert {one["outcome"], other["outcome"], defined["outcome"]} == {"compiled"}, (one, other, defined)
+
+
+def test_lto_ir(daemon, tmp_path):
+    answer = ask(daemon, tmp_path, options={"dlink-time-opt": True}, stages=["ltoir"])
+    assert answer["outcome"] == "compiled", answer
+    assert (tmp_path / "out" / "k.ltoir").stat().st_size > 100
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/etc/hostname", "/proc/self/environ", "../../../../../../../../etc/passwd"])
+def test_no_other_file_of_the_machine_is_included(daemon, tmp_path, path):
+    answer = ask(daemon, tmp_path, source=f'#include "{path}"\n__global__ void f() {{}}', name_expressions=[])
+    assert answer["code"] == "INVALID_ARGUMENT", answer
+    assert "root:" not in json.dumps(answer)
+    assert path.split("/")[-1] in answer["diagnostics"]["message"]
+    assert "open" in answer["diagnostics"]["message"]
+
+
+def test_without_a_jail_nothing_of_it_is_compiled(start, tmp_path):
+    with start(KILN_WORKERS_JAIL="off") as daemon:
+        answer = ask(daemon, tmp_path)
+    assert answer["outcome"] == "failed"
+    assert "in a jail only" in answer["error"]
+
+
+def test_what_is_wrong_with_the_request_is_said_first(daemon, tmp_path):
+    assert "std" in ask(daemon, tmp_path, options={"standard": "c++17"})["error"]
+    assert ask(daemon, tmp_path, headers={"": "x"})["code"] == "INVALID_ARGUMENT"
+    assert "give one of the two" in ask(daemon, tmp_path, std="c++17", options={"std": "c++20"})["error"]
+    assert "compute capability" in ask(daemon, tmp_path, target="cuda:sm_90")["error"]
+    assert "not an array" in ask(daemon, tmp_path, defines="N=1")["error"]
