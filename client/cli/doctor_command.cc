@@ -61,6 +61,12 @@ class Examination {
                  "deploy/install-toolchain 3.6.0 (with --system for the system's service), then "
                  "restart the daemon");
     }
+    if (!listed->toolchains(0).is_default()) {
+      Add("toolchains", Verdict::kBad,
+          "the default toolchain, the daemon's toolchain.default, is not here",
+          "install it or change toolchain.default, then restart the daemon; until then name one of "
+          "those below with --toolchain");
+    }
     for (const v1::Toolchain& toolchain : listed->toolchains()) {
       Add("toolchain", Verdict::kGood,
           fmt::format("{}=={} {}{}", toolchain.name(), toolchain.version(), toolchain.assembler(),

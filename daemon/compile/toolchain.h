@@ -72,8 +72,10 @@ class ToolchainCatalog {
   virtual absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector,
                                                                 SourceKind kind,
                                                                 const Target& target) const = 0;
-  // The one that an empty selector means comes first.
+  // The one that an empty selector means comes first, if it is here.
   virtual std::vector<std::shared_ptr<const Toolchain>> List() const = 0;
+  // Whether what an empty selector means is here.
+  virtual bool HasDefault() const = 0;
 };
 
 }  // namespace kiln

@@ -84,7 +84,7 @@ grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerCont
   for (const auto& toolchain : parts_.catalog.List()) {
     ToProto(*toolchain, *response->add_toolchains());
   }
-  if (response->toolchains_size() > 0) response->mutable_toolchains(0)->set_is_default(true);
+  if (parts_.catalog.HasDefault()) response->mutable_toolchains(0)->set_is_default(true);
   return FinishedCall(*call);
 }
 

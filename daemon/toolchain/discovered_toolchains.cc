@@ -24,6 +24,12 @@ using Rejected = DiscoveredToolchains::Rejected;
 
 constexpr std::string_view kFirstVersion = "3.6.0";
 
+// What deploy/install-toolchain takes.
+bool IsRelease(std::string_view version) {
+  return std::count(version.begin(), version.end(), '.') == 2 &&
+         version.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 std::string InstallHint(std::string_view version) {
   return fmt::format(
       "deploy/install-toolchain {} (with --system for the system's service) installs it for the "
@@ -187,12 +193,17 @@ void DiscoveredToolchains::LogDefault() const {
     return LogWarning("no toolchain, so nothing can be compiled",
                       {{"next", InstallHint(kFirstVersion)}});
   }
-  const auto preferred = Select("");
-  if (preferred.ok() && preferred->Matches(*toolchains_.front())) {
+  if (HasDefault()) {
     return LogInfo("default toolchain", {{"name", toolchains_.front()->Name()}});
   }
   LogError("the default toolchain is not here",
            {{"default", default_selector_}, {"found", Describe()}});
+}
+
+bool DiscoveredToolchains::HasDefault() const {
+  if (toolchains_.empty()) return false;
+  const auto preferred = Select("");
+  return preferred.ok() && preferred->Matches(*toolchains_.front());
 }
 
 absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selector, SourceKind kind,
@@ -207,7 +218,9 @@ absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selecto
     selected = true;
   }
   if (selected) return NoneFits(wanted, kind, target);
-  return NoneSelected(selector.empty() ? std::string_view(default_selector_) : selector, wanted);
+  if (!selector.empty()) return NoneSelected(selector, wanted);
+  return Annotate(NoneSelected(default_selector_, wanted),
+                  "the default toolchain of this daemon (toolchain.default) is missing");
 }
 
 std::string DiscoveredToolchains::Describe() const {
@@ -247,7 +260,7 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
                               InstallHint(kFirstVersion));
   }
   std::string next;
-  if (selector.name() == "triton") {
+  if (selector.name() == "triton" && IsRelease(selector.version())) {
     next = fmt::format("; {}", InstallHint(selector.version()));
   }
   return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",

@@ -63,6 +63,8 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // ones as they were found.
   std::vector<std::shared_ptr<const Toolchain>> List() const override { return toolchains_; }
 
+  bool HasDefault() const override;
+
   const std::vector<Rejected>& rejected() const { return rejected_; }
 
   // "triton==3.6.0 (a1b2c3d4e5f6), …" in that order; "none".

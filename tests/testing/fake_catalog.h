@@ -28,6 +28,7 @@ class FakeCatalog final : public ToolchainCatalog {
   absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const override;
   std::vector<std::shared_ptr<const Toolchain>> List() const override { return toolchains_; }
+  bool HasDefault() const override { return !toolchains_.empty(); }
 
  private:
   const std::vector<std::shared_ptr<const Toolchain>> toolchains_;

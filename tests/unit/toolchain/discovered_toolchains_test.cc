@@ -112,6 +112,7 @@ TEST_F(DiscoveredToolchainsTest, ADefaultThatIsNotHereIsSaidToWhoeverReliesOnIt)
   options_.default_selector = "newest";
   const auto catalog = Discover();
   EXPECT_THAT(Reason(*catalog, ""), HasSubstr("toolchain.default"));
+  EXPECT_FALSE(catalog->HasDefault());
   EXPECT_TRUE(Find(*catalog, "triton==3.9.0").ok());
 }
 
