@@ -59,6 +59,10 @@ class Session {
   CallOptions Call(std::optional<std::chrono::milliseconds> fallback = std::nullopt) const;
 
  private:
+  // Why nobody answers, as far as this machine knows more than the connection did:
+  // FAILED_PRECONDITION where a kilnd is there that has no socket.
+  absl::Status Explain(const absl::Status& status) const;
+
   const GlobalOptions& options_;
   Console& console_;
 };

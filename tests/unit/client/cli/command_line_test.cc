@@ -496,7 +496,11 @@ TEST_F(AdminCommandTest, TheDoctorSaysWhatToDo) {
   EXPECT_THAT(out_.str(), HasSubstr("bad     state: degraded: disk full"));
   EXPECT_THAT(out_.str(), HasSubstr("try: "));
   daemon_.admin().stats.set_state("serving");
-  daemon_.kernels().toolchains.add_toolchains()->set_name("triton");
+  v1::Toolchain& toolchain = *daemon_.kernels().toolchains.add_toolchains();
+  toolchain.set_name("triton");
+  EXPECT_EQ(Run({"doctor"}), 1);
+  EXPECT_THAT(out_.str(), HasSubstr("bad     toolchains: the default toolchain"));
+  toolchain.set_is_default(true);
   EXPECT_EQ(Run({"doctor", "--json"}), 0) << out_.str();
 }
 
@@ -535,6 +539,22 @@ TEST_F(CommandLineTest, WithoutADaemonItCouldNotRun) {
     EXPECT_THAT(err_.str(), HasSubstr("\n  try: start one"));
   }
   EXPECT_EQ(Run({"doctor"}), 1);
+}
+
+TEST_F(CommandLineTest, ADaemonThatIsNamedByItsSocketIsMissedThere) {
+  const std::string socket = files_.File("nope.sock");
+  for (const char* command : {"stats", "doctor"}) {
+    EXPECT_NE(RunCommandLine({"--socket", socket, command}, out_, err_, {}), 0);
+  }
+  EXPECT_THAT(err_.str(), HasSubstr("there is no socket at " + socket + "\n"));
+}
+
+TEST_F(CommandLineTest, ALockWithoutAKilndIsNoDaemonThatStarts) {
+  daemon_.Stop();
+  // A process, but none of kilnd's.
+  WriteFileOrDie(daemon_.root() + "/run/lock", "1");
+  EXPECT_EQ(Run({"stats"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("try: start one"));
 }
 
 TEST_F(CommandLineTest, WrongUsageIs2) {
