@@ -70,7 +70,7 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
 
 // More than a start asks for: a daemon whose toolchains are not mounted yet serves what it has
 // stored.
-int CheckConfig(const LoadedConfig& loaded) {
+int CheckConfig(const LoadedConfig& loaded, const Environment& environment) {
   if (const auto checked = CheckThingsNamed(loaded); !checked.ok()) {
     return Fail(kBadUsage, checked);
   }
@@ -78,6 +78,9 @@ int CheckConfig(const LoadedConfig& loaded) {
   if (!selector.ok()) {
     return Fail(kBadUsage, loaded.Blame("toolchain.default", selector.status()));
   }
+  const auto paths = ResolvePaths(loaded.config.paths, getuid(), environment);
+  if (!paths.ok()) return Fail(kBadUsage, paths.status());
+  if (const auto checked = CheckPaths(*paths); !checked.ok()) return Fail(kBadUsage, checked);
   return kOk;
 }
 
@@ -292,8 +295,17 @@ int Main(int argc, char** argv) {
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration in force, with its origins, and exit");
   app.set_version_flag("--version", "kilnd " KILN_VERSION);
+  app.footer(
+      "KILN_ROOT says the same as --root. Without --config: DIR/kilnd.toml of the root,\n"
+      "else /etc/kiln/kilnd.toml (root), ~/.config/kiln/kilnd.toml (anyone else).\n"
+      "Exit status: 0 stopped as asked, 1 could not start or run, 2 bad usage or configuration,\n"
+      "3 another kilnd runs on the directory. docs/reference.md has every setting.");
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    const std::string option = text.substr(0, text.find(':'));
+    return Fail(kBadUsage, InvalidArgument("{}: give it a value", option));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
@@ -302,7 +314,7 @@ int Main(int argc, char** argv) {
   const auto loaded = Load(flags, environment);
   if (!loaded.ok()) return Fail(kBadUsage, loaded.status());
   if (flags.print_config) return PrintConfigInForce(*loaded);
-  if (flags.check_config) return CheckConfig(*loaded);
+  if (flags.check_config) return CheckConfig(*loaded, environment);
   if (!SetLogLevel(loaded->config.log.level)) return kBadUsage;
   return Run(loaded->config, environment);
 }

@@ -1,6 +1,7 @@
 #include "daemon/config/check.h"
 
 #include <grp.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,7 +30,37 @@ absl::Status CheckDirectories(const std::vector<std::string>& directories) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSocketPath(const std::string& path) {
+  constexpr size_t kBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() <= kBytesMax) return absl::OkStatus();
+  return InvalidArgument(
+      "{} has {} bytes, and a socket's path at most {}; choose a shorter one with "
+      "--set paths.run=DIR or --root DIR",
+      path, path.size(), kBytesMax);
+}
+
+// Of what is to be made, the first directory that is there decides.
+absl::Status CheckCanBeMade(const std::string& directory) {
+  std::filesystem::path there = directory;
+  std::error_code error;
+  while (!std::filesystem::exists(there, error) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (!std::filesystem::is_directory(there, error)) {
+    return InvalidArgument("{} cannot be made: {} is not a directory", directory, there.string());
+  }
+  if (::access(there.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  const absl::Status refused = ErrnoStatus(errno, there.string());
+  return InvalidArgument("{} cannot be written to: {}", directory, Message(refused));
+}
+
 }  // namespace
+
+absl::Status CheckPaths(const Paths& paths) {
+  KILN_RETURN_IF_ERROR(CheckSocketPath(paths.Socket()));
+  KILN_RETURN_IF_ERROR(CheckCanBeMade(paths.state));
+  return CheckCanBeMade(paths.run);
+}
 
 absl::Status CheckThingsNamed(const LoadedConfig& loaded) {
   const Config& config = loaded.config;

@@ -11,4 +11,8 @@ namespace kiln {
 // source, setting, value and what is wrong. Blocks on the file system.
 absl::Status CheckThingsNamed(const LoadedConfig& loaded);
 
+// Whether they can be made and used: INVALID_ARGUMENT where a socket's path is longer than the
+// system takes, or something on the way is no directory or may not be written to. Makes nothing.
+absl::Status CheckPaths(const Paths& paths);
+
 }  // namespace kiln

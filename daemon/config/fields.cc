@@ -123,7 +123,7 @@ absl::Status AnyText(std::string_view) { return absl::OkStatus(); }
 
 absl::Status AbsolutePath(std::string_view text) {
   if (text.empty() || text.front() == '/') return absl::OkStatus();
-  return InvalidArgument("must be an absolute path");
+  return InvalidArgument("begins with no \"/\"");
 }
 
 absl::Status FileMode(std::string_view text) { return ParseFileMode(text).status(); }
@@ -141,7 +141,7 @@ absl::Status LogLevel(std::string_view text) {
   for (const std::string_view level : {"debug", "info", "warning", "error"}) {
     if (text == level) return absl::OkStatus();
   }
-  return InvalidArgument("must be \"debug\", \"info\", \"warning\" or \"error\"");
+  return InvalidArgument("there is no such level");
 }
 
 absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {

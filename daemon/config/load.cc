@@ -19,17 +19,24 @@ absl::Status Apply(const Field& field, const RawValue& value, std::string origin
   return absl::OkStatus();
 }
 
+absl::Status ApplyEntry(const TomlEntry& entry, LoadedConfig& loaded) {
+  const auto field = FindField(entry.section, entry.name);
+  if (!field.ok()) return Annotate(field.status(), entry.place);
+  return Apply(**field, entry.value, entry.place, loaded);
+}
+
 absl::Status ApplyFile(const ConfigSources& sources, LoadedConfig& loaded) {
   if (sources.file.empty()) return absl::OkStatus();
   absl::StatusOr<std::vector<TomlEntry>> entries = ReadTomlFile(sources.file);
   if (absl::IsNotFound(entries.status()) && !sources.file_must_exist) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(entries.status());
+  // All that is wrong at once: whoever edits the file mends it in one go.
+  std::string wrong;
   for (const TomlEntry& entry : *entries) {
-    const auto field = FindField(entry.section, entry.name);
-    if (!field.ok()) return Annotate(field.status(), entry.place);
-    KILN_RETURN_IF_ERROR(Apply(**field, entry.value, entry.place, loaded));
+    const absl::Status status = ApplyEntry(entry, loaded);
+    if (!status.ok()) wrong += fmt::format("{}{}", wrong.empty() ? "" : "\n  ", Message(status));
   }
-  return absl::OkStatus();
+  return wrong.empty() ? absl::OkStatus() : InvalidArgument("{}", wrong);
 }
 
 // What a flag or a variable says is taken as it stands, but a list may be written as in the file:

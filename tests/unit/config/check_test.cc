@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace kiln {
 namespace {
 
@@ -42,6 +44,26 @@ TEST(CheckThingsNamedTest, WhatIsNotThereIsNamedWithItsSetting) {
 TEST(CheckThingsNamedTest, OneMissingDirectoryAmongMany) {
   EXPECT_THAT(std::string(Message(Check("toolchain.directories=/proc:/no/such/directory"))),
               HasSubstr("there is no directory /no/such/directory"));
+}
+
+TEST(CheckPathsTest, WhatCanBeMadeIsFine) {
+  EXPECT_TRUE(CheckPaths({"/tmp/not/there/state", "/tmp/not/there/run"}).ok());
+  EXPECT_FALSE(std::filesystem::exists("/tmp/not/there"));
+}
+
+TEST(CheckPathsTest, WhatCannotBeMadeIsNamed) {
+  const absl::Status state = CheckPaths({"/proc/self/exe/state", "/tmp"});
+  EXPECT_THAT(std::string(Message(state)), HasSubstr("/proc/self/exe is not a directory"));
+  const absl::Status run = CheckPaths({"/tmp", "/dev/null/run"});
+  EXPECT_THAT(std::string(Message(run)), HasSubstr("/dev/null is not a directory"));
+}
+
+TEST(CheckPathsTest, ASocketsPathHasAnEnd) {
+  const std::string fits(107 - std::string("/kilnd.sock").size() - 1, 'x');
+  EXPECT_TRUE(CheckPaths({"/tmp", "/" + fits}).ok());
+  const absl::Status status = CheckPaths({"/tmp", "/" + fits + "x"});
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("has 108 bytes"));
 }
 
 }  // namespace

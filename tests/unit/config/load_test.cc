@@ -63,6 +63,15 @@ TEST_F(LoadConfigTest, NamedFileMustBeThere) {
   EXPECT_THAT(Error(), HasSubstr(sources_.file));
 }
 
+TEST_F(LoadConfigTest, EveryMistakeOfAFileIsNamed) {
+  Write("[store]\nsize = \"1GB\"\n[log]\nlevel = \"trace\"\n[queue]\nlenght = 3\n");
+  EXPECT_THAT(
+      Error(),
+      AllOf(HasSubstr(":2: store.size"), HasSubstr("\n  " + sources_.file + ":4: log.level"),
+            HasSubstr("there is no such level; it takes"),
+            HasSubstr(":6: unknown setting queue.lenght; did you mean queue.length?")));
+}
+
 TEST_F(LoadConfigTest, FlagsWinOverEnvironmentOverFile) {
   Write("[store]\nsize = \"1GiB\"\nfree_disk = \"1GiB\"\nmemory_tier = \"1GiB\"\n");
   sources_.environment = {{"KILN_STORE_FREE_DISK", "2GiB"}, {"KILN_STORE_MEMORY_TIER", "2GiB"}};
