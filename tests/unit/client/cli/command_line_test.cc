@@ -625,9 +625,9 @@ TEST_F(CommandLineTest, ALineThatIsNoJsonIsNamedOnce) {
 }
 
 TEST_F(CommandLineTest, TimeThatIsOverIsAFailureOfEveryFile) {
-  Gate gate;
-  daemon_.kernels().on_stream = [&](FakeKernelService::Stream*) {
-    gate.Await();
+  const auto gate = std::make_shared<Gate>();
+  daemon_.kernels().on_stream = [gate](FakeKernelService::Stream*) {
+    gate->Await();
     return grpc::Status::OK;
   };
   const std::string source = Write("k.ttir", "m");
@@ -640,7 +640,7 @@ TEST_F(CommandLineTest, TimeThatIsOverIsAFailureOfEveryFile) {
   // Over before anything is sent.
   EXPECT_EQ(Run({"compile", source, other, "--target", "cuda:90", "--timeout", "0.0000001"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("0 compiled, 2 failed"));
-  gate.Open();
+  gate->Open();
 }
 
 TEST_F(CommandLineTest, AnOptionThatTookTheCommandForItsValue) {
