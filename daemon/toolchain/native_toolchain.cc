@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "daemon/toolchain/toolchain_directory.h"
+#include "storage/base/status.h"
 
 namespace kiln {
 namespace {

@@ -131,13 +131,14 @@ nlohmann::json Declare(const CommandOption& option) {
 absl::StatusOr<std::vector<std::string>> ArgumentsFor(const std::vector<CommandOption>& known,
                                                       const Options& options) {
   Arguments arguments;
-  for (const auto& [name, value] : options) {
-    const auto option = std::find_if(known.begin(), known.end(),
-                                     [&](const CommandOption& each) { return each.name == name; });
+  for (const auto& given : options) {
+    const auto option =
+        std::find_if(known.begin(), known.end(),
+                     [&](const CommandOption& each) { return each.name == given.first; });
     if (option == known.end()) {
-      return InvalidArgument("option '{}' is none that may be given", name);
+      return InvalidArgument("option '{}' is none that may be given", given.first);
     }
-    KILN_ASSIGN_OR_RETURN(Arguments more, ArgumentsFor(*option, value));
+    KILN_ASSIGN_OR_RETURN(Arguments more, ArgumentsFor(*option, given.second));
     std::move(more.begin(), more.end(), std::back_inserter(arguments));
   }
   return arguments;
