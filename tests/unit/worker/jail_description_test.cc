@@ -14,7 +14,7 @@ JailDescription SomeJail() {
   jail.handled_files = 7;
   jail.handled_network = 3;
   jail.scopes = 1;
-  jail.paths = {{"/usr/lib", 5}, {"/work/slot-0", 7}};
+  jail.paths = {{"/usr/lib", 5}, {"/job/slot-0", 7}};
   jail.filter = {{0x20, 0, 0, 4}, {0x06, 255, 1, UINT32_MAX}};
   return jail;
 }

@@ -35,12 +35,12 @@ TEST(JailTest, SwitchedOffItDescribesNothingAndSaysSo) {
 
 TEST(JailTest, OnlyTheJobsDirectoryIsWrittenAndOnlyProgramsAreRun) {
   const Jail jail(Jail::Mode::kOn, kEverything);
-  const auto described = jail.Describe(kNeeds, "/work/slot-0");
+  const auto described = jail.Describe(kNeeds, "/job/slot-0");
   ASSERT_TRUE(described.ok() && described->has_value());
   for (const JailPath& path : (*described)->paths) {
     const bool is_written = (path.access & landlock::kWriteFile) != 0;
     const bool is_run = (path.access & landlock::kExecute) != 0;
-    EXPECT_EQ(is_written, path.path == "/work/slot-0" || path.path == "/dev/null") << path.path;
+    EXPECT_EQ(is_written, path.path == "/job/slot-0" || path.path == "/dev/null") << path.path;
     EXPECT_EQ(is_run, path.path == "/opt/ptxas") << path.path;
     // A rule with a right that is not handled is an error to the kernel.
     EXPECT_EQ(path.access & ~(*described)->handled_files, 0u) << path.path;
