@@ -99,6 +99,7 @@ TAINTED = "A signal was caught while processing the MLIR module"
 
 PR_SET_PDEATHSIG = 1
 PR_SET_SECCOMP = 22
+PR_SET_SECUREBITS = 28
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
@@ -107,6 +108,7 @@ SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF =
 LANDLOCK_RULE_PATH_BENEATH = 1
 LANDLOCK_FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # of a directory's rights, those that a file can have
 CAPABILITY_VERSION_3 = 0x20080522
+SECBIT_NOROOT = 1
 
 # Where the system keeps libraries and nothing else: whole directories of it may be read.
 SYSTEM_LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/")
@@ -1027,6 +1029,10 @@ class Confinement:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
 
     def _drop_capabilities(self):
+        # Otherwise root's programs have them again, and for such a gain the kernel forgets that addresses are not random. Who may not
+        # say so has none to gain.
+        with contextlib.suppress(OSError):
+            prctl(PR_SET_SECUREBITS, SECBIT_NOROOT)
         checked(LIBC.capset(struct.pack("<Ii", CAPABILITY_VERSION_3, 0), bytes(24)))
 
     def _restrict_files(self):

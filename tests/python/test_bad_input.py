@@ -314,7 +314,7 @@ def test_a_failure_is_the_same_the_second_time(ask, good):
     ('{"name": "k", "target": "cuda:90", "source_file": "/no/such/file"}', "'source_file': /no/such/file"),
     ('{"name": "k", "target": 90, "source": "module {}"}', "'target': is number, not a string"),
     ('{"name": "k", "target": "cuda:90", "source": ["module {}"]}', "'source': is array, not a string"),
-    ('{"name": "k", "target": "cuda:90", "sauce": "module {}"}', "there are cache_policy job"),
+    ('{"name": "k", "target": "cuda:90", "sauce": "module {}"}', "there are cache_policy defines headers job"),
     ("{" * 50_000, "not JSON: column 2: "),
 ])
 def test_a_bad_line_is_an_answer_and_the_others_go_on(daemon, good, tmp_path, line, words):
