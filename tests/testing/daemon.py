@@ -130,9 +130,8 @@ class Daemon:
             raise
         return Answer(command.returncode, out, error)
 
-    def start_kiln(self, *arguments, stdout=subprocess.PIPE):
+    def start_kiln(self, *arguments):
         return subprocess.Popen(
             [self._programs.kiln, "--root", self.root, *arguments],
-            env=self.environment(), stdin=subprocess.DEVNULL, stdout=stdout,
-            stderr=subprocess.PIPE if stdout == subprocess.PIPE else subprocess.DEVNULL, text=True,
+            env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
