@@ -41,6 +41,7 @@ class Setting:
 
     def __init__(self, binaries, toolchain, folder):
         self.binaries = binaries
+        self.toolchain = toolchain
         self.python = toolchain / "bin" / "python"
         self.folder = folder
         self.root = folder / "kiln"
@@ -56,8 +57,9 @@ class Setting:
 
     def _start_daemon(self):
         log = open(self.folder / "kilnd.log", "wb")
-        self.daemon = subprocess.Popen([self.binaries / "kilnd", "--root", self.root], stderr=log,
-                                       env=self.env)
+        # The toolchain that it is compared with, whatever others are installed.
+        self.daemon = subprocess.Popen([self.binaries / "kilnd", "--root", self.root, "--set",
+                                        f"toolchain.directories={self.toolchain}"], stderr=log, env=self.env)
         deadline = time.monotonic() + 120
         while subprocess.run([self.binaries / "kiln", "doctor"], env=self.env,
                              capture_output=True).returncode != 0:
@@ -108,7 +110,7 @@ class Setting:
 
     def stats(self):
         output = subprocess.run([self.binaries / "kiln", "stats", "--json"], env=self.env,
-                                check=True, capture_output=True).stdout
+                                check=True, stdout=subprocess.PIPE).stdout
         return json.loads(output)
 
     def bare(self, mode):
@@ -116,8 +118,9 @@ class Setting:
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def micro(self, *arguments):
+        # What it says of a failure goes to the terminal.
         output = subprocess.run([self.binaries / "kiln_benchmark", *arguments], env=self.env,
-                                check=True, capture_output=True, text=True).stdout
+                                check=True, stdout=subprocess.PIPE, text=True).stdout
         return json.loads(output)
 
 
@@ -280,7 +283,7 @@ def workers(setting):
         sources.append(path)
     environment = {**setting.env, "KILN_TEST_TOOLCHAINS": str(setting.python.parent.parent)}
     output = subprocess.run([setting.binaries / "worker_benchmark", *sources], env=environment, check=True,
-                            capture_output=True, text=True).stdout
+                            stdout=subprocess.PIPE, text=True).stdout
     report = json.loads(output)
     return [
         Row("jail-overhead", median_ratio(zip(report["jailed_ms"], report["free_ms"])), 1.05, "lower",
