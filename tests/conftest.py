@@ -4,11 +4,15 @@ tests/run sets KILN_TEST_BIN (the folder with kilnd and kiln) and KILN_TEST_TOOL
 them the dev build and the user's toolchains are taken.
 """
 
+import sys
+
 import pytest
 
 from daemon import Daemon, Programs
-from places import BINARIES, KERNELS, TOOLCHAIN, TOOLCHAINS
+from places import BINARIES, KERNELS, PACKAGE, TOOLCHAIN, TOOLCHAINS
 from processes import CheckedProcess
+
+sys.path.insert(0, str(PACKAGE))
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,13 @@
 """The Python key against the vectors that the C++ test reads too. Nothing here writes them."""
 
 import json
-import pathlib
-import sys
 
 import pytest
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(_ROOT / "client" / "python"))
+from kiln.key import Parameter, canonical_encoding, compile_key
+from places import ROOT
 
-from kiln.key import Parameter, canonical_encoding, compile_key  # noqa: E402
-
-_VECTORS = json.loads((_ROOT / "tests" / "vectors" / "compile_key.json").read_text("utf-8"))
+_VECTORS = json.loads((ROOT / "tests" / "vectors" / "compile_key.json").read_text("utf-8"))
 _FINGERPRINT = bytes(range(32))
 
 

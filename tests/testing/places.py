@@ -9,6 +9,8 @@ KERNELS = ROOT / "tests" / "kernels"
 _cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 # The folder with kilnd and kiln.
 BINARIES = pathlib.Path(os.environ.get("KILN_TEST_BIN", ROOT / "build" / "dev" / "bin"))
+# The Python package, as the build leaves it.
+PACKAGE = BINARIES.parent / "python"
 # The folder with toolchains, and the one among them that the tests compile with.
 TOOLCHAINS = pathlib.Path(os.environ.get("KILN_TEST_TOOLCHAINS", _cache / "kiln" / "toolchains"))
 TOOLCHAIN = TOOLCHAINS / "triton-3.6.0"

@@ -1,5 +1,58 @@
-"""Kiln's Python client. Standard library only; importing it starts nothing."""
+"""Kiln's Python client: asks kilnd for compiled GPU kernels.
 
-from kiln.key import Parameter, canonical_encoding, compile_key
+    client = kiln.Client()                      # kiln.UnavailableError: no daemon here
+    artifact = client.compile(kiln.CompileRequest(ttir, "cuda:90", options={"num_warps": 8}))
+    cubin = artifact.binary
 
-__all__ = ["Parameter", "canonical_encoding", "compile_key"]
+Importing this package starts no thread, opens no connection, and imports neither gRPC nor protobuf:
+Client does, when it is first used. docs/python.md in Kiln's source is the guide.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kiln._version import __version__
+
+if TYPE_CHECKING:
+    from kiln.aio import AsyncClient
+    from kiln.artifact import (Artifact, Backend, KernelMetadata, KernelParameter, OptionDeclaration, Provenance, Stage,
+                               TensorDescriptor, Toolchain)
+    from kiln.client import Client
+    from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
+                             Diagnostics, FailedPreconditionError, InternalError, InvalidArgumentError, KilnError,
+                             NotFoundError, PermissionDeniedError, ResourceExhaustedError, UnavailableError)
+    from kiln.key import Parameter, canonical_encoding, compile_key
+    from kiln._report import Report, report
+    from kiln.request import CompileRequest
+
+# Imported when they are first asked for: the plug-in needs none of them to wait for a kernel.
+_PLACES = {
+    "kiln.aio": ("AsyncClient",),
+    "kiln.artifact": ("Artifact", "Backend", "KernelMetadata", "KernelParameter", "OptionDeclaration", "Provenance", "Stage",
+                      "TensorDescriptor", "Toolchain"),
+    "kiln.client": ("Client",),
+    "kiln.errors": ("CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError",
+                    "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError",
+                    "NotFoundError", "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError"),
+    "kiln.key": ("Parameter", "canonical_encoding", "compile_key"),
+    "kiln._report": ("Report", "report"),
+    "kiln.request": ("CompileRequest",),
+}
+_PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "Artifact", "AsyncClient", "Backend", "CacheMissError", "CallCancelledError", "Client", "CompilationError",
+    "CompileRequest", "DataLossError", "DeadlineExceededError", "Diagnostics", "FailedPreconditionError",
+    "InternalError", "InvalidArgumentError", "KernelMetadata", "KernelParameter", "KilnError", "NotFoundError",
+    "OptionDeclaration", "Parameter", "PermissionDeniedError", "Provenance", "Report", "ResourceExhaustedError",
+    "Stage", "TensorDescriptor", "Toolchain", "UnavailableError", "__version__", "canonical_encoding", "compile_key",
+    "report"
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module 'kiln' has no attribute {name!r}")
+    value = getattr(import_module(_PLACE_OF[name]), name)
+    globals()[name] = value
+    return value

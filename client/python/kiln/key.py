@@ -10,7 +10,7 @@ import math
 import re
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Mapping, Optional, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
 __all__ = ["Parameter", "canonical_encoding", "compile_key"]
 
@@ -68,7 +68,7 @@ def _value(value: Any) -> bytes:
     raise TypeError(f"an option cannot hold {value!r}")
 
 
-def _map(entries: Mapping[str, Any], encode=_value) -> bytes:
+def _map(entries: Mapping[str, Any], encode: Callable[[Any], bytes] = _value) -> bytes:
     """Sorted by the bytes of the names, which is the order of their code points too."""
     ordered = sorted((name.encode(), value) for name, value in entries.items())
     return _count(len(ordered)) + b"".join(_bytes(name) + encode(value) for name, value in ordered)
@@ -135,6 +135,6 @@ def canonical_encoding(*,
     ])
 
 
-def compile_key(**request) -> str:
+def compile_key(**request: Any) -> str:
     """The key as 64 lowercase hex digits; the arguments are canonical_encoding's."""
     return hashlib.sha256(canonical_encoding(**request)).hexdigest()

@@ -1,0 +1,84 @@
+"""What Kiln has done for this process."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Dict, Optional
+
+from kiln import _process
+
+__all__ = ["Report", "report"]
+
+
+@dataclass
+class Report:
+    """Counts since the process started, or since it was forked.
+
+    hits: kernels found, by tier ("memory", "disk", "remote"). joined: those that somebody else was compiling.
+    compiled: those that the daemon compiled for this process. local: those that Triton compiled here, by reason.
+    seconds_waited: for the daemon's answers. seconds_saved: what the compiles that hits and joins spared took, less the
+    waiting for them.
+    """
+    hits: Dict[str, int] = field(default_factory=dict)
+    joined: int = 0
+    compiled: int = 0
+    local: Dict[str, int] = field(default_factory=dict)
+    seconds_waited: float = 0.0
+    seconds_saved: float = 0.0
+
+    def __str__(self) -> str:
+        hits = ", ".join(f"{count} in {tier}" for tier, count in self.hits.items())
+        local = ", ".join(f"{count} because {reason}" for reason, count in self.local.items())
+        return (f"{sum(self.hits.values())} hits{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
+                f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}; "
+                f"waited {self.seconds_waited:.2f} s, saved {self.seconds_saved:.2f} s")
+
+
+class Counters:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        self.reset_after_fork()
+        _process.reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._report = Report()
+
+    def answered(self, outcome: str, tier: str, waited_s: float, compile_s: float) -> None:
+        with self._lock:
+            done = self._report
+            done.seconds_waited += waited_s
+            if outcome == "compiled":
+                done.compiled += 1
+                return
+            done.seconds_saved += compile_s - waited_s
+            if outcome == "joined":
+                done.joined += 1
+            else:
+                done.hits[tier] = done.hits.get(tier, 0) + 1
+
+    def compiled_here(self, reason: str, waited_s: float = 0.0) -> None:
+        with self._lock:
+            self._report.local[reason] = self._report.local.get(reason, 0) + 1
+            self._report.seconds_waited += waited_s
+
+    def snapshot(self) -> Report:
+        with self._lock:
+            now = self._report
+            return Report(dict(now.hits), now.joined, now.compiled, dict(now.local), now.seconds_waited, now.seconds_saved)
+
+
+_counters: Optional[Counters] = None
+
+
+def counters() -> Counters:
+    """Those of this process."""
+    global _counters
+    if _counters is None:
+        _counters = Counters()
+    return _counters
+
+
+def report() -> Report:
+    """What Kiln has done for this process through Triton so far."""
+    return counters().snapshot()

@@ -1,0 +1,249 @@
+"""Between Kiln's own types and protobuf's messages. Imports protobuf; nothing else of the package does."""
+
+import hashlib
+import math
+from typing import Any, Iterable, List, Mapping, Optional, TypeVar
+
+from kiln.artifact import (Artifact, Backend, KernelMetadata, KernelParameter, OptionDeclaration, Provenance, Stage,
+                           TensorDescriptor, Toolchain)
+from kiln.errors import DataLossError, Diagnostics, InvalidArgumentError, KilnError, error_for
+from kiln.key import Parameter
+from kiln.request import CompileRequest
+from kiln.v1 import kernel_pb2, kernel_service_pb2
+
+_T = TypeVar("_T")
+_DETAIL_URL = "type.googleapis.com/kiln.v1."
+KINDS = {
+    "ttir": kernel_pb2.SOURCE_KIND_TTIR,
+    "ttgir": kernel_pb2.SOURCE_KIND_TTGIR,
+    "cuda": kernel_pb2.SOURCE_KIND_CUDA_CXX,
+    "ptx": kernel_pb2.SOURCE_KIND_PTX,
+}
+CACHE_POLICIES = {
+    "use": kernel_service_pb2.CACHE_POLICY_USE,
+    "refresh": kernel_service_pb2.CACHE_POLICY_REFRESH,
+    "only-if-cached": kernel_service_pb2.CACHE_POLICY_ONLY_IF_CACHED,
+}
+PRIORITIES = {
+    "waiting-rank": kernel_service_pb2.PRIORITY_WAITING_RANK,
+    "autotune": kernel_service_pb2.PRIORITY_AUTOTUNE,
+    "warm": kernel_service_pb2.PRIORITY_WARM,
+    "background": kernel_service_pb2.PRIORITY_BACKGROUND,
+}
+_OUTCOMES = {
+    kernel_service_pb2.OUTCOME_HIT: "hit",
+    kernel_service_pb2.OUTCOME_JOINED: "joined",
+    kernel_service_pb2.OUTCOME_COMPILED: "compiled",
+}
+_TIERS = {
+    kernel_service_pb2.TIER_MEMORY: "memory",
+    kernel_service_pb2.TIER_DISK: "disk",
+    kernel_service_pb2.TIER_REMOTE: "remote",
+}
+# gRPC's codes in the order of their numbers.
+_CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+          "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+          "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED")
+
+
+# --- To messages -----------------------------------------------------------------------------------------------------
+
+
+def request_message(request: CompileRequest) -> Any:
+    """The message for it. InvalidArgumentError for what has none."""
+    message = kernel_service_pb2.CompileRequest(
+        target=_target(request.target),
+        toolchain=request.toolchain,
+        stages=list(request.stages),
+        cache_policy=_choose(CACHE_POLICIES, request.cache, "cache"),
+        priority=_choose(PRIORITIES, request.priority, "priority"),
+        job=request.job,
+        ptxas=request.ptxas)
+    message.source.kind = _choose(KINDS, request.kind, "kind")
+    message.source.text = _bytes(request.source)
+    message.source.name = request.name
+    for name, value in request.options.items():
+        if value is not None:
+            _set_value(message.options[name], value, f"option '{name}'")
+    for parameter in request.parameters:
+        _add_parameter(message.specialization.parameters.add(), parameter)
+    for name, text in request.headers.items():
+        message.headers.add(name=name, text=_bytes(text))
+    return message
+
+
+def _bytes(text: "str | bytes") -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def _choose(known: Mapping[str, _T], word: str, what: str) -> _T:
+    if word not in known:
+        raise InvalidArgumentError(f"{what} {word!r} is not known; there are {', '.join(known)}")
+    return known[word]
+
+
+def _target(text: str) -> Any:
+    backend, _, rest = text.partition(":")
+    architecture, _, warp_size = rest.partition(":")
+    if not backend or not architecture or (warp_size and not warp_size.isdecimal()):
+        raise InvalidArgumentError(f"target {text!r} is none; write it as cuda:90, hip:gfx942 or hip:gfx1100:64")
+    return kernel_pb2.Target(backend=backend, architecture=architecture, warp_size=int(warp_size or 0))
+
+
+def _add_parameter(message: Any, parameter: Parameter) -> None:
+    message.name, message.type = parameter.name, parameter.type
+    for name, value in parameter.attributes.items():
+        message.attributes[name] = value
+    if parameter.constant is not None:
+        _set_value(message.constant, parameter.constant, f"parameter '{parameter.name}'")
+
+
+def _set_value(message: Any, value: Any, what: str) -> None:
+    if isinstance(value, bool):  # before int, which it is too
+        message.bool_value = value
+    elif isinstance(value, int):
+        if not -2**63 <= value < 2**63:
+            raise InvalidArgumentError(f"{what} is {value}, which does not fit 64 bits")
+        message.int_value = value
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidArgumentError(f"{what} is {value}; it must be finite")
+        message.double_value = value
+    elif isinstance(value, str):
+        message.string_value = value
+    elif isinstance(value, (tuple, list)):
+        message.tuple_value.SetInParent()
+        for item in value:
+            _set_value(message.tuple_value.items.add(), item, what)
+    else:
+        raise InvalidArgumentError(f"{what} is {value!r}; it must be a bool, int, float, str or a tuple of such")
+
+
+# --- From messages ---------------------------------------------------------------------------------------------------
+
+
+def artifact(response: Any) -> Artifact:
+    """Of a CompileResponse. DataLossError where a content does not match its digest."""
+    return _artifact(response, _OUTCOMES.get(response.outcome, ""))
+
+
+def stored_artifact(entry: Any) -> Artifact:
+    """Of a LookupResponse.Entry that was found."""
+    return _artifact(entry, "stored")
+
+
+def _artifact(message: Any, outcome: str) -> Artifact:
+    return Artifact(
+        key=message.key.hex(),
+        outcome=outcome,
+        tier=_TIERS.get(message.tier, ""),
+        metadata=_metadata(message.metadata),
+        stages={blob.stage: _stage(blob) for blob in message.stages},
+        timings={timing.stage: timing.micros / 1e6 for timing in message.timings},
+        provenance=_provenance(message.provenance))
+
+
+def _stage(blob: Any) -> Stage:
+    content: Optional[bytes] = blob.content if blob.HasField("content") else None
+    if content is not None:
+        check_digest(content, blob.digest)
+    return Stage(blob.stage, blob.digest.hex(), blob.size_bytes, content)
+
+
+def check_digest(content: bytes, digest: bytes) -> None:
+    """DataLossError where it is not the content's."""
+    if hashlib.sha256(content).digest() != digest:
+        raise DataLossError(f"the daemon sent other bytes than those of {digest.hex()}")
+
+
+def _metadata(message: Any) -> KernelMetadata:
+    return KernelMetadata(
+        name=message.name,
+        backend=message.target.backend,
+        architecture=message.target.architecture,
+        shared_bytes=message.shared_bytes,
+        num_warps=message.num_warps,
+        num_ctas=message.num_ctas,
+        warp_size=message.warp_size,
+        global_scratch_bytes=message.global_scratch_bytes,
+        global_scratch_align=message.global_scratch_align,
+        profile_scratch_bytes=message.profile_scratch_bytes,
+        profile_scratch_align=message.profile_scratch_align,
+        tensor_memory_columns=message.tensor_memory_columns,
+        cluster_dims=tuple(message.cluster_dims),
+        launch_pdl=message.launch_pdl,
+        launch_cooperative_grid=message.launch_cooperative_grid,
+        registers=message.registers if message.HasField("registers") else None,
+        spill_bytes=message.spill_bytes if message.HasField("spill_bytes") else None,
+        tensor_descriptors=tuple(
+            TensorDescriptor(one.swizzle, one.elem_size, one.elem_type, tuple(one.block_size), one.fp4_padded)
+            for one in message.tensor_descriptors),
+        parameters=tuple(KernelParameter(one.name, one.type) for one in message.parameters),
+        hidden_pointers=message.hidden_pointers,
+        toolchain_metadata=message.toolchain_metadata)
+
+
+def _provenance(message: Any) -> Provenance:
+    return Provenance(message.toolchain, message.toolchain_fingerprint.hex(), message.assembler, message.kiln_version,
+                      message.host, message.compiled_unix_ms / 1e3, message.compile_micros / 1e6)
+
+
+def toolchains(response: Any) -> List[Toolchain]:
+    """Of a ListToolchainsResponse."""
+    words = {kind: word for word, kind in KINDS.items()}
+    return [
+        Toolchain(one.name, one.version, one.fingerprint.hex(), one.assembler,
+                  tuple(words[kind] for kind in one.kinds if kind in words),
+                  tuple(_backend(backend) for backend in one.backends), one.is_default)
+        for one in response.toolchains
+    ]
+
+
+def _backend(message: Any) -> Backend:
+    options = tuple(
+        OptionDeclaration(one.name, one.type, _value(one.default_value) if one.HasField("default_value") else None)
+        for one in message.options)
+    return Backend(message.backend, tuple(message.architectures), tuple(message.stages), options)
+
+
+def _value(message: Any) -> Any:
+    kind = message.WhichOneof("value")
+    if kind == "tuple_value":
+        return tuple(_value(item) for item in message.tuple_value.items)
+    return None if kind is None else getattr(message, kind)
+
+
+# --- Errors ----------------------------------------------------------------------------------------------------------
+
+
+def rpc_error(code: str, message: str, trailers: Iterable[Any]) -> KilnError:
+    """Of a failed call: its code's name, its words and its trailing metadata."""
+    diagnostics, retry_after_s = None, None
+    for name, value in trailers or ():
+        if name == "grpc-status-details-bin":
+            diagnostics, retry_after_s = _details(value)
+    return error_for(code, message, diagnostics, retry_after_s)
+
+
+def _details(raw: bytes) -> "tuple[Optional[Diagnostics], Optional[float]]":
+    diagnostics, retry_after_s = None, None
+    try:
+        for detail in kernel_service_pb2.RpcStatus.FromString(raw).details:
+            if detail.type_url == _DETAIL_URL + "CompileDiagnostics":
+                diagnostics = _diagnostics(kernel_pb2.CompileDiagnostics.FromString(detail.value))
+            elif detail.type_url == _DETAIL_URL + "RetryHint":
+                retry_after_s = kernel_service_pb2.RetryHint.FromString(detail.value).retry_after_ms / 1e3
+    except Exception:  # what cannot be read says nothing; the code and the message stay
+        pass
+    return diagnostics, retry_after_s
+
+
+def stream_error(answer: Any) -> KilnError:
+    """Of a CompileStreamResponse whose code is not 0."""
+    code = _CODES[answer.code] if 0 <= answer.code < len(_CODES) else "UNKNOWN"
+    diagnostics = _diagnostics(answer.diagnostics) if answer.HasField("diagnostics") else None
+    return error_for(code, answer.message, diagnostics, answer.retry_after_ms / 1e3 or None)
+
+
+def _diagnostics(message: Any) -> Diagnostics:
+    return Diagnostics(message.stage, message.message, message.line, message.column, message.output, message.key.hex())

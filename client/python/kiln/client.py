@@ -1,0 +1,190 @@
+"""The blocking client."""
+
+import random
+import threading
+import time
+from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+
+from kiln import _process, _wire
+from kiln._link import Link, deadline_of, seconds_left
+from kiln._stream import CompileStream
+from kiln.artifact import Artifact, Toolchain
+from kiln.errors import InvalidArgumentError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
+from kiln.request import CompileRequest
+from kiln.sockets import Endpoint
+from kiln.v1 import kernel_service_pb2 as pb
+
+__all__ = ["Client"]
+
+_T = TypeVar("_T")
+_LOOKUP_KEYS_MAX = 4096
+_BACKOFF_FIRST_S = 0.02
+_BACKOFF_MAX_S = 1.0
+
+
+class Client:
+    """A connection to one daemon, made again by itself when it breaks, and anew in each forked child.
+
+    Connects when it is made: UnavailableError where nobody is there, said within `connect_timeout` seconds, or where
+    somebody is there who does not answer within `answer_timeout`, connecting included; PermissionDeniedError where the socket does not let
+    this user in or somebody who is not trusted serves it.
+
+    socket: the path of kilnd.sock. root: a daemon's --root. Without either: $KILN_ROOT, then the usual places.
+    server_uid: who may run the daemon, besides root and oneself. attempts: how often a call is made that finds the
+    daemon gone, restarting or full; all calls may be repeated without harm.
+
+    Every method raises KilnError's subclasses. `timeout` is in seconds and covers the whole call, repeats included;
+    None: as long as the daemon lives. Thread-safe.
+    """
+
+    def __init__(self, *, socket: str = "", root: str = "", server_uid: Optional[int] = None,
+                 connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5) -> None:
+        self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
+        self._attempts = attempts
+        self._link: Optional[Link] = None
+        self._lock = threading.Lock()
+        _process.reset_in_children(self)
+        self._connected()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection. A later call opens a new one."""
+        with self._lock:
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def reset_after_fork(self) -> None:
+        """Not for callers: the child opens a connection of its own when it needs one."""
+        self._lock = threading.Lock()
+        link, self._link = self._link, None
+        _process.abandon(link)
+
+    @property
+    def socket_path(self) -> str:
+        """The socket in use."""
+        return self._connected().socket
+
+    def compile(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Artifact:
+        """One kernel: out of the cache, or compiled. CompilationError where the compiler refuses the source. Each
+        content has been checked against its digest."""
+        message = _wire.request_message(request)
+        deadline = deadline_of(timeout)
+
+        def attempt(link: Link) -> Artifact:
+            return _fetch_missing(link, _wire.artifact(link.call("Compile", message, deadline)), deadline)
+
+        return self._repeated(deadline, attempt)
+
+    def compile_many(self, requests: Iterable[CompileRequest], *, timeout: Optional[float] = None,
+                     in_flight: int = 64) -> "Iterator[Tuple[int, Union[Artifact, KilnError]]]":
+        """Many kernels over one stream. Yields (index of the request, its artifact or why there is none) as answers come.
+
+        `requests` is read on another thread, no further than `in_flight` ahead of the answers. Where the connection
+        breaks, what was in flight is answered with that error, and then it is raised. Ending the iteration early
+        cancels what is under way.
+        """
+        deadline = deadline_of(timeout)
+        link = self._connected()
+        stream = CompileStream(link, requests, seconds_left(deadline), in_flight, self._endpoint.answer_s / 2)
+        try:
+            for index, answer in stream.answers():
+                yield index, answer if isinstance(answer, KilnError) else _fetch_missing(link, answer, deadline)
+        except UnavailableError:
+            self._drop(link)
+            raise
+        finally:
+            stream.cancel()
+
+    def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
+        """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
+        raw = [_key_bytes(key) for key in keys]
+        deadline = deadline_of(timeout)
+        found: List[Optional[Artifact]] = []
+        for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
+            found += self._look_up(raw[start:start + _LOOKUP_KEYS_MAX], deadline)
+        return found
+
+    def _look_up(self, keys: Sequence[bytes], deadline: Optional[float]) -> List[Optional[Artifact]]:
+        message = pb.LookupRequest(keys=keys)
+        answer = self._repeated(deadline, lambda link: link.call("Lookup", message, deadline))
+        return [_wire.stored_artifact(entry) if entry.found else None for entry in answer.entries]
+
+    def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
+        """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""
+        deadline = deadline_of(timeout)
+        return self._repeated(deadline, lambda link: link.fetch(_key_bytes(digest), deadline))
+
+    def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
+        """The toolchains that are there."""
+        deadline = deadline_of(timeout)
+        message = pb.ListToolchainsRequest()
+        return _wire.toolchains(self._repeated(deadline, lambda link: link.call("ListToolchains", message, deadline)))
+
+    def _connected(self) -> Link:
+        with self._lock:
+            if self._link is None:
+                link = Link(self._endpoint)
+                link.greet()
+                self._link = link
+            return self._link
+
+    def _drop(self, link: Link) -> None:
+        with self._lock:
+            if self._link is not link:
+                return
+            self._link = None
+        link.close()
+
+    def _repeated(self, deadline: Optional[float], call: Callable[[Link], _T]) -> _T:
+        pause_s = _BACKOFF_FIRST_S
+        for attempt in range(1, self._attempts + 1):
+            link = None
+            try:
+                link = self._connected()
+                return call(link)
+            except (UnavailableError, ResourceExhaustedError) as error:
+                if link is not None and isinstance(error, UnavailableError):
+                    self._drop(link)
+                if attempt == self._attempts or not _is_worth_repeating(error) or not _wait(error, pause_s, deadline):
+                    raise
+            pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _is_worth_repeating(error: KilnError) -> bool:
+    if isinstance(error, UnavailableError):
+        return not isinstance(error, WedgedError)
+    return error.retry_after_s is not None
+
+
+def _wait(error: KilnError, pause_s: float, deadline: Optional[float]) -> bool:
+    """False where there is no time left for it. Random, since a thousand ranks lose the daemon in the same instant."""
+    wait_s = error.retry_after_s or random.uniform(pause_s / 2, pause_s)
+    if deadline is not None and time.monotonic() + wait_s >= deadline:
+        return False
+    time.sleep(wait_s)
+    return True
+
+
+def _key_bytes(key: str) -> bytes:
+    if len(key) != 64:
+        raise InvalidArgumentError(f"{key!r} is not 64 hex digits")
+    try:
+        return bytes.fromhex(key)
+    except ValueError:
+        raise InvalidArgumentError(f"{key!r} is not 64 hex digits") from None
+
+
+def _fetch_missing(link: Link, artifact: Artifact, deadline: Optional[float]) -> Artifact:
+    """Blobs that were too large to travel in the reply."""
+    contents = {
+        name: link.fetch(bytes.fromhex(stage.digest), deadline)
+        for name, stage in artifact.stages.items() if stage.content is None
+    }
+    return artifact.with_contents(contents) if contents else artifact

@@ -1,0 +1,135 @@
+"""What can go wrong, as exceptions: one class for each of gRPC's codes that the daemon uses.
+
+Whoever can compile without Kiln does so after any of them. CompilationError alone says that the compiler
+refused the source, so that a local compile would end the same way.
+"""
+
+from dataclasses import dataclass
+from typing import Optional
+
+__all__ = [
+    "CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError", "Diagnostics",
+    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError", "NotFoundError",
+    "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError", "WedgedError", "error_for"
+]
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Why a source did not compile.
+
+    stage: which one refused ("parse", "ttgir", "cubin", ...). line, column: in the source, from 1; 0: unknown.
+    output: the end of what the compiler wrote. key: of the request, 64 hex digits; "" where it is not known.
+    """
+    stage: str
+    message: str
+    line: int
+    column: int
+    output: str
+    key: str
+
+
+class KilnError(Exception):
+    """The base of all. `code` is gRPC's name of it; `retry_after_s` seconds after which trying again makes sense,
+    or None; `diagnostics` what the compiler said, or None."""
+
+    code = "UNKNOWN"
+
+    def __init__(self, message: str, *, diagnostics: Optional[Diagnostics] = None,
+                 retry_after_s: Optional[float] = None, code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.diagnostics = diagnostics
+        self.retry_after_s = retry_after_s
+        if code:
+            self.code = code
+
+    def __reduce__(self) -> "tuple[object, ...]":
+        # Workers hand exceptions to their parents, and the keyword arguments would be lost on the way.
+        return (_restore, (type(self), self.message, self.diagnostics, self.retry_after_s, self.code))
+
+
+def _restore(kind: "type[KilnError]", message: str, diagnostics: Optional[Diagnostics],
+             retry_after_s: Optional[float], code: str) -> KilnError:
+    return kind(message, diagnostics=diagnostics, retry_after_s=retry_after_s, code=code)
+
+
+class InvalidArgumentError(KilnError):
+    """The request is wrong, whatever is installed."""
+    code = "INVALID_ARGUMENT"
+
+
+class FailedPreconditionError(KilnError):
+    """No toolchain there compiles it; the message lists those there are."""
+    code = "FAILED_PRECONDITION"
+
+
+class NotFoundError(KilnError):
+    """Not in the cache, and nothing was to be compiled; or no such blob."""
+    code = "NOT_FOUND"
+
+
+class ResourceExhaustedError(KilnError):
+    """A limit: the queue is full, or a source too large."""
+    code = "RESOURCE_EXHAUSTED"
+
+
+class DeadlineExceededError(KilnError):
+    """The caller's timeout, or the daemon's limit on one compile."""
+    code = "DEADLINE_EXCEEDED"
+
+
+class CallCancelledError(KilnError):
+    """The call was cancelled."""
+    code = "CANCELLED"
+
+
+class UnavailableError(KilnError):
+    """No daemon, or it went away, is starting or stopping, or does not answer."""
+    code = "UNAVAILABLE"
+
+
+class WedgedError(UnavailableError):
+    """There is a daemon and it does not answer. Trying again at once would hang again."""
+
+
+class PermissionDeniedError(KilnError):
+    """The socket does not let this user in, or somebody who is not trusted serves it."""
+    code = "PERMISSION_DENIED"
+
+
+class InternalError(KilnError):
+    """The compiler crashed."""
+    code = "INTERNAL"
+
+
+class DataLossError(KilnError):
+    """Bytes that do not match their digest; they are never handed out."""
+    code = "DATA_LOSS"
+
+
+class CompilationError(KilnError):
+    """The compiler refused the source: `diagnostics` has its words. `code` is INVALID_ARGUMENT, or
+    RESOURCE_EXHAUSTED for a kernel that does not fit its target."""
+    code = "INVALID_ARGUMENT"
+
+
+class CacheMissError(NotFoundError):
+    """KILN_MODE=require, and a kernel would have to be compiled."""
+
+
+_CLASSES = {
+    kind.code: kind
+    for kind in (InvalidArgumentError, FailedPreconditionError, NotFoundError, ResourceExhaustedError,
+                 DeadlineExceededError, CallCancelledError, UnavailableError, PermissionDeniedError, InternalError,
+                 DataLossError)
+}
+
+
+def error_for(code: str, message: str, diagnostics: Optional[Diagnostics] = None,
+              retry_after_s: Optional[float] = None) -> KilnError:
+    """The exception for one of gRPC's codes. With any other code than these two the compiler broke instead of
+    deciding."""
+    is_decision = code in ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED") and diagnostics is not None
+    kind = CompilationError if is_decision else _CLASSES.get(code, KilnError)
+    return kind(message, diagnostics=diagnostics, retry_after_s=retry_after_s, code=code)

@@ -1,0 +1,43 @@
+"""What to compile."""
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Sequence, Union
+
+from kiln.key import Parameter
+
+__all__ = ["CompileRequest"]
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """One kernel to compile. The daemon checks it; what is wrong comes back as InvalidArgumentError.
+
+    source: the text: Triton IR, CUDA C++ or PTX. At most 16 MiB.
+    target: "cuda:90", "hip:gfx942"; with a warp size "hip:gfx1100:64".
+    kind: "ttir", "ttgir", "cuda" (CUDA C++) or "ptx".
+    name: for people; it decides nothing.
+    options: of the compiler's backend, by name, launch parameters (num_warps, num_stages, ...) among them. A value is
+        a bool, an int of 64 bits, a finite float, a str, or a tuple or list of such; None means absent.
+    parameters: of the kernel, folded ones included; empty: not said. They are in the key.
+    headers: of CUDA C++, what the source may include besides the toolchain's headers: texts by name.
+    toolchain: "triton==3.6.0", 64 hex digits of a fingerprint, or "" for the daemon's choice.
+    ptxas: which one assembles what Triton makes: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, or "" for
+        the toolchain's own.
+    stages: those whose content is wanted, such as ("ptx", "cubin"); empty: the final binary.
+    cache: "use", "refresh" (compile even on a hit) or "only-if-cached" (NotFoundError on a miss).
+    priority: "waiting-rank", "autotune", "warm" or "background".
+    job: for fairness and logs.
+    """
+    source: Union[str, bytes]
+    target: str
+    kind: str = "ttir"
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Sequence[Parameter] = ()
+    headers: Mapping[str, Union[str, bytes]] = field(default_factory=dict)
+    toolchain: str = ""
+    ptxas: str = ""
+    stages: Sequence[str] = ()
+    cache: str = "use"
+    priority: str = "waiting-rank"
+    job: str = ""

@@ -1,0 +1,119 @@
+"""Where the daemon is, and whether it may be trusted. The same rules as libkiln's."""
+
+import dataclasses
+import errno
+import os
+import random
+import socket
+import stat
+import struct
+import time
+from typing import Callable, List, Mapping, Optional
+
+from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
+
+__all__ = ["Endpoint", "check_server", "find_socket"]
+
+_PATH_BYTES_MAX = 107
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """Where the daemon is and how long it may take to show itself, in seconds."""
+    socket: str = ""
+    root: str = ""
+    server_uid: Optional[int] = None
+    connect_s: float = 0.1
+    answer_s: float = 1.0
+
+    @property
+    def greeting_s(self) -> float:
+        """What is left of answer_s when connecting has taken all that it may."""
+        return max(self.answer_s - self.connect_s, self.answer_s / 2)
+
+    def locate(self) -> str:
+        """The path of a socket that somebody serves who may be trusted. KilnError otherwise, within connect_s."""
+        path = find_socket(self.socket, self.root)
+        check_server(path, server_uid=self.server_uid, budget_s=self.connect_s)
+        return path
+
+
+def find_socket(explicit: str = "", root: str = "", *, environment: Mapping[str, str] = os.environ,
+                uid: Optional[int] = None, exists: Callable[[str], bool] = os.path.exists) -> str:
+    """`explicit` where it is set; ROOT/run/kilnd.sock for `root` or $KILN_ROOT; otherwise the first that exists of the
+    person's and the system's. UnavailableError, naming every place, where none does."""
+    if explicit:
+        return explicit
+    root = root or environment.get("KILN_ROOT", "")
+    if root:
+        return f"{root}/run/kilnd.sock"
+    candidates = _candidates(environment, os.geteuid() if uid is None else uid)
+    for candidate in candidates:
+        if exists(candidate):
+            return candidate
+    raise UnavailableError(f"no daemon: there is no socket at {' or '.join(candidates)}")
+
+
+def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
+    # A variable that is set to nothing counts as unset, as the XDG specification has it.
+    places = (("XDG_RUNTIME_DIR", "kiln"), ("XDG_STATE_HOME", "kiln/run"), ("HOME", ".local/state/kiln/run"))
+    personal = [f"{environment[name]}/{folder}/kilnd.sock" for name, folder in places if environment.get(name)]
+    return (personal[:1] if uid != 0 else []) + ["/run/kiln/kilnd.sock"]
+
+
+def check_server(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> None:
+    """Connects once to see that somebody listens, and who: what a daemon hands out runs as its client, so it must be
+    root, oneself, or `server_uid`. Nobody else may be able to put another socket in its place.
+
+    UnavailableError: nobody there, within `budget_s` seconds. PermissionDeniedError: not allowed, or not trusted.
+    """
+    if len(os.fsencode(path)) > _PATH_BYTES_MAX:
+        raise InvalidArgumentError(f"the socket path {path!r} is longer than the {_PATH_BYTES_MAX} bytes that Linux takes: "
+                                   "use a shorter directory")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+        _connect(connection, path, budget_s)
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    trusted = {0, os.geteuid()} | ({server_uid} if server_uid is not None else set())
+    serving = _CREDENTIALS.unpack(raw)[1]
+    if serving not in trusted:
+        raise PermissionDeniedError(
+            f"{path} is served by uid {serving}, which is neither root nor you (uid {os.geteuid()}): what it hands out would "
+            "run as you. If that is meant, name the uid as server_uid (KILN_SERVER_UID)")
+    _check_folder(os.path.dirname(path) or ".", trusted)
+
+
+def _check_folder(folder: str, trusted: "set[int]") -> None:
+    # gRPC connects by the path, after the look at who serves it.
+    info = os.stat(folder)
+    if info.st_uid not in trusted or info.st_mode & stat.S_IWOTH:
+        raise PermissionDeniedError(f"others than you and the daemon's user may change {folder}, so another socket may take the "
+                                    "place of the daemon's: chmod o-w, or choose another directory")
+
+
+def _connect(connection: socket.socket, path: str, budget_s: float) -> None:
+    """A full queue is the only thing that passes by itself: a burst of connections overflows it, and the kernel says so
+    at once instead of waiting."""
+    deadline = time.monotonic() + budget_s
+    ceiling = 0.001
+    while True:
+        error = connection.connect_ex(path)
+        if error == 0:
+            return
+        wait = random.uniform(ceiling / 4, ceiling)
+        if error != errno.EAGAIN or time.monotonic() + wait >= deadline:
+            raise _connect_error(error, path)
+        time.sleep(wait)
+        ceiling = min(2 * ceiling, 0.016)
+
+
+def _connect_error(error: int, path: str) -> KilnError:
+    if error in (errno.ENOENT, errno.ENOTDIR):
+        return UnavailableError(f"no daemon: there is no socket at {path}")
+    if error == errno.ECONNREFUSED:
+        return UnavailableError(f"no daemon: nobody listens on {path} (left behind by one that ended?)")
+    if error == errno.EAGAIN:
+        return UnavailableError(f"the daemon's queue of connections on {path} stayed full")
+    if error in (errno.EACCES, errno.EPERM):
+        return PermissionDeniedError(f"may not connect to {path}: {os.strerror(error)}")
+    return UnavailableError(f"connect to {path}: {os.strerror(error)}")

@@ -1,0 +1,386 @@
+"""kiln.Client and kiln.AsyncClient against a real kilnd."""
+
+import asyncio
+import hashlib
+import json
+import os
+import pathlib
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kiln
+from daemon import Daemon
+from kiln.sockets import check_server, find_socket
+from places import PACKAGE, ROOT
+
+WORKER = ROOT / "daemon" / "worker" / "triton_worker.py"
+# A kernel that every Triton parses: the one that the worker warms itself with.
+KERNEL = WORKER.read_text().partition('WARM_KERNEL = """')[2].partition('"""')[0]
+
+
+def request(tag="", **changes):
+    """Each tag is a kernel of its own."""
+    fields = dict(source=f"{KERNEL}// {tag}\n", target="cuda:90", toolchain="triton==3.6.0", options={"num_warps": 4})
+    return kiln.CompileRequest(**{**fields, **changes})
+
+
+@pytest.fixture
+def client(daemon):
+    with kiln.Client(root=str(daemon.root)) as connected:
+        yield connected
+
+
+def in_loop(daemon, work):
+    async def run():
+        async with kiln.AsyncClient(root=str(daemon.root)) as connected:
+            return await work(connected)
+
+    return asyncio.run(run())
+
+
+# --- Compiling -------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_compiled_and_then_found(client):
+    first = client.compile(request("found", stages=("ptx", "cubin")))
+    again = client.compile(request("found", stages=("ptx", "cubin")))
+    assert (first.outcome, again.outcome) == ("compiled", "hit") and again.tier in ("memory", "disk")
+    assert first.key == again.key and list(first.stages) == ["ptx", "cubin"]
+    assert first.binary == again.binary and first.binary.startswith(b"\x7fELF") and b".visible .entry warm" in first.content("ptx")
+    assert hashlib.sha256(first.binary).hexdigest() == first.stages["cubin"].digest
+    assert first.metadata.name == "warm" and first.metadata.num_warps == 4 and first.metadata.hidden_pointers == 2
+    assert [parameter.name for parameter in first.metadata.parameters] == ["x", "y"]
+    assert first.provenance.toolchain == "triton==3.6.0" and first.provenance.compile_seconds > 0
+    assert {"ttgir", "ptx", "cubin"} <= set(first.timings)
+
+
+def test_it_is_what_the_command_gets(client, daemon, tmp_path):
+    (tmp_path / "k.ttir").write_text(request("same").source)
+    done = daemon.kiln("compile", tmp_path / "k.ttir", "--target", "cuda:90", "--toolchain", "triton==3.6.0", "--option", "num_warps=4",
+                       "-o", tmp_path / "out")
+    assert done.code == 0, done.error
+    artifact = client.compile(request("same"))
+    assert artifact.outcome == "hit" and artifact.binary == (tmp_path / "out" / "k.cubin").read_bytes()
+
+
+def test_ptx(client):
+    ptx = client.compile(request("ptx", stages=("ptx",))).content("ptx")
+    artifact = client.compile(kiln.CompileRequest(ptx, "cuda:90a", kind="ptx", options={"opt-level": 1}))
+    assert artifact.binary.startswith(b"\x7fELF") and artifact.metadata.registers > 0
+
+
+def test_values_keep_their_type(client):
+    """Had a tuple become a string or an integer a float on the way, the backend would refuse it."""
+    options = {"num_warps": 2, "enable_fp_fusion": False, "supported_fp8_dtypes": ("fp8e5",), "maxnreg": None, "debug": True}
+    artifact = client.compile(request("types", options=options))
+    made = json.loads(artifact.metadata.toolchain_metadata)
+    assert (made["num_warps"], made["enable_fp_fusion"], made["supported_fp8_dtypes"], made["debug"]) == (2, False, ["fp8e5"], True)
+
+
+def test_a_source_that_does_not_compile(client):
+    with pytest.raises(kiln.CompilationError) as caught:
+        client.compile(request(source="module {\n  tt.func public @k() {\n    nonsense\n  }\n}\n"))
+    assert caught.value.code == "INVALID_ARGUMENT"
+    assert (caught.value.diagnostics.stage, caught.value.diagnostics.line) == ("parse", 3)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert type(copy) is kiln.CompilationError and copy.diagnostics == caught.value.diagnostics and str(copy) == str(caught.value)
+
+
+@pytest.mark.parametrize("changes,kind,words", [
+    (dict(options={"no_such": 1}), kiln.InvalidArgumentError, "no_such"),
+    (dict(options={"num_warps": 4.5}), kiln.InvalidArgumentError, "num_warps"),
+    (dict(options={"num_warps": object()}), kiln.InvalidArgumentError, "num_warps"),
+    (dict(options={"num_warps": 2**70}), kiln.InvalidArgumentError, "64 bits"),
+    (dict(target="cuda"), kiln.InvalidArgumentError, "cuda:90"),
+    (dict(kind="c"), kiln.InvalidArgumentError, "ttir, ttgir"),
+    (dict(toolchain="triton==0.1"), kiln.FailedPreconditionError, "3.6.0"),
+    (dict(cache="only-if-cached"), kiln.NotFoundError, "not in the cache"),
+])
+def test_errors_have_a_class_of_their_own(client, changes, kind, words):
+    with pytest.raises(kind, match=words) as caught:
+        client.compile(request(f"error {changes}", **changes))
+    assert type(caught.value) is kind
+
+
+def test_a_timeout_is_kept(client):
+    with pytest.raises(kiln.DeadlineExceededError):
+        client.compile(request("in no time"), timeout=0.001)
+
+
+# --- Many ------------------------------------------------------------------------------------------------------------
+
+
+def test_many_with_bad_ones_among_them(client):
+    requests = [request(f"many {index}", **({"source": "nonsense"} if index == 5 else {"target": "x"} if index == 6 else {}))
+                for index in range(12)]
+    answers = dict(client.compile_many(iter(requests)))
+    assert sorted(answers) == list(range(12))
+    assert type(answers.pop(5)) is kiln.CompilationError and type(answers.pop(6)) is kiln.InvalidArgumentError
+    assert all(isinstance(answer, kiln.Artifact) and answer.binary for answer in answers.values())
+
+
+def test_more_than_may_be_in_flight(client):
+    client.compile(request("flight"))
+    taken = []
+
+    def source():
+        for index in range(300):
+            taken.append(index)
+            yield request("flight")
+
+    seen = 0
+    for _, answer in client.compile_many(source(), in_flight=8):
+        assert answer.outcome == "hit"
+        seen += 1
+        assert len(taken) <= seen + 8 + 1
+    assert seen == 300
+
+
+def test_whoever_stops_early_can_go_on(client):
+    client.compile(request("flight"))
+    for _, answer in client.compile_many(request("flight") for _ in range(100)):
+        break
+    assert answer.outcome == "hit" and client.compile(request("flight")).outcome == "hit"
+
+
+def test_an_error_of_the_requests_themselves_is_raised(client):
+    def source():
+        yield request("flight")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        list(client.compile_many(source()))
+
+
+# --- Looking up ------------------------------------------------------------------------------------------------------
+
+
+def test_looking_up(client):
+    stored = client.compile(request("stored"))
+    found, absent = client.lookup([stored.key, "0" * 64])
+    assert absent is None and found.key == stored.key and found.metadata == stored.metadata
+    with pytest.raises(KeyError):
+        found.binary
+    assert client.fetch(found.stages["cubin"].digest) == stored.binary
+    assert client.lookup([stored.key] * 5000) == [found] * 5000
+    with pytest.raises(kiln.NotFoundError):
+        client.fetch("0" * 64)
+    with pytest.raises(kiln.InvalidArgumentError):
+        client.lookup(["abc"])
+
+
+def test_the_toolchains(client):
+    triton, = [one for one in client.toolchains() if one.name == "triton"]
+    cuda, = [one for one in triton.backends if one.backend == "cuda"]
+    warps, = [one for one in cuda.options if one.name == "num_warps"]
+    assert (triton.version, cuda.stages[-1], warps.type, warps.default) == ("3.6.0", "cubin", "integer", 4)
+    assert client.compile(request("stored", toolchain=triton.fingerprint)).outcome in ("hit", "compiled")
+
+
+def test_the_key_can_be_computed(client):
+    triton, = [one for one in client.toolchains() if one.name == "triton"]
+    computed = kiln.compile_key(kind="ttir", source=request("key").source, backend="cuda", architecture="90", warp_size=32,
+                                toolchain_fingerprint=bytes.fromhex(triton.fingerprint))
+    assert client.compile(request("key")).key == computed  # 4 warps are the default
+
+
+# --- asyncio ---------------------------------------------------------------------------------------------------------
+
+
+def test_asynchronous(daemon):
+    async def work(client):
+        first = await client.compile(request("async"))
+        answers = {index: answer async for index, answer in client.compile_many(
+            [request("async"), request(source="nonsense"), *(request(f"async {index}") for index in range(6))], in_flight=3)}
+        found, = await client.lookup([first.key])
+        blob = await client.fetch(found.stages["cubin"].digest)
+        return first, answers, blob, await client.toolchains()
+
+    first, answers, blob, toolchains = in_loop(daemon, work)
+    assert first.outcome == "compiled" and blob == first.binary and toolchains
+    assert sorted(answers) == list(range(8)) and type(answers[1]) is kiln.CompilationError and answers[0].outcome == "hit"
+
+
+def test_asynchronous_errors(daemon, tmp_path):
+    async def work(client):
+        with pytest.raises(kiln.NotFoundError):
+            await client.compile(request("async absent", cache="only-if-cached"))
+        with pytest.raises(kiln.DeadlineExceededError):
+            await client.compile(request("async in no time"), timeout=0.001)
+        task = asyncio.ensure_future(client.compile(request("async cancelled")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return True
+
+    assert in_loop(daemon, work)
+
+    async def nobody():
+        await kiln.AsyncClient(root=str(tmp_path)).connect()
+
+    with pytest.raises(kiln.UnavailableError):
+        asyncio.run(nobody())
+
+
+# --- A daemon that is away -------------------------------------------------------------------------------------------
+
+
+def test_nobody_there_is_said_at_once(tmp_path):
+    started = time.monotonic()
+    with pytest.raises(kiln.UnavailableError, match="no socket at"):
+        kiln.Client(root=str(tmp_path))
+    assert time.monotonic() - started < 0.1
+
+
+def test_a_socket_that_was_left_behind(tmp_path):
+    path = tmp_path / "kilnd.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    started = time.monotonic()
+    with pytest.raises(kiln.UnavailableError, match="nobody listens"):
+        kiln.Client(socket=str(path))
+    assert time.monotonic() - started < 0.1
+
+
+@pytest.fixture
+def stopped(programs, tmp_path):
+    """A daemon and a way to stop it from answering."""
+    with Daemon(programs, tmp_path) as running:
+        yield running
+        os.kill(running.pid, signal.SIGCONT)
+
+
+def test_a_stopped_daemon_is_noticed(stopped):
+    client = kiln.Client(root=str(stopped.root))
+    os.kill(stopped.pid, signal.SIGSTOP)
+    for ask in (lambda: kiln.Client(root=str(stopped.root)), lambda: client.compile(request("stopped"))):
+        started = time.monotonic()
+        with pytest.raises(kiln.UnavailableError, match="does not answer"):
+            ask()
+        assert time.monotonic() - started < 1.3
+    with pytest.raises(kiln.UnavailableError, match="does not answer"):
+        list(client.compile_many([request("stopped")]))
+
+    async def wait():
+        await kiln.AsyncClient(root=str(stopped.root)).connect()
+
+    with pytest.raises(kiln.UnavailableError, match="does not answer"):
+        asyncio.run(wait())
+
+
+def test_a_daemon_that_restarts_is_found_again(programs, tmp_path):
+    daemon = Daemon(programs, tmp_path)
+    with daemon:
+        client = kiln.Client(root=str(daemon.root))
+        first = client.compile(request("restart"))
+        daemon.kill()
+        with pytest.raises(kiln.UnavailableError):
+            client.compile(request("restart"))
+        with daemon:
+            assert client.compile(request("restart")).key == first.key
+
+
+def test_a_stream_that_breaks_answers_what_was_in_flight(programs, tmp_path):
+    daemon = Daemon(programs, tmp_path)
+    with daemon:
+        client = kiln.Client(root=str(daemon.root))
+        os.kill(daemon.pid, signal.SIGSTOP)
+        answers, stream = {}, client.compile_many([request(f"broken {index}") for index in range(4)])
+        with pytest.raises(kiln.UnavailableError):
+            daemon.kill()
+            for index, answer in stream:
+                answers[index] = answer
+        assert all(isinstance(answer, kiln.UnavailableError) for answer in answers.values())
+
+
+# --- Whom it trusts --------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_everyone_may_change(daemon, tmp_path):
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "kilnd.sock"))
+        listener.listen()
+        with pytest.raises(kiln.PermissionDeniedError, match="another socket may take the place"):
+            check_server(str(folder / "kilnd.sock"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to have another user serve")
+def test_a_socket_of_somebody_else(tmp_path):
+    path = tmp_path / "kilnd.sock"
+    serve = ("import os, socket, sys, time\nlistener = socket.socket(socket.AF_UNIX)\nlistener.bind(sys.argv[1])\nos.chmod(sys.argv[1], 0o777)\n"
+             "os.setuid(65534)\nlistener.listen()\nprint('ready', flush=True)\nsys.stdin.read()\n")
+    with subprocess.Popen([sys.executable, "-c", serve, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        try:
+            server.stdout.readline()
+            with pytest.raises(kiln.PermissionDeniedError, match="served by uid 65534"):
+                check_server(str(path))
+            check_server(str(path), server_uid=65534)
+        finally:
+            server.stdin.close()
+
+
+# --- Where it looks, what it imports ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("explicit,root,environment,uid,there,expected", [
+    ("/a.sock", "/r", {"KILN_ROOT": "/k"}, 7, (), "/a.sock"),
+    ("", "/r", {"KILN_ROOT": "/k"}, 7, (), "/r/run/kilnd.sock"),
+    ("", "", {"KILN_ROOT": "/k"}, 7, (), "/k/run/kilnd.sock"),
+    ("", "", {"XDG_RUNTIME_DIR": "/x", "HOME": "/h"}, 7, ("/x/kiln/kilnd.sock", "/run/kiln/kilnd.sock"), "/x/kiln/kilnd.sock"),
+    ("", "", {"XDG_RUNTIME_DIR": "", "XDG_STATE_HOME": "/s", "HOME": "/h"}, 7, ("/s/kiln/run/kilnd.sock",), "/s/kiln/run/kilnd.sock"),
+    ("", "", {"HOME": "/h"}, 7, ("/h/.local/state/kiln/run/kilnd.sock",), "/h/.local/state/kiln/run/kilnd.sock"),
+    ("", "", {"XDG_RUNTIME_DIR": "/x"}, 7, ("/run/kiln/kilnd.sock",), "/run/kiln/kilnd.sock"),
+    ("", "", {"XDG_RUNTIME_DIR": "/x"}, 0, ("/x/kiln/kilnd.sock", "/run/kiln/kilnd.sock"), "/run/kiln/kilnd.sock"),
+])
+def test_where_it_looks_for_the_socket(explicit, root, environment, uid, there, expected):
+    assert find_socket(explicit, root, environment=environment, uid=uid, exists=there.__contains__) == expected
+
+
+def test_every_place_is_named_where_there_is_none():
+    with pytest.raises(kiln.UnavailableError, match="/x/kiln/kilnd.sock or /run/kiln/kilnd.sock"):
+        find_socket(environment={"XDG_RUNTIME_DIR": "/x"}, uid=7, exists=lambda path: False)
+
+
+def test_importing_it_imports_no_grpc():
+    script = "import sys, threading, kiln; print(threading.active_count(), sorted({'grpc', 'google.protobuf'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "[]"]
+
+
+def test_everything_that_is_exported_is_there():
+    assert all(getattr(kiln, name) is not None for name in kiln.__all__)
+    assert not hasattr(kiln, "nothing")
+
+
+# --- Forks -----------------------------------------------------------------------------------------------------------
+
+
+def test_children_connect_anew(client):
+    """Even while other threads of the parent are in calls."""
+    key = client.compile(request("forked")).key
+    children = []
+    for index in range(8):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(0 if client.compile(request("forked"), timeout=30).key == key else 1)
+            except BaseException:
+                os._exit(2)
+        children.append(pid)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * 8
+    assert client.compile(request("forked")).outcome == "hit"
+
+
+def test_the_wheel_names_what_it_needs():
+    text = pathlib.Path(PACKAGE / "pyproject.toml").read_text()
+    assert 'version = "0.1.0"' in text and kiln.__version__ == "0.1.0" and "@" not in text
