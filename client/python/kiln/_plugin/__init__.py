@@ -1,0 +1,1 @@
+"""The parts of kiln.triton. Nothing here imports gRPC or protobuf before a kernel is asked for."""

@@ -1,0 +1,106 @@
+"""Which compiles the daemon can do exactly as this process would. Everything else stays here.
+
+A request carries the module, the target, the options and the ptxas. What else changes a compile is a switch of Triton's,
+set through the environment or through `triton.knobs`. So a switch that is not known to be harmless and not at its default
+keeps the compile here, those that a later Triton adds included.
+"""
+
+import os
+from typing import Any, Dict, Mapping
+
+from triton import knobs
+from triton._C.libtriton import get_cache_invalidating_env_vars
+
+# Switches that Triton's key covers and that leave what comes after TTIR alone: the options that the hook sees carry the
+# result of the first two, the module that of the third.
+_HARMLESS_VARIABLES = frozenset({
+    "TRITON_DEFAULT_FP_FUSION", "TRITON_FORCE_DISABLE_FP_FUSION", "TRITON_F32_DEFAULT", "TRITON_ENABLE_PYTHON_STACKTRACE",
+    "MLIR_DISABLE_MULTITHREADING"
+})
+# Not in Triton's key, and yet whoever sets them wants the compiler to run here.
+_OTHER_VARIABLES = ("TRITON_REPRODUCER_PATH", "TRITON_PLUGIN_PATHS", "LLVM_PASS_PLUGIN_PATH")
+# Knobs that decide nothing behind TTIR, or whose effect is in the options or the ptxas that a request names.
+_HARMLESS_KNOBS = frozenset({
+    "store_binary_only", "front_end_debugging", "allow_non_constexpr_globals", "listener", "cuobjdump", "nvdisasm", "ptxas",
+    "ptxas_blackwell", "ptxas_options", "libdevice_path", "libcuda_path", "libhip_path"
+})
+_VENDORS = {"cuda": "nvidia", "hip": "amd"}
+# They follow from the target, so they are left out, and a recorded request can be repeated for another one.
+_OF_TARGET = ("arch", "base_arch", "warp_size", "backend_name")
+_COMPUTED_FROM_TARGET = ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes", "max_num_imprecise_acc_default",
+                         "allowed_dot_input_precisions")
+
+
+class NotExpressible(Exception):
+    """A compile that a request cannot describe; the text says why, in words for a report."""
+
+
+def check(backend: Any, stages: Mapping[str, Any], options: Any) -> None:
+    """NotExpressible where the daemon's result might differ from this process's."""
+    vendor = _VENDORS.get(backend.target.backend)
+    if vendor is None or type(backend).__module__ != f"triton.backends.{vendor}.compiler":
+        raise NotExpressible("its backend is not one of Triton's own")
+    if "ttir" not in stages or "ttgir" not in stages:
+        raise NotExpressible("it is no Triton kernel (Gluon)")
+    if getattr(type(backend), "instrumentation", None) or getattr(options, "instrumentation_mode", ""):
+        raise NotExpressible("it is instrumented")
+    if getattr(options, "ir_override", None):
+        raise NotExpressible("ir_override names a file")
+    _check_variables()
+    for group in (knobs.compilation, getattr(knobs, vendor)):
+        _check_knobs(group)
+
+
+def _check_variables() -> None:
+    changed = set(get_cache_invalidating_env_vars()) - _HARMLESS_VARIABLES
+    changed.update(name for name in _OTHER_VARIABLES if os.environ.get(name))
+    if changed:
+        raise NotExpressible(f"{', '.join(sorted(changed))} is set")
+
+
+def _check_knobs(group: Any) -> None:
+    for name, knob in group.knob_descriptors.items():
+        if name not in _HARMLESS_KNOBS and getattr(group, name) != getattr(knob, "default", None):
+            raise NotExpressible(f"{knob.key} is set")
+    if getattr(group, "instrumentation_mode", ""):  # a plain attribute, read once
+        raise NotExpressible("it is instrumented")
+
+
+def expressed(backend: Any, options: Any) -> Dict[str, Any]:
+    """The options of a request, by name. NotExpressible where one has no value that can be sent."""
+    given = {name: value for name, value in options.__dict__.items() if value is not None}
+    defaults = backend.parse_options({}).__dict__
+    _check_libraries(given.pop("extern_libs", ()), defaults.get("extern_libs"))
+    _check_target(backend.target, given, defaults)
+    for name in _COMPUTED_FROM_TARGET:
+        if name in given and given[name] == defaults.get(name):
+            del given[name]
+    for name, value in given.items():
+        if not _is_plain(value):
+            raise NotExpressible(f"the option {name} is no plain value")
+        if name == "ptx_options" and "/" in value:
+            raise NotExpressible("ptx_options names a file")
+    return given
+
+
+def _check_libraries(given: Any, default: Any) -> None:
+    # The daemon has the toolchain's own, and reads no file of a client's.
+    package = os.path.dirname(knobs.__file__) + os.sep
+    if given != default or not all(path.startswith(package) for _, path in given):
+        raise NotExpressible("extern_libs names files")
+
+
+def _check_target(target: Any, given: Dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Takes away what follows from the target."""
+    architecture = f"sm{target.arch}" if target.backend == "cuda" else target.arch
+    if given.get("arch", architecture) != architecture:
+        raise NotExpressible("it is compiled for another architecture than the target's")
+    for name in _OF_TARGET:
+        if given.pop(name, None) != defaults.get(name):
+            raise NotExpressible(f"{name} is not the target's")
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (bool, int, float, str))

@@ -1,0 +1,200 @@
+"""Which compiler this process runs: the toolchain's fingerprint, as docs/toolchains.md defines it, and the ptxas's digest.
+
+A version is no identity: a patched file, a nightly build or another wheel has the same one and makes other code. So the
+bytes are hashed, half a gigabyte once per user and installation, and remembered under what stat(2) says of each file.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import sys
+import time
+from typing import Callable, Iterator, List, NamedTuple
+
+_LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
+_LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
+_LEFT_OUT_ENDS = (".pyc", ".a", ".h")
+_CHUNK_BYTES = 1 << 20
+_LOCK_SECONDS_MAX = 5.0
+
+
+class ChangedError(Exception):
+    """Files changed after this process had started, so nobody knows which of the two it has loaded."""
+
+
+class _File(NamedTuple):
+    path: str
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+    device: int
+
+
+@functools.lru_cache(maxsize=None)
+def toolchain_fingerprint() -> str:
+    """64 hex digits that name this process's Triton. ChangedError; OSError where a file cannot be read."""
+    import triton
+    package = os.path.dirname(os.path.abspath(triton.__file__))
+    python = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
+    version = _distribution_version(package)
+    files = _list_files(package)
+    _check_unchanged(files)
+    listing = f"{package}\n{python}\n{version}\n" + "".join(" ".join(map(str, file)) + "\n" for file in files)
+
+    def fingerprint() -> str:
+        whole = hashlib.sha256(f"kiln-toolchain-1\npython {python}\ntriton {version}\n".encode())
+        for file in files:
+            whole.update(f"{_hash_file(os.path.join(package, file.path))}  {file.path}\n".encode())
+        if _list_files(package) != files:
+            raise ChangedError("its files changed while they were read")
+        return whole.hexdigest()
+
+    return _remembered(listing, fingerprint)
+
+
+def file_digest(path: str) -> str:
+    """The SHA-256 of a file, 64 hex digits."""
+    info = _stat(path, path)
+    return _digest_of(info)
+
+
+@functools.lru_cache(maxsize=64)
+def _digest_of(file: _File) -> str:
+    return _remembered("file\n" + " ".join(map(str, file)) + "\n", lambda: _hash_file(file.path))
+
+
+def _stat(path: str, name: str) -> _File:
+    info = os.stat(path)
+    return _File(name, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev)
+
+
+def _hash_file(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _list_files(package: str) -> List[_File]:
+    """Those that can decide what comes out, in the order of their paths' bytes."""
+    found = []
+    for folder, _, names in os.walk(package, followlinks=True):
+        inside = os.path.relpath(folder, package)
+        prefix = "" if inside == "." else inside + "/"
+        for name in names:
+            path = prefix + name
+            if _decides_output(path) and os.path.isfile(os.path.join(package, path)):
+                found.append(_stat(os.path.join(package, path), path))
+    return sorted(found, key=lambda file: os.fsencode(file.path))
+
+
+def _decides_output(path: str) -> bool:
+    if any(f"/{folder}/" in f"/{path}" for folder in _LEFT_OUT_FOLDERS):
+        return False
+    name = path.rpartition("/")[2]
+    return name not in _LEFT_OUT_NAMES and not name.endswith(_LEFT_OUT_ENDS)
+
+
+def _distribution_version(package: str) -> str:
+    """That of the installed distribution that lists the package."""
+    parent = os.path.dirname(package)
+    for entry in sorted(os.listdir(parent)):
+        if not entry.endswith(".dist-info") or "triton" not in entry:
+            continue
+        with contextlib.suppress(OSError), open(os.path.join(parent, entry, "RECORD"), encoding="utf-8") as record:
+            if any(line.startswith("triton/__init__.py,") for line in record):
+                return entry[:-len(".dist-info")].rpartition("-")[2]
+    return "unknown"
+
+
+def _check_unchanged(files: List[_File]) -> None:
+    if max(file.changed_ns for file in files) / 1e9 > _IMPORTED_AT:
+        raise ChangedError("its files changed after this process had started")
+
+
+def _start_of_process() -> float:
+    """Seconds since 1970; this moment where the kernel does not tell."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return time.time()
+
+
+# A forked child runs what its parent has loaded.
+_IMPORTED_AT = _start_of_process()
+
+
+# --- What is remembered ----------------------------------------------------------------------------------------------
+
+
+def _remembered(listing: str, compute: Callable[[], str]) -> str:
+    """What `compute` gives for these files, out of the user's cache where it stands there. One process computes it and the
+    others wait for it; where there is no directory to be trusted, each computes."""
+    try:
+        folder = _cache_folder()
+    except OSError:
+        return compute()
+    path = os.path.join(folder, hashlib.sha256(listing.encode()).hexdigest())
+    with _locked(path):
+        known = _read(path)
+        if known:
+            return known
+        value = compute()
+        _write(path, value)
+        return value
+
+
+def _cache_folder() -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(base, "kiln", "fingerprints")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    info = os.stat(folder)
+    if info.st_uid != os.geteuid() or info.st_mode & 0o022:
+        raise PermissionError(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    try:
+        descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:  # a full disk: each computes
+        yield
+        return
+    try:
+        _wait_for_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    # Not for ever: whoever holds it may be stopped.
+    deadline = time.monotonic() + _LOCK_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.02)
+
+
+def _read(path: str) -> str:
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+        text = file.read(65).strip()
+        if len(text) == 64 and not set(text) - set("0123456789abcdef"):
+            return text
+    return ""
+
+
+def _write(path: str, value: str) -> None:
+    part = f"{path}.tmp.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        with open(part, "w", encoding="ascii") as file:
+            file.write(value)
+        os.replace(part, path)

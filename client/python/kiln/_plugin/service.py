@@ -1,0 +1,144 @@
+"""Asks the daemon for kernels, and stops asking while that is of no use: a job is never to wait for a daemon that is gone.
+
+A daemon that is away is looked for again every few seconds, which costs microseconds; one that does not answer costs its
+second again only after longer and longer pauses. What it cannot compile here (no such toolchain) is asked again after a
+minute.
+"""
+
+import threading
+import time
+from typing import Any, Dict, Optional, Tuple
+
+from kiln import _process
+from kiln._plugin.settings import LOG, Settings
+from kiln.artifact import Artifact
+from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, KilnError, NotFoundError,
+                         PermissionDeniedError, UnavailableError, WedgedError)
+from kiln.request import CompileRequest
+from kiln.sockets import Endpoint
+
+_AWAY_PAUSE_S = 3.0
+_WEDGED_PAUSE_S = 30.0
+_WEDGED_PAUSE_MAX_S = 600.0
+_UNSUITED_PAUSE_S = 60.0
+
+
+class Declined(Exception):
+    """No artifact: Triton compiles by itself. `reason` is in words for a report."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Service:
+    """One for each process. Thread-safe; blocks."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client: Any = None
+        self._wedged_pause_s = _WEDGED_PAUSE_S
+        self._is_away = False
+        self._said: Dict[str, None] = {}
+        self.reset_after_fork()
+        _process.reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """The child connects anew; that the daemon is away it need not find out again."""
+        self._lock = threading.Lock()
+        _process.abandon(self._client)
+        self._client = None
+        self._closed_until: Tuple[float, str] = getattr(self, "_closed_until", (0.0, ""))
+        self._unsuited: Dict[Tuple[str, str, str], float] = dict(getattr(self, "_unsuited", {}))
+
+    def connect(self) -> None:
+        """Declined where there is no daemon, before anything is done that takes longer than to find that out."""
+        self._connected()
+
+    def compile(self, request: CompileRequest) -> Artifact:
+        """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up."""
+        what = (request.toolchain, request.ptxas, request.target)
+        if time.monotonic() < self._unsuited.get(what, 0.0):
+            raise Declined("the daemon has no such toolchain")
+        client = self._connected()
+        try:
+            artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
+            return artifact
+        except NotFoundError:
+            raise
+        except CompilationError:
+            # Compiled again here, so that the caller gets the very exception that Triton raises.
+            raise Declined("it does not compile") from None
+        except FailedPreconditionError as error:
+            self._unsuited[what] = time.monotonic() + _UNSUITED_PAUSE_S
+            self._say(f"the daemon cannot compile for this Triton, which compiles by itself: {error}")
+            raise Declined("the daemon has no such toolchain") from None
+        except UnavailableError as error:
+            self._close(client, error)
+            raise Declined("the daemon is away") from None
+        except DeadlineExceededError:
+            raise Declined("the daemon took too long") from None
+        except KilnError as error:
+            self._say(f"the daemon gave no kernel, Triton compiles by itself: {error.code}: {error}")
+            raise Declined(f"the daemon answered {error.code}") from None
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is not None:
+                return self._client
+            until, reason = self._closed_until
+            if time.monotonic() < until:
+                raise Declined(reason)
+            try:
+                Endpoint(server_uid=self._settings.server_uid).locate()
+                # Only now: gRPC takes a tenth of a second to import.
+                from kiln.client import Client
+                self._client = Client(server_uid=self._settings.server_uid, attempts=1)
+            except (KilnError, ImportError, OSError) as error:
+                self._pause(error)
+                raise Declined("the daemon is away") from None
+            self._welcome()
+            return self._client
+
+    def _close(self, client: Any, error: Exception) -> None:
+        with self._lock:
+            if self._client is not client:
+                return  # another thread has noticed
+            self._client = None
+            self._pause(error)
+        client.close()
+
+    def _pause(self, error: Exception) -> None:
+        pause_s = _AWAY_PAUSE_S
+        if isinstance(error, WedgedError):
+            pause_s = self._wedged_pause_s
+            self._wedged_pause_s = min(2 * pause_s, _WEDGED_PAUSE_MAX_S)
+        elif isinstance(error, (PermissionDeniedError, ImportError)):
+            pause_s = _UNSUITED_PAUSE_S  # nothing that passes by itself
+        self._closed_until = (time.monotonic() + pause_s, "the daemon is away")
+        if not self._is_away:
+            self._is_away = True
+            LOG.warning("kiln: %s; Triton compiles by itself until that changes", error)
+
+    def _welcome(self) -> None:
+        self._wedged_pause_s = _WEDGED_PAUSE_S
+        if self._is_away:
+            self._is_away = False
+            LOG.info("kiln: the daemon is back")
+
+    def _say(self, words: str) -> None:
+        """Once for each thing there is to say."""
+        if words not in self._said and len(self._said) < 8:
+            self._said[words] = None
+            LOG.warning("kiln: %s", words)
+
+
+_service: Optional[Service] = None
+
+
+def service(settings: Settings) -> Service:
+    """This process's."""
+    global _service
+    if _service is None:
+        _service = Service(settings)
+    return _service

@@ -1,0 +1,59 @@
+"""What the environment says. Read once, when the plug-in is imported: children inherit it."""
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import Mapping, Optional
+
+MODES = ("off", "use", "require", "record")
+LOG = logging.getLogger("kiln")
+
+_TIMEOUT_S = 300.0  # the daemon's own limit on a compile
+
+
+@dataclass(frozen=True)
+class Settings:
+    """mode: one of MODES. manifest: where `record` writes. timeout_s: how long one kernel may take. server_uid: whose
+    daemon is trusted, besides root's and one's own. exit_line: whether a report is printed when the process ends."""
+    mode: str = "use"
+    manifest: str = ""
+    timeout_s: float = _TIMEOUT_S
+    server_uid: Optional[int] = None
+    exit_line: bool = False
+
+    @staticmethod
+    def of(environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Values that make no sense are named in the log and count as unset: a job must not end for them."""
+        mode = environment.get("KILN_MODE", "") or "use"
+        if mode not in MODES:
+            LOG.warning("kiln: KILN_MODE=%s is not one of %s; using 'use'", mode, ", ".join(MODES))
+            mode = "use"
+        manifest = environment.get("KILN_MANIFEST", "") or "kiln-manifest.jsonl"
+        return Settings(
+            mode=mode,
+            manifest=os.path.abspath(manifest) if mode == "record" else "",
+            timeout_s=_number(environment, "KILN_TIMEOUT", _TIMEOUT_S),
+            server_uid=_whole(environment, "KILN_SERVER_UID"),
+            exit_line=environment.get("KILN_REPORT", "") not in ("", "0"))
+
+
+def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name, "")
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = -1.0
+    if value > 0:
+        return value
+    LOG.warning("kiln: %s=%s is no number of seconds; using %g", name, text, default)
+    return default
+
+
+def _whole(environment: Mapping[str, str], name: str) -> Optional[int]:
+    text = environment.get(name, "")
+    if not text:
+        return None
+    if text.isdecimal():
+        return int(text)
+    LOG.warning("kiln: %s=%s is no uid; trusting root and this user alone", name, text)
+    return None

@@ -1,0 +1,85 @@
+"""Kiln inside Triton, from 3.6 on. One variable turns it on, in a job and in all that it starts:
+
+    TRITON_CACHE_MANAGER=kiln.triton:CacheManager python train.py
+
+Triton goes on keeping its files where it always does. What is not among them is asked of kilnd, and where kilnd cannot
+help, Triton compiles as if Kiln were not there. docs/python.md has the settings.
+
+Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
+"""
+
+import sys
+from typing import Any, Dict, Optional, Tuple
+
+import triton
+from triton import knobs
+from triton.runtime.cache import FileCacheManager
+
+from kiln._plugin.settings import LOG, Settings
+
+__all__ = ["CacheManager"]
+
+_settings = Settings.of()
+_NO_KEY = ("", "")
+
+
+class CacheManager(FileCacheManager):  # type: ignore[misc]
+    """Triton's own cache on disk. That its module is imported is what turns Kiln on."""
+
+    def get_group(self, filename: str) -> Optional[Dict[str, str]]:
+        """Whoever records wants every kernel of the job, those that Triton has already too."""
+        if _settings.mode == "record":
+            return None
+        found: Optional[Dict[str, str]] = super().get_group(filename)
+        return found
+
+
+class _Hook:
+    """Called by Triton for each compile that its cache cannot answer; from 3.7 on also without arguments, at each launch, for
+    what it adds to Triton's key: nothing, since the result is the same."""
+
+    def __init__(self, settings: Settings, before: Any) -> None:
+        self._settings = settings
+        self._before = before
+        self._pipeline: Any = None
+
+    def __call__(self, *arguments: Any) -> "Tuple[str, str] | None":
+        if not arguments:
+            return _NO_KEY if self._before is None else self._before()
+        backend, stages, options = arguments[:3]
+        as_they_were = dict(stages)
+        if self._before is not None:
+            self._before(*arguments)
+        if stages == as_they_were:  # another hook has made a pipeline of its own, which nobody else can run
+            self._take_over(backend, stages, options)
+        return None
+
+    def _take_over(self, backend: Any, stages: Dict[str, Any], options: Any) -> None:
+        if self._pipeline is None:
+            from kiln._plugin.pipeline import Pipeline
+            self._pipeline = Pipeline(self._settings)
+        self._pipeline.take_over(backend, stages, options)
+
+
+def _install() -> None:
+    if _settings.mode == "off":
+        return
+    if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
+        LOG.warning("kiln: Triton %s has no hook for its stages; from 3.6 on it has. Triton compiles by itself", triton.__version__)
+        return
+    before = knobs.runtime.add_stages_inspection_hook
+    if not isinstance(before, _Hook):
+        knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
+    if _settings.exit_line:
+        _print_report_at_exit()
+
+
+def _print_report_at_exit() -> None:
+    import atexit
+    import os
+
+    from kiln._report import report
+    atexit.register(lambda: print(f"kiln: process {os.getpid()}: {report()}", file=sys.stderr))
+
+
+_install()

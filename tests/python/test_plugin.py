@@ -1,0 +1,350 @@
+"""kiln.triton in jobs that compile with Triton: what they leave behind is what they would have left behind without it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from daemon import Daemon, Programs
+from job import Job
+from places import BINARIES, VERSIONS
+
+WANTED = os.environ.get("KILN_TEST_VERSIONS", "3.6.0 3.9.0").split()
+# The hook is there from 3.6 on.
+HOOKED = [version for version in WANTED if tuple(map(int, version.split("."))) >= (3, 6, 0)]
+DIRECTORIES = {"KILN_TOOLCHAIN_DIRECTORIES": ":".join(str(VERSIONS / f"triton-{version}") for version in HOOKED)}
+# One small one, one with a reduction, one with tensor cores: each comes out the same whenever Triton compiles it.
+KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
+TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
+
+
+def python_of(version):
+    python = VERSIONS / f"triton-{version}" / "bin" / "python"
+    assert python.exists(), f"no Triton {version} in {VERSIONS}: run deploy/install-toolchain {version}"
+    return python
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return Programs(BINARIES / "kilnd", BINARIES / "kiln", VERSIONS)
+
+
+@pytest.fixture(scope="module")
+def daemon(programs, tmp_path_factory):
+    with Daemon(programs, tmp_path_factory.mktemp("kilnd"), environment=DIRECTORIES) as running:
+        yield running
+
+
+@pytest.fixture
+def start_daemon(programs, daemon, tmp_path):
+    """One that has no artifacts. What the other one found out about the toolchains it need not find out again."""
+    def start():
+        other = Daemon(programs, tmp_path, root=tmp_path / "other", environment=DIRECTORIES)
+        (other.root / "state").mkdir(mode=0o700, parents=True)
+        shutil.copytree(daemon.root / "state" / "toolchains", other.root / "state" / "toolchains")
+        return other
+
+    return start
+
+
+@pytest.fixture(scope="module", params=HOOKED)
+def python(request):
+    return python_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def newest():
+    return python_of(HOOKED[-1])
+
+
+def served(report):
+    return report["compiled"] + report["joined"] + sum(report["hits"].values())
+
+
+def comparable(name, content):
+    """A module that was printed and read again has lost what its loops' variables were called in Python, and nothing else."""
+    if not name.endswith(".ttgir"):
+        return content
+    numbers = {}
+    return re.sub(rb"%\w+", lambda found: b"%%%d" % numbers.setdefault(found.group(), len(numbers)), content)
+
+
+# --- The same as without ---------------------------------------------------------------------------------------------
+
+
+def test_the_cache_is_the_same_byte_for_byte(daemon, python, tmp_path):
+    with Job(tmp_path, python, cache="plain") as plain:
+        expected = [plain.compile(kernel, target) for kernel in KERNELS for target in TARGETS]
+        assert plain.run("state")["modules"] == []
+    with Job(tmp_path, python, daemon.root, cache="kiln") as job:
+        got = [job.compile(kernel, target) for kernel in KERNELS for target in TARGETS]
+        report = job.report()
+    assert served(report) == len(KERNELS) * len(TARGETS) and report["local"] == {}, (report, job.log)
+    assert [one["hash"] for one in got] == [one["hash"] for one in expected]
+    assert set(job.files()) == set(plain.files())
+    got, expected = job.files(), plain.files()
+    assert [name for name in expected if comparable(name, got[name]) != comparable(name, expected[name])] == []
+
+
+def test_a_second_process_with_an_empty_cache_hits(daemon, python, tmp_path):
+    with Job(tmp_path, python, daemon.root, cache="first") as job:
+        job.compile("softmax", num_stages=2)
+    with Job(tmp_path, python, daemon.root, cache="second") as job:
+        job.compile("softmax", num_stages=2)
+        report = job.report()
+    assert sum(report["hits"].values()) == 1 and report["compiled"] == 0
+    assert report["seconds_saved"] + report["seconds_waited"] > 0
+
+
+def test_only_the_binary_is_kept_where_triton_is_told_so(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, TRITON_STORE_BINARY_ONLY="1") as job:
+        job.compile("vector_add")
+        assert served(job.report()) == 1
+    assert {name.rpartition(".")[2] for name in job.files()} == {"cubin", "json", "source"}
+
+
+def test_the_fingerprint_is_the_daemons_and_is_remembered(daemon, python, tmp_path):
+    with Job(tmp_path, python, daemon.root, XDG_CACHE_HOME=str(tmp_path / "own")) as job:
+        first = job.run("fingerprint")
+    with Job(tmp_path, python, daemon.root, XDG_CACHE_HOME=str(tmp_path / "own")) as job:
+        again = job.run("fingerprint")
+    assert first["fingerprint"] == again["fingerprint"]
+    assert first["fingerprint"] in json.dumps(daemon.kiln("stats", "--json").objects()[0]["toolchains"])
+    assert again["seconds"] < first["seconds"] / 4, "it was hashed again"
+
+
+# --- What stays here -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variable", [
+    ("TRITON_KERNEL_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", "1"), ("TRITON_DISABLE_LINE_INFO", "1"), ("DISABLE_PTXAS_OPT", "1"),
+    ("LLVM_IR_ENABLE_DUMP", "1"), ("USE_IR_LOC", "ttir"), ("TRITON_KERNEL_OVERRIDE", "1"), ("DISABLE_LLVM_OPT", "1"),
+    ("TRITON_REPRODUCER_PATH", "repro"), ("NVPTX_ENABLE_DUMP", "1"),
+], ids=lambda variable: variable[0])
+def test_a_switch_that_a_request_cannot_carry_keeps_the_compile_here(daemon, newest, tmp_path, variable):
+    extra = {"TRITON_HOME": str(tmp_path)}
+    if variable[0] == "TRITON_REPRODUCER_PATH":
+        variable = (variable[0], str(tmp_path / "repro"))
+    with Job(tmp_path, newest, daemon.root, **extra, **{variable[0]: variable[1]}) as job:
+        answer = job.compile("vector_add")
+        report = job.report()
+    assert "hash" in answer
+    assert served(report) == 0 and sum(report["local"].values()) == 1, report
+    assert variable[0] in next(iter(report["local"])), report
+
+
+def test_an_unset_switch_that_is_spelled_out_changes_nothing(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, TRITON_KERNEL_DUMP="0", TRITON_DISABLE_LINE_INFO="0") as job:
+        job.compile("vector_add")
+        assert job.report()["local"] in ({}, {"TRITON_DISABLE_LINE_INFO is set": 1})
+
+
+def test_a_knob_that_is_set_in_the_program_keeps_the_compile_here(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("knob", group="nvidia", name="mock_ptx_version", value="12.8, V12.8.93")
+        job.compile("vector_add")
+        assert served(job.report()) == 0
+
+
+def test_the_ptxas_that_the_process_would_use_is_named(daemon, newest, tmp_path):
+    """Triton's own under another path is another program as far as anyone can know, and the daemon finds it by its bytes."""
+    own = next((newest.parent.parent / "lib").glob("python3*/site-packages/triton/backends/nvidia/bin/ptxas"))
+    copy = tmp_path / "ptxas"
+    copy.write_bytes(own.read_bytes())
+    copy.chmod(0o755)
+    with Job(tmp_path, newest, daemon.root, TRITON_PTXAS_PATH=str(copy), TRITON_PTXAS_BLACKWELL_PATH=str(copy)) as job:
+        job.compile("vector_add", "cuda:80")
+        assert served(job.report()) == 1, job.log
+    other = copy.read_bytes().replace(b"Cuda compilation tools", b"Cuda compilation fools")
+    assert other != copy.read_bytes()
+    copy.write_bytes(other)
+    with Job(tmp_path, newest, daemon.root, cache="other", TRITON_PTXAS_PATH=str(copy), TRITON_PTXAS_BLACKWELL_PATH=str(copy)) as job:
+        job.compile("vector_add", "cuda:80")
+        assert served(job.report()) == 0 and job.report()["local"] == {"the daemon has no such toolchain": 1}
+
+
+def test_what_does_not_compile_raises_what_triton_raises(daemon, python, tmp_path):
+    with Job(tmp_path, python, cache="plain") as job:
+        expected = job.compile("vector_add", ptx_options="--no-such-option")
+    with Job(tmp_path, python, daemon.root, cache="kiln") as job:
+        got = job.compile("vector_add", ptx_options="--no-such-option")
+        assert served(job.report()) == 0 and sum(job.report()["local"].values()) == 1
+    assert expected["error"] == got["error"] == "PTXASError"
+
+
+# --- Import, launch --------------------------------------------------------------------------------------------------
+
+
+def test_importing_it_starts_nothing(daemon, python, tmp_path):
+    with Job(tmp_path, python, daemon.root) as job:
+        before = job.run("state")
+        after = job.run("import", module="kiln.triton")
+    assert before["threads"] == after["threads"] == 1
+    assert after["modules"] == ["kiln", "kiln.triton"]
+
+
+def test_what_each_launch_asks_the_hook_is_a_constant(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("import", module="kiln.triton")
+        assert job.run("hook")["value"] == ["", ""]
+
+
+# --- Forks and threads -----------------------------------------------------------------------------------------------
+
+
+def test_32_children_of_a_process_that_used_it(daemon, python, tmp_path):
+    with Job(tmp_path, python, daemon.root) as job:
+        job.compile("vector_add")
+        done = job.run("children", count=32, command={"compile": {"kernel": "softmax", "target": "cuda:80"}})
+        assert job.compile("vector_add", "cuda:80").get("hash")
+    assert [answer.get("error") for answer in done["answers"]] == [None] * 32, done["answers"]
+    reports = [answer["report"] for answer in done["answers"]]
+    # A child finds the kernel in Triton's own cache where another one was faster.
+    assert all(report["local"] == {} for report in reports), reports
+    assert sum(map(served, reports)) >= 1
+
+
+def test_a_grandchild(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.compile("vector_add")
+        inner = {"children": {"count": 2, "command": {"compile": {"kernel": "vector_add", "target": "cuda:80"}}}}
+        done = job.run("children", count=2, command=inner)
+    for child in done["answers"]:
+        assert [answer.get("error") for answer in child["answers"]] == [None, None]
+        assert all(answer["report"]["local"] == {} for answer in child["answers"])
+
+
+def test_threads_share_one_connection(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        done = job.run("threads", count=8, command={"compile": {"kernel": "vector_add", "target": "cuda:90"}})
+        assert [answer.get("error") for answer in done["answers"]] == [None] * 8
+        assert job.report()["local"] == {}
+
+
+# --- No daemon -------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_daemon_triton_compiles(newest, tmp_path):
+    with Job(tmp_path, newest, tmp_path / "nowhere") as job:
+        answers = [job.compile(kernel) for kernel in KERNELS]
+        report, state = job.report(), job.run("state")
+    assert all("hash" in answer for answer in answers)
+    assert report["local"] == {"the daemon is away": 3}
+    assert report["seconds_waited"] < 0.1
+    assert "grpc" not in state["modules"]
+    assert job.log.count("kiln:") == 1 and "no daemon" in job.log
+
+
+def test_a_daemon_that_is_stopped_costs_a_second_once(start_daemon, newest, tmp_path):
+    with start_daemon() as daemon, Job(tmp_path, newest, daemon.root) as job:
+        job.run("import", module="kiln.client")
+        os.kill(daemon.pid, signal.SIGSTOP)
+        try:
+            job.compile("vector_add")
+            first = job.report()
+            job.compile("softmax")
+            second = job.report()
+        finally:
+            os.kill(daemon.pid, signal.SIGCONT)
+    assert first["local"] == {"the daemon is away": 1} and second["local"] == {"the daemon is away": 2}
+    assert first["seconds_waited"] < 1.0
+    assert second["seconds_waited"] - first["seconds_waited"] < 0.1
+    assert job.log.count("kiln:") == 1 and "does not answer" in job.log
+
+
+def test_a_daemon_that_is_killed_in_the_middle_of_a_compile(start_daemon, newest, tmp_path):
+    with start_daemon() as daemon, Job(tmp_path, newest, daemon.root) as job:
+        job.compile("vector_add")
+        job.start("compile", kernel="matmul_128x128x64", target="cuda:90")
+        deadline = time.monotonic() + 30
+        while daemon.kiln("stats", "--json").objects()[0]["in_flight"] == 0 and time.monotonic() < deadline:
+            pass
+        daemon.kill()
+        assert "hash" in job.answer()
+        assert job.report()["local"] == {"the daemon is away": 1}
+
+
+def test_a_daemon_that_comes_back_is_used_again(start_daemon, newest, tmp_path):
+    daemon = start_daemon()
+    with daemon, Job(tmp_path, newest, daemon.root) as job:
+        job.compile("vector_add")
+        daemon.kill()
+        job.compile("softmax")
+        assert job.report()["local"] == {"the daemon is away": 1}
+        with daemon:
+            time.sleep(3.1)  # until it is looked for again
+            job.compile("matmul_128x128x64")
+            assert served(job.report()) == 2
+
+
+# --- Modes -----------------------------------------------------------------------------------------------------------
+
+
+def test_off_leaves_triton_alone(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, KILN_MODE="off") as job:
+        job.compile("vector_add")
+        assert job.report() is None or served(job.report()) == 0
+
+
+def test_require_fails_where_something_would_have_to_be_compiled(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, KILN_MODE="require") as job:
+        answer = job.compile("vector_add", num_stages=7)
+    assert answer["error"] == "CacheMissError"
+    assert "not in the cache" in answer["message"] and "num_stages=7" in answer["message"] and "vector_add" in answer["message"]
+
+
+def test_require_takes_what_is_there(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, cache="first") as job:
+        job.compile("vector_add", num_stages=6)
+    with Job(tmp_path, newest, daemon.root, cache="second", KILN_MODE="require") as job:
+        assert "hash" in job.compile("vector_add", num_stages=6)
+        assert sum(job.report()["hits"].values()) == 1
+
+
+def test_require_without_a_daemon_fails(newest, tmp_path):
+    with Job(tmp_path, newest, tmp_path / "nowhere", KILN_MODE="require") as job:
+        answer = job.compile("vector_add")
+    assert answer["error"] == "CacheMissError" and "the daemon is away" in answer["message"]
+
+
+def test_what_is_recorded_warms_another_daemon(daemon, start_daemon, newest, tmp_path):
+    manifest = tmp_path / "manifest.jsonl"
+    with Job(tmp_path, newest, daemon.root, KILN_MODE="record", KILN_MANIFEST=str(manifest)) as job:
+        for kernel in KERNELS:
+            job.compile(kernel)
+            job.compile(kernel)  # once is enough
+    assert len(manifest.read_text().splitlines()) == len(KERNELS)
+    with start_daemon() as other:
+        warmed = other.kiln("warm", manifest)
+        assert warmed.code == 0, warmed.error
+        with Job(tmp_path, newest, other.root, cache="warm", KILN_MODE="require") as job:
+            assert all("hash" in job.compile(kernel) for kernel in KERNELS)
+
+
+def test_a_mode_that_does_not_exist_is_named_and_passed_over(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, KILN_MODE="yes") as job:
+        job.compile("vector_add")
+        assert served(job.report()) == 1
+    assert "KILN_MODE=yes" in job.log
+
+
+def test_a_line_at_the_end_says_what_was_done(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, KILN_REPORT="1") as job:
+        job.compile("vector_add")
+        pid = job.process.pid
+    line, = [line for line in job.log.splitlines() if line.startswith(f"kiln: process {pid}: ")]
+    assert "0 compiled here" in line
+
+
+def test_an_older_triton_has_no_hook_and_says_so(tmp_path):
+    """With a Triton that has none, which takes no more than a knob that is not there."""
+    script = ("from triton import knobs\ndel type(knobs.runtime).add_stages_inspection_hook\nimport kiln.triton\n")
+    with Job(tmp_path, python_of(HOOKED[0])) as job:
+        environment = job.environment
+    done = subprocess.run([python_of(HOOKED[0]), "-B", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "has no hook" in done.stderr, done.stderr

@@ -1,0 +1,93 @@
+"""A process that compiles with Triton under a toolchain's own Python, with or without Kiln's plug-in."""
+
+import json
+import os
+import pathlib
+import shutil
+import site
+import subprocess
+
+from places import KERNELS, PACKAGE
+
+_PROGRAM = pathlib.Path(__file__).parent / "triton_job.py"
+
+
+class Job:
+    """Runs for as long as a `with` block lasts. Its folder holds the sources, Triton's cache, a home.
+
+    python: the toolchain's. root: the daemon's; None: no plug-in. Every job of one folder's name has its sources at the same
+    paths, so what Triton makes of them is the same.
+    """
+
+    def __init__(self, folder, python, root=None, cache="cache", **environment):
+        self.folder = folder
+        self.cache = folder / cache
+        self._python = python
+        plugin = {} if root is None else {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_ROOT": str(root)}
+        self.environment = {
+            **{name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG") if name in os.environ},
+            # What is remembered of the toolchains serves all the jobs of a run.
+            "HOME": str(folder), "XDG_CACHE_HOME": str(folder.parent / "cache"), "TRITON_CACHE_DIR": str(self.cache), **package_environment(), **plugin, **environment,
+        }
+
+    def __enter__(self):
+        source = self.folder / "source"
+        shutil.copytree(KERNELS, source, ignore=shutil.ignore_patterns("__pycache__"))
+        self._log = open(self.folder / "job.log", "ab")
+        self.process = subprocess.Popen(
+            [self._python, "-B", _PROGRAM, self.folder], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._log, text=True)
+        return self
+
+    def __exit__(self, *exception):
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.process.stdout.close()
+            self._log.close()
+        assert code == 0 or exception[0] is not None, self.log
+
+    @property
+    def log(self):
+        return (self.folder / "job.log").read_text()
+
+    def start(self, name, /, **arguments):
+        """Sends a command without waiting for its answer."""
+        self.process.stdin.write(json.dumps({name: arguments}) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        """Skips what Triton itself prints."""
+        while True:
+            line = self.process.stdout.readline()
+            assert line, f"the job ended:\n{self.log}"
+            if line.startswith('{"'):
+                return json.loads(line)
+
+    def run(self, name, /, **arguments):
+        self.start(name, **arguments)
+        return self.answer()
+
+    def compile(self, kernel, target="cuda:90", **options):
+        return self.run("compile", kernel=kernel, target=target, options=options)
+
+    def report(self):
+        return self.run("report")["report"]
+
+    def files(self):
+        """What Triton has left behind, by path beneath its cache; the paths inside groups made comparable."""
+        return {
+            str(path.relative_to(self.cache)): path.read_bytes().replace(bytes(self.cache), b"CACHE")
+            for path in sorted(self.cache.rglob("*")) if path.is_file()
+        }
+
+
+def package_environment():
+    """Finds the package as it was built, and gRPC and protobuf where this Python has them."""
+    assert (PACKAGE / "kiln" / "v1" / "kernel_pb2.py").is_file(), f"no {PACKAGE}: build the target kiln_python"
+    return {"PYTHONPATH": os.pathsep.join([str(PACKAGE), *site.getsitepackages()])}

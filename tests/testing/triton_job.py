@@ -1,0 +1,135 @@
+"""A job that compiles kernels with Triton, run under a toolchain's own Python; job.py drives it.
+
+    <toolchain>/bin/python triton_job.py FOLDER
+
+FOLDER/source holds the example kernels' modules. They are imported and removed: ptxas looks at the files that the PTX names and
+writes their time into the line table, and two runs are to give the same bytes. Then each line of standard input is a command, an
+object of JSON, and each answer a line of standard output.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import threading
+import time
+import traceback
+
+folder = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(folder / "source"))
+
+import catalog  # noqa: E402
+import triton  # noqa: E402
+from triton import knobs  # noqa: E402
+
+shutil.rmtree(folder / "source")
+
+
+def compile_kernel(kernel, target, options=None):
+    instance = next(one for one in catalog.instances() if one.name == kernel)
+    gpu = catalog.gpu_target(target)
+    started = time.monotonic()
+    try:
+        done = triton.compile(catalog.ast_source(instance, gpu.backend), target=gpu,
+                              options={**instance.options_for(gpu.backend), **(options or {})})
+    except Exception as error:
+        return {"error": type(error).__name__, "message": str(error), "seconds": time.monotonic() - started}
+    return {"hash": done.hash, "seconds": time.monotonic() - started}
+
+
+def in_children(count, command):
+    """Each child runs the command; their answers in the order of their start."""
+    pipes = []
+    for _ in range(count):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            try:
+                answer = {**run(command), "report": report(), "threads": threading.active_count()}
+            except BaseException:
+                answer = {"error": "driver", "message": traceback.format_exc()}
+            os.write(writing, json.dumps(answer).encode())
+            os._exit(0)
+        os.close(writing)
+        pipes.append((pid, reading))
+    answers = []
+    for pid, reading in pipes:
+        with open(reading, "rb") as file:
+            answers.append(json.loads(file.read() or b'{"error": "died"}'))
+        os.waitpid(pid, 0)
+    return {"answers": answers}
+
+
+def in_threads(count, command):
+    answers = [None] * count
+
+    def work(index):
+        answers[index] = run(command)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {"answers": answers}
+
+
+def report():
+    if "kiln._report" not in sys.modules:
+        return None
+    import kiln
+    return vars(kiln.report())
+
+
+def state():
+    """What the process holds because of the plug-in."""
+    return {"modules": sorted(set(sys.modules) & {"grpc", "google.protobuf", "kiln", "kiln.triton", "kiln.client"}),
+            "threads": threading.active_count(), "version": triton.__version__}
+
+
+def set_knob(group, name, value):
+    setattr(getattr(knobs, group), name, value)
+    return {"done": True}
+
+
+def set_variable(name, value):
+    os.environ[name] = value
+    return {"done": True}
+
+
+def imported(module):
+    __import__(module)
+    return state()
+
+
+def fingerprint():
+    from kiln._plugin import identity
+    started = time.monotonic()
+    value = identity.toolchain_fingerprint()
+    return {"fingerprint": value, "seconds": time.monotonic() - started}
+
+
+def hook_without_arguments():
+    hook = knobs.runtime.add_stages_inspection_hook
+    started = time.perf_counter()
+    for _ in range(100_000):
+        hook()
+    return {"value": hook(), "nanoseconds": (time.perf_counter() - started) * 1e4}
+
+
+COMMANDS = {
+    "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
+    "variable": set_variable, "import": imported, "fingerprint": fingerprint, "hook": hook_without_arguments,
+    "report": lambda: {"report": report()},
+}
+
+
+def run(command):
+    (name, arguments), = command.items()
+    return COMMANDS[name](**arguments)
+
+
+for line in sys.stdin:
+    print(json.dumps(run(json.loads(line))), flush=True)
