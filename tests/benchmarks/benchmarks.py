@@ -295,6 +295,21 @@ def workers(setting):
     ]
 
 
+def plugin(setting):
+    """What a job pays for having the plug-in before it needs it."""
+    script = ("import time; from triton import knobs; import triton.runtime.cache; begin = time.perf_counter(); knobs.cache.manager_class; "
+              "print(1000 * (time.perf_counter() - begin))")
+    environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python"), "TRITON_CACHE_MANAGER": "kiln.triton:CacheManager"}
+
+    def once():
+        done = subprocess.run([setting.python, "-c", script], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        return float(done.stdout)
+
+    once()  # leaves the bytecode
+    return [Row("plugin-import", statistics.median(once() for _ in range(15)), 30, "lower",
+                "1 ms: what importing kiln.triton adds to a process that has imported Triton")]
+
+
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
@@ -303,6 +318,7 @@ GROUPS = {
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
+    ("plugin-import",): plugin,
 }
 
 
