@@ -1,5 +1,6 @@
 #include "daemon/worker/zygote.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -29,6 +30,18 @@ constexpr size_t kNeedsMax = 512;
 constexpr size_t kPathBytesMax = 4096;
 constexpr size_t kJailProblemsMax = 64;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
+
+// Where memory ends, the kernel's choice falls on a compiler, and neither on a job that runs on the
+// machine nor on the daemon. What the zygote forks inherits it.
+void OfferToTheOutOfMemoryKiller(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/oom_score_adj", pid);
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  constexpr std::string_view kFirstOfAll = "1000";
+  if (!file || ::write(file.get(), kFirstOfAll.data(), kFirstOfAll.size()) < 0) {
+    LogWarning("a worker is not the first to go when memory ends",
+               {{"path", path}, {"error", std::strerror(errno)}});
+  }
+}
 
 // Passes over the children of this process. An orphan may fork before it dies, but not for ever.
 constexpr int kOrphanPassesMax = 100;
@@ -60,6 +73,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   std::shared_ptr<Zygote> zygote(
       new Zygote(pid, std::move(control), std::move(output), command.jail));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
+  OfferToTheOutOfMemoryKiller(pid);
   KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));
   return zygote;
 }

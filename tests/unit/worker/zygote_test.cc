@@ -8,6 +8,8 @@
 #include <array>
 #include <csignal>
 
+#include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
 
@@ -47,6 +49,17 @@ TEST_F(ZygoteTest, ForksWorkersThatLeadTheirGroups) {
   ASSERT_TRUE(wait_status.has_value());
   EXPECT_EQ(DescribeWaitStatus(*wait_status), "SIGKILL");
   EXPECT_EQ(kill(*worker, 0), -1);
+}
+
+TEST_F(ZygoteTest, WorkersAreTheFirstToGoWhenMemoryEnds) {
+  const auto zygote = Zygote::Start(FakeZygote(), stop_);
+  const auto worker = Fork(**zygote);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto score =
+      OsFilesystem().Read(fmt::format("/proc/{}/oom_score_adj", *worker), limits::kKiB);
+  (*zygote)->EndWorker(*worker);
+  ASSERT_TRUE(score.ok()) << score.status();
+  EXPECT_EQ(*score, "1000\n");
 }
 
 TEST_F(ZygoteTest, NothingIsLeftOfIt) {
