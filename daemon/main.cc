@@ -20,6 +20,7 @@
 #include "daemon/config/load.h"
 #include "daemon/config/paths.h"
 #include "daemon/observe/service_notifier.h"
+#include "daemon/observe/termination.h"
 #include "daemon/rpc/activated_sockets.h"
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
@@ -322,4 +323,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace kiln
 
-int main(int argc, char** argv) { return kiln::Main(argc, argv); }
+int main(int argc, char** argv) {
+  kiln::LogUncaughtExceptions();
+  return kiln::Main(argc, argv);
+}
