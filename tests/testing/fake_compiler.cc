@@ -142,11 +142,19 @@ void ForkChildren() {
   std::abort();
 }
 
+void AwaitRemovalOf(const std::string& path) {
+  while (std::filesystem::exists(path)) ::usleep(1000);
+}
+
 void Obey(int job, const kiln::Frame& frame) {
   const size_t space = frame.payload.find(' ');
   const std::string what = frame.payload.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : frame.payload.substr(space + 1);
   if (what == "answer") return Answer(job, frame.id, argument);
+  if (what == "await") {
+    AwaitRemovalOf(argument.substr(0, argument.find('\n')));
+    return Answer(job, frame.id, argument);
+  }
   if (what == "where") return Answer(job, frame.id, Where());
   if (what == "fail") return Fail(job, frame.id, "failed", true);
   if (what == "waver")
