@@ -130,8 +130,11 @@ class Daemon:
             raise
         return Answer(command.returncode, out, error)
 
+    def kiln_command(self, *arguments):
+        return [self._programs.kiln, "--root", self.root, *arguments]
+
     def start_kiln(self, *arguments):
         return subprocess.Popen(
-            [self._programs.kiln, "--root", self.root, *arguments],
+            self.kiln_command(*arguments),
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
