@@ -47,6 +47,7 @@ absl::Status SetTexts(const RequestFlags& flags, v1::CompileRequest& request) {
   request.set_job(flags.job);
   for (const std::string& stage : flags.stages) {
     KILN_RETURN_IF_ERROR(CheckText(stage, "--emit"));
+    if (stage.empty()) return InvalidArgument("--emit: a stage has no name; ptx,cubin names two");
     request.add_stages(stage);
   }
   return absl::OkStatus();

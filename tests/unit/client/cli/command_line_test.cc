@@ -643,6 +643,12 @@ TEST_F(CommandLineTest, TimeThatIsOverIsAFailureOfEveryFile) {
   gate->Open();
 }
 
+TEST_F(CommandLineTest, AStageWithoutAName) {
+  const std::string source = Write("k.ttir", "m");
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--emit", ""}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("a stage has no name"));
+}
+
 TEST_F(CommandLineTest, AnOptionThatTookTheCommandForItsValue) {
   EXPECT_EQ(RunCommandLine({"--root", "stats"}, out_, err_, {}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("say what to do; --root took 'stats' as its value\n"));
