@@ -145,7 +145,8 @@ struct TensorDescriptorMetadata {
   int64_t elem_type = 0;
   std::vector<int64_t> block_size;
   bool fp4_padded = false;
-  friend bool operator==(const TensorDescriptorMetadata&, const TensorDescriptorMetadata&) = default;
+  friend bool operator==(const TensorDescriptorMetadata&,
+                         const TensorDescriptorMetadata&) = default;
 };
 
 // What a launcher must know. Optional fields are absent where the toolchain does not say.

@@ -26,7 +26,8 @@ std::string LoaderOf(const std::string& program) {
   }
   for (int i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
-    file.seekg(static_cast<std::streamoff>(header.e_phoff + static_cast<uint64_t>(i) * sizeof segment));
+    file.seekg(
+        static_cast<std::streamoff>(header.e_phoff + static_cast<uint64_t>(i) * sizeof segment));
     if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return "";
     if (segment.p_type != PT_INTERP) continue;
     std::string loader;
@@ -37,7 +38,8 @@ std::string LoaderOf(const std::string& program) {
   return "";
 }
 
-// A file of /proc/self/maps, or ""; "55d0 r-xp 0000 08:01 42   /usr/lib/x.so" has five fields before.
+// A file of /proc/self/maps, or ""; "55d0 r-xp 0000 08:01 42   /usr/lib/x.so" has five fields
+// before.
 std::string MappedFile(const std::string& line) {
   const size_t begin = line.find('/');
   std::error_code error;
@@ -64,7 +66,8 @@ JailNeeds NeedsOfThisProcess(const std::vector<std::string>& programs) {
   std::set<std::string> read;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (const std::string file = MappedFile(line); !file.empty()) read.insert(DirectoryOrFile(file));
+    if (const std::string file = MappedFile(line); !file.empty())
+      read.insert(DirectoryOrFile(file));
   }
   return {{started.begin(), started.end()}, {read.begin(), read.end()}};
 }

@@ -12,8 +12,8 @@ struct JailNeeds {
   std::vector<std::string> libraries;  // files, and directories with all that is in them, to read
 };
 
-// For workers that are forked from this process and start `programs`. A library of the system stands
-// for its directory, since what is loaded later lies there too. Blocks as a disk does.
+// For workers that are forked from this process and start `programs`. A library of the system
+// stands for its directory, since what is loaded later lies there too. Blocks as a disk does.
 JailNeeds NeedsOfThisProcess(const std::vector<std::string>& programs);
 
 }  // namespace kiln

@@ -132,9 +132,9 @@ absl::StatusOr<std::vector<std::string>> ArgumentsFor(const std::vector<CommandO
                                                       const Options& options) {
   Arguments arguments;
   for (const auto& given : options) {
-    const auto option =
-        std::find_if(known.begin(), known.end(),
-                     [&](const CommandOption& each) { return each.name == given.first; });
+    const auto option = std::find_if(known.begin(), known.end(), [&](const CommandOption& each) {
+      return each.name == given.first;
+    });
     if (option == known.end()) {
       return InvalidArgument("option '{}' is none that may be given", given.first);
     }

@@ -81,8 +81,7 @@ class RealWorkerTest : public testing::Test {
     options.eager = true;
     options.work_directory = directory_->File("work");
     options.zygote = TritonZygoteCommand(*RealTriton(), WorkerScript(), directory_->File("zygote"));
-    options.zygote.jail =
-        std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
+    options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
     provider_ = new PooledProvider(RealTriton(), options, SystemClock());
   }
 
