@@ -4,91 +4,30 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <utility>
 
-#include "storage/base/checksum.h"
+#include "storage/base/artifact_layout.h"
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "artifact files are little-endian and are read in place");
-
-constexpr char kMagic[8] = {'K', 'I', 'L', 'N', 'A', 'R', 'T', '\n'};
-constexpr uint32_t kVersion = 1;
-constexpr size_t kStageNameBytes = 32;
-// Binaries are handed to GPU drivers in place: cubins and code objects are ELF files, so 64 is more
-// than they ask for.
-constexpr size_t kAlignment = 64;
-
-struct Header {
-  char magic[8];
-  uint32_t version;
-  uint32_t stage_count;
-  uint64_t file_bytes;
-  uint64_t checksum;  // XXH3-64 of everything after this field
-  uint8_t key[Digest::kSizeBytes];
-  uint64_t document_offset;
-  uint64_t document_bytes;
-};
-static_assert(sizeof(Header) == 80);
-constexpr size_t kChecksummedFrom = 32;
-static_assert(offsetof(Header, key) == kChecksummedFrom);
-
-struct StageEntry {
-  char name[kStageNameBytes];  // padded with zeroes; at least one
-  uint8_t digest[Digest::kSizeBytes];
-  uint64_t offset;
-  uint64_t bytes;
-};
-static_assert(sizeof(StageEntry) == 80);
-
 // Up to here reading into memory is faster than mapping: setting up and tearing down a page costs
 // more than copying it.
 constexpr size_t kReadBytesMax = 512 * limits::kKiB;
 
-constexpr uint64_t FileBytesMax() {
-  return limits::kRecordBytesMax + limits::kStagesMax * (limits::kBlobBytesMax + kAlignment);
+size_t Aligned(size_t offset) {
+  return (offset + kArtifactAlignment - 1) / kArtifactAlignment * kArtifactAlignment;
 }
 
-uint64_t ChecksumOf(std::string_view file) { return Checksum64(file.substr(kChecksummedFrom)); }
-
-size_t Aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
-
-Digest DigestAt(const uint8_t (&bytes)[Digest::kSizeBytes]) {
+Digest DigestOf(std::string_view raw) {
   // 32 bytes are always a digest.
-  return *Digest::FromBytes({reinterpret_cast<const char*>(bytes), sizeof bytes});
-}
-
-template <typename T>
-T ReadAt(std::string_view bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-// The part of `file` that a pair of untrusted numbers names. Empty optional: outside the file.
-std::optional<std::string_view> Part(std::string_view file, uint64_t offset, uint64_t size) {
-  if (offset > file.size() || size > file.size() - offset) return std::nullopt;
-  return file.substr(offset, size);
-}
-
-absl::StatusOr<ArtifactFileStage> DecodeStage(std::string_view file, size_t at) {
-  const auto* name = file.data() + at;
-  const size_t length = strnlen(name, kStageNameBytes);
-  if (length == 0 || length == kStageNameBytes) return DataLoss("a stage has no proper name");
-  const auto entry = ReadAt<StageEntry>(file, at);
-  const auto bytes = Part(file, entry.offset, entry.bytes);
-  if (!bytes) return DataLoss("stage {} lies outside the file", std::string_view(name, length));
-  return ArtifactFileStage{{name, length}, DigestAt(entry.digest), *bytes};
+  return *Digest::FromBytes(raw);
 }
 
 }  // namespace
@@ -106,22 +45,22 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
     return InvalidArgument("{} stages, an artifact file holds {}", stages.size(),
                            limits::kStagesMax);
   }
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kVersion;
+  ArtifactHeader header{};
+  std::memcpy(header.magic, kArtifactMagic, sizeof kArtifactMagic);
+  header.version = kArtifactVersion;
   header.stage_count = static_cast<uint32_t>(stages.size());
   std::memcpy(header.key, key.Bytes().data(), sizeof header.key);
-  header.document_offset = sizeof(Header) + stages.size() * sizeof(StageEntry);
+  header.document_offset = sizeof(ArtifactHeader) + stages.size() * sizeof(ArtifactStageEntry);
   header.document_bytes = document.size();
 
   size_t end = header.document_offset + document.size();
-  std::vector<StageEntry> entries;
+  std::vector<ArtifactStageEntry> entries;
   for (const NamedBlob& stage : stages) {
     if (stage.stage.empty() || stage.stage.size() >= kStageNameBytes) {
       return InvalidArgument("stage name of {} bytes, an artifact file holds 1 to {}",
                              stage.stage.size(), kStageNameBytes - 1);
     }
-    StageEntry entry{};
+    ArtifactStageEntry entry{};
     std::memcpy(entry.name, stage.stage.data(), stage.stage.size());
     std::memcpy(entry.digest, stage.blob.digest().Bytes().data(), sizeof entry.digest);
     entry.offset = Aligned(end);
@@ -133,7 +72,7 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
 
   std::string file(end, '\0');
   const std::string_view table(reinterpret_cast<const char*>(entries.data()),
-                               entries.size() * sizeof(StageEntry));
+                               entries.size() * sizeof(ArtifactStageEntry));
   table.copy(file.data() + sizeof header, table.size());
   document.copy(file.data() + header.document_offset, document.size());
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -141,46 +80,23 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
     bytes.copy(file.data() + entries[i].offset, bytes.size());
   }
   std::memcpy(file.data(), &header, sizeof header);
-  header.checksum = ChecksumOf(file);
+  header.checksum = ArtifactChecksum(file);
   std::memcpy(file.data(), &header, sizeof header);
   return file;
 }
 
 absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes) {
-  if (bytes.size() < sizeof(Header)) {
-    return DataLoss("{} bytes are too few for an artifact file", bytes.size());
+  ArtifactLayout layout;
+  if (const ArtifactLayoutError error = ParseArtifactLayout(bytes, layout);
+      !error.message.empty()) {
+    return error.is_newer ? FailedPrecondition("{}", error.message) : DataLoss("{}", error.message);
   }
-  const auto header = ReadAt<Header>(bytes, 0);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    return DataLoss("not an artifact file: wrong magic");
-  }
-  if (header.version != kVersion) {
-    return FailedPrecondition("artifact file of version {}, this program reads version {}",
-                              header.version, kVersion);
-  }
-  if (header.file_bytes != bytes.size()) {
-    return DataLoss("the artifact file has {} bytes, should have {}", bytes.size(),
-                    header.file_bytes);
-  }
-  if (header.checksum != ChecksumOf(bytes)) {
-    return DataLoss("the artifact file does not match its checksum");
-  }
-  // The checksum guards against damage, not against malice: the bounds are checked all the same.
-  if (header.stage_count > limits::kStagesMax ||
-      sizeof(Header) + header.stage_count * sizeof(StageEntry) > bytes.size()) {
-    return DataLoss("{} stages do not fit into the artifact file", header.stage_count);
-  }
-  const auto document = Part(bytes, header.document_offset, header.document_bytes);
-  if (!document) return DataLoss("the document lies outside the artifact file");
-
   ArtifactFileView view;
-  view.key = DigestAt(header.key);
-  view.document = *document;
-  view.stages.reserve(header.stage_count);
-  for (size_t i = 0; i < header.stage_count; ++i) {
-    KILN_ASSIGN_OR_RETURN(ArtifactFileStage stage,
-                          DecodeStage(bytes, sizeof(Header) + i * sizeof(StageEntry)));
-    view.stages.push_back(stage);
+  view.key = DigestOf(layout.key);
+  view.document = layout.document;
+  view.stages.reserve(layout.stages.size());
+  for (const ArtifactLayoutStage& stage : layout.stages) {
+    view.stages.push_back({stage.name, DigestOf(stage.digest), stage.bytes});
   }
   return view;
 }
@@ -205,7 +121,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
   if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a regular file", path);
   if (check) KILN_RETURN_IF_ERROR(check(info, path));
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (size < sizeof(Header) || size > FileBytesMax()) {
+  if (size < sizeof(ArtifactHeader) || size > ArtifactFileBytesMax()) {
     return DataLoss("{} has {} bytes, which no artifact file has", path, size);
   }
   KILN_ASSIGN_OR_RETURN(MappedArtifact mapped, size <= kReadBytesMax ? Read(fd.get(), size, path)
@@ -221,11 +137,11 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const std::string& path) {
   // Aligned by hand: what aligned_alloc cuts off and gives back costs more than the read itself.
-  void* allocated = std::malloc(size + kAlignment - 1);
+  void* allocated = std::malloc(size + kArtifactAlignment - 1);
   if (allocated == nullptr) return ErrnoStatus(ENOMEM, path);
   void* address = allocated;
-  size_t room = size + kAlignment - 1;
-  std::align(kAlignment, size, address, room);
+  size_t room = size + kArtifactAlignment - 1;
+  std::align(kArtifactAlignment, size, address, room);
   MappedArtifact artifact(address, size, allocated);
   size_t filled = 0;
   while (filled < size) {
