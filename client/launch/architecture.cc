@@ -1,0 +1,51 @@
+#include "client/launch/architecture.h"
+
+#include <charconv>
+
+namespace kiln::launch {
+namespace {
+
+// "100f" is 100 and 'f'. A number of 0: not such a name.
+struct Capability {
+  int number = 0;
+  char suffix = ' ';
+};
+
+Capability ParseCapability(std::string_view name) {
+  Capability capability;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, capability.number);
+  if (error != std::errc() || end - rest > 1) return {};
+  if (rest != end) capability.suffix = *rest;
+  return capability;
+}
+
+bool RunsOnCuda(const KernelMetadata& kernel, std::string_view device) {
+  constexpr int kTritonIsExactFrom = 90;
+  const Capability wanted = ParseCapability(kernel.architecture);
+  const Capability here = ParseCapability(device);
+  const bool is_exact =
+      wanted.suffix == 'a' || (kernel.IsTriton() && wanted.number >= kTritonIsExactFrom);
+  if (is_exact || wanted.number == 0) return wanted.number == here.number;
+  return wanted.number / 10 == here.number / 10 && wanted.number <= here.number;
+}
+
+// "gfx942:sramecc+:xnack-" is a gfx942.
+std::string_view WithoutFeatures(std::string_view name) { return name.substr(0, name.find(':')); }
+
+}  // namespace
+
+Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_backend,
+                         const DeviceFacts& device) {
+  const bool runs = kernel.backend == driver_backend &&
+                    (kernel.backend == "cuda" ? RunsOnCuda(kernel, device.architecture)
+                                              : WithoutFeatures(kernel.architecture) ==
+                                                    WithoutFeatures(device.architecture));
+  if (runs) return Status();
+  return FailedPrecondition(
+      "compiled for {}:{}, but device {} ({}) is {}:{}: have it compiled for that target",
+      kernel.backend, kernel.architecture, device.ordinal, device.name, driver_backend,
+      device.architecture);
+}
+
+}  // namespace kiln::launch

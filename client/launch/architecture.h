@@ -1,0 +1,16 @@
+// Whether a kernel runs on a device.
+#pragma once
+
+#include "client/launch/driver.h"
+#include "client/launch/metadata.h"
+#include "client/launch/status.h"
+
+namespace kiln::launch {
+
+// FAILED_PRECONDITION, with both named. CUDA: a kernel for 8.0 runs on 8.6 as well, one for 9.0a on
+// 9.0 alone, one for 10.0f on 10.0 and 10.3; from 9.0 on Triton compiles for the very architecture,
+// without saying so in its name. HIP: the names must be equal.
+Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_backend,
+                         const DeviceFacts& device);
+
+}  // namespace kiln::launch

@@ -1,0 +1,126 @@
+#include "client/launch/artifact.h"
+
+#include <cstring>
+#include <new>
+
+#include "client/launch/elf_image.h"
+#include "client/launch/file.h"
+#include "storage/base/artifact_layout.h"
+#include "storage/base/limits.h"
+
+namespace kiln::launch {
+namespace {
+
+std::string LabelOf(const ArtifactId& id, const KernelMetadata& metadata) {
+  const bool has_key = id.key != Sha256Digest{};
+  return fmt::format("kernel {} ({} {})", metadata.name, has_key ? "key" : "binary",
+                     ToHex(has_key ? id.key : id.binary).substr(0, 12));
+}
+
+StatusOr<Sha256Digest> DigestNamed(std::string_view what, std::string_view hex) {
+  Sha256Digest digest;
+  if (FromHex(hex, digest)) return digest;
+  return InvalidArgument("the JSON's {} is not 64 hex digits", what);
+}
+
+Sha256Digest DigestAt(std::string_view raw) {
+  Sha256Digest digest;
+  std::memcpy(digest.data(), raw.data(), digest.size());
+  return digest;
+}
+
+Status CheckStage(std::string_view stage) {
+  if (stage == "cubin" || stage == "hsaco" || stage.empty()) return Status();
+  return InvalidArgument(
+      "the artifact ends with {}, which no driver launches: have it compiled to "
+      "cubin or hsaco",
+      stage);
+}
+
+// Names of files in a JSON never lead out of its folder.
+StatusOr<std::string> Beside(const std::string& path, const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos || name == "..") {
+    return InvalidArgument("its stages name no file beside it, as `kiln compile -o` has it");
+  }
+  return path.substr(0, path.rfind('/') + 1) + name;
+}
+
+}  // namespace
+
+ImageBytes::ImageBytes(std::string_view bytes)
+    : bytes_(static_cast<char*>(
+          ::operator new (bytes.size() + 1, std::align_val_t{kArtifactAlignment}))),
+      size_(bytes.size()) {
+  std::memcpy(bytes_.get(), bytes.data(), size_);
+}
+
+void ImageBytes::Free::operator()(char* bytes) const {
+  ::operator delete (bytes, std::align_val_t{kArtifactAlignment});
+}
+
+Artifact::Artifact(ArtifactId id, KernelMetadata metadata, std::string_view binary)
+    : id_(id), metadata_(std::move(metadata)), binary_(binary), label_(LabelOf(id_, metadata_)) {}
+
+StatusOr<std::shared_ptr<const Artifact>> Artifact::FromBytes(
+    std::string_view json, std::string_view binary, const std::optional<Sha256Digest>& digest,
+    const std::optional<Sha256Digest>& key) {
+  LAUNCH_ASSIGN_OR_RETURN(ArtifactDescription description, ParseDescription(json));
+  LAUNCH_RETURN_IF_ERROR(CheckStage(description.binary_stage));
+  ArtifactId id;
+  if (key) {
+    id.key = *key;
+  } else if (!description.key.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(id.key, DigestNamed("key", description.key));
+  }
+  if (digest) {
+    id.binary = *digest;
+  } else if (!description.binary_digest.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(id.binary, DigestNamed("digest", description.binary_digest));
+  } else {
+    return InvalidArgument("{}: nobody says the binary's digest, so it cannot be checked",
+                           LabelOf(id, description.metadata));
+  }
+  const std::string label = LabelOf(id, description.metadata);
+  if (const Sha256Digest actual = Sha256(binary); actual != id.binary) {
+    return DataLoss("{}: the binary's {} bytes should have digest {}, have {}", label,
+                    binary.size(), ToHex(id.binary), ToHex(actual));
+  }
+  LAUNCH_RETURN_IF_ERROR(CheckElfImage(binary).Annotate(label));
+  return std::shared_ptr<const Artifact>(new Artifact(id, std::move(description.metadata), binary));
+}
+
+StatusOr<std::shared_ptr<const Artifact>> Artifact::FromHotFile(
+    const std::string& path, const std::optional<Sha256Digest>& expected_key,
+    std::optional<uid_t> server_uid) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string file,
+                          ReadTrustedFile(path, ArtifactFileBytesMax(), server_uid));
+  ArtifactLayout layout;
+  if (const ArtifactLayoutError error = ParseArtifactLayout(file, layout); !error.message.empty()) {
+    return Status(error.is_newer ? Code::kFailedPrecondition : Code::kDataLoss,
+                  fmt::format("{}: {}", path, error.message));
+  }
+  const Sha256Digest key = DigestAt(layout.key);
+  if (expected_key && key != *expected_key) {
+    return DataLoss("{} holds the artifact {}", path, ToHex(key));
+  }
+  if (layout.stages.empty()) return DataLoss("{} has no binary", path);
+  const ArtifactLayoutStage& last = layout.stages.back();
+  if (Status status = CheckStage(last.name); !status.ok()) return status.Annotate(path);
+  auto artifact = FromBytes(layout.document, last.bytes, DigestAt(last.digest), key);
+  if (!artifact.ok()) return artifact.status().Annotate(path);
+  return artifact;
+}
+
+StatusOr<std::shared_ptr<const Artifact>> Artifact::FromJsonFile(const std::string& path) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, limits::kRecordBytesMax));
+  const auto description = ParseDescription(json);
+  if (!description.ok()) return description.status().Annotate(path);
+  const auto binary_path = Beside(path, description->binary_file);
+  if (!binary_path.ok()) return binary_path.status().Annotate(path);
+  LAUNCH_ASSIGN_OR_RETURN(const std::string binary, ReadFile(*binary_path, limits::kBlobBytesMax));
+  auto artifact = FromBytes(json, binary, std::nullopt, std::nullopt);
+  if (!artifact.ok()) return artifact.status().Annotate(*binary_path);
+  return artifact;
+}
+
+}  // namespace kiln::launch

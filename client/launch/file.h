@@ -1,0 +1,23 @@
+// Whole files, read with the care that their use asks for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/launch/status.h"
+
+namespace kiln::launch {
+
+// A regular file of at most `bytes_max` bytes. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (too
+// large, or not a regular file), INTERNAL.
+StatusOr<std::string> ReadFile(const std::string& path, uint64_t bytes_max);
+
+// The same, and only where nobody but root, this user or `server_uid` can have written it: it is no
+// symbolic link, belongs to one of them, and neither group nor others may write to it.
+StatusOr<std::string> ReadTrustedFile(const std::string& path, uint64_t bytes_max,
+                                      std::optional<uid_t> server_uid);
+
+}  // namespace kiln::launch

@@ -1,0 +1,87 @@
+#include "client/launch/kernel_timer.h"
+
+#include <algorithm>
+
+namespace kiln::launch {
+namespace {
+
+// Pairs of events of one kernel.
+constexpr size_t kPendingMax = 1024;
+
+}  // namespace
+
+KernelTimer::Measurement::Measurement(KernelTimer& timer, Stream stream)
+    : timer_(timer), stream_(stream) {
+  const std::lock_guard lock(timer.mutex_);
+  const ScopedRelaxedCapture relaxed(timer.driver_);
+  if (timer.pending_.size() >= kPendingMax) timer.HarvestFinished();
+  if (timer.pending_.size() < kPendingMax) {
+    begin_ = timer.TakeEvent();
+    end_ = timer.TakeEvent();
+  }
+  if (begin_ == nullptr || end_ == nullptr || !timer.driver_.Record(begin_, stream).ok()) {
+    if (begin_ != nullptr) timer.free_.push_back(begin_);
+    if (end_ != nullptr) timer.free_.push_back(end_);
+    begin_ = end_ = nullptr;
+    ++timer.times_.dropped;
+  }
+}
+
+void KernelTimer::Measurement::End() {
+  if (begin_ == nullptr) return;
+  const std::lock_guard lock(timer_.mutex_);
+  if (timer_.driver_.Record(end_, stream_).ok()) {
+    timer_.pending_.push_back({begin_, end_});
+  } else {
+    ++timer_.times_.dropped;
+  }
+}
+
+Event KernelTimer::TakeEvent() {
+  if (!free_.empty()) {
+    const Event event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+  StatusOr<Event> made = driver_.MakeEvent();
+  return made.ok() ? *made : nullptr;
+}
+
+void KernelTimer::HarvestFinished() {
+  while (!pending_.empty()) {
+    const StatusOr<bool> happened = driver_.HasHappened(pending_.front().end);
+    if (happened.ok() && !*happened) return;
+    if (!happened.ok() || !Harvest(pending_.front()).ok()) ++times_.dropped;
+    pending_.pop_front();
+  }
+}
+
+Status KernelTimer::Harvest(const Pending& pending) {
+  free_.push_back(pending.begin);
+  free_.push_back(pending.end);
+  LAUNCH_ASSIGN_OR_RETURN(const float ms, driver_.MillisecondsBetween(pending.begin, pending.end));
+  times_.min_ms = times_.launches == 0 ? ms : std::min<double>(times_.min_ms, ms);
+  times_.max_ms = std::max<double>(times_.max_ms, ms);
+  times_.total_ms += ms;
+  ++times_.launches;
+  return Status();
+}
+
+StatusOr<KernelTimes> KernelTimer::Read() {
+  const std::lock_guard lock(mutex_);
+  const ScopedRelaxedCapture relaxed(driver_);
+  while (!pending_.empty()) {
+    const Pending pending = pending_.front();
+    LAUNCH_RETURN_IF_ERROR(driver_.Wait(pending.end));
+    pending_.pop_front();
+    LAUNCH_RETURN_IF_ERROR(Harvest(pending));
+  }
+  return times_;
+}
+
+void KernelTimer::Reset() {
+  const std::lock_guard lock(mutex_);
+  times_ = {};
+}
+
+}  // namespace kiln::launch

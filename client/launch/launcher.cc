@@ -1,0 +1,180 @@
+#include "client/launch/launcher.h"
+
+#include <cstring>
+#include <optional>
+
+#include "client/launch/argument_list.h"
+#include "client/launch/parameter_type.h"
+
+namespace kiln::launch {
+namespace {
+
+std::string Describe(const DriverLaunch& launch) {
+  std::string text = fmt::format("grid {}x{}x{}, block {}x{}x{}, {} bytes of dynamic shared memory",
+                                 launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
+                                 launch.block[1], launch.block[2], launch.dynamic_shared_bytes);
+  if (launch.cluster[0] != 0) {
+    text += fmt::format(", clusters of {}x{}x{}", launch.cluster[0], launch.cluster[1],
+                        launch.cluster[2]);
+  }
+  if (launch.cooperative) text += ", cooperative";
+  return text;
+}
+
+// The buffers that a launch's pointers lead to. How long they are nobody says, so they count as
+// their first byte.
+std::vector<GraphRegistry::Buffer> BuffersOf(const Kernel& kernel, const LaunchCall& call) {
+  std::vector<GraphRegistry::Buffer> buffers;
+  const auto& parameters = kernel.artifact().metadata().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!IsPointer(parameters[i].type)) continue;
+    Address address = 0;
+    std::memcpy(&address, call.arguments[i], sizeof address);
+    if (address == 0) continue;
+    const std::string name = parameters[i].name.empty() ? std::to_string(i) : parameters[i].name;
+    buffers.push_back(
+        {address, 1, fmt::format("argument {} of {}", name, kernel.artifact().label())});
+  }
+  return buffers;
+}
+
+}  // namespace
+
+const LauncherSettings Launcher::kDefaultSettings;
+
+StatusOr<std::shared_ptr<Kernel>> Launcher::Open(std::shared_ptr<const Artifact> artifact,
+                                                 int device) {
+  const std::string label = artifact->label();
+  std::optional<ScopedContext> scope;
+  LAUNCH_RETURN_IF_ERROR(EnterDevice(device, scope));
+  auto kernel = kernels_.Open(std::move(artifact));
+  if (!kernel.ok()) return kernel.status().Annotate(label);
+  return kernel;
+}
+
+Status Launcher::EnterDevice(int device, std::optional<ScopedContext>& scope) {
+  if (device < 0) return Status();
+  LAUNCH_ASSIGN_OR_RETURN(const Context context, driver_->PrimaryContext(device));
+  scope.emplace(*driver_, context);
+  return scope->status();
+}
+
+StatusOr<DeviceFacts> Launcher::Device(int device) {
+  std::optional<ScopedContext> scope;
+  LAUNCH_RETURN_IF_ERROR(EnterDevice(device, scope));
+  return driver_->CurrentDevice();
+}
+
+StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
+  StatusOr<FunctionFacts> facts = kernels_.FactsOf(kernel);
+  if (!facts.ok()) return facts.status().Annotate(kernel.artifact().label());
+  return facts;
+}
+
+StatusOr<KernelTimes> Launcher::TimesOf(Kernel& kernel) {
+  const ScopedContext context(*driver_, kernel.context());
+  LAUNCH_RETURN_IF_ERROR(context.status());
+  StatusOr<KernelTimes> times = kernel.timer().Read();
+  if (!times.ok()) return times.status().Annotate(kernel.artifact().label());
+  return times;
+}
+
+Status Launcher::Prepare(Kernel& kernel) {
+  const StatusOr<Kernel::Use> use = kernels_.Load(kernel, /*is_capturing=*/false);
+  return use.status().Annotate(kernel.artifact().label());
+}
+
+Status Launcher::Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
+  if (call.IsEmpty()) return Status();
+  const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);
+  const LaunchHooks& hooks = settings.hooks;
+  if (hooks.enter != nullptr) hooks.enter(hooks.user, *kernel, call, Status());
+  Status status = EnqueueLabelled(kernel, call, settings);
+  if (!status.ok()) status = status.Annotate(kernel->artifact().label());
+  if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, status);
+  return status;
+}
+
+Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
+                                 const LauncherSettings& settings) {
+  LAUNCH_ASSIGN_OR_RETURN(const DriverLaunch launch, kernel->plan().Resolve(call));
+  const ScopedContext context(*driver_, kernel->context());
+  LAUNCH_RETURN_IF_ERROR(context.status());
+  LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(call.stream));
+  if (is_capturing) {
+    LAUNCH_RETURN_IF_ERROR(graphs_.NoteLaunch(call.stream, kernel, BuffersOf(*kernel, call)));
+  }
+  return LaunchWithScratch(*kernel, call, launch, settings, is_capturing);
+}
+
+Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
+                                   const DriverLaunch& launch, const LauncherSettings& settings,
+                                   bool is_capturing) {
+  const LaunchPlan& plan = kernel.plan();
+  const KernelMetadata& metadata = kernel.artifact().metadata();
+  Scratch global(*driver_, settings.scratch, call.stream);
+  Scratch profile(*driver_, settings.scratch, call.stream);
+  LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.GlobalScratchBytes(call),
+                                         static_cast<uint64_t>(metadata.global_scratch_align)));
+  LAUNCH_RETURN_IF_ERROR(profile.Allocate(plan.ProfileScratchBytes(call),
+                                          static_cast<uint64_t>(metadata.profile_scratch_align)));
+  Address hidden[] = {global.address(), profile.address()};
+  ArgumentList arguments(call.arguments, call.argument_count, hidden,
+                         static_cast<size_t>(metadata.hidden_pointers));
+  return LaunchTimed(kernel, launch, arguments.data(), settings, is_capturing);
+}
+
+Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
+                             const LauncherSettings& settings, bool is_capturing) {
+  // Inside a graph an event would be a node of it.
+  if (!settings.times_launches || is_capturing) {
+    return LaunchLoaded(kernel, launch, arguments, settings, is_capturing);
+  }
+  KernelTimer::Measurement measurement(kernel.timer(), launch.stream);
+  Status status = LaunchLoaded(kernel, launch, arguments, settings, is_capturing);
+  measurement.End();
+  return status;
+}
+
+Status Launcher::LaunchLoaded(Kernel& kernel, const DriverLaunch& launch, void** arguments,
+                              const LauncherSettings& settings, bool is_capturing) {
+  {
+    const Kernel::Use use(kernel);
+    if (use.function() != nullptr) {
+      kernel.NoteUse(kernels_.NextTick());
+      Status status = driver_->Launch(use.function(), launch, arguments);
+      return status.ok() ? status : status.Annotate(Describe(launch));
+    }
+  }
+  if (settings.is_strict) {
+    refused_launches_.fetch_add(1, std::memory_order_relaxed);
+    return FailedPrecondition(
+        "it is not loaded, and launches must not load (strict): prepare it "
+        "in warm-up, and keep the limit of resident kernels above what a "
+        "step launches");
+  }
+  loads_at_launch_.fetch_add(1, std::memory_order_relaxed);
+  LAUNCH_ASSIGN_OR_RETURN(const Kernel::Use use, kernels_.Load(kernel, is_capturing));
+  Status status = driver_->Launch(use.function(), launch, arguments);
+  return status.ok() ? status : status.Annotate(Describe(launch));
+}
+
+void Launcher::Configure(const LauncherSettings& settings) {
+  const std::lock_guard lock(settings_mutex_);
+  all_settings_.push_back(std::make_unique<const LauncherSettings>(settings));
+  settings_.store(all_settings_.back().get(), std::memory_order_release);
+  kernels_.SetLimits(settings.limits);
+}
+
+LauncherSettings Launcher::settings() const { return *settings_.load(std::memory_order_acquire); }
+
+LauncherStats Launcher::Stats() const {
+  LauncherStats stats;
+  stats.residency = kernels_.Stats();
+  stats.loads_at_launch = loads_at_launch_.load(std::memory_order_relaxed);
+  stats.refused_launches = refused_launches_.load(std::memory_order_relaxed);
+  stats.live_graphs = graphs_.live_graphs();
+  return stats;
+}
+
+}  // namespace kiln::launch

@@ -1,0 +1,202 @@
+#include "client/launch/metadata.h"
+
+#include <nlohmann/json.hpp>
+
+#include "storage/base/limits.h"
+
+namespace kiln::launch {
+namespace {
+
+using Json = nlohmann::json;
+
+// Remembers the first thing that is wrong, so that a reader is a plain list of fields.
+class Reader {
+ public:
+  Reader(const Json& json, std::string_view what) : json_(json), what_(what) {
+    if (!json.is_object()) Fail("is not an object");
+  }
+
+  void Number(const char* name, int64_t min, int64_t max, int64_t& out) {
+    const Json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_number_integer()) return Fail(fmt::format(".{} is not a whole number", name));
+    const auto number = value->get<int64_t>();
+    if (number < min || number > max) {
+      return Fail(fmt::format(".{} is {}, which is not from {} to {}", name, number, min, max));
+    }
+    out = number;
+  }
+  void Flag(const char* name, bool& out) {
+    const Json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Fail(fmt::format(".{} is neither true nor false", name));
+    out = value->get<bool>();
+  }
+  void Text(const char* name, std::string& out) {
+    const Json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_string()) return Fail(fmt::format(".{} is not a string", name));
+    out = value->get<std::string>();
+  }
+  // Null where it is absent or no array.
+  const Json* List(const char* name, size_t length_max) {
+    const Json* value = Find(name);
+    if (value == nullptr) return nullptr;
+    if (!value->is_array() || value->size() > length_max) {
+      Fail(fmt::format(".{} is not an array of at most {}", name, length_max));
+      return nullptr;
+    }
+    return value;
+  }
+  const Json* Find(const char* name) {
+    if (!status_.ok()) return nullptr;
+    const auto found = json_.find(name);
+    return found == json_.end() ? nullptr : &*found;
+  }
+  void Fail(std::string_view why) { Adopt(InvalidArgument("{}{}", what_, why)); }
+  void Adopt(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  const Json& json_;
+  const std::string_view what_;
+  Status status_;
+};
+
+// "cuda:90", or the object of a document.
+void ReadTarget(Reader& reader, KernelMetadata& metadata) {
+  const Json* target = reader.Find("target");
+  if (target == nullptr) return reader.Fail(".target is missing");
+  if (target->is_string()) {
+    const auto text = target->get<std::string>();
+    const size_t colon = text.find(':');
+    if (colon == std::string::npos) return reader.Fail(".target is not BACKEND:ARCHITECTURE");
+    metadata.backend = text.substr(0, colon);
+    metadata.architecture = text.substr(colon + 1, text.find(':', colon + 1) - colon - 1);
+    return;
+  }
+  Reader inner(*target, "metadata.target");
+  inner.Text("backend", metadata.backend);
+  inner.Text("architecture", metadata.architecture);
+  reader.Adopt(inner.status());
+}
+
+void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
+  const Json* list = reader.List("cluster_dims", 3);
+  if (list == nullptr || list->empty()) return;
+  if (list->size() != 3) return reader.Fail(".cluster_dims has not three values");
+  int64_t product = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!(*list)[i].is_number_integer()) return reader.Fail(".cluster_dims is not three numbers");
+    const auto length = (*list)[i].get<int64_t>();
+    if (length < 1 || length > limits::kNumCtasMax) {
+      return reader.Fail(fmt::format(".cluster_dims holds {}", length));
+    }
+    metadata.cluster_dims[i] = length;
+    product *= length;
+  }
+  if (product != metadata.num_ctas) {
+    reader.Fail(
+        fmt::format(".cluster_dims make {} CTAs, .num_ctas says {}", product, metadata.num_ctas));
+  }
+}
+
+void ReadParameters(Reader& reader, KernelMetadata& metadata) {
+  const Json* list = reader.List("parameters", limits::kParametersMax);
+  if (list == nullptr) return;
+  for (const Json& item : *list) {
+    Reader inner(item, "metadata.parameters");
+    Parameter parameter;
+    inner.Text("name", parameter.name);
+    inner.Text("type", parameter.type);
+    reader.Adopt(inner.status());
+    metadata.parameters.push_back(std::move(parameter));
+  }
+}
+
+void ReadBlockSize(Reader& reader, TensorDescriptorMetadata& descriptor) {
+  constexpr size_t kRankMax = 5;  // of a CUtensorMap
+  const Json* list = reader.List("block_size", kRankMax);
+  if (list == nullptr) return;
+  for (const Json& length : *list) {
+    if (!length.is_number_integer()) return reader.Fail(".block_size is not a list of numbers");
+    descriptor.block_size.push_back(length.get<int64_t>());
+  }
+}
+
+void ReadDescriptors(Reader& reader, KernelMetadata& metadata) {
+  const Json* list = reader.List("tensor_descriptors", limits::kParametersMax);
+  if (list == nullptr) return;
+  for (const Json& item : *list) {
+    Reader inner(item, "metadata.tensor_descriptors");
+    TensorDescriptorMetadata descriptor;
+    inner.Number("swizzle", 0, 16, descriptor.swizzle);
+    inner.Number("elem_size", 0, 16, descriptor.elem_size);
+    inner.Number("elem_type", 0, 64, descriptor.elem_type);
+    ReadBlockSize(inner, descriptor);
+    inner.Flag("fp4_padded", descriptor.fp4_padded);
+    reader.Adopt(inner.status());
+    metadata.tensor_descriptors.push_back(std::move(descriptor));
+  }
+}
+
+Status ReadMetadata(const Json& json, KernelMetadata& metadata) {
+  constexpr int64_t kBytesMax = int64_t{1} << 40;
+  Reader reader(json, "metadata");
+  reader.Text("name", metadata.name);
+  ReadTarget(reader, metadata);
+  reader.Number("shared_bytes", 0, int64_t{1} << 30, metadata.shared_bytes);
+  reader.Number("num_warps", 0, limits::kNumWarpsMax, metadata.num_warps);
+  reader.Number("num_ctas", 1, limits::kNumCtasMax, metadata.num_ctas);
+  reader.Number("warp_size", 1, 128, metadata.warp_size);
+  reader.Number("global_scratch_bytes", 0, kBytesMax, metadata.global_scratch_bytes);
+  reader.Number("global_scratch_align", 0, kBytesMax, metadata.global_scratch_align);
+  reader.Number("profile_scratch_bytes", 0, kBytesMax, metadata.profile_scratch_bytes);
+  reader.Number("profile_scratch_align", 0, kBytesMax, metadata.profile_scratch_align);
+  reader.Number("tensor_memory_columns", 0, 1 << 20, metadata.tensor_memory_columns);
+  ReadClusterDims(reader, metadata);
+  reader.Flag("launch_pdl", metadata.launch_pdl);
+  reader.Flag("launch_cooperative_grid", metadata.launch_cooperative_grid);
+  ReadDescriptors(reader, metadata);
+  ReadParameters(reader, metadata);
+  reader.Number("hidden_pointers", 0, limits::kHiddenPointersMax, metadata.hidden_pointers);
+  if (reader.status().ok() && metadata.name.empty()) reader.Fail(".name is missing");
+  return reader.status();
+}
+
+// The final binary is the last stage.
+void ReadStages(Reader& reader, ArtifactDescription& description) {
+  const Json* stages = reader.List("stages", limits::kStagesMax);
+  if (stages == nullptr || stages->empty()) return;
+  Reader last(stages->back(), "stages");
+  last.Text("stage", description.binary_stage);
+  last.Text("digest", description.binary_digest);
+  last.Text("file", description.binary_file);
+  reader.Adopt(last.status());
+}
+
+}  // namespace
+
+StatusOr<ArtifactDescription> ParseDescription(std::string_view json) {
+  if (json.size() > limits::kRecordBytesMax) {
+    return InvalidArgument("{} bytes of JSON, an artifact has at most {}", json.size(),
+                           limits::kRecordBytesMax);
+  }
+  const Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded() || !parsed.is_object() || !parsed.contains("metadata")) {
+    return InvalidArgument(
+        "this is no JSON of an artifact: an object with `metadata`, as `kiln "
+        "compile -o` writes it");
+  }
+  ArtifactDescription description;
+  LAUNCH_RETURN_IF_ERROR(ReadMetadata(parsed["metadata"], description.metadata));
+  Reader reader(parsed, "");
+  reader.Text("key", description.key);
+  ReadStages(reader, description);
+  LAUNCH_RETURN_IF_ERROR(reader.status());
+  return description;
+}
+
+}  // namespace kiln::launch

@@ -1,0 +1,68 @@
+// What a launcher must know of a compiled kernel (kiln.v1.KernelMetadata), read from JSON.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/launch/status.h"
+
+namespace kiln::launch {
+
+// One parameter that is passed; its type as Triton, its IR or PTX spells it.
+struct Parameter {
+  std::string name;  // may be empty
+  std::string type;
+};
+
+// From which a CUtensorMap is encoded.
+struct TensorDescriptorMetadata {
+  int64_t swizzle = 0;
+  int64_t elem_size = 0;
+  int64_t elem_type = 0;
+  std::vector<int64_t> block_size;
+  bool fp4_padded = false;
+};
+
+struct KernelMetadata {
+  std::string name;
+  std::string backend;       // "cuda", "hip"
+  std::string architecture;  // "90", "90a", "gfx942"
+  int64_t shared_bytes = 0;
+  int64_t num_warps = 0;  // 0: plain PTX or CUDA C++ that does not say
+  int64_t num_ctas = 1;
+  int64_t warp_size = 32;
+  int64_t global_scratch_bytes = 0;
+  int64_t global_scratch_align = 1;
+  int64_t profile_scratch_bytes = 0;
+  int64_t profile_scratch_align = 1;
+  int64_t tensor_memory_columns = 0;
+  std::array<int64_t, 3> cluster_dims = {1, 1, 1};
+  bool launch_pdl = false;
+  bool launch_cooperative_grid = false;
+  std::vector<TensorDescriptorMetadata> tensor_descriptors;
+  std::vector<Parameter> parameters;  // in the order of passing, without the hidden ones
+  int64_t hidden_pointers = 0;
+
+  // Triton's conventions hold: the grid counts clusters, shared memory is all dynamic, the block is
+  // a row of warps. Everything that Triton compiles takes hidden pointers, and nothing else does.
+  bool IsTriton() const { return hidden_pointers > 0; }
+};
+
+// What the JSON around the metadata says besides.
+struct ArtifactDescription {
+  KernelMetadata metadata;
+  std::string key;            // 64 hex digits; empty where the text does not say
+  std::string binary_stage;   // "cubin", "hsaco"; empty likewise
+  std::string binary_digest;  // 64 hex digits; empty likewise
+  std::string binary_file;    // beside the JSON; empty likewise
+};
+
+// Reads the document of an artifact file, or the JSON that `kiln compile -o` writes: both have
+// `metadata`; fields that are not known are left alone. INVALID_ARGUMENT: not such a JSON, or
+// numbers out of all bounds.
+StatusOr<ArtifactDescription> ParseDescription(std::string_view json);
+
+}  // namespace kiln::launch

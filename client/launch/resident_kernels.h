@@ -1,0 +1,86 @@
+// Which kernels are loaded.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "client/launch/driver.h"
+#include "client/launch/kernel.h"
+
+namespace kiln::launch {
+
+struct ResidencyLimits {
+  uint64_t kernels_max = 0;  // 0: no limit
+  uint64_t bytes_max = 0;    // of their binaries; 0: no limit
+};
+
+struct ResidencyStats {
+  uint64_t open = 0;
+  uint64_t resident = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t loads = 0;
+  uint64_t unloads = 0;
+  uint64_t evictions = 0;            // unloads to keep a limit, or for want of memory
+  uint64_t unloads_put_off = 0;      // because something captured, or a live graph needs the kernel
+  uint64_t out_of_memory_loads = 0;  // that found no memory at first
+};
+
+// One kernel per artifact and context, loaded at most once, counted by those who opened it.
+//
+// Loading and unloading wait for what runs on the device (milliseconds to seconds), so neither is
+// done while a launch holds the mutex for anything else: launches take none. Unloading under a
+// stream capture would end it, so it is done with the thread's capture mode relaxed, and put off
+// where the caller's own stream captures. What a live graph launches is never unloaded: the graph
+// holds addresses into it.
+//
+// Thread-safe. Blocks as the driver does.
+class ResidentKernels {
+ public:
+  explicit ResidentKernels(Driver& driver) : driver_(driver) {}
+
+  // The kernel of the artifact in the current context, not yet loaded. With one more reference.
+  StatusOr<std::shared_ptr<Kernel>> Open(std::shared_ptr<const Artifact> artifact);
+  // Gives a reference back; the last one unloads it, or marks it for that.
+  void Close(Kernel& kernel);
+
+  // Loads it where it is not. `is_capturing`: the stream that it is wanted for captures.
+  // Errors without the kernel's label.
+  StatusOr<Kernel::Use> Load(Kernel& kernel, bool is_capturing);
+  // Unloads what nobody has open, and more where limits are exceeded.
+  void Trim();
+  void SetLimits(const ResidencyLimits& limits);
+
+  StatusOr<FunctionFacts> FactsOf(Kernel& kernel);
+  uint64_t NextTick() { return tick_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  ResidencyStats Stats() const;
+
+ private:
+  struct Id {
+    uint64_t context_id;
+    ArtifactId artifact;
+    auto operator<=>(const Id&) const = default;
+  };
+
+  // REQUIRES: mutex_ is held, for all of these.
+  Status LoadNow(Kernel& kernel, bool is_capturing);
+  Status LoadOnce(Kernel& kernel);
+  Status Adopt(Kernel& kernel, const LoadedCode& code);
+  void Unload(Kernel& kernel);
+  void DropUnreferenced();
+  void MakeRoom(const Kernel& keep, uint64_t more_kernels, uint64_t more_bytes);
+  bool EvictOldest(const Kernel* keep);
+  bool IsOver(uint64_t more_kernels, uint64_t more_bytes) const;
+
+  Driver& driver_;
+  std::atomic<uint64_t> tick_{0};
+  mutable std::mutex mutex_;
+  std::map<Id, std::shared_ptr<Kernel>> kernels_;
+  ResidencyLimits limits_;
+  ResidencyStats stats_;
+};
+
+}  // namespace kiln::launch

@@ -1,0 +1,42 @@
+#include "client/launch/scratch.h"
+
+namespace kiln::launch {
+namespace {
+
+// What every driver aligns its allocations to.
+constexpr uint64_t kDriverAlignment = 256;
+
+}  // namespace
+
+Status Scratch::Allocate(uint64_t bytes, uint64_t alignment) {
+  if (bytes == 0) return Status();
+  if (alignment == 0) alignment = 1;
+  if (allocator_.allocate != nullptr) {
+    allocated_ = address_ = allocator_.allocate(allocator_.user, bytes, alignment, stream_);
+    if (allocated_ != 0) return Status();
+    return ResourceExhausted("the caller's allocator has no {} bytes of scratch", bytes);
+  }
+  const uint64_t slack = alignment > kDriverAlignment ? alignment : 0;
+  // Another thread's capture would be ended by an allocation that is none of its own.
+  const ScopedRelaxedCapture relaxed(driver_);
+  const StatusOr<Address> got = driver_.AllocateAsync(bytes + slack, stream_);
+  if (!got.ok()) return got.status().Annotate(fmt::format("{} bytes of scratch", bytes));
+  allocated_ = *got;
+  address_ = (allocated_ + alignment - 1) / alignment * alignment;
+  return Status();
+}
+
+Scratch::~Scratch() {
+  if (allocated_ == 0) return;
+  if (allocator_.allocate != nullptr) {
+    if (allocator_.release != nullptr) {
+      allocator_.release(allocator_.user, allocated_, stream_);
+    }
+    return;
+  }
+  const ScopedRelaxedCapture relaxed(driver_);
+  // Nobody is left to tell; the driver keeps it until its context ends.
+  static_cast<void>(driver_.FreeAsync(allocated_, stream_));
+}
+
+}  // namespace kiln::launch

@@ -1,0 +1,27 @@
+// A shared library opened at run time.
+#pragma once
+
+#include <string>
+
+#include "client/launch/status.h"
+
+namespace kiln::launch {
+
+// Stays open for good: drivers do not bear being unloaded.
+class SharedLibrary {
+ public:
+  // A path, or a name that the loader looks up. UNAVAILABLE, with the loader's words.
+  static StatusOr<SharedLibrary> Open(const std::string& path);
+
+  // Null where it is not there.
+  void* Find(const char* symbol) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  SharedLibrary(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+
+  void* handle_;
+  std::string path_;
+};
+
+}  // namespace kiln::launch

@@ -1,0 +1,151 @@
+#include "client/launch/tensor_descriptor.h"
+
+#include <limits>
+
+namespace kiln::launch {
+namespace {
+
+// Triton writes the number that the device's instructions have for a type; the driver wants its own
+// enumeration's, which differs for three of them.
+int HostElementType(int64_t device_type) {
+  switch (device_type) {
+    case 8:
+      return 10;
+    case 9:
+      return 8;
+    case 10:
+      return 9;
+    default:
+      return static_cast<int>(device_type);
+  }
+}
+constexpr int kTf32 = 11;
+
+Status CheckTensor(const Tensor& tensor) {
+  const size_t rank = tensor.shape.size();
+  if (rank == 0 || rank > kTensorRankMax || tensor.strides.size() != rank) {
+    return InvalidArgument("a tensor with {} lengths and {} strides: both have 1 to {}", rank,
+                           tensor.strides.size(), kTensorRankMax);
+  }
+  if (tensor.strides.back() != 1) {
+    return InvalidArgument("the tensor's last stride is {}: a descriptor needs it to be 1",
+                           tensor.strides.back());
+  }
+  for (const int64_t length : tensor.shape) {
+    if (length <= 0 || length > std::numeric_limits<int32_t>::max()) {
+      return InvalidArgument("the tensor has a length of {}, a descriptor takes 1 to 2^31-1",
+                             length);
+    }
+  }
+  return Status();
+}
+
+// Flags are i1 and stand between the strides and the second shape.
+size_t CountFlags(const std::vector<Parameter>& parameters, size_t from) {
+  size_t count = 0;
+  while (from + count < parameters.size() &&
+         (parameters[from + count].type == "i1" || parameters[from + count].type == "u1")) {
+    ++count;
+  }
+  return count;
+}
+
+bool HaveBytes(const std::vector<Parameter>& parameters, size_t from, size_t count, size_t bytes) {
+  if (from + count > parameters.size()) return false;
+  for (size_t i = from; i < from + count; ++i) {
+    if (BytesOfType(parameters[i].type) != bytes) return false;
+  }
+  return true;
+}
+
+// Which of the kernel's descriptors begins there.
+size_t DescriptorNumber(const std::vector<Parameter>& parameters, size_t parameter) {
+  size_t number = 0;
+  for (size_t i = 0; i < parameter; ++i) number += IsTensorMap(parameters[i].type) ? 1 : 0;
+  return number;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(Driver& driver,
+                                                                   const KernelMetadata& metadata,
+                                                                   size_t parameter,
+                                                                   const Tensor& tensor) {
+  LAUNCH_RETURN_IF_ERROR(CheckTensor(tensor));
+  const std::vector<Parameter>& parameters = metadata.parameters;
+  const size_t rank = tensor.shape.size();
+  const auto refuse = [&] {
+    return InvalidArgument("no descriptor of {} dimensions begins at parameter {}", rank,
+                           parameter);
+  };
+  if (parameter >= parameters.size()) return refuse();
+
+  std::unique_ptr<TensorDescriptor> made(new TensorDescriptor);
+  made->address_ = tensor.address;
+  made->rank_ = rank;
+  for (size_t i = 0; i < rank; ++i) {
+    made->shape_[i] = tensor.shape[i];
+    made->strides_[i] = tensor.strides[i];
+    made->short_shape_[i] = static_cast<int32_t>(tensor.shape[i]);
+  }
+  made->flags_ = {tensor.fills_with_nan, tensor.rounds_to_tf32};
+
+  size_t next = parameter + 1;
+  if (IsTensorMap(parameters[parameter].type)) {
+    const size_t number = DescriptorNumber(parameters, parameter);
+    if (number >= metadata.tensor_descriptors.size()) return refuse();
+    LAUNCH_RETURN_IF_ERROR(made->EncodeMap(driver, metadata.tensor_descriptors[number], tensor));
+    made->arguments_.push_back(made->map_.data());
+  } else {
+    if (!IsPointer(parameters[parameter].type) || !HaveBytes(parameters, next, 2 * rank, 8)) {
+      return refuse();
+    }
+    made->arguments_.push_back(&made->address_);
+    for (size_t i = 0; i < rank; ++i) made->arguments_.push_back(&made->shape_[i]);
+    for (size_t i = 0; i < rank; ++i) made->arguments_.push_back(&made->strides_[i]);
+    next += 2 * rank;
+    const size_t flags = CountFlags(parameters, next);
+    if (flags == 0 || flags > made->flags_.size()) return refuse();
+    for (size_t i = 0; i < flags; ++i) made->arguments_.push_back(&made->flags_[i]);
+    next += flags;
+  }
+  if (!HaveBytes(parameters, next, rank, 4) || !HaveBytes(parameters, next + rank, rank, 8)) {
+    return refuse();
+  }
+  made->AddShapeAndStrides();
+  return made;
+}
+
+void TensorDescriptor::AddShapeAndStrides() {
+  for (size_t i = 0; i < rank_; ++i) arguments_.push_back(&short_shape_[i]);
+  for (size_t i = 0; i < rank_; ++i) arguments_.push_back(&strides_[i]);
+}
+
+Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata,
+                                   const Tensor& tensor) {
+  const size_t rank = tensor.shape.size();
+  if (metadata.block_size.size() != rank) {
+    return InvalidArgument("a tensor of {} dimensions, the kernel's descriptor has {}", rank,
+                           metadata.block_size.size());
+  }
+  TensorMapRequest request;
+  request.base = tensor.address;
+  request.type = tensor.rounds_to_tf32 ? kTf32 : HostElementType(metadata.elem_type);
+  request.swizzle = static_cast<int>(metadata.swizzle);
+  request.rank = static_cast<int>(rank);
+  request.fills_with_nan = tensor.fills_with_nan;
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t from = rank - 1 - i;
+    request.shape[i] = static_cast<uint64_t>(tensor.shape[from]);
+    request.block[i] = static_cast<uint32_t>(metadata.block_size[from]);
+    if (i > 0) {
+      request.stride_bytes[i - 1] =
+          static_cast<uint64_t>(tensor.strides[from] * metadata.elem_size);
+    }
+  }
+  // Two elements of four bits each in a byte that counts as one.
+  if (metadata.fp4_padded) request.shape[0] *= 2;
+  return driver.EncodeTensorMap(request, map_.data());
+}
+
+}  // namespace kiln::launch

@@ -1,0 +1,60 @@
+// A tensor as a kernel takes it for a tensor descriptor.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "client/launch/driver.h"
+#include "client/launch/metadata.h"
+#include "client/launch/parameter_type.h"
+#include "client/launch/status.h"
+
+namespace kiln::launch {
+
+inline constexpr size_t kTensorRankMax = 5;
+
+// Of row-major order: the last dimension is contiguous.
+struct Tensor {
+  Address address = 0;
+  std::vector<int64_t> shape;    // elements
+  std::vector<int64_t> strides;  // elements; the last is 1
+  bool fills_with_nan = false;   // what lies outside reads as NaN rather than 0
+  bool rounds_to_tf32 = false;
+};
+
+// The arguments that stand for one descriptor. Triton passes it in one of two ways, which the
+// kernel's parameters show: a CUtensorMap by value, shape and strides; or, where the target has no
+// TMA, base, shape, strides and flags, then shape and strides once more.
+//
+// The pointers lead into this object, which therefore neither moves nor is copied. Immutable once
+// made; thread-safe.
+class TensorDescriptor {
+ public:
+  // For the descriptor that begins at `parameter`. The map is encoded by the driver; no context is
+  // needed. INVALID_ARGUMENT: no descriptor begins there, or the tensor does not fit it.
+  static StatusOr<std::unique_ptr<TensorDescriptor>> Make(Driver& driver,
+                                                          const KernelMetadata& metadata,
+                                                          size_t parameter, const Tensor& tensor);
+  TensorDescriptor(const TensorDescriptor&) = delete;
+  TensorDescriptor& operator=(const TensorDescriptor&) = delete;
+
+  // To be put among a launch's arguments, from `parameter` on.
+  const std::vector<const void*>& arguments() const { return arguments_; }
+
+ private:
+  TensorDescriptor() = default;
+  Status EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata, const Tensor& tensor);
+  void AddShapeAndStrides();
+
+  alignas(64) std::array<char, kTensorMapBytes> map_{};
+  Address address_ = 0;
+  size_t rank_ = 0;
+  std::array<int64_t, kTensorRankMax> shape_{};
+  std::array<int64_t, kTensorRankMax> strides_{};
+  std::array<int32_t, kTensorRankMax> short_shape_{};
+  std::array<uint8_t, 2> flags_{};
+  std::vector<const void*> arguments_;
+};
+
+}  // namespace kiln::launch

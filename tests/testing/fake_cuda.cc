@@ -1,0 +1,479 @@
+#include "tests/testing/fake_cuda.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "client/launch/cuda_abi.h"
+
+namespace kiln {
+namespace {
+
+using namespace launch::cuda;  // NOLINT: this file is that interface
+
+constexpr Result kNotFound = 500;
+constexpr Result kInvalidHandle = 400;
+constexpr Result kCaptureUnsupported = 900;
+
+struct Library {
+  const char* image;
+};
+struct Code {
+  std::string name;
+  Library* library;
+};
+struct UserObject {
+  void* data;
+  void (*destroy)(void*);
+};
+struct CapturedGraph {
+  uint64_t id;
+  bool is_valid = true;
+  std::vector<UserObject*> objects;
+};
+struct FakeContext {
+  uint64_t id;
+};
+struct FakeEvent {
+  double ms = -1;
+};
+
+thread_local std::vector<FakeContext*> contexts;  // the last one is current
+thread_local int capture_mode_now = 0;
+
+class State final : public FakeCuda {
+ public:
+  void Define(const std::string& kernel, const FakeKernel& facts) override {
+    const std::lock_guard lock(mutex_);
+    kernels_[kernel] = facts;
+  }
+  void Fail(const std::string& function, int result, int count) override {
+    const std::lock_guard lock(mutex_);
+    failures_[function] = {result, count};
+  }
+  void* MakeContext() override {
+    SetCurrent(NewContext());
+    return contexts.back();
+  }
+  void SetCurrent(void* context) override {
+    contexts.clear();
+    if (context != nullptr) contexts.push_back(static_cast<FakeContext*>(context));
+  }
+  void* Current() override { return contexts.empty() ? nullptr : contexts.back(); }
+
+  void BeginCapture(void* stream) override {
+    const std::lock_guard lock(mutex_);
+    captures_[stream] = new CapturedGraph{++captures_made_, true, {}};
+  }
+  void* EndCapture(void* stream) override {
+    CapturedGraph* graph;
+    {
+      const std::lock_guard lock(mutex_);
+      graph = captures_[stream];
+      captures_.erase(stream);
+    }
+    if (graph->is_valid) return graph;
+    DestroyGraph(graph);
+    return nullptr;
+  }
+  void DestroyGraph(void* handle) override {
+    std::unique_ptr<CapturedGraph> graph(static_cast<CapturedGraph*>(handle));
+    for (UserObject* object : graph->objects) {
+      object->destroy(object->data);
+      delete object;
+    }
+  }
+
+  std::vector<FakeLaunch> launches() const override {
+    const std::lock_guard lock(mutex_);
+    return launches_;
+  }
+  int calls(const std::string& function) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_.find(function);
+    return found == calls_.end() ? 0 : found->second;
+  }
+  int loaded() const override {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(libraries_.size());
+  }
+  size_t allocated() const override {
+    const std::lock_guard lock(mutex_);
+    return allocations_.size();
+  }
+  int ended_captures() const override { return ended_captures_; }
+  int capture_mode() const override { return capture_mode_now; }
+
+  // Counts the call; what it shall fail with, or success.
+  Result Enter(const char* function) {
+    const std::lock_guard lock(mutex_);
+    ++calls_[function];
+    const auto found = failures_.find(function);
+    if (found == failures_.end() || found->second.count == 0) return kSuccess;
+    --found->second.count;
+    return found->second.result;
+  }
+  // What is potentially unsafe, and this thread has not said that it knows: ends every capture.
+  Result EnterUnsafe(const char* function) {
+    if (const Result result = Enter(function); result != kSuccess) return result;
+    const std::lock_guard lock(mutex_);
+    if (captures_.empty() || capture_mode_now == kCaptureModeRelaxed) return kSuccess;
+    for (auto& [stream, graph] : captures_) graph->is_valid = false;
+    ++ended_captures_;
+    return kCaptureUnsupported;
+  }
+
+  FakeContext* NewContext() { return new FakeContext{++contexts_made_}; }
+  FakeContext* Primary() {
+    const std::lock_guard lock(mutex_);
+    if (primary_ == nullptr) primary_ = NewContext();
+    return primary_;
+  }
+
+  Result Load(Handle* library, const void* image) {
+    const std::lock_guard lock(mutex_);
+    if (static_cast<int>(libraries_.size()) >= libraries_max) return kOutOfMemory;
+    auto* made = new Library{static_cast<const char*>(image)};
+    libraries_.insert(made);
+    *library = made;
+    return kSuccess;
+  }
+  Result Unload(Handle library) {
+    const std::lock_guard lock(mutex_);
+    auto* known = static_cast<Library*>(library);
+    if (libraries_.erase(known) == 0) return kInvalidHandle;
+    delete known;
+    return kSuccess;
+  }
+  Result Find(Handle library, const char* name, Handle* code) {
+    const std::lock_guard lock(mutex_);
+    if (!kernels_.contains(name)) return kNotFound;
+    *code = codes_.emplace_back(new Code{name, static_cast<Library*>(library)}).get();
+    return kSuccess;
+  }
+  FakeKernel KernelOf(Handle code) const {
+    const std::lock_guard lock(mutex_);
+    return kernels_.at(static_cast<Code*>(code)->name);
+  }
+  Result Launch(const LaunchConfig& config, Handle handle, void** arguments) {
+    const std::lock_guard lock(mutex_);
+    const auto* code = static_cast<Code*>(handle);
+    if (!libraries_.contains(code->library)) return kInvalidHandle;
+    FakeLaunch launch{code->name, {}, {}, config.shared_bytes, config.stream, {}, {}};
+    std::copy_n(config.grid, 3, launch.grid.begin());
+    std::copy_n(config.block, 3, launch.block.begin());
+    for (unsigned i = 0; i < config.attribute_count; ++i) {
+      std::memcpy(launch.attributes[config.attributes[i].id].data(),
+                  config.attributes[i].value.bytes, 12);
+    }
+    const FakeKernel& kernel = kernels_.at(code->name);
+    for (size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
+      launch.arguments.emplace_back(static_cast<char*>(arguments[i]), kernel.parameter_bytes[i]);
+    }
+    now_ms_ += kernel.milliseconds;
+    launches_.push_back(std::move(launch));
+    return kSuccess;
+  }
+  CapturedGraph* CaptureOf(Handle stream) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = captures_.find(stream);
+    return found == captures_.end() ? nullptr : found->second;
+  }
+  bool IsAnyCapturing() const {
+    const std::lock_guard lock(mutex_);
+    return !captures_.empty();
+  }
+  void Retain(Handle graph, Handle object) {
+    const std::lock_guard lock(mutex_);
+    static_cast<CapturedGraph*>(graph)->objects.push_back(static_cast<UserObject*>(object));
+  }
+  DevicePointer Allocate(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    next_address_ += (bytes + 511) / 512 * 512;
+    allocations_.insert(next_address_);
+    return next_address_;
+  }
+  Result Free(DevicePointer address) {
+    const std::lock_guard lock(mutex_);
+    return allocations_.erase(address) == 1 ? kSuccess : kInvalidValue;
+  }
+  double now_ms() const {
+    const std::lock_guard lock(mutex_);
+    return now_ms_;
+  }
+
+ private:
+  struct Failure {
+    Result result;
+    int count;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::string, FakeKernel> kernels_;
+  std::map<std::string, Failure> failures_;
+  std::map<std::string, int> calls_;
+  std::map<void*, CapturedGraph*> captures_;
+  std::set<Library*> libraries_;
+  std::vector<std::unique_ptr<Code>> codes_;
+  std::set<DevicePointer> allocations_;
+  std::vector<FakeLaunch> launches_;
+  FakeContext* primary_ = nullptr;
+  DevicePointer next_address_ = 0x7f0000000000;
+  double now_ms_ = 0;
+  uint64_t captures_made_ = 0;
+  std::atomic<uint64_t> contexts_made_{0};
+  std::atomic<int> ended_captures_{0};
+};
+
+State& state() {
+  static auto& state = *new State;
+  return state;
+}
+
+#define ENTER(function) \
+  if (const Result entered = state().Enter(#function); entered != kSuccess) return entered
+#define ENTER_UNSAFE(function) \
+  if (const Result entered = state().EnterUnsafe(#function); entered != kSuccess) return entered
+
+}  // namespace
+
+extern "C" {
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT FakeCuda* fake_cuda() { return &state(); }
+
+EXPORT Result cuInit(unsigned) {
+  ENTER(cuInit);
+  return kSuccess;
+}
+EXPORT Result cuDriverGetVersion(int* version) {
+  ENTER(cuDriverGetVersion);
+  *version = 13000;
+  return kSuccess;
+}
+EXPORT Result cuGetErrorName(Result result, const char** name) {
+  static const std::map<Result, const char*> names = {
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
+      {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
+      {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+      {kStreamCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
+  const auto found = names.find(result);
+  *name = found == names.end() ? "CUDA_ERROR_UNKNOWN" : found->second;
+  return kSuccess;
+}
+EXPORT Result cuGetErrorString(Result, const char** words) {
+  *words = "what the driver says of it";
+  return kSuccess;
+}
+EXPORT Result cuDeviceGet(Device* device, int ordinal) {
+  ENTER(cuDeviceGet);
+  *device = ordinal;
+  return ordinal == 0 ? kSuccess : kInvalidValue;
+}
+EXPORT Result cuDeviceGetName(char* name, int length, Device) {
+  std::strncpy(name, "Stand-in GPU", static_cast<size_t>(length));
+  return kSuccess;
+}
+EXPORT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
+  ENTER(cuDeviceGetAttribute);
+  const std::map<int, int> values = {{kMaxThreadsPerBlock, 1024},
+                                     {kMaxGridDimX, 2147483647},
+                                     {kMaxGridDimX + 1, 65535},
+                                     {kMaxGridDimX + 2, 65535},
+                                     {kWarpSize, 32},
+                                     {kL2CacheSize, 50 << 20},
+                                     {kComputeCapabilityMajor, state().capability_major},
+                                     {kComputeCapabilityMinor, state().capability_minor},
+                                     {kMaxSharedMemoryPerBlockOptin, 227 << 10}};
+  *value = values.at(attribute);
+  return kSuccess;
+}
+EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device) {
+  ENTER(cuDevicePrimaryCtxRetain);
+  *context = state().Primary();
+  return kSuccess;
+}
+EXPORT Result cuCtxGetCurrent(Handle* context) {
+  *context = state().Current();
+  return kSuccess;
+}
+EXPORT Result cuCtxPushCurrent_v2(Handle context) {
+  ENTER(cuCtxPushCurrent);
+  contexts.push_back(static_cast<FakeContext*>(context));
+  return kSuccess;
+}
+EXPORT Result cuCtxPopCurrent_v2(Handle* context) {
+  *context = contexts.back();
+  contexts.pop_back();
+  return kSuccess;
+}
+EXPORT Result cuCtxGetDevice(Device* device) {
+  *device = 0;
+  return contexts.empty() ? kInvalidContext : kSuccess;
+}
+EXPORT Result cuCtxGetId(Handle context, unsigned long long* id) {
+  *id = static_cast<FakeContext*>(context)->id;
+  return kSuccess;
+}
+EXPORT Result cuLibraryLoadData(Handle* library, const void* image, int*, void**, unsigned, int*,
+                                void**, unsigned) {
+  ENTER(cuLibraryLoadData);
+  return state().Load(library, image);
+}
+EXPORT Result cuLibraryUnload(Handle library) {
+  ENTER_UNSAFE(cuLibraryUnload);
+  return state().Unload(library);
+}
+EXPORT Result cuLibraryGetKernel(Handle* kernel, Handle library, const char* name) {
+  ENTER(cuLibraryGetKernel);
+  return state().Find(library, name, kernel);
+}
+EXPORT Result cuKernelGetFunction(Handle* function, Handle kernel) {
+  ENTER(cuKernelGetFunction);
+  if (contexts.empty()) return kInvalidContext;
+  *function = kernel;
+  return kSuccess;
+}
+EXPORT Result cuFuncLoad(Handle) {
+  ENTER(cuFuncLoad);
+  return kSuccess;
+}
+EXPORT Result cuFuncGetAttribute(int* value, int attribute, Handle function) {
+  ENTER(cuFuncGetAttribute);
+  const FakeKernel kernel = state().KernelOf(function);
+  const std::map<int, int> values = {{kFunctionMaxThreadsPerBlock, kernel.threads_max},
+                                     {kFunctionSharedSizeBytes, kernel.static_shared_bytes},
+                                     {kFunctionLocalSizeBytes, 0},
+                                     {kFunctionNumRegs, kernel.registers}};
+  *value = values.at(attribute);
+  return kSuccess;
+}
+EXPORT Result cuFuncSetAttribute(Handle, int attribute, int value) {
+  ENTER(cuFuncSetAttribute);
+  // Shows which, and how much: a test asks for the calls of that name.
+  state().Enter(
+      ("cuFuncSetAttribute " + std::to_string(attribute) + "=" + std::to_string(value)).c_str());
+  return kSuccess;
+}
+EXPORT Result cuFuncSetCacheConfig(Handle, int) {
+  ENTER(cuFuncSetCacheConfig);
+  return kSuccess;
+}
+EXPORT Result cuFuncGetParamInfo(Handle function, size_t index, size_t* offset, size_t* size) {
+  const FakeKernel kernel = state().KernelOf(function);
+  if (index >= kernel.parameter_bytes.size()) return kInvalidValue;
+  *offset = 0;
+  *size = kernel.parameter_bytes[index];
+  return kSuccess;
+}
+EXPORT Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void** arguments,
+                               void**) {
+  ENTER(cuLaunchKernelEx);
+  if (contexts.empty()) return kInvalidContext;
+  return state().Launch(*config, function, arguments);
+}
+EXPORT Result cuStreamIsCapturing(Handle stream, int* status) {
+  ENTER(cuStreamIsCapturing);
+  if (stream == nullptr && state().IsAnyCapturing()) return kStreamCaptureImplicit;
+  *status = state().CaptureOf(stream) == nullptr ? 0 : kCaptureStatusActive;
+  return kSuccess;
+}
+EXPORT Result cuStreamGetCaptureInfo_v2(Handle stream, int* status, uint64_t* id, Handle* graph,
+                                        const Handle**, size_t*) {
+  ENTER(cuStreamGetCaptureInfo);
+  CapturedGraph* captured = state().CaptureOf(stream);
+  *status = captured == nullptr ? 0 : kCaptureStatusActive;
+  if (captured == nullptr) return kSuccess;
+  *id = captured->id;
+  *graph = captured;
+  return kSuccess;
+}
+EXPORT Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode_now);
+  return kSuccess;
+}
+EXPORT Result cuUserObjectCreate(Handle* object, void* data, void (*destroy)(void*), unsigned,
+                                 unsigned) {
+  ENTER(cuUserObjectCreate);
+  *object = new UserObject{data, destroy};
+  return kSuccess;
+}
+EXPORT Result cuGraphRetainUserObject(Handle graph, Handle object, unsigned, unsigned) {
+  ENTER(cuGraphRetainUserObject);
+  state().Retain(graph, object);
+  return kSuccess;
+}
+EXPORT Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Handle) {
+  ENTER_UNSAFE(cuMemAllocAsync);
+  *address = state().Allocate(bytes);
+  return kSuccess;
+}
+EXPORT Result cuMemFreeAsync(DevicePointer address, Handle) {
+  ENTER_UNSAFE(cuMemFreeAsync);
+  return state().Free(address);
+}
+EXPORT Result cuMemcpyDtoDAsync_v2(DevicePointer, DevicePointer, size_t, Handle) {
+  ENTER(cuMemcpyDtoDAsync);
+  return kSuccess;
+}
+EXPORT Result cuMemsetD8Async(DevicePointer, unsigned char, size_t, Handle) {
+  ENTER(cuMemsetD8Async);
+  return kSuccess;
+}
+EXPORT Result cuStreamSynchronize(Handle) {
+  ENTER_UNSAFE(cuStreamSynchronize);
+  return kSuccess;
+}
+EXPORT Result cuEventCreate(Handle* event, unsigned) {
+  ENTER(cuEventCreate);
+  *event = new FakeEvent;
+  return kSuccess;
+}
+EXPORT Result cuEventDestroy_v2(Handle event) {
+  ENTER(cuEventDestroy);
+  delete static_cast<FakeEvent*>(event);
+  return kSuccess;
+}
+EXPORT Result cuEventRecord(Handle event, Handle) {
+  ENTER(cuEventRecord);
+  static_cast<FakeEvent*>(event)->ms = state().now_ms();
+  return kSuccess;
+}
+EXPORT Result cuEventQuery(Handle) {
+  ENTER_UNSAFE(cuEventQuery);
+  return kSuccess;
+}
+EXPORT Result cuEventSynchronize(Handle) {
+  ENTER_UNSAFE(cuEventSynchronize);
+  return kSuccess;
+}
+EXPORT Result cuEventElapsedTime(float* ms, Handle begin, Handle end) {
+  ENTER(cuEventElapsedTime);
+  *ms = static_cast<float>(static_cast<FakeEvent*>(end)->ms - static_cast<FakeEvent*>(begin)->ms);
+  return kSuccess;
+}
+EXPORT Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address,
+                                     const uint64_t* shape, const uint64_t* strides,
+                                     const uint32_t* block, const uint32_t*, int, int swizzle, int,
+                                     int fill) {
+  ENTER(cuTensorMapEncodeTiled);
+  // As words, for a test to read: type, rank, swizzle, fill, address, shape, strides, block.
+  uint64_t words[16] = {static_cast<uint64_t>(type), rank, static_cast<uint64_t>(swizzle),
+                        static_cast<uint64_t>(fill), reinterpret_cast<uint64_t>(address)};
+  size_t next = 5;
+  for (uint32_t i = 0; i < rank; ++i) words[next++] = shape[i];
+  for (uint32_t i = 0; i + 1 < rank; ++i) words[next++] = strides[i];
+  for (uint32_t i = 0; i < rank; ++i) words[next++] = block[i];
+  std::memcpy(map, words, sizeof words);
+  return kSuccess;
+}
+
+}  // extern "C"
+
+}  // namespace kiln

@@ -1,0 +1,191 @@
+// kiln_launch.h as a program sees it: through the shared library.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "client/launch/kiln_launch.h"
+#include "tests/testing/fake_cuda.h"
+#include "tests/testing/launch_artifacts.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+class CApiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_->Define("k", {.parameter_bytes = {8, 4, 8, 8}});
+    kiln_launch_open_options options{};
+    options.size = sizeof options;
+    options.driver_path = fake_.path().c_str();
+    ASSERT_EQ(kiln_launch_open(&options, &runtime_), KILN_LAUNCH_OK) << kiln_launch_error();
+    OpenArtifact();
+    ASSERT_EQ(kiln_launch_kernel_open(runtime_, artifact_, 0, &kernel_), KILN_LAUNCH_OK)
+        << kiln_launch_error();
+    config_.size = sizeof config_;
+    config_.grid[0] = config_.grid[1] = config_.grid[2] = 1;
+  }
+  void TearDown() override {
+    kiln_launch_kernel_close(kernel_);
+    kiln_launch_artifact_close(artifact_);
+    kiln_launch_close(runtime_);
+  }
+  void OpenArtifact() {
+    const std::string json = MadeDocument("k", {{"x", "*fp32"}, {"n", "i32"}});
+    const std::string binary = MadeElf("code");
+    const launch::Sha256Digest digest = launch::Sha256(binary);
+    kiln_launch_bytes bytes{};
+    bytes.size = sizeof bytes;
+    bytes.json = json.data();
+    bytes.json_bytes = json.size();
+    bytes.binary = binary.data();
+    bytes.binary_bytes = binary.size();
+    bytes.digest = digest.data();
+    ASSERT_EQ(kiln_launch_artifact_open_bytes(&bytes, &artifact_), KILN_LAUNCH_OK)
+        << kiln_launch_error();
+  }
+  kiln_launch_code Enqueue() { return kiln_launch_enqueue(kernel_, &config_, arguments_, 2); }
+
+  FakeCudaLibrary fake_;
+  kiln_launch_runtime* runtime_ = nullptr;
+  kiln_launch_artifact* artifact_ = nullptr;
+  kiln_launch_kernel* kernel_ = nullptr;
+  kiln_launch_config config_{};
+  uint64_t x_ = 7;
+  int32_t n_ = 8;
+  const void* arguments_[2] = {&x_, &n_};
+};
+
+TEST_F(CApiTest, LaunchesAndCounts) {
+  EXPECT_EQ(kiln_launch_prepare(kernel_), KILN_LAUNCH_OK);
+  EXPECT_EQ(Enqueue(), KILN_LAUNCH_OK) << kiln_launch_error();
+  EXPECT_EQ(fake_->launches().size(), 1u);
+  kiln_launch_stats stats{};
+  stats.size = sizeof stats;
+  ASSERT_EQ(kiln_launch_get_stats(runtime_, &stats), KILN_LAUNCH_OK);
+  EXPECT_EQ(stats.loads, 1u);
+  EXPECT_EQ(stats.kernels_open, 1u);
+  EXPECT_EQ(stats.kernels_resident, 1u);
+}
+
+TEST_F(CApiTest, ErrorsHaveWordsOnTheThreadThatMadeThem) {
+  fake_->Fail("cuLaunchKernelEx", 2);
+  EXPECT_EQ(Enqueue(), KILN_LAUNCH_RESOURCE_EXHAUSTED);
+  EXPECT_THAT(kiln_launch_error(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY (2)"));
+  EXPECT_EQ(kiln_launch_driver_result(), 2);
+}
+
+TEST_F(CApiTest, OpeningAgainGivesTheSameRuntime) {
+  kiln_launch_open_options options{};
+  options.size = sizeof options;
+  options.driver_path = fake_.path().c_str();
+  kiln_launch_runtime* again = nullptr;
+  ASSERT_EQ(kiln_launch_open(&options, &again), KILN_LAUNCH_OK);
+  EXPECT_EQ(again, runtime_);
+}
+
+TEST_F(CApiTest, DescribesArtifactKernelAndDevice) {
+  kiln_launch_artifact_info info{};
+  info.size = sizeof info;
+  ASSERT_EQ(kiln_launch_artifact_get_info(artifact_, &info), KILN_LAUNCH_OK);
+  EXPECT_STREQ(info.name, "k");
+  EXPECT_STREQ(info.architecture, "90");
+  EXPECT_EQ(info.parameter_count, 2u);
+  kiln_launch_parameter parameter{};
+  parameter.size = sizeof parameter;
+  ASSERT_EQ(kiln_launch_artifact_get_parameter(artifact_, 1, &parameter), KILN_LAUNCH_OK);
+  EXPECT_STREQ(parameter.name, "n");
+  EXPECT_EQ(parameter.bytes, 4u);
+  EXPECT_EQ(kiln_launch_artifact_get_parameter(artifact_, 2, &parameter),
+            KILN_LAUNCH_INVALID_ARGUMENT);
+  kiln_launch_kernel_info facts{};
+  facts.size = sizeof facts;
+  EXPECT_EQ(kiln_launch_kernel_get_info(kernel_, &facts), KILN_LAUNCH_FAILED_PRECONDITION);
+  ASSERT_EQ(kiln_launch_prepare(kernel_), KILN_LAUNCH_OK);
+  ASSERT_EQ(kiln_launch_kernel_get_info(kernel_, &facts), KILN_LAUNCH_OK);
+  EXPECT_EQ(facts.registers, 32u);
+  kiln_launch_device device{};
+  device.size = sizeof device;
+  ASSERT_EQ(kiln_launch_get_device(runtime_, 0, &device), KILN_LAUNCH_OK) << kiln_launch_error();
+  EXPECT_STREQ(device.name, "Stand-in GPU");
+  EXPECT_STREQ(device.architecture, "90");
+}
+
+TEST_F(CApiTest, ShorterStructsOfOlderProgramsAreTaken) {
+  config_.size = offsetof(kiln_launch_config, block);
+  config_.block[0] = 999;  // belongs to nobody
+  EXPECT_EQ(Enqueue(), KILN_LAUNCH_OK) << kiln_launch_error();
+  struct {
+    kiln_launch_config known;
+    char later[64];
+  } newer{};
+  newer.known = config_;
+  newer.known.size = sizeof newer;
+  newer.known.block[0] = 0;
+  EXPECT_EQ(kiln_launch_enqueue(kernel_, &newer.known, arguments_, 2), KILN_LAUNCH_OK)
+      << kiln_launch_error();
+  config_.size = 0;
+  EXPECT_EQ(Enqueue(), KILN_LAUNCH_INVALID_ARGUMENT);
+  kiln_launch_stats stats{};
+  stats.size = offsetof(kiln_launch_stats, loads);
+  stats.loads = 77;
+  ASSERT_EQ(kiln_launch_get_stats(runtime_, &stats), KILN_LAUNCH_OK);
+  EXPECT_EQ(stats.loads, 77u) << "written past the caller's struct";
+}
+
+TEST_F(CApiTest, NullIsAnErrorOrNothing) {
+  EXPECT_EQ(kiln_launch_open(nullptr, nullptr), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_launch_enqueue(nullptr, &config_, arguments_, 2), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_launch_enqueue(kernel_, nullptr, arguments_, 2), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_launch_enqueue(kernel_, &config_, nullptr, 2), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_launch_artifact_open_json(nullptr, &artifact_), KILN_LAUNCH_INVALID_ARGUMENT);
+  kiln_launch_kernel_close(nullptr);
+  kiln_launch_artifact_close(nullptr);
+  kiln_launch_descriptor_close(nullptr);
+  kiln_launch_close(nullptr);
+}
+
+TEST_F(CApiTest, HooksOfASetting) {
+  kiln_launch_settings settings{};
+  settings.size = sizeof settings;
+  std::string seen;
+  settings.hook_user = &seen;
+  settings.exit_hook = [](void* user, const kiln_launch_event* event) {
+    *static_cast<std::string*>(user) += event->kernel + std::to_string(event->grid[0]);
+  };
+  ASSERT_EQ(kiln_launch_configure(runtime_, &settings), KILN_LAUNCH_OK);
+  config_.grid[0] = 5;
+  EXPECT_EQ(Enqueue(), KILN_LAUNCH_OK);
+  EXPECT_EQ(seen, "k5");
+}
+
+TEST_F(CApiTest, GraphsAndTheirBuffers) {
+  void* stream = &config_;
+  config_.stream = stream;
+  fake_->BeginCapture(stream);
+  ASSERT_EQ(kiln_launch_graph_set_name(runtime_, stream, "step"), KILN_LAUNCH_OK);
+  ASSERT_EQ(kiln_launch_graph_add_buffer(runtime_, stream, 0x8000, 16, "cache"), KILN_LAUNCH_OK);
+  ASSERT_EQ(Enqueue(), KILN_LAUNCH_OK) << kiln_launch_error();
+  void* graph = fake_->EndCapture(stream);
+  EXPECT_EQ(kiln_launch_check_free(runtime_, 0x800f, 0), KILN_LAUNCH_FAILED_PRECONDITION);
+  EXPECT_THAT(kiln_launch_error(), HasSubstr("buffer cache (at 0x8000) is used by step"));
+  fake_->DestroyGraph(graph);
+  EXPECT_EQ(kiln_launch_check_free(runtime_, 0x800f, 0), KILN_LAUNCH_OK);
+}
+
+TEST(CApiWithoutGpuTest, SaysThatThereIsNoDriver) {
+  kiln_launch_open_options options{};
+  options.size = sizeof options;
+  options.driver_path = "libnothing_of_that_name.so.1";
+  kiln_launch_runtime* runtime = nullptr;
+  EXPECT_EQ(kiln_launch_open(&options, &runtime), KILN_LAUNCH_UNAVAILABLE);
+  EXPECT_THAT(kiln_launch_error(), HasSubstr("no GPU driver here: libnothing_of_that_name.so.1"));
+  options.backend = "metal";
+  EXPECT_EQ(kiln_launch_open(&options, &runtime), KILN_LAUNCH_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace kiln

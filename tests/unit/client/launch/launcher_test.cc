@@ -1,0 +1,475 @@
+#include "client/launch/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "client/launch/cuda_driver.h"
+#include "tests/testing/fake_cuda.h"
+#include "tests/testing/launch_artifacts.h"
+
+namespace kiln::launch {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kOutOfMemory = 2;
+
+class LauncherTest : public testing::Test {
+ protected:
+  LauncherTest() : launcher_(*CudaDriver::Open(fake_.path())) { fake_->MakeContext(); }
+  ~LauncherTest() override {
+    fake_->SetCurrent(nullptr);
+    EXPECT_EQ(fake_->capture_mode(), 0) << "the thread's capture mode was not put back";
+  }
+
+  // A kernel of (x: *fp32, n: i32) with two hidden pointers.
+  std::shared_ptr<Kernel> Open(const std::string& name, const std::string& patch = "{}",
+                               int device = -1) {
+    auto kernel = TryOpen(name, patch, device);
+    EXPECT_TRUE(kernel.ok()) << kernel.status().message();
+    return kernel.ok() ? *kernel : nullptr;
+  }
+  StatusOr<std::shared_ptr<Kernel>> TryOpen(const std::string& name,
+                                            const std::string& patch = "{}", int device = -1) {
+    fake_->Define(name, {.parameter_bytes = {8, 4, 8, 8}});
+    return launcher_.Open(
+        MadeArtifact(MadeDocument(name, {{"x", "*fp32"}, {"n", "i32"}}, patch), name), device);
+  }
+  LaunchCall Call(Stream stream = kStream) {
+    LaunchCall call;
+    call.grid = {3, 1, 1};
+    call.stream = stream;
+    call.arguments = arguments_;
+    call.argument_count = 2;
+    return call;
+  }
+  Status Enqueue(const std::shared_ptr<Kernel>& kernel) {
+    return launcher_.Enqueue(kernel, Call());
+  }
+  void EnqueueOk(const std::shared_ptr<Kernel>& kernel) {
+    const Status status = Enqueue(kernel);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  template <typename T>
+  static T As(const std::string& bytes) {
+    T value{};
+    EXPECT_EQ(bytes.size(), sizeof value);
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+
+  static inline const Stream kStream = reinterpret_cast<Stream>(0x5000);
+  FakeCudaLibrary fake_;
+  Launcher launcher_;
+  uint64_t x_ = 0x1000;
+  int32_t n_ = -42;
+  const void* arguments_[2] = {&x_, &n_};
+};
+
+TEST_F(LauncherTest, PassesArgumentsAndHiddenPointers) {
+  EnqueueOk(Open("k"));
+  ASSERT_EQ(fake_->launches().size(), 1u);
+  const FakeLaunch launch = fake_->launches()[0];
+  EXPECT_EQ(launch.kernel, "k");
+  EXPECT_EQ(launch.grid, (std::array<unsigned, 3>{3, 1, 1}));
+  EXPECT_EQ(launch.block, (std::array<unsigned, 3>{128, 1, 1}));
+  EXPECT_EQ(launch.shared_bytes, 1024u);
+  EXPECT_EQ(launch.stream, kStream);
+  EXPECT_TRUE(launch.attributes.empty());
+  ASSERT_EQ(launch.arguments.size(), 4u);
+  EXPECT_EQ(As<uint64_t>(launch.arguments[0]), 0x1000u);
+  EXPECT_EQ(As<int32_t>(launch.arguments[1]), -42);
+  EXPECT_EQ(As<uint64_t>(launch.arguments[2]), 0u);
+  EXPECT_EQ(As<uint64_t>(launch.arguments[3]), 0u);
+}
+
+TEST_F(LauncherTest, OlderTritonHasOneHiddenPointer) {
+  fake_->Define("old", {.parameter_bytes = {8, 4, 8}});
+  const auto kernel =
+      *launcher_.Open(MadeArtifact(MadeDocument("old", {{"x", "*fp32"}, {"n", "i32"}},
+                                                R"({"hidden_pointers": 1})")),
+                      -1);
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->launches()[0].arguments.size(), 3u);
+}
+
+TEST_F(LauncherTest, SetsTheAttributesOfTheLaunch) {
+  EnqueueOk(Open("k", R"({"launch_pdl": true, "launch_cooperative_grid": true, "num_ctas": 16,
+                          "cluster_dims": [16, 1, 1]})"));
+  const FakeLaunch launch = fake_->launches()[0];
+  EXPECT_EQ(launch.grid[0], 48u);
+  ASSERT_EQ(launch.attributes.size(), 4u);
+  EXPECT_EQ(launch.attributes.at(6)[0], 1u);                                // PDL
+  EXPECT_EQ(launch.attributes.at(2)[0], 1u);                                // cooperative
+  EXPECT_EQ(launch.attributes.at(4), (std::array<unsigned, 3>{16, 1, 1}));  // cluster
+  EXPECT_EQ(launch.attributes.at(5)[0], 1u);                                // spread
+  EXPECT_EQ(fake_->calls("cuFuncSetAttribute 14=1"), 1);                    // larger than portable
+}
+
+TEST_F(LauncherTest, OptsInToSharedMemoryOnceAtLoad) {
+  const auto kernel = Open("k", R"({"shared_bytes": 100000})");
+  EnqueueOk(kernel);
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->calls("cuFuncSetAttribute 8=232448"), 1);
+}
+
+TEST_F(LauncherTest, AnEmptyGridLaunchesNothingAndIsFine) {
+  const auto kernel = Open("k");
+  LaunchCall call = Call();
+  call.grid = {5, 0, 1};
+  EXPECT_TRUE(launcher_.Enqueue(kernel, call).ok());
+  EXPECT_EQ(fake_->calls("cuLaunchKernelEx"), 0);
+  EXPECT_EQ(fake_->loaded(), 0);
+}
+
+TEST_F(LauncherTest, ErrorsNameKernelKeyAndTheDriversWords) {
+  const auto kernel = Open("k");
+  fake_->Fail("cuLaunchKernelEx", 1);
+  const Status status = Enqueue(kernel);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(status.driver_result(), 1);
+  EXPECT_THAT(
+      std::string(status.message()),
+      testing::MatchesRegex("kernel k \\(key [0-9a-f]{12}\\): grid 3x1x1, block 128x1x1, "
+                            "1024 bytes of dynamic shared memory: cuLaunchKernelEx: "
+                            "CUDA_ERROR_INVALID_VALUE \\(1\\): what the driver says of it"));
+}
+
+TEST_F(LauncherTest, OpenIsOfTheArchitectureOrFails) {
+  fake_->capability_major = 8;
+  const auto kernel = TryOpen("k");
+  EXPECT_EQ(kernel.status().code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(kernel.status().message()),
+              HasSubstr("compiled for cuda:90, but device 0 (Stand-in GPU) is cuda:80"));
+}
+
+TEST_F(LauncherTest, WithoutAContextADeviceMustBeNamed) {
+  fake_->SetCurrent(nullptr);
+  EXPECT_THAT(std::string(TryOpen("k").status().message()), HasSubstr("no context is current"));
+  const auto kernel = Open("k", "{}", /*device=*/0);
+  EXPECT_EQ(fake_->Current(), nullptr);
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->Current(), nullptr);
+}
+
+TEST_F(LauncherTest, OneLoadForAllWhoOpenTheSameInAContext) {
+  const auto first = Open("k");
+  const auto second = Open("k");
+  EXPECT_EQ(first, second);
+  EnqueueOk(first);
+  EnqueueOk(second);
+  EXPECT_EQ(fake_->calls("cuLibraryLoadData"), 1);
+  fake_->MakeContext();
+  const auto elsewhere = Open("k");
+  EXPECT_NE(first, elsewhere);
+  EnqueueOk(elsewhere);
+  EXPECT_EQ(fake_->calls("cuLibraryLoadData"), 2);
+}
+
+TEST_F(LauncherTest, ALaunchGoesToTheKernelsContextWhateverIsCurrent) {
+  const auto kernel = Open("k");
+  void* other = fake_->MakeContext();
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->Current(), other);
+  EXPECT_EQ(fake_->calls("cuCtxPushCurrent"), 1);
+}
+
+TEST_F(LauncherTest, ThreadsShareOneLoad) {
+  const auto kernel = Open("k");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 100; ++j) EnqueueOk(kernel);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fake_->calls("cuLibraryLoadData"), 1);
+  EXPECT_EQ(fake_->launches().size(), 800u);
+}
+
+TEST_F(LauncherTest, TheLastCloseUnloads) {
+  const auto kernel = Open("k");
+  Open("k");
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->loaded(), 1);
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->loaded(), 0);
+}
+
+TEST_F(LauncherTest, StrictLaunchesNeverLoad) {
+  launcher_.Configure({.is_strict = true});
+  const auto kernel = Open("k");
+  const Status status = Enqueue(kernel);
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("prepare it in warm-up"));
+  EXPECT_EQ(launcher_.Stats().refused_launches, 1u);
+  ASSERT_TRUE(launcher_.Prepare(*kernel).ok());
+  EnqueueOk(kernel);
+  EXPECT_EQ(launcher_.Stats().loads_at_launch, 0u);
+}
+
+TEST_F(LauncherTest, LoadsAtLaunchAreCounted) {
+  EnqueueOk(Open("k"));
+  EXPECT_EQ(launcher_.Stats().loads_at_launch, 1u);
+}
+
+TEST_F(LauncherTest, TheLeastRecentlyLaunchedIsUnloadedAtTheLimitAndComesBack) {
+  launcher_.Configure({.limits = {.kernels_max = 2}});
+  const auto a = Open("a");
+  const auto b = Open("b");
+  const auto c = Open("c");
+  EnqueueOk(a);
+  EnqueueOk(b);
+  EnqueueOk(a);
+  EnqueueOk(c);  // instead of b
+  EXPECT_EQ(fake_->loaded(), 2);
+  EnqueueOk(a);
+  EXPECT_EQ(launcher_.Stats().residency.loads, 3u);
+  EnqueueOk(b);  // again, instead of c
+  EXPECT_EQ(launcher_.Stats().residency.loads, 4u);
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 2u);
+  EXPECT_EQ(fake_->launches().size(), 6u);
+}
+
+TEST_F(LauncherTest, BytesCountToo) {
+  const auto a = Open("a");
+  const uint64_t bytes = a->artifact().binary().size();
+  launcher_.Configure({.limits = {.bytes_max = 2 * bytes}});
+  for (const char* name : {"b", "c", "d"}) EnqueueOk(Open(name));
+  EXPECT_EQ(launcher_.Stats().residency.resident_bytes, 2 * bytes);
+  EXPECT_EQ(fake_->loaded(), 2);
+}
+
+TEST_F(LauncherTest, WhenMemoryIsFullOthersMakeRoom) {
+  fake_->libraries_max = 2;
+  EnqueueOk(Open("a"));
+  EnqueueOk(Open("b"));
+  EnqueueOk(Open("c"));
+  EXPECT_EQ(launcher_.Stats().residency.out_of_memory_loads, 1u);
+  EXPECT_EQ(fake_->loaded(), 1);
+  fake_->libraries_max = 1;
+  fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
+  EXPECT_EQ(Enqueue(Open("d")).code(), Code::kResourceExhausted);
+}
+
+TEST_F(LauncherTest, ManyThreadsUnderATightLimitAllLaunch) {
+  launcher_.Configure({.limits = {.kernels_max = 1}});
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  for (const char* name : {"a", "b", "c"}) kernels.push_back(Open(name));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      for (size_t j = 0; j < 100; ++j) EnqueueOk(kernels[(i + j) % kernels.size()]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fake_->launches().size(), 600u);
+  EXPECT_EQ(fake_->loaded(), 1);
+}
+
+TEST_F(LauncherTest, ABinaryThatDoesNotFitItsMetadataIsNotKept) {
+  const auto kernel = Open("k");
+  fake_->Define("k", {.parameter_bytes = {8, 4, 8}});
+  EXPECT_THAT(std::string(Enqueue(kernel).message()), HasSubstr("do not belong together"));
+  EXPECT_EQ(fake_->loaded(), 0);
+}
+
+TEST_F(LauncherTest, ScratchComesInStreamOrderAndGoes) {
+  EnqueueOk(Open("k", R"({"global_scratch_bytes": 384, "global_scratch_align": 1024})"));
+  const FakeLaunch launch = fake_->launches()[0];
+  EXPECT_NE(As<uint64_t>(launch.arguments[2]), 0u);
+  EXPECT_EQ(As<uint64_t>(launch.arguments[2]) % 1024, 0u);
+  EXPECT_EQ(As<uint64_t>(launch.arguments[3]), 0u);
+  EXPECT_EQ(fake_->allocated(), 0u);
+}
+
+TEST_F(LauncherTest, ScratchMayComeFromTheCaller) {
+  struct Seen {
+    uint64_t bytes = 0;
+    uint64_t alignment = 0;
+    uint64_t released = 0;
+  } seen;
+  ScratchAllocator allocator;
+  allocator.user = &seen;
+  allocator.allocate = [](void* user, uint64_t bytes, uint64_t alignment, Stream) -> Address {
+    *static_cast<Seen*>(user) = {bytes, alignment, 0};
+    return 0xabc00;
+  };
+  allocator.release = [](void* user, Address address, Stream) {
+    static_cast<Seen*>(user)->released = address;
+  };
+  launcher_.Configure({.scratch = allocator});
+  EnqueueOk(Open("k", R"({"profile_scratch_bytes": 8, "profile_scratch_align": 128})"));
+  EXPECT_EQ(As<uint64_t>(fake_->launches()[0].arguments[3]), 0xabc00u);
+  EXPECT_EQ(seen.bytes, 24u);
+  EXPECT_EQ(seen.alignment, 128u);
+  EXPECT_EQ(seen.released, 0xabc00u);
+  EXPECT_EQ(fake_->calls("cuMemAllocAsync"), 0);
+}
+
+TEST_F(LauncherTest, WithoutScratchThereIsNoLaunch) {
+  fake_->Fail("cuMemAllocAsync", kOutOfMemory);
+  const Status status = Enqueue(Open("k", R"({"global_scratch_bytes": 384})"));
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1152 bytes of scratch"));
+  EXPECT_EQ(fake_->calls("cuLaunchKernelEx"), 0);
+}
+
+TEST_F(LauncherTest, HooksSeeEachLaunch) {
+  std::vector<std::string> seen;
+  LaunchHooks hooks;
+  hooks.user = &seen;
+  hooks.enter = [](void* user, const Kernel& kernel, const LaunchCall&, const Status&) {
+    static_cast<std::vector<std::string>*>(user)->push_back("enter " +
+                                                            kernel.artifact().metadata().name);
+  };
+  hooks.exit = [](void* user, const Kernel&, const LaunchCall&, const Status& status) {
+    static_cast<std::vector<std::string>*>(user)->push_back(status.ok() ? "exit" : "failed");
+  };
+  launcher_.Configure({.hooks = hooks});
+  const auto kernel = Open("k");
+  EnqueueOk(kernel);
+  fake_->Fail("cuLaunchKernelEx", 1);
+  EXPECT_FALSE(Enqueue(kernel).ok());
+  EXPECT_THAT(seen, testing::ElementsAre("enter k", "exit", "enter k", "failed"));
+}
+
+TEST_F(LauncherTest, LaunchesAreTimedWhenAskedFor) {
+  const auto kernel = Open("k");
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->calls("cuEventRecord"), 0);
+  launcher_.Configure({.times_launches = true});
+  for (int i = 0; i < 3; ++i) EnqueueOk(kernel);
+  const auto times = launcher_.TimesOf(*kernel);
+  ASSERT_TRUE(times.ok()) << times.status().message();
+  EXPECT_EQ(times->launches, 3u);
+  EXPECT_EQ(times->dropped, 0u);
+  EXPECT_FLOAT_EQ(static_cast<float>(times->total_ms), 3);
+  EXPECT_FLOAT_EQ(static_cast<float>(times->max_ms), 1);
+}
+
+TEST_F(LauncherTest, TimingManyLaunchesKeepsFewEvents) {
+  const auto kernel = Open("k");
+  launcher_.Configure({.times_launches = true});
+  for (int i = 0; i < 5000; ++i) EnqueueOk(kernel);
+  EXPECT_LE(fake_->calls("cuEventCreate"), 2100);
+  EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 5000u);
+}
+
+// --- Capture ---
+
+TEST_F(LauncherTest, LoadingAndLaunchingUnderCaptureDoNotEndIt) {
+  const auto kernel = Open("k", R"({"global_scratch_bytes": 16})");
+  fake_->BeginCapture(kStream);
+  EnqueueOk(kernel);
+  void* graph = fake_->EndCapture(kStream);
+  ASSERT_NE(graph, nullptr);
+  EXPECT_EQ(fake_->ended_captures(), 0);
+  fake_->DestroyGraph(graph);
+}
+
+TEST_F(LauncherTest, WhatALiveGraphLaunchesStaysLoaded) {
+  launcher_.Configure({.limits = {.kernels_max = 1}});
+  const auto a = Open("a");
+  const auto b = Open("b");
+  fake_->BeginCapture(kStream);
+  EnqueueOk(a);
+  void* graph = fake_->EndCapture(kStream);
+  EnqueueOk(b);
+  EXPECT_EQ(fake_->loaded(), 2);
+  launcher_.Close(*a);
+  EXPECT_EQ(fake_->loaded(), 2);
+  EXPECT_EQ(launcher_.Stats().live_graphs, 1u);
+  fake_->DestroyGraph(graph);
+  EXPECT_EQ(launcher_.Stats().live_graphs, 0u);
+  EXPECT_EQ(fake_->loaded(), 2) << "the driver must not be called from its own callback";
+  launcher_.Trim();
+  EXPECT_EQ(fake_->loaded(), 1);
+}
+
+TEST_F(LauncherTest, NothingIsUnloadedForALoadUnderCapture) {
+  launcher_.Configure({.limits = {.kernels_max = 1}});
+  EnqueueOk(Open("a"));
+  fake_->BeginCapture(kStream);
+  EnqueueOk(Open("b"));
+  EXPECT_EQ(fake_->calls("cuLibraryUnload"), 0);
+  EXPECT_EQ(launcher_.Stats().residency.unloads_put_off, 1u);
+  void* graph = fake_->EndCapture(kStream);
+  ASSERT_NE(graph, nullptr);
+  launcher_.Trim();
+  EXPECT_EQ(fake_->loaded(), 1);
+  fake_->DestroyGraph(graph);
+}
+
+TEST_F(LauncherTest, UnloadingBesideACaptureDoesNotEndIt) {
+  const auto kernel = Open("a");
+  EnqueueOk(kernel);
+  fake_->BeginCapture(kStream);
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->loaded(), 0);
+  void* graph = fake_->EndCapture(kStream);
+  ASSERT_NE(graph, nullptr);
+  fake_->DestroyGraph(graph);
+}
+
+TEST_F(LauncherTest, ALaunchOnTheNullStreamDoesNotEndAnothersCapture) {
+  const auto kernel = Open("k");
+  EnqueueOk(kernel);
+  fake_->BeginCapture(kStream);
+  const Status status = launcher_.Enqueue(kernel, Call(nullptr));
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_EQ(fake_->launches().size(), 1u);
+  fake_->DestroyGraph(fake_->EndCapture(kStream));
+}
+
+TEST_F(LauncherTest, CapturedLaunchesAreNotTimed) {
+  launcher_.Configure({.times_launches = true});
+  const auto kernel = Open("k");
+  fake_->BeginCapture(kStream);
+  EnqueueOk(kernel);
+  fake_->DestroyGraph(fake_->EndCapture(kStream));
+  EXPECT_EQ(fake_->calls("cuEventRecord"), 0);
+}
+
+TEST_F(LauncherTest, ABufferOfALiveGraphMustNotBeFreed) {
+  const auto kernel = Open("k");
+  fake_->BeginCapture(kStream);
+  ASSERT_TRUE(launcher_.graphs().Name(kStream, "decode").ok());
+  EnqueueOk(kernel);
+  ASSERT_TRUE(launcher_.graphs().AddBuffer(kStream, {0x9000, 0x100, "buffer weights"}).ok());
+  void* graph = fake_->EndCapture(kStream);
+  const auto check = [&](Address begin, uint64_t bytes) {
+    return launcher_.graphs().CheckFree(begin, bytes);
+  };
+  EXPECT_THAT(std::string(check(0xf00, 0x200).message()),
+              testing::MatchesRegex("0xf00 must not be freed: argument x of kernel k \\(key .*\\) "
+                                    "\\(at 0x1000\\) is used by decode, which is still there; "
+                                    "destroy that first"));
+  EXPECT_EQ(check(0x90ff, 1).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(check(0x9100, 0x100).ok());
+  EXPECT_TRUE(check(0x1001, 0x100).ok());
+  fake_->DestroyGraph(graph);
+  EXPECT_TRUE(check(0xf00, 0x200).ok());
+}
+
+TEST_F(LauncherTest, BuffersAreAddedUnderCaptureOnly) {
+  EXPECT_EQ(launcher_.graphs().AddBuffer(kStream, {0x9000, 1, "x"}).code(),
+            Code::kFailedPrecondition);
+}
+
+TEST_F(LauncherTest, AGraphThatTheDriverDoesNotWatchCountsAsLive) {
+  fake_->Fail("cuUserObjectCreate", 801);
+  const auto kernel = Open("k");
+  fake_->BeginCapture(kStream);
+  EnqueueOk(kernel);
+  fake_->DestroyGraph(fake_->EndCapture(kStream));
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->loaded(), 1);
+}
+
+}  // namespace
+}  // namespace kiln::launch

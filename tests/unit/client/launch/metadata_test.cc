@@ -1,0 +1,112 @@
+#include "client/launch/metadata.h"
+
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "client/launch/elf_image.h"
+#include "client/launch/parameter_type.h"
+#include "tests/testing/launch_artifacts.h"
+
+namespace kiln::launch {
+namespace {
+
+Status Parse(const std::string& patch) {
+  return ParseDescription(MadeDocument("k", {{"x", "i32"}}, patch)).status();
+}
+
+TEST(MetadataTest, OfADocumentIsRead) {
+  const auto read = ParseDescription(MadeDocument(
+      "k", {{"a", "*fp16"}, {"", "i32"}},
+      R"({"num_ctas": 2, "cluster_dims": [2, 1, 1], "shared_bytes": 99, "launch_pdl": true,
+          "tensor_descriptors": [{"swizzle": 3, "elem_size": 2, "elem_type": 6,
+                                  "block_size": [128, 64], "fp4_padded": false}]})"));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const KernelMetadata& metadata = read->metadata;
+  EXPECT_EQ(metadata.backend, "cuda");
+  EXPECT_EQ(metadata.architecture, "90");
+  EXPECT_EQ(metadata.num_ctas, 2);
+  EXPECT_EQ(metadata.cluster_dims, (std::array<int64_t, 3>{2, 1, 1}));
+  EXPECT_TRUE(metadata.launch_pdl);
+  EXPECT_FALSE(metadata.launch_cooperative_grid);
+  EXPECT_EQ(metadata.parameters[0].type, "*fp16");
+  EXPECT_EQ(metadata.tensor_descriptors[0].block_size, (std::vector<int64_t>{128, 64}));
+  EXPECT_TRUE(metadata.IsTriton());
+}
+
+TEST(MetadataTest, TargetMayBeOneWord) {
+  const auto read = ParseDescription(MadeDocument("k", {}, R"({"target": "hip:gfx942"})"));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->metadata.backend, "hip");
+  EXPECT_EQ(read->metadata.architecture, "gfx942");
+}
+
+TEST(MetadataTest, WhatIsOutOfAllBoundsIsRefused) {
+  for (const char* patch :
+       {R"({"num_warps": -1})", R"({"num_warps": 65})", R"({"num_ctas": 0})", R"({"num_ctas": 4})",
+        R"({"shared_bytes": "many"})", R"({"cluster_dims": [1, 1]})",
+        R"({"cluster_dims": [1, 1, 17]})", R"({"parameters": 3})", R"({"parameters": [3]})",
+        R"({"name": ""})", R"({"name": null})", R"({"target": "cuda"})", R"({"launch_pdl": 1})",
+        R"({"hidden_pointers": 17})", R"({"global_scratch_bytes": 1e300})"}) {
+    EXPECT_EQ(Parse(patch).code(), Code::kInvalidArgument) << patch;
+  }
+}
+
+TEST(MetadataTest, WhatIsNoJsonIsRefused) {
+  for (const char* text : {"", "{", "[]", "{}", "{\"metadata\": []}", "\xff\xfe"}) {
+    EXPECT_EQ(ParseDescription(text).status().code(), Code::kInvalidArgument) << text;
+  }
+}
+
+TEST(ParameterTypeTest, BytesByAnySpelling) {
+  const std::pair<const char*, size_t> types[] = {{"*fp16", 8},
+                                                  {"!tt.ptr<f16>", 8},
+                                                  {"i1", 1},
+                                                  {"u1", 1},
+                                                  {"i8", 1},
+                                                  {"u16", 2},
+                                                  {"i32", 4},
+                                                  {"s64", 8},
+                                                  {"fp16", 2},
+                                                  {"bf16", 2},
+                                                  {"f32", 4},
+                                                  {"fp64", 8},
+                                                  {"fp8e4nv", 1},
+                                                  {"f8E5M2", 1},
+                                                  {"b8[128]", 128},
+                                                  {"b64", 8},
+                                                  {"pred", 1},
+                                                  {"tensordesc<f16[2]>", 128},
+                                                  {"!tt.tensordesc<tensor<128x64xf16>>", 128},
+                                                  {"nvTmaDesc", 128}};
+  for (const auto& [type, bytes] : types) EXPECT_EQ(BytesOfType(type), bytes) << type;
+}
+
+TEST(ParameterTypeTest, OthersAreNotKnown) {
+  for (const char* type : {"", "i", "i0", "x32", "i32x", "b8[", "b8[x]", "what", "i999"}) {
+    EXPECT_EQ(BytesOfType(type), 0u) << type;
+  }
+}
+
+TEST(ElfImageTest, HeadersThatPointOutsideAreRefused) {
+  std::string image = MadeElf(std::string(sizeof(Elf64_Shdr), '\0'));
+  EXPECT_TRUE(CheckElfImage(image).ok());
+  auto& header = *reinterpret_cast<Elf64_Ehdr*>(image.data());
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 1;
+  header.e_shoff = sizeof header;
+  EXPECT_TRUE(CheckElfImage(image).ok());
+  auto& section = *reinterpret_cast<Elf64_Shdr*>(image.data() + sizeof header);
+  section.sh_type = SHT_PROGBITS;
+  section.sh_offset = 1;
+  section.sh_size = ~uint64_t{0};
+  EXPECT_EQ(CheckElfImage(image).code(), Code::kInvalidArgument);
+  section.sh_size = image.size() - 1;
+  EXPECT_TRUE(CheckElfImage(image).ok());
+  header.e_shoff = image.size() - 8;
+  EXPECT_EQ(CheckElfImage(image).code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace kiln::launch

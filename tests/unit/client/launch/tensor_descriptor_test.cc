@@ -1,0 +1,126 @@
+#include "client/launch/tensor_descriptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "client/launch/cuda_driver.h"
+#include "tests/testing/fake_cuda.h"
+#include "tests/testing/launch_artifacts.h"
+
+namespace kiln::launch {
+namespace {
+
+using Parameters = std::vector<std::pair<std::string, std::string>>;
+
+constexpr const char* kTwoDescriptors =
+    R"({"tensor_descriptors": [
+        {"swizzle": 1, "elem_size": 4, "elem_type": 7, "block_size": [8], "fp4_padded": false},
+        {"swizzle": 3, "elem_size": 2, "elem_type": 10, "block_size": [128, 64],
+         "fp4_padded": false}]})";
+const Parameters kMaps = {{"a", "!tt.tensordesc<tensor<8xf32>>"},
+                          {"", "i32"},
+                          {"", "i64"},
+                          {"b", "!tt.tensordesc<tensor<128x64xbf16>>"},
+                          {"", "i32"},
+                          {"", "i32"},
+                          {"", "i64"},
+                          {"", "i64"},
+                          {"n", "i32"}};
+
+class TensorDescriptorTest : public testing::Test {
+ protected:
+  StatusOr<std::unique_ptr<TensorDescriptor>> Make(const Parameters& parameters,
+                                                   const std::string& patch, size_t parameter) {
+    const auto read = ParseDescription(MadeDocument("k", parameters, patch));
+    return TensorDescriptor::Make(*driver_, read->metadata, parameter, tensor_);
+  }
+  template <typename T>
+  static T At(const std::vector<const void*>& arguments, size_t index) {
+    T value;
+    std::memcpy(&value, arguments[index], sizeof value);
+    return value;
+  }
+  FakeCudaLibrary fake_;
+  std::unique_ptr<Driver> driver_ = *CudaDriver::Open(fake_.path());
+  Tensor tensor_{0xabcd00, {1000, 512}, {2048, 1}, false, false};
+};
+
+TEST_F(TensorDescriptorTest, IsAMapByValueThenShapeThenStrides) {
+  const auto made = Make(kMaps, kTwoDescriptors, 3);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const auto& arguments = (*made)->arguments();
+  ASSERT_EQ(arguments.size(), 5u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(arguments[0]) % 64, 0u);
+  const auto words = At<std::array<uint64_t, 16>>(arguments, 0);
+  EXPECT_EQ(words[0], 9u);  // the device's 10 is the driver's BFLOAT16
+  EXPECT_EQ(words[1], 2u);
+  EXPECT_EQ(words[2], 3u);
+  EXPECT_EQ(words[3], 0u);
+  EXPECT_EQ(words[4], 0xabcd00u);
+  EXPECT_EQ(words[5], 512u);  // the fastest dimension first
+  EXPECT_EQ(words[6], 1000u);
+  EXPECT_EQ(words[7], 2048u * 2);
+  EXPECT_EQ(words[8], 64u);
+  EXPECT_EQ(words[9], 128u);
+  EXPECT_EQ(At<int32_t>(arguments, 1), 1000);
+  EXPECT_EQ(At<int32_t>(arguments, 2), 512);
+  EXPECT_EQ(At<int64_t>(arguments, 3), 2048);
+  EXPECT_EQ(At<int64_t>(arguments, 4), 1);
+}
+
+TEST_F(TensorDescriptorTest, NanAndTf32AreInTheMap) {
+  tensor_ = {0x100, {64}, {1}, true, true};
+  const auto made = Make(kMaps, kTwoDescriptors, 0);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const auto words = At<std::array<uint64_t, 16>>((*made)->arguments(), 0);
+  EXPECT_EQ(words[0], 11u);
+  EXPECT_EQ(words[3], 1u);
+}
+
+TEST_F(TensorDescriptorTest, WithoutTmaIsPointerLengthsFlagsAndLengthsAgain) {
+  Parameters parameters = {{"a", "*f16"}, {"", "i64"}, {"", "i64"}, {"", "i64"}, {"", "i64"},
+                           {"", "i1"},    {"", "i32"}, {"", "i32"}, {"", "i64"}, {"", "i64"}};
+  tensor_.fills_with_nan = true;
+  const auto made = Make(parameters, "{}", 0);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const auto& arguments = (*made)->arguments();
+  ASSERT_EQ(arguments.size(), 10u);
+  EXPECT_EQ(At<uint64_t>(arguments, 0), 0xabcd00u);
+  EXPECT_EQ(At<int64_t>(arguments, 1), 1000);
+  EXPECT_EQ(At<int64_t>(arguments, 3), 2048);
+  EXPECT_EQ(At<uint8_t>(arguments, 5), 1);
+  EXPECT_EQ(At<int32_t>(arguments, 7), 512);
+  EXPECT_EQ(At<int64_t>(arguments, 8), 2048);
+  // Triton from 3.7 on has one flag more.
+  parameters.insert(parameters.begin() + 5, {"", "i1"});
+  EXPECT_EQ((*Make(parameters, "{}", 0))->arguments().size(), 11u);
+}
+
+TEST_F(TensorDescriptorTest, WhereNoneBeginsIsAnError) {
+  for (const size_t parameter : {size_t{0}, size_t{1}, size_t{4}, size_t{8}, size_t{9}}) {
+    EXPECT_EQ(Make(kMaps, kTwoDescriptors, parameter).status().code(), Code::kInvalidArgument)
+        << parameter;
+  }
+  EXPECT_FALSE(Make({{"a", "*f16"}, {"n", "i32"}}, "{}", 0).ok());
+  EXPECT_FALSE(Make(kMaps, "{}", 3).ok());
+}
+
+TEST_F(TensorDescriptorTest, ATensorThatCannotBeOneIsAnError) {
+  const Tensor good = tensor_;
+  tensor_.strides = {2048, 2};
+  EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
+  tensor_ = good;
+  tensor_.shape = {0, 512};
+  EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
+  tensor_ = good;
+  tensor_.shape = {1, 2, 3, 4, 5, 6};
+  EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
+  tensor_ = good;
+  fake_->Fail("cuTensorMapEncodeTiled", 1);
+  EXPECT_EQ(Make(kMaps, kTwoDescriptors, 3).status().driver_result(), 1);
+}
+
+}  // namespace
+}  // namespace kiln::launch
