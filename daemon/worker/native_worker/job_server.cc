@@ -1,23 +1,21 @@
 #include "daemon/worker/native_worker/job_server.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "daemon/worker/enter_jail.h"
 #include "daemon/worker/frame.h"
 #include "daemon/worker/json_reader.h"
+#include "daemon/worker/native_worker/memory_use.h"
 #include "daemon/worker/native_worker/messages.h"
 
 namespace kiln {
@@ -64,24 +62,6 @@ uint64_t CpuMicros() {
   return micros;
 }
 
-// A jailed process opens nothing of /proc, so this one keeps it open.
-class ResidentMemory {
- public:
-  ResidentMemory() : file_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {}
-
-  uint64_t Bytes() const {
-    std::array<char, 256> text{};
-    if (::pread(file_.get(), text.data(), text.size() - 1, 0) <= 0) return 0;
-    uint64_t size = 0;
-    uint64_t resident = 0;
-    std::istringstream(text.data()) >> size >> resident;
-    return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  }
-
- private:
-  const UniqueFd file_;
-};
-
 // Stands in for a compiler that must not run here.
 class RefusingCompiler final : public NativeCompiler {
  public:
@@ -103,7 +83,8 @@ class RefusingCompiler final : public NativeCompiler {
 };
 
 WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& request,
-                            const ResidentMemory& memory) {
+                            MemoryUse& memory) {
+  memory.ResetPeak();
   const uint64_t cpu_before = CpuMicros();
   const auto started = std::chrono::steady_clock::now();
   WorkerReply reply = compiler.Compile(request);
@@ -111,13 +92,15 @@ WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& requ
   reply.usage.cpu_micros = CpuMicros() - cpu_before;
   reply.usage.wall_micros =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
-  reply.usage.rss_bytes = memory.Bytes();
+  reply.usage.rss_bytes = memory.ResidentBytes();
+  // Beside what it started and waited for.
+  reply.usage.peak_bytes += memory.PeakBytes();
   return reply;
 }
 
 // UNAVAILABLE when the daemon wants no more; everything else is a mistake of one of the two.
 absl::Status ServeOneJob(NativeCompiler& compiler, int job, const WorkerLimits& limits,
-                         const ResidentMemory& memory) {
+                         MemoryUse& memory) {
   KILN_ASSIGN_OR_RETURN(Frame frame, ReceiveFrame(job, {}));
   const uint32_t id = frame.id;
   KILN_ASSIGN_OR_RETURN(const CompileRequest request, DecodeCompile(std::move(frame)));
@@ -147,7 +130,7 @@ void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings, Uniqu
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
   absl::Status status = Settle(surroundings.directory);
-  const ResidentMemory memory;
+  MemoryUse memory;
   const bool is_jailed = status.ok() && Confine(surroundings, std::move(told));
   RefusingCompiler refusing(compiler);
   NativeCompiler& allowed =

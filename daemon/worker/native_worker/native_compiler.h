@@ -38,7 +38,7 @@ class NativeCompiler {
 
   // Compiles in the current directory, which is empty and the process's own. What is wrong with the
   // request is an outcome; so is whatever kept the compiler from deciding. Usage is filled in by
-  // the caller.
+  // the caller, but for the peak memory of programs that it started.
   virtual WorkerReply Compile(const CompileRequest& request) = 0;
 };
 

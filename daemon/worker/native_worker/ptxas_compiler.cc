@@ -130,6 +130,7 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
   if (!result.ok()) return FailedReply("cubin", result.status());
   if (result->wait_status != 0) {
     WorkerReply reply;
+    reply.usage.peak_bytes = result->peak_bytes;
     reply.failure = ReadPtxasFailure(result->output,
                                      fmt::format("ptxas ended with {} and said nothing of the PTX",
                                                  DescribeWaitStatus(result->wait_status)));
