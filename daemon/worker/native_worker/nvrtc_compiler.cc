@@ -1,6 +1,9 @@
 #include "daemon/worker/native_worker/nvrtc_compiler.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -211,6 +214,8 @@ WorkerReply NvrtcCompiler::Compile(const CompileRequest& request) {
     input.headers.emplace_back(header.name, header.text);
   }
 
+  // NVRTC writes the current directory into line tables, and which worker compiles decides nothing.
+  if (::chdir("/") != 0) return FailedReply("ptx", ErrnoStatus(errno, "enter /"));
   const auto started = std::chrono::steady_clock::now();
   absl::StatusOr<NvrtcOutput> output = library_->Compile(input);
   const auto took = std::chrono::steady_clock::now() - started;

@@ -4,12 +4,17 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "daemon/toolchain/native_toolchain.h"
+#include "daemon/worker/pooled_provider.h"
+#include "tests/testing/real_toolchains.h"
+#include "tests/testing/temp_directory.h"
 
 namespace kiln {
 namespace {
@@ -157,6 +162,22 @@ TEST_F(NvrtcCompilerTest, TheSameBytesAsTheLibraryGives) {
   EXPECT_TRUE(reply.stages[1].bytes == made.cubin);
 }
 
+TEST_F(NvrtcCompilerTest, WhereItRunsIsNotInTheBinary) {
+  CompileRequest request = Request(kReverse);
+  request.options = {{"name-expressions", Names({"reverse<float>"})},
+                     {"generate-line-info", {true}}};
+  std::vector<WorkerReply> replies;
+  for (int worker = 0; worker < 2; ++worker) {
+    const TempDirectory directory;
+    ASSERT_EQ(::chdir(directory.path().c_str()), 0);
+    replies.push_back(compiler_->Compile(request));
+    ASSERT_EQ(replies.back().outcome, WorkerReply::Outcome::kCompiled);
+    EXPECT_THAT(replies.back().stages[0].bytes, testing::Not(HasSubstr(directory.path())));
+  }
+  EXPECT_TRUE(replies[0].stages[0].bytes == replies[1].stages[0].bytes);
+  EXPECT_TRUE(replies[0].stages[1].bytes == replies[1].stages[1].bytes);
+}
+
 TEST_F(NvrtcCompilerTest, NamesComeBackLowered) {
   CompileRequest request = Request(kReverse);
   request.options = {{"name-expressions", Names({"reverse<__half>", "reverse<float>"})}};
@@ -216,6 +237,74 @@ TEST_F(NvrtcCompilerTest, WhatDoesNotFitTheTargetIsResourceExhausted) {
                    "1] = s[i]; }"));
   EXPECT_EQ(failure.code, absl::StatusCode::kResourceExhausted) << failure.message;
   EXPECT_EQ(failure.stage, "cubin");
+}
+
+// The library as a toolchain of its own, with a pool of one jailed worker.
+class NvrtcPool {
+ public:
+  NvrtcPool(const NativeToolchain& found, const std::string& version)
+      : toolchain_(Describe(found, version)), provider_(toolchain_, Options(), SystemClock()) {}
+
+  CompileResult Compile(const CompileRequest& request) {
+    auto job = std::make_shared<CompileJob>();
+    job->request = request;
+    job->toolchain = toolchain_;
+    std::promise<absl::StatusOr<CompileResult>> promise;
+    provider_.Compile({}, job, [&promise](auto result) { promise.set_value(std::move(result)); });
+    const auto result = promise.get_future().get();
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : CompileResult();
+  }
+
+ private:
+  static std::shared_ptr<const Toolchain> Describe(const NativeToolchain& found,
+                                                   const std::string& version) {
+    auto toolchain = std::make_shared<Toolchain>();
+    toolchain->name = "nvrtc";
+    toolchain->version = version;
+    toolchain->directory = found.path;
+    toolchain->includes = found.includes;
+    toolchain->backends.emplace_back();
+    toolchain->backends[0].backend = "cuda";
+    toolchain->backends[0].stages = {"ptx", "cubin"};
+    return toolchain;
+  }
+  WorkerPoolOptions Options() const {
+    WorkerPoolOptions options;
+    options.work_directory = directory_.File("work");
+    options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), directory_.File("zygote"));
+    options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
+    return options;
+  }
+
+  const TempDirectory directory_;
+  const std::shared_ptr<const Toolchain> toolchain_;
+  PooledProvider provider_;
+};
+
+std::string ManyKernels(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format(
+        "__global__ void k{0}(float* p) {{ float s[32];\n"
+        "for (int i = 0; i < 32; ++i) s[i] = p[i + {0}];\n"
+        "for (int n = 0; n < {0} + 9; ++n)\n"
+        "  for (int i = 0; i < 32; ++i) s[i] = s[i] * s[(i + 1) % 32] + sinf(s[(i + {0}) % 32]);\n"
+        "for (int i = 0; i < 32; ++i) p[i] = s[i]; }}\n",
+        i);
+  }
+  return text;
+}
+
+TEST_F(NvrtcCompilerTest, AWorkerTellsWhatMemoryACompileTook) {
+  NvrtcPool pool(*toolchain_, compiler_->Version());
+  const uint64_t small = pool.Compile(Request(ManyKernels(1))).peak_bytes;
+  const uint64_t large = pool.Compile(Request(ManyKernels(15))).peak_bytes;
+  std::printf("%zu and %zu MiB\n", static_cast<size_t>(small / limits::kMiB),
+              static_cast<size_t>(large / limits::kMiB));
+  EXPECT_GT(small, limits::kMiB);
+  EXPECT_GT(large, small + 4 * limits::kMiB);
+  EXPECT_LT(large, limits::kGiB);
 }
 
 TEST_F(NvrtcCompilerTest, SaysWhatItCanDo) {
