@@ -37,11 +37,12 @@ class Row:
 
 
 class Setting:
-    """A daemon with warm workers once it is started, kernels to compile, and the bare toolchain beside them."""
+    """A daemon with warm workers once it is started, kernels to compile, and the bare toolchains beside them."""
 
-    def __init__(self, binaries, toolchain, folder):
+    def __init__(self, binaries, toolchain, nvrtc, folder):
         self.binaries = binaries
         self.toolchain = toolchain
+        self.nvrtc = nvrtc
         self.python = toolchain / "bin" / "python"
         self.folder = folder
         self.root = folder / "kiln"
@@ -57,9 +58,9 @@ class Setting:
 
     def _start_daemon(self):
         log = open(self.folder / "kilnd.log", "wb")
-        # The toolchain that it is compared with, whatever others are installed.
+        # The toolchains that it is compared with, whatever others are installed.
         self.daemon = subprocess.Popen([self.binaries / "kilnd", "--root", self.root, "--set",
-                                        f"toolchain.directories={self.toolchain}"], stderr=log, env=self.env)
+                                        f"toolchain.directories={self.toolchain}:{self.nvrtc}"], stderr=log, env=self.env)
         deadline = time.monotonic() + 120
         while subprocess.run([self.binaries / "kiln", "doctor"], env=self.env,
                              capture_output=True).returncode != 0:
@@ -211,6 +212,36 @@ def ptx_to_cubin(setting):
                 "the same PTX through the same ptxas by hand")]
 
 
+def nvrtc_warm(setting):
+    """One CUDA C++ source after the other, each compiled for the first time, in a warm process on both sides."""
+    sources = {path.stem: path.read_text() for path in sorted((HERE / "kernels").glob("*.cu"))}
+    bare = subprocess.Popen([sys.executable, HERE.parent / "testing/bare_nvrtc.py", setting.nvrtc], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            start_new_session=True)  # as workers have: the kernel shares out time by sessions
+
+    def daemon_ms(texts):
+        lines = []
+        for name, text in texts.items():
+            path = setting.folder / f"{name}.cu"
+            path.write_text(text)
+            lines.append({"name": name, "source_file": str(path), "kind": "cuda", "target": "cuda:90a"})
+        return sum(setting.micro("--sequence", str(setting.request_file(lines)))["ms"])
+
+    def bare_ms(texts):
+        bare.stdin.write(json.dumps([{"source": text, "architecture": "90a"} for text in texts.values()]) + "\n")
+        bare.stdin.flush()
+        return sum(result["ms"] for result in json.loads(bare.stdout.readline()))
+
+    pairs = []
+    for turn in range(12):
+        varied = {name: f"{text}\n// turn {turn}\n" for name, text in sources.items()}
+        pairs.append((daemon_ms(varied), bare_ms(varied)))
+    bare.stdin.close()
+    bare.wait()
+    return [Row("nvrtc-warm", median_ratio(pairs[2:]), 1.1, "lower",  # the first ones start the workers
+                "the same CUDA C++ through NVRTC's interface in a warm process")]
+
+
 def first_kernel(setting):
     """A fresh process until it holds its first kernel; each of the example kernels once, since a long compile hides the start."""
 
@@ -315,6 +346,7 @@ GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
     ("cold-compile",): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,
+    ("nvrtc-warm",): nvrtc_warm,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
@@ -338,6 +370,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binaries", type=pathlib.Path, required=True)
     parser.add_argument("--toolchain", type=pathlib.Path, required=True)
+    parser.add_argument("--nvrtc", type=pathlib.Path, required=True)
     parser.add_argument("--only", choices=names, help="one row")
     parser.add_argument("--json", action="store_true", help="a list of objects instead of a table")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
@@ -345,7 +378,7 @@ def main():
 
     rows = []
     with tempfile.TemporaryDirectory(prefix="kiln-bench-") as folder, contextlib.ExitStack() as stack:
-        setting = Setting(arguments.binaries, arguments.toolchain, pathlib.Path(folder))
+        setting = Setting(arguments.binaries, arguments.toolchain, arguments.nvrtc, pathlib.Path(folder))
         stack.callback(setting.stop)
         setting.start()
         for group, measure in GROUPS.items():
