@@ -79,6 +79,17 @@ StatusOr<KernelTimes> KernelTimer::Read() {
   return times_;
 }
 
+void KernelTimer::Release() {
+  const std::lock_guard lock(mutex_);
+  for (const Event event : free_) driver_.DestroyEvent(event);
+  for (const Pending& pending : pending_) {
+    driver_.DestroyEvent(pending.begin);
+    driver_.DestroyEvent(pending.end);
+  }
+  free_.clear();
+  pending_.clear();
+}
+
 void KernelTimer::Reset() {
   const std::lock_guard lock(mutex_);
   times_ = {};

@@ -23,8 +23,6 @@ struct KernelTimes {
 class KernelTimer {
  public:
   explicit KernelTimer(Driver& driver) : driver_(driver) {}
-  ~KernelTimer() = default;  // events go with their context
-
   // One launch: construct before it, End after it.
   class Measurement {
    public:
@@ -41,6 +39,8 @@ class KernelTimer {
   // Waits for the launches under way.
   StatusOr<KernelTimes> Read();
   void Reset();
+  // Gives its events back to the driver. What is not given back goes with the context.
+  void Release();
 
  private:
   struct Pending {

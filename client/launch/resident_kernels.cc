@@ -89,6 +89,7 @@ void ResidentKernels::Unload(Kernel& kernel) {
   kernel.Withdraw();
   const ScopedContext context(driver_, kernel.context());
   const ScopedRelaxedCapture relaxed(driver_);
+  if (kernel.references_ == 0) kernel.timer().Release();
   // Where it fails the module stays loaded, which is a leak and no more.
   static_cast<void>(driver_.Unload(kernel.module_));
   kernel.module_ = nullptr;

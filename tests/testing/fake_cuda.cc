@@ -126,11 +126,18 @@ class State final : public FakeCuda {
     return kCaptureUnsupported;
   }
 
-  FakeContext* NewContext() { return new FakeContext{++contexts_made_}; }
+  FakeContext* NewContext() {
+    const std::lock_guard lock(mutex_);
+    return NewContextLocked();
+  }
   FakeContext* Primary() {
     const std::lock_guard lock(mutex_);
-    if (primary_ == nullptr) primary_ = NewContext();
+    if (primary_ == nullptr) primary_ = NewContextLocked();
     return primary_;
+  }
+  FakeEvent* NewEvent() {
+    const std::lock_guard lock(mutex_);
+    return events_.emplace_back(new FakeEvent).get();
   }
 
   Result Load(Handle* library, const void* image) {
@@ -211,7 +218,13 @@ class State final : public FakeCuda {
     int count;
   };
 
+  FakeContext* NewContextLocked() {
+    return all_contexts_.emplace_back(new FakeContext{all_contexts_.size() + 1}).get();
+  }
+
   mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<FakeContext>> all_contexts_;
+  std::vector<std::unique_ptr<FakeEvent>> events_;
   std::map<std::string, FakeKernel> kernels_;
   std::map<std::string, Failure> failures_;
   std::map<std::string, int> calls_;
@@ -224,7 +237,6 @@ class State final : public FakeCuda {
   DevicePointer next_address_ = 0x7f0000000000;
   double now_ms_ = 0;
   uint64_t captures_made_ = 0;
-  std::atomic<uint64_t> contexts_made_{0};
   std::atomic<int> ended_captures_{0};
 };
 
@@ -432,12 +444,11 @@ EXPORT Result cuStreamSynchronize(Handle) {
 }
 EXPORT Result cuEventCreate(Handle* event, unsigned) {
   ENTER(cuEventCreate);
-  *event = new FakeEvent;
+  *event = state().NewEvent();
   return kSuccess;
 }
-EXPORT Result cuEventDestroy_v2(Handle event) {
+EXPORT Result cuEventDestroy_v2(Handle) {
   ENTER(cuEventDestroy);
-  delete static_cast<FakeEvent*>(event);
   return kSuccess;
 }
 EXPORT Result cuEventRecord(Handle event, Handle) {

@@ -358,6 +358,8 @@ TEST_F(LauncherTest, TimingManyLaunchesKeepsFewEvents) {
   for (int i = 0; i < 5000; ++i) EnqueueOk(kernel);
   EXPECT_LE(fake_->calls("cuEventCreate"), 2100);
   EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 5000u);
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->calls("cuEventDestroy"), fake_->calls("cuEventCreate"));
 }
 
 // --- Capture ---
