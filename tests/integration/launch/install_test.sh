@@ -1,0 +1,73 @@
+#!/bin/bash
+# Installs libkiln_launch into a folder of its own, moves it, and builds programs against it in each of the ways that people use.
+#   install_test.sh BUILD_DIRECTORY C_COMPILER CXX_COMPILER DRIVER
+set -euo pipefail
+build=$1
+c_compiler=$2
+cxx_compiler=$3
+driver=$4
+here=$(dirname "$(readlink -f "$0")")
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/kiln-install-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --component kiln_launch --prefix "$work/staged" >"$work/log"
+# Nothing may depend on where it was first.
+mv "$work/staged" "$work/installed"
+library=$(dirname "$(find "$work/installed" -name libkiln_launch.so)")
+
+fail() {
+  echo "$*" >&2
+  exit 1
+}
+
+# A kernel as `kiln compile -o` writes it, of an ELF header alone, for a GPU that is not the stand-in's.
+printf '\x7fELF\x02\x01\x01' >"$work/k.cubin"
+truncate -s 64 "$work/k.cubin"
+cat >"$work/k.json" <<JSON
+{"stages": [{"stage": "cubin", "digest": "$(sha256sum "$work/k.cubin" | cut -d' ' -f1)", "file": "k.cubin"}],
+ "metadata": {"name": "k", "target": "cuda:80", "num_warps": 4, "hidden_pointers": 2,
+              "parameters": [{"name": "x", "type": "*fp32"}]}}
+JSON
+
+# expect WORDS PROGRAM ARGUMENT…: it fails, and says so.
+expect() {
+  local words=$1 answer
+  shift
+  if answer=$(LD_LIBRARY_PATH=$library "$@" 2>&1); then fail "$1 did not fail: $answer"; fi
+  [[ $answer == *"$words"* ]] || fail "$1 said: $answer"
+}
+
+check() {
+  expect "no GPU driver here: /nowhere/libcuda.so.1" "$1" "$work/k.json" /nowhere/libcuda.so.1
+  expect "kernel k (binary " "$1" "$work/k.json" "$driver"
+  expect "compiled for cuda:80, but device 0 (Stand-in GPU) is cuda:90" "$1" "$work/k.json" "$driver"
+  expect "No such file" "$1" "$work/none.json" "$driver"
+}
+
+echo "with CMake"
+CC=$c_compiler CXX=$cxx_compiler cmake -S "$here/consumer" -B "$work/with-cmake" -DCMAKE_PREFIX_PATH="$work/installed" \
+  -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >>"$work/log"
+cmake --build "$work/with-cmake" >>"$work/log"
+check "$work/with-cmake/launch_c"
+check "$work/with-cmake/launch_cxx"
+
+echo "with pkg-config"
+export PKG_CONFIG_PATH=$library/pkgconfig
+[[ $(pkg-config --modversion kiln_launch) == [0-9]* ]]
+read -ra flags < <(pkg-config --cflags --libs kiln_launch)
+"$c_compiler" -std=c11 "$here/consumer/launch.c" -o "$work/with-pkg-config" "${flags[@]}"
+check "$work/with-pkg-config"
+
+echo "the header needs no more than C99, or C++98"
+"$c_compiler" -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c "$work/installed/include/kiln_launch.h"
+"$cxx_compiler" -std=c++98 -Wall -Wextra -Werror -fsyntax-only -x c++ "$work/installed/include/kiln_launch.h"
+
+echo "exports nothing but its interface"
+others=$(nm -D --defined-only "$library/libkiln_launch.so" | awk '{print $NF}' | grep -v '^kiln_launch_' || true)
+[[ -z $others ]] || fail "also exports: $others"
+
+echo "brings nothing along"
+needed=$(readelf -d "$library/libkiln_launch.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+  grep -vE '^(libc|libm|ld-linux-x86-64|libcrypto)\.so' || true)
+[[ -z $needed ]] || fail "also needs: $needed"
