@@ -43,6 +43,17 @@ struct BackendDescription {
   std::vector<std::string> StagesOf(SourceKind kind, const Options& given) const;
 };
 
+// Tells whether the files that a fingerprint covers are still as they were when it was taken.
+class ToolchainSeal {
+ public:
+  virtual ~ToolchainSeal() = default;
+
+  // FAILED_PRECONDITION, naming one, where anything was done to a file since then, or one was added
+  // or taken away. Two changes of which the second takes back the first count as well. Blocks as a
+  // disk does, for a millisecond. Thread-safe.
+  virtual absl::Status Check() const = 0;
+};
+
 // One exact compiler installation. Immutable once published.
 struct Toolchain {
   std::string name;     // "triton"
@@ -56,6 +67,11 @@ struct Toolchain {
   std::vector<SourceKind> kinds;
   std::vector<BackendDescription> backends;
   int64_t hidden_pointers = 0;  // scratch pointers that the launcher appends
+  // The searched directory, or the one inside it, that it was found in; decides nothing.
+  std::string installation;
+  // Of the files' places and times: equal where nothing was done to any of them in between.
+  Digest listing;
+  std::shared_ptr<const ToolchainSeal> seal;  // null: it has no files
 
   std::string Name() const { return name + "==" + version; }  // as a selector spells it
   const BackendDescription* FindBackend(std::string_view backend) const;

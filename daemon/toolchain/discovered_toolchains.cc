@@ -31,11 +31,8 @@ bool IsRelease(std::string_view version) {
 }
 
 std::string InstallHint(std::string_view version) {
-  return fmt::format(
-      "deploy/install-toolchain {} (with --system for the system's service) installs it for the "
-      "next "
-      "start of kilnd",
-      version);
+  return fmt::format("kiln toolchain add triton=={} (as root for the system's service) installs it",
+                     version);
 }
 
 template <typename T>
@@ -59,11 +56,13 @@ std::string Targets(const Toolchain& toolchain) {
 // Collects what is found, and says it.
 class Findings {
  public:
-  void Add(const std::string& directory, absl::StatusOr<ToolchainPtr> toolchain) {
+  void Add(const std::string& directory, const std::string& installation,
+           absl::StatusOr<ToolchainPtr> toolchain) {
     if (toolchain.ok()) {
       Add(*std::move(toolchain));
     } else {
-      Reject(directory, Message(toolchain.status()));
+      Reject({directory, std::string(Message(toolchain.status())), installation,
+              absl::IsUnavailable(toolchain.status())});
     }
   }
 
@@ -84,9 +83,9 @@ class Findings {
     if (is_new) found.push_back(std::move(toolchain));
   }
 
-  void Reject(const std::string& directory, std::string_view reason) {
-    LogWarning("toolchain rejected", {{"path", directory}, {"reason", reason}});
-    rejected.push_back({directory, std::string(reason)});
+  void Reject(Rejected why) {
+    LogWarning("toolchain rejected", {{"path", why.directory}, {"reason", why.reason}});
+    rejected.push_back(std::move(why));
   }
 };
 
@@ -103,13 +102,18 @@ absl::StatusOr<DescribeProgram> MakeProgram(const std::string& worker,
                          options.describe_time};
 }
 
+bool IsCancelled(const DiscoveryOptions& options) {
+  return options.is_cancelled && options.is_cancelled();
+}
+
 void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
                  Findings& findings) {
   const auto program = MakeProgram(options.worker_script, options, filesystem);
   for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
-    findings.Add(directory.path, program.ok()
-                                     ? ToolchainExaminer(*program, cache).Examine(directory)
-                                     : program.status());
+    if (IsCancelled(options)) return;
+    findings.Add(
+        directory.path, directory.path,
+        program.ok() ? ToolchainExaminer(*program, cache).Examine(directory) : program.status());
   }
 }
 
@@ -119,7 +123,8 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   const auto program = MakeProgram(options.native_worker, options, filesystem);
   for (const NativeToolchain& native :
        FindNativeToolchains(options.search_path, options.include_directories)) {
-    findings.Add(native.path,
+    if (IsCancelled(options)) return;
+    findings.Add(native.path, native.installation,
                  program.ok() ? NativeExaminer(*program, cache).Examine(native) : program.status());
   }
 }
@@ -163,7 +168,8 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
   ToolchainCache cache(options.cache_directory, filesystem);
   FindTritons(options, filesystem, cache, findings);
   FindNatives(options, filesystem, cache, findings);
-  cache.RemoveUnused();
+  // What was not looked at is not unused.
+  if (!IsCancelled(options)) cache.RemoveUnused();
   auto catalog = std::make_unique<DiscoveredToolchains>(
       std::move(findings.found), std::move(findings.rejected), options.default_selector);
   catalog->LogDefault();
@@ -173,7 +179,8 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
 DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
                                            std::vector<Rejected> rejected,
                                            std::string default_selector)
-    : toolchains_(std::move(found)),
+    : found_(std::move(found)),
+      toolchains_(found_),
       rejected_(std::move(rejected)),
       default_selector_(std::move(default_selector)) {
   std::stable_sort(toolchains_.begin(), toolchains_.end(),
@@ -186,6 +193,22 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
   if (!preferred.ok()) return;
   std::stable_partition(toolchains_.begin(), toolchains_.end(),
                         [&](const ToolchainPtr& each) { return preferred->Matches(*each); });
+}
+
+std::shared_ptr<const DiscoveredToolchains> DiscoveredToolchains::WithDefault(
+    std::string default_selector) const {
+  auto other =
+      std::make_shared<DiscoveredToolchains>(found_, rejected_, std::move(default_selector));
+  other->LogDefault();
+  return other;
+}
+
+absl::Status DiscoveredToolchains::CheckDefault(std::string_view default_selector) const {
+  KILN_ASSIGN_OR_RETURN(const ToolchainSelector wanted, ToolchainSelector::Parse(default_selector));
+  const bool is_here = wanted.IsAny() ||
+                       std::any_of(toolchains_.begin(), toolchains_.end(),
+                                   [&](const ToolchainPtr& each) { return wanted.Matches(*each); });
+  return is_here ? absl::OkStatus() : NoneSelected(default_selector, wanted);
 }
 
 void DiscoveredToolchains::LogDefault() const {

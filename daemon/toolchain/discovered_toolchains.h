@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,16 +33,21 @@ struct DiscoveryOptions {
   // other kind: the highest version that fits.
   std::string default_selector;
   std::chrono::milliseconds describe_time = limits::kToolchainDescribeTime;
+  // Asked before each is examined; once it is true, the rest is left out. Null: never.
+  std::function<bool()> is_cancelled;
 };
 
-// Looks around once, when it is made: what is installed later is found at the next start. Immutable
-// then, so thread-safe, and nothing blocks.
+// Looks around once, when it is made: what is installed later is found by another. Immutable then,
+// so thread-safe, and nothing blocks.
 class DiscoveredToolchains final : public ToolchainCatalog {
  public:
   // A directory that is there but is not a toolchain that works.
   struct Rejected {
-    std::string directory;
+    std::string directory;  // of a native one the file
     std::string reason;
+    std::string installation = {};  // as a toolchain's
+    // Somebody was writing to it: it may work in a moment.
+    bool is_unsettled = false;
   };
 
   // Blocks: reads every new toolchain in full (half a second each), and starts it to have it
@@ -53,6 +59,12 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // For tests: as if these had been found, in this order.
   DiscoveredToolchains(std::vector<std::shared_ptr<const Toolchain>> found,
                        std::vector<Rejected> rejected, std::string default_selector);
+
+  // The same with another default.
+  std::shared_ptr<const DiscoveredToolchains> WithDefault(std::string default_selector) const;
+  const std::string& default_selector() const { return default_selector_; }
+  // What `default_selector` would select; FAILED_PRECONDITION or INVALID_ARGUMENT, as Find.
+  absl::Status CheckDefault(std::string_view default_selector) const;
 
   // Of several with the same name and version, the one that was found first; a fingerprint names
   // exactly one. FAILED_PRECONDITION with the decision log; INVALID_ARGUMENT where `selector` is
@@ -78,6 +90,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   absl::Status NoneFits(const ToolchainSelector& selector, SourceKind kind,
                         const Target& target) const;
 
+  const std::vector<std::shared_ptr<const Toolchain>> found_;  // in that order
   std::vector<std::shared_ptr<const Toolchain>> toolchains_;
   const std::vector<Rejected> rejected_;
   const std::string default_selector_;

@@ -1,5 +1,7 @@
 #include "daemon/toolchain/native_examiner.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -14,21 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct DecidingFile {
-  std::string label;  // what the fingerprint calls it: where it is installed decides nothing
-  ToolchainFile file;
-};
-
-absl::Status AddFile(const std::string& label, const std::string& path,
-                     std::vector<DecidingFile>& files) {
+absl::Status AddFile(const std::string& path, std::vector<ToolchainFile>& files) {
   KILN_ASSIGN_OR_RETURN(ToolchainFile file, InspectFile(path));
-  files.push_back({label, std::move(file)});
+  files.push_back(std::move(file));
   return absl::OkStatus();
 }
 
-// All files beneath an include directory; "include-0/cuda_fp16.h".
-absl::Status AddHeaders(const std::string& directory, size_t index,
-                        std::vector<DecidingFile>& files) {
+absl::Status AddHeaders(const std::string& directory, std::vector<ToolchainFile>& files) {
   std::error_code error;
   fs::recursive_directory_iterator walk(directory, fs::directory_options::follow_directory_symlink,
                                         error);
@@ -39,38 +33,87 @@ absl::Status AddHeaders(const std::string& directory, size_t index,
                                 directory);
     }
     if (!walk->is_regular_file(error)) continue;
-    const std::string path = walk->path().string();
-    KILN_RETURN_IF_ERROR(AddFile(
-        fmt::format("include-{}/{}", index, path.substr(directory.size() + 1)), path, files));
+    KILN_RETURN_IF_ERROR(AddFile(walk->path().string(), files));
   }
   return error ? ErrnoStatus(error.value(), fmt::format("list {}", directory)) : absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<DecidingFile>> DecidingFiles(const NativeToolchain& found) {
-  std::vector<DecidingFile> files;
-  const auto name = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
-  KILN_RETURN_IF_ERROR(AddFile(name(found.path), found.path, files));
+// All that decide, by their paths; one that is in two include directories is there once.
+absl::StatusOr<std::vector<ToolchainFile>> DecidingFiles(const NativeToolchain& found) {
+  std::vector<ToolchainFile> files;
+  KILN_RETURN_IF_ERROR(AddFile(found.path, files));
   for (const std::string& library : found.libraries) {
-    KILN_RETURN_IF_ERROR(AddFile(name(library), library, files));
+    KILN_RETURN_IF_ERROR(AddFile(library, files));
   }
-  for (size_t i = 0; i < found.includes.size(); ++i) {
-    KILN_RETURN_IF_ERROR(AddHeaders(found.includes[i], i, files));
+  for (const std::string& directory : found.includes) {
+    KILN_RETURN_IF_ERROR(AddHeaders(directory, files));
   }
-  std::sort(files.begin(), files.end(),
-            [](const auto& a, const auto& b) { return a.label < b.label; });
+  const auto by_path = [](const auto& a, const auto& b) { return a.path < b.path; };
+  std::sort(files.begin(), files.end(), by_path);
+  files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
 }
 
-absl::StatusOr<Digest> FingerprintFiles(const std::string& name,
-                                        const std::vector<DecidingFile>& files) {
-  if (name == "ptxas") return FingerprintFile(files.at(0).file);
+absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const NativeToolchain& found) {
+  SealedFiles what;
+  what.list = [found] { return DecidingFiles(found); };
+  for (const std::string& include : found.includes) {
+    const auto every = [](std::string_view) { return true; };
+    for (std::string& directory : DirectoriesBeneath(include, every)) {
+      what.directories.push_back(std::move(directory));
+    }
+  }
+  std::sort(what.directories.begin(), what.directories.end());
+  what.directories.erase(std::unique(what.directories.begin(), what.directories.end()),
+                         what.directories.end());
+  return FileSeal::Take(std::move(what));
+}
+
+struct LabelledFile {
+  std::string label;  // what the fingerprint calls it: where it is installed decides nothing
+  const ToolchainFile* file;
+};
+
+// The libraries by their names, and what lies in an include directory as "include-0/cuda_fp16.h",
+// once for each directory that it lies in.
+std::vector<LabelledFile> Label(const NativeToolchain& found,
+                                const std::vector<ToolchainFile>& files) {
+  std::vector<LabelledFile> labelled;
+  for (const ToolchainFile& file : files) {
+    const std::string& path = file.path;
+    const auto& libraries = found.libraries;
+    if (path == found.path || std::count(libraries.begin(), libraries.end(), path) > 0) {
+      labelled.push_back({path.substr(path.rfind('/') + 1), &file});
+    }
+    for (size_t i = 0; i < found.includes.size(); ++i) {
+      const std::string beneath = found.includes[i] + "/";
+      if (!path.starts_with(beneath)) continue;
+      labelled.push_back({fmt::format("include-{}/{}", i, path.substr(beneath.size())), &file});
+    }
+  }
+  std::sort(labelled.begin(), labelled.end(),
+            [](const auto& a, const auto& b) { return a.label < b.label; });
+  return labelled;
+}
+
+absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
+                                        const std::vector<ToolchainFile>& files) {
+  if (found.name == "ptxas") return FingerprintFile(files.at(0));
   DigestBuilder builder;
-  builder.Update(fmt::format("kiln-toolchain-1\n{}\n", name));
-  for (const DecidingFile& each : files) {
-    KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(each.file));
+  builder.Update(fmt::format("kiln-toolchain-1\n{}\n", found.name));
+  for (const LabelledFile& each : Label(found, files)) {
+    KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(*each.file));
     builder.Update(fmt::format("{}  {}\n", digest.Hex(), each.label));
   }
   return builder.Finish();
+}
+
+Digest ListingDigest(const NativeToolchain& found, const std::vector<ToolchainFile>& files) {
+  // The order of the include directories decides the labels.
+  std::string lines =
+      fmt::format("{}\n{}\n{}\n", found.name, found.path, fmt::join(found.includes, "\n"));
+  for (const ToolchainFile& file : files) lines += kiln::ListingDigest(file).Hex();
+  return Digest::Of(lines);
 }
 
 std::vector<std::string> DescribeArguments(const std::string& program,
@@ -88,7 +131,9 @@ std::vector<std::string> DescribeArguments(const std::string& program,
 absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
     const NativeToolchain& found) {
   if (!found.problem.empty()) return FailedPrecondition("{}", found.problem);
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(found));
+  KILN_ASSIGN_OR_RETURN(const auto seal, SealOf(found));
+  const Digest listing = ListingDigest(found, seal->files());
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(found, *seal, listing));
   KILN_ASSIGN_OR_RETURN(Toolchain described, Describe(found, fingerprint));
   if (described.name != found.name) {
     return FailedPrecondition("it says that it is {}, not {}", described.name, found.name);
@@ -99,16 +144,20 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
   toolchain->fingerprint = fingerprint;
   toolchain->directory = found.path;
   toolchain->includes = found.includes;
+  toolchain->installation = found.installation;
+  toolchain->listing = listing;
+  toolchain->seal = seal;
   return std::shared_ptr<const Toolchain>(std::move(toolchain));
 }
 
-absl::StatusOr<Digest> NativeExaminer::FingerprintOf(const NativeToolchain& found) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<DecidingFile> files, DecidingFiles(found));
-  std::string lines = found.name;
-  for (const DecidingFile& file : files) lines += ListingDigest(file.file).Hex() + file.label;
-  const Digest listing = Digest::Of(lines);
+absl::StatusOr<Digest> NativeExaminer::FingerprintOf(const NativeToolchain& found,
+                                                     const FileSeal& seal, const Digest& listing) {
   if (const auto known = cache_.FindFingerprint(listing)) return *known;
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintFiles(found.name, files));
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintFiles(found, seal.files()));
+  if (const absl::Status same = seal.Check(); !same.ok()) {
+    return Unavailable("it changed while it was read ({}); it is looked at again soon",
+                       Message(same));
+  }
   cache_.StoreFingerprint(listing, fingerprint);
   return fingerprint;
 }

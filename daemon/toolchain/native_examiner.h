@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "daemon/compile/toolchain.h"
+#include "daemon/toolchain/file_seal.h"
 #include "daemon/toolchain/native_toolchain.h"
 #include "daemon/toolchain/toolchain_cache.h"
 #include "daemon/toolchain/toolchain_examiner.h"
@@ -23,7 +24,8 @@ class NativeExaminer {
   absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const NativeToolchain& found);
 
  private:
-  absl::StatusOr<Digest> FingerprintOf(const NativeToolchain& found);
+  absl::StatusOr<Digest> FingerprintOf(const NativeToolchain& found, const FileSeal& seal,
+                                       const Digest& listing);
   absl::StatusOr<Toolchain> Describe(const NativeToolchain& found, const Digest& fingerprint);
 
   const DescribeProgram program_;

@@ -78,6 +78,7 @@ class NativeFindings {
 
   // Whether `directory` holds any.
   bool AddFrom(const std::string& directory) {
+    installation_ = directory;
     bool found = AddNvrtc(directory, ToolkitNvrtc());
     for (const std::string_view name : kToolkitPtxas) {
       found = AddPtxas(fmt::format("{}/{}", directory, name)) || found;
@@ -99,7 +100,7 @@ class NativeFindings {
     if (!fs::is_regular_file(path, error)) return false;
     const std::string real = fs::canonical(path, error).string();
     if (error || !seen_.insert(real).second) return true;
-    found_.push_back({"ptxas", real, {}, {}, WhyNotUsable(real, X_OK)});
+    found_.push_back({"ptxas", real, {}, {}, WhyNotUsable(real, X_OK), installation_});
     return true;
   }
 
@@ -110,7 +111,7 @@ class NativeFindings {
       std::error_code error;
       const std::string real = fs::canonical(path, error).string();
       if (error || !seen_.insert(real).second) continue;
-      NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(real, R_OK)};
+      NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(real, R_OK), installation_};
       toolchain.libraries =
           Versioned(fs::path(real).parent_path().string(), "libnvrtc-builtins.so.");
       for (const std::string_view include : place.includes) {
@@ -126,6 +127,7 @@ class NativeFindings {
   const std::vector<std::string>& includes_;
   std::vector<NativeToolchain> found_;
   std::set<std::string> seen_;
+  std::string installation_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ struct NativeToolchain {
   std::vector<std::string> libraries;  // that it needs beside it, and that decide as well
   std::vector<std::string> includes;   // directories whose headers a source may include
   std::string problem;                 // why it cannot be used, or ""
+  std::string installation = {};       // of `directories`, or inside one, that it was found in
 };
 
 // In the order of `directories`, and within each by name. Each may hold such files itself, or have

@@ -49,6 +49,14 @@ absl::Status CheckSame(const ToolchainDirectory& directory, const Toolchain& des
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory& directory) {
+  SealedFiles what;
+  what.list = [package = directory.package] { return ListToolchainFiles(package); };
+  what.prefix = directory.package + "/";
+  what.directories = DirectoriesBeneath(directory.package, DecidesOutput);
+  return FileSeal::Take(std::move(what));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
@@ -56,7 +64,9 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
   if (!directory.problem.empty()) return FailedPrecondition("{}", directory.problem);
   // Before it is run: one that is too old would only fail with words that help nobody.
   KILN_RETURN_IF_ERROR(CheckNotKnownBad(directory.version));
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(directory));
+  KILN_ASSIGN_OR_RETURN(const auto seal, SealOf(directory));
+  const Digest listing = ListingDigest(directory, seal->files());
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(directory, *seal, listing));
   KILN_ASSIGN_OR_RETURN(Toolchain described, Describe(directory, fingerprint));
   KILN_RETURN_IF_ERROR(CheckNotKnownBad(described.version));
   LeaveOutKnownBad(described);
@@ -66,16 +76,18 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
   auto toolchain = std::make_shared<Toolchain>(std::move(described));
   toolchain->fingerprint = fingerprint;
   toolchain->directory = directory.path;
+  toolchain->installation = directory.path;
+  toolchain->listing = listing;
+  toolchain->seal = seal;
   toolchain->interpreter = directory.interpreter;
   return std::shared_ptr<const Toolchain>(std::move(toolchain));
 }
 
-absl::StatusOr<Digest> ToolchainExaminer::FingerprintOf(const ToolchainDirectory& directory) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> files,
-                        ListToolchainFiles(directory.package));
-  const Digest listing = ListingDigest(directory, files);
+absl::StatusOr<Digest> ToolchainExaminer::FingerprintOf(const ToolchainDirectory& directory,
+                                                        const FileSeal& seal,
+                                                        const Digest& listing) {
   if (const auto known = cache_.FindFingerprint(listing)) return *known;
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(directory, files));
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(directory, seal.files()));
   cache_.StoreFingerprint(listing, fingerprint);
   return fingerprint;
 }

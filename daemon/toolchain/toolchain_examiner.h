@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/compile/toolchain.h"
+#include "daemon/toolchain/file_seal.h"
 #include "daemon/toolchain/toolchain_cache.h"
 #include "daemon/toolchain/toolchain_directory.h"
 
@@ -32,7 +33,8 @@ class ToolchainExaminer {
   absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const ToolchainDirectory& directory);
 
  private:
-  absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory);
+  absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory, const FileSeal& seal,
+                                       const Digest& listing);
   absl::StatusOr<Toolchain> Describe(const ToolchainDirectory& directory,
                                      const Digest& fingerprint);
 

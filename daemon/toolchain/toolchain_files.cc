@@ -156,11 +156,25 @@ absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
   return MakeFile(path, info);
 }
 
+absl::StatusOr<ToolchainFile> InspectDirectory(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", path));
+  if (!S_ISDIR(info.st_mode)) return FailedPrecondition("{} is not a directory", path);
+  return MakeFile(path, info);
+}
+
+bool IsStill(const ToolchainFile& file, const struct stat& now) {
+  return S_ISREG(now.st_mode) && static_cast<uint64_t>(now.st_size) == file.size_bytes &&
+         Nanoseconds(now.st_mtim) == file.modified_ns &&
+         Nanoseconds(now.st_ctim) == file.changed_ns && now.st_ino == file.inode &&
+         now.st_dev == file.device;
+}
+
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file) {
   KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file.path));
   KILN_ASSIGN_OR_RETURN(const ToolchainFile now, InspectFile(file.path));
   if (now == file) return digest;
-  return FailedPrecondition("it changed while it was read; start again when it is installed");
+  return Unavailable("it changed while it was read; it is looked at again soon");
 }
 
 absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
@@ -176,8 +190,7 @@ absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
   KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> now,
                         ListToolchainFiles(toolchain.package));
   if (now != files) {
-    return FailedPrecondition(
-        "its files changed while they were read; start again when it is installed");
+    return Unavailable("its files changed while they were read; they are looked at again soon");
   }
   return builder.Finish();
 }

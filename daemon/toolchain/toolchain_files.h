@@ -1,6 +1,8 @@
 // The files that make a toolchain what it is.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,7 +40,13 @@ absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string&
 // One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);
 
-// SHA-256 of a file that has not changed since it was inspected; FAILED_PRECONDITION where it has.
+// The same for a directory; its times are those of its list of entries.
+absl::StatusOr<ToolchainFile> InspectDirectory(const std::string& path);
+
+// Whether what stat says now is what it said of `file`, whatever path it was asked by.
+bool IsStill(const ToolchainFile& file, const struct stat& now);
+
+// SHA-256 of a file that has not changed since it was inspected; UNAVAILABLE where it has.
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);
 
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
@@ -54,7 +62,8 @@ Digest ListingDigest(const ToolchainFile& file);
 //
 // so that `sha256sum` prints all but the first three lines. Paths are relative to the package:
 // where it is installed decides nothing. Reads every file, on two threads: about half a second for
-// a release. FAILED_PRECONDITION where `files` is no longer what is there.
+// a release. UNAVAILABLE where `files` is no longer what is there: whoever installs it has not
+// finished.
 absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
                                    const std::vector<ToolchainFile>& files);
 

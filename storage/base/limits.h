@@ -105,6 +105,16 @@ inline constexpr int kWorkersMax = 1024;
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
+// Pools of toolchains that are gone wait for one another to end.
+inline constexpr size_t kToolchainsEndingMax = 256;
+// What a compile under way may still take once its toolchain was removed.
+inline constexpr auto kToolchainEndingTime = std::chrono::seconds(30);
+// How often it is looked whether anything was done to the files of a toolchain.
+inline constexpr auto kToolchainLookTime = std::chrono::seconds(30);
+// What whoever asked for one that was changed is told to wait while it is read again.
+inline constexpr auto kToolchainChangeRetry = std::chrono::seconds(1);
+// Two changes of a file within the kernel's tick may leave it the same time: 10 ms at most.
+inline constexpr auto kFileTimeTick = std::chrono::milliseconds(20);
 // A worker's program: triton_worker.py, or kiln-worker, of which an unoptimised build takes 20 MiB.
 inline constexpr size_t kWorkerProgramBytesMax = 256 * kMiB;
 // What a toolchain says of itself: 3 KB for Triton 3.6.

@@ -77,8 +77,8 @@ TEST_F(DiscoveredToolchainsTest, NoneIsNoErrorUntilOneIsAskedFor) {
   const auto catalog = Discover();
   EXPECT_THAT(catalog->List(), IsEmpty());
   EXPECT_EQ(catalog->Describe(), "none");
-  EXPECT_THAT(Reason(*catalog, ""), HasSubstr("deploy/install-toolchain 3.6.0 (with --system"));
-  EXPECT_THAT(Reason(*catalog, "triton==3.6.0"), HasSubstr("deploy/install-toolchain 3.6.0"));
+  EXPECT_THAT(Reason(*catalog, ""), HasSubstr("kiln toolchain add triton==3.6.0 (as root"));
+  EXPECT_THAT(Reason(*catalog, "triton==3.6.0"), HasSubstr("kiln toolchain add triton==3.6.0"));
 }
 
 TEST_F(DiscoveredToolchainsTest, TheHighestVersionThatFitsIsTheDefault) {
@@ -160,9 +160,9 @@ TEST_F(DiscoveredToolchainsTest, AnUnknownOneIsAnsweredWithThoseThereAre) {
   const auto catalog = Discover();
   EXPECT_THAT(Reason(*catalog, "triton==9.9.9"),
               AllOf(HasSubstr("\"triton==9.9.9\""), HasSubstr("triton==3.6.0 (sha256 "),
-                    HasSubstr("deploy/install-toolchain 9.9.9")));
+                    HasSubstr("kiln toolchain add triton==9.9.9")));
   EXPECT_THAT(Reason(*catalog, "gcc==12"),
-              AllOf(HasSubstr("triton==3.6.0"), Not(HasSubstr("deploy/"))));
+              AllOf(HasSubstr("triton==3.6.0"), Not(HasSubstr("toolchain add"))));
   const std::string zeroes(64, '0');
   EXPECT_THAT(Reason(*catalog, zeroes), AllOf(HasSubstr(zeroes), HasSubstr("triton==3.6.0")));
   EXPECT_EQ(Find(*catalog, "triton").status().code(), absl::StatusCode::kInvalidArgument);

@@ -1,0 +1,104 @@
+#include "daemon/toolchain/file_seal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/testing/temp_directory.h"
+#include "tests/unit/toolchain/fake_toolchain.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class FileSealTest : public testing::Test {
+ protected:
+  std::shared_ptr<const FileSeal> Take() {
+    SealedFiles what;
+    what.list = [this] {
+      ++listings_;
+      return ListToolchainFiles(toolchain_.package());
+    };
+    what.prefix = toolchain_.package() + "/";
+    what.directories = DirectoriesBeneath(toolchain_.package(), DecidesOutput);
+    auto seal = FileSeal::Take(std::move(what));
+    EXPECT_TRUE(seal.ok()) << seal.status();
+    listings_ = 0;
+    return *seal;
+  }
+  std::string File(const std::string& path) { return toolchain_.package() + "/" + path; }
+
+  TempDirectory directory_;
+  FakeToolchain toolchain_{directory_.File("t")};
+  int listings_ = 0;
+};
+
+TEST_F(FileSealTest, HoldsWhileNothingIsDone) {
+  const auto seal = Take();
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_EQ(listings_, 0);
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileIsWrittenTo) {
+  const auto seal = Take();
+  toolchain_.Write("backends/nvidia/bin/ptxas", "Assembler");  // of the same size
+  EXPECT_THAT(std::string(Message(seal->Check())), HasSubstr("backends/nvidia/bin/ptxas"));
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileIsReplacedAndItsTimeSetBack) {
+  const auto seal = Take();
+  const std::string path = File("knobs.py");
+  const auto time = fs::last_write_time(path);
+  WriteFileOrDie(path + ".new", "");
+  fs::rename(path + ".new", path);
+  fs::last_write_time(path, time);
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+// What a worker has read in between is not known.
+TEST_F(FileSealTest, BreaksWhereAFileIsChangedAndChangedBack) {
+  const auto seal = Take();
+  const std::string path = File("knobs.py");
+  fs::rename(path, path + ".old");
+  WriteFileOrDie(path, "other");
+  fs::rename(path + ".old", path);
+  EXPECT_EQ(ReadFileOrDie(path), "");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileComesOrGoes) {
+  const auto before = Take();
+  toolchain_.Write("backends/nvidia/sitecustomize.py", "import os");
+  EXPECT_THAT(std::string(Message(before->Check())), HasSubstr("sitecustomize.py is new or gone"));
+  const auto after = Take();
+  fs::remove(File("backends/nvidia/sitecustomize.py"));
+  EXPECT_THAT(std::string(Message(after->Check())), HasSubstr("sitecustomize.py is gone"));
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileComesIntoAnEmptyDirectory) {
+  fs::create_directories(File("plugins/empty"));
+  const auto seal = Take();
+  toolchain_.Write("plugins/empty/pass.so", "code");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+TEST_F(FileSealTest, BytecodeIsLookedAtOnceAndHarmless) {
+  const auto seal = Take();
+  toolchain_.Write("__pycache__/knobs.cpython-311.pyc", "bytecode");
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_EQ(listings_, 1);
+}
+
+TEST_F(FileSealTest, BreaksWhereAllIsGone) {
+  const auto seal = Take();
+  fs::rename(toolchain_.path(), directory_.File("elsewhere"));
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+}  // namespace
+}  // namespace kiln
