@@ -2,6 +2,7 @@
 #include "tests/conformance/compilation_provider_conformance.h"
 
 #include "daemon/compile/caching_provider.h"
+#include "daemon/compile/checking_provider.h"
 #include "daemon/compile/coalescing_provider.h"
 #include "daemon/compile/counting_provider.h"
 #include "daemon/compile/publishing_provider.h"
@@ -72,6 +73,10 @@ class FakeHarness : public CompilationProviderHarness {
         AuditingProvider::Parts{compiler, store_.index(), executor_, [] { return true; }, clock_,
                                 timer_});
   }
+  Provider Checking(Provider next) {
+    return std::make_unique<CheckingProvider>(MakeJob("")->toolchain, std::move(next),
+                                              [](const Toolchain&, const absl::Status&) {});
+  }
   Provider Routing(Provider next) {
     std::vector<Route> routes;
     routes.push_back({MakeJob("")->toolchain, std::move(next)});
@@ -115,14 +120,16 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Quarantining(std::move(next)); }),
         Factory("Auditing",
                 [](FakeHarness& h, Provider next) { return h.Auditing(std::move(next)); }),
+        Factory("Checking",
+                [](FakeHarness& h, Provider next) { return h.Checking(std::move(next)); }),
         Factory("Routing",
                 [](FakeHarness& h, Provider next) { return h.Routing(std::move(next)); }),
         Factory("Counting",
                 [](FakeHarness& h, Provider next) { return h.Counting(std::move(next)); }),
         Factory("WholeChain",
                 [](FakeHarness& h, Provider next) {
-                  return h.Counting(h.Coalescing(h.Publishing(
-                      h.Caching(h.Quarantining(h.Admission(h.Routing(std::move(next))))))));
+                  return h.Counting(h.Coalescing(h.Publishing(h.Caching(
+                      h.Quarantining(h.Admission(h.Routing(h.Checking(std::move(next)))))))));
                 })),
     HarnessName());
 
