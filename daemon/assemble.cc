@@ -12,6 +12,7 @@
 
 #include "daemon/compile/artifact_reader.h"
 #include "daemon/compile/caching_provider.h"
+#include "daemon/compile/checking_provider.h"
 #include "daemon/compile/coalescing_provider.h"
 #include "daemon/compile/counting_provider.h"
 #include "daemon/compile/executor.h"
@@ -31,9 +32,11 @@
 #include "daemon/rpc/open_sockets.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
-#include "daemon/toolchain/discovered_toolchains.h"
+#include "daemon/toolchain/known_bad.h"
+#include "daemon/toolchain/served_toolchains.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/pooled_provider.h"
+#include "daemon/worker/toolchain_pools.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/log.h"
@@ -66,13 +69,14 @@ Jail::Mode JailMode(const Config::Workers& workers) {
   return workers.require_jail ? Jail::Mode::kRequired : Jail::Mode::kOn;
 }
 
-// Each ptxas, which any request may name.
-std::vector<std::string> AssemblersOf(const ToolchainCatalog& catalog) {
-  std::vector<std::string> assemblers;
-  for (const auto& toolchain : catalog.List()) {
-    if (toolchain->interpreter.empty()) assemblers.push_back(toolchain->directory);
+// Why backends that a toolchain may have are not used.
+std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
+  std::vector<std::string> remarks;
+  for (const std::string_view backend : {"cuda", "hip"}) {
+    const std::string_view bad = KnownBad(toolchain.name, toolchain.version, backend);
+    if (!bad.empty()) remarks.push_back(fmt::format("not used for {}: {}", backend, bad));
   }
-  return assemblers;
+  return remarks;
 }
 
 WorkerLimits LimitsOf(const Config::Workers& workers) {
@@ -108,16 +112,21 @@ class RunningDaemon final : public Daemon {
  private:
   absl::Status OpenStore();
   void FindToolchains();
+  ServedToolchains::Found Discover(const std::string& default_selector,
+                                   const std::function<bool()>& is_cancelled) const;
   void BuildChain();
   // `caching`, with audits by `compiler` in front where the configuration wants any.
   std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
                                                CompilationProvider& compiler);
   std::optional<RememberedRequest> FindRemembered(const Digest& key);
-  std::vector<Route> BuildRoutes();
+  ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool is_default,
+                               int serial);
+  void ServeToolchains(const DiscoveredToolchains& found);
   absl::Status StartServing();
   AdminActions MakeActions();
   absl::Status Verify(const CallContext& context, const VerificationCallback& report);
   DaemonStats Stats() const;
+  ToolchainsHere Toolchains() const;
   void StartRebuild();
   void StopThreads();
 
@@ -132,7 +141,7 @@ class RunningDaemon final : public Daemon {
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
 
   // Compile path.
-  std::unique_ptr<DiscoveredToolchains> toolchains_;
+  std::unique_ptr<ServedToolchains> toolchains_;
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::shared_ptr<Jail> jail_;
   std::unique_ptr<ThreadTimer> timer_;
@@ -141,7 +150,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<RequestResolver> resolver_;
   std::unique_ptr<Quarantine> quarantine_;
   // Links of the chain that are asked how they are; the outermost owns the rest.
-  std::vector<ToolchainPool> pools_;
+  std::unique_ptr<ToolchainPools> pools_;
   AdmissionProvider* admission_ = nullptr;
   FailureCache* failures_ = nullptr;
   AuditingProvider* auditing_ = nullptr;  // null: there are no audits
@@ -167,15 +176,14 @@ absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(OpenStore());
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
   FindToolchains();
-  jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel(),
-                                 AssemblersOf(*toolchains_));
+  jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();
   LogInfo("serving", {{"socket", setting_.paths.Socket()},
                       {"path", chain_->Describe()},
                       {"store", store_->Describe()},
-                      {"toolchains", toolchains_->Describe()}});
+                      {"toolchains", toolchains_->Current()->Describe()}});
   return absl::OkStatus();
 }
 
@@ -208,6 +216,17 @@ absl::Status RunningDaemon::OpenStore() {
 }
 
 void RunningDaemon::FindToolchains() {
+  toolchains_ = std::make_unique<ServedToolchains>(ServedToolchains::Parts{
+      .discover = [this](const auto& selector,
+                         const auto& is_cancelled) { return Discover(selector, is_cancelled); },
+      .serve = [this](const DiscoveredToolchains& found) { ServeToolchains(found); },
+      .forget = [this] { memo_.Clear(); },
+      .configured_default = setting_.config.toolchain.default_selector,
+      .chosen_default = DefaultFile(setting_.paths.state + "/toolchains/default", OsFilesystem())});
+}
+
+ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selector,
+                                                const std::function<bool()>& is_cancelled) const {
   DiscoveryOptions options;
   options.search_path = setting_.toolchain_directories;
   options.cache_directory = setting_.paths.state + "/toolchains";
@@ -215,8 +234,9 @@ void RunningDaemon::FindToolchains() {
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
   options.include_directories = setting_.config.toolchain.include_directories;
-  options.default_selector = setting_.config.toolchain.default_selector;
-  toolchains_ = DiscoveredToolchains::Discover(options, OsFilesystem());
+  options.default_selector = default_selector;
+  options.is_cancelled = is_cancelled;
+  return DiscoveredToolchains::Discover(options, OsFilesystem());
 }
 
 void RunningDaemon::BuildChain() {
@@ -225,7 +245,12 @@ void RunningDaemon::BuildChain() {
   read_executor_ = std::make_unique<ThreadExecutor>(kReadThreads, kStoreQueueLength);
   resolver_ = std::make_unique<RequestResolver>(*toolchains_);
 
-  auto routing = std::make_unique<RoutingProvider>(BuildRoutes());
+  auto routing = std::make_unique<RoutingProvider>();
+  pools_ = std::make_unique<ToolchainPools>(
+      *routing, *jail_, [this](const auto& toolchain, bool is_default, int serial) {
+        return MakeWorkers(toolchain, is_default, serial);
+      });
+  ServeToolchains(*toolchains_->Current());
   AdmissionLimits limits;
   limits.running_max = SlotsOf(setting_.config.workers);
   limits.queue.length_max = static_cast<size_t>(setting_.config.queue.length);
@@ -272,40 +297,39 @@ std::optional<RememberedRequest> RunningDaemon::FindRemembered(const Digest& key
   return std::nullopt;
 }
 
-std::vector<Route> RunningDaemon::BuildRoutes() {
+void RunningDaemon::ServeToolchains(const DiscoveredToolchains& found) {
+  pools_->Serve(found.List(), found.HasDefault(), limits::kToolchainEndingTime);
+}
+
+ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain,
+                                            bool is_default, int serial) {
   const Config::Workers& config = setting_.config.workers;
-  std::vector<std::string> ptxas;
-  for (const auto& toolchain : toolchains_->List()) {
-    if (toolchain->name == "ptxas") ptxas.push_back(toolchain->directory);
-  }
-  std::vector<Route> routes;
-  for (const auto& toolchain : toolchains_->List()) {
-    const std::string directory =
-        setting_.paths.WorkDirectory() + "/" + toolchain->fingerprint.ShortHex();
-    WorkerPoolOptions options;
-    const bool is_native = toolchain->interpreter.empty();
-    const std::string zygote = directory + "-zygote";
-    options.zygote = is_native
-                         ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
-                         : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote, ptxas);
-    options.zygote.jail = jail_;
-    options.worker_limits = LimitsOf(config);
-    options.work_directory = directory;
-    options.slots = SlotsOf(config);
-    // The default toolchain; others start when asked for, and native ones start in no time.
-    options.eager = routes.empty() && !is_native;
-    options.compile_time_max = config.compile_time;
-    options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
-    options.worker_rss_bytes_max = config.rss_bytes;
-    options.idle_time = config.idle_time;
-    options.idle_workers_min = static_cast<int>(config.idle_min);
-    options.zygote_idle_time = config.zygote_idle_time;
-    options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
-    auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
-    pools_.push_back({toolchain, pooled->pool()});
-    routes.push_back({toolchain, std::move(pooled)});
-  }
-  return routes;
+  const std::string directory = fmt::format("{}/{}-{}", setting_.paths.WorkDirectory(),
+                                            toolchain->fingerprint.ShortHex(), serial);
+  const std::string zygote = directory + "-zygote";
+  const bool is_native = toolchain->interpreter.empty();
+  WorkerPoolOptions options;
+  options.zygote = is_native ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
+                             : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote);
+  options.zygote.jail = jail_;
+  options.worker_limits = LimitsOf(config);
+  options.work_directory = directory;
+  options.slots = SlotsOf(config);
+  // Others start when asked for, and native ones start in no time.
+  options.eager = is_default && !is_native;
+  options.compile_time_max = config.compile_time;
+  options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
+  options.worker_rss_bytes_max = config.rss_bytes;
+  options.idle_time = config.idle_time;
+  options.idle_workers_min = static_cast<int>(config.idle_min);
+  options.zygote_idle_time = config.zygote_idle_time;
+  options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
+  auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
+  WorkerPool& pool = pooled->pool();
+  const auto on_change = [this](const Toolchain& changed, const absl::Status& why) {
+    toolchains_->NoteChange(changed, why);
+  };
+  return {std::make_shared<CheckingProvider>(toolchain, std::move(pooled), on_change), &pool};
 }
 
 absl::Status RunningDaemon::StartServing() {
@@ -338,6 +362,13 @@ AdminActions RunningDaemon::MakeActions() {
   actions.lift_quarantine = [this](const Digest& key) { return quarantine_->Lift(key); };
   actions.remembered_request = [this](const Digest& key) { return FindRemembered(key); };
   actions.lift_all_quarantines = [this] { return quarantine_->LiftAll(); };
+  actions.toolchains = [this] { return Toolchains(); };
+  actions.reload_toolchains = [this](ReloadThread::Done done) {
+    toolchains_->Reload(std::move(done));
+  };
+  actions.set_default_toolchain = [this](const std::string& selector) {
+    return toolchains_->SetDefault(selector);
+  };
   actions.drain = setting_.request_drain;
   return actions;
 }
@@ -354,7 +385,8 @@ DaemonStats RunningDaemon::Stats() const {
   return GatherStats({.chain = *chain_,
                       .store = *store_,
                       .hot = *hot_,
-                      .pools = pools_,
+                      .pools = pools_->List(),
+                      .ended_pools = pools_->Ended(),
                       .admission = *admission_,
                       .quarantine = *quarantine_,
                       .jail = *jail_,
@@ -362,7 +394,29 @@ DaemonStats RunningDaemon::Stats() const {
                       .started_unix_ms = started_unix_ms_,
                       .is_draining = draining_,
                       .connections = listener_->connections(),
-                      .refused = refused_ + listener_->refused()});
+                      .refused = refused_ + listener_->refused(),
+                      .toolchains_changed = toolchains_->changes()});
+}
+
+ToolchainsHere RunningDaemon::Toolchains() const {
+  const ServedToolchains::Found current = toolchains_->Current();
+  const std::vector<ToolchainPool> pools = pools_->List();
+  ToolchainsHere here;
+  for (const auto& toolchain : current->List()) {
+    const auto pool = std::find_if(pools.begin(), pools.end(), [&](const ToolchainPool& each) {
+      return each.toolchain->fingerprint == toolchain->fingerprint;
+    });
+    here.held.push_back(
+        {toolchain, pool == pools.end() ? "" : pool->stats.zygote, RemarksOn(*toolchain)});
+  }
+  here.has_default = current->HasDefault();
+  for (const auto& each : current->rejected()) {
+    here.rejected.push_back({each.directory, each.installation, each.reason});
+  }
+  here.directories = setting_.toolchain_directories;
+  here.default_selector = current->default_selector();
+  here.is_default_configured = toolchains_->IsDefaultConfigured();
+  return here;
 }
 
 // The hot directory is on a tmpfs: after a reboot it is empty, and the store is not.
@@ -382,6 +436,7 @@ void RunningDaemon::Drain(SteadyTime deadline) {
   // Who connects from now on is refused at once, or waits in systemd's socket for the next daemon.
   listener_->Stop();
   servers_->SetServing(false);
+  toolchains_->Refuse();  // answers those that wait for it
   gate_.Close();
   if (!gate_.AwaitEmpty(deadline)) LogWarning("requests under way are cancelled");
   // Answers have left the compile path; this is for their last bytes. Connections that only stand
@@ -394,7 +449,8 @@ void RunningDaemon::Drain(SteadyTime deadline) {
 void RunningDaemon::StopThreads() {
   stop_rebuild_ = true;
   if (rebuild_.joinable()) rebuild_.join();
-  for (const ToolchainPool& served : pools_) served.pool.Shutdown(clock_.Now());
+  if (toolchains_ != nullptr) toolchains_->Stop();
+  if (pools_ != nullptr) pools_->Shutdown();
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();

@@ -16,7 +16,7 @@ namespace kiln {
 // Otherwise it is UNAVAILABLE with a retry hint, and nothing is compiled here any more: processes
 // that have read some of the files before and read others after would mix two compilers. Looking
 // afterwards is enough, since what was changed and changed back shows as well
-// (docs/adr/0022-a-toolchain-that-changes-is-another-one.md).
+// (docs/adr/0024-a-toolchain-that-changes-is-another-one.md).
 //
 // Otherwise as the next provider. Thread-safe; blocks as ToolchainSeal does, on the thread that
 // brings the answer.

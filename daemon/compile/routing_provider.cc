@@ -2,44 +2,67 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
-namespace kiln {
+#include "storage/base/limits.h"
 
-RoutingProvider::RoutingProvider(std::vector<Route> routes) : routes_(std::move(routes)) {
-  for (const Route& route : routes_) {
-    by_fingerprint_.emplace(route.toolchain->fingerprint, route.provider.get());
+namespace kiln {
+namespace {
+
+absl::Status NoRoute(const std::vector<Route>& routes, const Toolchain& toolchain) {
+  std::vector<std::string> names;
+  for (const Route& route : routes) {
+    names.push_back(
+        fmt::format("{} ({})", route.toolchain->Name(), route.toolchain->fingerprint.ShortHex()));
   }
+  return WithRetryAfter(
+      Unavailable("toolchain {} ({}) went away after this request had chosen it; there are {}. Ask "
+                  "again",
+                  toolchain.Name(), toolchain.fingerprint.ShortHex(),
+                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
+      limits::kRetryHintMin);
+}
+
+}  // namespace
+
+RoutingProvider::RoutingProvider(std::vector<Route> routes) { Replace(std::move(routes)); }
+
+void RoutingProvider::Replace(std::vector<Route> routes) {
+  auto replacement = std::make_shared<const std::vector<Route>>(std::move(routes));
+  const std::lock_guard lock(mutex_);
+  routes_.swap(replacement);
+}
+
+RoutingProvider::Routes RoutingProvider::Current() const {
+  const std::lock_guard lock(mutex_);
+  return routes_;
 }
 
 void RoutingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
-  const auto found = by_fingerprint_.find(job->toolchain->fingerprint);
-  if (found == by_fingerprint_.end()) return done(NoRoute(*job->toolchain));
-  found->second->Compile(std::move(context), std::move(job), std::move(done));
+  const Routes routes = Current();
+  // There are a few; a map would not find one sooner.
+  const auto found = std::find_if(routes->begin(), routes->end(), [&](const Route& route) {
+    return route.toolchain->fingerprint == job->toolchain->fingerprint;
+  });
+  if (found == routes->end()) return done(NoRoute(*routes, *job->toolchain));
+  // Held by the answer as well: the route may be gone by then.
+  const std::shared_ptr<CompilationProvider> provider = found->provider;
+  provider->Compile(std::move(context), std::move(job),
+                    [provider, done = std::move(done)](absl::StatusOr<CompileResult> result) {
+                      done(std::move(result));
+                    });
 }
 
 // The key does not say whose it is; a leaf that does not know it ignores it.
 void RoutingProvider::Raise(const Digest& key, Priority priority) {
-  for (const Route& route : routes_) route.provider->Raise(key, priority);
+  for (const Route& route : *Current()) route.provider->Raise(key, priority);
 }
 
 std::string RoutingProvider::Describe() const {
   std::vector<std::string> parts;
-  for (const Route& route : routes_) parts.push_back(route.provider->Describe());
+  for (const Route& route : *Current()) parts.push_back(route.provider->Describe());
   return fmt::format("routing({})", fmt::join(parts, ", "));
-}
-
-absl::Status RoutingProvider::NoRoute(const Toolchain& toolchain) const {
-  std::vector<std::string> names;
-  for (const Route& route : routes_) {
-    names.push_back(
-        fmt::format("{} ({})", route.toolchain->Name(), route.toolchain->fingerprint.ShortHex()));
-  }
-  return FailedPrecondition(
-      "no workers run for toolchain {} ({}); those that do run are for {}. The daemon's log says "
-      "why it could not be started",
-      toolchain.Name(), toolchain.fingerprint.ShortHex(),
-      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 }  // namespace kiln

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "daemon/compile/compilation_provider.h"
@@ -12,28 +12,37 @@ namespace kiln {
 
 struct Route {
   std::shared_ptr<const Toolchain> toolchain;
-  std::unique_ptr<CompilationProvider> provider;
+  std::shared_ptr<CompilationProvider> provider;
 };
 
-// Passes each job to the route with its toolchain's fingerprint. FAILED_PRECONDITION, listing the
-// routes there are, where there is none: a toolchain that was found but could not be started.
-// Otherwise as the routes do.
+// Passes each job to the route with its toolchain's fingerprint. UNAVAILABLE with a retry hint,
+// listing the routes there are, where there is none: the toolchain went away after the request had
+// found it, and whoever asks again finds another or hears which there are. Otherwise as the routes
+// do.
+//
+// Routes may be exchanged at any time. A route that is gone lives on until its last call has been
+// answered.
 //
 // Thread-safe; does not block itself.
 class RoutingProvider final : public CompilationProvider {
  public:
   // REQUIRES: no two routes have the same fingerprint.
-  explicit RoutingProvider(std::vector<Route> routes);
+  explicit RoutingProvider(std::vector<Route> routes = {});
+
+  // From now on, these. REQUIRES: as above.
+  void Replace(std::vector<Route> routes);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
   void Raise(const Digest& key, Priority priority) override;
   std::string Describe() const override;
 
  private:
-  absl::Status NoRoute(const Toolchain& toolchain) const;
+  using Routes = std::shared_ptr<const std::vector<Route>>;
 
-  const std::vector<Route> routes_;
-  std::unordered_map<Digest, CompilationProvider*, DigestHash> by_fingerprint_;
+  Routes Current() const;
+
+  mutable std::mutex mutex_;
+  Routes routes_;
 };
 
 }  // namespace kiln

@@ -53,6 +53,7 @@ struct DaemonStats {
   uint64_t hot_files = 0;
 
   std::vector<ToolchainState> toolchains;
+  uint64_t toolchains_changed = 0;
   uint64_t queued = 0;
   uint64_t queued_bytes = 0;
   std::array<uint64_t, 4> queued_by_priority{};

@@ -32,13 +32,16 @@ void AddStored(const StoreStats& stored, const HotDirectoryStats& hot, DaemonSta
   stats.hot_files = hot.files;
 }
 
-void AddPool(const Toolchain& toolchain, const PoolStats& pool, DaemonStats& stats) {
-  stats.toolchains.push_back({.name = toolchain.Name(),
-                              .fingerprint = toolchain.fingerprint,
-                              .state = pool.zygote,
-                              .workers = static_cast<uint64_t>(pool.workers),
-                              .compiles = pool.compiles,
-                              .queued = pool.queued});
+void AddToolchain(const ToolchainPool& served, DaemonStats& stats) {
+  stats.toolchains.push_back({.name = served.toolchain->Name(),
+                              .fingerprint = served.toolchain->fingerprint,
+                              .state = served.stats.zygote,
+                              .workers = static_cast<uint64_t>(served.stats.workers),
+                              .compiles = served.stats.compiles,
+                              .queued = served.stats.queued});
+}
+
+void AddPool(const PoolStats& pool, DaemonStats& stats) {
   stats.workers += pool.workers;
   stats.workers_started += pool.started;
   stats.workers_killed += pool.killed;
@@ -85,8 +88,11 @@ DaemonStats GatherStats(const StatsSources& sources) {
   const StoreStats stored = sources.store.Stats();
   AddStored(stored, sources.hot.Stats(), stats);
   for (const ToolchainPool& served : sources.pools) {
-    AddPool(*served.toolchain, served.pool.Stats(), stats);
+    AddToolchain(served, stats);
+    AddPool(served.stats, stats);
   }
+  AddPool(sources.ended_pools, stats);
+  stats.toolchains_changed = sources.toolchains_changed;
   AddQueue(sources.admission.Stats(), stats);
   stats.sources_quarantined = sources.quarantine.size();
   stats.quarantine_refusals = sources.quarantine.refusals();

@@ -13,23 +13,19 @@
 #include "daemon/policy/auditing_provider.h"
 #include "daemon/policy/quarantine.h"
 #include "daemon/worker/jail.h"
-#include "daemon/worker/worker_pool.h"
+#include "daemon/worker/toolchain_pools.h"
 #include "storage/hot_directory.h"
 #include "storage/store.h"
 
 namespace kiln {
-
-struct ToolchainPool {
-  std::shared_ptr<const Toolchain> toolchain;
-  WorkerPool& pool;
-};
 
 // Who is asked, and what the layers above this one know.
 struct StatsSources {
   const CountingProvider& chain;
   Store& store;
   const HotDirectory& hot;
-  const std::vector<ToolchainPool>& pools;
+  std::vector<ToolchainPool> pools;
+  PoolStats ended_pools;  // together: of toolchains that are here no more
   const AdmissionProvider& admission;
   const Quarantine& quarantine;
   const Jail& jail;
@@ -39,6 +35,7 @@ struct StatsSources {
   bool is_draining = false;
   uint64_t connections = 0;
   uint64_t refused = 0;  // before they reached the chain
+  uint64_t toolchains_changed = 0;
 };
 
 // Not at one moment: each part is asked after the other. Blocks only on the parts' short mutexes.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/compile/compilation_provider.h"
 #include "daemon/observe/daemon_stats.h"
@@ -25,7 +26,28 @@ struct RememberedRequest {
   std::string crash;
 };
 
-// Thread-safe, each of them. May block for long, but for `drain`.
+// What an operator is told of toolchains beyond what a client is.
+struct ToolchainsHere {
+  struct Held {
+    std::shared_ptr<const Toolchain> toolchain;
+    std::string state;
+    std::vector<std::string> remarks;
+  };
+  struct Rejected {
+    std::string path;
+    std::string installation;
+    std::string reason;
+  };
+
+  std::vector<Held> held;  // the default first, where there is one
+  bool has_default = false;
+  std::vector<Rejected> rejected;
+  std::vector<std::string> directories;
+  std::string default_selector;
+  bool is_default_configured = false;
+};
+
+// Thread-safe, each of them. May block for long, but for those that return at once.
 struct AdminActions {
   std::function<DaemonStats()> stats;
   // Evicts the least valuable until the store occupies at most this much; returns what was evicted,
@@ -40,6 +62,13 @@ struct AdminActions {
   std::function<size_t()> lift_all_quarantines;
   // Nothing where nothing is remembered.
   std::function<std::optional<RememberedRequest>(const Digest& key)> remembered_request;
+  // The toolchains that are here, and those that are not used.
+  std::function<ToolchainsHere()> toolchains;
+  // Looks around for toolchains again. Returns at once; `done` is called on another thread when
+  // that is done.
+  std::function<void(std::function<void(absl::Status)> done)> reload_toolchains;
+  // Makes a selector the default; "" for none.
+  std::function<absl::Status(const std::string& selector)> set_default_toolchain;
   // As on SIGTERM. Returns at once.
   std::function<void()> drain;
 };

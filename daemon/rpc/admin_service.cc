@@ -86,6 +86,7 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
     out.set_available_memory_bytes(*stats.available_memory_bytes);
   }
   out.set_memory_pressure_percent(stats.memory_pressure_percent);
+  out.set_toolchains_changed(stats.toolchains_changed);
   out.set_connections(stats.connections);
   out.set_jail(stats.jail);
   for (const std::string& problem : stats.jail_problems) out.add_jail_problems(ToUtf8(problem));
@@ -141,6 +142,27 @@ absl::Status SetPin(ArtifactIndex& index, const CallContext& context,
   const auto key = Digest::FromBytes(request.key());
   if (!key.ok()) return Annotate(key.status(), "key");
   return index.SetPinned(context, *key, request.pinned());
+}
+
+void SetToolchains(const ToolchainsHere& here, admin::v1::ListToolchainsResponse& out) {
+  for (const ToolchainsHere::Held& held : here.held) {
+    admin::v1::HeldToolchain& converted = *out.add_toolchains();
+    ToProto(*held.toolchain, *converted.mutable_toolchain());
+    converted.mutable_toolchain()->set_is_default(here.has_default && out.toolchains_size() == 1);
+    converted.set_path(ToUtf8(held.toolchain->directory));
+    converted.set_installation(ToUtf8(held.toolchain->installation));
+    converted.set_state(ToUtf8(held.state));
+    for (const std::string& remark : held.remarks) converted.add_remarks(ToUtf8(remark));
+  }
+  for (const ToolchainsHere::Rejected& rejected : here.rejected) {
+    admin::v1::RejectedToolchain& converted = *out.add_rejected();
+    converted.set_path(ToUtf8(rejected.path));
+    converted.set_installation(ToUtf8(rejected.installation));
+    converted.set_reason(ToUtf8(rejected.reason));
+  }
+  for (const std::string& directory : here.directories) out.add_directories(ToUtf8(directory));
+  out.set_default_selector(here.default_selector);
+  out.set_is_default_configured(here.is_default_configured);
 }
 
 }  // namespace
@@ -209,6 +231,30 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
                                               admin::v1::DrainResponse*) {
   actions_.drain();
   return FinishedCall(*call);
+}
+
+grpc::ServerUnaryReactor* AdminService::ListToolchains(
+    grpc::CallbackServerContext* call, const admin::v1::ListToolchainsRequest*,
+    admin::v1::ListToolchainsResponse* response) {
+  return Defer(*call, [this, response](const CallContext&) {
+    SetToolchains(actions_.toolchains(), *response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::ReloadToolchains(grpc::CallbackServerContext*,
+                                                         const admin::v1::ReloadToolchainsRequest*,
+                                                         admin::v1::ReloadToolchainsResponse*) {
+  return DeferredCall::StartAnswered(
+      [this](DeferredCall::Answer answer) { actions_.reload_toolchains(std::move(answer)); });
+}
+
+grpc::ServerUnaryReactor* AdminService::SetDefaultToolchain(
+    grpc::CallbackServerContext* call, const admin::v1::SetDefaultToolchainRequest* request,
+    admin::v1::SetDefaultToolchainResponse*) {
+  return Defer(*call, [this, request](const CallContext&) {
+    return actions_.set_default_toolchain(request->selector());
+  });
 }
 
 }  // namespace kiln

@@ -38,6 +38,15 @@ class AdminService final : public admin::v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* call,
                                   const admin::v1::DrainRequest* request,
                                   admin::v1::DrainResponse* response) override;
+  grpc::ServerUnaryReactor* ListToolchains(grpc::CallbackServerContext* call,
+                                           const admin::v1::ListToolchainsRequest* request,
+                                           admin::v1::ListToolchainsResponse* response) override;
+  grpc::ServerUnaryReactor* ReloadToolchains(
+      grpc::CallbackServerContext* call, const admin::v1::ReloadToolchainsRequest* request,
+      admin::v1::ReloadToolchainsResponse* response) override;
+  grpc::ServerUnaryReactor* SetDefaultToolchain(
+      grpc::CallbackServerContext* call, const admin::v1::SetDefaultToolchainRequest* request,
+      admin::v1::SetDefaultToolchainResponse* response) override;
 
  private:
   // Runs `work` on the parts' executor and answers with its status.
@@ -72,6 +81,15 @@ class RefusingAdminService final : public admin::v1::AdminService::CallbackServi
       grpc::CallbackServerContext* call, const admin::v1::VerifyRequest*) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* call, const admin::v1::DrainRequest*,
                                   admin::v1::DrainResponse*) override;
+  grpc::ServerUnaryReactor* ListToolchains(grpc::CallbackServerContext* call,
+                                           const admin::v1::ListToolchainsRequest*,
+                                           admin::v1::ListToolchainsResponse*) override;
+  grpc::ServerUnaryReactor* ReloadToolchains(grpc::CallbackServerContext* call,
+                                             const admin::v1::ReloadToolchainsRequest*,
+                                             admin::v1::ReloadToolchainsResponse*) override;
+  grpc::ServerUnaryReactor* SetDefaultToolchain(grpc::CallbackServerContext* call,
+                                                const admin::v1::SetDefaultToolchainRequest*,
+                                                admin::v1::SetDefaultToolchainResponse*) override;
 };
 
 }  // namespace kiln

@@ -48,13 +48,14 @@ Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request) {
 
 Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes) {
   if (auto seen = parts.memo.Find(wire_bytes)) return seen;
+  const uint64_t epoch = parts.memo.epoch();
   v1::CompileRequest request;
   if (!request.ParseFromArray(wire_bytes.data(), static_cast<int>(wire_bytes.size()))) {
     return InvalidArgument(
         "the message is no kiln.v1.CompileRequest, or has text that is not UTF-8");
   }
   KILN_ASSIGN_OR_RETURN(auto prepared, Prepare(parts, std::move(request)));
-  parts.memo.Remember(wire_bytes, prepared);
+  parts.memo.Remember(wire_bytes, prepared, epoch);
   return prepared;
 }
 

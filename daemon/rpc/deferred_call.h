@@ -29,6 +29,14 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
     return call;
   }
 
+  // The same for work that answers later, from any thread, by calling what it is given once.
+  using Answer = std::function<void(const absl::Status&)>;
+  static DeferredCall* StartAnswered(const std::function<void(Answer)>& work) {
+    auto* call = new DeferredCall;
+    work([call](const absl::Status& status) { call->Finish(ToGrpcStatus(status)); });
+    return call;
+  }
+
   void OnCancel() override { cancellation_.Cancel(); }
   void OnDone() override { delete this; }
 

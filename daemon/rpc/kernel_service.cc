@@ -84,7 +84,10 @@ grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerCont
   for (const auto& toolchain : parts_.catalog.List()) {
     ToProto(*toolchain, *response->add_toolchains());
   }
-  if (parts_.catalog.HasDefault()) response->mutable_toolchains(0)->set_is_default(true);
+  // The catalogue may have changed in between.
+  if (response->toolchains_size() > 0 && parts_.catalog.HasDefault()) {
+    response->mutable_toolchains(0)->set_is_default(true);
+  }
   return FinishedCall(*call);
 }
 

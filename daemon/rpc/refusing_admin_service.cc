@@ -69,4 +69,22 @@ grpc::ServerUnaryReactor* RefusingAdminService::Drain(grpc::CallbackServerContex
   return Refuse(*call);
 }
 
+grpc::ServerUnaryReactor* RefusingAdminService::ListToolchains(
+    grpc::CallbackServerContext* call, const admin::v1::ListToolchainsRequest*,
+    admin::v1::ListToolchainsResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::ReloadToolchains(
+    grpc::CallbackServerContext* call, const admin::v1::ReloadToolchainsRequest*,
+    admin::v1::ReloadToolchainsResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::SetDefaultToolchain(
+    grpc::CallbackServerContext* call, const admin::v1::SetDefaultToolchainRequest*,
+    admin::v1::SetDefaultToolchainResponse*) {
+  return Refuse(*call);
+}
+
 }  // namespace kiln

@@ -33,17 +33,32 @@ std::shared_ptr<const PreparedRequest> RequestMemo::Find(std::string_view bytes)
   return *candidate.bytes == bytes ? std::move(candidate.prepared) : nullptr;
 }
 
-void RequestMemo::Remember(std::string_view bytes,
-                           std::shared_ptr<const PreparedRequest> prepared) {
+void RequestMemo::Remember(std::string_view bytes, std::shared_ptr<const PreparedRequest> prepared,
+                           uint64_t epoch) {
   // One entry should not push out everything else.
   if (CostOf(bytes) > bytes_max_ / 16) return;
   Entry entry{HashOf(bytes), std::make_shared<const std::string>(bytes), std::move(prepared)};
   const std::lock_guard lock(mutex_);
+  if (epoch != epoch_) return;
   if (const auto old = by_hash_.find(entry.hash); old != by_hash_.end()) Forget(old->second);
   bytes_ += CostOf(bytes);
   entries_.push_front(std::move(entry));
   by_hash_.emplace(entries_.front().hash, entries_.begin());
   while (bytes_ > bytes_max_) Forget(std::prev(entries_.end()));
+}
+
+uint64_t RequestMemo::epoch() const {
+  const std::lock_guard lock(mutex_);
+  return epoch_;
+}
+
+void RequestMemo::Clear() {
+  Entries forgotten;  // dies under no lock
+  const std::lock_guard lock(mutex_);
+  ++epoch_;
+  by_hash_.clear();
+  forgotten.swap(entries_);
+  bytes_ = 0;
 }
 
 void RequestMemo::Forget(Entries::iterator entry) {

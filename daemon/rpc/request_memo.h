@@ -27,8 +27,8 @@ struct PreparedRequest {
 // SHA-256 over the source need not be done again; only equality counts, the hash just finds the
 // candidate.
 //
-// REQUIRES: what a request comes to depends on nothing but its bytes (the toolchains that are here
-// never change while the daemon runs). Holds at most `bytes_max`, forgets what was used least
+// What a request comes to depends on its bytes and on the toolchains that are here: when those
+// change, Clear. Holds at most `bytes_max`, forgets what was used least
 // recently. Thread-safe; does not block.
 class RequestMemo {
  public:
@@ -36,7 +36,15 @@ class RequestMemo {
 
   // Null where these bytes are not remembered.
   std::shared_ptr<const PreparedRequest> Find(std::string_view bytes);
-  void Remember(std::string_view bytes, std::shared_ptr<const PreparedRequest> prepared);
+  // `epoch` is that of the moment before the request was prepared: what was prepared before a Clear
+  // is not remembered after it.
+  void Remember(std::string_view bytes, std::shared_ptr<const PreparedRequest> prepared,
+                uint64_t epoch);
+
+  // Grows with every Clear.
+  uint64_t epoch() const;
+  // Forgets everything.
+  void Clear();
 
  private:
   struct Entry {
@@ -52,7 +60,8 @@ class RequestMemo {
 
   const size_t bytes_max_;
   const uint64_t seed_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  uint64_t epoch_ = 0;
   Entries entries_;  // the most recently used first
   std::unordered_map<uint64_t, Entries::iterator> by_hash_;
   size_t bytes_ = 0;

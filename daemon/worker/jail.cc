@@ -38,10 +38,16 @@ JailSupport JailSupport::OfThisKernel() {
 Jail::Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers)
     : mode_(mode),
       support_(support),
-      programs_(NeedsOfThisProcess(assemblers).programs),
-      missing_(FindMissing()) {
+      missing_(FindMissing()),
+      programs_(NeedsOfThisProcess(assemblers).programs) {
   // Whoever is refused hears why; here it is only written down.
   Admit({}).IgnoreError();
+}
+
+void Jail::SetAssemblers(const std::vector<std::string>& assemblers) {
+  std::vector<std::string> programs = NeedsOfThisProcess(assemblers).programs;
+  const std::lock_guard lock(mutex_);
+  programs_.swap(programs);
 }
 
 std::vector<std::string> Jail::FindMissing() {
@@ -79,6 +85,7 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   add(std::string(kLoaderCache), landlock::kReadFile);
   for (const std::string& path : needs.libraries) add(path, kReadBeneath);
   for (const std::string& path : needs.programs) add(path, kRun);
+  const std::lock_guard lock(mutex_);
   for (const std::string& path : programs_) add(path, kRun);
   return jail;
 }

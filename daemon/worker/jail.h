@@ -23,7 +23,7 @@ struct JailSupport {
 };
 
 // Makes the descriptions that workers are started with, and keeps what is missing of them. One for
-// all pools. Thread-safe; does not block.
+// all pools. Thread-safe; nothing blocks but SetAssemblers.
 class Jail {
  public:
   enum class Mode {
@@ -32,11 +32,14 @@ class Jail {
     kRequired  // no worker without all of it
   };
 
-  // Says in the log what is missing from the beginning. `assemblers`: that a request may name,
-  // whose toolchain does not know of them.
+  // Says in the log what is missing from the beginning. `assemblers` as below.
   Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers = {});
 
   Mode mode() const { return mode_; }
+
+  // What workers described from now on may start besides what their toolchain knows of: each
+  // assembler that a request may name. Blocks as a disk does.
+  void SetAssemblers(const std::vector<std::string>& assemblers);
 
   // For a worker that works in `directory`; none where it is not to be jailed. FAILED_PRECONDITION
   // where it must be and this kernel cannot.
@@ -56,10 +59,10 @@ class Jail {
 
   const Mode mode_;
   const JailSupport support_;
-  const std::vector<std::string> programs_;  // that every worker may start
   std::vector<FilterInstruction> filter_;
   const std::vector<std::string> missing_;  // of this kernel
   mutable std::mutex mutex_;
+  std::vector<std::string> programs_;  // that every worker may start
   std::vector<std::string> of_latest_worker_;
   std::set<std::string> logged_;
 };

@@ -88,17 +88,13 @@ std::string PooledProvider::Describe() const {
 }
 
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
-                                  const std::string& directory,
-                                  const std::vector<std::string>& ptxas) {
+                                  const std::string& directory) {
   ZygoteCommand command;
   // -I: neither the environment, nor the user's packages, nor the current directory has a say.
   // -B: a finished toolchain is not written to, not even bytecode.
   command.spawn.arguments = {toolchain.interpreter, "-I", "-B", script, "--zygote",
                              "--control-fd",        "3"};
   // All of it: what a compile gives must not depend on who started the daemon.
-  for (const std::string& path : ptxas) {
-    command.spawn.arguments.insert(command.spawn.arguments.end(), {"--ptxas", path});
-  }
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
   command.spawn.directory = directory;

@@ -37,11 +37,9 @@ class PooledProvider final : public CompilationProvider {
 };
 
 // How to start the zygote of a Triton toolchain: its own interpreter, isolated from the daemon's
-// environment. `script` is triton_worker.py; `directory` becomes private to the zygote; `ptxas` are
-// the paths of those that requests may name.
+// environment. `script` is triton_worker.py; `directory` becomes private to the zygote.
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
-                                  const std::string& directory,
-                                  const std::vector<std::string>& ptxas = {});
+                                  const std::string& directory);
 
 // The same for a toolchain that kiln-worker (`program`) runs: it refuses where the toolchain is no
 // longer the one whose fingerprint was taken.

@@ -185,8 +185,6 @@ class Compiler:
         self._tool_versions = {}
         self._knobs = knobs.nvidia
         self._ptxas = None
-        # Those that requests may name.
-        self.foreign_ptxas = ()
         # ptxas -v says how many registers a kernel takes; with this knob Triton prints it.
         if hasattr(knobs.nvidia, "dump_ptxas_log"):
             knobs.nvidia.dump_ptxas_log = True
@@ -283,7 +281,7 @@ class Compiler:
 
     def programs(self):
         """What a worker starts, and what the kernel loads those with."""
-        tools = [os.path.realpath(tool) for tool in (self._tool_path("ptxas"), self._tool_path("ptxas-blackwell"), *self.foreign_ptxas)]
+        tools = [os.path.realpath(tool) for tool in (self._tool_path("ptxas"), self._tool_path("ptxas-blackwell"))]
         tools = [tool for tool in tools if os.access(tool, os.X_OK)]
         return sorted({*tools, *filter(None, map(program_loader, tools))})
 
@@ -435,7 +433,7 @@ def check_digest(path, expected):
     except OSError as error:
         raise Failure("internal", "cubin", f"{path} cannot be read: {error.strerror}", deterministic=False) from None
     if digest.hexdigest() != expected:
-        raise Failure("internal", "cubin", f"{path} is no longer the file that it was when the daemon started; restart the daemon",
+        raise Failure("internal", "cubin", f"{path} is no longer the file that it was when the daemon read it: it reads it again",
                       deterministic=False)
 
 
@@ -932,14 +930,13 @@ def child_processes():
         return []
 
 
-def run_zygote(control_fd, parent, foreign_ptxas):
+def run_zygote(control_fd, parent):
     die_with(parent, signal.SIGTERM)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
     try:
         compiler = Compiler()
-        compiler.foreign_ptxas = foreign_ptxas
         warmed = warm(compiler)
         check_forkable()
     except Exception as error:
@@ -1270,12 +1267,11 @@ def main():
     arguments.add_argument("--output-fd", type=int, default=1, help="where --describe prints to")
     arguments.add_argument("--control-fd", type=int, default=-1)
     arguments.add_argument("--parent", type=int, default=-1, help="pid of the daemon")
-    arguments.add_argument("--ptxas", action="append", default=[], help="one that requests may name; repeated for several")
     chosen = arguments.parse_args()
     if chosen.zygote:
         if chosen.control_fd < 0 or not stat.S_ISSOCK(os.fstat(chosen.control_fd).st_mode):
             arguments.error("--zygote needs --control-fd with an open socket: it is the daemon that starts it")
-        return run_zygote(chosen.control_fd, chosen.parent, chosen.ptxas)
+        return run_zygote(chosen.control_fd, chosen.parent)
     with tempfile.TemporaryDirectory(prefix="kiln-describe-") as directory:
         os.chdir(directory)
         text = json.dumps(describe(Compiler())) + "\n"

@@ -83,6 +83,10 @@ class WorkerPool {
 
   void Submit(CallContext context, WorkerRequest request, Done done);
 
+  // Whatever is submitted from now on runs in processes that are started from now on: those there
+  // are finish what they run, and end.
+  void Renew() { LetZygoteGo(); }
+
   // Refuses new and queued requests, waits for running ones until `deadline`, kills what is left.
   // Afterwards no process of the pool lives. Idempotent, but not to be called on two threads at
   // once.

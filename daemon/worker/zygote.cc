@@ -105,7 +105,8 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
   }
   if (!command.version.empty() && version != command.version) {
     return Unavailable(
-        "{} is version {} now and was {} when the daemon started; restart the daemon",
+        "{} is version {} now and was {} when the daemon read it; 'kiln toolchain reload' has it "
+        "read again",
         command.spawn.arguments[0], version, command.version);
   }
   needs_.programs = reader.Strings("programs", kNeedsMax, kPathBytesMax);

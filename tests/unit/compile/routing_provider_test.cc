@@ -54,9 +54,28 @@ TEST_F(RoutingProviderTest, GoesByTheFingerprintOfTheToolchain) {
 TEST_F(RoutingProviderTest, ListsTheRoutesWhereNoneFits) {
   ResultProbe probe;
   provider_->Compile(CallContext(), MakeJobFor(MakeToolchain("9.9.9")), probe.Done());
-  EXPECT_EQ(probe.Code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(probe.Code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(RetryAfter(probe.Result().status()).has_value());
   EXPECT_THAT(std::string(Message(probe.Result().status())),
               AllOf(HasSubstr("9.9.9"), HasSubstr("triton==3.5.1"), HasSubstr("triton==3.6.0")));
+}
+
+TEST_F(RoutingProviderTest, RoutesAreExchangedWhileTheyAreUsed) {
+  auto workers = std::make_shared<FakeProvider>();
+  provider_->Replace({{old_, workers}});
+  ResultProbe probe;
+  provider_->Compile(CallContext(), MakeJobFor(old_), probe.Done());
+  provider_->Replace({{new_, std::make_shared<BorrowedProvider>(new_workers_)}});
+  // The compile under way is answered by the route that it was given to, which lives for so long.
+  EXPECT_EQ(workers.use_count(), 2);
+  workers->FinishAll();
+  EXPECT_EQ(probe.How(), Outcome::kCompiled);
+  EXPECT_EQ(workers.use_count(), 1);
+  ResultProbe later;
+  provider_->Compile(CallContext(), MakeJobFor(old_), later.Done());
+  EXPECT_EQ(later.Code(), absl::StatusCode::kUnavailable);
+  provider_->Compile(CallContext(), MakeJobFor(new_), later.Done());
+  EXPECT_EQ(new_workers_.started(), 1u);
 }
 
 TEST_F(RoutingProviderTest, DescribesItself) {

@@ -50,7 +50,7 @@ class GatherStatsTest : public ::testing::Test {
     return {.chain = *chain_,
             .store = store_,
             .hot = *hot_,
-            .pools = served_,
+            .pools = Served(),
             .admission = *admission_,
             .quarantine = quarantine_,
             .jail = jail_};
@@ -68,8 +68,15 @@ class GatherStatsTest : public ::testing::Test {
     options.zygote = FakeZygote();
     options.work_directory = directory_.File("work-" + version);
     WorkerPool& pool = pools_.emplace_back(options);
-    served_.push_back({toolchain, pool});
+    toolchains_.push_back(toolchain);
     return pool;
+  }
+  std::vector<ToolchainPool> Served() const {
+    std::vector<ToolchainPool> served;
+    for (size_t i = 0; i < pools_.size(); ++i) {
+      served.push_back({toolchains_[i], pools_[i].Stats()});
+    }
+    return served;
   }
   static absl::Status Do(WorkerPool& pool, const std::string& what) {
     std::promise<absl::Status> done;
@@ -91,7 +98,7 @@ class GatherStatsTest : public ::testing::Test {
   MemoryStore store_{limits::kGiB, clock_};
   std::unique_ptr<HotDirectory> hot_;
   std::deque<WorkerPool> pools_;
-  std::vector<ToolchainPool> served_;
+  std::vector<std::shared_ptr<const Toolchain>> toolchains_;
 };
 
 TEST_F(GatherStatsTest, TellsWhatItIsAndHowItIsComposed) {
@@ -225,7 +232,7 @@ TEST_F(GatherStatsTest, DegradedStoreIsToldUntilTheDaemonDrains) {
   StatsSources sources{.chain = *chain_,
                        .store = degraded,
                        .hot = *hot_,
-                       .pools = served_,
+                       .pools = Served(),
                        .admission = *admission_,
                        .quarantine = quarantine_,
                        .jail = jail_};

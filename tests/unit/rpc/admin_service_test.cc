@@ -196,6 +196,31 @@ TEST_F(AdminServiceTest, RequestsThatNameNothing) {
   EXPECT_THAT(status.error_message(), HasSubstr("key"));
 }
 
+TEST_F(AdminServiceTest, ToolchainsAreListedReloadedAndChosen) {
+  grpc::ClientContext reloading;
+  admin::v1::ReloadToolchainsResponse reloaded;
+  EXPECT_TRUE(stub_->ReloadToolchains(&reloading, {}, &reloaded).ok());
+  for (const std::string selector : {"triton==3.6.0", "triton==9.9.9"}) {
+    grpc::ClientContext context;
+    admin::v1::SetDefaultToolchainRequest request;
+    request.set_selector(selector);
+    admin::v1::SetDefaultToolchainResponse response;
+    const grpc::Status status = stub_->SetDefaultToolchain(&context, request, &response);
+    EXPECT_EQ(status.ok(), selector == "triton==3.6.0") << status.error_message();
+  }
+  grpc::ClientContext context;
+  admin::v1::ListToolchainsResponse here;
+  ASSERT_TRUE(stub_->ListToolchains(&context, {}, &here).ok());
+  ASSERT_EQ(here.toolchains_size(), 1);
+  EXPECT_EQ(here.toolchains(0).toolchain().name(), "triton");
+  EXPECT_TRUE(here.toolchains(0).toolchain().is_default());
+  EXPECT_EQ(here.toolchains(0).path(), "/toolchains/triton-3.6.0");
+  EXPECT_EQ(here.toolchains(0).remarks(0), "not used for hip: it is slow");
+  EXPECT_EQ(here.rejected(0).reason(), "it does not run");
+  EXPECT_EQ(here.directories(0), "/x");
+  EXPECT_EQ(here.default_selector(), "triton==3.6.0");
+}
+
 TEST_F(AdminServiceTest, DrainAndStats) {
   grpc::ClientContext context;
   admin::v1::DrainResponse drained;

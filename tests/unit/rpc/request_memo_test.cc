@@ -17,7 +17,7 @@ std::shared_ptr<const PreparedRequest> Prepared(std::string_view source) {
 TEST(RequestMemo, OnlyEqualBytesAreKnownAgain) {
   RequestMemo memo(1'000'000);
   const auto prepared = Prepared("a");
-  memo.Remember("bytes", prepared);
+  memo.Remember("bytes", prepared, 0);
   EXPECT_EQ(memo.Find("bytes"), prepared);
   EXPECT_EQ(memo.Find("byte"), nullptr);
   EXPECT_EQ(memo.Find(std::string_view("bytes\0", 6)), nullptr);
@@ -26,9 +26,9 @@ TEST(RequestMemo, OnlyEqualBytesAreKnownAgain) {
 
 TEST(RequestMemo, TheSameBytesAgainTakeTheNewMeaning) {
   RequestMemo memo(1'000'000);
-  memo.Remember("bytes", Prepared("a"));
+  memo.Remember("bytes", Prepared("a"), 0);
   const auto newer = Prepared("b");
-  memo.Remember("bytes", newer);
+  memo.Remember("bytes", newer, 0);
   EXPECT_EQ(memo.Find("bytes"), newer);
 }
 
@@ -36,9 +36,9 @@ TEST(RequestMemo, ForgetsWhatWasUsedLeastRecently) {
   // Each costs 2 * 1000 + 1024 bytes: there is room for 33.
   RequestMemo memo(100'000);
   const auto bytes = [](int i) { return Noise(static_cast<uint64_t>(i), 1000); };
-  for (int i = 0; i < 33; ++i) memo.Remember(bytes(i), Prepared(std::to_string(i)));
+  for (int i = 0; i < 33; ++i) memo.Remember(bytes(i), Prepared(std::to_string(i)), 0);
   EXPECT_NE(memo.Find(bytes(0)), nullptr);
-  memo.Remember(bytes(33), Prepared("33"));
+  memo.Remember(bytes(33), Prepared("33"), 0);
   EXPECT_NE(memo.Find(bytes(0)), nullptr);
   EXPECT_EQ(memo.Find(bytes(1)), nullptr);
   EXPECT_NE(memo.Find(bytes(2)), nullptr);
@@ -46,11 +46,29 @@ TEST(RequestMemo, ForgetsWhatWasUsedLeastRecently) {
 
 TEST(RequestMemo, OneLargeRequestDoesNotPushOutTheOthers) {
   RequestMemo memo(100'000);
-  memo.Remember("small", Prepared("a"));
+  memo.Remember("small", Prepared("a"), 0);
   const std::string large(90'000, 'x');
-  memo.Remember(large, Prepared("b"));
+  memo.Remember(large, Prepared("b"), 0);
   EXPECT_EQ(memo.Find(large), nullptr);
   EXPECT_NE(memo.Find("small"), nullptr);
+}
+
+TEST(RequestMemo, AfterAClearNothingIsKnown) {
+  RequestMemo memo(100'000);
+  memo.Remember("bytes", Prepared("a"), memo.epoch());
+  memo.Clear();
+  EXPECT_EQ(memo.Find("bytes"), nullptr);
+  const auto newer = Prepared("b");
+  memo.Remember("bytes", newer, memo.epoch());
+  EXPECT_EQ(memo.Find("bytes"), newer);
+}
+
+TEST(RequestMemo, WhatWasPreparedBeforeAClearIsNotRememberedAfterIt) {
+  RequestMemo memo(100'000);
+  const uint64_t before = memo.epoch();
+  memo.Clear();
+  memo.Remember("bytes", Prepared("of toolchains that are gone"), before);
+  EXPECT_EQ(memo.Find("bytes"), nullptr);
 }
 
 }  // namespace

@@ -32,6 +32,25 @@ ServiceTest::ServiceTest() {
     quarantined_.clear();
     return count;
   };
+  actions_.toolchains = [this] {
+    ToolchainsHere here;
+    for (const auto& toolchain : catalog_.List()) {
+      here.held.push_back({toolchain, "ready", {"not used for hip: it is slow"}});
+    }
+    here.has_default = true;
+    here.rejected.push_back({"/x/broken", "/x", "it does not run"});
+    here.directories = {"/x"};
+    here.default_selector = default_;
+    return here;
+  };
+  actions_.reload_toolchains = [](const std::function<void(absl::Status)>& done) {
+    done(absl::OkStatus());
+  };
+  actions_.set_default_toolchain = [this](const std::string& selector) {
+    if (selector == "triton==9.9.9") return FailedPrecondition("there is no such toolchain");
+    default_ = selector;
+    return absl::OkStatus();
+  };
   actions_.drain = [this] { ++drains_; };
 }
 

@@ -50,6 +50,7 @@ class ServiceTest : public ::testing::Test {
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::optional<RememberedRequest> remembered_;
+  std::string default_;           // touched by one call at a time
   std::set<Digest> quarantined_;  // touched by one call at a time
   PrincipalServers servers_{parts_, actions_};
 };

@@ -1,0 +1,78 @@
+#include "daemon/toolchain/reload_thread.h"
+
+#include <utility>
+
+namespace kiln {
+namespace {
+
+absl::Status Stopping() { return Unavailable("the daemon is stopping"); }
+
+void TellAll(std::vector<ReloadThread::Done> waiting, const absl::Status& status) {
+  for (const ReloadThread::Done& done : waiting) done(status);
+}
+
+}  // namespace
+
+ReloadThread::ReloadThread(Work work) : work_(std::move(work)), thread_([this] { Loop(); }) {}
+
+void ReloadThread::Stop() {
+  Refuse();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ReloadThread::Ask(Done done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      asked_ = true;
+      if (done) waiting_.push_back(std::exchange(done, nullptr));
+    }
+  }
+  changed_.notify_all();
+  if (done) done(Stopping());
+}
+
+void ReloadThread::Refuse() {
+  std::vector<Done> told;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    told.swap(waiting_);
+    for (Done& done : running_) told.push_back(std::move(done));
+    running_.clear();
+  }
+  changed_.notify_all();
+  TellAll(std::move(told), Stopping());
+}
+
+bool ReloadThread::IsStopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+bool ReloadThread::AwaitWork() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, work_.look_time, [this] { return stopping_ || asked_; })) {
+    lock.unlock();
+    const bool is_due = work_.is_due();
+    lock.lock();
+    if (is_due) break;
+  }
+  asked_ = false;
+  running_.swap(waiting_);
+  return !stopping_;
+}
+
+void ReloadThread::Loop() {
+  while (AwaitWork()) {
+    work_.run([this] { return IsStopping(); });
+    std::vector<Done> told;
+    {
+      const std::lock_guard lock(mutex_);
+      told.swap(running_);
+    }
+    TellAll(std::move(told), absl::OkStatus());
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,94 @@
+#include "daemon/toolchain/served_toolchains.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/base/log.h"
+
+namespace kiln {
+
+ServedToolchains::ServedToolchains(Parts parts)
+    : parts_(std::move(parts)),
+      current_(parts_.discover(DefaultSelector(), [] { return false; })),
+      thread_({[this](const auto& is_stopping) { LookAround(is_stopping); },
+               [this] { return IsOutdated(); }, parts_.look_time}) {}
+
+ServedToolchains::Found ServedToolchains::Current() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
+void ServedToolchains::Reload(ReloadThread::Done done) { thread_.Ask(std::move(done)); }
+
+std::string ServedToolchains::DefaultSelector() const {
+  return IsDefaultConfigured() ? parts_.configured_default : parts_.chosen_default.Read();
+}
+
+absl::Status ServedToolchains::SetDefault(const std::string& selector) {
+  if (IsDefaultConfigured()) {
+    return FailedPrecondition(
+        "the configuration says that the default is {}, and it wins; take toolchain.default out of "
+        "it and restart the daemon, or change it there",
+        parts_.configured_default);
+  }
+  const std::lock_guard lock(changing_);
+  const Found current = Current();
+  KILN_RETURN_IF_ERROR(current->CheckDefault(selector));
+  KILN_RETURN_IF_ERROR(parts_.chosen_default.Write(selector));
+  Apply(current->WithDefault(selector));
+  return absl::OkStatus();
+}
+
+void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status& why) {
+  thread_.Ask();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!changed_.insert(toolchain.listing).second) return;
+    ++changes_;
+  }
+  LogWarning("toolchain changed on disk; what it compiled since counts for nothing",
+             {{"name", toolchain.Name()},
+              {"fingerprint", toolchain.fingerprint.Hex()},
+              {"why", Message(why)}});
+}
+
+uint64_t ServedToolchains::changes() const {
+  const std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+void ServedToolchains::LookAround(const std::function<bool()>& is_stopping) {
+  Found found = parts_.discover(DefaultSelector(), is_stopping);
+  if (is_stopping()) return;
+  const std::lock_guard lock(changing_);
+  // Somebody may have chosen another meanwhile.
+  const std::string wanted = DefaultSelector();
+  if (found->default_selector() != wanted) found = found->WithDefault(wanted);
+  Apply(std::move(found));
+}
+
+bool ServedToolchains::IsOutdated() {
+  const Found current = Current();
+  for (const auto& toolchain : current->List()) {
+    if (toolchain->seal == nullptr) continue;
+    const absl::Status same = toolchain->seal->Check();
+    if (same.ok()) continue;
+    NoteChange(*toolchain, same);
+    return false;  // it asks
+  }
+  const auto& rejected = current->rejected();
+  return std::any_of(rejected.begin(), rejected.end(),
+                     [](const auto& each) { return each.is_unsettled; });
+}
+
+void ServedToolchains::Apply(Found found) {
+  parts_.serve(*found);
+  {
+    const std::lock_guard lock(mutex_);
+    current_.swap(found);
+    changed_.clear();
+  }
+  parts_.forget();
+}
+
+}  // namespace kiln

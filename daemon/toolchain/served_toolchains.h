@@ -1,0 +1,94 @@
+// The toolchains that are here, kept in step with the disk.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/toolchain/default_file.h"
+#include "daemon/toolchain/discovered_toolchains.h"
+#include "daemon/toolchain/reload_thread.h"
+
+namespace kiln {
+
+// The catalogue of a running daemon. It looks around when it is made, when it is asked to, and when
+// a toolchain that it has turns out to have been changed; what it then finds takes the place of
+// what it had. Requests are resolved by one or the other, never by half of each.
+//
+// Thread-safe. Reading does not block; the constructor does, as discovery does; Reload answers from
+// a thread of its own.
+class ServedToolchains final : public ToolchainCatalog {
+ public:
+  using Found = std::shared_ptr<const DiscoveredToolchains>;
+
+  struct Parts {
+    // Blocks for seconds. Once `is_cancelled`, as soon as it can.
+    std::function<Found(const std::string& default_selector,
+                        const std::function<bool()>& is_cancelled)>
+        discover;
+    // Has workers for these and for no others. Called before requests can choose among them, and
+    // not by the constructor; one call at a time.
+    std::function<void(const DiscoveredToolchains&)> serve;
+    // What requests have come to before need no longer be so. Called after.
+    std::function<void()> forget;
+    // toolchain.default, which wins over what the file says.
+    std::string configured_default;
+    DefaultFile chosen_default;
+    std::chrono::milliseconds look_time = limits::kToolchainLookTime;
+  };
+
+  explicit ServedToolchains(Parts parts);
+  ~ServedToolchains() override { Stop(); }
+
+  absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
+                                                        const Target& target) const override {
+    return Current()->Find(selector, kind, target);
+  }
+  std::vector<std::shared_ptr<const Toolchain>> List() const override { return Current()->List(); }
+  bool HasDefault() const override { return Current()->HasDefault(); }
+
+  // A moment's picture of all of it.
+  Found Current() const;
+
+  // Looks around again. `done` is told that it is done, or UNAVAILABLE where the daemon stops. What
+  // was installed before this call is seen.
+  void Reload(ReloadThread::Done done);
+
+  // From now on, and after a restart, what an empty selector means; "" for the newest. FAILED_-
+  // PRECONDITION where no toolchain here is that, or where the configuration says another.
+  absl::Status SetDefault(const std::string& selector);
+  bool IsDefaultConfigured() const { return !parts_.configured_default.empty(); }
+
+  // A toolchain is no longer what its fingerprint says: looks around again. May be said more than
+  // once. Does not block.
+  void NoteChange(const Toolchain& toolchain, const absl::Status& why);
+  // How often that was.
+  uint64_t changes() const;
+
+  // Begins nothing new, and tells whoever waits for a reload. Does not block.
+  void Refuse() { thread_.Refuse(); }
+  // Likewise, and waits for the end of what has begun: Parts are not called any more, but by
+  // SetDefault. Idempotent.
+  void Stop() { thread_.Stop(); }
+
+ private:
+  std::string DefaultSelector() const;
+  void LookAround(const std::function<bool()>& is_stopping);
+  // Whether anything was done to what is known, or what was not ready may be now.
+  bool IsOutdated();
+  // REQUIRES: changing_ is held.
+  void Apply(Found found);
+
+  Parts parts_;
+  std::mutex changing_;  // held while one takes the place of another
+  mutable std::mutex mutex_;
+  Found current_;
+  uint64_t changes_ = 0;
+  std::set<Digest> changed_;  // listings that were found to be no longer so
+  ReloadThread thread_;       // last: it uses everything above
+};
+
+}  // namespace kiln

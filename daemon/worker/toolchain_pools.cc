@@ -1,0 +1,151 @@
+#include "daemon/worker/toolchain_pools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// How often it is looked whether a pool that ends has nothing left to do.
+constexpr auto kIdleLook = std::chrono::milliseconds(50);
+
+constexpr std::string_view kPtxas = "ptxas";
+
+bool IsUnchanged(const Toolchain& toolchain) {
+  return toolchain.seal == nullptr || toolchain.seal->Check().ok();
+}
+
+// Counters only: what is alive is nobody's any more.
+void AddCounters(const PoolStats& from, PoolStats& to) {
+  to.started += from.started;
+  to.killed += from.killed;
+  to.crashed += from.crashed;
+  to.aborted += from.aborted;
+  to.recycled += from.recycled;
+  to.idled += from.idled;
+  to.zygotes_replaced += from.zygotes_replaced;
+  to.compiles += from.compiles;
+  to.compile_cpu_micros += from.compile_cpu_micros;
+}
+
+}  // namespace
+
+ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Make make)
+    : routing_(routing),
+      jail_(jail),
+      make_(std::move(make)),
+      ending_(std::make_unique<ThreadExecutor>(1, limits::kToolchainsEndingMax)) {}
+
+void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains,
+                           bool has_default, std::chrono::milliseconds patience) {
+  std::vector<std::string> assemblers;
+  std::vector<Digest> ptxas;
+  for (const auto& toolchain : toolchains) {
+    if (toolchain->name != kPtxas) continue;
+    assemblers.push_back(toolchain->directory);
+    ptxas.push_back(toolchain->listing);
+  }
+  const bool has_other_ptxas = std::exchange(ptxas_, ptxas) != ptxas;
+  if (has_other_ptxas) jail_.SetAssemblers(assemblers);
+
+  std::list<ServedPtr> next;
+  std::vector<Route> routes;
+  for (const auto& toolchain : toolchains) {
+    ServedPtr served = FindSame(*toolchain);
+    if (served == nullptr) {
+      const bool is_default = has_default && routes.empty();
+      served = std::make_shared<Served>(
+          Served{toolchain, make_(toolchain, is_default, serial_++), false});
+    } else if (has_other_ptxas) {
+      // Its workers may not start the new ones, and may have used one that is another by now.
+      served->workers.pool->Renew();
+    }
+    routes.push_back({served->toolchain, served->workers.provider});
+    next.push_back(std::move(served));
+  }
+  routing_.Replace(std::move(routes));
+
+  std::vector<ServedPtr> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const ServedPtr& served : served_) {
+      if (std::find(next.begin(), next.end(), served) != next.end()) continue;
+      if (!std::exchange(served->is_ending, true)) gone.push_back(served);
+      next.push_back(served);
+    }
+    served_.swap(next);
+  }
+  for (const ServedPtr& served : gone) {
+    const auto left = IsUnchanged(*served->toolchain) ? patience : std::chrono::milliseconds(0);
+    ending_->Run([this, served, deadline = Steady::now() + left] { End(served, deadline); });
+  }
+}
+
+ToolchainPools::ServedPtr ToolchainPools::FindSame(const Toolchain& toolchain) const {
+  const std::lock_guard lock(mutex_);
+  for (const ServedPtr& served : served_) {
+    const Toolchain& known = *served->toolchain;
+    if (!served->is_ending && known.fingerprint == toolchain.fingerprint &&
+        known.listing == toolchain.listing && known.directory == toolchain.directory &&
+        known.interpreter == toolchain.interpreter) {
+      return served;
+    }
+  }
+  return nullptr;
+}
+
+void ToolchainPools::End(const ServedPtr& served, SteadyTime deadline) {
+  AwaitIdle(*served->workers.pool, deadline);
+  served->workers.pool->Shutdown(Steady::now());
+  LogInfo("toolchain no longer served",
+          {{"name", served->toolchain->Name()},
+           {"fingerprint", served->toolchain->fingerprint.ShortHex()}});
+  const std::lock_guard lock(mutex_);
+  AddCounters(served->workers.pool->Stats(), ended_);
+  served_.remove(served);
+}
+
+void ToolchainPools::AwaitIdle(const WorkerPool& pool, SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && Steady::now() < deadline) {
+    const PoolStats stats = pool.Stats();
+    if (stats.running == 0 && stats.queued == 0) return;
+    stopped_.wait_for(lock, kIdleLook);
+  }
+}
+
+std::vector<ToolchainPool> ToolchainPools::List() const {
+  std::vector<ToolchainPool> pools;
+  const std::lock_guard lock(mutex_);
+  for (const ServedPtr& served : served_) {
+    pools.push_back({served->toolchain, served->workers.pool->Stats()});
+    if (served->is_ending) pools.back().stats.zygote = "ending";
+  }
+  return pools;
+}
+
+PoolStats ToolchainPools::Ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+void ToolchainPools::Shutdown() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  ending_.reset();  // runs what it has to do
+  std::list<ServedPtr> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = served_;
+  }
+  for (const ServedPtr& served : left) served->workers.pool->Shutdown(Steady::now());
+}
+
+}  // namespace kiln

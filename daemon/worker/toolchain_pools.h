@@ -1,0 +1,90 @@
+// The worker pools of the toolchains that are served.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/compile/executor.h"
+#include "daemon/compile/routing_provider.h"
+#include "daemon/worker/jail.h"
+#include "daemon/worker/worker_pool.h"
+
+namespace kiln {
+
+// One toolchain's pool, and how it is.
+struct ToolchainPool {
+  std::shared_ptr<const Toolchain> toolchain;
+  PoolStats stats;
+};
+
+// What compiles for one toolchain.
+struct ToolchainWorkers {
+  std::shared_ptr<CompilationProvider> provider;
+  WorkerPool* pool = nullptr;  // lives as long as the provider
+};
+
+// Keeps one pool for each toolchain that is there, gives those of toolchains that are gone the time
+// to finish, and tells routing and jail of both.
+//
+// A toolchain keeps its pool while it is the same to the last file's time: where something was done
+// to its files, processes that have read some of them may not go on, whatever its fingerprint is
+// now.
+//
+// Thread-safe. Serve and Shutdown block, for as long as it takes to start threads and to end them.
+class ToolchainPools {
+ public:
+  // `serial` is another each time: two pools of one toolchain may live at the same time.
+  using Make = std::function<ToolchainWorkers(const std::shared_ptr<const Toolchain>&,
+                                              bool is_default, int serial)>;
+
+  // Routing and jail outlive it.
+  ToolchainPools(RoutingProvider& routing, Jail& jail, Make make);
+  ~ToolchainPools() { Shutdown(); }
+
+  // From now on, these, each fingerprint once; the first is the default where `has_default`. Of the
+  // others, what runs may finish within `patience`, unless the toolchain's files have changed, so
+  // that its answers would count for nothing. Not on two threads at once, nor after Shutdown.
+  void Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains, bool has_default,
+             std::chrono::milliseconds patience);
+
+  // Those that end included, whose zygote is said to be "ending".
+  std::vector<ToolchainPool> List() const;
+  // What pools that are gone have done.
+  PoolStats Ended() const;
+
+  // Ends all of them at once. Idempotent.
+  void Shutdown();
+
+ private:
+  struct Served {
+    std::shared_ptr<const Toolchain> toolchain;
+    ToolchainWorkers workers;
+    bool is_ending = false;
+  };
+  using ServedPtr = std::shared_ptr<Served>;
+
+  ServedPtr FindSame(const Toolchain& toolchain) const;
+  void End(const ServedPtr& served, SteadyTime deadline);
+  void AwaitIdle(const WorkerPool& pool, SteadyTime deadline);
+
+  RoutingProvider& routing_;
+  Jail& jail_;
+  const Make make_;
+  int serial_ = 0;             // Serve's
+  std::vector<Digest> ptxas_;  // Serve's: listings of those that requests may name
+
+  mutable std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stopping_ = false;
+  std::list<ServedPtr> served_;
+  PoolStats ended_;
+  // Last: its work uses everything above.
+  std::unique_ptr<ThreadExecutor> ending_;
+};
+
+}  // namespace kiln
