@@ -39,6 +39,7 @@ void AddSubcommands(CommandParser& parser) {
   AddVerify(parser);
   AddDrain(parser);
   AddDoctor(parser);
+  AddToolchainCommand(parser);
   AddVersion(parser);
 }
 

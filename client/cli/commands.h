@@ -17,6 +17,7 @@ void AddPin(CommandParser& parser);
 void AddVerify(CommandParser& parser);
 void AddDrain(CommandParser& parser);
 void AddDoctor(CommandParser& parser);
+void AddToolchainCommand(CommandParser& parser);
 void AddVersion(CommandParser& parser);
 
 }  // namespace kiln::cli

@@ -58,14 +58,14 @@ class Examination {
     }
     if (listed->toolchains().empty()) {
       return Add("toolchains", Verdict::kBad, "there is none, so nothing can be compiled",
-                 "deploy/install-toolchain 3.6.0 (with --system for the system's service), then "
-                 "restart the daemon");
+                 "kiln toolchain add triton==3.6.0, as root for the system's service");
     }
     if (!listed->toolchains(0).is_default()) {
       Add("toolchains", Verdict::kBad,
           "the default toolchain, the daemon's toolchain.default, is not here",
-          "install it or change toolchain.default, then restart the daemon; until then name one of "
-          "those below with --toolchain");
+          "kiln toolchain add, or kiln toolchain default with one of those below; until then name "
+          "one "
+          "of them with --toolchain");
     }
     for (const v1::Toolchain& toolchain : listed->toolchains()) {
       Add("toolchain", Verdict::kGood,
@@ -121,6 +121,15 @@ class Examination {
       if (!toolchain.state().starts_with("failed")) continue;
       Add("toolchain " + toolchain.name(), Verdict::kBad, toolchain.state(),
           "install it anew; kilnd's log has what its Python said");
+    }
+    if (stats.toolchains_changed() > 0) {
+      Add("toolchains", Verdict::kWarning,
+          fmt::format("changed on disk {} since the start, and were read again",
+                      stats.toolchains_changed() == 1
+                          ? "once"
+                          : fmt::format("{} times", stats.toolchains_changed())),
+          "kiln toolchain list, and see who writes to them: a toolchain is installed once and left "
+          "alone");
     }
     if (stats.quarantined() > 0) {
       Add("integrity", Verdict::kWarning,

@@ -95,6 +95,7 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
     json["available_memory_bytes"] = stats.available_memory_bytes();
   }
   json["memory_pressure_percent"] = stats.memory_pressure_percent();
+  json["toolchains_changed"] = stats.toolchains_changed();
   json["connections"] = stats.connections();
   json["jail"] = stats.jail();
   json["jail_problems"] = stats.jail_problems();

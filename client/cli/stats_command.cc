@@ -107,6 +107,7 @@ void PrintWork(Console& console, const Stats& stats) {
                     stats.workers_crashed(), stats.workers_aborted(), stats.workers_recycled(),
                     stats.workers_idled())},
        {"zygotes replaced", std::to_string(stats.zygotes_replaced())},
+       {"toolchains changed", std::to_string(stats.toolchains_changed())},
        {"in quarantine",
         fmt::format("{}, {} refused", FormatCount(stats.sources_quarantined(), "kernel"),
                     FormatCount(stats.quarantine_refusals(), "request"))},

@@ -152,6 +152,34 @@ absl::Status AdminClient::Verify(const std::function<void(const admin::v1::Verif
   return core_->Verify(report, options);
 }
 
+absl::StatusOr<admin::v1::ListToolchainsResponse> AdminClient::ListToolchains(
+    const CallOptions& options) {
+  admin::v1::ListToolchainsResponse response;
+  KILN_RETURN_IF_ERROR(core_->Call(admin::v1::ListToolchainsRequest(), response, options,
+                                   [](auto& stub, auto&&... arguments) {
+                                     return stub.PrepareAsyncListToolchains(arguments...);
+                                   }));
+  return response;
+}
+
+absl::Status AdminClient::ReloadToolchains(const CallOptions& options) {
+  admin::v1::ReloadToolchainsResponse response;
+  return core_->Call(admin::v1::ReloadToolchainsRequest(), response, options,
+                     [](auto& stub, auto&&... arguments) {
+                       return stub.PrepareAsyncReloadToolchains(arguments...);
+                     });
+}
+
+absl::Status AdminClient::SetDefaultToolchain(const std::string& selector,
+                                              const CallOptions& options) {
+  admin::v1::SetDefaultToolchainRequest request;
+  request.set_selector(selector);
+  admin::v1::SetDefaultToolchainResponse response;
+  return core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
+    return stub.PrepareAsyncSetDefaultToolchain(arguments...);
+  });
+}
+
 absl::Status AdminClient::Drain(const CallOptions& options) {
   admin::v1::DrainResponse response;
   return core_->Call(

@@ -39,6 +39,13 @@ class AdminClient {
       const std::function<void(const admin::v1::VerifyReport&)>& report,
       const CallOptions& options);
 
+  [[nodiscard]] absl::StatusOr<admin::v1::ListToolchainsResponse> ListToolchains(
+      const CallOptions& options);
+  // OK: what is installed now can be named by requests.
+  [[nodiscard]] absl::Status ReloadToolchains(const CallOptions& options);
+  [[nodiscard]] absl::Status SetDefaultToolchain(const std::string& selector,
+                                                 const CallOptions& options);
+
   // The daemon answers what it has begun and ends. OK: it has been told to, not: it is gone.
   [[nodiscard]] absl::Status Drain(const CallOptions& options);
 

@@ -263,7 +263,8 @@ std::vector<Field> MakeFields() {
                     "Headers that CUDA C++ may include, besides those of its toolkit.",
                     Member{&Config::toolchain, &Config::Toolchain::include_directories}),
       TextField("toolchain", "default",
-                "What an empty selector means, such as \"triton==3.6.0\". Empty: the newest.",
+                "What an empty selector means, such as \"triton==3.6.0\". Empty: what `kiln "
+                "toolchain default` chose, or the newest.",
                 "a toolchain's selector",
                 Member{&Config::toolchain, &Config::Toolchain::default_selector}, AnyText),
       TextField("sockets", "mode",

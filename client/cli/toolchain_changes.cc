@@ -1,0 +1,259 @@
+#include "client/cli/toolchain_changes.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/cli/errors.h"
+#include "client/cli/toolchain_list.h"
+#include "client/cli/toolchain_place.h"
+#include "client/rpc/admin_client.h"
+#include "client/rpc/wedged.h"
+
+namespace kiln::cli {
+namespace {
+
+using admin::v1::HeldToolchain;
+using admin::v1::ListToolchainsResponse;
+
+constexpr std::string_view kPtxas = "ptxas";
+
+// "/x/y" for "/x//y/": what is written by different hands is compared.
+std::string Normal(const std::string& path) {
+  std::string normal = std::filesystem::path(path).lexically_normal().string();
+  if (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+bool IsSame(const std::string& path, const std::string& other) {
+  return Normal(path) == Normal(other);
+}
+
+// A daemon, or none: then what is done on disk counts from its next start on.
+class DaemonSide {
+ public:
+  explicit DaemonSide(Session& session) : session_(session) {}
+
+  // Not OK where there is a daemon that cannot be asked.
+  absl::Status Connect() {
+    auto admin = session_.ConnectAdmin();
+    if (absl::IsUnavailable(admin.status()) && !IsWedgedStatus(admin.status())) {
+      return absl::OkStatus();
+    }
+    if (!admin.ok()) return admin.status();
+    admin_ = *std::move(admin);
+    return Refresh();
+  }
+  bool IsThere() const { return admin_ != nullptr; }
+
+  absl::Status Reload() {
+    if (!IsThere()) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(admin_->ReloadToolchains(session_.Call()));
+    return Refresh();
+  }
+
+  const ListToolchainsResponse& here() const { return here_; }
+  std::vector<std::string> directories() const {
+    return {here_.directories().begin(), here_.directories().end()};
+  }
+  std::vector<HeldToolchain> In(const std::string& installation) const {
+    std::vector<HeldToolchain> found;
+    for (const HeldToolchain& held : here_.toolchains()) {
+      if (IsSame(held.installation(), installation)) found.push_back(held);
+    }
+    return found;
+  }
+
+ private:
+  absl::Status Refresh() {
+    KILN_ASSIGN_OR_RETURN(here_, admin_->ListToolchains(session_.Call(kQuestionTime)));
+    return absl::OkStatus();
+  }
+
+  Session& session_;
+  std::unique_ptr<AdminClient> admin_;
+  ListToolchainsResponse here_;
+};
+
+std::string NameOf(const HeldToolchain& held) {
+  return fmt::format("{}=={}", held.toolchain().name(), held.toolchain().version());
+}
+
+absl::StatusOr<std::string> PlaceFor(const ToolchainAddition& wanted, const DaemonSide& daemon) {
+  const std::vector<std::string> searched = daemon.directories();
+  if (wanted.into.empty()) return daemon.IsThere() ? ChoosePlace(searched) : OwnPlace();
+  std::error_code error;
+  const std::string into = Normal(std::filesystem::absolute(wanted.into, error).string());
+  const bool is_searched = std::any_of(searched.begin(), searched.end(),
+                                       [&](const std::string& each) { return IsSame(each, into); });
+  if (!daemon.IsThere() || is_searched) return into;
+  return FailedPrecondition("the daemon does not look into {}, but into {}", into,
+                            fmt::join(searched, ", "));
+}
+
+absl::Status CheckAddition(const ToolchainAddition& wanted, const ToolchainName& name) {
+  if (!wanted.path.empty()) return absl::OkStatus();
+  if (name.name != "triton" && name.name != "nvrtc") {
+    return InvalidArgument(
+        "triton and nvrtc are what can be installed; use a {} that is there with --path DIR",
+        name.name);
+  }
+  if (!name.version.empty()) return absl::OkStatus();
+  return InvalidArgument("say which version: {}==VERSION", name.name);
+}
+
+// Why nothing of `installation` answers to the name.
+absl::Status WhyNotThere(const DaemonSide& daemon, const std::string& installation,
+                         const ToolchainName& name) {
+  for (const auto& rejected : daemon.here().rejected()) {
+    if (!IsSame(rejected.installation(), installation)) continue;
+    return FailedPrecondition("{} is not used: {}", rejected.path(), rejected.reason());
+  }
+  return FailedPrecondition(
+      "there is no {}{}{} in it, or the daemon has the same one already ('kiln toolchain list')",
+      name.name, name.version.empty() ? "" : "==", name.version);
+}
+
+// What the daemon found in what was added.
+absl::Status CheckFound(const DaemonSide& daemon, const std::string& installation,
+                        const ToolchainName& name) {
+  for (const HeldToolchain& held : daemon.here().toolchains()) {
+    const bool is_named = held.toolchain().name() == name.name &&
+                          (name.version.empty() || held.toolchain().version() == name.version);
+    if (is_named && IsSame(held.installation(), installation)) return absl::OkStatus();
+  }
+  return WhyNotThere(daemon, installation, name);
+}
+
+ExitCode Tell(Session& session, const DaemonSide& daemon, const std::string& what) {
+  session.console().err << what << '\n';
+  if (!daemon.IsThere()) {
+    session.console().err << "no daemon runs here: it counts when one starts that looks there\n";
+    return kOk;
+  }
+  PrintToolchains(session, daemon.here());
+  return kOk;
+}
+
+absl::StatusOr<std::string> PutOnDisk(const ToolchainAddition& wanted, const ToolchainName& name,
+                                      const std::string& place, bool& is_new_link) {
+  if (wanted.path.empty()) return InstallToolchain(place, name);
+  return LinkToolchain(place, name.name, wanted.path, is_new_link);
+}
+
+absl::StatusOr<std::string> Add(const ToolchainAddition& wanted, DaemonSide& daemon) {
+  KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(wanted.what));
+  KILN_RETURN_IF_ERROR(CheckAddition(wanted, name));
+  KILN_ASSIGN_OR_RETURN(const std::string place, PlaceFor(wanted, daemon));
+  bool is_new_link = false;
+  KILN_ASSIGN_OR_RETURN(const std::string installation,
+                        PutOnDisk(wanted, name, place, is_new_link));
+  absl::Status found = daemon.Reload();
+  if (found.ok() && daemon.IsThere()) found = CheckFound(daemon, installation, name);
+  if (found.ok()) return installation;
+  if (is_new_link) {
+    SetToolchainAside(place, installation).IgnoreError();
+    daemon.Reload().IgnoreError();
+  }
+  return found;
+}
+
+// Every toolchain that goes when `what` does: all of its installation.
+absl::StatusOr<std::vector<HeldToolchain>> FindRemoved(const DaemonSide& daemon,
+                                                       const ToolchainName& name) {
+  std::vector<HeldToolchain> named;
+  for (const HeldToolchain& held : daemon.here().toolchains()) {
+    const auto& toolchain = held.toolchain();
+    if (toolchain.name() == name.name && toolchain.version() == name.version) named.push_back(held);
+  }
+  if (named.empty()) {
+    return NotFound("the daemon has no {}=={}; 'kiln toolchain list' shows what it has", name.name,
+                    name.version);
+  }
+  // The one that the name means comes first.
+  std::vector<HeldToolchain> together = daemon.In(named.front().installation());
+  for (const HeldToolchain& other : together) {
+    const bool is_companion = other.toolchain().name() == kPtxas;
+    if (NameOf(other) == NameOf(named.front()) || (is_companion && name.name != kPtxas)) continue;
+    return FailedPrecondition("{} is part of {}, which has {} as well: remove that",
+                              NameOf(named.front()), other.installation(), NameOf(other));
+  }
+  return together;
+}
+
+// The searched directory that an installation lies in.
+absl::StatusOr<std::string> HolderOf(const DaemonSide& daemon, const std::string& installation) {
+  const std::string parent = std::filesystem::path(Normal(installation)).parent_path().string();
+  for (const std::string& place : daemon.directories()) {
+    if (IsSame(place, parent)) return place;
+  }
+  return FailedPrecondition(
+      "{} is one of the directories that the daemon searches, and nothing in one: take it out of "
+      "toolchain.directories, or remove it by its own means",
+      installation);
+}
+
+absl::StatusOr<std::string> RemoveByName(const ToolchainName& name) {
+  KILN_ASSIGN_OR_RETURN(const std::string place, OwnPlace());
+  const std::string installation = fmt::format("{}/{}-{}", place, name.name, name.version);
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(installation, error))) {
+    return NotFound("no daemon runs that could say where it is, and there is no {}", installation);
+  }
+  KILN_ASSIGN_OR_RETURN(const std::string aside, SetToolchainAside(place, installation));
+  KILN_RETURN_IF_ERROR(DeleteToolchain(aside));
+  return "removed " + installation;
+}
+
+absl::StatusOr<std::string> Remove(const std::string& what, DaemonSide& daemon) {
+  KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(what));
+  if (name.version.empty()) return InvalidArgument("say which: {}==VERSION", name.name);
+  if (!daemon.IsThere()) return RemoveByName(name);
+  KILN_ASSIGN_OR_RETURN(const std::vector<HeldToolchain> removed, FindRemoved(daemon, name));
+  const std::string installation = removed.front().installation();
+  KILN_ASSIGN_OR_RETURN(const std::string place, HolderOf(daemon, installation));
+  // Out of sight first, and deleted when nobody uses it any more.
+  KILN_ASSIGN_OR_RETURN(const std::string aside, SetToolchainAside(place, installation));
+  const absl::Status reloaded = daemon.Reload();
+  KILN_RETURN_IF_ERROR(DeleteToolchain(aside));
+  KILN_RETURN_IF_ERROR(reloaded);
+  std::vector<std::string> names;
+  for (const HeldToolchain& each : removed) names.push_back(NameOf(each));
+  return fmt::format("removed {}: {}", installation, fmt::join(names, ", "));
+}
+
+// Files are the caller's to mend, and so is what he may not do.
+ExitCode Answer(Session& session, const DaemonSide& daemon, std::string_view command,
+                const absl::StatusOr<std::string>& done) {
+  if (done.ok()) return Tell(session, daemon, *done);
+  if (absl::IsInvalidArgument(done.status())) {
+    return CannotRun(session.console(), command, done.status());
+  }
+  return Fail(session.console(), command, done.status());
+}
+
+}  // namespace
+
+ExitCode AddToolchain(const ToolchainAddition& wanted, Session& session) {
+  DaemonSide daemon(session);
+  if (const absl::Status connected = daemon.Connect(); !connected.ok()) {
+    return FailToConnect(session.console(), connected);
+  }
+  absl::StatusOr<std::string> added = Add(wanted, daemon);
+  if (added.ok()) added = "added " + *added;
+  return Answer(session, daemon, "toolchain add", added);
+}
+
+ExitCode RemoveToolchain(const std::string& what, Session& session) {
+  DaemonSide daemon(session);
+  if (const absl::Status connected = daemon.Connect(); !connected.ok()) {
+    return FailToConnect(session.console(), connected);
+  }
+  return Answer(session, daemon, "toolchain remove", Remove(what, daemon));
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,279 @@
+"""Toolchains that come, change and go under a running daemon, and `kiln toolchain`, which sees to it."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from daemon import Daemon
+from places import TOOLCHAIN
+
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry {name}(.param .u64 p)
+{{
+	.reg .b64 %rd1;
+	.reg .f32 %f<3>;
+	ld.param.u64 %rd1, [p];
+	ld.global.f32 %f1, [%rd1];
+	add.f32 %f2, %f1, %f1;
+	st.global.f32 [%rd1], %f2;
+	ret;
+}}
+"""
+CUDA = pathlib.Path(os.environ.get("KILN_TEST_CUDA", "/usr/local/cuda"))
+
+
+def tritons(name):
+    (found,) = TOOLCHAIN.glob(f"lib/python3.*/site-packages/triton/backends/nvidia/bin/{name}")
+    return found
+
+
+OLD, NEW = tritons("ptxas"), tritons("ptxas-blackwell")
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def install(ptxas, folder):
+    """A directory that holds this ptxas, as a CUDA toolkit would."""
+    (folder / "bin").mkdir(parents=True)
+    shutil.copy(ptxas, folder / "bin" / "ptxas")
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path):
+    """The folder that the daemon searches."""
+    folder = tmp_path / "toolchains"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def daemon(programs, tmp_path, place):
+    return Daemon(programs, tmp_path, environment={"KILN_TOOLCHAIN_DIRECTORIES": str(place)})
+
+
+def toolchains(daemon):
+    answer = daemon.kiln("toolchain", "list", "--json")
+    assert answer.code == 0, answer
+    return [one for one in answer.objects() if "name" in one]
+
+
+def names(daemon):
+    return [f"{one['name']}=={one['version']}" for one in toolchains(daemon)]
+
+
+def compile_ptx(daemon, folder, name, *arguments):
+    """What --json says of the compile of a kernel of that name, which is its key as well."""
+    source = folder / f"{name}.ptx"
+    source.write_text(PTX.format(name=name))
+    answer = daemon.kiln("compile", source, "--target", "cuda:90", "--json", "-o", folder / "out", *arguments)
+    return answer.objects()[0]
+
+
+def assert_is_of(ptxas, folder, name):
+    """The cubin that was compiled is the one that this ptxas gives."""
+    with open(folder / "by-hand", "wb") as log:
+        subprocess.run(["ptxas", "-v", "--gpu-name=sm_90", f"{name}.ptx", "-o", "by-hand.cubin"], executable=ptxas,
+                       cwd=folder, check=True, stdout=log, stderr=log)
+    assert (folder / "out" / f"{name}.cubin").read_bytes() == (folder / "by-hand.cubin").read_bytes()
+
+
+def test_one_is_added_while_the_daemon_runs(daemon, place, tmp_path):
+    with daemon:
+        assert compile_ptx(daemon, tmp_path, "a")["code"] == "FAILED_PRECONDITION"
+        toolkit = install(OLD, tmp_path / "cuda-12.8")
+        answer = daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit)
+        assert answer.code == 0, answer
+        assert compile_ptx(daemon, tmp_path, "a")["outcome"] == "compiled"
+        assert_is_of(OLD, tmp_path, "a")
+        (added,) = toolchains(daemon)
+        assert added["fingerprint"] == digest_of(OLD) and added["kinds"] == ["ptx"]
+        assert (place / "ptxas-cuda-12.8").resolve() == toolkit.resolve()
+        assert daemon.kiln("doctor").code == 0
+        # Once more is no error.
+        assert daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit).code == 0
+    with daemon:
+        assert names(daemon) == [f"ptxas=={added['version']}"]
+
+
+def test_what_holds_none_is_not_added(daemon, place, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with daemon:
+        answer = daemon.kiln("toolchain", "add", "nvrtc", "--path", tmp_path / "empty")
+        assert answer.code == 1
+        assert "no nvrtc" in answer.error
+        assert daemon.kiln("toolchain", "add", "ptxas", "--path", tmp_path / "missing").code == 1
+        broken = tmp_path / "broken"
+        (broken / "bin").mkdir(parents=True)
+        (broken / "bin" / "ptxas").write_text("#!/bin/sh\nexit 3\n")
+        (broken / "bin" / "ptxas").chmod(0o755)
+        answer = daemon.kiln("toolchain", "add", "ptxas", "--path", broken)
+        assert answer.code == 1
+        assert "is not used" in answer.error and "said no version" in answer.error
+        assert daemon.kiln("toolchain", "add", "gcc==12").code == 2
+        assert daemon.kiln("toolchain", "add", "../x==1").code == 2
+        assert daemon.kiln("toolchain", "add", "triton").code == 2
+        assert daemon.kiln("toolchain", "frobnicate").code == 2
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("replace", [shutil.copyfile, lambda new, path: (shutil.copy(new, f"{path}.new"), os.rename(f"{path}.new", path))],
+                         ids=["written over", "renamed over"])
+def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path, replace):
+    path = install(OLD, place / "cuda") / "bin" / "ptxas"
+    old, new = digest_of(OLD), digest_of(NEW)
+    with daemon:
+        before = compile_ptx(daemon, tmp_path, "a")
+        assert before["outcome"] == "compiled"
+        replace(NEW, path)
+        # The old one is gone, and nothing is compiled in its name.
+        refused = compile_ptx(daemon, tmp_path, "b", "--toolchain", old)
+        assert refused["code"] == "FAILED_PRECONDITION", refused
+        # Whoever names none gets what is there now, as what it is.
+        after = compile_ptx(daemon, tmp_path, "a")
+        assert after["outcome"] == "compiled" and after["key"] != before["key"]
+        assert_is_of(NEW, tmp_path, "a")
+        (told,) = toolchains(daemon)
+        assert told["fingerprint"] == new
+        assert daemon.kiln("inspect", before["key"], "--json").objects()[0]["provenance"]["toolchain_fingerprint"] == old
+        assert daemon.kiln("stats", "--json").objects()[0]["toolchains_changed"] == 1
+        assert "changed on disk once" in daemon.kiln("doctor").out
+        # What was stored stays what it was, and is found again when the old one is back.
+        replace(OLD, path)
+        assert daemon.kiln("toolchain", "reload").code == 0
+        assert compile_ptx(daemon, tmp_path, "a")["outcome"] == "hit"
+        assert_is_of(OLD, tmp_path, "a")
+    assert "toolchain changed on disk" in daemon.log.read_text()
+
+
+def test_the_default_is_chosen_and_kept(daemon, place, programs, tmp_path):
+    install(OLD, place / "old")
+    install(NEW, place / "new")
+    with daemon:
+        newest, oldest = names(daemon)
+        assert newest > oldest
+        first = compile_ptx(daemon, tmp_path, "a")
+        assert daemon.kiln("toolchain", "default", oldest).code == 0
+        second = compile_ptx(daemon, tmp_path, "a")
+        assert second["outcome"] == "compiled" and second["key"] != first["key"]
+        assert_is_of(OLD, tmp_path, "a")
+        assert toolchains(daemon)[0]["default"] and names(daemon)[0] == oldest
+        assert daemon.kiln("toolchain", "default", "ptxas==1.2.3").code == 1
+        assert daemon.kiln("toolchain", "default").code == 2
+    with daemon:
+        assert compile_ptx(daemon, tmp_path, "a")["key"] == second["key"]
+        assert daemon.kiln("toolchain", "default", "--newest").code == 0
+        assert compile_ptx(daemon, tmp_path, "a")["key"] == first["key"]
+    directories = {"KILN_TOOLCHAIN_DIRECTORIES": str(place), "KILN_TOOLCHAIN_DEFAULT": oldest}
+    with Daemon(programs, tmp_path, environment=directories) as configured:
+        assert compile_ptx(configured, tmp_path, "a")["key"] == second["key"]
+        refused = configured.kiln("toolchain", "default", newest)
+        assert refused.code == 1 and "toolchain.default" in refused.error
+
+
+def test_one_is_removed_while_it_compiles(daemon, place, tmp_path):
+    toolkit = install(OLD, tmp_path / "cuda-12.8")
+    with daemon:
+        assert daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit).code == 0
+        (name,) = names(daemon)
+        lines = [{"name": f"k{i}", "kind": "ptx", "source": PTX.format(name=f"k{i}"), "target": "cuda:90"} for i in range(300)]
+        requests = tmp_path / "requests.jsonl"
+        requests.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        running = daemon.start_kiln("compile", "--requests", requests, "--json")
+        first = running.stdout.readline()
+        assert json.loads(first)["outcome"] == "compiled"
+        answer = daemon.kiln("toolchain", "remove", name)
+        assert answer.code == 0, answer
+        rest, _ = running.communicate(timeout=120)
+        answers = [json.loads(line) for line in rest.splitlines()][:-1]
+        assert len(answers) == 299
+        assert {one["outcome"] for one in answers} <= {"compiled", "failed"}
+        # A few may have run when it went: those are to be asked again, which nobody here does.
+        assert {one["code"] for one in answers if one["outcome"] == "failed"} <= {"FAILED_PRECONDITION", "UNAVAILABLE"}
+        assert names(daemon) == []
+        # A link was removed, and not what it leads to.
+        assert not (place / "ptxas-cuda-12.8").is_symlink() and (toolkit / "bin" / "ptxas").exists()
+        assert daemon.kiln("doctor").code == 1  # nothing can be compiled
+
+
+def test_an_installation_is_deleted_and_nothing_else(programs, place, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "precious").write_text("x")
+    inside, searched = install(OLD, place / "inside"), install(NEW, tmp_path / "searched")
+    (inside / "link").symlink_to(tmp_path / "elsewhere")
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{place}:{searched}"}
+    with Daemon(programs, tmp_path, environment=environment) as daemon:
+        newest, oldest = names(daemon)
+        refused = daemon.kiln("toolchain", "remove", newest)
+        assert refused.code == 1 and "toolchain.directories" in refused.error
+        assert (searched / "bin" / "ptxas").exists()
+        assert daemon.kiln("toolchain", "remove", oldest).code == 0
+        assert list(place.iterdir()) == []
+        assert (tmp_path / "elsewhere" / "precious").exists()
+        assert daemon.kiln("toolchain", "remove", oldest).code == 1
+        assert names(daemon) == [newest]
+
+
+def test_an_installed_triton_is_added_and_its_ptxas_is_part_of_it(daemon, place):
+    (place / "triton-3.6.0").symlink_to(TOOLCHAIN.resolve())
+    with daemon:
+        (place / "triton-3.6.0").rename(place / ".hidden")
+        assert daemon.kiln("toolchain", "reload").code == 0
+        assert names(daemon) == []
+        (place / ".hidden").rename(place / "triton-3.6.0")
+        # What is complete is not installed again.
+        answer = daemon.kiln("toolchain", "add", "triton==3.6.0")
+        assert answer.code == 0, answer
+        assert names(daemon)[0] == "triton==3.6.0" and len(names(daemon)) > 1
+        refused = daemon.kiln("toolchain", "remove", names(daemon)[1])
+        assert refused.code == 1 and "triton==3.6.0" in refused.error
+        assert daemon.kiln("toolchain", "remove", "triton==3.6.0").code == 0
+        assert names(daemon) == []
+    assert (TOOLCHAIN / "bin" / "python").exists()
+
+
+def test_without_a_daemon_it_is_done_on_disk(daemon, tmp_path):
+    toolkit = install(OLD, tmp_path / "cuda")
+    link = tmp_path / ".cache" / "kiln" / "toolchains" / "ptxas-cuda"
+    answer = daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit)
+    assert answer.code == 0 and "no daemon runs" in answer.error, answer
+    assert link.resolve() == toolkit.resolve()
+    assert daemon.kiln("toolchain", "remove", "ptxas==cuda").code == 0
+    assert not link.is_symlink() and (toolkit / "bin" / "ptxas").exists()
+    assert daemon.kiln("toolchain", "list").code == 2
+
+
+@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
+def test_a_header_that_changes_makes_another_nvrtc(programs, tmp_path):
+    headers = tmp_path / "include"
+    headers.mkdir()
+    (headers / "answer.h").write_text("#define ANSWER 41\n")
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(headers)}
+    source = tmp_path / "k.cu"
+    source.write_text('#include "answer.h"\nextern "C" __global__ void k(int* x) { *x = ANSWER; }\n')
+
+    def ask(daemon):
+        answer = daemon.kiln("compile", source, "--target", "cuda:90", "--emit", "ptx", "--json", "-o", tmp_path / "out")
+        return answer.objects()[0], (tmp_path / "out" / "k.ptx").read_text()
+
+    with Daemon(programs, tmp_path, environment=environment) as daemon:
+        before, ptx = ask(daemon)
+        assert before["outcome"] == "compiled" and ", 41;" in ptx
+        (headers / "answer.h").write_text("#define ANSWER 42\n")
+        (headers / "more.h").write_text("#define MORE 1\n")
+        # Another kernel is what notices: this one would be a hit for as long as the fingerprint is not known to be old.
+        source.write_text(source.read_text() + "// another\n")
+        after, ptx = ask(daemon)
+        assert after["outcome"] == "compiled" and ", 42;" in ptx
+        source.write_text(source.read_text().replace("// another\n", ""))
+        again, ptx = ask(daemon)
+        assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx
