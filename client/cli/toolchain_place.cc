@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +22,7 @@ constexpr std::string_view kRemoving = ".removing-";
 constexpr std::string_view kInstaller = "install-toolchain";
 
 bool IsWord(std::string_view text) {
-  return !text.empty() && text.front() != '.' &&
+  return !text.empty() && std::isalnum(static_cast<unsigned char>(text.front())) != 0 &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '+' || c == '-';
          });

@@ -15,7 +15,8 @@ struct ToolchainName {
   std::string version;
 };
 
-// INVALID_ARGUMENT for what could not be a directory's name: letters, digits, '.', '_', '+', '-'.
+// Letters, digits, '.', '_', '+' and '-', the first a letter or a digit; INVALID_ARGUMENT for
+// anything else: it becomes part of a path and of a command line.
 [[nodiscard]] absl::StatusOr<ToolchainName> ParseToolchainName(std::string_view text);
 
 // Where a new toolchain goes: the first of `searched` that this process may write to, else the
