@@ -16,10 +16,12 @@ import pytest
 
 import kiln
 from daemon import Daemon
+from job import package_environment
 from kiln.sockets import check_server, find_socket
 from places import PACKAGE, ROOT
 
 WORKER = ROOT / "daemon" / "worker" / "triton_worker.py"
+FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
 # A kernel that every Triton parses: the one that the worker warms itself with.
 KERNEL = WORKER.read_text().partition('WARM_KERNEL = """')[2].partition('"""')[0]
 
@@ -366,7 +368,7 @@ def test_everything_that_is_exported_is_there():
 
 
 def test_children_connect_anew(client):
-    """Even while other threads of the parent are in calls."""
+    """Several at once, of a parent that is idle."""
     key = client.compile(request("forked")).key
     children = []
     for index in range(8):
@@ -379,6 +381,14 @@ def test_children_connect_anew(client):
         children.append(pid)
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * 8
     assert client.compile(request("forked")).outcome == "hit"
+
+
+@pytest.mark.parametrize("situation", ["threads", "compile", "many", "handler"])
+def test_forks_while_calls_are_under_way(daemon, situation):
+    """Neither the parent nor a child crashes or hangs, and every call is answered."""
+    done = subprocess.run([sys.executable, "-B", FORKING_JOB, daemon.root, situation], input=KERNEL, env=package_environment(),
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
 
 
 def test_the_wheel_names_what_it_needs():

@@ -2,11 +2,12 @@
 
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import grpc
 
 from kiln import _wire
+from kiln._gate import Passage, gate
 from kiln._version import __version__
 from kiln.errors import CallCancelledError, KilnError, UnavailableError, WedgedError
 from kiln.sockets import Endpoint
@@ -39,8 +40,10 @@ def channel_target(path: str) -> str:
     return "unix:" + os.path.abspath(path)
 
 
-def call_error(error: grpc.RpcError) -> KilnError:
+def call_error(error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
     """What a failed call amounts to."""
+    if isinstance(error, grpc.FutureCancelledError):
+        return CallCancelledError("the call was cancelled")
     return _wire.rpc_error(error.code().name, error.details() or "", error.trailing_metadata())
 
 
@@ -53,34 +56,44 @@ class Link:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.socket = endpoint.locate()
+        self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
         self._greeting_s = endpoint.greeting_s
-        self._channel = grpc.insecure_channel(channel_target(self.socket), options=CHANNEL_OPTIONS)
-        self._methods: Dict[str, Any] = {
-            name: self._channel.unary_unary(_SERVICE + name, lambda message: message.SerializeToString(), answer.FromString)
-            for name, answer in UNARY.items()
-        }
-        self.compile_stream = self._channel.stream_stream(
-            _SERVICE + "CompileStream", lambda message: message.SerializeToString(), pb.CompileStreamResponse.FromString)
-        self._fetch = self._channel.unary_stream(
-            _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
+        with gate.section():
+            self._channel = grpc.insecure_channel(channel_target(self.socket), options=CHANNEL_OPTIONS)
+            self._methods: Dict[str, Any] = {
+                name: self._channel.unary_unary(_SERVICE + name, lambda message: message.SerializeToString(), answer.FromString)
+                for name, answer in UNARY.items()
+            }
+            self._fetch = self._channel.unary_stream(
+                _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
 
     def close(self) -> None:
-        self._channel.close()
+        with gate.section():
+            self._channel.close()
+
+    def start(self, method: str, message: Any, deadline: Optional[float], then: Optional[Callable[[], None]] = None) -> Passage:
+        """A call under way. `then` is run when it has ended, on another thread. `deadline` is a moment of time.monotonic()."""
+        self._check_process()
+        return gate.start(lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), then)
 
     def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
-        """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s while this waits.
-        `deadline` is a moment of time.monotonic()."""
-        call = self._methods[method].future(message, timeout=seconds_left(deadline))
-        try:
-            return self._watch(call)
-        except grpc.RpcError as error:
-            raise call_error(error) from None
-        except grpc.FutureCancelledError:
-            raise CallCancelledError("the call was cancelled") from None
-        except BaseException:
-            call.cancel()
-            raise
+        """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s while this waits."""
+        while True:
+            passage = self.start(method, message, deadline)
+            try:
+                return self._watch(passage.call)
+            except (grpc.RpcError, grpc.FutureCancelledError) as error:
+                if not passage.was_interrupted:
+                    raise call_error(error) from None
+            except BaseException:
+                passage.call.cancel()
+                raise
+
+    def _check_process(self) -> None:
+        # Where a signal's handler forks in the middle of a call, the child comes back into the call as well.
+        if os.getpid() != self._process:
+            raise UnavailableError("this process was forked from the one that opened the connection")
 
     def _watch(self, call: Any) -> Any:
         while True:
@@ -97,16 +110,27 @@ class Link:
 
     def _answers(self, budget_s: float) -> bool:
         try:
-            self._methods["Lookup"](pb.LookupRequest(), timeout=budget_s)
+            self._look(budget_s)
         except grpc.RpcError as error:
             # Any other failure is an answer, or the end of the connection, which the call itself reports.
             return bool(error.code() != grpc.StatusCode.DEADLINE_EXCEEDED)
         return True
 
+    def _look(self, budget_s: float) -> None:
+        """Asks for nothing."""
+        while True:
+            passage = self.start("Lookup", pb.LookupRequest(), deadline_of(budget_s))
+            try:
+                passage.call.result()
+                return
+            except (grpc.RpcError, grpc.FutureCancelledError):
+                if not passage.was_interrupted:
+                    raise
+
     def greet(self) -> None:
         """Asks for a sign of life. UnavailableError where there is nobody, WedgedError where nothing comes."""
         try:
-            self._methods["Lookup"](pb.LookupRequest(), timeout=self._greeting_s)
+            self._look(self._greeting_s)
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise wedged() from None
@@ -116,13 +140,20 @@ class Link:
 
     def fetch(self, digest: bytes, deadline: Optional[float]) -> bytes:
         """A blob, checked against its digest. DataLossError."""
-        try:
-            chunks = self._fetch(pb.FetchRequest(digest=digest), timeout=seconds_left(deadline))
-            content = b"".join(chunk.content for chunk in chunks)
-        except grpc.RpcError as error:
-            raise call_error(error) from None
-        _wire.check_digest(content, digest)
-        return content
+        request = pb.FetchRequest(digest=digest)
+        while True:
+            self._check_process()
+            passage = gate.start(lambda: self._fetch(request, timeout=seconds_left(deadline)))
+            try:
+                content = b"".join(chunk.content for chunk in passage.call)
+                _wire.check_digest(content, digest)
+                return content
+            except grpc.RpcError as error:
+                if not passage.was_interrupted:
+                    raise call_error(error) from None
+            except BaseException:
+                passage.call.cancel()
+                raise
 
 
 def deadline_of(timeout_s: Optional[float]) -> Optional[float]:

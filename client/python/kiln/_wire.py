@@ -41,9 +41,6 @@ _TIERS = {
     kernel_service_pb2.TIER_REMOTE: "remote",
 }
 # gRPC's codes in the order of their numbers.
-_CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-          "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-          "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED")
 
 
 # --- To messages -----------------------------------------------------------------------------------------------------
@@ -236,13 +233,6 @@ def _details(raw: bytes) -> "tuple[Optional[Diagnostics], Optional[float]]":
     except Exception:  # what cannot be read says nothing; the code and the message stay
         pass
     return diagnostics, retry_after_s
-
-
-def stream_error(answer: Any) -> KilnError:
-    """Of a CompileStreamResponse whose code is not 0."""
-    code = _CODES[answer.code] if 0 <= answer.code < len(_CODES) else "UNKNOWN"
-    diagnostics = _diagnostics(answer.diagnostics) if answer.HasField("diagnostics") else None
-    return error_for(code, answer.message, diagnostics, answer.retry_after_ms / 1e3 or None)
 
 
 def _diagnostics(message: Any) -> Diagnostics:

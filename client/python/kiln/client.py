@@ -6,8 +6,8 @@ import time
 from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from kiln import _process, _wire
-from kiln._link import Link, deadline_of, seconds_left
-from kiln._stream import CompileStream
+from kiln._batch import Batch
+from kiln._link import Link, deadline_of
 from kiln.artifact import Artifact, Toolchain
 from kiln.errors import InvalidArgumentError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
@@ -83,23 +83,21 @@ class Client:
 
     def compile_many(self, requests: Iterable[CompileRequest], *, timeout: Optional[float] = None,
                      in_flight: int = 64) -> "Iterator[Tuple[int, Union[Artifact, KilnError]]]":
-        """Many kernels over one stream. Yields (index of the request, its artifact or why there is none) as answers come.
+        """Many kernels at once. Yields (index of the request, its artifact or why there is none) as answers come.
 
-        `requests` is read on another thread, no further than `in_flight` ahead of the answers. Where the connection
-        breaks, what was in flight is answered with that error, and then it is raised. Ending the iteration early
-        cancels what is under way.
+        `requests` is read here, between the answers, so that never more than `in_flight` are under way. Where the connection
+        breaks, what was in flight is answered with that error, and then it is raised. Ending the iteration early cancels
+        what is under way.
         """
         deadline = deadline_of(timeout)
         link = self._connected()
-        stream = CompileStream(link, requests, seconds_left(deadline), in_flight, self._endpoint.answer_s / 2)
+        batch = Batch(link, requests, deadline, in_flight, self._endpoint.answer_s / 2)
         try:
-            for index, answer in stream.answers():
+            for index, answer in batch.answers():
                 yield index, answer if isinstance(answer, KilnError) else _fetch_missing(link, answer, deadline)
         except UnavailableError:
             self._drop(link)
             raise
-        finally:
-            stream.cancel()
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""

@@ -1,0 +1,95 @@
+"""Many kernels at once over one connection: a call for each, so that each can be made again by itself after a fork."""
+
+import queue
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
+
+import grpc
+
+from kiln import _wire
+from kiln._gate import Passage
+from kiln._link import Link, call_error, wedged
+from kiln.artifact import Artifact
+from kiln.errors import CallCancelledError, KilnError, UnavailableError
+from kiln.request import CompileRequest
+
+_Answer = Tuple[int, Union[Artifact, KilnError]]
+
+
+class Batch:
+    """Used from one thread, once. `deadline` is a moment of time.monotonic(), for all of them."""
+
+    def __init__(self, link: Link, requests: Iterable[CompileRequest], deadline: Optional[float], in_flight: int,
+                 quiet_s: float) -> None:
+        self._link = link
+        self._requests = enumerate(requests)
+        self._deadline = deadline
+        self._in_flight = in_flight
+        self._quiet_s = quiet_s
+        self._messages: Dict[int, Any] = {}
+        self._passages: Dict[int, Passage] = {}
+        self._ended: "queue.SimpleQueue[int]" = queue.SimpleQueue()
+
+    def answers(self) -> Iterator[_Answer]:
+        """Each request's, as it comes. Raises what ended the batch early, after what was in flight is answered."""
+        try:
+            while True:
+                yield from self._fill()
+                if not self._passages:
+                    return
+                yield self._next()
+        except Exception as why:
+            error = why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
+            for index in self._passages:
+                yield index, error
+            raise
+        finally:
+            for passage in self._passages.values():
+                passage.call.cancel()
+
+    def _fill(self) -> Iterator[_Answer]:
+        """Starts as many as may be under way. What is no request is answered at once."""
+        while len(self._passages) < self._in_flight:
+            index, request = next(self._requests, (-1, None))
+            if request is None:
+                return
+            try:
+                self._messages[index] = _wire.request_message(request)
+            except KilnError as error:
+                yield index, error
+                continue
+            self._start(index)
+
+    def _start(self, index: int) -> None:
+        self._passages[index] = self._link.start("Compile", self._messages[index], self._deadline, lambda: self._ended.put(index))
+
+    def _next(self) -> _Answer:
+        while True:
+            try:
+                index = self._ended.get(timeout=self._quiet_s)
+            except queue.Empty:
+                if not self._link.shows_life(self._quiet_s):
+                    raise wedged() from None
+                continue
+            answer = self._answer(index)
+            if answer is not None:
+                del self._passages[index], self._messages[index]
+                return index, answer
+
+    def _answer(self, index: int) -> "Union[Artifact, KilnError, None]":
+        """None: a fork was in the way, and it is asked again. UnavailableError: there is nobody to ask any more."""
+        passage = self._passages[index]
+        try:
+            return _wire.artifact(passage.call.result())
+        except KilnError as error:
+            return error
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            if not passage.was_interrupted:
+                return _failed(call_error(error))
+        self._start(index)
+        return None
+
+
+def _failed(error: KilnError) -> KilnError:
+    if isinstance(error, UnavailableError):
+        raise error from None
+    return error

@@ -1,0 +1,123 @@
+"""A process that forks while it is in calls; a process of its own, since what is looked for may end it.
+
+    python forking_job.py ROOT SITUATION
+
+ROOT is a daemon's, SITUATION one of the functions below; standard input has the source of a kernel. Ends with 0 where all went well.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import kiln
+
+CHILD_SECONDS_MAX = 20
+FORKS = 300
+THREADS = 4
+FORKING_SECONDS_MAX = 15
+SOURCE = sys.stdin.read()
+# A machine that is busy with other tests may starve the daemon for a while.
+client = kiln.Client(root=sys.argv[1], connect_timeout=2, answer_timeout=20)
+
+
+def request(tag=""):
+    return kiln.CompileRequest(f"{SOURCE}// {tag}\n", "cuda:90", toolchain="triton==3.6.0")
+
+
+def fork():
+    """A child that compiles; its pid."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(CHILD_SECONDS_MAX)
+        try:
+            os._exit(0 if client.compile(request(), timeout=CHILD_SECONDS_MAX).binary else 1)
+        except BaseException as error:
+            print(f"child: {error!r}", file=sys.stderr)
+            os._exit(2)
+    return pid
+
+
+def wait(pid):
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code == 0, f"a child ended with {code}"
+
+
+def threads():
+    """Each thread calls all the time."""
+    client.compile(request())
+    is_over = threading.Event()
+    answers = [0] * THREADS
+
+    def call(index):
+        while not is_over.is_set():
+            assert client.compile(request()).outcome == "hit"
+            answers[index] += 1
+
+    callers = [threading.Thread(target=call, args=(index,)) for index in range(THREADS)]
+    for caller in callers:
+        caller.start()
+    try:
+        deadline = time.monotonic() + FORKING_SECONDS_MAX
+        for _ in range(FORKS):
+            wait(fork())
+            if time.monotonic() > deadline:
+                break
+        assert all(caller.is_alive() for caller in callers), "a call failed"
+    finally:
+        is_over.set()
+        for caller in callers:
+            caller.join()
+    assert min(answers) > 0
+
+
+def compile():
+    """A compile takes longer than it takes to fork."""
+    done = []
+    caller = threading.Thread(target=lambda: done.append(client.compile(request("under way"))))
+    caller.start()
+    pids = [fork()]
+    while caller.is_alive() and len(pids) < 4:
+        time.sleep(0.02)
+        pids.append(fork())
+    caller.join()
+    assert [one.outcome for one in done] == ["compiled"], done
+    for pid in pids:
+        wait(pid)
+
+
+def many():
+    """Whoever takes the answers forks between them."""
+    client.compile(request())
+    seen = set()
+    for index, answer in client.compile_many((request(f"many {number % 4}") for number in range(40)), in_flight=8):
+        assert isinstance(answer, kiln.Artifact), answer
+        seen.add(index)
+        wait(fork())
+    assert seen == set(range(40))
+
+
+def handler():
+    """A signal's handler forks, wherever its thread is: in a call, mostly, for which the fork must not wait."""
+    client.compile(request())
+    pids = []
+
+    def handle(*_):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)  # in the middle of whatever the thread was at, a child can do no more
+        pids.append(pid)
+
+    signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    deadline = time.monotonic() + FORKING_SECONDS_MAX
+    while len(pids) < 20 and time.monotonic() < deadline:
+        assert client.compile(request()).outcome == "hit"
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for pid in pids:
+        wait(pid)
+    assert len(pids) >= 20
+
+
+globals()[sys.argv[2]]()
