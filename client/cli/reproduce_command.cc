@@ -26,21 +26,15 @@ ExitCode RunReproduce(const ReproduceArguments& arguments, Session& session) {
   if (!found.ok()) return Fail(console, arguments.key, found.status());
   const std::string directory =
       arguments.directory.empty() ? DefaultDirectory(found->key()) : arguments.directory;
-  const auto has_script = WriteReproducer(*found, directory);
-  if (!has_script.ok()) return Fail(console, "reproduce", has_script.status());
+  const absl::Status written = WriteReproducer(*found, directory);
+  if (!written.ok()) return Fail(console, "reproduce", written);
   if (session.json()) {
-    console.out << DumpFields({{"key", Hex(found->key())},
-                               {"directory", directory},
-                               {"script", *has_script}})
+    console.out << DumpFields(
+                       {{"key", Hex(found->key())}, {"directory", directory}, {"script", true}})
                 << std::endl;
     return kOk;
   }
   console.out << directory << std::endl;
-  if (!*has_script) {
-    console.err << "kiln: there is no script for this kind of source\n"
-                   "  try: kiln compile --requests "
-                << directory << "/request.jsonl --cache refresh\n";
-  }
   return kOk;
 }
 

@@ -11,90 +11,26 @@
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/output_directory.h"
+#include "client/cli/reproducer_scripts.h"
 
 namespace kiln::cli {
 namespace {
 
-// Needs nothing but the toolchain's own Python. What it asks of Triton is what kilnd's workers ask.
-constexpr std::string_view kTritonScript = R"script(#!/usr/bin/env python3
-"""Compiles the kernel beside it as kilnd did, without kilnd. Written by `kiln reproduce`.
+// What the source is called in the folder, and the script that compiles it.
+struct Kind {
+  std::string source_file;
+  std::string_view script;
+};
 
-Run it with the Python of the toolchain that expected.json names; no GPU is needed. For a Triton from PyPI:
-
-    python3 -m venv venv && venv/bin/pip install triton==VERSION && venv/bin/python reproduce.py
-
-Every stage ends up in out/. Exit status: 0 as expected, 1 otherwise.
-"""
-
-import hashlib
-import json
-import os
-import shutil
-import sys
-
-os.chdir(os.path.dirname(os.path.abspath(__file__)))
-with open("expected.json") as file:
-    expected = json.load(file)
-with open("request.jsonl") as file:
-    request = json.load(file)
-
-if "ptxas" in request:
-    # PyTorch's, say, and not the toolchain's own.
-    ptxas = os.environ.get("TRITON_PTXAS_PATH", "")
-    with open(ptxas or os.devnull, "rb") as file:
-        if hashlib.sha256(file.read()).hexdigest() != request["ptxas"]:
-            sys.exit(f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {request['ptxas']}")
-    os.environ["TRITON_PTXAS_BLACKWELL_PATH"] = ptxas
-
-# Read when triton is imported. The stages are left in the cache, in a directory of their own.
-shutil.rmtree("out", ignore_errors=True)
-os.environ["TRITON_CACHE_DIR"] = os.path.abspath("out")
-
-import triton  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-
-
-def to_tuples(value):
-    return tuple(map(to_tuples, value)) if isinstance(value, list) else value
-
-
-backend, architecture, *warp_size = request["target"].split(":")
-if warp_size:
-    warp_size = int(warp_size[0])
-else:
-    warp_size = 64 if backend == "hip" and len(architecture) == 6 else 32
-target = GPUTarget(backend, int(architecture) if backend == "cuda" else architecture, warp_size)
-options = {name: to_tuples(value)
-           for given in ("launch", "options") for name, value in request.get(given, {}).items()}
-
-if f"triton=={triton.__version__}" != expected["toolchain"]:
-    print(f"warning: this is Triton {triton.__version__}, it was {expected['toolchain']}", file=sys.stderr)
-try:
-    compiled = triton.compile(f"kernel.{request['kind']}", target=target, options=options)
-except Exception as error:
-    print(f"it does not compile: {error}")
-    sys.exit(0 if "failure" in expected else 1)
-if "stages" not in expected:
-    print("it compiles")
-    sys.exit(1)
-same = True
-for stage, digest in expected["stages"].items():
-    content = compiled.asm[stage]
-    content = content if isinstance(content, bytes) else str(content).encode()
-    equal = hashlib.sha256(content).hexdigest() == digest
-    print(f"{stage}: {len(content)} bytes, {'as stored' if equal else 'NOT as stored'}")
-    same = equal  # the last one, which is the final binary, decides
-sys.exit(0 if same else 1)
-)script";
-
-// "kernel.ttir"; "" for a kind that this version does not know.
-std::string SourceFileName(const std::string& kind) {
-  static const std::map<std::string, std::string> kNames = {{"ttir", "kernel.ttir"},
-                                                            {"ttgir", "kernel.ttgir"},
-                                                            {"cuda", "kernel.cu"},
-                                                            {"ptx", "kernel.ptx"}};
-  const auto found = kNames.find(kind);
-  return found == kNames.end() ? "" : found->second;
+// nullptr for a kind that this version does not know.
+const Kind* FindKind(const std::string& name) {
+  static const auto* const kinds =
+      new std::map<std::string, Kind>{{"ttir", {"kernel.ttir", kTritonScript}},
+                                      {"ttgir", {"kernel.ttgir", kTritonScript}},
+                                      {"cuda", {"kernel.cu", kNativeScript}},
+                                      {"ptx", {"kernel.ptx", kNativeScript}}};
+  const auto found = kinds->find(name);
+  return found == kinds->end() ? nullptr : &found->second;
 }
 
 struct Parts {
@@ -137,25 +73,24 @@ Json Expected(const admin::v1::GetRequestResponse& found, const Parts& parts) {
 
 }  // namespace
 
-absl::StatusOr<bool> WriteReproducer(const admin::v1::GetRequestResponse& found,
-                                     const std::string& directory) {
+absl::Status WriteReproducer(const admin::v1::GetRequestResponse& found,
+                             const std::string& directory) {
   KILN_ASSIGN_OR_RETURN(const Parts parts, TakeApart(found.request()));
-  const std::string source_file = SourceFileName(parts.kind);
-  if (source_file.empty()) return Internal("this kiln knows no source of kind {}", parts.kind);
+  const Kind* const kind = FindKind(parts.kind);
+  if (kind == nullptr) return Internal("this kiln knows no source of kind {}", parts.kind);
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return ErrnoStatus(error.value(), "cannot make " + directory);
   const auto write = [&directory](const std::string& name, std::string_view content) {
     return WriteFileAtomically(directory + "/" + name, content);
   };
-  KILN_RETURN_IF_ERROR(write(source_file, parts.source));
+  KILN_RETURN_IF_ERROR(write(kind->source_file, parts.source));
   KILN_RETURN_IF_ERROR(write("request.jsonl", Dump(parts.request) + "\n"));
   KILN_RETURN_IF_ERROR(write("expected.json", DumpPretty(Expected(found, parts)) + "\n"));
-  if (parts.kind != "ttir" && parts.kind != "ttgir") return false;
-  KILN_RETURN_IF_ERROR(write("reproduce.py", kTritonScript));
+  KILN_RETURN_IF_ERROR(write("reproduce.py", kind->script));
   const std::string script = directory + "/reproduce.py";
   if (::chmod(script.c_str(), 0755) != 0) return ErrnoStatus(errno, script);
-  return true;
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::cli

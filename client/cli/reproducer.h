@@ -13,11 +13,11 @@ namespace kiln::cli {
 //   kernel.ttir    the source; .ttgir, .cu or .ptx by its kind
 //   request.jsonl  the request, for `kiln compile --requests`
 //   expected.json  key, toolchain, and what came of it: the stages' digests, or the failure
-//   reproduce.py   of what Triton compiles: does so with the toolchain alone
+//   reproduce.py   compiles it with the toolchain alone
 //
-// Each file appears complete or not at all and replaces one of an earlier run. True where there is
-// a script. INTERNAL where the daemon's answer makes no sense.
-[[nodiscard]] absl::StatusOr<bool> WriteReproducer(const admin::v1::GetRequestResponse& found,
-                                                   const std::string& directory);
+// Each file appears complete or not at all and replaces one of an earlier run. INTERNAL where the
+// daemon's answer makes no sense.
+[[nodiscard]] absl::Status WriteReproducer(const admin::v1::GetRequestResponse& found,
+                                           const std::string& directory);
 
 }  // namespace kiln::cli

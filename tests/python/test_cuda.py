@@ -1,23 +1,21 @@
 """CUDA C++ through the daemon, in its jail."""
 
 import json
-import os
 
 import pytest
 
 from daemon import Daemon
-from places import TOOLCHAINS
+from places import CUDA, TOOLCHAINS
 
 SOURCE = """#include <cuda_fp16.h>
 #include "answer.h"
 template <typename T> __global__ void write(T* x) { x[threadIdx.x] = ANSWER; }
 """
-CUDA = os.environ.get("KILN_TEST_CUDA", "/usr/local/cuda")
 
 
 @pytest.fixture(scope="module")
 def start(programs, tmp_path_factory):
-    """Starts a daemon that also finds the CUDA toolkit of the system."""
+    """Starts a daemon that also finds an NVRTC."""
 
     def run(**environment):
         directories = {"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}

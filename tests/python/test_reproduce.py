@@ -1,11 +1,15 @@
 """`kiln reproduce`: what it writes is enough to repeat a compile with the toolchain alone."""
 
+import hashlib
 import json
+import re
 import subprocess
+import sys
 
 import pytest
 
-from places import TOOLCHAIN
+from daemon import Daemon
+from places import CUDA, ROOT, TOOLCHAIN, TOOLCHAINS
 
 PYTHON = TOOLCHAIN / "bin" / "python"
 
@@ -46,8 +50,8 @@ def ask(daemon, tmp_path):
     return send
 
 
-def run(folder):
-    return subprocess.run([PYTHON, "-B", folder / "reproduce.py"], capture_output=True, text=True, check=False,
+def run(folder, *arguments, python=PYTHON):
+    return subprocess.run([python, "-B", folder / "reproduce.py", *arguments], capture_output=True, text=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
 
 
@@ -121,3 +125,119 @@ def test_a_folder_that_cannot_be_made(daemon, requests, tmp_path):
     answer = daemon.kiln("reproduce", key, "-o", tmp_path / "file" / "below")
     assert answer.code == 1 and str(tmp_path / "file") in answer.error, answer
     assert (tmp_path / "file").read_text() == ""
+
+
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.file 1 "kernel.ptx"
+.visible .entry scale(.param .u64 p, .param .f32 a) {
+	.reg .b64 %rd1;
+	.reg .f32 %f<4>;
+	.loc 1 5 0
+	ld.param.u64 %rd1, [p];
+	ld.param.f32 %f1, [a];
+	ld.global.f32 %f2, [%rd1];
+	fma.rn.f32 %f3, %f2, %f1, %f1;
+	st.global.f32 [%rd1], %f3;
+	ret;
+}
+"""
+CUDA_CXX = """#include <cuda_fp16.h>
+#include "my/tile.h"
+template <typename T> __global__ void reverse(T* x) {
+  __shared__ T s[TILE];
+  s[threadIdx.x] = x[threadIdx.x] * T(FACTOR);
+  __syncthreads();
+  x[threadIdx.x] = s[TILE - 1 - threadIdx.x];
+}
+"""
+# Of every sort that an option may be.
+NATIVE_CASES = {
+    "ptx": {"source": PTX},
+    "ptx-options": {"source": PTX, "launch": {"maxnreg": 24},
+                    "options": {"fmad": False, "allow-expensive-optimizations": True, "generate-line-info": True, "opt-level": 2,
+                                "def-load-cache": "cg", "entry": "scale", "device-debug": False}},
+    "ptx-wrong": {"source": PTX.replace("fma.rn", "nonsense")},
+    "cuda": {"defines": ["FACTOR=2"]},
+    "cuda-options": {"launch": {"maxnreg": 32}, "defines": ["FACTOR=(1 + 2)", "OTHER"], "std": "c++20",
+                     "options": {"fmad": False, "use_fast_math": True, "generate-line-info": True, "diag-suppress": [177, 550],
+                                 "undefine-macro": ["OTHER"]}},
+    "cuda-debug": {"defines": ["FACTOR=2"], "options": {"device-debug": True}},
+    "cuda-lto": {"defines": ["FACTOR=2"], "options": {"dlink-time-opt": True}},
+    "cuda-wrong": {},
+}
+
+
+@pytest.fixture(scope="module")
+def native(programs, tmp_path_factory):
+    """A daemon that has NVRTC besides Triton and its ptxas, and its answers to all of NATIVE_CASES."""
+    folder = tmp_path_factory.mktemp("native")
+    lines = []
+    for name, more in NATIVE_CASES.items():
+        line = {"name": name, "kind": name.partition("-")[0], "target": "cuda:90a", **more}
+        if line["kind"] == "cuda":
+            line = {"source": CUDA_CXX, "headers": {"my/tile.h": "#define TILE 64\n"}, "name_expressions": ["reverse<__half>"], **line}
+        else:
+            line["target"] = "cuda:90"
+            line["toolchain"] = hashlib.sha256(ptxas().read_bytes()).hexdigest()
+        lines.append(json.dumps(line) + "\n")
+    (folder / "requests.jsonl").write_text("".join(lines))
+    with Daemon(programs, folder, environment={"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}) as daemon:
+        answer = daemon.kiln("compile", "--requests", folder / "requests.jsonl", "--json")
+        yield daemon, {one["name"]: one for one in answer.objects() if "name" in one}
+
+
+def ptxas():
+    (found,) = TOOLCHAIN.glob("lib/python3.*/site-packages/triton/backends/nvidia/bin/ptxas")
+    return found
+
+
+def compiler_of(name):
+    return ptxas() if name.startswith("ptx") else CUDA
+
+
+@pytest.mark.parametrize("name", NATIVE_CASES)
+def test_ptx_and_cuda_compile_to_the_same_with_their_compiler_alone(native, name, tmp_path):
+    daemon, answers = native
+    assert answers[name].get("outcome") == ("failed" if name.endswith("wrong") else "compiled"), answers[name]
+    written = daemon.kiln("reproduce", answers[name]["key"], "-o", tmp_path / "made")
+    assert written.code == 0, written
+    source = "kernel.ptx" if name.startswith("ptx") else "kernel.cu"
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {source, "request.jsonl", "expected.json", "reproduce.py"}
+    done = run(tmp_path / "made", compiler_of(name), python=sys.executable)
+    assert done.returncode == 0, done
+    if name.endswith("wrong"):
+        assert "it does not compile" in done.stdout
+        return
+    stages = ["ltoir"] if name == "cuda-lto" else ["cubin"] if name.startswith("ptx") else ["ptx", "cubin"]
+    assert re.findall(r"^(\w+): \d+ bytes, as stored$", done.stdout, re.MULTILINE) == stages, done
+    assert all((tmp_path / "made" / "out" / f"kernel.{stage}").stat().st_size > 0 for stage in stages)
+
+
+def test_another_ptxas_is_not_taken(native, tmp_path):
+    daemon, answers = native
+    assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path).code == 0
+    done = run(tmp_path, ptxas().with_name("ptxas-blackwell"), python=sys.executable)
+    assert done.returncode == 1 and "SHA-256" in done.stderr, done
+
+
+def test_a_changed_source_is_noticed(native, tmp_path):
+    daemon, answers = native
+    for name in ("ptx", "cuda"):
+        folder = tmp_path / name
+        assert daemon.kiln("reproduce", answers[name]["key"], "-o", folder).code == 0
+        request = json.loads((folder / "request.jsonl").read_text())
+        request.setdefault("options", {})["device-debug"] = True
+        (folder / "request.jsonl").write_text(json.dumps(request))
+        done = run(folder, compiler_of(name), python=sys.executable)
+        assert done.returncode == 1 and "NOT as stored" in done.stdout, done
+
+
+def test_the_script_spells_options_as_the_worker_does(native, tmp_path):
+    daemon, answers = native
+    assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path).code == 0
+    script = (tmp_path / "reproduce.py").read_text()
+    told = set(re.findall(r'"([\w-]+)"', script.partition("TRUTHS = {")[2].partition("}")[0]))
+    lists = [(ROOT / "daemon/worker/native_worker" / name).read_text() for name in ("ptxas_options.cc", "nvrtc_options.cc")]
+    assert told == set(re.findall(r'\{"([\w-]+)", Takes::kTruth', "".join(lists)))
