@@ -32,8 +32,10 @@
 #include "daemon/rpc/open_sockets.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
+#include "daemon/toolchain/disassembler.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/served_toolchains.h"
+#include "daemon/worker/disassembling_provider.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/pooled_provider.h"
 #include "daemon/worker/toolchain_pools.h"
@@ -122,6 +124,8 @@ class RunningDaemon final : public Daemon {
   ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool is_default,
                                int serial);
   void ServeToolchains(const DiscoveredToolchains& found);
+  // Null where no disassembler is here.
+  std::unique_ptr<WorkerPool> StartDisassembler();
   absl::Status StartServing();
   AdminActions MakeActions();
   absl::Status Verify(const CallContext& context, const VerificationCallback& report);
@@ -151,6 +155,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<Quarantine> quarantine_;
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::unique_ptr<ToolchainPools> pools_;
+  WorkerPool* disassembler_ = nullptr;  // null: none is here
   AdmissionProvider* admission_ = nullptr;
   FailureCache* failures_ = nullptr;
   AuditingProvider* auditing_ = nullptr;  // null: there are no audits
@@ -269,7 +274,9 @@ void RunningDaemon::BuildChain() {
   auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), compiler),
                                                          *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
-  chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
+  auto disassembling =
+      std::make_unique<DisassemblingProvider>(std::move(coalescing), StartDisassembler());
+  chain_ = std::make_unique<CountingProvider>(std::move(disassembling));
 }
 
 std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
@@ -330,6 +337,25 @@ ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchai
     toolchains_->NoteChange(changed, why);
   };
   return {std::make_shared<CheckingProvider>(toolchain, std::move(pooled), on_change), &pool};
+}
+
+std::unique_ptr<WorkerPool> RunningDaemon::StartDisassembler() {
+  const auto found = FindDisassembler(setting_.toolchain_directories, setting_.native_worker,
+                                      setting_.paths.WorkDirectory());
+  if (found == nullptr) return nullptr;
+  const std::string directory =
+      setting_.paths.WorkDirectory() + "/" + found->fingerprint.ShortHex();
+  WorkerPoolOptions options;
+  options.zygote = NativeZygoteCommand(*found, setting_.native_worker, directory + "-zygote");
+  options.zygote.jail = jail_;
+  options.worker_limits = LimitsOf(setting_.config.workers);
+  options.work_directory = directory;
+  options.slots = 1;  // it takes milliseconds, and is for people
+  options.compile_time_max = setting_.config.workers.compile_time;
+  options.zygote_idle_time = setting_.config.workers.zygote_idle_time;
+  auto pool = std::make_unique<WorkerPool>(std::move(options));
+  disassembler_ = pool.get();
+  return pool;
 }
 
 absl::Status RunningDaemon::StartServing() {
@@ -451,6 +477,7 @@ void RunningDaemon::StopThreads() {
   if (rebuild_.joinable()) rebuild_.join();
   if (toolchains_ != nullptr) toolchains_->Stop();
   if (pools_ != nullptr) pools_->Shutdown();
+  if (disassembler_ != nullptr) disassembler_->Shutdown(clock_.Now());
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();

@@ -3,14 +3,29 @@
 #include <algorithm>
 
 namespace kiln::cli {
+namespace {
+
+// No toolchain lists it: the daemon's disassembler makes it of any cubin.
+constexpr char kSass[] = "sass";
+constexpr char kCubin[] = "cubin";
+
+bool IsFor(const v1::Backend& backend, std::string_view stage) {
+  return std::find(backend.stages().begin(), backend.stages().end(), stage) !=
+         backend.stages().end();
+}
+
+}  // namespace
 
 KnownStages::KnownStages(const v1::ListToolchainsResponse& listed) {
   for (const v1::Toolchain& toolchain : listed.toolchains()) {
     for (const v1::Backend& backend : toolchain.backends()) {
       all_.insert(backend.stages().begin(), backend.stages().end());
+      all_.insert(kSass);
       for (const int kind : toolchain.kinds()) {
         own_[{backend.backend(), static_cast<v1::SourceKind>(kind)}].insert(
             backend.stages().begin(), backend.stages().end());
+        if (IsFor(backend, kCubin))
+          own_[{backend.backend(), static_cast<v1::SourceKind>(kind)}].insert(kSass);
       }
     }
   }

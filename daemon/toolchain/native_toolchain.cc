@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "daemon/toolchain/toolchain_directory.h"
@@ -23,6 +24,11 @@ constexpr std::string_view kToolkitPtxas[] = {"bin/ptxas"};
 constexpr std::string_view kPackagedPtxas[] = {
     "triton/backends/nvidia/bin/ptxas", "triton/backends/nvidia/bin/ptxas-blackwell",
     "torch/bin/ptxas", "nvidia/cuda_nvcc/bin/ptxas", "nvidia/cu13/bin/ptxas"};
+
+constexpr std::string_view kToolkitNvdisasm[] = {"bin/nvdisasm"};
+constexpr std::string_view kPackagedNvdisasm[] = {"triton/backends/nvidia/bin/nvdisasm",
+                                                  "nvidia/cuda_nvdisasm/bin/nvdisasm",
+                                                  "nvidia/cu13/bin/nvdisasm"};
 
 // Where NVRTC lies, and beside it, the headers that come with it: of a toolkit, …
 struct NvrtcPlace {
@@ -76,18 +82,23 @@ class NativeFindings {
  public:
   explicit NativeFindings(const std::vector<std::string>& includes) : includes_(includes) {}
 
-  // Whether `directory` holds any.
-  bool AddFrom(const std::string& directory) {
+  // The two below: whether `directory` holds any.
+  bool AddCompilers(const std::string& directory) {
     installation_ = directory;
     bool found = AddNvrtc(directory, ToolkitNvrtc());
-    for (const std::string_view name : kToolkitPtxas) {
-      found = AddPtxas(fmt::format("{}/{}", directory, name)) || found;
-    }
+    found = AddPrograms("ptxas", directory, kToolkitPtxas) || found;
     for (const std::string& packages : SitePackages(directory)) {
-      for (const std::string_view name : kPackagedPtxas) {
-        found = AddPtxas(fmt::format("{}/{}", packages, name)) || found;
-      }
+      found = AddPrograms("ptxas", packages, kPackagedPtxas) || found;
       for (const NvrtcPlace& place : PackagedNvrtc()) found = AddNvrtc(packages, place) || found;
+    }
+    return found;
+  }
+
+  bool AddDisassemblers(const std::string& directory) {
+    installation_ = directory;
+    bool found = AddPrograms("nvdisasm", directory, kToolkitNvdisasm);
+    for (const std::string& packages : SitePackages(directory)) {
+      found = AddPrograms("nvdisasm", packages, kPackagedNvdisasm) || found;
     }
     return found;
   }
@@ -95,12 +106,21 @@ class NativeFindings {
   std::vector<NativeToolchain> Take() { return std::move(found_); }
 
  private:
-  bool AddPtxas(const std::string& path) {
+  bool AddPrograms(const std::string& name, const std::string& root,
+                   std::span<const std::string_view> places) {
+    bool found = false;
+    for (const std::string_view place : places) {
+      found = AddProgram(name, fmt::format("{}/{}", root, place)) || found;
+    }
+    return found;
+  }
+
+  bool AddProgram(const std::string& name, const std::string& path) {
     std::error_code error;
     if (!fs::is_regular_file(path, error)) return false;
     const std::string real = fs::canonical(path, error).string();
     if (error || !seen_.insert(real).second) return true;
-    found_.push_back({"ptxas", real, {}, {}, WhyNotUsable(real, X_OK), installation_});
+    found_.push_back({name, real, {}, {}, WhyNotUsable(real, X_OK), installation_});
     return true;
   }
 
@@ -136,8 +156,20 @@ std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>
                                                   const std::vector<std::string>& includes) {
   NativeFindings findings(includes);
   for (const std::string& directory : directories) {
-    if (findings.AddFrom(directory)) continue;
-    for (const std::string& inner : SubdirectoriesToSearch(directory)) findings.AddFrom(inner);
+    if (findings.AddCompilers(directory)) continue;
+    for (const std::string& inner : SubdirectoriesToSearch(directory)) findings.AddCompilers(inner);
+  }
+  return findings.Take();
+}
+
+std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories) {
+  const std::vector<std::string> no_includes;
+  NativeFindings findings(no_includes);
+  for (const std::string& directory : directories) {
+    if (findings.AddDisassemblers(directory)) continue;
+    for (const std::string& inner : SubdirectoriesToSearch(directory)) {
+      findings.AddDisassemblers(inner);
+    }
   }
   return findings.Take();
 }

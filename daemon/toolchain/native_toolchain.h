@@ -23,4 +23,7 @@ struct NativeToolchain {
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
                                                   const std::vector<std::string>& includes = {});
 
+// Each nvdisasm, found in the same way. It compiles nothing, so it is no toolchain.
+std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories);
+
 }  // namespace kiln

@@ -215,7 +215,7 @@ def test_option_of_the_other_backend(ask, text):
 
 
 def test_unknown_stage(ask, text):
-    assert_failed(ask("--emit", "sass", source=text), "INVALID_ARGUMENT", "sass", "it has ttgir, llir, ptx, cubin")
+    assert_failed(ask("--emit", "spirv", source=text), "INVALID_ARGUMENT", "spirv", "it has ttgir, llir, ptx, cubin")
 
 
 @pytest.mark.parametrize("toolchain", ["triton==9.9.9", "gcc==12", "0" * 64])

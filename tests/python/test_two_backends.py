@@ -53,11 +53,11 @@ def test_a_request_that_has_none_of_them_fails_alone(compile_all):
 
 
 def test_a_stage_that_nobody_has_fails_everywhere(compile_all):
-    code, answers = compile_all("--emit", "ptx,amdgcn,sass")
+    code, answers = compile_all("--emit", "ptx,amdgcn,spirv")
     assert code == 1
     for target in TARGETS:
         assert answers[target]["code"] == "INVALID_ARGUMENT"
-        assert "sass" in answers[target]["error"]
+        assert "spirv" in answers[target]["error"]
 
 
 def test_a_source_file_for_both_has_the_stages_of_each(daemon, source, tmp_path):

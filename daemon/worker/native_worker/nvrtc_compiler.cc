@@ -10,6 +10,7 @@
 
 #include "daemon/worker/native_worker/kernel_description.h"
 #include "daemon/worker/native_worker/nvrtc_options.h"
+#include "daemon/worker/native_worker/program.h"
 #include "daemon/worker/native_worker/ptx_text.h"
 #include "daemon/worker/native_worker/ptxas_report.h"
 
@@ -29,15 +30,6 @@ constexpr int kFirstFamily = 100;
 
 std::string GpuArchitecture(std::string_view architecture) {
   return fmt::format("--gpu-architecture=sm_{}", architecture);
-}
-
-// "// Cuda compilation tools, release 13.0, V13.0.88" in every PTX; NVRTC's own version has no
-// third part.
-std::string VersionInPtx(std::string_view ptx) {
-  const size_t at = ptx.find(", V");
-  if (at == std::string_view::npos) return "";
-  ptx.remove_prefix(at + 3);
-  return std::string(ptx.substr(0, ptx.find_first_not_of("0123456789.")));
 }
 
 absl::StatusOr<std::vector<std::string>> TakeNameExpressions(Options& options) {
@@ -150,7 +142,8 @@ absl::Status NvrtcCompiler::TryOut() {
   input.arguments = {GpuArchitecture(fmt::format("{}", kTrialArchitecture))};
   KILN_ASSIGN_OR_RETURN(const NvrtcOutput output, library_->Compile(input));
   if (!output.compiled) return FailedPrecondition("it compiles nothing: {}", output.problem);
-  version_ = VersionInPtx(output.ptx);
+  // In a comment of every PTX; NVRTC's own version has no third part.
+  version_ = VersionIn(output.ptx);
   if (version_.empty()) version_ = library_->version();
   // Kiln is the cache, and what ptxas says of registers stands in its log.
   for (const char* option : {"--no-cache", "--ptxas-options=-v"}) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 
@@ -43,14 +44,21 @@ absl::Status WaitForChild(pid_t pid, Program::Result& result) {
   return absl::OkStatus();
 }
 
-// Standard streams of a child: nothing to read, everything written goes to one file.
+absl::StatusOr<UniqueFd> MakeOutputFile(const std::string& name) {
+  UniqueFd file(
+      ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND, 0600));
+  if (!file) return ErrnoStatus(errno, "open " + name);
+  return file;
+}
+
+// Standard streams of a child: nothing to read, what it writes goes to files.
 class ChildStreams {
  public:
-  explicit ChildStreams(int output) {
+  ChildStreams(int output, int errors) {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, STDERR_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
   }
   ~ChildStreams() { ::posix_spawn_file_actions_destroy(&actions_); }
   ChildStreams(const ChildStreams&) = delete;
@@ -87,10 +95,13 @@ absl::StatusOr<Digest> Program::ComputeDigest() const {
 }
 
 absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arguments,
-                                             const std::string& output) const {
-  const UniqueFd log(
-      ::open(output.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND, 0600));
-  if (!log) return ErrnoStatus(errno, "open " + output);
+                                             const std::string& output,
+                                             const std::string& standard_output) const {
+  KILN_ASSIGN_OR_RETURN(const UniqueFd log, MakeOutputFile(output));
+  UniqueFd apart;
+  if (!standard_output.empty()) {
+    KILN_ASSIGN_OR_RETURN(apart, MakeOutputFile(standard_output));
+  }
   std::vector<char*> words{const_cast<char*>(name_.c_str())};
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
@@ -98,7 +109,7 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   // Of some inputs ptxas makes files beside those that it is told of: here, not in /tmp.
   std::string temporary_files = "TMPDIR=.";
   char* const environment[] = {temporary_files.data(), nullptr};
-  const ChildStreams streams(log.get());
+  const ChildStreams streams(apart ? apart.get() : log.get(), log.get());
   // posix_spawn takes a path only. The descriptor is closed by a successful exec, not before.
   const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
   pid_t pid = -1;
@@ -114,6 +125,27 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   KILN_ASSIGN_OR_RETURN(result.output,
                         ReadAt(log.get(), static_cast<off_t>(size - kept), kept, output));
   return result;
+}
+
+absl::Status WriteNewFile(const std::string& name, std::string_view content) {
+  const UniqueFd file(
+      ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return ErrnoStatus(errno, "make " + name);
+  while (!content.empty()) {
+    const ssize_t wrote = ::write(file.get(), content.data(), content.size());
+    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write " + name);
+    if (wrote > 0) content.remove_prefix(static_cast<size_t>(wrote));
+  }
+  const std::array<timespec, 2> epoch{};
+  if (::futimens(file.get(), epoch.data()) != 0) return ErrnoStatus(errno, "date " + name);
+  return absl::OkStatus();
+}
+
+std::string VersionIn(std::string_view text) {
+  const size_t at = text.find(", V");
+  if (at == std::string_view::npos) return "";
+  text.remove_prefix(at + 3);
+  return std::string(text.substr(0, text.find_first_not_of("0123456789.")));
 }
 
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max) {

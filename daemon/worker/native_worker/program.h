@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "storage/base/digest.h"
@@ -16,7 +17,7 @@ class Program {
  public:
   struct Result {
     int wait_status = -1;
-    std::string output;       // the end of what it wrote to standard output and error
+    std::string output;  // the end of what it wrote to standard output and error, or to the latter
     uint64_t peak_bytes = 0;  // the most memory that it held
   };
 
@@ -30,10 +31,11 @@ class Program {
   absl::StatusOr<Digest> ComputeDigest() const;
 
   // Runs it in the current directory, with nothing to read and no environment but TMPDIR, until it
-  // ends. Its output goes through a file of the name `output` there. The error is one of starting
+  // ends. Its output goes through a file of the name `output` there; with `standard_output`, what
+  // it writes to that goes into a file of this name and stays there. The error is one of starting
   // it; how it ended is in the result.
-  absl::StatusOr<Result> Run(const std::vector<std::string>& arguments,
-                             const std::string& output) const;
+  absl::StatusOr<Result> Run(const std::vector<std::string>& arguments, const std::string& output,
+                             const std::string& standard_output = "") const;
 
  private:
   Program(UniqueFd file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
@@ -41,6 +43,14 @@ class Program {
   UniqueFd file_;
   std::string name_;
 };
+
+// Makes a file in the current directory, with the time 0. Where there is one already, that is an
+// error.
+absl::Status WriteNewFile(const std::string& name, std::string_view content);
+
+// "13.0.88" of what NVIDIA's tools say with --version, "…release 13.0, V13.0.88…"; "" where there
+// is none.
+std::string VersionIn(std::string_view text);
 
 // The content of a regular file that is no link, of at most `bytes_max` bytes.
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max);

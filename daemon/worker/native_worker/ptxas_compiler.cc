@@ -1,13 +1,9 @@
 #include "daemon/worker/native_worker/ptxas_compiler.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -26,14 +22,6 @@ constexpr char kPtxFile[] = "kernel.ptx";
 constexpr char kCubinFile[] = "kernel.cubin";
 constexpr char kLogFile[] = "output";
 
-// "…release 13.0, V13.0.88…"
-std::string VersionIn(std::string_view text) {
-  const size_t at = text.find(", V");
-  if (at == std::string_view::npos) return "";
-  text.remove_prefix(at + 3);
-  return std::string(text.substr(0, text.find_first_not_of("0123456789.")));
-}
-
 // The real architectures in its --help, without "sm_", each once.
 std::vector<std::string> ArchitecturesIn(std::string_view help) {
   constexpr std::string_view kPrefix = "'sm_";
@@ -50,20 +38,6 @@ std::vector<std::string> ArchitecturesIn(std::string_view help) {
     return std::stoi(a) != std::stoi(b) ? std::stoi(a) < std::stoi(b) : a < b;
   });
   return found;
-}
-
-absl::Status WritePtx(const std::string& text) {
-  const UniqueFd file(::open(kPtxFile, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return ErrnoStatus(errno, "make the source file");
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(file.get(), text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write the source file");
-    if (wrote > 0) done += static_cast<size_t>(wrote);
-  }
-  // A PTX may name this very file as its source, and ptxas stores the times of those.
-  const std::array<timespec, 2> epoch{};
-  if (::futimens(file.get(), epoch.data()) != 0) return ErrnoStatus(errno, "date the source file");
-  return absl::OkStatus();
 }
 
 // The name of a kernel that the request asks for, or "".
@@ -116,7 +90,8 @@ WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
   std::vector<std::string> arguments{"-v", "--gpu-name=sm_" + request.target.architecture};
   arguments.insert(arguments.end(), options->begin(), options->end());
   arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
-  const absl::Status written = WritePtx(request.source.text);
+  // A PTX may name this very file as its source, and ptxas stores the times of those: hence 0.
+  const absl::Status written = WriteNewFile(kPtxFile, request.source.text);
   if (!written.ok()) return FailedReply("cubin", written);
   WorkerReply reply = Assemble(request, arguments);
   for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);

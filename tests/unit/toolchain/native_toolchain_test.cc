@@ -52,6 +52,20 @@ TEST_F(NativeToolchainTest, InToolkitsAndPythonEnvironments) {
   EXPECT_EQ(Find(), installed);
 }
 
+TEST_F(NativeToolchainTest, DisassemblersAreFoundApart) {
+  const std::string packages = "c/lib/python3.11/site-packages/";
+  const std::string toolkit = Install("a-cuda/bin/nvdisasm");
+  const std::string triton = Install(packages + "triton/backends/nvidia/bin/nvdisasm");
+  const std::string wheel = Install(packages + "nvidia/cu13/bin/nvdisasm");
+  std::vector<std::string> paths;
+  for (const auto& each : FindDisassemblers({directory_.path()})) {
+    EXPECT_EQ(each.name, "nvdisasm");
+    paths.push_back(each.path);
+  }
+  EXPECT_THAT(paths, ElementsAre(toolkit, triton, wheel));
+  EXPECT_THAT(Find(), testing::IsEmpty());
+}
+
 TEST_F(NativeToolchainTest, ADirectoryMayBeTheToolkitItself) {
   const std::string ptxas = Install("cuda/bin/ptxas");
   EXPECT_THAT(Find("cuda"), ElementsAre(ptxas));

@@ -57,6 +57,13 @@ TEST(KnownStages, AllStayForABackendThatNoToolchainHas) {
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_CUDA_CXX, {"ptx", "hsaco"}), ElementsAre("ptx", "hsaco"));
 }
 
+TEST(KnownStages, SassIsOfWhateverBecomesACubin) {
+  const std::vector<std::string> wanted = {"sass", "amdgcn", "cubin"};
+  EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("sass", "cubin"));
+  EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_CUDA_CXX, wanted), ElementsAre("sass", "cubin"));
+  EXPECT_THAT(Left("hip", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("amdgcn"));
+}
+
 TEST(KnownStages, NoStagesMeanTheFinalBinaryStill) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {}), ElementsAre());
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -46,6 +47,25 @@ TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->wait_status, 0);
   EXPECT_EQ(*program->ComputeDigest(), *digest);
+}
+
+TEST_F(ProgramTest, StandardOutputMayGoApart) {
+  const auto program = Program::Open("/bin/sh", "sh");
+  const std::string apart = directory_.File("apart");
+  const auto result = program->Run({"-c", "echo text; echo warning >&2"}, log_, apart);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "warning\n");
+  EXPECT_EQ(ReadFileOrDie(apart), "text\n");
+}
+
+TEST_F(ProgramTest, ANewFileIsNewAndOfNoTime) {
+  const std::string path = directory_.File("new");
+  ASSERT_TRUE(WriteNewFile(path, "content").ok());
+  EXPECT_EQ(ReadFileOrDie(path), "content");
+  EXPECT_EQ(fs::last_write_time(path),
+            fs::file_time_type::clock::from_sys(std::chrono::sys_seconds{}));
+  EXPECT_FALSE(WriteNewFile(path, "again").ok());
+  EXPECT_EQ(ReadFileOrDie(path), "content");
 }
 
 TEST_F(ProgramTest, ASignalIsSeen) {

@@ -1,0 +1,110 @@
+"""The stage `sass`: what nvdisasm makes of the cubin, for whoever asks for it."""
+
+import hashlib
+import json
+import subprocess
+
+import pytest
+
+from daemon import Daemon
+from places import TOOLCHAIN
+
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 p) {
+	.reg .b64 %rd1;
+	.reg .f32 %f<3>;
+	ld.param.u64 %rd1, [p];
+	ld.global.f32 %f1, [%rd1];
+	add.f32 %f2, %f1, %f1;
+	st.global.f32 [%rd1], %f2;
+	ret;
+}
+"""
+
+
+def tool(name):
+    (found,) = TOOLCHAIN.glob(f"lib/python3.*/site-packages/triton/backends/nvidia/bin/{name}")
+    return found
+
+
+def ask(daemon, folder, *arguments, target="cuda:90", ptxas="ptxas", text=PTX):
+    folder.mkdir(exist_ok=True)
+    (folder / "k.ptx").write_text(text)
+    answer = daemon.kiln("compile", folder / "k.ptx", "--target", target, "--toolchain",
+                         hashlib.sha256(tool(ptxas).read_bytes()).hexdigest(), "-o", folder / "out", "--json", *arguments)
+    return answer.objects()[0]
+
+
+def by_hand(cubin):
+    return subprocess.run([tool("nvdisasm"), "--print-code", cubin], capture_output=True, check=True).stdout
+
+
+def test_it_is_the_text_that_nvdisasm_gives_by_hand(daemon, tmp_path):
+    for round_ in ("compiled", "hit"):
+        folder = tmp_path / round_
+        answer = ask(daemon, folder, "--emit", "cubin,sass")
+        assert answer["outcome"] == round_, answer
+        sass = (folder / "out" / "k.sass").read_bytes()
+        assert b"FADD" in sass and sass == by_hand(folder / "out" / "k.cubin")
+        told = json.loads((folder / "out" / "k.json").read_text())
+        assert ", nvdisasm 12." in told["provenance"]["assembler"], told
+
+
+def test_it_is_alone_where_nothing_else_is_wanted(daemon, tmp_path):
+    assert ask(daemon, tmp_path, "--emit", "sass")["outcome"] in ("compiled", "hit")
+    assert sorted(path.suffix for path in (tmp_path / "out").glob("k.*")) == [".json", ".sass"]
+
+
+def test_it_is_neither_in_the_key_nor_kept(daemon, tmp_path):
+    with_it = ask(daemon, tmp_path / "one", "--emit", "sass", text=PTX + "// one\n")
+    assert with_it["outcome"] == "compiled"
+    without = ask(daemon, tmp_path / "two", text=PTX + "// one\n")
+    assert (without["key"], without["outcome"]) == (with_it["key"], "hit")
+    told = daemon.kiln("inspect", with_it["key"], "--json").objects()[0]
+    assert "sass" not in json.dumps(told["stages"]) and "nvdisasm" not in json.dumps(told["provenance"])
+
+
+def test_tritons_kernels_of_both_vendors_in_one_file(daemon, run_with_triton, tmp_path):
+    run_with_triton("lower.py", "--kernels", "softmax", "--targets", "cuda:90,hip:gfx942", "--out", tmp_path)
+    answer = daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--emit", "cubin,sass,amdgcn", "-o", tmp_path / "out")
+    assert answer.code == 0, answer
+    (sass,) = (tmp_path / "out").glob("*.sass")
+    assert sass.read_bytes() == by_hand(sass.with_suffix(".cubin"))
+    assert len(list((tmp_path / "out").glob("*.amdgcn"))) == 1
+
+
+def test_amds_kernels_have_none(daemon, run_with_triton, tmp_path):
+    run_with_triton("lower.py", "--kernels", "softmax", "--targets", "hip:gfx942", "--out", tmp_path)
+    answer = daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--emit", "sass", "--json").objects()[0]
+    assert answer["code"] == "INVALID_ARGUMENT" and "amdgcn" in answer["error"], answer
+
+
+def test_what_the_disassembler_does_not_know_is_said(daemon, tmp_path):
+    answer = ask(daemon, tmp_path, "--emit", "sass", target="cuda:121a", ptxas="ptxas-blackwell",
+                 text=PTX.replace("8.0", "8.8").replace("sm_80", "sm_121a"))
+    assert answer["code"] == "FAILED_PRECONDITION", answer
+    assert "SM121a" in answer["error"] and "nvdisasm" in answer["error"]
+
+
+def test_a_source_that_does_not_compile_fails_as_ever(daemon, tmp_path):
+    answer = ask(daemon, tmp_path, "--emit", "sass", text=PTX.replace("add.f32", "nonsense"))
+    assert answer["code"] == "INVALID_ARGUMENT" and "nonsense" in answer["error"], answer
+
+
+@pytest.fixture
+def daemon_with_ptxas_alone(programs, tmp_path):
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "bin").mkdir(parents=True)
+    (toolkit / "bin" / "ptxas").write_bytes(tool("ptxas").read_bytes())
+    (toolkit / "bin" / "ptxas").chmod(0o755)
+    with Daemon(programs, tmp_path, environment={"KILN_TOOLCHAIN_DIRECTORIES": str(toolkit)}) as running:
+        yield running
+
+
+def test_without_a_disassembler_it_says_what_to_install(daemon_with_ptxas_alone, tmp_path):
+    answer = ask(daemon_with_ptxas_alone, tmp_path / "k", "--emit", "cubin,sass")
+    assert answer["code"] == "FAILED_PRECONDITION", answer
+    assert "nvdisasm" in answer["error"] and "deploy/install-toolchain" in answer["error"]
+    assert ask(daemon_with_ptxas_alone, tmp_path / "k", "--emit", "cubin")["outcome"] == "compiled"
