@@ -336,7 +336,8 @@ ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchai
   const auto on_change = [this](const Toolchain& changed, const absl::Status& why) {
     toolchains_->NoteChange(changed, why);
   };
-  return {std::make_shared<CheckingProvider>(toolchain, std::move(pooled), on_change), &pool};
+  auto checking = std::make_shared<CheckingProvider>(toolchain, std::move(pooled), on_change);
+  return {checking, &pool, [&checked = *checking] { return !checked.HasChanged(); }};
 }
 
 std::unique_ptr<WorkerPool> RunningDaemon::StartDisassembler() {

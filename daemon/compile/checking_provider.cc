@@ -47,7 +47,8 @@ absl::Status CheckingProvider::KnownChange() const {
 absl::Status CheckingProvider::Check(const CompileJob& job) {
   if (absl::Status change = CheckOne(*toolchain_); !change.ok()) {
     const std::lock_guard lock(mutex_);
-    change_ = change;
+    // Where it cannot be told, the answer does not count, but the next one may.
+    if (RetryAfter(change).has_value()) change_ = change;
     return change;
   }
   // Another one's workers are not to blame, and serve requests that do not name it.
@@ -58,6 +59,10 @@ absl::Status CheckingProvider::CheckOne(const Toolchain& toolchain) const {
   if (toolchain.seal == nullptr) return absl::OkStatus();
   const absl::Status same = toolchain.seal->Check();
   if (same.ok()) return same;
+  if (!absl::IsFailedPrecondition(same)) {
+    return Unavailable("whether {} is as it was cannot be told: {}", toolchain.Name(),
+                       Message(same));
+  }
   on_change_(toolchain, same);
   return Refusal(toolchain, same);
 }

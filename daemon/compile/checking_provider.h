@@ -32,6 +32,9 @@ class CheckingProvider final : public CompilationProvider {
   void Raise(const Digest& key, Priority priority) override { next_->Raise(key, priority); }
   std::string Describe() const override { return "checking(" + next_->Describe() + ")"; }
 
+  // Nothing is compiled here any more.
+  bool HasChanged() const { return !KnownChange().ok(); }
+
  private:
   absl::Status KnownChange() const;
   // Of all files that the job's answer depends on.

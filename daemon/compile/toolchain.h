@@ -49,8 +49,8 @@ class ToolchainSeal {
   virtual ~ToolchainSeal() = default;
 
   // FAILED_PRECONDITION, naming one, where anything was done to a file since then, or one was added
-  // or taken away. Two changes of which the second takes back the first count as well. Blocks as a
-  // disk does, for a millisecond. Thread-safe.
+  // or taken away. Two changes of which the second takes back the first count as well. UNAVAILABLE
+  // where it cannot be told. Blocks as a disk does, for a millisecond. Thread-safe.
   virtual absl::Status Check() const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -20,6 +21,13 @@ namespace fs = std::filesystem;
 
 // A file that is written all the time cannot be waited for.
 constexpr int kAttemptsMax = 5;
+
+// Something was done to it, or this process lacks what it takes to look: descriptors, memory.
+absl::Status WhyNot(int error_number, const std::string& path) {
+  const bool is_gone = error_number == ENOENT || error_number == ENOTDIR;
+  if (is_gone) return FailedPrecondition("{} is gone", path);
+  return Unavailable("{}", Message(ErrnoStatus(error_number, "look at " + path)));
+}
 
 // Those that are there; what is gone shows by being missing.
 std::vector<ToolchainFile> InspectDirectories(const std::vector<std::string>& paths) {
@@ -85,11 +93,11 @@ absl::Status FileSeal::CheckFiles() const {
   struct stat now {};
   for (const Holder& holder : holders_) {
     const UniqueFd directory(::open(holder.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return FailedPrecondition("{} is gone", holder.path);
+    if (!directory) return WhyNot(errno, holder.path);
     for (const ToolchainFile* file : holder.files) {
       const char* name = file->path.c_str() + file->path.rfind('/') + 1;  // npos + 1 is 0
       if (::fstatat(directory.get(), name, &now, 0) != 0) {
-        return FailedPrecondition("{}{} is gone", holder.path, name);
+        return WhyNot(errno, holder.path + name);
       }
       if (!IsStill(*file, now)) {
         return FailedPrecondition("{}{} is not as it was", holder.path, name);

@@ -6,6 +6,12 @@
 #include "storage/base/log.h"
 
 namespace kiln {
+namespace {
+
+// Of which compiles that are still under way may tell again.
+constexpr size_t kChangesKnownMax = 1024;
+
+}  // namespace
 
 ServedToolchains::ServedToolchains(Parts parts)
     : parts_(std::move(parts)),
@@ -43,6 +49,7 @@ void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status
   thread_.Ask();
   {
     const std::lock_guard lock(mutex_);
+    if (changed_.size() >= kChangesKnownMax) changed_.clear();
     if (!changed_.insert(toolchain.listing).second) return;
     ++changes_;
   }
@@ -86,7 +93,6 @@ void ServedToolchains::Apply(Found found) {
   {
     const std::lock_guard lock(mutex_);
     current_.swap(found);
-    changed_.clear();
   }
   parts_.forget();
 }

@@ -89,6 +89,8 @@ ToolchainPools::ServedPtr ToolchainPools::FindSame(const Toolchain& toolchain) c
   const std::lock_guard lock(mutex_);
   for (const ServedPtr& served : served_) {
     const Toolchain& known = *served->toolchain;
+    const auto& are_usable = served->workers.are_usable;
+    if (are_usable && !are_usable()) continue;
     if (!served->is_ending && known.fingerprint == toolchain.fingerprint &&
         known.listing == toolchain.listing && known.directory == toolchain.directory &&
         known.interpreter == toolchain.interpreter) {

@@ -26,6 +26,8 @@ struct ToolchainPool {
 struct ToolchainWorkers {
   std::shared_ptr<CompilationProvider> provider;
   WorkerPool* pool = nullptr;  // lives as long as the provider
+  // Whether they compile anything still. Null: always.
+  std::function<bool()> are_usable = nullptr;
 };
 
 // Keeps one pool for each toolchain that is there, gives those of toolchains that are gone the time

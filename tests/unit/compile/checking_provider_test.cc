@@ -21,9 +21,11 @@ class FakeSeal final : public ToolchainSeal {
  public:
   absl::Status Check() const override {
     ++looks;
+    if (unreadable) return Unavailable("too many open files");
     return broken ? FailedPrecondition("/x/ptxas is not as it was") : absl::OkStatus();
   }
   std::atomic<bool> broken = false;
+  std::atomic<bool> unreadable = false;
   mutable std::atomic<int> looks = 0;
 };
 
@@ -102,6 +104,21 @@ TEST_F(CheckingProviderTest, NothingIsCompiledThereAnyMore) {
   Compile(second);
   EXPECT_EQ(second.Code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(workers_.started(), 1u);
+}
+
+TEST_F(CheckingProviderTest, WhereItCannotBeToldTheNextAnswerMayCount) {
+  ResultProbe first;
+  Compile(first);
+  seal_->unreadable = true;
+  workers_.FinishAll();
+  EXPECT_EQ(first.Code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(changed_.empty());
+  EXPECT_FALSE(provider_.HasChanged());
+  seal_->unreadable = false;
+  ResultProbe second;
+  Compile(second);
+  workers_.FinishAll();
+  EXPECT_EQ(second.How(), Outcome::kCompiled);
 }
 
 TEST_F(CheckingProviderTest, AChangedPtxasSpoilsOnlyWhatNamesIt) {

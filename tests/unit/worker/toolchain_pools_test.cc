@@ -69,7 +69,7 @@ class ToolchainPoolsTest : public testing::Test {
     options.work_directory = directory_.File(fmt::format("work-{}", serial));
     auto pooled = std::make_shared<PooledProvider>(toolchain, options, clock_);
     WorkerPool& pool = pooled->pool();
-    return {pooled, &pool};
+    return {pooled, &pool, [this] { return are_usable_.load(); }};
   }
 
   TempDirectory directory_;
@@ -77,6 +77,7 @@ class ToolchainPoolsTest : public testing::Test {
   Jail jail_{Jail::Mode::kOff, JailSupport{}};
   RoutingProvider routing_;
   std::atomic<int> made_ = 0;
+  std::atomic<bool> are_usable_ = true;
   std::unique_ptr<ToolchainPools> pools_ = std::make_unique<ToolchainPools>(
       routing_, jail_,
       [this](const ToolchainPtr& toolchain, bool, int serial) { return Make(toolchain, serial); });
@@ -139,6 +140,16 @@ TEST_F(ToolchainPoolsTest, EqualBytesThatWereTouchedGetNewProcesses) {
   Serve({after});
   EXPECT_EQ(made_, 2);
   EXPECT_EQ(Compile(after, "answer b"), absl::StatusCode::kOk);
+}
+
+TEST_F(ToolchainPoolsTest, WorkersThatCompileNothingMoreAreReplaced) {
+  const auto one = MakeFake("1.0");
+  Serve({one});
+  are_usable_ = false;
+  Serve({one});
+  EXPECT_EQ(made_, 2);
+  are_usable_ = true;
+  EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
 }
 
 TEST_F(ToolchainPoolsTest, AnotherPtxasHasWorkersStartAfresh) {
