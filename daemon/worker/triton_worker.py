@@ -272,9 +272,14 @@ class Compiler:
             return "lld (in libtriton)"
         if self._ptxas is not None:
             return f"ptxas {self._ptxas['version']}"
-        blackwell = int(architecture) >= 100 and os.path.exists(self._tool_path("ptxas-blackwell"))
-        tool = "ptxas-blackwell" if blackwell else "ptxas"
+        tool = self._own_ptxas(int(architecture))
         return f"{tool} {self.tool_version(tool)}"
+
+    def _own_ptxas(self, architecture):
+        """Which of its two programs this Triton assembles with; from 3.9 on it is ptxas-blackwell for Hopper, too."""
+        with contextlib.suppress(AttributeError, TypeError):  # before 3.6
+            return os.path.basename(sys.modules["triton.backends.nvidia.compiler"].get_ptxas(architecture).path)
+        return "ptxas-blackwell" if architecture >= 100 and os.path.exists(self._tool_path("ptxas-blackwell")) else "ptxas"
 
     def _tool_path(self, tool):
         return os.path.join(self.directory, "backends", "nvidia", "bin", tool)
@@ -634,6 +639,8 @@ UNKNOWN_TO_DIALECTS = re.compile(r"custom op '[^']*' is unknown|Dialect `[^']*' 
 LLVM_ERROR = re.compile(r"^LLVM ERROR: .*$", re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
 ASSERTION = re.compile(r"Assertion `.*' failed")
+# It calls itself by the name of its file.
+PTXAS_ITSELF = r"(?:\S*/)?ptxas[\w.-]*"
 OUT_OF_RESOURCES = re.compile(
     r"uses too much|[Rr]egister allocation failed|[Ii]nsufficient registers|[Tt]oo many registers|too many resources|"
     r"exceeds? (?:the )?limit|local memory .*exceeds|out of resource")
@@ -689,8 +696,8 @@ def ptxas_failure(text, stage):
     # The temporary file's name is different every time, and nobody's business.
     log = re.sub(r"\S*/\w+\.ptx\b", "kernel.ptx", log)
     # "ptxas fatal" comes last and often only says that a line before it says more.
-    said = (re.search(r"(?:^ptxas error|, line \d+; (?:error|fatal))\s*: (.*)$", log, re.MULTILINE)
-            or re.search(r"^ptxas fatal\s*: (.*)$", log, re.MULTILINE))
+    said = (re.search(rf"(?:^{PTXAS_ITSELF} error|, line \d+; (?:error|fatal))\s*: (.*)$", log, re.MULTILINE)
+            or re.search(rf"^{PTXAS_ITSELF} fatal\s*: (.*)$", log, re.MULTILINE))
     if said:
         code = "resource_exhausted" if OUT_OF_RESOURCES.search(log) else "invalid_argument"
         return Failure(code, stage, f"ptxas: {said.group(1)}", output=log)

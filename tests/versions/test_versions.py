@@ -7,6 +7,7 @@ reason. KILN_TEST_VERSIONS says which have to be installed ("3.6.0 3.9.0"); with
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -152,6 +153,36 @@ def test_a_refusal_lists_what_there_is(compiled, daemon, version, target):
     for claimed in CLAIMED[version]:
         if claimed.startswith(backend):
             assert claimed.partition(":")[2] in refused["error"], (claimed, refused)
+
+
+def triton_says(version, expression):
+    script = f"from triton.backends.nvidia.compiler import get_ptxas; print({expression})"
+    done = subprocess.run([python_of(version), "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("version", [one for one in WANTED if tuple(map(int, one.split("."))) >= (3, 6)])
+@pytest.mark.parametrize("target", ["cuda:90", "cuda:100"])
+def test_the_assembler_that_is_on_record_is_the_one_that_ran(compiled, version, target):
+    _, _, files = compiled
+    name = f"{version}/vector_add-{target.replace(':', '-')}"
+    path = triton_says(version, f"get_ptxas({target.partition(':')[2]}).path")
+    described = json.loads((files[name].parent / f"{files[name].name}.json").read_text())
+    assert described["provenance"]["assembler"].split()[0] == os.path.basename(path)
+
+
+@pytest.mark.parametrize("version", WANTED)
+@pytest.mark.parametrize("target", ["cuda:90", "cuda:100"])
+def test_what_any_ptxas_refuses_is_the_compilers_verdict(compiled, daemon, version, target):
+    """Each calls itself by the name of its own file, and versions differ in which they run."""
+    folders, _, _ = compiled
+    if target not in CLAIMED[version]:
+        return
+    source = next(folders[version].glob(f"vector_add-{target.replace(':', '-')}*.ttir"))
+    answer = daemon.kiln("compile", source, "--target", target, "--toolchain", f"triton=={version}",
+                         "--option", "ptx_options=--no-such-option", "--json").objects()[0]
+    assert (answer["code"], answer["diagnostics"]["stage"]) == ("INVALID_ARGUMENT", "cubin"), answer
+    assert "Unknown option" in answer["error"]
 
 
 def test_versions_share_nothing(compiled):
