@@ -13,11 +13,15 @@ Run it with the Python of the toolchain that expected.json names; no GPU is need
 Every stage ends up in out/. Exit status: 0 as expected, 1 otherwise.
 """
 
+import ctypes
 import hashlib
 import json
 import os
 import shutil
 import sys
+
+# Some assemblers give one of two binaries, as the addresses fall; kilnd's are started at fixed ones (ADDR_NO_RANDOMIZE).
+ctypes.CDLL(None).personality(0x0040000)
 
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
 with open("expected.json") as file:
@@ -39,6 +43,19 @@ os.environ["TRITON_CACHE_DIR"] = os.path.abspath("out")
 
 import triton  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import compiler  # noqa: E402
+
+
+class SourceThatGoes(compiler.IRSource):
+    """Gone once it is parsed: an assembler that finds it writes its time and size into the line table."""
+
+    def make_ir(self, *arguments, **named):
+        module = super().make_ir(*arguments, **named)
+        os.remove(self.path)
+        return module
+
+
+compiler.IRSource = SourceThatGoes
 
 
 def to_tuples(value):
@@ -56,6 +73,9 @@ options = {name: to_tuples(value)
 
 if f"triton=={triton.__version__}" != expected["toolchain"]:
     print(f"warning: this is Triton {triton.__version__}, it was {expected['toolchain']}", file=sys.stderr)
+os.mkdir("out")
+shutil.copy(f"kernel.{request['kind']}", "out")
+os.chdir("out")
 try:
     compiled = triton.compile(f"kernel.{request['kind']}", target=target, options=options)
 except Exception as error:
