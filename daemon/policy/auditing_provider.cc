@@ -114,6 +114,8 @@ void AuditingProvider::Run(const AuditPtr& audit) {
 
 void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<CompileResult>& result) {
   const bool gave_way = absl::IsCancelled(result.status());
+  // The pool shuts down, or its toolchain does not start and has said so.
+  const bool had_no_worker = absl::IsUnavailable(result.status());
   const Artifact* artifact = result.ok() ? result->artifact() : nullptr;
   Verdict verdict = Verdict::kUndecided;
   {
@@ -124,7 +126,10 @@ void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<Compile
       verdict = Compare(audit->stored, audit->fresh, fresh);
       if (verdict == Verdict::kSame) ++stats_.same;
       if (verdict == Verdict::kNondeterministic) ++stats_.nondeterministic;
-      if (verdict == Verdict::kDiffers) ++stats_.differed;
+      if (verdict == Verdict::kDiffers) {
+        ++stats_.differed;
+        seen_.Erase(audit->job->key);  // what takes its place has not been audited
+      }
       audit->fresh.push_back(fresh);
     }
     if (artifact == nullptr && !gave_way) {
@@ -137,7 +142,7 @@ void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<Compile
   if (verdict == Verdict::kNondeterministic) {
     LogInfo("audit: the compiler is not deterministic", {{"key", audit->job->key.Hex()}});
   }
-  if (artifact == nullptr && !gave_way) {
+  if (artifact == nullptr && !gave_way && !had_no_worker) {
     LogWarning("audit: a stored kernel does not compile",
                {{"key", audit->job->key.Hex()},
                 {"why", result.ok() ? result->failure()->message : Message(result.status())}});

@@ -36,7 +36,8 @@ struct AuditStats {
 // Where they differ, two more compiles tell why. All the same, and not what is stored: the stored
 // one is wrong, or the machine was when it was made. It is evicted, so that its next use compiles,
 // and the log says so loudly. Otherwise the compiler gives one thing now and another then, as some
-// passes do; that is counted and left alone. A key is audited once in a process's life.
+// passes do; that is counted and left alone. What is stored under a key is audited once in a
+// process's life.
 //
 // Changes no answer. Errors: the next provider's. Thread-safe; does not block. All that it refers
 // to outlives it; REQUIRES on destruction: every call is done, audits included.

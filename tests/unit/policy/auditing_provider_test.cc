@@ -83,6 +83,19 @@ TEST_F(AuditingProviderTest, AWrongBinaryIsEvicted) {
   EXPECT_FALSE(IsStored("a"));
   fake_.FinishAtOnce();
   EXPECT_EQ(Ask("a").How(), Outcome::kCompiled);
+  // What has taken its place is another thing to look at.
+  EXPECT_EQ(Ask("a").How(), Outcome::kHit);
+  PassTime();
+  EXPECT_EQ(provider_->Stats().same, 1u);
+}
+
+TEST_F(AuditingProviderTest, WithoutAWorkerItIsGivenUp) {
+  Hit("a");
+  PassTime();
+  EXPECT_TRUE(fake_.FinishOne(Unavailable("the pool shuts down")));
+  EXPECT_EQ(provider_->Stats().given_up, 1u);
+  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_EQ(timer_.PendingCount(), 0u);
 }
 
 TEST_F(AuditingProviderTest, ANondeterministicCompilerIsNoWrongBinary) {
