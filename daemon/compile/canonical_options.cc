@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "daemon/compile/compile_key.h"
 #include "daemon/compile/launch_options.h"
@@ -64,6 +65,33 @@ absl::StatusOr<Options> Merge(const LaunchParameters& launch, const Options& opt
   return merged;
 }
 
+// "--split-compile=0": "split-compile".
+std::string_view FlagName(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  return word.substr(0, word.find('='));
+}
+
+// Flags of ptxas that name files, or take more cores than a compile is given.
+absl::Status CheckPtxOptions(std::string_view text) {
+  if (text.find('/') != std::string_view::npos) {
+    return InvalidArgument("option 'ptx_options' names a file ('{}'); leave paths out", text);
+  }
+  static const auto* const refused = new std::set<std::string_view>{
+      "split-compile", "output-file", "o", "options-file", "optf", "input-as-string", "ias"};
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view flag = FlagName(text.substr(begin, end - begin));
+    if (refused->contains(flag)) {
+      return InvalidArgument(
+          "option 'ptx_options' has '{}', which names files or takes more cores than a compile is "
+          "given; leave it out",
+          flag);
+    }
+    begin = end + 1;
+  }
+  return absl::OkStatus();
+}
+
 // A path of the client's means nothing here, the daemon must not read what the client may not, and
 // the key would cover the file's name instead of its bytes.
 absl::Status CheckNamesNoFile(std::string_view name, const OptionValue& value) {
@@ -74,10 +102,7 @@ absl::Status CheckNamesNoFile(std::string_view name, const OptionValue& value) {
         name);
   }
   const auto* text = std::get_if<std::string>(&value.value);
-  if (name == "ptx_options" && text != nullptr && text->find('/') != std::string::npos) {
-    return InvalidArgument("option 'ptx_options' names a file ('{}'); leave paths out", *text);
-  }
-  return absl::OkStatus();
+  return name == "ptx_options" && text != nullptr ? CheckPtxOptions(*text) : absl::OkStatus();
 }
 
 absl::Status CheckDeclared(const Toolchain& toolchain, const BackendDescription& backend,

@@ -59,6 +59,17 @@ absl::Status CanonicalizeStages(const Toolchain& toolchain, const BackendDescrip
   return absl::OkStatus();
 }
 
+// Their order decides nothing, so it is not to decide the key.
+absl::Status CanonicalizeHeaders(std::vector<SourceHeader>& headers) {
+  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::sort(headers.begin(), headers.end(), by_name);
+  const auto twice =
+      std::adjacent_find(headers.begin(), headers.end(),
+                         [](const auto& a, const auto& b) { return a.name == b.name; });
+  if (twice == headers.end()) return absl::OkStatus();
+  return InvalidArgument("header '{}' is given twice", twice->name);
+}
+
 }  // namespace
 
 absl::Status RequestResolver::CheckBackend(const Target& target) const {
@@ -72,21 +83,6 @@ absl::Status RequestResolver::CheckBackend(const Target& target) const {
   return InvalidArgument("unknown backend '{}'; those known are {}", target.backend,
                          fmt::join(known, ", "));
 }
-
-namespace {
-
-// Their order decides nothing, so it is not to decide the key.
-absl::Status CanonicalizeHeaders(std::vector<SourceHeader>& headers) {
-  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
-  std::sort(headers.begin(), headers.end(), by_name);
-  const auto twice =
-      std::adjacent_find(headers.begin(), headers.end(),
-                         [](const auto& a, const auto& b) { return a.name == b.name; });
-  if (twice == headers.end()) return absl::OkStatus();
-  return InvalidArgument("header '{}' is given twice", twice->name);
-}
-
-}  // namespace
 
 absl::Status RequestResolver::ChoosePtxas(CompileRequest& request, CompileJob& job) const {
   if (request.ptxas.empty()) return absl::OkStatus();

@@ -239,8 +239,15 @@ TEST_F(RequestResolverTest, RefusesOptionsThatNameFiles) {
   ExpectRefused(kInvalid, HasSubstr("does not read"));
   request_.options = {{"ptx_options", {std::string("-o /etc/cron.d/x")}}};
   ExpectRefused(kInvalid, HasSubstr("leave paths out"));
-  request_.options = {{"ptx_options", {std::string("-O1")}}};
-  ExpectAccepted();
+  for (const char* words :
+       {"--split-compile=0", "-O1 --split-compile 4", "-o kernel", "  -optf=x"}) {
+    request_.options = {{"ptx_options", {std::string(words)}}};
+    ExpectRefused(kInvalid, HasSubstr("leave it out"));
+  }
+  for (const char* words : {"-O1", "--opt-level=1 --fmad=false", "  ", "--"}) {
+    request_.options = {{"ptx_options", {std::string(words)}}};
+    ExpectAccepted();
+  }
 }
 
 TEST_F(RequestResolverTest, RefusesLaunchesThatNoHardwareDoes) {
