@@ -27,12 +27,18 @@ bool SameParameter(const Parameter& a, const Parameter& b) {
   return !a.constant || EncodedValue(*a.constant) == EncodedValue(*b.constant);
 }
 
+bool SameHeader(const SourceHeader& a, const SourceHeader& b) {
+  return a.name == b.name && a.text == b.text;
+}
+
 // In everything that decides bytes.
 bool Same(const CompileRequest& a, const CompileRequest& b) {
   const auto& these = a.specialization.parameters;
   const auto& those = b.specialization.parameters;
   return a.source.kind == b.source.kind && a.source.text == b.source.text && a.target == b.target &&
-         a.launch == b.launch && SameOptions(a.options, b.options) &&
+         a.launch == b.launch && SameOptions(a.options, b.options) && a.ptxas == b.ptxas &&
+         std::equal(a.headers.begin(), a.headers.end(), b.headers.begin(), b.headers.end(),
+                    SameHeader) &&
          std::equal(these.begin(), these.end(), those.begin(), those.end(), SameParameter);
 }
 

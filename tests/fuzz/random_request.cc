@@ -9,6 +9,8 @@ constexpr const char* kNames[] = {
     "num_warps",  "num_stages",          "num_ctas",    "maxnreg",   "cluster_dims",
     "launch_pdl", "enable_fp_fusion",    "ptx_options", "warp_size", "arch",
     "debug",      "supported_fp8_dtypes"};
+constexpr SourceKind kKinds[] = {SourceKind::kTtir, SourceKind::kTtgir, SourceKind::kCudaCxx,
+                                 SourceKind::kPtx};
 constexpr const char* kBackends[] = {"cuda", "hip"};
 constexpr const char* kArchitectures[] = {"90", "100", "gfx942"};
 
@@ -54,6 +56,7 @@ Parameter RandomParameter(FuzzedDataProvider& data) {
 
 CompileRequest RandomRequest(FuzzedDataProvider& data) {
   CompileRequest request;
+  request.source.kind = data.PickValueInArray(kKinds);
   request.source.text = Text(data);
   request.target.backend = data.ConsumeBool() ? data.PickValueInArray(kBackends) : Text(data);
   request.target.architecture =
@@ -71,6 +74,10 @@ CompileRequest RandomRequest(FuzzedDataProvider& data) {
   }
   for (int i = data.ConsumeIntegralInRange(0, 3); i > 0; --i) {
     request.specialization.parameters.push_back(RandomParameter(data));
+  }
+  if (data.ConsumeBool()) request.ptxas = Text(data);
+  for (int i = data.ConsumeIntegralInRange(0, 3); i > 0; --i) {
+    request.headers.push_back({Text(data), Text(data)});
   }
   return request;
 }
