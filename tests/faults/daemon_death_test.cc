@@ -71,7 +71,11 @@ TEST(DaemonDeath, EveryAcknowledgedArtifactIsThereAndRightAfterwards) {
     // The first kernel of a daemon waits for its workers: death is to come under load, not before
     // it.
     const size_t before = oracle.All().size();
-    while (oracle.All().size() == before) std::this_thread::yield();
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (oracle.All().size() == before && std::chrono::steady_clock::now() < patience) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_GT(oracle.All().size(), before) << "nothing was acknowledged";
     std::this_thread::sleep_for(std::chrono::milliseconds(until_death_ms(random)));
     daemon.Kill();
     for (std::thread& client : clients) client.join();

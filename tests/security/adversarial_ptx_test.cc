@@ -83,7 +83,11 @@ TEST(AdversarialPtx, ItIsEndedAtItsDeadlineAndOthersAreServedMeanwhile) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(adversary.get().status()));
   // What is left of it dies with its worker, which this compile has had replaced.
   EXPECT_TRUE(Submit(provider, Branches(6)).get().ok());
-  while (LivingAssemblers() > 0) std::this_thread::yield();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (LivingAssemblers() > 0 && std::chrono::steady_clock::now() < patience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(LivingAssemblers(), 0u);
 }
 
 }  // namespace
