@@ -27,11 +27,6 @@ _CLUSTER_LAYOUTS = (
     "with two CTAs, a pass of Triton names the layouts of the module in an order that depends on addresses; the LLVM IR is the "
     "same again"
 )
-_WARP_SPECIALIZED_BARRIERS = (
-    "with warp specialisation on Hopper, Triton gives two barriers their places in shared memory in an order that depends on "
-    "addresses"
-)
-
 # What Triton itself does not make the same from process to process: for a case, the stages that vary, and why. Whatever it makes
 # is right; but a comparison with a single result would fail by chance.
 UNSTEADY = {
@@ -41,7 +36,6 @@ UNSTEADY = {
     ("matmul_128x256x64", "cuda:100"): {"cubin": _BLACKWELL_ASSEMBLER},
     ("matmul_128x128x64_two_ctas", "cuda:90"): {"ttgir": _CLUSTER_LAYOUTS},
     ("matmul_128x128x64_two_ctas", "cuda:100"): {"ttgir": _CLUSTER_LAYOUTS, "cubin": _BLACKWELL_ASSEMBLER},
-    ("warp_specialized_matmul", "cuda:90"): dict.fromkeys(("ttgir", "llir", "ptx", "cubin"), _WARP_SPECIALIZED_BARRIERS),
     ("warp_specialized_matmul", "cuda:100"): {"cubin": _BLACKWELL_ASSEMBLER},
 }
 

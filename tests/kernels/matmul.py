@@ -170,6 +170,8 @@ INSTANCES = [
         hip_options={"num_stages": 2},
     ),
     _descriptor_matmul("descriptor_matmul", 128, 128, 64, False, {"num_warps": 8}),
-    # Some warps only move tiles, others only multiply: more warps come out than were asked for.
-    _descriptor_matmul("warp_specialized_matmul", 128, 128, 64, True, {"num_warps": 4}, needs=90),
+    # Some warps only move tiles, others only multiply: more warps come out than were asked for. On Hopper, Triton 3.6 halves a tile of
+    # 128 rows between two groups of warps but leaves the descriptor's tile whole: each load brings in twice the bytes that its
+    # barrier waits for, and the kernel hangs (tests/gpu/triton_matmul_ws.py). One of 64 rows is not halved.
+    _descriptor_matmul("warp_specialized_matmul", 64, 128, 64, True, {"num_warps": 4}, needs=90),
 ]
