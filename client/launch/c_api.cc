@@ -91,11 +91,10 @@ Status Write(Struct value, Struct* out) {
   return Status();
 }
 
-Status CheckNotNull(std::initializer_list<const void*> pointers) {
-  for (const void* pointer : pointers) {
-    if (pointer == nullptr) return InvalidArgument("an argument is NULL that must not be");
-  }
-  return Status();
+template <typename... Pointers>
+Status CheckNotNull(Pointers... pointers) {
+  if (((pointers != nullptr) && ...)) return Status();
+  return InvalidArgument("an argument is NULL that must not be");
 }
 
 std::optional<Sha256Digest> DigestAt(const uint8_t* bytes) {
@@ -216,7 +215,7 @@ int32_t kiln_launch_driver_result(void) { return last_driver_result; }
 kiln_launch_code kiln_launch_open(const kiln_launch_open_options* options,
                                   kiln_launch_runtime** runtime) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_open_options known, Read(options));
     LAUNCH_ASSIGN_OR_RETURN(*runtime, OpenRuntime(known));
     return Status();
@@ -229,7 +228,7 @@ void kiln_launch_close(kiln_launch_runtime*) {}
 kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
                                        const kiln_launch_settings* settings) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime, settings}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, settings));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_settings known, Read(settings));
     LauncherSettings result;
     result.limits = {known.resident_kernels_max, known.resident_bytes_max};
@@ -244,7 +243,7 @@ kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
 
 kiln_launch_code kiln_launch_get_stats(kiln_launch_runtime* runtime, kiln_launch_stats* stats) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     const LauncherStats now = runtime->launcher.Stats();
     kiln_launch_stats result{};
     result.kernels_open = now.residency.open;
@@ -264,7 +263,7 @@ kiln_launch_code kiln_launch_get_stats(kiln_launch_runtime* runtime, kiln_launch
 
 kiln_launch_code kiln_launch_trim(kiln_launch_runtime* runtime) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     runtime->launcher.Trim();
     return Status();
   });
@@ -273,7 +272,7 @@ kiln_launch_code kiln_launch_trim(kiln_launch_runtime* runtime) {
 kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime, int32_t device,
                                         kiln_launch_device* out) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     LAUNCH_ASSIGN_OR_RETURN(const DeviceFacts facts, runtime->launcher.Device(device));
     kiln_launch_device result{};
     result.ordinal = facts.ordinal;
@@ -293,7 +292,7 @@ kiln_launch_code kiln_launch_artifact_open_hot(const char* path,
                                                const kiln_launch_hot_options* options,
                                                kiln_launch_artifact** artifact) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({path, artifact}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(path, artifact));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_hot_options known, Read(options));
     std::optional<uid_t> server_uid;
     if (known.has_server_uid != 0) server_uid = known.server_uid;
@@ -303,7 +302,7 @@ kiln_launch_code kiln_launch_artifact_open_hot(const char* path,
 
 kiln_launch_code kiln_launch_artifact_open_json(const char* path, kiln_launch_artifact** artifact) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({path, artifact}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(path, artifact));
     return Give(Artifact::FromJsonFile(path), artifact);
   });
 }
@@ -311,9 +310,9 @@ kiln_launch_code kiln_launch_artifact_open_json(const char* path, kiln_launch_ar
 kiln_launch_code kiln_launch_artifact_open_bytes(const kiln_launch_bytes* bytes,
                                                  kiln_launch_artifact** artifact) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({bytes, artifact}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(bytes, artifact));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_bytes known, Read(bytes));
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({known.json, known.binary}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.json, known.binary));
     return Give(Artifact::FromBytes({known.json, known.json_bytes},
                                     {static_cast<const char*>(known.binary), known.binary_bytes},
                                     DigestAt(known.digest), DigestAt(known.key)),
@@ -326,7 +325,7 @@ void kiln_launch_artifact_close(kiln_launch_artifact* artifact) { delete artifac
 kiln_launch_code kiln_launch_artifact_get_info(const kiln_launch_artifact* artifact,
                                                kiln_launch_artifact_info* info) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({artifact}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(artifact));
     const Artifact& of = *artifact->artifact;
     const KernelMetadata& metadata = of.metadata();
     kiln_launch_artifact_info result{};
@@ -352,7 +351,7 @@ kiln_launch_code kiln_launch_artifact_get_parameter(const kiln_launch_artifact* 
                                                     uint32_t index,
                                                     kiln_launch_parameter* parameter) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({artifact}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(artifact));
     const auto& parameters = artifact->artifact->metadata().parameters;
     if (index >= parameters.size()) {
       return InvalidArgument("{} has {} parameters, there is no number {}",
@@ -372,7 +371,7 @@ kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
                                          kiln_launch_artifact* artifact, int32_t device,
                                          kiln_launch_kernel** kernel) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime, artifact, kernel}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, artifact, kernel));
     LAUNCH_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> opened,
                             runtime->launcher.Open(artifact->artifact, device));
     *kernel = new kiln_launch_kernel{runtime->launcher, std::move(opened)};
@@ -391,7 +390,7 @@ void kiln_launch_kernel_close(kiln_launch_kernel* kernel) {
 
 kiln_launch_code kiln_launch_prepare(kiln_launch_kernel* kernel) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({kernel}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
     return kernel->launcher.Prepare(*kernel->kernel);
   });
 }
@@ -399,8 +398,8 @@ kiln_launch_code kiln_launch_prepare(kiln_launch_kernel* kernel) {
 kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel, const kiln_launch_config* config,
                                      const void* const* arguments, uint32_t argument_count) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({kernel, config}));
-    if (argument_count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull({arguments}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel, config));
+    if (argument_count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(arguments));
     if (config->size == sizeof *config) {
       return kernel->launcher.Enqueue(kernel->kernel, CallOf(*config, arguments, argument_count));
     }
@@ -412,7 +411,7 @@ kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel, const kiln_laun
 kiln_launch_code kiln_launch_kernel_get_info(kiln_launch_kernel* kernel,
                                              kiln_launch_kernel_info* info) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({kernel}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
     const StatusOr<FunctionFacts> facts = kernel->launcher.FactsOf(*kernel->kernel);
     if (!facts.ok()) return facts.status();
     kiln_launch_kernel_info result{};
@@ -427,7 +426,7 @@ kiln_launch_code kiln_launch_kernel_get_info(kiln_launch_kernel* kernel,
 kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel, uint32_t reset,
                                               kiln_launch_times* times) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({kernel}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
     LAUNCH_ASSIGN_OR_RETURN(const KernelTimes read, kernel->launcher.TimesOf(*kernel->kernel));
     if (reset != 0) kernel->kernel->timer().Reset();
     kiln_launch_times result{};
@@ -446,7 +445,7 @@ kiln_launch_code kiln_launch_descriptor_open(kiln_launch_kernel* kernel, uint32_
                                              const kiln_launch_tensor* tensor,
                                              kiln_launch_descriptor** descriptor) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({kernel, tensor, descriptor}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel, tensor, descriptor));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_tensor known, Read(tensor));
     const Artifact& artifact = kernel->kernel->artifact();
     Status status = Give(TensorDescriptor::Make(kernel->launcher.driver(), artifact.metadata(),
@@ -462,7 +461,7 @@ kiln_launch_code kiln_launch_descriptor_get_arguments(const kiln_launch_descript
                                                       const void** arguments, uint32_t capacity,
                                                       uint32_t* count) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({descriptor, arguments, count}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(descriptor, arguments, count));
     const auto& all = descriptor->descriptor->arguments();
     if (all.size() > capacity) {
       return InvalidArgument("the descriptor has {} arguments, there is room for {}", all.size(),
@@ -479,7 +478,7 @@ kiln_launch_code kiln_launch_descriptor_get_arguments(const kiln_launch_descript
 kiln_launch_code kiln_launch_graph_set_name(kiln_launch_runtime* runtime, void* stream,
                                             const char* name) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime, name}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, name));
     return runtime->launcher.graphs().Name(stream, name);
   });
 }
@@ -487,7 +486,7 @@ kiln_launch_code kiln_launch_graph_set_name(kiln_launch_runtime* runtime, void* 
 kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtime* runtime, void* stream,
                                               uint64_t address, uint64_t bytes, const char* name) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime, name}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, name));
     return runtime->launcher.graphs().AddBuffer(
         stream, {address, std::max<uint64_t>(bytes, 1), fmt::format("buffer {}", name)});
   });
@@ -496,7 +495,7 @@ kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtime* runtime, void
 kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime, uint64_t address,
                                         uint64_t bytes) {
   return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull({runtime}));
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     return runtime->launcher.graphs().CheckFree(address, std::max<uint64_t>(bytes, 1));
   });
 }

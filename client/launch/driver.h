@@ -22,6 +22,10 @@ using Function = void*;
 using Event = void*;
 using Graph = void*;
 
+// Whether somebody made it. The others are words for a stream of whichever context is current:
+// NULL, the legacy one, a thread's own.
+inline bool IsMadeStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) > 2; }
+
 struct DeviceFacts {
   int ordinal = 0;
   std::string name;          // "NVIDIA H200"

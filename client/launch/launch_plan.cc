@@ -133,7 +133,7 @@ Status LaunchPlan::ResolveGrid(const LaunchCall& call, DriverLaunch& launch) con
 
 Status LaunchPlan::ResolveBlock(const LaunchCall& call, DriverLaunch& launch) const {
   const auto compiled = static_cast<uint32_t>(metadata_.num_warps * metadata_.warp_size);
-  if (call.block == std::array<uint32_t, 3>{0, 0, 0}) {
+  if ((call.block[0] | call.block[1] | call.block[2]) == 0) {
     if (compiled == 0) return InvalidArgument("it does not say its block, so the launch must");
     launch.block = {compiled, 1, 1};
     return Status();

@@ -53,6 +53,9 @@ class LaunchPlan {
   // REQUIRES: the call is not empty.
   StatusOr<DriverLaunch> Resolve(const LaunchCall& call) const;
 
+  bool NeedsScratch() const {
+    return metadata_.global_scratch_bytes != 0 || metadata_.profile_scratch_bytes != 0;
+  }
   // What the whole grid needs. 0: none.
   uint64_t GlobalScratchBytes(const LaunchCall& call) const {
     return ScratchBytes(call, metadata_.global_scratch_bytes);

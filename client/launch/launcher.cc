@@ -98,6 +98,7 @@ Status Launcher::Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall
 Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
                                  const LauncherSettings& settings) {
   LAUNCH_ASSIGN_OR_RETURN(const DriverLaunch launch, kernel->plan().Resolve(call));
+  if (auto status = LaunchPlain(*kernel, call, launch, settings)) return *std::move(status);
   const ScopedContext context(*driver_, kernel->context());
   LAUNCH_RETURN_IF_ERROR(context.status());
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(call.stream));
@@ -105,6 +106,34 @@ Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const La
     LAUNCH_RETURN_IF_ERROR(graphs_.NoteLaunch(call.stream, kernel, BuffersOf(*kernel, call)));
   }
   return LaunchWithScratch(*kernel, call, launch, settings, is_capturing);
+}
+
+// What nearly all launches are, in as little code as possible: the driver's own launch leaves none
+// of it in the caches. It does not ask for the current context either: a stream that somebody made
+// belongs to one, and the driver refuses to launch a kernel of another there. Nothing: it has not
+// happened, and has to go the long way.
+std::optional<Status> Launcher::LaunchPlain(Kernel& kernel, const LaunchCall& call,
+                                            const DriverLaunch& launch,
+                                            const LauncherSettings& settings) {
+  if (settings.times_launches || kernel.plan().NeedsScratch() || !IsMadeStream(call.stream)) {
+    return std::nullopt;
+  }
+  const StatusOr<bool> is_capturing = driver_->IsCapturing(call.stream);
+  // What captures would not outlive a refusal.
+  if (!is_capturing.ok() || *is_capturing) return std::nullopt;
+  const Kernel::Use use(kernel);
+  if (use.function() == nullptr) return std::nullopt;
+  Address no_scratch[] = {0, 0};
+  ArgumentList arguments(call.arguments, call.argument_count, no_scratch,
+                         static_cast<size_t>(kernel.artifact().metadata().hidden_pointers));
+  Status status = driver_->Launch(use.function(), launch, arguments.data());
+  if (!status.ok()) {
+    const StatusOr<Context> current = driver_->CurrentContext();
+    if (!current.ok() || *current != kernel.context()) return std::nullopt;
+    return status.Annotate(Describe(launch));
+  }
+  if (settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
+  return status;
 }
 
 Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,

@@ -77,6 +77,8 @@ class Launcher {
   Status EnterDevice(int device, std::optional<ScopedContext>& scope);
   Status EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
                          const LauncherSettings& settings);
+  std::optional<Status> LaunchPlain(Kernel& kernel, const LaunchCall& call,
+                                    const DriverLaunch& launch, const LauncherSettings& settings);
   Status LaunchWithScratch(Kernel& kernel, const LaunchCall& call, const DriverLaunch& launch,
                            const LauncherSettings& settings, bool is_capturing);
   Status LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,

@@ -13,9 +13,12 @@
 
 namespace kiln::launch {
 
+// Who is the least recently launched is only known since a limit is set.
 struct ResidencyLimits {
   uint64_t kernels_max = 0;  // 0: no limit
   uint64_t bytes_max = 0;    // of their binaries; 0: no limit
+
+  bool IsSet() const { return kernels_max > 0 || bytes_max > 0; }
 };
 
 struct ResidencyStats {

@@ -18,8 +18,12 @@ constexpr Result kNotFound = 500;
 constexpr Result kInvalidHandle = 400;
 constexpr Result kCaptureUnsupported = 900;
 
+struct FakeContext {
+  uint64_t id;
+};
 struct Library {
   const char* image;
+  FakeContext* context;
 };
 struct Code {
   std::string name;
@@ -33,9 +37,6 @@ struct CapturedGraph {
   uint64_t id;
   bool is_valid = true;
   std::vector<UserObject*> objects;
-};
-struct FakeContext {
-  uint64_t id;
 };
 struct FakeEvent {
   double ms = -1;
@@ -143,7 +144,8 @@ class State final : public FakeCuda {
   Result Load(Handle* library, const void* image) {
     const std::lock_guard lock(mutex_);
     if (static_cast<int>(libraries_.size()) >= libraries_max) return kOutOfMemory;
-    auto* made = new Library{static_cast<const char*>(image)};
+    auto* made =
+        new Library{static_cast<const char*>(image), contexts.empty() ? nullptr : contexts.back()};
     libraries_.insert(made);
     *library = made;
     return kSuccess;
@@ -169,6 +171,7 @@ class State final : public FakeCuda {
     const std::lock_guard lock(mutex_);
     const auto* code = static_cast<Code*>(handle);
     if (!libraries_.contains(code->library)) return kInvalidHandle;
+    if (code->library->context != contexts.back()) return kInvalidHandle;
     FakeLaunch launch{code->name, {}, {}, config.shared_bytes, config.stream, {}, {}};
     std::copy_n(config.grid, 3, launch.grid.begin());
     std::copy_n(config.block, 3, launch.block.begin());

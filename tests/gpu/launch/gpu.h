@@ -22,6 +22,10 @@ using launch::cuda::Result;
   ENTRY(cuDeviceGet, Result(int*, int))                                               \
   ENTRY(cuDevicePrimaryCtxRetain, Result(Handle*, int))                               \
   ENTRY(cuCtxSetCurrent, Result(Handle))                                              \
+  ENTRY(cuCtxGetCurrent, Result(Handle*))                                             \
+  ENTRY(cuCtxCreate_v2, Result(Handle*, unsigned, int))                               \
+  ENTRY(cuCtxDestroy_v2, Result(Handle))                                              \
+  ENTRY(cuStreamIsCapturing, Result(Handle, int*))                                    \
   ENTRY(cuCtxSynchronize, Result())                                                   \
   ENTRY(cuGetErrorName, Result(Result, const char**))                                 \
   ENTRY(cuMemAlloc_v2, Result(DevicePointer*, size_t))                                \

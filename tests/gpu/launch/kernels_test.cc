@@ -228,5 +228,31 @@ TEST_F(KernelsTest, FromAThreadWithoutAContext) {
   EXPECT_TRUE(add.IsRight());
 }
 
+// A prepared kernel is launched without asking which context is current: the driver must refuse.
+TEST_F(KernelsTest, FromAThreadInAnotherContext) {
+  kiln_launch_kernel* kernel = Open("vector_add");
+  ASSERT_LAUNCH_OK(kiln_launch_prepare(kernel));
+  VectorAdd add(Random(VectorAdd::kCount), Random(VectorAdd::kCount));
+  OwnStream stream;
+  for (Handle of : {stream.get(), Handle(nullptr)}) {
+    kiln_launch_code code = -1;
+    std::string error;
+    std::thread([&] {
+      Handle other = nullptr;
+      Handle current = nullptr;
+      GPU(cuCtxCreate_v2(&other, 0, 0));
+      code = Enqueue(kernel, Config(VectorAdd::kPrograms, 1, of), add.arguments());
+      error = kiln_launch_error();
+      GPU(cuCtxGetCurrent(&current));
+      EXPECT_EQ(current, other);
+      GPU(cuCtxDestroy_v2(other));
+    }).join();
+    EXPECT_EQ(code, KILN_LAUNCH_OK) << error;
+    stream.Wait();
+    EXPECT_TRUE(add.IsRight());
+    add.Clear();
+  }
+}
+
 }  // namespace
 }  // namespace kiln::gpu

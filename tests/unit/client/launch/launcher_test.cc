@@ -177,6 +177,49 @@ TEST_F(LauncherTest, ALaunchGoesToTheKernelsContextWhateverIsCurrent) {
   EXPECT_EQ(fake_->calls("cuCtxPushCurrent"), 1);
 }
 
+TEST_F(LauncherTest, APreparedKernelGoesToItsContextToo) {
+  const auto kernel = Open("k");
+  void* own = fake_->Current();
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
+  void* other = fake_->MakeContext();
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->launches().size(), 1u);
+  EXPECT_EQ(fake_->Current(), other);
+  fake_->SetCurrent(nullptr);
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->launches().size(), 2u);
+  EXPECT_EQ(fake_->Current(), nullptr);
+  fake_->SetCurrent(own);
+}
+
+TEST_F(LauncherTest, UnderCaptureNoLaunchIsTriedInTheWrongContext) {
+  const auto kernel = Open("k");
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
+  fake_->MakeContext();
+  fake_->BeginCapture(kStream);
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->calls("cuLaunchKernelEx"), 1);
+  fake_->DestroyGraph(fake_->EndCapture(kStream));
+}
+
+TEST_F(LauncherTest, ALaunchThatFailsInItsOwnContextIsNotTriedAgain) {
+  const auto kernel = Open("k");
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
+  fake_->Fail("cuLaunchKernelEx", 1);
+  EXPECT_FALSE(Enqueue(kernel).ok());
+  EXPECT_EQ(fake_->calls("cuLaunchKernelEx"), 1);
+}
+
+TEST_F(LauncherTest, APlainLaunchAsksTheDriverOneThing) {
+  const auto kernel = Open("k");
+  EnqueueOk(kernel);
+  const int contexts = fake_->calls("cuCtxGetCurrent");
+  const int captures = fake_->calls("cuStreamIsCapturing");
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->calls("cuCtxGetCurrent"), contexts);
+  EXPECT_EQ(fake_->calls("cuStreamIsCapturing"), captures + 1);
+}
+
 TEST_F(LauncherTest, ThreadsShareOneLoad) {
   const auto kernel = Open("k");
   std::vector<std::thread> threads;
