@@ -29,6 +29,12 @@ def daemon(programs, tmp_path_factory):
         yield running
 
 
+@pytest.fixture
+def other_daemon(daemon, tmp_path):
+    """One of the test's own, to be started, stopped and killed."""
+    return daemon.beside(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def start_with_triton():
     """Starts a program of tests/kernels under the toolchain's own Python."""

@@ -15,7 +15,6 @@ import time
 import pytest
 
 import kiln
-from daemon import Daemon
 from job import package_environment
 from kiln.sockets import check_server, find_socket
 from places import PACKAGE, ROOT
@@ -252,9 +251,9 @@ def test_a_socket_that_was_left_behind(tmp_path):
 
 
 @pytest.fixture
-def stopped(programs, tmp_path):
+def stopped(other_daemon):
     """A daemon and a way to stop it from answering."""
-    with Daemon(programs, tmp_path) as running:
+    with other_daemon as running:
         yield running
         os.kill(running.pid, signal.SIGCONT)
 
@@ -277,26 +276,24 @@ def test_a_stopped_daemon_is_noticed(stopped):
         asyncio.run(wait())
 
 
-def test_a_daemon_that_restarts_is_found_again(programs, tmp_path):
-    daemon = Daemon(programs, tmp_path)
-    with daemon:
-        client = kiln.Client(root=str(daemon.root))
+def test_a_daemon_that_restarts_is_found_again(other_daemon):
+    with other_daemon:
+        client = kiln.Client(root=str(other_daemon.root))
         first = client.compile(request("restart"))
-        daemon.kill()
+        other_daemon.kill()
         with pytest.raises(kiln.UnavailableError):
             client.compile(request("restart"))
-        with daemon:
+        with other_daemon:
             assert client.compile(request("restart")).key == first.key
 
 
-def test_a_stream_that_breaks_answers_what_was_in_flight(programs, tmp_path):
-    daemon = Daemon(programs, tmp_path)
-    with daemon:
-        client = kiln.Client(root=str(daemon.root))
-        os.kill(daemon.pid, signal.SIGSTOP)
+def test_a_connection_that_breaks_answers_what_was_in_flight(other_daemon):
+    with other_daemon:
+        client = kiln.Client(root=str(other_daemon.root))
+        os.kill(other_daemon.pid, signal.SIGSTOP)
         answers, stream = {}, client.compile_many([request(f"broken {index}") for index in range(4)])
         with pytest.raises(kiln.UnavailableError):
-            daemon.kill()
+            other_daemon.kill()
             for index, answer in stream:
                 answers[index] = answer
         assert all(isinstance(answer, kiln.UnavailableError) for answer in answers.values())

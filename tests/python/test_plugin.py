@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -23,6 +22,10 @@ KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 
 
+def served(report):
+    return report["compiled"] + report["joined"] + sum(report["hits"].values())
+
+
 def python_of(version):
     python = VERSIONS / f"triton-{version}" / "bin" / "python"
     assert python.exists(), f"no Triton {version} in {VERSIONS}: run deploy/install-toolchain {version}"
@@ -40,18 +43,6 @@ def daemon(programs, tmp_path_factory):
         yield running
 
 
-@pytest.fixture
-def start_daemon(programs, daemon, tmp_path):
-    """One that has no artifacts. What the other one found out about the toolchains it need not find out again."""
-    def start():
-        other = Daemon(programs, tmp_path, root=tmp_path / "other", environment=DIRECTORIES)
-        (other.root / "state").mkdir(mode=0o700, parents=True)
-        shutil.copytree(daemon.root / "state" / "toolchains", other.root / "state" / "toolchains")
-        return other
-
-    return start
-
-
 @pytest.fixture(scope="module", params=HOOKED)
 def python(request):
     return python_of(request.param)
@@ -60,10 +51,6 @@ def python(request):
 @pytest.fixture(scope="module")
 def newest():
     return python_of(HOOKED[-1])
-
-
-def served(report):
-    return report["compiled"] + report["joined"] + sum(report["hits"].values())
 
 
 def comparable(name, content):
@@ -121,21 +108,34 @@ def test_the_fingerprint_is_the_daemons_and_is_remembered(daemon, python, tmp_pa
 # --- What stays here -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variable", [
+@pytest.fixture(scope="module")
+def switched(daemon, newest, tmp_path_factory):
+    """A process whose switches are set and taken back: Triton looks at them each time that it compiles."""
+    folder = tmp_path_factory.mktemp("switched")
+    with Job(folder, newest, daemon.root, TRITON_HOME=str(folder)) as job:
+        job.compile("softmax")
+        assert served(job.report()) == 1, job.log
+        yield job
+
+
+SWITCHES = (
     ("TRITON_KERNEL_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", "1"), ("TRITON_DISABLE_LINE_INFO", "1"), ("DISABLE_PTXAS_OPT", "1"),
     ("LLVM_IR_ENABLE_DUMP", "1"), ("USE_IR_LOC", "ttir"), ("TRITON_KERNEL_OVERRIDE", "1"), ("DISABLE_LLVM_OPT", "1"),
     ("TRITON_REPRODUCER_PATH", "repro"), ("NVPTX_ENABLE_DUMP", "1"),
-], ids=lambda variable: variable[0])
-def test_a_switch_that_a_request_cannot_carry_keeps_the_compile_here(daemon, newest, tmp_path, variable):
-    extra = {"TRITON_HOME": str(tmp_path)}
-    if variable[0] == "TRITON_REPRODUCER_PATH":
-        variable = (variable[0], str(tmp_path / "repro"))
-    with Job(tmp_path, newest, daemon.root, **extra, **{variable[0]: variable[1]}) as job:
-        answer = job.compile("vector_add")
-        report = job.report()
+)
+
+
+@pytest.mark.parametrize("number", range(len(SWITCHES)), ids=lambda number: SWITCHES[number][0])
+def test_a_switch_that_a_request_cannot_carry_keeps_the_compile_here(switched, number):
+    name, value = SWITCHES[number]
+    before = switched.report()
+    switched.run("variable", name=name, value=str(switched.folder / value) if name.endswith("_PATH") else value)
+    answer = switched.compile("vector_add", num_stages=number + 1)  # not every switch is in Triton's key
+    switched.run("variable", name=name, value=None)
+    report = switched.report()
     assert "hash" in answer
-    assert served(report) == 0 and sum(report["local"].values()) == 1, report
-    assert variable[0] in next(iter(report["local"])), report
+    reasons = [reason for reason, count in report["local"].items() if count > before["local"].get(reason, 0)]
+    assert served(report) == served(before) and len(reasons) == 1 and name in reasons[0], report
 
 
 def test_an_unset_switch_that_is_spelled_out_changes_nothing(daemon, newest, tmp_path):
@@ -240,43 +240,42 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
     assert job.log.count("kiln:") == 1 and "no daemon" in job.log
 
 
-def test_a_daemon_that_is_stopped_costs_a_second_once(start_daemon, newest, tmp_path):
-    with start_daemon() as daemon, Job(tmp_path, newest, daemon.root) as job:
+def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_path):
+    with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
         job.run("import", module="kiln.client")
-        os.kill(daemon.pid, signal.SIGSTOP)
+        os.kill(other_daemon.pid, signal.SIGSTOP)
         try:
             job.compile("vector_add")
             first = job.report()
             job.compile("softmax")
             second = job.report()
         finally:
-            os.kill(daemon.pid, signal.SIGCONT)
+            os.kill(other_daemon.pid, signal.SIGCONT)
     assert first["local"] == {"the daemon is away": 1} and second["local"] == {"the daemon is away": 2}
     assert first["seconds_waited"] < 1.0
     assert second["seconds_waited"] - first["seconds_waited"] < 0.1
     assert job.log.count("kiln:") == 1 and "does not answer" in job.log
 
 
-def test_a_daemon_that_is_killed_in_the_middle_of_a_compile(start_daemon, newest, tmp_path):
-    with start_daemon() as daemon, Job(tmp_path, newest, daemon.root) as job:
+def test_a_daemon_that_is_killed_in_the_middle_of_a_compile(other_daemon, newest, tmp_path):
+    with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
         job.compile("vector_add")
         job.start("compile", kernel="matmul_128x128x64", target="cuda:90")
         deadline = time.monotonic() + 30
-        while daemon.kiln("stats", "--json").objects()[0]["in_flight"] == 0 and time.monotonic() < deadline:
+        while other_daemon.kiln("stats", "--json").objects()[0]["in_flight"] == 0 and time.monotonic() < deadline:
             pass
-        daemon.kill()
+        other_daemon.kill()
         assert "hash" in job.answer()
         assert job.report()["local"] == {"the daemon is away": 1}
 
 
-def test_a_daemon_that_comes_back_is_used_again(start_daemon, newest, tmp_path):
-    daemon = start_daemon()
-    with daemon, Job(tmp_path, newest, daemon.root) as job:
+def test_a_daemon_that_comes_back_is_used_again(other_daemon, newest, tmp_path):
+    with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
         job.compile("vector_add")
-        daemon.kill()
+        other_daemon.kill()
         job.compile("softmax")
         assert job.report()["local"] == {"the daemon is away": 1}
-        with daemon:
+        with other_daemon:
             time.sleep(3.1)  # until it is looked for again
             job.compile("matmul_128x128x64")
             assert served(job.report()) == 2
@@ -312,14 +311,14 @@ def test_require_without_a_daemon_fails(newest, tmp_path):
     assert answer["error"] == "CacheMissError" and "the daemon is away" in answer["message"]
 
 
-def test_what_is_recorded_warms_another_daemon(daemon, start_daemon, newest, tmp_path):
+def test_what_is_recorded_warms_another_daemon(daemon, other_daemon, newest, tmp_path):
     manifest = tmp_path / "manifest.jsonl"
     with Job(tmp_path, newest, daemon.root, KILN_MODE="record", KILN_MANIFEST=str(manifest)) as job:
         for kernel in KERNELS:
             job.compile(kernel)
             job.compile(kernel)  # once is enough
     assert len(manifest.read_text().splitlines()) == len(KERNELS)
-    with start_daemon() as other:
+    with other_daemon as other:
         warmed = other.kiln("warm", manifest)
         assert warmed.code == 0, warmed.error
         with Job(tmp_path, newest, other.root, cache="warm", KILN_MODE="require") as job:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -49,6 +50,14 @@ class Daemon:
         self._was_terminated = False
         self.root = root or folder / "root"
         self.log = folder / "kilnd.log"
+
+    def beside(self, folder):
+        """Another one with the same settings and no artifacts, which need not find out again what its toolchains can do: that
+        takes most of a daemon's first start. Not started yet."""
+        other = Daemon(self._programs, folder, root=folder / "other", environment=self._environment)
+        (other.root / "state").mkdir(mode=0o700, parents=True)
+        shutil.copytree(self.root / "state" / "toolchains", other.root / "state" / "toolchains")
+        return other
 
     @property
     def pid(self):

@@ -95,7 +95,11 @@ def set_knob(group, name, value):
 
 
 def set_variable(name, value):
-    os.environ[name] = value
+    """None takes it back."""
+    if value is None:
+        del os.environ[name]
+    else:
+        os.environ[name] = value
     return {"done": True}
 
 
