@@ -15,9 +15,6 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kCountMax = uint64_t{1} << 40;
 constexpr uint64_t kSmallMax = 1 << 20;
-constexpr size_t kEntryNameBytesMax = 64 * limits::kKiB;
-constexpr size_t kTypeBytesMax = 4 * limits::kKiB;
-constexpr size_t kToolchainMetadataBytesMax = limits::kMiB;
 
 absl::StatusOr<Json> EncodeText(const std::string& text, std::string_view what) {
   if (!IsValidUtf8(text)) return InvalidArgument("{} is not UTF-8", what);
@@ -94,7 +91,8 @@ absl::Status DecodeParameters(JsonReader& kernel, KernelMetadata& metadata) {
         entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_string();
     if (!is_pair) return Internal("a kernel's parameter is not a name and a type");
     KernelParameter parameter{entry[0].get<std::string>(), entry[1].get<std::string>()};
-    if (parameter.name.size() > limits::kNameBytesMax || parameter.type.size() > kTypeBytesMax) {
+    if (parameter.name.size() > limits::kNameBytesMax ||
+        parameter.type.size() > limits::kParameterTypeBytesMax) {
       return Internal("a kernel's parameter has a name or a type over the limit");
     }
     metadata.parameters.push_back(std::move(parameter));
@@ -139,7 +137,7 @@ absl::Status DecodeKernel(const Json& json, WorkerReply& reply) {
   const auto count = [&kernel](const char* field, uint64_t max) {
     return static_cast<int64_t>(kernel.Count(field, max));
   };
-  metadata.name = kernel.String("name", kEntryNameBytesMax);
+  metadata.name = kernel.String("name", limits::kKernelNameBytesMax);
   metadata.shared_bytes = count("shared_bytes", kCountMax);
   metadata.num_warps = count("num_warps", kSmallMax);
   metadata.num_ctas = count("num_ctas", kSmallMax);
@@ -154,7 +152,8 @@ absl::Status DecodeKernel(const Json& json, WorkerReply& reply) {
   if (kernel.Has("registers")) metadata.registers = count("registers", kSmallMax);
   if (kernel.Has("spill_bytes")) metadata.spill_bytes = count("spill_bytes", kCountMax);
   metadata.hidden_pointers = count("hidden_pointers", 16);
-  metadata.toolchain_metadata = kernel.String("toolchain_metadata", kToolchainMetadataBytesMax);
+  metadata.toolchain_metadata =
+      kernel.String("toolchain_metadata", limits::kToolchainMetadataBytesMax);
   reply.assembler = kernel.String("assembler", limits::kNameBytesMax);
   KILN_RETURN_IF_ERROR(DecodeClusterDims(kernel, metadata));
   KILN_RETURN_IF_ERROR(DecodeParameters(kernel, metadata));

@@ -80,6 +80,10 @@ inline constexpr size_t kConfigBytesMax = kMiB;
 // --- Workers ---
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
 inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;
+// Of a result: what a worker that is in its right mind keeps to, and the daemon checks.
+inline constexpr size_t kKernelNameBytesMax = 64 * kKiB;  // mangled C++ names are long
+inline constexpr size_t kParameterTypeBytesMax = 4 * kKiB;
+inline constexpr size_t kToolchainMetadataBytesMax = kMiB;
 inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
 inline constexpr auto kZygoteStartTime = std::chrono::seconds(60);
 inline constexpr auto kForkTime = std::chrono::seconds(10);

@@ -5,6 +5,7 @@
 
 #include "daemon/worker/native_worker/ptx_text.h"
 #include "daemon/worker/native_worker/ptxas_report.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -14,12 +15,26 @@ using Json = nlohmann::json;
 constexpr int64_t kThreadsPerWarp = 32;
 // In the artifact's metadata. A library of thousands of kernels is better asked with cuobjdump.
 constexpr size_t kDescribedEntriesMax = 256;
+constexpr size_t kDescribedBytesMax = limits::kToolchainMetadataBytesMax / 2;
+constexpr size_t kParameterNamesBytesMax = 256 * limits::kKiB;  // of one kernel, together
 
 const PtxEntry* ChooseEntry(const std::vector<PtxEntry>& entries, const std::string& wanted) {
   const auto chosen = std::find_if(entries.begin(), entries.end(), [&](const PtxEntry& entry) {
     return wanted.empty() || entry.name == wanted;
   });
   return chosen == entries.end() ? nullptr : &*chosen;
+}
+
+// NVRTC names a parameter by its kernel and a number, so a mangled name of a kilobyte comes back
+// once for each. They say nothing that the order does not.
+void LeaveOutLongNames(std::vector<KernelParameter>& parameters) {
+  size_t bytes = 0;
+  for (KernelParameter& each : parameters) {
+    bytes += each.name.size();
+    if (each.name.size() > limits::kNameBytesMax || bytes > kParameterNamesBytesMax) {
+      each.name.clear();
+    }
+  }
 }
 
 Json OrAbsent(const std::optional<int64_t>& number) { return number ? Json(*number) : Json(); }
@@ -40,6 +55,20 @@ Json DescribeEntry(const PtxEntry& entry, const PtxasUsage& usage) {
           {"stack_bytes", OrAbsent(usage.stack_bytes)},
           {"spill_store_bytes", OrAbsent(usage.spill_store_bytes)},
           {"spill_load_bytes", OrAbsent(usage.spill_load_bytes)}};
+}
+
+// The first of them, as many as there is room for.
+template <typename UsageOf>
+Json DescribeEntries(const std::vector<PtxEntry>& entries, const UsageOf& usage_of) {
+  Json described = Json::array();
+  size_t bytes = 0;
+  for (const PtxEntry& entry : entries) {
+    Json one = DescribeEntry(entry, usage_of(entry));
+    bytes += one.dump(-1, ' ', false, Json::error_handler_t::replace).size();
+    if (described.size() == kDescribedEntriesMax || bytes > kDescribedBytesMax) break;
+    described.push_back(std::move(one));
+  }
+  return described;
 }
 
 KernelMetadata MakeMetadata(const PtxEntry& entry, const PtxasUsage& usage,
@@ -74,7 +103,8 @@ KernelMetadata MakeMetadata(const PtxEntry& entry, const PtxasUsage& usage,
 WorkerReply DescribeKernel(const CompileRequest& request, std::string_view ptx,
                            const std::string& log, const std::string& wanted,
                            const LoweredNames& names) {
-  const std::vector<PtxEntry> entries = PtxEntries(ptx);
+  std::vector<PtxEntry> entries = PtxEntries(ptx);
+  for (PtxEntry& entry : entries) LeaveOutLongNames(entry.parameters);
   const PtxEntry* chosen = ChooseEntry(entries, wanted);
   if (chosen == nullptr) {
     const std::string which = entries.empty() ? "" : fmt::format(" of the name {}", wanted);
@@ -85,11 +115,8 @@ WorkerReply DescribeKernel(const CompileRequest& request, std::string_view ptx,
     const auto found = usage.find(entry.name);
     return found == usage.end() ? PtxasUsage() : found->second;
   };
-  Json described = Json::array();
-  for (size_t i = 0; i < std::min(entries.size(), kDescribedEntriesMax); ++i) {
-    described.push_back(DescribeEntry(entries[i], usage_of(entries[i])));
-  }
-  Json metadata = {{"entry_count", entries.size()}, {"entries", std::move(described)}};
+  Json metadata = {{"entry_count", entries.size()},
+                   {"entries", DescribeEntries(entries, usage_of)}};
   if (!names.empty()) metadata["lowered_names"] = names;
   WorkerReply reply;
   reply.outcome = WorkerReply::Outcome::kCompiled;

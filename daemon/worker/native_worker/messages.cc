@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/compile/utf8.h"
 #include "daemon/worker/json_reader.h"
+#include "daemon/worker/native_worker/native_compiler.h"
 #include "daemon/worker/option_json.h"
 #include "storage/base/limits.h"
 
@@ -51,14 +53,78 @@ Json EncodeKernel(const WorkerReply& reply) {
           {"toolchain_metadata", metadata.toolchain_metadata}};
 }
 
+// Compilers quote sources, and those may be in any encoding.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// As the daemon will read it: what is not UTF-8 has grown by then.
+std::string AsRead(const std::string& text) {
+  return IsValidUtf8(text) ? text : Json::parse(Dump(text)).get<std::string>();
+}
+
+bool IsWithinCharacter(const std::string& text, size_t at) {
+  return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80;
+}
+
+std::string BeginOf(const std::string& raw, size_t bytes_max) {
+  std::string text = AsRead(raw);
+  if (text.size() <= bytes_max) return text;
+  size_t end = bytes_max;
+  while (IsWithinCharacter(text, end)) --end;
+  return text.substr(0, end);
+}
+
+std::string EndOf(const std::string& raw, size_t bytes_max) {
+  std::string text = AsRead(raw);
+  if (text.size() <= bytes_max) return text;
+  size_t begin = text.size() - bytes_max;
+  while (IsWithinCharacter(text, begin)) ++begin;
+  return text.substr(begin);
+}
+
 Json EncodeFailure(const CompileFailure& failure) {
   return {{"code", CodeWord(failure.code)},
-          {"stage", failure.stage},
-          {"message", failure.message},
+          {"stage", BeginOf(failure.stage, limits::kNameBytesMax)},
+          {"message", BeginOf(failure.message, limits::kDiagnosticsBytesMax)},
           {"line", failure.line},
           {"column", failure.column},
-          {"output", failure.output},
+          {"output", EndOf(failure.output, limits::kDiagnosticsBytesMax)},
           {"deterministic", failure.deterministic}};
+}
+
+// Whether the daemon takes what is to be said of a kernel. A source may compile and still be beyond
+// it, and that is a property of the source, which no other worker would change.
+absl::Status CheckDescription(const KernelMetadata& metadata) {
+  const auto check = [](size_t size, size_t size_max, std::string_view what) {
+    if (size <= size_max) return absl::OkStatus();
+    return ResourceExhausted("it compiled, but {} is {}, and Kiln takes at most {}", what, size,
+                             size_max);
+  };
+  KILN_RETURN_IF_ERROR(check(metadata.name.size(), limits::kKernelNameBytesMax,
+                             "the size of the kernel's name in bytes"));
+  KILN_RETURN_IF_ERROR(check(metadata.parameters.size(), limits::kParametersMax,
+                             "the number of the kernel's parameters"));
+  return check(metadata.toolchain_metadata.size(), limits::kToolchainMetadataBytesMax,
+               "the size of its kernels' names in bytes");
+}
+
+absl::Status CheckSize(const ResultMessage& message) {
+  if (message.header.size() <= limits::kFrameHeaderBytesMax &&
+      message.payload.size() <= limits::kFramePayloadBytesMax) {
+    return absl::OkStatus();
+  }
+  return ResourceExhausted(
+      "it compiled, but to {} bytes with a description of {}, and Kiln takes at most {} and {}",
+      message.payload.size(), message.header.size(), limits::kFramePayloadBytesMax,
+      limits::kFrameHeaderBytesMax);
+}
+
+// The answer where that of a compile is too large to be sent.
+WorkerReply Instead(const WorkerReply& reply, const absl::Status& why) {
+  WorkerReply failed = FailedReply(reply.stages.empty() ? "" : reply.stages.back().stage, why);
+  failed.usage = reply.usage;
+  return failed;
 }
 
 // In the order of the timings; a stage without output, such as "parse", has a time alone.
@@ -145,6 +211,12 @@ absl::StatusOr<CompileRequest> DecodeCompile(Frame frame) {
 }
 
 ResultMessage EncodeResult(const WorkerReply& reply) {
+  const bool is_compiled = reply.outcome == WorkerReply::Outcome::kCompiled;
+  if (is_compiled) {
+    if (const absl::Status fits = CheckDescription(reply.metadata); !fits.ok()) {
+      return EncodeResult(Instead(reply, fits));
+    }
+  }
   ResultMessage message;
   Json header = {{"stages", Json::array()},
                  {"usage",
@@ -152,7 +224,7 @@ ResultMessage EncodeResult(const WorkerReply& reply) {
                    {"wall_micros", reply.usage.wall_micros},
                    {"rss_bytes", reply.usage.rss_bytes}}}};
   if (reply.usage.peak_bytes > 0) header["usage"]["peak_bytes"] = reply.usage.peak_bytes;
-  if (reply.outcome == WorkerReply::Outcome::kCompiled) {
+  if (is_compiled) {
     header["outcome"] = "compiled";
     header["stages"] = EncodeStages(reply, message.payload);
     header["kernel"] = EncodeKernel(reply);
@@ -161,9 +233,9 @@ ResultMessage EncodeResult(const WorkerReply& reply) {
     header["outcome"] = crashed ? "crashed" : "failed";
     header["failure"] = EncodeFailure(reply.failure);
   }
-  // Compilers quote sources, and those may be in any encoding.
-  message.header = header.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return message;
+  message.header = Dump(header);
+  const absl::Status fits = CheckSize(message);
+  return is_compiled && !fits.ok() ? EncodeResult(Instead(reply, fits)) : message;
 }
 
 }  // namespace kiln

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/worker/native_worker/native_compiler.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -126,6 +127,50 @@ TEST(MessagesTest, AFailureSurvivesTheWayWhateverItsEncoding) {
   EXPECT_EQ(decoded->failure.code, absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(decoded->failure.line, 5);
   EXPECT_THAT(decoded->failure.message, HasSubstr("too much"));
+}
+
+TEST(MessagesTest, WhatACompilerSaysAtLengthIsCut) {
+  // Three bytes as one character; one byte that becomes three.
+  for (const std::string word : {"error ", "\u20ac", "\xff"}) {
+    WorkerReply reply;
+    std::string text;
+    while (text.size() < 3 * limits::kDiagnosticsBytesMax) text += word;
+    reply.failure.stage = text;
+    reply.failure.message = "begin" + text;
+    reply.failure.output = text + "end";
+    const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(decoded->failure.message.starts_with("begin"));
+    EXPECT_TRUE(decoded->failure.output.ends_with("end"));
+    EXPECT_GT(decoded->failure.output.size(), limits::kDiagnosticsBytesMax - 4);
+  }
+}
+
+WorkerReply CompiledReply() {
+  WorkerReply reply;
+  reply.outcome = WorkerReply::Outcome::kCompiled;
+  reply.metadata.name = "add";
+  reply.timings = {{"cubin", 5}};
+  reply.stages = {{"cubin", "binary"}};
+  return reply;
+}
+
+TEST(MessagesTest, AKernelBeyondTheLimitsIsAFailureAndNoNonsense) {
+  std::vector<WorkerReply> replies(4, CompiledReply());
+  replies[0].metadata.name.assign(limits::kKernelNameBytesMax + 1, 'a');
+  replies[1].metadata.parameters.resize(limits::kParametersMax + 1);
+  replies[2].metadata.toolchain_metadata.assign(limits::kToolchainMetadataBytesMax + 1, ' ');
+  // Each within its own limit, together more than a frame.
+  replies[3].metadata.parameters.assign(limits::kParametersMax,
+                                        {std::string(limits::kNameBytesMax, 'n'), "u64"});
+  for (const WorkerReply& reply : replies) {
+    const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->outcome, WorkerReply::Outcome::kFailed);
+    EXPECT_EQ(decoded->failure.code, absl::StatusCode::kResourceExhausted);
+    EXPECT_TRUE(decoded->failure.deterministic);
+    EXPECT_THAT(decoded->failure.message, HasSubstr("Kiln takes at most"));
+  }
 }
 
 TEST(MessagesTest, OnlyWhatIsDecidedIsDeterministic) {
