@@ -24,8 +24,9 @@ class NativeCompiler {
   // Files and directories that a compile may come to read besides what is loaded by then, likewise.
   virtual std::vector<std::string> Reads() const { return {}; }
 
-  // Whether a source could have it read files that are not the source's business, so that it must
-  // not compile outside of a jail.
+  // Whether a source could have it read files that are not the source's business. Then it must not
+  // compile outside of a jail, and in it has Reads() alone: it starts no program, and loads nothing
+  // once it is warm.
   virtual bool NeedsJail() const { return false; }
 
   // The JSON object that --describe prints; daemon/toolchain/description.h reads it. Blocks: it may
