@@ -69,6 +69,15 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const NativeToolchain& fo
   return FileSeal::Take(std::move(what));
 }
 
+// Beside the files, how kiln-worker calls NVRTC decides the bytes: the options that it adds, the
+// directory that it runs in. Raised by hand with them (nvrtc_compiler.cc), so that what was made
+// otherwise is not found any more.
+constexpr int kNvrtcCall = 2;
+
+std::string Preamble(const NativeToolchain& found) {
+  return fmt::format("kiln-toolchain-1\n{}\ncall {}\n", found.name, kNvrtcCall);
+}
+
 struct LabelledFile {
   std::string label;  // what the fingerprint calls it: where it is installed decides nothing
   const ToolchainFile* file;
@@ -100,7 +109,7 @@ absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
                                         const std::vector<ToolchainFile>& files) {
   if (found.name == "ptxas") return FingerprintFile(files.at(0));
   DigestBuilder builder;
-  builder.Update(fmt::format("kiln-toolchain-1\n{}\n", found.name));
+  builder.Update(Preamble(found));
   for (const LabelledFile& each : Label(found, files)) {
     KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(*each.file));
     builder.Update(fmt::format("{}  {}\n", digest.Hex(), each.label));
@@ -111,7 +120,7 @@ absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
 Digest ListingDigest(const NativeToolchain& found, const std::vector<ToolchainFile>& files) {
   // The order of the include directories decides the labels.
   std::string lines =
-      fmt::format("{}\n{}\n{}\n", found.name, found.path, fmt::join(found.includes, "\n"));
+      fmt::format("{}{}\n{}\n", Preamble(found), found.path, fmt::join(found.includes, "\n"));
   for (const ToolchainFile& file : files) lines += kiln::ListingDigest(file).Hex();
   return Digest::Of(lines);
 }

@@ -13,7 +13,8 @@ namespace kiln {
 // Compiles a program `kernel.cu` with
 //   --gpu-architecture=sm_<architecture> --include-path=<each of the toolchain's> <options>
 // and --ptxas-options=-v --no-cache where the release knows these, in the directory /. A source can
-// include any file that the process may read, so it compiles in a jail only.
+// include any file that the process may read, so it compiles in a jail only. A change to what it
+// adds to a request is another toolchain: raise kNvrtcCall (native_examiner.cc).
 class NvrtcCompiler final : public NativeCompiler {
  public:
   // `includes`: directories with headers, part of the toolchain.
