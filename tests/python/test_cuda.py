@@ -80,6 +80,24 @@ def test_no_other_file_of_the_machine_is_included(daemon, tmp_path, path):
     assert "open" in answer["diagnostics"]["message"]
 
 
+# What a worker says of them is long; it was taken for a broken worker's.
+def test_many_errors_are_errors_all_the_same(daemon, tmp_path):
+    source = "".join(f'static_assert(sizeof(char) == {number}, "{"long " * 100}");\n' for number in range(2, 150))
+    answer = ask(daemon, tmp_path, source=source, name_expressions=[])
+    assert answer["code"] == "INVALID_ARGUMENT", answer
+    assert "static assertion" in answer["diagnostics"]["message"]
+
+
+def test_long_names_and_many_kernels(daemon, tmp_path):
+    parameters = ", ".join(f"int* p{number}" for number in range(40))
+    source = "".join(f"__global__ void {'k' * 1100}{number}({parameters}) {{}}\n" for number in range(64))
+    answer = ask(daemon, tmp_path, source=source, name_expressions=[])
+    assert answer["outcome"] == "compiled", answer
+    metadata = json.loads((tmp_path / "out" / "k.json").read_text())["metadata"]
+    assert len(metadata["parameters"]) == 40
+    assert metadata["toolchain_metadata"]["entry_count"] == 64
+
+
 def test_without_a_jail_nothing_of_it_is_compiled(start, tmp_path):
     with start(KILN_WORKERS_JAIL="off") as daemon:
         answer = ask(daemon, tmp_path)
