@@ -22,6 +22,7 @@ daemon/worker/protocol.md says what goes over the two sockets. How processes liv
 import argparse
 import contextlib
 import ctypes
+import errno
 import gc
 import hashlib
 import io
@@ -112,6 +113,8 @@ SECBIT_NOROOT = 1
 
 # Where the system keeps libraries and nothing else: whole directories of it may be read.
 SYSTEM_LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/")
+# Disk space, processes and descriptors: the machine's trouble, and not the source's. Memory may be either's.
+MACHINE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 ADDR_NO_RANDOMIZE = 0x0040000
 PERSONALITY_ASK = 0xFFFFFFFF
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
@@ -120,8 +123,9 @@ MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
 class Failure(Exception):
     """The source does not compile: what, where and whose fault.
 
-    `code` is invalid_argument or resource_exhausted; internal where a program or the machine gave out before anything was
-    decided. `deterministic` says that trying again cannot help, and is False of internal alone.
+    `code` is invalid_argument or resource_exhausted; internal where a program gave out before anything was decided;
+    unavailable where the machine lacks something that is not the source's business. `deterministic` says that trying again
+    cannot help, and is True of the first two alone.
     """
 
     def __init__(self, code, stage, message, line=0, column=0, output="", deterministic=True):
@@ -436,9 +440,9 @@ def check_digest(path, expected):
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     except OSError as error:
-        raise Failure("internal", "cubin", f"{path} cannot be read: {error.strerror}", deterministic=False) from None
+        raise Failure("unavailable", "cubin", f"{path} cannot be read: {error.strerror}", deterministic=False) from None
     if digest.hexdigest() != expected:
-        raise Failure("internal", "cubin", f"{path} is no longer the file that it was when the daemon read it: it reads it again",
+        raise Failure("unavailable", "cubin", f"{path} is no longer the file that it was when the daemon read it: it reads it again",
                       deterministic=False)
 
 
@@ -654,7 +658,8 @@ def classify(error, stage, output):
         # Of `ptx_options`, some have ptxas print something and end well.
         return Failure("invalid_argument", stage, "ptxas ended well and left no binary: an option has it do something else")
     if isinstance(error, (MemoryError, OSError)):
-        return Failure("internal", stage, f"the worker could not go on: {error!r}", deterministic=False)
+        code = "unavailable" if getattr(error, "errno", None) in MACHINE_ERRORS else "internal"
+        return Failure(code, stage, f"the worker could not go on: {error!r}", deterministic=False)
     if type(error).__name__ == "PTXASError" or "`ptxas`" in str(error):
         return ptxas_failure(str(error), stage)
     words = output.text()

@@ -391,6 +391,7 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
     return CrashTask(slot, task, "the compiler caught a signal: " + reply->failure.message,
                      &reply->failure);
   }
+  if (reply->outcome == WorkerReply::Outcome::kUnable) return FinishUnable(task, reply->failure);
   const bool undecided =
       reply->outcome == WorkerReply::Outcome::kFailed && !reply->failure.deterministic;
   if (undecided && task->attempts < kAttemptsMax)
@@ -473,6 +474,11 @@ void WorkerPool::FinishAborted(const TaskPtr& task, CompileFailure failure) {
   reply.outcome = WorkerReply::Outcome::kFailed;
   reply.failure = std::move(failure);
   Finish(task, std::move(reply));
+}
+
+void WorkerPool::FinishUnable(const TaskPtr& task, const CompileFailure& failure) {
+  LogWarning("a worker cannot compile", {{"stage", failure.stage}, {"error", failure.message}});
+  Finish(task, absl::Status(failure.code, failure.message));
 }
 
 bool WorkerPool::ExceedsCrashBudget(SteadyTime now) {

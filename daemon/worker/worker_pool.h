@@ -126,6 +126,8 @@ class WorkerPool {
                  const CompileFailure* said = nullptr);
   // The compiler gave up on the source, and took its worker along.
   void FinishAborted(const TaskPtr& task, CompileFailure failure);
+  // Something is wrong here, and neither with the source nor with the worker.
+  void FinishUnable(const TaskPtr& task, const CompileFailure& failure);
   void RecycleIfOld(Slot& slot, const WorkerUsage& usage);
 
   void Cancel(const TaskPtr& task);

@@ -179,10 +179,19 @@ absl::Status DecodeFailure(const Json& json, CompileFailure& failure) {
     failure.code = absl::StatusCode::kResourceExhausted;
   } else if (code == "internal") {
     failure.code = absl::StatusCode::kInternal;
+  } else if (code == "unavailable") {
+    failure.code = absl::StatusCode::kUnavailable;
+  } else if (code == "failed_precondition") {
+    failure.code = absl::StatusCode::kFailedPrecondition;
   } else {
     return Internal("the failure's code is none that a worker may give");
   }
   return absl::OkStatus();
+}
+
+bool IsOfTheMachine(const CompileFailure& failure) {
+  return failure.code == absl::StatusCode::kUnavailable ||
+         failure.code == absl::StatusCode::kFailedPrecondition;
 }
 
 absl::Status DecodeUsage(const Json& json, WorkerUsage& usage) {
@@ -246,6 +255,7 @@ absl::StatusOr<WorkerReply> DecodeResult(const Frame& frame,
   } else if (outcome == "failed") {
     reply.outcome = WorkerReply::Outcome::kFailed;
     KILN_RETURN_IF_ERROR(DecodeFailure(reader.Object("failure"), reply.failure));
+    if (IsOfTheMachine(reply.failure)) reply.outcome = WorkerReply::Outcome::kUnable;
   } else if (outcome == "crashed") {
     reply.outcome = WorkerReply::Outcome::kCrashed;
     if (reader.Has("failure"))

@@ -28,7 +28,9 @@ struct StageOutput {
 
 // A worker's answer, after every field has been checked.
 struct WorkerReply {
-  enum class Outcome { kCompiled, kFailed, kCrashed };
+  // kUnable: the failure is UNAVAILABLE or FAILED_PRECONDITION, something that this machine or its
+  // operator lacks, and says nothing of the source.
+  enum class Outcome { kCompiled, kFailed, kUnable, kCrashed };
 
   Outcome outcome = Outcome::kFailed;
   // Of a kernel that compiled. The metadata's target is the caller's business.
@@ -36,7 +38,8 @@ struct WorkerReply {
   std::vector<StageTiming> timings;
   std::vector<StageOutput> stages;
   std::string assembler;
-  // Of one that did not, and of one that crashed the compiler in a way that the worker survived.
+  // Of one that did not, whatever the cause, and of one that crashed the compiler in a way that the
+  // worker survived.
   CompileFailure failure;
   WorkerUsage usage;
 };

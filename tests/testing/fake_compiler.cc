@@ -98,6 +98,21 @@ void Fail(int job, uint32_t id, const char* outcome, bool deterministic) {
        "");
 }
 
+void Lack(int job, uint32_t id, const std::string& code) {
+  Send(job, id,
+       {{"outcome", "failed"},
+        {"usage", Usage(1 << 20)},
+        {"failure",
+         {{"code", code},
+          {"stage", "parse"},
+          {"message", "something is lacking"},
+          {"line", 0},
+          {"column", 0},
+          {"output", ""},
+          {"deterministic", false}}}},
+       "");
+}
+
 [[noreturn]] void Segfault() {
   std::fputs("last words\n", stderr);
   ::signal(SIGSEGV, SIG_DFL);
@@ -160,6 +175,7 @@ void Obey(int job, const kiln::Frame& frame) {
   if (what == "waver")
     return MakeIfMissing(argument) ? Fail(job, frame.id, "failed", false)
                                    : Answer(job, frame.id, "");
+  if (what == "lack") return Lack(job, frame.id, argument);
   if (what == "taint") return Fail(job, frame.id, "crashed", true);
   if (what == "segfault") Segfault();
   if (what == "abort") {

@@ -22,6 +22,8 @@ Json OrNull(const std::optional<T>& value) {
 std::string_view CodeWord(absl::StatusCode code) {
   if (code == absl::StatusCode::kInvalidArgument) return "invalid_argument";
   if (code == absl::StatusCode::kResourceExhausted) return "resource_exhausted";
+  if (code == absl::StatusCode::kUnavailable) return "unavailable";
+  if (code == absl::StatusCode::kFailedPrecondition) return "failed_precondition";
   return "internal";
 }
 

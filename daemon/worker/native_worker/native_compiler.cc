@@ -6,12 +6,18 @@ WorkerReply FailedReply(std::string stage, const absl::Status& status, std::stri
   WorkerReply reply;
   reply.outcome = WorkerReply::Outcome::kFailed;
   const bool is_decided = absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status);
-  reply.failure.code = is_decided ? status.code() : absl::StatusCode::kInternal;
+  const bool is_known =
+      is_decided || absl::IsUnavailable(status) || absl::IsFailedPrecondition(status);
+  reply.failure.code = is_known ? status.code() : absl::StatusCode::kInternal;
   reply.failure.deterministic = is_decided;
   reply.failure.stage = std::move(stage);
   reply.failure.message = std::string(Message(status));
   reply.failure.output = std::move(output);
   return reply;
+}
+
+absl::Status OfThisMachine(const absl::Status& trouble) {
+  return Unavailable("{}", Message(trouble));
 }
 
 }  // namespace kiln

@@ -44,7 +44,12 @@ class NativeCompiler {
 };
 
 // An answer of the outcome kFailed. INVALID_ARGUMENT and RESOURCE_EXHAUSTED are decided, whichever
-// stage said so; everything else was not decided, counts as INTERNAL and may be tried again.
+// stage said so. UNAVAILABLE and FAILED_PRECONDITION are what this machine or its operator lacks,
+// and say nothing of the source. Everything else was not decided, counts as INTERNAL and may be
+// tried again.
 WorkerReply FailedReply(std::string stage, const absl::Status& status, std::string output = "");
+
+// For FailedReply: trouble that no source makes, such as a full disk, whatever its code.
+absl::Status OfThisMachine(const absl::Status& trouble);
 
 }  // namespace kiln

@@ -46,7 +46,7 @@ absl::StatusOr<nlohmann::json> NvdisasmCompiler::Describe() {
 
 WorkerReply NvdisasmCompiler::Compile(const CompileRequest& request) {
   const absl::Status written = WriteNewFile(kCubinFile, request.source.text);
-  if (!written.ok()) return FailedReply("sass", written);
+  if (!written.ok()) return FailedReply("sass", OfThisMachine(written));
   WorkerReply reply = Disassemble();
   for (const char* file : {kCubinFile, kSassFile, kErrorFile}) ::unlink(file);
   return reply;
@@ -56,7 +56,7 @@ WorkerReply NvdisasmCompiler::Disassemble() const {
   const auto started = std::chrono::steady_clock::now();
   const auto result = program_.Run({"--print-code", kCubinFile}, kErrorFile, kSassFile);
   const auto took = std::chrono::steady_clock::now() - started;
-  if (!result.ok()) return FailedReply("sass", result.status());
+  if (!result.ok()) return FailedReply("sass", OfThisMachine(result.status()));
   if (result->wait_status != 0) return DisassemblyFailure(*result);
   absl::StatusOr<std::string> sass = ReadRegularFile(kSassFile, limits::kBlobBytesMax);
   if (!sass.ok()) return FailedReply("sass", sass.status(), result->output);

@@ -208,7 +208,7 @@ WorkerReply NvrtcCompiler::Compile(const CompileRequest& request) {
   }
 
   // NVRTC writes the current directory into line tables, and which worker compiles decides nothing.
-  if (::chdir("/") != 0) return FailedReply("ptx", ErrnoStatus(errno, "enter /"));
+  if (::chdir("/") != 0) return FailedReply("ptx", OfThisMachine(ErrnoStatus(errno, "enter /")));
   const auto started = std::chrono::steady_clock::now();
   absl::StatusOr<NvrtcOutput> output = library_->Compile(input);
   const auto took = std::chrono::steady_clock::now() - started;

@@ -92,7 +92,7 @@ WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
   arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
   // A PTX may name this very file as its source, and ptxas stores the times of those: hence 0.
   const absl::Status written = WriteNewFile(kPtxFile, request.source.text);
-  if (!written.ok()) return FailedReply("cubin", written);
+  if (!written.ok()) return FailedReply("cubin", OfThisMachine(written));
   WorkerReply reply = Assemble(request, arguments);
   for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);
   return reply;
@@ -102,7 +102,7 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
                                     const std::vector<std::string>& arguments) const {
   const auto started = std::chrono::steady_clock::now();
   const auto result = program_.Run(arguments, kLogFile);
-  if (!result.ok()) return FailedReply("cubin", result.status());
+  if (!result.ok()) return FailedReply("cubin", OfThisMachine(result.status()));
   if (result->wait_status != 0) {
     WorkerReply reply;
     reply.usage.peak_bytes = result->peak_bytes;

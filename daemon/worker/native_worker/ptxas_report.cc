@@ -75,10 +75,11 @@ absl::StatusCode CodeOfComplaint(std::string_view text) {
                       "oo many registers", "exceeds the limit", "exceeds limit"})) {
     return absl::StatusCode::kResourceExhausted;
   }
-  // The machine gave out, nothing was decided.
-  if (HasOneOf(text, {"emory allocation", "ut of memory", "ould not open", "ould not write",
-                      "annot open", "No space left"})) {
-    return absl::StatusCode::kInternal;
+  // The machine gave out, nothing was decided: of memory, which the source may have taken, or of
+  // files, which it has no part in.
+  if (HasOneOf(text, {"emory allocation", "ut of memory"})) return absl::StatusCode::kInternal;
+  if (HasOneOf(text, {"ould not open", "ould not write", "annot open", "No space left"})) {
+    return absl::StatusCode::kUnavailable;
   }
   return absl::StatusCode::kInvalidArgument;
 }
@@ -122,7 +123,8 @@ CompileFailure ReadPtxasFailure(std::string_view log, std::string_view otherwise
     if (complaint && !first && !Has(complaint->text, "aborted due to errors")) first = complaint;
   });
   failure.code = first ? CodeOfComplaint(first->text) : absl::StatusCode::kInternal;
-  failure.deterministic = failure.code != absl::StatusCode::kInternal;
+  failure.deterministic = failure.code == absl::StatusCode::kInvalidArgument ||
+                          failure.code == absl::StatusCode::kResourceExhausted;
   failure.line = first ? first->line : 0;
   failure.message = first ? fmt::format("ptxas: {}", first->text) : std::string(otherwise);
   return failure;

@@ -69,8 +69,8 @@ TEST_F(QuarantiningProviderTest, WhatTheMachineEndedTwiceIsQuarantinedToo) {
 // Neither the source's fault nor its compiler's end.
 TEST_F(QuarantiningProviderTest, OtherErrorsAreNoReason) {
   const std::vector<absl::StatusOr<CompileResult>> answers = {
-      Internal("no crash"), Unavailable("no zygote"), Cancelled("gone"),
-      DeadlineExceeded("too long"), FailedWith("does not parse")};
+      Internal("no crash"), Unavailable("no zygote"),     FailedPrecondition("no jail"),
+      Cancelled("gone"),    DeadlineExceeded("too long"), FailedWith("does not parse")};
   for (const auto& answer : answers) {
     AnswerWith(answer);
     Ask().IgnoreError();

@@ -240,6 +240,19 @@ TEST_F(WorkerPoolTest, WhatIsNotDeterministicIsTriedOnceMore) {
   EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kCompiled);
 }
 
+// Every source would get that answer, so none is to blame, nor is the worker.
+TEST_F(WorkerPoolTest, WhatTheMachineLacksIsAStatus) {
+  Start();
+  const absl::Status no_space = Do("lack unavailable").status();
+  EXPECT_TRUE(absl::IsUnavailable(no_space)) << no_space;
+  EXPECT_THAT(std::string(Message(no_space)), HasSubstr("something is lacking"));
+  const absl::Status no_jail = Do("lack failed_precondition").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(no_jail)) << no_jail;
+  EXPECT_FALSE(IsCompilerCrash(no_space) || IsCompilerCrash(no_jail));
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->Stats().started, 1u);
+}
+
 TEST_F(WorkerPoolTest, ACompilerThatCaughtASignalIsNotTrusted) {
   Start();
   EXPECT_TRUE(absl::IsInternal(Do("taint").status()));

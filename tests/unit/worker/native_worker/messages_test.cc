@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "daemon/worker/native_worker/native_compiler.h"
 #include "storage/base/limits.h"
 
@@ -176,10 +178,23 @@ TEST(MessagesTest, AKernelBeyondTheLimitsIsAFailureAndNoNonsense) {
 TEST(MessagesTest, OnlyWhatIsDecidedIsDeterministic) {
   EXPECT_TRUE(FailedReply("options", InvalidArgument("x")).failure.deterministic);
   EXPECT_TRUE(FailedReply("cubin", ResourceExhausted("x")).failure.deterministic);
-  for (const absl::Status& status : {Internal("x"), NotFound("x"), Unavailable("x")}) {
+  for (const absl::Status& status : {Internal("x"), NotFound("x"), Cancelled("x")}) {
     const CompileFailure failure = FailedReply("cubin", status).failure;
     EXPECT_FALSE(failure.deterministic);
     EXPECT_EQ(failure.code, absl::StatusCode::kInternal);
+  }
+}
+
+TEST(MessagesTest, WhatTheMachineLacksIsNoFailureOfTheSource) {
+  // A full disk has the code of a kernel that is too large.
+  for (const absl::Status& status :
+       {OfThisMachine(ErrnoStatus(ENOSPC, "write")), FailedPrecondition("no jail")}) {
+    const WorkerReply reply = FailedReply("cubin", status);
+    const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->outcome, WorkerReply::Outcome::kUnable);
+    EXPECT_EQ(decoded->failure.code, status.code());
+    EXPECT_FALSE(decoded->failure.deterministic);
   }
 }
 

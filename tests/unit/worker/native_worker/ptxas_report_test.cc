@@ -67,13 +67,19 @@ TEST(PtxasReportTest, WhatDoesNotFitExhaustsAResource) {
 }
 
 TEST(PtxasReportTest, AMachineThatGaveOutHasDecidedNothing) {
-  for (const char* log : {"", "ptxas fatal   : Memory allocation failure\n", "Killed\n",
-                          "ptxas fatal   : Could not open output file 'kernel.cubin'\n"}) {
+  for (const char* log : {"", "ptxas fatal   : Memory allocation failure\n", "Killed\n"}) {
     const auto failure = ReadPtxasFailure(log, "it was killed");
     EXPECT_EQ(failure.code, absl::StatusCode::kInternal) << log;
     EXPECT_FALSE(failure.deterministic) << log;
   }
   EXPECT_EQ(ReadPtxasFailure("", "it was killed").message, "it was killed");
+}
+
+TEST(PtxasReportTest, AFileThatCannotBeWrittenIsTheMachines) {
+  const auto failure =
+      ReadPtxasFailure("ptxas fatal   : Could not open output file 'kernel.cubin'\n", "");
+  EXPECT_EQ(failure.code, absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(failure.deterministic);
 }
 
 TEST(PtxasReportTest, WordsOfTheSourceAreNoComplaint) {
