@@ -22,10 +22,17 @@ def programs():
     return Programs(BINARIES / "kilnd", BINARIES / "kiln", TOOLCHAINS)
 
 
+@pytest.fixture(scope="session")
+def first_daemon(programs, tmp_path_factory):
+    """Has run and found out what the toolchains can do."""
+    with Daemon(programs, tmp_path_factory.mktemp("first")) as running:
+        return running
+
+
 @pytest.fixture(scope="module")
-def daemon(programs, tmp_path_factory):
+def daemon(first_daemon, tmp_path_factory):
     """A running daemon of this test module's own."""
-    with Daemon(programs, tmp_path_factory.mktemp("kiln")) as running:
+    with first_daemon.beside(tmp_path_factory.mktemp("kiln")) as running:
         yield running
 
 
