@@ -48,14 +48,13 @@ constexpr std::initializer_list<const char*> kAllowed = {
     "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
     "readlink", "readlinkat", "getcwd", "chdir", "fchdir", "statfs", "fstatfs",
     // Descriptors.
-    "dup", "dup2", "dup3", "fcntl", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6",
-    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "recvfrom", "shutdown",
+    "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create1",
+    "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "recvfrom", "shutdown",
     // Processes and threads of its own.
     "fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "set_tid_address",
-    "set_robust_list", "get_robust_list", "rseq", "arch_prctl", "futex", "sched_yield",
-    "sched_getaffinity", "sched_setaffinity", "sched_getparam", "sched_getscheduler",
-    "sched_get_priority_min", "sched_get_priority_max", "getcpu", "getpid", "getppid", "gettid",
-    "getpgrp", "getpgid", "getsid", "getpriority",
+    "set_robust_list", "rseq", "arch_prctl", "futex", "sched_yield", "sched_getaffinity",
+    "sched_getparam", "sched_getscheduler", "sched_get_priority_min", "sched_get_priority_max",
+    "getcpu", "getpid", "getppid", "gettid", "getpgrp", "getpgid", "getsid", "getpriority",
     // Who and where it is.
     "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "uname",
     "sysinfo", "getrusage", "getrlimit", "setrlimit", "times", "getrandom",
@@ -139,8 +138,17 @@ void AllowWithConditions(FilterBuilder& filter) {
   filter.Hide("clone3");
   // On the socket to the daemon; never to an address.
   filter.Allow("sendto", ArgumentIs(4, 0));
-  // Its own limits, not the daemon's, which runs as the same user.
-  filter.Allow("prlimit64", ArgumentIs(0, 0));
+  // Its own, not the daemon's, which runs as the same user. The kernel keeps the unprivileged from
+  // the privileged, but not from a daemon that has no privileges either.
+  for (const char* call : {"prlimit64", "sched_setaffinity", "get_robust_list"}) {
+    filter.Allow(call, ArgumentIs(0, 0));
+  }
+  // Not F_SETOWN and its sisters: a file that is ready sends its owner, whoever that is, any signal
+  // that F_SETSIG names. Without an owner, F_SETFL's O_ASYNC tells nobody.
+  for (const int command :
+       {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW}) {
+    filter.Allow("fcntl", ArgumentIs(1, static_cast<scmp_datum_t>(command)));
+  }
   // The time of an open file, which ptxas would store. Never of one by its name.
   filter.Allow("utimensat", ArgumentIs(1, 0));
   // What opening a file asks of it.

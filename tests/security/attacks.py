@@ -4,11 +4,13 @@ What comes back is always a failed compile, whose message begins with "done" or 
 """
 
 import ctypes
+import fcntl
 import importlib.util
 import os
 import pathlib
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +22,7 @@ spec.loader.exec_module(worker)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_TRACEME = 0
+PTRACE_SEIZE = 0x4206
 CLONE_NEWUSER = 0x10000000
 
 
@@ -77,6 +80,23 @@ def in_a_child(attack):
         raise OSError(status, "in a child")
 
 
+def signal_through_a_file(victim):
+    """A pipe tells its owner that there is something to read, by whatever signal: this one does nothing."""
+    readable, writable = os.pipe()
+    try:
+        fcntl.fcntl(readable, fcntl.F_SETOWN, victim)
+        fcntl.fcntl(readable, fcntl.F_SETSIG, signal.SIGWINCH)
+        fcntl.fcntl(readable, fcntl.F_SETFL, os.O_ASYNC)
+        os.write(writable, b"x")
+    finally:
+        os.close(readable)
+        os.close(writable)
+
+
+def seize(victim):
+    in_a_child(lambda: call("ptrace", PTRACE_SEIZE, victim, None, None))
+
+
 def mount_and_unmount():
     os.mkdir("mounted")
     try:
@@ -122,8 +142,11 @@ ATTACKS = {
     "symbolic-link": leave_through_a_link,
     "hard-link": leave_through_a_hard_link,
     "ptrace": lambda: in_a_child(lambda: call("ptrace", PTRACE_TRACEME, 0, 0, 0)),
+    "seize": lambda: seize(os.getppid()),
     "kill": lambda: os.kill(os.getppid(), 0),
     "kill-group": lambda: os.killpg(os.getpgid(os.getppid()), 0),
+    "signal-through-a-file": lambda: signal_through_a_file(os.getppid()),
+    "pin-another": lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid())),
     "limit-another": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE),
     "mount": mount_and_unmount,
     "new-user-namespace": lambda: in_a_child(lambda: call("unshare", CLONE_NEWUSER)),

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <thread>
 
+#include "daemon/worker/enter_jail.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
@@ -85,6 +88,28 @@ bool KernelHasAll() {
   return support.landlock_abi >= 1 && support.has_filters;
 }
 
+// Not every file system keeps attributes.
+bool AttributesCanBeSet() {
+  const TempDirectory directory;
+  return setxattr(directory.path().c_str(), "user.kiln", "x", 1, 0) == 0;
+}
+
+// Yama may let a process trace its descendants alone.
+bool ParentsCanBeTraced() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  return !(file >> scope) || scope == 0;
+}
+
+// On a thread without capabilities, whose children have none either: a daemon that runs as an
+// ordinary user. The kernel keeps a worker from many a thing that it would do to a privileged one.
+void WithoutPrivileges(const std::function<void()>& body) {
+  std::thread([&] {
+    EXPECT_THAT(EnterJail({}), IsEmpty());
+    body();
+  }).join();
+}
+
 class WorkerJailTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -131,6 +156,11 @@ TEST_F(WorkerJailTest, NothingChangesOutsideTheJobsDirectory) {
                              "remove /dev/shm/kiln-jail-test"});
 }
 
+TEST_F(WorkerJailTest, NoAttributeIsSetOutsideTheJobsDirectory) {
+  if (!AttributesCanBeSet()) GTEST_SKIP() << "this file system has no attributes";
+  ExpectOnlyTheJailPrevents({"set-attribute OUT"});
+}
+
 TEST_F(WorkerJailTest, ThereIsNoNetworkAndNoSocket) {
   ExpectOnlyTheJailPrevents(
       {"inet-socket", "datagram-socket", "unix-socket", "netlink-socket", "socket-pair"});
@@ -141,8 +171,15 @@ TEST_F(WorkerJailTest, NoProgramRunsButTheAssembler) {
 }
 
 TEST_F(WorkerJailTest, OtherProcessesAreOutOfReach) {
-  ExpectOnlyTheJailPrevents(
-      {"ptrace", "kill", "kill-group", "limit-another", "session", "raise-priority"});
+  WithoutPrivileges([this] {
+    ExpectOnlyTheJailPrevents({"ptrace", "kill", "kill-group", "signal-through-a-file",
+                               "pin-another", "limit-another", "session", "raise-priority"});
+  });
+}
+
+TEST_F(WorkerJailTest, OtherProcessesCannotBeTraced) {
+  if (!ParentsCanBeTraced()) GTEST_SKIP() << "not even without the jail, here";
+  WithoutPrivileges([this] { ExpectOnlyTheJailPrevents({"seize"}); });
 }
 
 TEST_F(WorkerJailTest, NoPrivilegeIsLeft) {
@@ -164,7 +201,8 @@ TEST_F(WorkerJailTest, TheWorkItselfGoesOn) {
 TEST_F(WorkerJailTest, AnOlderLandlockIsEnough) {
   for (int abi = 1; abi <= JailSupport::OfThisKernel().landlock_abi; ++abi) {
     TakenOver jailed(Jail::Mode::kRequired, {.landlock_abi = abi, .has_filters = true});
-    for (const char* attack : {"read /etc/passwd", "write OUT", "truncate OUT", "shell", "kill"}) {
+    for (const char* attack : {"read /etc/passwd", "write OUT", "truncate OUT", "shell", "kill",
+                               "signal-through-a-file"}) {
       EXPECT_THAT(jailed.Try(Expand(attack, jailed)), StartsWith("refused: ")) << abi;
       EXPECT_EQ(jailed.OutsideContent(), "as it was");
     }
