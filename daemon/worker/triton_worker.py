@@ -1178,9 +1178,6 @@ class Worker:
         tempfile.tempdir = None
         os.umask(0o077)
         do_not_randomize_programs()
-        # When memory runs out, a worker goes before the daemon and before the job whose kernel it compiles.
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("800")
         problems = self._limits.set()
         if self._message["jail"] is not None:
             problems += Confinement(self._message["jail"]).enter()

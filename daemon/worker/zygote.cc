@@ -32,13 +32,17 @@ constexpr size_t kJailProblemsMax = 64;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
 
 // Where memory ends, the kernel's choice falls on a compiler, and neither on a job that runs on the
-// machine nor on the daemon. What the zygote forks inherits it.
-void OfferToTheOutOfMemoryKiller(pid_t pid) {
+// machine nor on the daemon: on a worker, and only then on the zygote, whose end takes all of them
+// along. A worker inherits the zygote's score, so each has its own set.
+constexpr int kZygoteScore = 800;
+constexpr int kWorkerScore = 1000;
+
+void OfferToTheOutOfMemoryKiller(pid_t pid, int score) {
   const std::string path = fmt::format("/proc/{}/oom_score_adj", pid);
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  constexpr std::string_view kFirstOfAll = "1000";
-  if (!file || ::write(file.get(), kFirstOfAll.data(), kFirstOfAll.size()) < 0) {
-    LogWarning("a worker is not the first to go when memory ends",
+  const std::string text = fmt::format("{}", score);
+  if (!file || ::write(file.get(), text.data(), text.size()) < 0) {
+    LogWarning("a compiler is not the first to go when memory ends",
                {{"path", path}, {"error", std::strerror(errno)}});
   }
 }
@@ -73,7 +77,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   std::shared_ptr<Zygote> zygote(
       new Zygote(pid, std::move(control), std::move(output), command.jail));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
-  OfferToTheOutOfMemoryKiller(pid);
+  OfferToTheOutOfMemoryKiller(pid, kZygoteScore);
   KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));
   return zygote;
 }
@@ -155,6 +159,7 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     return Unavailable("the zygote named a worker that is not its child");
   }
   workers_.insert(worker);
+  OfferToTheOutOfMemoryKiller(worker, kWorkerScore);
   if (request["jail"].is_null()) return worker;
   if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
     EndWorkerLocked(worker);

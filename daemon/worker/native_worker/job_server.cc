@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "daemon/worker/enter_jail.h"
@@ -28,9 +27,6 @@ absl::Status Settle(const std::string& directory) {
   for (const char* name : {"HOME", "TMPDIR"}) ::setenv(name, directory.c_str(), 1);
   ::umask(077);
   DoNotRandomizePrograms();
-  // When memory runs out, a worker goes before the daemon and before the job whose kernel it
-  // compiles. Best effort: a sandbox may forbid it.
-  std::ofstream("/proc/self/oom_score_adj") << 800;
   return absl::OkStatus();
 }
 
