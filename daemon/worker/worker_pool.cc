@@ -14,24 +14,26 @@
 // done calls its callback, after the mutex has been released. The callback hears of a kill before
 // the worker is reaped and replaced.
 //
-// All slots that wait with a worker are equal; a slot without one wakes only when there are more
-// tasks than those can take, so that a lightly used pool stays small and warm. Since any of them
-// may get a task, none is idle for long under a light load; so what counts as idle is how many of
-// them were never busy at the same time.
+// A worker serves one principal: a source may have taken it over, and would have a say in what it
+// compiles for others. A fresh one is anybody's; the first task that it takes decides. What is
+// queued is stuck when no waiting worker may run it. For each task that is, a slot is on its way
+// to a fresh worker, if there is one that can be: a slot without a worker or, where all have one,
+// a slot whose worker has served others and waits; so two users of a pool with room for both keep
+// a worker each. Whoever changes what is queued, or which slots wait, wakes the others, and they
+// look again. A waiting worker does not give way to what came after its own next task, nor does it
+// run what came after a task that is stuck: the order is that of arrival all the same.
+//
+// Since any of the workers of a principal may get a task, none is idle for long under a light load;
+// so what counts as idle is how many of them were never busy at the same time.
 //
 // A worker belongs to the generation of its zygote. When that is let go (idle, or under suspicion
 // after many crashes), its workers finish what they run and end, and with the last of them the
 // zygote does.
 //
-// The exception is a task that crashed a worker: it is tried again on a fresh worker, one that has
-// compiled nothing, not on another that may have died of the same cause. Such tasks stand at the
-// front of the queue, and used workers pass them by. None is stranded, because there are never
-// fewer slots that have a fresh worker or are about to start one than there are such tasks:
-//
-// * with each comes a slot, the one that crashed, which replaces its worker (lost_worker);
-// * a fresh worker takes the front of the queue, so no other task before these;
-// * a slot whose worker turns out dead, or does not start, while one waits replaces it too;
-// * a slot that cannot have a worker fails the whole queue.
+// A task that crashed a worker is tried again on a fresh worker, one that has compiled nothing, not
+// on another that may have died of the same cause. Such tasks stand at the front of the queue, and
+// are stuck as above until there is one: the slot that crashed replaces its worker, and a fresh
+// worker takes the front of the queue. A slot that cannot have a worker fails the whole queue.
 #include "daemon/worker/worker_pool.h"
 
 #include <algorithm>
@@ -73,14 +75,27 @@ struct WorkerPool::Task {
 };
 
 struct WorkerPool::Slot {
+  enum class Stage {
+    kEmpty,     // without a worker until one is needed
+    kStarting,  // on its way to a fresh worker
+    kReady,     // waits with a worker
+    kBusy       // runs a task
+  };
+
   std::string directory;
   WakeEvent wake;
   // The slot's thread only.
   std::unique_ptr<WorkerProcess> worker;
-  bool lost_worker = false;  // and shall have another, so that the next task finds it warm
-  bool is_surplus = false;   // its worker is, so it shall not have another
-  uint64_t generation = 0;   // of the worker's zygote
+  bool is_surplus = false;  // its worker is, so it shall not have another
+  // Under the pool's mutex.
+  Stage stage = Stage::kEmpty;
+  uint64_t generation = 0;          // of the worker's zygote
+  std::optional<Principal> served;  // by its worker; none: it is fresh
   std::thread thread;
+
+  bool MayRun(const Task& task) const {
+    return !served || (task.attempts == 0 && task.context.principal == *served);
+  }
 };
 
 WorkerPool::WorkerPool(WorkerPoolOptions options)
@@ -103,7 +118,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
   for (int i = 0; i < stats_.slots; ++i) {
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->directory = fmt::format("{}/slot-{}", options_.work_directory, i);
-    slots_.back()->lost_worker = options_.eager;
+    if (options_.eager) slots_.back()->stage = Slot::Stage::kStarting;
   }
   for (const auto& slot : slots_) {
     slot->thread = std::thread([this, &slot = *slot] { SlotLoop(slot); });
@@ -257,10 +272,6 @@ void WorkerPool::SlotLoop(Slot& slot) {
     {
       std::lock_guard lock(mutex_);
       if (stopping_) break;
-      // A retry may have counted on this slot's worker.
-      if (slot.worker != nullptr && !slot.is_surplus) {
-        slot.lost_worker = RetryWaits() || options_.eager;
-      }
     }
     if (slot.worker != nullptr) {
       EndWorker(slot);  // dead, or its zygote is, or of no more use
@@ -272,53 +283,86 @@ void WorkerPool::SlotLoop(Slot& slot) {
 }
 
 WorkerPool::Queue::const_iterator WorkerPool::FirstTaskFor(const Slot& slot) const {
-  if (slot.worker->compiles() == 0) return queue_.begin();
   return std::find_if(queue_.begin(), queue_.end(),
-                      [](const TaskPtr& task) { return task->attempts == 0; });
+                      [&](const TaskPtr& task) { return slot.MayRun(*task); });
 }
 
-bool WorkerPool::RetryWaits() const { return !queue_.empty() && queue_.front()->attempts > 0; }
+int WorkerPool::CountSlots(const std::function<bool(const Slot&)>& is_meant) const {
+  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(),
+                                        [&](const auto& slot) { return is_meant(*slot); }));
+}
+
+bool WorkerPool::IsStuck(const Task& task) const {
+  return std::none_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+    return slot->stage == Slot::Stage::kReady && !IsOutdated(*slot) && slot->MayRun(task);
+  });
+}
+
+bool WorkerPool::FreshWorkerIsMissing(Queue::const_iterator end) const {
+  const auto stuck =
+      std::count_if(queue_.begin(), end, [this](const TaskPtr& task) { return IsStuck(*task); });
+  return stuck > CountSlots([](const Slot& slot) { return slot.stage == Slot::Stage::kStarting; });
+}
+
+bool WorkerPool::MustGiveWay(const Slot& slot) const {
+  return CountSlots([](const Slot& other) { return other.stage == Slot::Stage::kEmpty; }) == 0 &&
+         FreshWorkerIsMissing(FirstTaskFor(slot));
+}
 
 bool WorkerPool::SlotIsNeeded(const Slot& slot) const {
   if (stopping_) return true;
   if (slot.worker != nullptr) return WorkerIsNeeded(slot);
-  return slot.lost_worker || queue_.size() > static_cast<size_t>(ready_slots_);
+  return slot.stage == Slot::Stage::kStarting || FreshWorkerIsMissing(queue_.end());
 }
 
 bool WorkerPool::WorkerIsNeeded(const Slot& slot) const {
-  return FirstTaskFor(slot) != queue_.end() || surplus_ > 0 || IsOutdated(slot) ||
-         !slot.worker->zygote().IsAlive();
+  return FirstTaskFor(slot) != queue_.end() || MustGiveWay(slot) || surplus_ > 0 ||
+         IsOutdated(slot) || !slot.worker->zygote().IsAlive();
 }
 
 bool WorkerPool::IsOutdated(const Slot& slot) const { return slot.generation != generation_; }
 
+void WorkerPool::Vacate(Slot& slot) {
+  slot.stage = Slot::Stage::kEmpty;
+  if (!slot.is_surplus && (options_.eager || FreshWorkerIsMissing(queue_.end()))) {
+    slot.stage = Slot::Stage::kStarting;
+  }
+}
+
 WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   std::unique_lock lock(mutex_);
-  const bool has_worker = slot.worker != nullptr;
-  if (has_worker) ++ready_slots_;
+  if (slot.worker != nullptr) slot.stage = Slot::Stage::kReady;
   work_.wait(lock, [&] { return SlotIsNeeded(slot); });
-  if (has_worker) --ready_slots_;
-  if (stopping_ || !has_worker || IsOutdated(slot) || !slot.worker->IsReady()) return nullptr;
+  if (stopping_) return nullptr;
+  TaskPtr task = slot.worker == nullptr ? nullptr : TakeTask(slot);
+  if (slot.worker == nullptr) slot.stage = Slot::Stage::kStarting;
+  // Another slot may have to grow into this one's place.
+  if (!queue_.empty()) work_.notify_all();
+  return task;
+}
+
+WorkerPool::TaskPtr WorkerPool::TakeTask(Slot& slot) {
+  const bool is_of_use = !IsOutdated(slot) && slot.worker->IsReady() && !MustGiveWay(slot);
   const auto first = FirstTaskFor(slot);
-  if (first == queue_.end()) {
-    slot.is_surplus = surplus_ > 0;
+  if (!is_of_use || first == queue_.end()) {
+    slot.is_surplus = is_of_use && surplus_ > 0;
     if (slot.is_surplus) --surplus_;
+    Vacate(slot);
     return nullptr;
   }
   TaskPtr task = *first;
   queue_.erase(first);
   task->state = Task::State::kRunning;
   task->slot = &slot;
+  slot.stage = Slot::Stage::kBusy;
+  slot.served = task->context.principal;
   slot.wake.Clear();
   ++stats_.running;
   busy_peak_ = std::max(busy_peak_, stats_.running);
-  // Another slot may have to grow into this one's place.
-  if (!queue_.empty()) work_.notify_all();
   return task;
 }
 
 void WorkerPool::StartWorker(Slot& slot) {
-  slot.lost_worker = false;
   {
     std::lock_guard lock(mutex_);
     slot.generation = generation_;
@@ -339,13 +383,15 @@ void WorkerPool::StartWorker(Slot& slot) {
     // A zygote that died just now is the keeper's to replace; what waits may go on waiting.
     if (!(*zygote)->IsAlive()) {
       std::lock_guard lock(mutex_);
-      slot.lost_worker = RetryWaits() || options_.eager;
+      Vacate(slot);
+      work_.notify_all();
       return;
     }
   }
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
+    slot.stage = Slot::Stage::kEmpty;
   }
   LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(failure)}});
   // Whatever this machine lacks at the moment, a file or a descriptor: it says nothing of the
@@ -365,8 +411,17 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(
 void WorkerPool::EndWorker(Slot& slot) {
   slot.worker.reset();
   std::lock_guard lock(mutex_);
+  slot.served.reset();
   --stats_.workers;
   if (std::exchange(slot.is_surplus, false)) ++stats_.idled;
+}
+
+void WorkerPool::ReplaceWorker(Slot& slot) {
+  {
+    std::lock_guard lock(mutex_);
+    slot.stage = Slot::Stage::kStarting;
+  }
+  EndWorker(slot);
 }
 
 void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
@@ -401,6 +456,8 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
     std::lock_guard lock(mutex_);
     ++stats_.compiles;
     stats_.compile_cpu_micros += usage.cpu_micros;
+    // Free from now on: who hears of the answer and asks again at once shall find it so.
+    slot.stage = Slot::Stage::kReady;
   }
   Finish(task, std::move(reply));
   RecycleIfOld(slot, usage);
@@ -415,8 +472,7 @@ void WorkerPool::KillTask(Slot& slot, const TaskPtr& task, const absl::Status& w
     by_shutdown = stopping_ && absl::IsCancelled(why) && !task->context.cancellation.IsCancelled();
   }
   Finish(task, by_shutdown ? Unavailable("the worker pool is shutting down") : why);
-  EndWorker(slot);
-  slot.lost_worker = true;
+  ReplaceWorker(slot);
 }
 
 void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& what,
@@ -424,8 +480,7 @@ void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& w
   const std::string output = slot.worker->LastWords(limits::kDiagnosticsBytesMax);
   const std::string last_words = EndOf(output, kLastWordsBytes);
   const std::string ending = slot.worker->End();
-  EndWorker(slot);
-  slot.lost_worker = true;
+  ReplaceWorker(slot);
   // The worker may have read what has left the end of the output by now.
   std::optional<CompileFailure> aborted =
       said == nullptr ? DiagnoseAbort(output, "")
@@ -494,8 +549,7 @@ bool WorkerPool::ExceedsCrashBudget(SteadyTime now) {
 void WorkerPool::RecycleIfOld(Slot& slot, const WorkerUsage& usage) {
   const bool is_old = slot.worker->compiles() >= options_.compiles_per_worker;
   if (!is_old && usage.rss_bytes <= options_.worker_rss_bytes_max) return;
-  EndWorker(slot);
-  slot.lost_worker = true;
+  ReplaceWorker(slot);
   std::lock_guard lock(mutex_);
   ++stats_.recycled;
 }

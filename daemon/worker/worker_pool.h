@@ -61,7 +61,8 @@ struct PoolStats {
   std::string zygote;  // "ready", "starting", or what is wrong with it
 };
 
-// Runs requests in worker processes, first come first served. A worker that dies or answers
+// Runs requests in worker processes, first come first served. No worker serves two principals: one
+// that has served another is replaced first. A worker that dies or answers
 // nonsense is replaced and the request tried once more on a fresh one; one whose caller's time is
 // over, or whose caller went away, is killed with all that it started. A compiler that gave up on
 // the source in words (abort_diagnosis.h) has answered, and is not asked twice.
@@ -104,10 +105,19 @@ class WorkerPool {
   // Blocks until there is work for the slot, and gives it; null when the slot must see to its
   // worker first, or when all is over.
   TaskPtr NextTask(Slot& slot);
+  // The same, of a slot that has a worker, without waiting.
+  TaskPtr TakeTask(Slot& slot);
   // What the slot's worker may run, of what is queued; queue_.end() where there is nothing.
   Queue::const_iterator FirstTaskFor(const Slot& slot) const;
-  // Whether something is queued that only a fresh worker may run; if so, it is at the front.
-  bool RetryWaits() const;
+  int CountSlots(const std::function<bool(const Slot&)>& is_meant) const;
+  // Whether no worker that waits may run it.
+  bool IsStuck(const Task& task) const;
+  // Whether more is stuck, of what is queued before `end`, than fresh workers are on their way.
+  bool FreshWorkerIsMissing(Queue::const_iterator end) const;
+  // Whether the slot's worker has to make room for a fresh one, having served others.
+  bool MustGiveWay(const Slot& slot) const;
+  // The slot's worker, if it has one, is of no more use: whether it gets another.
+  void Vacate(Slot& slot);
   bool SlotIsNeeded(const Slot& slot) const;
   // Whether the slot's worker has work, is of no use, or is one too many.
   bool WorkerIsNeeded(const Slot& slot) const;
@@ -117,6 +127,8 @@ class WorkerPool {
   absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(const std::string& directory,
                                                          const std::shared_ptr<Zygote>& zygote);
   void EndWorker(Slot& slot);
+  // Ends it, and has the slot start another, so that the next task finds it warm.
+  void ReplaceWorker(Slot& slot);
   void RunTask(Slot& slot, const TaskPtr& task);
   // The task's time is over, or nobody wants it any more: kills the worker.
   void KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why);
@@ -153,7 +165,6 @@ class WorkerPool {
   Queue queue_;
   bool refusing_ = false;                         // Shutdown has begun
   bool stopping_ = false;                         // slots end
-  int ready_slots_ = 0;                           // waiting with a worker at hand
   SteadyTime next_deadline_ = SteadyTime::max();  // of what is queued
   SteadyTime next_look_ = SteadyTime::max();      // that clock_watch_ waits for
   uint64_t generation_ = 0;                       // of the zygote

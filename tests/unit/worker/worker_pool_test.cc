@@ -347,6 +347,74 @@ TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
   EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and one worker
 }
 
+CallContext Of(uid_t uid, bool is_admin = false) {
+  CallContext context;
+  context.principal = {uid, is_admin};
+  return context;
+}
+
+TEST_F(WorkerPoolTest, NoWorkerServesTwoPrincipals) {
+  Start();
+  uint64_t started = 0;
+  for (const CallContext& context : {Of(1), Of(2), Of(0), Of(0, /*is_admin=*/true), Of(1)}) {
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(Do("answer x", context).ok());
+    EXPECT_EQ(pool_->Stats().started, ++started);
+  }
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, WhereThereIsRoomPrincipalsKeepTheirWorkers) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_TRUE(Do("answer x", Of(i % 2 == 0 ? 1 : 2)).ok());
+  }
+  EXPECT_EQ(pool_->Stats().started, 2u);
+}
+
+// Neither does one user's flood hold up another's request, nor is a worker replaced for nothing.
+TEST_F(WorkerPoolTest, PrincipalsAreServedInTheOrderOfArrival) {
+  Start();
+  const std::string marker = directory_.File("marker");
+  ASSERT_TRUE(OsFilesystem().WriteNew(marker, "", 0600).ok());
+  auto first = Submit("await " + marker, Of(1));
+  WaitUntilRunning(1);
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+  std::mutex mutex;
+  std::string order;
+  for (const uid_t uid : {1u, 1u, 2u, 1u, 1u, 2u, 2u}) {
+    auto promise = std::make_shared<std::promise<absl::StatusOr<WorkerReply>>>();
+    replies.push_back(promise->get_future());
+    pool_->Submit(Of(uid), FakeRequest("answer x"), [&, uid, promise](auto reply) {
+      {
+        std::lock_guard lock(mutex);
+        order += std::to_string(uid);
+      }
+      promise->set_value(std::move(reply));
+    });
+  }
+  std::filesystem::remove(marker);
+  EXPECT_TRUE(first.get().ok());
+  for (auto& reply : replies) EXPECT_TRUE(reply.get().ok());
+  EXPECT_EQ(order, "1121122");
+  EXPECT_EQ(pool_->Stats().started, 4u);
+}
+
+TEST_F(WorkerPoolTest, ManyPrincipalsOnFewSlotsStrandNothing) {
+  Start([](WorkerPoolOptions& options) {
+    options.slots = 3;
+    options.compiles_per_worker = 4;
+  });
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+  const int rounds = Rounds("KILN_TEST_DEATHS", 60);
+  for (int i = 0; i < 4 * rounds; ++i) {
+    replies.push_back(Submit(i % 7 == 3 ? "segfault" : "answer x", Of(static_cast<uid_t>(i) % 5)));
+    if (i % 16 == 0) replies.back().wait();  // so that workers are idle now and then
+  }
+  for (size_t i = 0; i < replies.size(); ++i) {
+    EXPECT_EQ(absl::IsInternal(replies[i].get().status()), i % 7 == 3);
+  }
+}
+
 TEST_F(WorkerPoolTest, WhatIsCancelledInTheQueueNeverRuns) {
   Start();
   CallContext first;
