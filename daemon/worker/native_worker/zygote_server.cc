@@ -90,7 +90,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   terminated_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC));
   // A source that can read what its process can is given what it may include and nothing else: the
-  // compiler itself is loaded by now, and beside a library of the system lies much that is in no key.
+  // compiler itself is loaded by now, and beside a library of the system lies much that is in no
+  // key.
   JailNeeds needs;
   if (!compiler_.NeedsJail()) needs = NeedsOfThisProcess(compiler_.Programs());
   for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));

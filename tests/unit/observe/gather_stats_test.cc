@@ -227,6 +227,14 @@ TEST_F(GatherStatsTest, AddsUpTheWorkersOfAllToolchains) {
   EXPECT_EQ(stats.toolchains[1].workers, 0u);
 }
 
+TEST_F(GatherStatsTest, ToolchainsThatAreGoneStillCount) {
+  StatsSources sources = Sources();
+  sources.ended_pools.crashed = 3;
+  const DaemonStats stats = GatherStats(sources);
+  EXPECT_EQ(stats.workers_crashed, 3u);
+  EXPECT_TRUE(stats.toolchains.empty());
+}
+
 TEST_F(GatherStatsTest, DegradedStoreIsToldUntilTheDaemonDrains) {
   DegradedStore degraded(std::make_unique<MemoryStore>(limits::kMiB, clock_));
   StatsSources sources{.chain = *chain_,
