@@ -40,7 +40,7 @@ def requests(run_with_triton, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def requests_without_locations(run_with_triton, tmp_path_factory):
-    """What the whole binary of is the same each time; ptxas for Blackwell gives one of two for tensor cores unless its addresses are fixed."""
+    """For cuda:100 and tensor cores ptxas gives one of two binaries, as its addresses fall."""
     folder = tmp_path_factory.mktemp("kernels")
     run_with_triton("lower.py", "--kernels", "vector_add,matmul_128x128x64", "--targets", "cuda:90,cuda:100", "--strip-locations", "--out", folder)
     return folder / "requests.jsonl"
