@@ -56,7 +56,9 @@ function(kiln_library name)
 endfunction()
 
 # kiln_test(NAME LABEL label SOURCES… [DEPENDS …]): one GoogleTest program; each of its tests is a
-# CTest test. Tests run in the build tree with TMPDIR as given by tests/run.
+# CTest test. Tests run in the build tree with TMPDIR as given by tests/run. Building "unit_tests"
+# builds those with the label unit.
+add_custom_target(unit_tests)
 function(kiln_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -64,6 +66,9 @@ function(kiln_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  if(ARG_LABEL STREQUAL "unit")
+    add_dependencies(unit_tests ${name})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
