@@ -95,7 +95,7 @@ absl::Status FileSeal::CheckFiles() const {
     const UniqueFd directory(::open(holder.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return WhyNot(errno, holder.path);
     for (const ToolchainFile* file : holder.files) {
-      const char* name = file->path.c_str() + file->path.rfind('/') + 1;  // npos + 1 is 0
+      const char* name = file->path.c_str() + (file->path.rfind('/') + 1);  // npos + 1 is 0
       if (::fstatat(directory.get(), name, &now, 0) != 0) {
         return WhyNot(errno, holder.path + name);
       }
