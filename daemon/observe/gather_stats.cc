@@ -41,16 +41,21 @@ void AddToolchain(const ToolchainPool& served, DaemonStats& stats) {
                               .queued = served.stats.queued});
 }
 
-void AddPool(const PoolStats& pool, DaemonStats& stats) {
-  stats.workers += pool.workers;
-  stats.workers_started += pool.started;
-  stats.workers_killed += pool.killed;
-  stats.workers_crashed += pool.crashed;
-  stats.workers_recycled += pool.recycled;
-  stats.workers_aborted += pool.aborted;
-  stats.workers_idled += pool.idled;
-  stats.zygotes_replaced += pool.zygotes_replaced;
-  stats.compile_cpu_micros += pool.compile_cpu_micros;
+void AddPools(const StatsSources& sources, DaemonStats& stats) {
+  PoolCounters all = sources.ended_pools;
+  for (const ToolchainPool& served : sources.pools) {
+    AddToolchain(served, stats);
+    stats.workers += static_cast<uint64_t>(served.stats.workers);
+    all += served.stats;
+  }
+  stats.workers_started = all.started;
+  stats.workers_killed = all.killed;
+  stats.workers_crashed = all.crashed;
+  stats.workers_recycled = all.recycled;
+  stats.workers_aborted = all.aborted;
+  stats.workers_idled = all.idled;
+  stats.zygotes_replaced = all.zygotes_replaced;
+  stats.compile_cpu_micros = all.compile_cpu_micros;
 }
 
 void AddQueue(const AdmissionStats& admission, DaemonStats& stats) {
@@ -87,11 +92,7 @@ DaemonStats GatherStats(const StatsSources& sources) {
   AddRequests(sources, stats);
   const StoreStats stored = sources.store.Stats();
   AddStored(stored, sources.hot.Stats(), stats);
-  for (const ToolchainPool& served : sources.pools) {
-    AddToolchain(served, stats);
-    AddPool(served.stats, stats);
-  }
-  AddPool(sources.ended_pools, stats);
+  AddPools(sources, stats);
   stats.toolchains_changed = sources.toolchains_changed;
   AddQueue(sources.admission.Stats(), stats);
   stats.sources_quarantined = sources.quarantine.size();

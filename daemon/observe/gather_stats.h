@@ -25,7 +25,7 @@ struct StatsSources {
   Store& store;
   const HotDirectory& hot;
   std::vector<ToolchainPool> pools;
-  PoolStats ended_pools = {};  // together: of toolchains that are here no more
+  PoolCounters ended_pools = {};  // together: of toolchains that are here no more
   const AdmissionProvider& admission;
   const Quarantine& quarantine;
   const Jail& jail;

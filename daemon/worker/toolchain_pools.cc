@@ -19,19 +19,6 @@ bool IsUnchanged(const Toolchain& toolchain) {
   return toolchain.seal == nullptr || toolchain.seal->Check().ok();
 }
 
-// Counters only: what is alive is nobody's any more.
-void AddCounters(const PoolStats& from, PoolStats& to) {
-  to.started += from.started;
-  to.killed += from.killed;
-  to.crashed += from.crashed;
-  to.aborted += from.aborted;
-  to.recycled += from.recycled;
-  to.idled += from.idled;
-  to.zygotes_replaced += from.zygotes_replaced;
-  to.compiles += from.compiles;
-  to.compile_cpu_micros += from.compile_cpu_micros;
-}
-
 }  // namespace
 
 ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Make make)
@@ -107,7 +94,7 @@ void ToolchainPools::End(const ServedPtr& served, SteadyTime deadline) {
           {{"name", served->toolchain->Name()},
            {"fingerprint", served->toolchain->fingerprint.ShortHex()}});
   const std::lock_guard lock(mutex_);
-  AddCounters(served->workers.pool->Stats(), ended_);
+  ended_ += served->workers.pool->Stats();
   served_.remove(served);
 }
 
@@ -130,7 +117,7 @@ std::vector<ToolchainPool> ToolchainPools::List() const {
   return pools;
 }
 
-PoolStats ToolchainPools::Ended() const {
+PoolCounters ToolchainPools::Ended() const {
   const std::lock_guard lock(mutex_);
   return ended_;
 }

@@ -57,7 +57,7 @@ class ToolchainPools {
   // Those that end included, whose zygote is said to be "ending".
   std::vector<ToolchainPool> List() const;
   // What pools that are gone have done.
-  PoolStats Ended() const;
+  PoolCounters Ended() const;
 
   // Ends all of them at once. Idempotent.
   void Shutdown();
@@ -84,7 +84,7 @@ class ToolchainPools {
   std::condition_variable stopped_;
   bool stopping_ = false;
   std::list<ServedPtr> served_;
-  PoolStats ended_;
+  PoolCounters ended_;
   // Last: its work uses everything above.
   std::unique_ptr<ThreadExecutor> ending_;
 };

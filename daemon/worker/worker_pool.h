@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/worker/pool_stats.h"
 #include "daemon/worker/worker_process.h"
 #include "daemon/worker/zygote_keeper.h"
 #include "storage/base/call_context.h"
@@ -42,23 +43,6 @@ struct WorkerPoolOptions {
   int compiles_per_worker = limits::kCompilesPerWorkerDefault;
   uint64_t worker_rss_bytes_max = limits::kWorkerRssBytesDefault;
   WorkerLimits worker_limits;
-};
-
-struct PoolStats {
-  int slots = 0;
-  int workers = 0;  // alive
-  int running = 0;  // compiling
-  size_t queued = 0;
-  uint64_t started = 0;
-  uint64_t killed = 0;            // by a deadline or because nobody waited any more
-  uint64_t crashed = 0;           // died, or said something that no worker says
-  uint64_t aborted = 0;           // died because the compiler gave up on the source in words
-  uint64_t recycled = 0;          // replaced because of age or size
-  uint64_t idled = 0;             // ended because there was nothing to do
-  uint64_t zygotes_replaced = 0;  // because of crashes
-  uint64_t compiles = 0;          // that came to an answer
-  uint64_t compile_cpu_micros = 0;
-  std::string zygote;  // "ready", "starting", or what is wrong with it
 };
 
 // Runs requests in worker processes, first come first served. No worker serves two principals: one
