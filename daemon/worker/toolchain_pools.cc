@@ -29,6 +29,24 @@ ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Make make)
 
 void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains,
                            bool has_default, std::chrono::milliseconds patience) {
+  const bool has_other_ptxas = AdmitAssemblers(toolchains);
+  std::list<ServedPtr> next;
+  std::vector<Route> routes;
+  for (const auto& toolchain : toolchains) {
+    ServedPtr served = Keep(*toolchain, has_other_ptxas);
+    if (served == nullptr) served = Begin(toolchain, has_default && routes.empty());
+    routes.push_back({served->toolchain, served->workers.provider});
+    next.push_back(std::move(served));
+  }
+  routing_.Replace(std::move(routes));
+  for (const ServedPtr& served : Exchange(std::move(next))) {
+    const auto left = IsUnchanged(*served->toolchain) ? patience : std::chrono::milliseconds(0);
+    ending_->Run([this, served, deadline = Steady::now() + left] { End(served, deadline); });
+  }
+}
+
+bool ToolchainPools::AdmitAssemblers(
+    const std::vector<std::shared_ptr<const Toolchain>>& toolchains) {
   std::vector<std::string> assemblers;
   std::vector<Digest> ptxas;
   for (const auto& toolchain : toolchains) {
@@ -36,40 +54,34 @@ void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& 
     assemblers.push_back(toolchain->directory);
     ptxas.push_back(toolchain->listing);
   }
-  const bool has_other_ptxas = std::exchange(ptxas_, ptxas) != ptxas;
-  if (has_other_ptxas) jail_.SetAssemblers(assemblers);
+  const bool are_others = std::exchange(ptxas_, ptxas) != ptxas;
+  if (are_others) jail_.SetAssemblers(assemblers);
+  return are_others;
+}
 
-  std::list<ServedPtr> next;
-  std::vector<Route> routes;
-  for (const auto& toolchain : toolchains) {
-    ServedPtr served = FindSame(*toolchain);
-    if (served == nullptr) {
-      const bool is_default = has_default && routes.empty();
-      served = std::make_shared<Served>(
-          Served{toolchain, make_(toolchain, is_default, serial_++), false});
-    } else if (has_other_ptxas) {
-      // Its workers may not start the new ones, and may have used one that is another by now.
-      served->workers.pool->Renew();
-    }
-    routes.push_back({served->toolchain, served->workers.provider});
-    next.push_back(std::move(served));
-  }
-  routing_.Replace(std::move(routes));
+ToolchainPools::ServedPtr ToolchainPools::Keep(const Toolchain& toolchain, bool has_other_ptxas) {
+  ServedPtr served = FindSame(toolchain);
+  // Its workers may not start the new ones, and may have used one that is another by now.
+  if (served != nullptr && has_other_ptxas) served->workers.pool->Renew();
+  return served;
+}
 
+ToolchainPools::ServedPtr ToolchainPools::Begin(const std::shared_ptr<const Toolchain>& toolchain,
+                                                bool is_default) {
+  return std::make_shared<Served>(
+      Served{toolchain, make_(toolchain, is_default, serial_++), false});
+}
+
+std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next) {
   std::vector<ServedPtr> gone;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const ServedPtr& served : served_) {
-      if (std::find(next.begin(), next.end(), served) != next.end()) continue;
-      if (!std::exchange(served->is_ending, true)) gone.push_back(served);
-      next.push_back(served);
-    }
-    served_.swap(next);
+  const std::lock_guard lock(mutex_);
+  for (const ServedPtr& served : served_) {
+    if (std::find(next.begin(), next.end(), served) != next.end()) continue;
+    if (!std::exchange(served->is_ending, true)) gone.push_back(served);
+    next.push_back(served);
   }
-  for (const ServedPtr& served : gone) {
-    const auto left = IsUnchanged(*served->toolchain) ? patience : std::chrono::milliseconds(0);
-    ending_->Run([this, served, deadline = Steady::now() + left] { End(served, deadline); });
-  }
+  served_.swap(next);
+  return gone;
 }
 
 ToolchainPools::ServedPtr ToolchainPools::FindSame(const Toolchain& toolchain) const {

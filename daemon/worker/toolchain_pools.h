@@ -70,7 +70,14 @@ class ToolchainPools {
   };
   using ServedPtr = std::shared_ptr<Served>;
 
+  // Lets workers start each ptxas that is among them: whether those are others than before.
+  bool AdmitAssemblers(const std::vector<std::shared_ptr<const Toolchain>>& toolchains);
+  // What serves it already; null where nothing does.
+  ServedPtr Keep(const Toolchain& toolchain, bool has_other_ptxas);
   ServedPtr FindSame(const Toolchain& toolchain) const;
+  ServedPtr Begin(const std::shared_ptr<const Toolchain>& toolchain, bool is_default);
+  // Has `next` take the place of what is served: what is to end now, in no hurry.
+  std::vector<ServedPtr> Exchange(std::list<ServedPtr> next);
   void End(const ServedPtr& served, SteadyTime deadline);
   void AwaitIdle(const WorkerPool& pool, SteadyTime deadline);
 
