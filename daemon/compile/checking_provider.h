@@ -1,12 +1,12 @@
 // Lets nothing count that was compiled with other files than the fingerprint names.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "daemon/compile/compilation_provider.h"
+#include "daemon/compile/toolchain_change.h"
 
 namespace kiln {
 
@@ -22,11 +22,8 @@ namespace kiln {
 // brings the answer.
 class CheckingProvider final : public CompilationProvider {
  public:
-  // What was changed, and how that shows. Must not block. May be called more than once.
-  using OnChange = std::function<void(const Toolchain& toolchain, const absl::Status& why)>;
-
   CheckingProvider(std::shared_ptr<const Toolchain> toolchain,
-                   std::unique_ptr<CompilationProvider> next, OnChange on_change);
+                   std::unique_ptr<CompilationProvider> next, OnToolchainChange on_change);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
   void Raise(const Digest& key, Priority priority) override { next_->Raise(key, priority); }
@@ -39,11 +36,10 @@ class CheckingProvider final : public CompilationProvider {
   absl::Status KnownChange() const;
   // Of all files that the job's answer depends on.
   absl::Status Check(const CompileJob& job);
-  absl::Status CheckOne(const Toolchain& toolchain) const;
 
   const std::shared_ptr<const Toolchain> toolchain_;
   const std::unique_ptr<CompilationProvider> next_;
-  const OnChange on_change_;
+  const OnToolchainChange on_change_;
   mutable std::mutex mutex_;
   absl::Status change_;  // of the toolchain itself; stays
 };
