@@ -7,19 +7,10 @@ c_compiler=$2
 cxx_compiler=$3
 driver=$4
 here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=tests/integration/installed_library.sh
+source "$here/../installed_library.sh"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/kiln-install-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-
-cmake --install "$build" --component kiln_launch --prefix "$work/staged" >"$work/log"
-# Nothing may depend on where it was first.
-mv "$work/staged" "$work/installed"
-library=$(dirname "$(find "$work/installed" -name libkiln_launch.so)")
-
-fail() {
-  echo "$*" >&2
-  exit 1
-}
+install_and_move kiln_launch libkiln_launch.so
 
 # A kernel as `kiln compile -o` writes it, of an ELF header alone, for a GPU that is not the stand-in's.
 printf '\x7fELF\x02\x01\x01' >"$work/k.cubin"
@@ -46,17 +37,12 @@ check() {
 }
 
 echo "with CMake"
-CC=$c_compiler CXX=$cxx_compiler cmake -S "$here/consumer" -B "$work/with-cmake" -DCMAKE_PREFIX_PATH="$work/installed" \
-  -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >>"$work/log"
-cmake --build "$work/with-cmake" >>"$work/log"
+build_with_cmake
 check "$work/with-cmake/launch_c"
 check "$work/with-cmake/launch_cxx"
 
 echo "with pkg-config"
-export PKG_CONFIG_PATH=$library/pkgconfig
-[[ $(pkg-config --modversion kiln_launch) == [0-9]* ]]
-read -ra flags < <(pkg-config --cflags --libs kiln_launch)
-"$c_compiler" -std=c11 "$here/consumer/launch.c" -o "$work/with-pkg-config" "${flags[@]}"
+build_with_pkg_config kiln_launch "$c_compiler" -std=c11 "$here/consumer/launch.c"
 check "$work/with-pkg-config"
 
 echo "the header needs no more than C99, or C++98"
