@@ -26,10 +26,12 @@
 //   large BYTES      answers that it has so much memory
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/worker/worker_process.h"
+#include "daemon/compile/compilation_provider.h"
+#include "daemon/worker/worker_pool.h"
 
 namespace kiln {
 
@@ -42,6 +44,16 @@ ZygoteCommand FakeZygote(const std::string& mode = "");
 
 // A request that makes it do `what`.
 WorkerRequest FakeRequest(const std::string& what);
+
+// What a pool of such workers is for: a toolchain that compiles for cuda:90. Its fingerprint is the
+// digest of its Name().
+std::shared_ptr<Toolchain> MakeFakeCompiler(const std::string& version = "1.0",
+                                            const std::string& name = "fake");
+// What that pool is told; it makes `work_directory`.
+WorkerPoolOptions FakePoolOptions(const std::string& work_directory);
+// A job that makes it do `what`. Its key is the digest of that; it names no toolchain.
+std::shared_ptr<CompileJob> MakeFakeJob(const std::string& what,
+                                        const std::string& backend = "cuda");
 
 // Makes `path` a toolchain of Triton 3.6.0 for cuda:90 whose interpreter is the fake compiler, so
 // that a kilnd that finds it obeys sources as above.

@@ -39,6 +39,31 @@ WorkerRequest FakeRequest(const std::string& what) {
   return request;
 }
 
+std::shared_ptr<Toolchain> MakeFakeCompiler(const std::string& version, const std::string& name) {
+  auto toolchain = std::make_shared<Toolchain>();
+  toolchain->name = name;
+  toolchain->version = version;
+  toolchain->fingerprint = toolchain->listing = Digest::Of(toolchain->Name());
+  toolchain->directory = "/x/" + name;
+  toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}, {}});
+  return toolchain;
+}
+
+WorkerPoolOptions FakePoolOptions(const std::string& work_directory) {
+  WorkerPoolOptions options;
+  options.zygote = FakeZygote();
+  options.work_directory = work_directory;
+  return options;
+}
+
+std::shared_ptr<CompileJob> MakeFakeJob(const std::string& what, const std::string& backend) {
+  auto job = std::make_shared<CompileJob>();
+  job->request.source.text = what;
+  job->request.target = {backend, "90", 32};
+  job->key = Digest::Of(what);
+  return job;
+}
+
 void MakeFakeToolchain(const std::string& path) {
   const std::string package = path + "/lib/python3.11/site-packages/triton";
   std::filesystem::create_directories(package);

@@ -60,16 +60,8 @@ class GatherStatsTest : public ::testing::Test {
   }
   // A pool of one worker for a toolchain of that version.
   WorkerPool& AddPool(const std::string& version) {
-    auto toolchain = std::make_shared<Toolchain>();
-    toolchain->name = "fake";
-    toolchain->version = version;
-    toolchain->fingerprint = Digest::Of(version);
-    WorkerPoolOptions options;
-    options.zygote = FakeZygote();
-    options.work_directory = directory_.File("work-" + version);
-    WorkerPool& pool = pools_.emplace_back(options);
-    toolchains_.push_back(toolchain);
-    return pool;
+    toolchains_.push_back(MakeFakeCompiler(version));
+    return pools_.emplace_back(FakePoolOptions(directory_.File("work-" + version)));
   }
   std::vector<ToolchainPool> Served() const {
     std::vector<ToolchainPool> served;
@@ -219,7 +211,7 @@ TEST_F(GatherStatsTest, AddsUpTheWorkersOfAllToolchains) {
   EXPECT_EQ(stats.compile_cpu_micros, 1000u);
   ASSERT_EQ(stats.toolchains.size(), 2u);
   EXPECT_EQ(stats.toolchains[0].name, "fake==1.0");
-  EXPECT_EQ(stats.toolchains[0].fingerprint, Digest::Of("1.0"));
+  EXPECT_EQ(stats.toolchains[0].fingerprint, Digest::Of("fake==1.0"));
   EXPECT_EQ(stats.toolchains[0].state, "ready");
   EXPECT_EQ(stats.toolchains[0].workers, 1u);
   EXPECT_EQ(stats.toolchains[1].name, "fake==2.0");

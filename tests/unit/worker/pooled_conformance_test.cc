@@ -14,28 +14,16 @@ namespace {
 class PooledHarness final : public CompilationProviderHarness {
  public:
   PooledHarness() {
-    auto toolchain = std::make_shared<Toolchain>();
-    toolchain->name = "fake";
-    toolchain->version = "1.0";
-    toolchain->fingerprint = Digest::Of("fake");
-    toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}, {}});
-    WorkerPoolOptions options;
-    options.zygote = FakeZygote();
-    options.work_directory = directory_.File("work");
+    WorkerPoolOptions options = FakePoolOptions(directory_.File("work"));
     options.slots = 2;
-    provider_ = std::make_unique<PooledProvider>(toolchain, options, SystemClock());
+    provider_ = std::make_unique<PooledProvider>(MakeFakeCompiler(), options, SystemClock());
   }
 
   CompilationProvider& provider() override { return *provider_; }
 
   // A compile that waits while `held_` is there.
   CompileJobPtr NewJob() override {
-    auto job = std::make_shared<CompileJob>();
-    const int number = next_job_++;
-    job->request.source.text = "await " + held_ + "\n" + std::to_string(number);
-    job->request.target = {"cuda", "90", 32};
-    job->key = Digest::Of(job->request.source.text);
-    return job;
+    return MakeFakeJob("await " + held_ + "\n" + std::to_string(next_job_++));
   }
 
   void Hold() override { std::ofstream(held_) << "held"; }

@@ -17,32 +17,18 @@ using testing::HasSubstr;
 
 class PooledProviderTest : public testing::Test {
  protected:
-  PooledProviderTest() {
-    auto toolchain = std::make_shared<Toolchain>();
-    toolchain->name = "fake";
-    toolchain->version = "1.0";
-    toolchain->fingerprint = Digest::Of("fake");
-    toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}, {}});
-    WorkerPoolOptions options;
-    options.zygote = FakeZygote();
-    options.work_directory = directory_.File("work");
-    provider_ = std::make_unique<PooledProvider>(toolchain, options, clock_);
-  }
-
-  absl::StatusOr<CompileResult> Compile(const std::string& source,
-                                        const std::string& backend = "cuda") {
-    auto job = std::make_shared<CompileJob>();
-    job->request.source.text = source;
-    job->request.target = {backend, "90", 32};
-    job->key = Digest::Of(source);
+  absl::StatusOr<CompileResult> Compile(const CompileJobPtr& job) {
     std::promise<absl::StatusOr<CompileResult>> promise;
-    provider_->Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
+    provider_.Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
     return promise.get_future().get();
+  }
+  absl::StatusOr<CompileResult> Compile(const std::string& what) {
+    return Compile(MakeFakeJob(what));
   }
 
   TempDirectory directory_;
   FakeClock clock_;
-  std::unique_ptr<PooledProvider> provider_;
+  PooledProvider provider_{MakeFakeCompiler(), FakePoolOptions(directory_.File("work")), clock_};
 };
 
 TEST_F(PooledProviderTest, AnArtifactIsComplete) {
@@ -59,7 +45,7 @@ TEST_F(PooledProviderTest, AnArtifactIsComplete) {
   EXPECT_EQ(artifact->stages[1].stage, "cubin");
   EXPECT_EQ(artifact->stages[1].blob.digest(), Digest::Of("binary of text"));
   EXPECT_EQ(artifact->provenance.toolchain, "fake==1.0");
-  EXPECT_EQ(artifact->provenance.toolchain_fingerprint, Digest::Of("fake"));
+  EXPECT_EQ(artifact->provenance.toolchain_fingerprint, Digest::Of("fake==1.0"));
   EXPECT_EQ(artifact->provenance.assembler, "fake 1.0");
   EXPECT_EQ(artifact->provenance.compiled_unix_ms, clock_.UnixMillis());
   EXPECT_EQ(artifact->provenance.compile_micros, 1500u);
@@ -82,27 +68,21 @@ TEST_F(PooledProviderTest, ACrashIsAStatusThatNamesTheProvider) {
 }
 
 TEST_F(PooledProviderTest, AnotherBackendIsAFailedPrecondition) {
-  EXPECT_TRUE(absl::IsFailedPrecondition(Compile("answer x", "hip").status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Compile(MakeFakeJob("answer x", "hip")).status()));
 }
 
 // Each within its limits, together more than a worker reads.
 TEST_F(PooledProviderTest, TooManyWordsAreTheCallersMistake) {
-  auto job = std::make_shared<CompileJob>();
-  job->request.source.text = "answer x";
-  job->request.target = {"cuda", "90", 32};
+  const auto job = MakeFakeJob("answer x");
   job->request.specialization.parameters.assign(
       limits::kParametersMax, {std::string(limits::kNameBytesMax, 'n'), "i32", {}, std::nullopt});
-  std::promise<absl::StatusOr<CompileResult>> promise;
-  provider_->Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
-  const absl::Status status = promise.get_future().get().status();
+  const absl::Status status = Compile(job).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(Message(status)), HasSubstr("give fewer"));
   EXPECT_TRUE(Compile("answer x").ok());
 }
 
-TEST_F(PooledProviderTest, DescribesItself) {
-  EXPECT_EQ(provider_->Describe(), "pooled(fake-1.0)");
-}
+TEST_F(PooledProviderTest, DescribesItself) { EXPECT_EQ(provider_.Describe(), "pooled(fake-1.0)"); }
 
 TEST(TritonZygoteCommandTest, IsIsolatedFromTheDaemonsEnvironment) {
   Toolchain toolchain;
