@@ -32,7 +32,6 @@
 #include "daemon/rpc/open_sockets.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
-#include "daemon/toolchain/disassembler.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/served_toolchains.h"
 #include "daemon/worker/disassembling_provider.h"
@@ -123,9 +122,11 @@ class RunningDaemon final : public Daemon {
   std::optional<RememberedRequest> FindRemembered(const Digest& key);
   ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool is_default,
                                int serial);
+  ToolchainWorkers MakeDisassembler(const std::shared_ptr<const Toolchain>& toolchain, int serial);
+  // What every pool has in common.
+  WorkerPoolOptions PoolOptions(const Toolchain& toolchain, int serial) const;
+  OnToolchainChange NoteToolchainChange();
   void ServeToolchains(const DiscoveredToolchains& found);
-  // Null where no disassembler is here.
-  std::unique_ptr<WorkerPool> StartDisassembler();
   absl::Status StartServing();
   AdminActions MakeActions();
   absl::Status Verify(const CallContext& context, const VerificationCallback& report);
@@ -155,7 +156,6 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<Quarantine> quarantine_;
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::unique_ptr<ToolchainPools> pools_;
-  WorkerPool* disassembler_ = nullptr;  // null: none is here
   AdmissionProvider* admission_ = nullptr;
   FailureCache* failures_ = nullptr;
   AuditingProvider* auditing_ = nullptr;  // null: there are no audits
@@ -252,9 +252,12 @@ void RunningDaemon::BuildChain() {
 
   auto routing = std::make_unique<RoutingProvider>();
   pools_ = std::make_unique<ToolchainPools>(
-      *routing, *jail_, [this](const auto& toolchain, bool is_default, int serial) {
-        return MakeWorkers(toolchain, is_default, serial);
-      });
+      *routing, *jail_,
+      ToolchainPools::Makers{
+          .compiler = [this](const auto& toolchain, bool is_default,
+                             int serial) { return MakeWorkers(toolchain, is_default, serial); },
+          .disassembler = [this](const auto& toolchain,
+                                 int serial) { return MakeDisassembler(toolchain, serial); }});
   ServeToolchains(*toolchains_->Current());
   AdmissionLimits limits;
   limits.running_max = SlotsOf(setting_.config.workers);
@@ -274,8 +277,8 @@ void RunningDaemon::BuildChain() {
   auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), compiler),
                                                          *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
-  auto disassembling =
-      std::make_unique<DisassemblingProvider>(std::move(coalescing), StartDisassembler());
+  auto disassembling = std::make_unique<DisassemblingProvider>(
+      std::move(coalescing), [this] { return pools_->FindDisassembler(); }, NoteToolchainChange());
   chain_ = std::make_unique<CountingProvider>(std::move(disassembling));
 }
 
@@ -305,25 +308,49 @@ std::optional<RememberedRequest> RunningDaemon::FindRemembered(const Digest& key
 }
 
 void RunningDaemon::ServeToolchains(const DiscoveredToolchains& found) {
-  pools_->Serve(found.List(), found.HasDefault(), limits::kToolchainEndingTime);
+  pools_->Serve({found.List(), found.HasDefault(), found.disassembler()},
+                limits::kToolchainEndingTime);
+}
+
+OnToolchainChange RunningDaemon::NoteToolchainChange() {
+  return [this](const Toolchain& changed, const absl::Status& why) {
+    toolchains_->NoteChange(changed, why);
+  };
 }
 
 ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain,
                                             bool is_default, int serial) {
+  WorkerPoolOptions options = PoolOptions(*toolchain, serial);
+  // Others start when asked for, and native ones start in no time.
+  options.eager = is_default && !toolchain->interpreter.empty();
+  auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
+  WorkerPool& pool = pooled->pool();
+  auto checking =
+      std::make_shared<CheckingProvider>(toolchain, std::move(pooled), NoteToolchainChange());
+  return {checking, std::shared_ptr<WorkerPool>(checking, &pool),
+          [&checked = *checking] { return !checked.HasChanged(); }};
+}
+
+ToolchainWorkers RunningDaemon::MakeDisassembler(const std::shared_ptr<const Toolchain>& toolchain,
+                                                 int serial) {
+  WorkerPoolOptions options = PoolOptions(*toolchain, serial);
+  options.slots = 1;  // it takes milliseconds, and is for people
+  return {nullptr, std::make_shared<WorkerPool>(std::move(options))};
+}
+
+WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int serial) const {
   const Config::Workers& config = setting_.config.workers;
   const std::string directory = fmt::format("{}/{}-{}", setting_.paths.WorkDirectory(),
-                                            toolchain->fingerprint.ShortHex(), serial);
+                                            toolchain.fingerprint.ShortHex(), serial);
   const std::string zygote = directory + "-zygote";
-  const bool is_native = toolchain->interpreter.empty();
   WorkerPoolOptions options;
-  options.zygote = is_native ? NativeZygoteCommand(*toolchain, setting_.native_worker, zygote)
-                             : TritonZygoteCommand(*toolchain, setting_.worker_script, zygote);
+  options.zygote = toolchain.interpreter.empty()
+                       ? NativeZygoteCommand(toolchain, setting_.native_worker, zygote)
+                       : TritonZygoteCommand(toolchain, setting_.worker_script, zygote);
   options.zygote.jail = jail_;
   options.worker_limits = LimitsOf(config);
   options.work_directory = directory;
   options.slots = SlotsOf(config);
-  // Others start when asked for, and native ones start in no time.
-  options.eager = is_default && !is_native;
   options.compile_time_max = config.compile_time;
   options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
   options.worker_rss_bytes_max = config.rss_bytes;
@@ -331,32 +358,7 @@ ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchai
   options.idle_workers_min = static_cast<int>(config.idle_min);
   options.zygote_idle_time = config.zygote_idle_time;
   options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
-  auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
-  WorkerPool& pool = pooled->pool();
-  const auto on_change = [this](const Toolchain& changed, const absl::Status& why) {
-    toolchains_->NoteChange(changed, why);
-  };
-  auto checking = std::make_shared<CheckingProvider>(toolchain, std::move(pooled), on_change);
-  return {checking, &pool, [&checked = *checking] { return !checked.HasChanged(); }};
-}
-
-std::unique_ptr<WorkerPool> RunningDaemon::StartDisassembler() {
-  const auto found = FindDisassembler(setting_.toolchain_directories, setting_.native_worker,
-                                      setting_.paths.WorkDirectory());
-  if (found == nullptr) return nullptr;
-  const std::string directory =
-      setting_.paths.WorkDirectory() + "/" + found->fingerprint.ShortHex();
-  WorkerPoolOptions options;
-  options.zygote = NativeZygoteCommand(*found, setting_.native_worker, directory + "-zygote");
-  options.zygote.jail = jail_;
-  options.worker_limits = LimitsOf(setting_.config.workers);
-  options.work_directory = directory;
-  options.slots = 1;  // it takes milliseconds, and is for people
-  options.compile_time_max = setting_.config.workers.compile_time;
-  options.zygote_idle_time = setting_.config.workers.zygote_idle_time;
-  auto pool = std::make_unique<WorkerPool>(std::move(options));
-  disassembler_ = pool.get();
-  return pool;
+  return options;
 }
 
 absl::Status RunningDaemon::StartServing() {
@@ -478,7 +480,6 @@ void RunningDaemon::StopThreads() {
   if (rebuild_.joinable()) rebuild_.join();
   if (toolchains_ != nullptr) toolchains_->Stop();
   if (pools_ != nullptr) pools_->Shutdown();
-  if (disassembler_ != nullptr) disassembler_->Shutdown(clock_.Now());
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();

@@ -3,56 +3,50 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/toolchain/describe_program.h"
-#include "daemon/toolchain/native_toolchain.h"
+#include "daemon/toolchain/file_seal.h"
 #include "daemon/toolchain/toolchain_files.h"
-#include "daemon/toolchain/version.h"
 #include "daemon/worker/json_reader.h"
 #include "storage/base/limits.h"
-#include "storage/base/log.h"
 
 namespace kiln {
 namespace {
 
-absl::StatusOr<std::shared_ptr<const Toolchain>> ExamineDisassembler(
-    const NativeToolchain& found, const std::string& native_worker,
-    const std::string& work_directory) {
-  if (!found.problem.empty()) return FailedPrecondition("{}", found.problem);
+absl::StatusOr<std::shared_ptr<const FileSeal>> SealProgram(const std::string& path) {
+  SealedFiles what;
+  what.list = [path]() -> absl::StatusOr<std::vector<ToolchainFile>> {
+    KILN_ASSIGN_OR_RETURN(ToolchainFile file, InspectFile(path));
+    return std::vector<ToolchainFile>{std::move(file)};
+  };
+  return FileSeal::Take(std::move(what));
+}
+
+absl::StatusOr<std::string> AskVersion(const std::string& path, const DescribeProgram& program) {
   KILN_ASSIGN_OR_RETURN(
       const std::string text,
-      RunDescribe({native_worker, "--describe", "--output-fd", "3", "--nvdisasm", found.path},
-                  work_directory, limits::kToolchainDescribeTime));
+      RunDescribe({program.path, "--describe", "--output-fd", "3", "--nvdisasm", path},
+                  program.work_directory, program.time));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   JsonReader reader(json, "its description");
-  auto toolchain = std::make_shared<Toolchain>();
-  toolchain->name = "nvdisasm";
-  toolchain->version = reader.String("version", limits::kNameBytesMax);
+  std::string version = reader.String("version", limits::kNameBytesMax);
   KILN_RETURN_IF_ERROR(reader.status());
-  toolchain->directory = found.path;
-  KILN_ASSIGN_OR_RETURN(const ToolchainFile file, InspectFile(found.path));
-  KILN_ASSIGN_OR_RETURN(toolchain->fingerprint, FingerprintFile(file));
-  return std::shared_ptr<const Toolchain>(std::move(toolchain));
+  return version;
 }
 
 }  // namespace
 
-std::shared_ptr<const Toolchain> FindDisassembler(const std::vector<std::string>& directories,
-                                                  const std::string& native_worker,
-                                                  const std::string& work_directory) {
-  std::shared_ptr<const Toolchain> best;
-  if (native_worker.empty()) return best;
-  for (const NativeToolchain& found : FindDisassemblers(directories)) {
-    auto examined = ExamineDisassembler(found, native_worker, work_directory);
-    if (!examined.ok()) {
-      LogWarning("disassembler rejected",
-                 {{"path", found.path}, {"reason", Message(examined.status())}});
-    } else if (best == nullptr || Version(best->version) < Version((*examined)->version)) {
-      best = *std::move(examined);
-    }
-  }
-  if (best != nullptr) {
-    LogInfo("disassembler found", {{"name", best->Name()}, {"path", best->directory}});
-  }
-  return best;
+absl::StatusOr<std::shared_ptr<const Toolchain>> ExamineDisassembler(
+    const NativeToolchain& found, const DescribeProgram& program) {
+  if (!found.problem.empty()) return FailedPrecondition("{}", found.problem);
+  KILN_ASSIGN_OR_RETURN(const auto seal, SealProgram(found.path));
+  auto toolchain = std::make_shared<Toolchain>();
+  toolchain->name = "nvdisasm";
+  toolchain->directory = found.path;
+  toolchain->installation = found.installation;
+  KILN_ASSIGN_OR_RETURN(toolchain->fingerprint, FingerprintFile(seal->files().at(0)));
+  KILN_ASSIGN_OR_RETURN(toolchain->version, AskVersion(found.path, program));
+  toolchain->listing = ListingDigest(seal->files().at(0));
+  toolchain->seal = seal;
+  return std::shared_ptr<const Toolchain>(std::move(toolchain));
 }
 
 }  // namespace kiln

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/toolchain/decision_log.h"
+#include "daemon/toolchain/disassembler.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/native_examiner.h"
 #include "daemon/toolchain/native_toolchain.h"
@@ -66,8 +67,19 @@ class Findings {
     }
   }
 
+  void AddDisassembler(const NativeToolchain& found_one, absl::StatusOr<ToolchainPtr> examined) {
+    if (!examined.ok()) {
+      return Reject({found_one.path, std::string(Message(examined.status())),
+                     found_one.installation, absl::IsUnavailable(examined.status())});
+    }
+    const bool is_best =
+        disassembler == nullptr || Version(disassembler->version) < Version((*examined)->version);
+    if (is_best) disassembler = *std::move(examined);
+  }
+
   std::vector<ToolchainPtr> found;
   std::vector<Rejected> rejected;
+  ToolchainPtr disassembler;
 
  private:
   void Add(ToolchainPtr toolchain) {
@@ -129,6 +141,19 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   }
 }
 
+void FindDisassembler(const DiscoveryOptions& options, Filesystem& filesystem, Findings& findings) {
+  if (options.native_worker.empty()) return;
+  const auto program = MakeProgram(options.native_worker, options, filesystem);
+  for (const NativeToolchain& native : FindDisassemblers(options.search_path)) {
+    if (IsCancelled(options)) return;
+    findings.AddDisassembler(
+        native, program.ok() ? ExamineDisassembler(native, *program) : program.status());
+  }
+  if (findings.disassembler == nullptr) return;
+  LogInfo("disassembler found",
+          {{"name", findings.disassembler->Name()}, {"path", findings.disassembler->directory}});
+}
+
 std::string WhyNotTarget(const Toolchain& toolchain, const Target& target) {
   const std::string_view bad = KnownBad(toolchain.name, toolchain.version, target.backend);
   if (!bad.empty()) return fmt::format("is not used for {}: {}", target.backend, bad);
@@ -168,21 +193,24 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
   ToolchainCache cache(options.cache_directory, filesystem);
   FindTritons(options, filesystem, cache, findings);
   FindNatives(options, filesystem, cache, findings);
+  FindDisassembler(options, filesystem, findings);
   // What was not looked at is not unused.
   if (!IsCancelled(options)) cache.RemoveUnused();
   auto catalog = std::make_unique<DiscoveredToolchains>(
-      std::move(findings.found), std::move(findings.rejected), options.default_selector);
+      std::move(findings.found), std::move(findings.rejected), options.default_selector,
+      std::move(findings.disassembler));
   catalog->LogDefault();
   return catalog;
 }
 
 DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
                                            std::vector<Rejected> rejected,
-                                           std::string default_selector)
+                                           std::string default_selector, ToolchainPtr disassembler)
     : found_(std::move(found)),
       toolchains_(found_),
       rejected_(std::move(rejected)),
-      default_selector_(std::move(default_selector)) {
+      default_selector_(std::move(default_selector)),
+      disassembler_(std::move(disassembler)) {
   std::stable_sort(toolchains_.begin(), toolchains_.end(),
                    [](const ToolchainPtr& a, const ToolchainPtr& b) {
                      if (a->kinds.front() != b->kinds.front())
@@ -197,8 +225,8 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
 
 std::shared_ptr<const DiscoveredToolchains> DiscoveredToolchains::WithDefault(
     std::string default_selector) const {
-  auto other =
-      std::make_shared<DiscoveredToolchains>(found_, rejected_, std::move(default_selector));
+  auto other = std::make_shared<DiscoveredToolchains>(found_, rejected_,
+                                                      std::move(default_selector), disassembler_);
   other->LogDefault();
   return other;
 }

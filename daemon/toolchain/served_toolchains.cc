@@ -53,7 +53,7 @@ void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status
     if (!changed_.insert(toolchain.listing).second) return;
     ++changes_;
   }
-  LogWarning("toolchain changed on disk; what it compiled since counts for nothing",
+  LogWarning("toolchain changed on disk; what it gave since counts for nothing",
              {{"name", toolchain.Name()},
               {"fingerprint", toolchain.fingerprint.Hex()},
               {"why", Message(why)}});
@@ -76,8 +76,10 @@ void ServedToolchains::LookAround(const std::function<bool()>& is_stopping) {
 
 bool ServedToolchains::IsOutdated() {
   const Found current = Current();
-  for (const auto& toolchain : current->List()) {
-    if (toolchain->seal == nullptr) continue;
+  std::vector<std::shared_ptr<const Toolchain>> known = current->List();
+  known.push_back(current->disassembler());
+  for (const auto& toolchain : known) {
+    if (toolchain == nullptr || toolchain->seal == nullptr) continue;
     const absl::Status same = toolchain->seal->Check();
     if (same.ok()) continue;
     NoteChange(*toolchain, same);

@@ -29,24 +29,46 @@ std::shared_ptr<const Artifact> WithSass(const Artifact& artifact, WorkerReply r
   return more;
 }
 
+absl::StatusOr<CompileResult> WithAnswer(CompileResult compiled,
+                                         absl::StatusOr<WorkerReply> reply) {
+  if (!reply.ok()) return Annotate(reply.status(), "disassembling");
+  if (reply->outcome != WorkerReply::Outcome::kCompiled) {
+    return FailedPrecondition(
+        "the kernel compiled, but is not disassembled: {}. A newer CUDA toolkit's nvdisasm knows "
+        "more; or leave the stage {} out",
+        reply->failure.message, kSassStage);
+  }
+  compiled.value = WithSass(*compiled.artifact(), *std::move(reply));
+  return compiled;
+}
+
+absl::Status NoDisassembler() {
+  return FailedPrecondition(
+      "the stage {} takes nvdisasm, and none that works is in this daemon's toolchain directories: "
+      "a CUDA toolkit brings one, and so does Triton. Install one (kiln toolchain add "
+      "triton==3.6.0; of another make, kiln toolchain reload), or leave that stage out",
+      kSassStage);
+}
+
+// Nobody waits for such an answer, and it says nothing of the program.
+bool SaysNothing(const absl::Status& status) {
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
+}
+
 }  // namespace
 
 DisassemblingProvider::DisassemblingProvider(std::unique_ptr<CompilationProvider> next,
-                                             std::unique_ptr<WorkerPool> pool)
-    : next_(std::move(next)), pool_(std::move(pool)) {}
+                                             std::function<Disassembler()> find,
+                                             OnToolchainChange on_change)
+    : next_(std::move(next)), find_(std::move(find)), on_change_(std::move(on_change)) {}
 
 void DisassemblingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   const auto& wanted = job->request.stages;
   if (std::find(wanted.begin(), wanted.end(), kSassStage) == wanted.end()) {
     return next_->Compile(std::move(context), std::move(job), std::move(done));
   }
-  if (pool_ == nullptr) {
-    return done(FailedPrecondition(
-        "the stage {} takes nvdisasm, and none is in this daemon's toolchain directories: a CUDA "
-        "toolkit brings one, and so does Triton (deploy/install-toolchain 3.6.0). Install one and "
-        "start kilnd again, or leave that stage out",
-        kSassStage));
-  }
+  // Before anything is compiled in vain.
+  if (find_().pool == nullptr) return done(NoDisassembler());
   auto without = std::make_shared<CompileJob>(*job);
   std::erase(without->request.stages, kSassStage);
   // Before the call that it is an argument of moves the context.
@@ -57,12 +79,13 @@ void DisassemblingProvider::Compile(CallContext context, CompileJobPtr job, Comp
                    if (!result.ok() || result->artifact() == nullptr) {
                      return done(std::move(result));
                    }
-                   Disassemble(later, *std::move(result), done);
+                   Disassemble(find_(), later, *std::move(result), done);
                  });
 }
 
-void DisassemblingProvider::Disassemble(CallContext context, CompileResult compiled,
-                                        CompileDone done) {
+void DisassemblingProvider::Disassemble(const Disassembler& disassembler, CallContext context,
+                                        CompileResult compiled, CompileDone done) {
+  if (disassembler.pool == nullptr) return done(NoDisassembler());
   const auto artifact = std::get<0>(compiled.value);
   const Blob* const cubin = FindCubin(*artifact);
   if (cubin == nullptr) return done(Internal("a result without the cubin to disassemble"));
@@ -71,19 +94,14 @@ void DisassemblingProvider::Disassemble(CallContext context, CompileResult compi
   request.payload = cubin->bytes();
   request.stages = {std::string(kSassStage)};
   request.owner = artifact;
-  pool_->Submit(std::move(context), std::move(request),
-                [artifact, compiled = std::move(compiled),
-                 done = std::move(done)](absl::StatusOr<WorkerReply> reply) mutable {
-                  if (!reply.ok()) return done(Annotate(reply.status(), "disassembling"));
-                  if (reply->outcome != WorkerReply::Outcome::kCompiled) {
-                    return done(FailedPrecondition(
-                        "the kernel compiled, but is not disassembled: {}. A newer CUDA toolkit's "
-                        "nvdisasm knows more; or leave the stage {} out",
-                        reply->failure.message, kSassStage));
-                  }
-                  compiled.value = WithSass(*artifact, *std::move(reply));
-                  done(std::move(compiled));
-                });
+  disassembler.pool->Submit(
+      std::move(context), std::move(request),
+      [this, toolchain = disassembler.toolchain, compiled = std::move(compiled),
+       done = std::move(done)](absl::StatusOr<WorkerReply> reply) mutable {
+        if (SaysNothing(reply.status())) return done(reply.status());
+        const absl::Status same = CheckUnchanged(*toolchain, on_change_);
+        done(same.ok() ? WithAnswer(std::move(compiled), std::move(reply)) : same);
+      });
 }
 
 void DisassemblingProvider::Raise(const Digest& key, Priority priority) {
@@ -91,7 +109,7 @@ void DisassemblingProvider::Raise(const Digest& key, Priority priority) {
 }
 
 std::string DisassemblingProvider::Describe() const {
-  return pool_ == nullptr ? next_->Describe() : fmt::format("disassembling({})", next_->Describe());
+  return fmt::format("disassembling({})", next_->Describe());
 }
 
 }  // namespace kiln

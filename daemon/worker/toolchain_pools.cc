@@ -21,25 +21,28 @@ bool IsUnchanged(const Toolchain& toolchain) {
 
 }  // namespace
 
-ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Make make)
+ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Makers makers)
     : routing_(routing),
       jail_(jail),
-      make_(std::move(make)),
+      makers_(std::move(makers)),
       ending_(std::make_unique<ThreadExecutor>(1, limits::kToolchainsEndingMax)) {}
 
-void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains,
-                           bool has_default, std::chrono::milliseconds patience) {
-  const bool has_other_ptxas = AdmitAssemblers(toolchains);
+void ToolchainPools::Serve(const ToolchainsToServe& toolchains,
+                           std::chrono::milliseconds patience) {
+  const bool has_other_ptxas = AdmitAssemblers(toolchains.compilers);
   std::list<ServedPtr> next;
   std::vector<Route> routes;
-  for (const auto& toolchain : toolchains) {
+  for (const auto& toolchain : toolchains.compilers) {
+    const bool is_default = toolchains.has_default && routes.empty();
     ServedPtr served = Keep(*toolchain, has_other_ptxas);
-    if (served == nullptr) served = Begin(toolchain, has_default && routes.empty());
+    if (served == nullptr) served = BeginCompiler(toolchain, is_default);
     routes.push_back({served->toolchain, served->workers.provider});
     next.push_back(std::move(served));
   }
   routing_.Replace(std::move(routes));
-  for (const ServedPtr& served : Exchange(std::move(next))) {
+  ServedPtr disassembler = BeginDisassembler(toolchains.disassembler);
+  if (disassembler != nullptr) next.push_back(disassembler);
+  for (const ServedPtr& served : Exchange(std::move(next), std::move(disassembler))) {
     const auto left = IsUnchanged(*served->toolchain) ? patience : std::chrono::milliseconds(0);
     ending_->Run([this, served, deadline = Steady::now() + left] { End(served, deadline); });
   }
@@ -66,13 +69,22 @@ ToolchainPools::ServedPtr ToolchainPools::Keep(const Toolchain& toolchain, bool 
   return served;
 }
 
-ToolchainPools::ServedPtr ToolchainPools::Begin(const std::shared_ptr<const Toolchain>& toolchain,
-                                                bool is_default) {
+ToolchainPools::ServedPtr ToolchainPools::BeginCompiler(
+    const std::shared_ptr<const Toolchain>& toolchain, bool is_default) {
   return std::make_shared<Served>(
-      Served{toolchain, make_(toolchain, is_default, serial_++), false});
+      Served{toolchain, makers_.compiler(toolchain, is_default, serial_++), false});
 }
 
-std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next) {
+ToolchainPools::ServedPtr ToolchainPools::BeginDisassembler(
+    const std::shared_ptr<const Toolchain>& toolchain) {
+  if (toolchain == nullptr) return nullptr;
+  if (ServedPtr served = FindSame(*toolchain)) return served;
+  return std::make_shared<Served>(
+      Served{toolchain, makers_.disassembler(toolchain, serial_++), false});
+}
+
+std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next,
+                                                                ServedPtr disassembler) {
   std::vector<ServedPtr> gone;
   const std::lock_guard lock(mutex_);
   for (const ServedPtr& served : served_) {
@@ -81,6 +93,7 @@ std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<Served
     next.push_back(served);
   }
   served_.swap(next);
+  disassembler_ = std::move(disassembler);
   return gone;
 }
 
@@ -117,6 +130,12 @@ void ToolchainPools::AwaitIdle(const WorkerPool& pool, SteadyTime deadline) {
     if (stats.running == 0 && stats.queued == 0) return;
     stopped_.wait_for(lock, kIdleLook);
   }
+}
+
+Disassembler ToolchainPools::FindDisassembler() const {
+  const std::lock_guard lock(mutex_);
+  if (disassembler_ == nullptr) return {};
+  return {disassembler_->toolchain, disassembler_->workers.pool};
 }
 
 std::vector<ToolchainPool> ToolchainPools::List() const {

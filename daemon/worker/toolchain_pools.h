@@ -11,6 +11,7 @@
 
 #include "daemon/compile/executor.h"
 #include "daemon/compile/routing_provider.h"
+#include "daemon/worker/disassembling_provider.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/worker_pool.h"
 
@@ -22,12 +23,19 @@ struct ToolchainPool {
   PoolStats stats;
 };
 
-// What compiles for one toolchain.
+// What works with one toolchain.
 struct ToolchainWorkers {
-  std::shared_ptr<CompilationProvider> provider;
-  WorkerPool* pool = nullptr;  // lives as long as the provider
+  std::shared_ptr<CompilationProvider> provider;  // null for a disassembler
+  std::shared_ptr<WorkerPool> pool;
   // Whether they compile anything still. Null: always.
   std::function<bool()> are_usable = nullptr;
+};
+
+// What there is to work with.
+struct ToolchainsToServe {
+  std::vector<std::shared_ptr<const Toolchain>> compilers;  // each fingerprint once
+  bool has_default = false;                                 // it is the first of them
+  std::shared_ptr<const Toolchain> disassembler;            // null: none is here
 };
 
 // Keeps one pool for each toolchain that is there, gives those of toolchains that are gone the time
@@ -41,18 +49,26 @@ struct ToolchainWorkers {
 class ToolchainPools {
  public:
   // `serial` is another each time: two pools of one toolchain may live at the same time.
-  using Make = std::function<ToolchainWorkers(const std::shared_ptr<const Toolchain>&,
-                                              bool is_default, int serial)>;
+  struct Makers {
+    std::function<ToolchainWorkers(const std::shared_ptr<const Toolchain>&, bool is_default,
+                                   int serial)>
+        compiler;
+    std::function<ToolchainWorkers(const std::shared_ptr<const Toolchain>&, int serial)>
+        disassembler;
+  };
 
   // Routing and jail outlive it.
-  ToolchainPools(RoutingProvider& routing, Jail& jail, Make make);
+  ToolchainPools(RoutingProvider& routing, Jail& jail, Makers makers);
   ~ToolchainPools() { Shutdown(); }
 
-  // From now on, these, each fingerprint once; the first is the default where `has_default`. Of the
-  // others, what runs may finish within `patience`, unless the toolchain's files have changed, so
-  // that its answers would count for nothing. Not on two threads at once, nor after Shutdown.
-  void Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains, bool has_default,
-             std::chrono::milliseconds patience);
+  // From now on, these. Of the others, what runs may finish within `patience`, unless the
+  // toolchain's files have changed, so that its answers would count for nothing. Not on two threads
+  // at once, nor after Shutdown.
+  void Serve(const ToolchainsToServe& toolchains, std::chrono::milliseconds patience);
+
+  // What disassembles now; without a pool where nothing does. Whoever holds the pool may submit to
+  // it, even when it has ended since.
+  Disassembler FindDisassembler() const;
 
   // Those that end included, whose zygote is said to be "ending".
   std::vector<ToolchainPool> List() const;
@@ -75,15 +91,16 @@ class ToolchainPools {
   // What serves it already; null where nothing does.
   ServedPtr Keep(const Toolchain& toolchain, bool has_other_ptxas);
   ServedPtr FindSame(const Toolchain& toolchain) const;
-  ServedPtr Begin(const std::shared_ptr<const Toolchain>& toolchain, bool is_default);
+  ServedPtr BeginCompiler(const std::shared_ptr<const Toolchain>& toolchain, bool is_default);
+  ServedPtr BeginDisassembler(const std::shared_ptr<const Toolchain>& toolchain);
   // Has `next` take the place of what is served: what is to end now, in no hurry.
-  std::vector<ServedPtr> Exchange(std::list<ServedPtr> next);
+  std::vector<ServedPtr> Exchange(std::list<ServedPtr> next, ServedPtr disassembler);
   void End(const ServedPtr& served, SteadyTime deadline);
   void AwaitIdle(const WorkerPool& pool, SteadyTime deadline);
 
   RoutingProvider& routing_;
   Jail& jail_;
-  const Make make_;
+  const Makers makers_;
   int serial_ = 0;             // Serve's
   std::vector<Digest> ptxas_;  // Serve's: listings of those that requests may name
 
@@ -91,6 +108,7 @@ class ToolchainPools {
   std::condition_variable stopped_;
   bool stopping_ = false;
   std::list<ServedPtr> served_;
+  ServedPtr disassembler_;  // one of them, or null
   PoolCounters ended_;
   // Last: its work uses everything above.
   std::unique_ptr<ThreadExecutor> ending_;

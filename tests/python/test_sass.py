@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import shutil
 import subprocess
 
 import pytest
@@ -94,11 +96,15 @@ def test_a_source_that_does_not_compile_fails_as_ever(daemon, tmp_path):
 
 
 @pytest.fixture
-def daemon_with_ptxas_alone(programs, tmp_path):
-    toolkit = tmp_path / "toolkit"
-    (toolkit / "bin").mkdir(parents=True)
-    (toolkit / "bin" / "ptxas").write_bytes(tool("ptxas").read_bytes())
-    (toolkit / "bin" / "ptxas").chmod(0o755)
+def toolkit(tmp_path):
+    """A CUDA toolkit of nothing but a ptxas."""
+    (tmp_path / "toolkit" / "bin").mkdir(parents=True)
+    shutil.copy(tool("ptxas"), tmp_path / "toolkit" / "bin")
+    return tmp_path / "toolkit"
+
+
+@pytest.fixture
+def daemon_with_ptxas_alone(programs, toolkit, tmp_path):
     with Daemon(programs, tmp_path, environment={"KILN_TOOLCHAIN_DIRECTORIES": str(toolkit)}) as running:
         yield running
 
@@ -106,5 +112,36 @@ def daemon_with_ptxas_alone(programs, tmp_path):
 def test_without_a_disassembler_it_says_what_to_install(daemon_with_ptxas_alone, tmp_path):
     answer = ask(daemon_with_ptxas_alone, tmp_path / "k", "--emit", "cubin,sass")
     assert answer["code"] == "FAILED_PRECONDITION", answer
-    assert "nvdisasm" in answer["error"] and "deploy/install-toolchain" in answer["error"]
+    assert "nvdisasm" in answer["error"] and "kiln toolchain add" in answer["error"]
     assert ask(daemon_with_ptxas_alone, tmp_path / "k", "--emit", "cubin")["outcome"] == "compiled"
+
+
+def disassemblers(daemon):
+    """What `kiln stats` says of those that are there, the ones that end excepted."""
+    told = daemon.kiln("stats", "--json").objects()[0]
+    return [one for one in told["toolchains"] if one["name"].startswith("nvdisasm") and one["state"] != "ending"]
+
+
+def test_one_comes_changes_and_goes_while_the_daemon_runs(daemon_with_ptxas_alone, toolkit, tmp_path):
+    daemon, nvdisasm = daemon_with_ptxas_alone, toolkit / "bin" / "nvdisasm"
+    assert disassemblers(daemon) == []
+    shutil.copy(tool("nvdisasm"), nvdisasm)
+    assert daemon.kiln("toolchain", "reload").code == 0
+    assert ask(daemon, tmp_path / "k", "--emit", "cubin,sass")["outcome"] == "compiled"
+    (found,) = disassemblers(daemon)
+    assert found["fingerprint"] == hashlib.sha256(nvdisasm.read_bytes()).hexdigest()
+    assert (found["compiles"], found["workers"]) == (1, 1), found
+
+    # Another one, which the next answer notices: that one says nothing, and the next comes from the file that is there now.
+    (toolkit / "new").write_bytes(nvdisasm.read_bytes() + b"\0")
+    (toolkit / "new").chmod(0o755)
+    os.rename(toolkit / "new", nvdisasm)
+    assert ask(daemon, tmp_path / "k", "--emit", "cubin,sass")["outcome"] == "hit"
+    (found,) = disassemblers(daemon)
+    assert found["fingerprint"] == hashlib.sha256(nvdisasm.read_bytes()).hexdigest()
+    assert daemon.kiln("stats", "--json").objects()[0]["toolchains_changed"] == 1
+
+    nvdisasm.unlink()
+    assert daemon.kiln("toolchain", "reload").code == 0
+    assert ask(daemon, tmp_path / "k", "--emit", "sass")["code"] == "FAILED_PRECONDITION"
+    assert disassemblers(daemon) == []

@@ -18,12 +18,12 @@ void WriteWithParents(const std::string& path, std::string_view content) {
   WriteFileOrDie(path, content);
 }
 
+}  // namespace
+
 void WriteProgram(const std::string& path, std::string_view content) {
   WriteWithParents(path, content);
   fs::permissions(path, fs::perms::owner_all);
 }
-
-}  // namespace
 
 FakeToolchain::FakeToolchain(std::string path, std::string version, std::string python)
     : path_(std::move(path)),

@@ -40,6 +40,9 @@ class FakeToolchain {
   std::string site_packages_;
 };
 
+// A file that its owner may run, and the directories that it lies in.
+void WriteProgram(const std::string& path, std::string_view content);
+
 // The JSON of a Triton of that version, which compiles for cuda:80, cuda:90 and hip:gfx942.
 std::string Describes(std::string_view version);
 

@@ -49,7 +49,8 @@ class ServedToolchainsTest : public testing::Test {
               if (gate_.valid()) gate_.wait();
               was_cancelled_ = is_cancelled();
               const std::lock_guard lock(mutex_);
-              return std::make_shared<const DiscoveredToolchains>(disk_, rejected_, selector);
+              return std::make_shared<const DiscoveredToolchains>(disk_, rejected_, selector,
+                                                                  disassembler_);
             },
         .serve =
             [this](const DiscoveredToolchains& found) {
@@ -79,6 +80,7 @@ class ServedToolchainsTest : public testing::Test {
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Toolchain>> disk_{MakeTritonOf("3.6.0")};
   std::vector<DiscoveredToolchains::Rejected> rejected_;
+  std::shared_ptr<Toolchain> disassembler_;
   std::vector<std::string> steps_;
   std::shared_future<void> gate_;
   std::atomic<int> discoveries_ = 0;
@@ -133,6 +135,23 @@ TEST_F(ServedToolchainsTest, AnIdleToolchainThatChangesIsNoticed) {
   seal->broken = true;
   while (Chosen(*served) != "3.9.0") std::this_thread::yield();
   EXPECT_EQ(served->changes(), 1u);
+}
+
+TEST_F(ServedToolchainsTest, ADisassemblerThatChangesIsNoticed) {
+  auto seal = std::make_shared<FakeSeal>();
+  disassembler_ = MakeTritonOf("12.8");
+  disassembler_->seal = seal;
+  const auto served = Start("", std::chrono::milliseconds(1));
+  {
+    const std::lock_guard lock(mutex_);
+    disassembler_ = MakeTritonOf("13.0");
+  }
+  seal->broken = true;
+  while (served->Current()->disassembler()->version != "13.0") std::this_thread::yield();
+  EXPECT_EQ(served->changes(), 1u);
+  // Another default is no other disassembler.
+  EXPECT_TRUE(served->SetDefault("triton==3.6.0").ok());
+  EXPECT_EQ(served->Current()->disassembler()->version, "13.0");
 }
 
 TEST_F(ServedToolchainsTest, WhatWasBeingInstalledIsLookedAtAgain) {

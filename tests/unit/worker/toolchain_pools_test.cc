@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/fake_clock.h"
@@ -23,26 +25,14 @@ class BrokenSeal final : public ToolchainSeal {
   absl::Status Check() const override { return FailedPrecondition("changed"); }
 };
 
-std::shared_ptr<Toolchain> MakeFake(const std::string& version, const std::string& name = "fake") {
-  auto toolchain = std::make_shared<Toolchain>();
-  toolchain->name = name;
-  toolchain->version = version;
-  toolchain->fingerprint = toolchain->listing = Digest::Of(name + version);
-  toolchain->directory = "/x/" + name;
-  toolchain->backends.push_back({"cuda", {"90"}, FakeStages(), {}, {}});
-  return toolchain;
-}
-
 class ToolchainPoolsTest : public testing::Test {
  protected:
-  void Serve(const std::vector<ToolchainPtr>& toolchains) {
-    pools_->Serve(toolchains, /*has_default=*/true, std::chrono::minutes(1));
+  void Serve(const std::vector<ToolchainPtr>& toolchains, ToolchainPtr disassembler = nullptr) {
+    pools_->Serve({toolchains, /*has_default=*/true, std::move(disassembler)},
+                  std::chrono::minutes(1));
   }
   void Compile(const ToolchainPtr& toolchain, const std::string& source, ResultProbe& probe) {
-    auto job = std::make_shared<CompileJob>();
-    job->request.source.text = source;
-    job->request.target = {"cuda", "90", 32};
-    job->key = Digest::Of(source);
+    const auto job = MakeFakeJob(source);
     job->toolchain = toolchain;
     routing_.Compile({}, job, probe.Done());
   }
@@ -64,12 +54,33 @@ class ToolchainPoolsTest : public testing::Test {
   }
   ToolchainWorkers Make(const ToolchainPtr& toolchain, int serial) {
     ++made_;
-    WorkerPoolOptions options;
-    options.zygote = FakeZygote();
-    options.work_directory = directory_.File(fmt::format("work-{}", serial));
-    auto pooled = std::make_shared<PooledProvider>(toolchain, options, clock_);
+    auto pooled = std::make_shared<PooledProvider>(toolchain, Options(serial), clock_);
     WorkerPool& pool = pooled->pool();
-    return {pooled, &pool, [this] { return are_usable_.load(); }};
+    return {pooled, std::shared_ptr<WorkerPool>(pooled, &pool),
+            [this] { return are_usable_.load(); }};
+  }
+  WorkerPoolOptions Options(int serial) const {
+    return FakePoolOptions(directory_.File(fmt::format("work-{}", serial)));
+  }
+  ToolchainPools::Makers Makers() {
+    return {.compiler = [this](const ToolchainPtr& toolchain, bool,
+                               int serial) { return Make(toolchain, serial); },
+            .disassembler =
+                [this](const ToolchainPtr&, int serial) {
+                  ++made_;
+                  return ToolchainWorkers{nullptr, std::make_shared<WorkerPool>(Options(serial))};
+                }};
+  }
+  // Of the disassembler that is there now.
+  std::string Disassemble() {
+    const Disassembler disassembler = pools_->FindDisassembler();
+    if (disassembler.pool == nullptr) return "none";
+    std::promise<absl::Status> done;
+    disassembler.pool->Submit(
+        {}, FakeRequest("answer x"),
+        [&](const absl::StatusOr<WorkerReply>& reply) { done.set_value(reply.status()); });
+    const absl::Status status = done.get_future().get();
+    return status.ok() ? disassembler.toolchain->Name() : std::string(Message(status));
   }
 
   TempDirectory directory_;
@@ -78,14 +89,13 @@ class ToolchainPoolsTest : public testing::Test {
   RoutingProvider routing_;
   std::atomic<int> made_ = 0;
   std::atomic<bool> are_usable_ = true;
-  std::unique_ptr<ToolchainPools> pools_ = std::make_unique<ToolchainPools>(
-      routing_, jail_,
-      [this](const ToolchainPtr& toolchain, bool, int serial) { return Make(toolchain, serial); });
+  std::unique_ptr<ToolchainPools> pools_ =
+      std::make_unique<ToolchainPools>(routing_, jail_, Makers());
 };
 
 TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
-  const auto one = MakeFake("1.0");
-  const auto two = MakeFake("2.0");
+  const auto one = MakeFakeCompiler("1.0");
+  const auto two = MakeFakeCompiler("2.0");
   Serve({one});
   EXPECT_EQ(Compile(two, "answer a"), absl::StatusCode::kUnavailable);
   Serve({one, two});
@@ -96,7 +106,7 @@ TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
 }
 
 TEST_F(ToolchainPoolsTest, WhatRunsOnOneThatIsRemovedIsNotCutOff) {
-  const auto one = MakeFake("1.0");
+  const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   ResultProbe running;
   Compile(one, "sleep", running);
@@ -111,7 +121,7 @@ TEST_F(ToolchainPoolsTest, WhatRunsOnOneThatIsRemovedIsNotCutOff) {
 }
 
 TEST_F(ToolchainPoolsTest, AnIdleOneThatIsRemovedEndsAndItsCountsStay) {
-  const auto one = MakeFake("1.0");
+  const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
   Serve({});
@@ -121,7 +131,7 @@ TEST_F(ToolchainPoolsTest, AnIdleOneThatIsRemovedEndsAndItsCountsStay) {
 }
 
 TEST_F(ToolchainPoolsTest, NobodyWaitsForAnswersThatCountForNothing) {
-  auto one = MakeFake("1.0");
+  auto one = MakeFakeCompiler("1.0");
   one->seal = std::make_shared<BrokenSeal>();
   Serve({one});
   ResultProbe running;
@@ -132,8 +142,8 @@ TEST_F(ToolchainPoolsTest, NobodyWaitsForAnswersThatCountForNothing) {
 }
 
 TEST_F(ToolchainPoolsTest, EqualBytesThatWereTouchedGetNewProcesses) {
-  const auto before = MakeFake("1.0");
-  auto after = MakeFake("1.0");
+  const auto before = MakeFakeCompiler("1.0");
+  auto after = MakeFakeCompiler("1.0");
   after->listing = Digest::Of("touched");
   Serve({before});
   EXPECT_EQ(Compile(before, "answer a"), absl::StatusCode::kOk);
@@ -143,7 +153,7 @@ TEST_F(ToolchainPoolsTest, EqualBytesThatWereTouchedGetNewProcesses) {
 }
 
 TEST_F(ToolchainPoolsTest, WorkersThatCompileNothingMoreAreReplaced) {
-  const auto one = MakeFake("1.0");
+  const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   are_usable_ = false;
   Serve({one});
@@ -153,20 +163,51 @@ TEST_F(ToolchainPoolsTest, WorkersThatCompileNothingMoreAreReplaced) {
 }
 
 TEST_F(ToolchainPoolsTest, AnotherPtxasHasWorkersStartAfresh) {
-  const auto one = MakeFake("1.0");
+  const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
-  Serve({one, MakeFake("12.9", "ptxas")});
+  Serve({one, MakeFakeCompiler("12.9", "ptxas")});
   EXPECT_EQ(Compile(one, "answer b"), absl::StatusCode::kOk);
   EXPECT_EQ(pools_->List().front().stats.started, 2u);
-  Serve({one, MakeFake("12.9", "ptxas")});
+  Serve({one, MakeFakeCompiler("12.9", "ptxas")});
   EXPECT_EQ(Compile(one, "answer c"), absl::StatusCode::kOk);
   EXPECT_EQ(pools_->List().front().stats.started, 2u);
   EXPECT_EQ(made_, 2);
 }
 
+TEST_F(ToolchainPoolsTest, ADisassemblerComesIsReplacedAndGoes) {
+  const auto one = MakeFakeCompiler("1.0");
+  Serve({one});
+  EXPECT_EQ(Disassemble(), "none");
+  Serve({one}, MakeFakeCompiler("12.8", "nvdisasm"));
+  EXPECT_EQ(Disassemble(), "nvdisasm==12.8");
+  Serve({one}, MakeFakeCompiler("12.8", "nvdisasm"));
+  EXPECT_EQ(made_, 2);  // it is still the same
+  Serve({one}, MakeFakeCompiler("13.0", "nvdisasm"));
+  EXPECT_EQ(Disassemble(), "nvdisasm==13.0");
+  AwaitEnds(2);
+  EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "nvdisasm==13.0"));
+  EXPECT_EQ(pools_->List().back().stats.compiles, 1u);
+  Serve({one});
+  EXPECT_EQ(Disassemble(), "none");
+  AwaitEnds(1);
+  EXPECT_EQ(pools_->Ended().compiles, 2u);
+}
+
+TEST_F(ToolchainPoolsTest, WhoHoldsADisassemblerThatHasEndedIsTold) {
+  Serve({}, MakeFakeCompiler("12.8", "nvdisasm"));
+  const Disassembler held = pools_->FindDisassembler();
+  Serve({});
+  AwaitEnds(0);
+  std::promise<absl::Status> done;
+  held.pool->Submit({}, FakeRequest("answer x"), [&](const absl::StatusOr<WorkerReply>& reply) {
+    done.set_value(reply.status());
+  });
+  EXPECT_EQ(done.get_future().get().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(ToolchainPoolsTest, ManyRequestsMeetNothingButAnswers) {
-  std::vector<ToolchainPtr> toolchains{MakeFake("1.0"), MakeFake("2.0")};
+  std::vector<ToolchainPtr> toolchains{MakeFakeCompiler("1.0"), MakeFakeCompiler("2.0")};
   Serve(toolchains);
   std::vector<std::unique_ptr<ResultProbe>> probes;
   for (int i = 0; i < 60; ++i) {
