@@ -286,6 +286,15 @@ kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime, int32_t de
   });
 }
 
+kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime, uint64_t address,
+                                                int32_t* device) {
+  return Guarded([&]() -> Status {
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, device));
+    LAUNCH_ASSIGN_OR_RETURN(*device, runtime->launcher.driver().DeviceOf(address));
+    return Status();
+  });
+}
+
 // --- Artifacts ---
 
 kiln_launch_code kiln_launch_artifact_open_hot(const char* path,
@@ -405,6 +414,13 @@ kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel, const kiln_laun
     }
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_config known, Read(config));
     return kernel->launcher.Enqueue(kernel->kernel, CallOf(known, arguments, argument_count));
+  });
+}
+
+kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream, void* producer) {
+  return Guarded([&]() -> Status {
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
+    return kernel->launcher.Order(*kernel->kernel, stream, producer);
   });
 }
 

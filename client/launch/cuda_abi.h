@@ -85,6 +85,7 @@ inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kUserObjectNoDestructorSync = 1;
 inline constexpr unsigned kGraphUserObjectMove = 1;
 inline constexpr int kTensorMapL2Promotion128B = 2;
+inline constexpr int kPointerDeviceOrdinal = 9;
 
 // Every function: name in the library, whether it may be missing, and its type.
 #define KILN_CUDA_FUNCTIONS(REQUIRED, OPTIONAL)                                                   \
@@ -125,6 +126,8 @@ inline constexpr int kTensorMapL2Promotion128B = 2;
   REQUIRED(cuEventDestroy_v2, Result(Handle))                                                     \
   REQUIRED(cuEventRecord, Result(Handle, Handle))                                                 \
   REQUIRED(cuEventQuery, Result(Handle))                                                          \
+  REQUIRED(cuStreamWaitEvent, Result(Handle, Handle, unsigned))                                   \
+  REQUIRED(cuPointerGetAttribute, Result(void*, int, DevicePointer))                              \
   REQUIRED(cuEventSynchronize, Result(Handle))                                                    \
   REQUIRED(cuEventElapsedTime, Result(float*, Handle, Handle))                                    \
   OPTIONAL(cuFuncLoad, Result(Handle))                                                            \

@@ -299,6 +299,15 @@ Status CudaDriver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* d
 
 // --- Memory, events ---
 
+StatusOr<int> CudaDriver::DeviceOf(Address address) {
+  int ordinal = 0;
+  LAUNCH_RETURN_IF_ERROR(
+      Check(cu_.cuPointerGetAttribute(&ordinal, cuda::kPointerDeviceOrdinal, address),
+            "cuPointerGetAttribute")
+          .Annotate(fmt::format("address {:#x}", address)));
+  return ordinal;
+}
+
 StatusOr<Address> CudaDriver::AllocateAsync(size_t bytes, Stream stream) {
   cuda::DevicePointer address = 0;
   LAUNCH_RETURN_IF_ERROR(Check(cu_.cuMemAllocAsync(&address, bytes, stream), "cuMemAllocAsync"));
@@ -331,6 +340,10 @@ void CudaDriver::DestroyEvent(Event event) { cu_.cuEventDestroy_v2(event); }
 
 Status CudaDriver::Record(Event event, Stream stream) {
   return Check(cu_.cuEventRecord(event, stream), "cuEventRecord");
+}
+
+Status CudaDriver::WaitOn(Stream stream, Event event) {
+  return Check(cu_.cuStreamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
 }
 
 StatusOr<bool> CudaDriver::HasHappened(Event event) {

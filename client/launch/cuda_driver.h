@@ -40,6 +40,7 @@ class CudaDriver final : public Driver {
   int relaxed_capture_mode() const override { return cuda::kCaptureModeRelaxed; }
   Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) override;
 
+  StatusOr<int> DeviceOf(Address address) override;
   StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) override;
   Status FreeAsync(Address address, Stream stream) override;
   Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) override;
@@ -48,6 +49,7 @@ class CudaDriver final : public Driver {
   StatusOr<Event> MakeEvent() override;
   void DestroyEvent(Event event) override;
   Status Record(Event event, Stream stream) override;
+  Status WaitOn(Stream stream, Event event) override;
   StatusOr<bool> HasHappened(Event event) override;
   Status Wait(Event event) override;
   StatusOr<float> MillisecondsBetween(Event begin, Event end) override;

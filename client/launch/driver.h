@@ -134,6 +134,8 @@ class Driver {
 
   // --- Memory, events ---
 
+  // The device whose memory it is. INVALID_ARGUMENT: nobody's that the driver knows of.
+  virtual StatusOr<int> DeviceOf(Address address) = 0;
   // In stream order.
   virtual StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) = 0;
   virtual Status FreeAsync(Address address, Stream stream) = 0;
@@ -143,6 +145,8 @@ class Driver {
   virtual StatusOr<Event> MakeEvent() = 0;
   virtual void DestroyEvent(Event event) = 0;
   virtual Status Record(Event event, Stream stream) = 0;
+  // What comes on the stream from now on waits for the event.
+  virtual Status WaitOn(Stream stream, Event event) = 0;
   // Whether everything before it has happened.
   virtual StatusOr<bool> HasHappened(Event event) = 0;
   virtual Status Wait(Event event) = 0;

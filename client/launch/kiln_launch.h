@@ -181,6 +181,10 @@ typedef struct kiln_launch_device {
 KILN_LAUNCH_API kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime,
                                                         int32_t device, kiln_launch_device* out);
 
+/* Whose memory it is. INVALID_ARGUMENT: none that the driver knows of. */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime,
+                                                                uint64_t address, int32_t* device);
+
 /* --- Artifacts: a binary and what a launcher must know of it -----------------------------------
  */
 
@@ -305,6 +309,11 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
                                                      const kiln_launch_config* config,
                                                      const void* const* arguments,
                                                      uint32_t argument_count);
+
+/* What is put on `stream` from now on, launches of the kernel among it, waits for what is on
+ * `producer` by now. Both belong to the kernel's context. */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream,
+                                                         void* producer);
 
 typedef struct kiln_launch_kernel_info {
   uint32_t size;

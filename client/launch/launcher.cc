@@ -84,6 +84,16 @@ Status Launcher::Prepare(Kernel& kernel) {
   return use.status().Annotate(kernel.artifact().label());
 }
 
+Status Launcher::Order(Kernel& kernel, Stream stream, Stream producer) {
+  const ScopedContext context(*driver_, kernel.context());
+  LAUNCH_RETURN_IF_ERROR(context.status());
+  LAUNCH_ASSIGN_OR_RETURN(const Event event, driver_->MakeEvent());
+  Status status = driver_->Record(event, producer);
+  if (status.ok()) status = driver_->WaitOn(stream, event);
+  driver_->DestroyEvent(event);  // which the driver puts off until the stream has come by
+  return status;
+}
+
 Status Launcher::Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
   if (call.IsEmpty()) return Status();
   const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);

@@ -57,6 +57,9 @@ class Launcher {
   // Puts a launch on its stream. Blocks only where the driver does, or where the kernel has to be
   // loaded.
   Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
+  // What comes on `stream` from now on waits for what is on `producer` by now. Both are of the
+  // kernel's context.
+  Status Order(Kernel& kernel, Stream stream, Stream producer);
   void Trim() { kernels_.Trim(); }
 
   // Of the thread's current context, or a device's (`device` >= 0).

@@ -1,5 +1,7 @@
 #include "tests/testing/fake_cuda.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -40,6 +42,7 @@ struct CapturedGraph {
 };
 struct FakeEvent {
   double ms = -1;
+  Handle stream = nullptr;
 };
 
 thread_local std::vector<FakeContext*> contexts;  // the last one is current
@@ -261,6 +264,35 @@ extern "C" {
 
 EXPORT FakeCuda* fake_cuda() { return &state(); }
 
+// The same for tests in Python.
+EXPORT void fake_cuda_define(const char* kernel, const size_t* parameter_bytes, size_t count) {
+  state().Define(kernel, {.parameter_bytes = {parameter_bytes, parameter_bytes + count}});
+}
+EXPORT void fake_cuda_fail(const char* function, int result, int count) {
+  state().Fail(function, result, count);
+}
+EXPORT int fake_cuda_calls(const char* function) { return state().calls(function); }
+EXPORT void fake_cuda_make_context() { state().MakeContext(); }
+EXPORT int fake_cuda_loaded() { return state().loaded(); }
+EXPORT void fake_cuda_begin_capture(void* stream) { state().BeginCapture(stream); }
+EXPORT void* fake_cuda_end_capture(void* stream) { return state().EndCapture(stream); }
+EXPORT void fake_cuda_destroy_graph(void* graph) { state().DestroyGraph(graph); }
+EXPORT size_t fake_cuda_launch_count() { return state().launches().size(); }
+// One line: name, grid, block, shared bytes, stream, each argument's bytes in hex; of the last call
+// on this thread.
+EXPORT const char* fake_cuda_launch(size_t index) {
+  static thread_local std::string text;
+  const FakeLaunch launch = state().launches().at(index);
+  text = fmt::format("{} {} {} {} {:#x}", launch.kernel, fmt::join(launch.grid, "x"),
+                     fmt::join(launch.block, "x"), launch.shared_bytes,
+                     reinterpret_cast<uintptr_t>(launch.stream));
+  for (const std::string& argument : launch.arguments) {
+    text += ' ';
+    for (const char byte : argument) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+  }
+  return text.c_str();
+}
+
 EXPORT Result cuInit(unsigned) {
   ENTER(cuInit);
   return kSuccess;
@@ -454,9 +486,25 @@ EXPORT Result cuEventDestroy_v2(Handle) {
   ENTER(cuEventDestroy);
   return kSuccess;
 }
-EXPORT Result cuEventRecord(Handle event, Handle) {
+EXPORT Result cuEventRecord(Handle event, Handle stream) {
   ENTER(cuEventRecord);
   static_cast<FakeEvent*>(event)->ms = state().now_ms();
+  static_cast<FakeEvent*>(event)->stream = stream;
+  return kSuccess;
+}
+EXPORT Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
+  ENTER(cuStreamWaitEvent);
+  state().Enter(
+      fmt::format("cuStreamWaitEvent {} after {}", stream, static_cast<FakeEvent*>(event)->stream)
+          .c_str());
+  return kSuccess;
+}
+// Memory below the first megabyte is nobody's; the upper 16 bits of an address say its device.
+EXPORT Result cuPointerGetAttribute(void* value, int attribute, DevicePointer address) {
+  ENTER(cuPointerGetAttribute);
+  if (attribute != kPointerDeviceOrdinal || address < 1 << 20) return kInvalidValue;
+  const auto device = static_cast<int>(address >> 48);
+  std::memcpy(value, &device, sizeof device);
   return kSuccess;
 }
 EXPORT Result cuEventQuery(Handle) {

@@ -114,6 +114,23 @@ TEST_F(CApiTest, DescribesArtifactKernelAndDevice) {
   EXPECT_STREQ(device.architecture, "90");
 }
 
+TEST_F(CApiTest, WhoseMemoryAnAddressIs) {
+  int32_t device = -1;
+  ASSERT_EQ(kiln_launch_address_get_device(runtime_, 0x2'0000'1234'5678, &device), KILN_LAUNCH_OK)
+      << kiln_launch_error();
+  EXPECT_EQ(device, 2);
+  EXPECT_EQ(kiln_launch_address_get_device(runtime_, 0x40, &device), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_THAT(kiln_launch_error(), HasSubstr("address 0x40: cuPointerGetAttribute"));
+}
+
+TEST_F(CApiTest, AStreamWaitsForAnother) {
+  void* stream = &x_;
+  void* producer = &n_;
+  EXPECT_EQ(kiln_launch_stream_wait(kernel_, stream, producer), KILN_LAUNCH_OK);
+  EXPECT_EQ(fake_->calls("cuStreamWaitEvent"), 1);
+  EXPECT_EQ(kiln_launch_stream_wait(nullptr, stream, producer), KILN_LAUNCH_INVALID_ARGUMENT);
+}
+
 TEST_F(CApiTest, ShorterStructsOfOlderProgramsAreTaken) {
   config_.size = offsetof(kiln_launch_config, block);
   config_.block[0] = 999;  // belongs to nobody

@@ -116,6 +116,17 @@ TEST_F(LauncherTest, OptsInToSharedMemoryOnceAtLoad) {
   EXPECT_EQ(fake_->calls("cuFuncSetAttribute 8=232448"), 1);
 }
 
+TEST_F(LauncherTest, AStreamWaitsForAnother) {
+  const auto kernel = Open("k");
+  const Status status = launcher_.Order(*kernel, kStream, reinterpret_cast<Stream>(0x6000));
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(fake_->calls("cuStreamWaitEvent 0x5000 after 0x6000"), 1);
+  EXPECT_EQ(fake_->calls("cuEventDestroy"), 1);
+  fake_->Fail("cuEventRecord", kOutOfMemory);
+  EXPECT_EQ(launcher_.Order(*kernel, kStream, nullptr).code(), Code::kResourceExhausted);
+  EXPECT_EQ(fake_->calls("cuEventDestroy"), 2);
+}
+
 TEST_F(LauncherTest, AnEmptyGridLaunchesNothingAndIsFine) {
   const auto kernel = Open("k");
   LaunchCall call = Call();
