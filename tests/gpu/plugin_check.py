@@ -1,4 +1,5 @@
-"""Checks the Triton plug-in on a machine with a GPU and its own PyTorch: prints a table, and ends with 1 where something is wrong.
+"""Checks the Python package on a machine with a GPU and its own PyTorch: the Triton plug-in, kiln.load, CUDA graphs. Prints a table, and
+ends with 1 where something is wrong.
 
     python tests/gpu/plugin_check.py [--bundle build/bundle] [--out DIR] [--part NAME]...
 
@@ -236,6 +237,14 @@ def part_pool(check):
         result = check.run("training_job.py", check.environment(name, TORCHINDUCTOR_WORKER_START=how, TORCHINDUCTOR_COMPILE_THREADS="8"), name, 3)
         delta = daemon_delta(check, before)
         check.row("pool", f"{how}: daemon", f"{result['seconds']:.2f} s {delta}", delta["requests"] > 0 and delta["errors"] == 0)
+
+
+def part_launch(check):
+    """kiln.load and CUDA graphs."""
+    result = check.run("python_launch_job.py", check.environment("launch"), "launch")
+    for what, words, is_ok in result["rows"]:
+        check.row("launch", what, words, is_ok)
+    print(json.dumps(result["benchmark"]))
 
 
 PARTS = {name.removeprefix("part_"): part for name, part in list(globals().items()) if name.startswith("part_")}

@@ -3,6 +3,7 @@
     client = kiln.Client()                      # kiln.UnavailableError: no daemon here
     artifact = client.compile(kiln.CompileRequest(ttir, "cuda:90", options={"num_warps": 8}))
     cubin = artifact.binary
+    kiln.load(artifact)[grid](x, y, n)          # on a GPU here: PyTorch's tensors, DLPack, addresses
 
 Importing this package starts no thread, opens no connection, and imports neither gRPC nor protobuf:
 Client does, when it is first used. docs/python.md in Kiln's source is the guide.
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from kiln.client import Client
     from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
                              Diagnostics, FailedPreconditionError, InternalError, InvalidArgumentError, KilnError,
-                             NotFoundError, PermissionDeniedError, ResourceExhaustedError, UnavailableError)
+                             LaunchError, NotFoundError, PermissionDeniedError, ResourceExhaustedError,
+                             UnavailableError)
     from kiln.key import Parameter, canonical_encoding, compile_key
+    from kiln.launch import DescriptorArgument, Kernel, KernelFacts, KernelTimes, LaunchStats, Runtime, load, runtime
     from kiln._report import Report, report
     from kiln.request import CompileRequest
 
@@ -33,8 +36,9 @@ _PLACES = {
     "kiln.client": ("Client",),
     "kiln.errors": ("CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError",
                     "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError",
-                    "NotFoundError", "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError"),
+                    "LaunchError", "NotFoundError", "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError"),
     "kiln.key": ("Parameter", "canonical_encoding", "compile_key"),
+    "kiln.launch": ("DescriptorArgument", "Kernel", "KernelFacts", "KernelTimes", "LaunchStats", "Runtime", "load", "runtime"),
     "kiln._report": ("Report", "report"),
     "kiln.request": ("CompileRequest",),
 }
@@ -42,11 +46,12 @@ _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names
 
 __all__ = [
     "Artifact", "AsyncClient", "Backend", "CacheMissError", "CallCancelledError", "Client", "CompilationError",
-    "CompileRequest", "DataLossError", "DeadlineExceededError", "Diagnostics", "FailedPreconditionError",
-    "InternalError", "InvalidArgumentError", "KernelMetadata", "KernelParameter", "KilnError", "NotFoundError",
-    "OptionDeclaration", "Parameter", "PermissionDeniedError", "Provenance", "Report", "ResourceExhaustedError",
-    "Stage", "TensorDescriptor", "Toolchain", "UnavailableError", "__version__", "canonical_encoding", "compile_key",
-    "report"
+    "CompileRequest", "DataLossError", "DeadlineExceededError", "DescriptorArgument", "Diagnostics",
+    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Kernel", "KernelFacts", "KernelMetadata",
+    "KernelParameter", "KernelTimes", "KilnError", "LaunchError", "LaunchStats", "NotFoundError", "OptionDeclaration",
+    "Parameter", "PermissionDeniedError", "Provenance", "Report", "ResourceExhaustedError", "Runtime", "Stage",
+    "TensorDescriptor", "Toolchain", "UnavailableError", "__version__", "canonical_encoding", "compile_key", "load",
+    "report", "runtime"
 ]
 
 

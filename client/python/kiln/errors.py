@@ -5,11 +5,11 @@ refused the source, so that a local compile would end the same way.
 """
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 __all__ = [
     "CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError", "Diagnostics",
-    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError", "NotFoundError",
+    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError", "LaunchError", "NotFoundError",
     "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError", "WedgedError", "error_for"
 ]
 
@@ -46,12 +46,7 @@ class KilnError(Exception):
 
     def __reduce__(self) -> "tuple[object, ...]":
         # Workers hand exceptions to their parents, and the keyword arguments would be lost on the way.
-        return (_restore, (type(self), self.message, self.diagnostics, self.retry_after_s, self.code))
-
-
-def _restore(kind: "type[KilnError]", message: str, diagnostics: Optional[Diagnostics],
-             retry_after_s: Optional[float], code: str) -> KilnError:
-    return kind(message, diagnostics=diagnostics, retry_after_s=retry_after_s, code=code)
+        return (type(self), (self.message,), dict(self.__dict__))
 
 
 class InvalidArgumentError(KilnError):
@@ -112,6 +107,21 @@ class CompilationError(KilnError):
     """The compiler refused the source: `diagnostics` has its words. `code` is INVALID_ARGUMENT, or
     RESOURCE_EXHAUSTED for a kernel that does not fit its target."""
     code = "INVALID_ARGUMENT"
+
+
+class LaunchError(KilnError):
+    """A kernel could not be loaded or launched. `code` is as kiln_launch.h has it: INVALID_ARGUMENT names the argument.
+
+    kernel, key: whose; "" where it is nobody's. driver_result: what the GPU driver returned (a CUresult), whose name is in the
+    message; 0: it was not the driver that failed.
+    """
+    code = "INTERNAL"
+
+    def __init__(self, message: str, *, kernel: str = "", key: str = "", driver_result: int = 0, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.kernel = kernel
+        self.key = key
+        self.driver_result = driver_result
 
 
 class CacheMissError(NotFoundError):

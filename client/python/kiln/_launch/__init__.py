@@ -1,0 +1,1 @@
+"""The parts of kiln.launch. Nothing here imports gRPC, protobuf or a framework."""

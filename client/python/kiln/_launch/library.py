@@ -1,0 +1,167 @@
+"""libkiln_launch through ctypes: what Python uses of kiln_launch.h, and its errors as exceptions.
+
+The library is opened when it is first needed: the one beside the package, as the wheel and the build have it, otherwise the
+system's.
+"""
+
+import ctypes
+import functools
+import os
+from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from typing import Any, Optional, Tuple
+
+from kiln.errors import LaunchError
+
+FILE = "libkiln_launch.so.0"
+# kiln_launch_code.
+_CODES = {
+    3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION",
+    12: "UNIMPLEMENTED", 13: "INTERNAL", 14: "UNAVAILABLE", 15: "DATA_LOSS"
+}
+
+
+class _Sized(ctypes.Structure):
+    """A struct that says its size, as all of kiln_launch.h do."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(size=ctypes.sizeof(self), **fields)
+
+
+class OpenOptions(_Sized):
+    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("backend", c_char_p), ("driver_path", c_char_p)]
+
+
+class Settings(_Sized):
+    _fields_ = [("size", c_uint32), ("strict", c_uint32), ("times_launches", c_uint32), ("reserved", c_uint32),
+                ("resident_kernels_max", c_uint64), ("resident_bytes_max", c_uint64), ("scratch_allocate", c_void_p),
+                ("scratch_release", c_void_p), ("scratch_user", c_void_p), ("enter_hook", c_void_p), ("exit_hook", c_void_p),
+                ("hook_user", c_void_p)]
+
+
+class Stats(_Sized):
+    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("kernels_open", c_uint64), ("kernels_resident", c_uint64),
+                ("resident_bytes", c_uint64), ("loads", c_uint64), ("loads_at_launch", c_uint64), ("refused_launches", c_uint64),
+                ("unloads", c_uint64), ("evictions", c_uint64), ("unloads_put_off", c_uint64), ("out_of_memory_loads", c_uint64),
+                ("live_graphs", c_uint64)]
+
+
+class Device(_Sized):
+    _fields_ = [("size", c_uint32), ("ordinal", c_int32), ("name", ctypes.c_char * 128), ("architecture", ctypes.c_char * 64),
+                ("warp_size", c_uint32), ("threads_max", c_uint32), ("shared_bytes_max", c_uint64), ("l2_bytes", c_uint64)]
+
+
+class HotOptions(_Sized):
+    _fields_ = [("size", c_uint32), ("has_server_uid", c_uint32), ("server_uid", c_uint32), ("reserved", c_uint32),
+                ("key", c_char_p)]
+
+
+class Bytes(_Sized):
+    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("json", c_char_p), ("json_bytes", c_uint64), ("binary", c_char_p),
+                ("binary_bytes", c_uint64), ("digest", c_char_p), ("key", c_char_p)]
+
+
+class ArtifactInfo(_Sized):
+    _fields_ = [("size", c_uint32), ("parameter_count", c_uint32), ("name", c_char_p), ("backend", c_char_p),
+                ("architecture", c_char_p), ("key", c_void_p), ("digest", c_void_p), ("binary_bytes", c_uint64),
+                ("num_warps", c_uint32), ("num_ctas", c_uint32), ("warp_size", c_uint32), ("hidden_pointers", c_uint32),
+                ("shared_bytes", c_uint64), ("global_scratch_bytes", c_uint64), ("profile_scratch_bytes", c_uint64)]
+
+
+class Parameter(_Sized):
+    _fields_ = [("size", c_uint32), ("bytes", c_uint32), ("name", c_char_p), ("type", c_char_p)]
+
+
+class Config(_Sized):
+    _fields_ = [("size", c_uint32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3), ("dynamic_shared_bytes", c_uint32),
+                ("pdl", c_uint32), ("cooperative", c_uint32), ("stream", c_void_p), ("argument_bytes", c_void_p)]
+
+
+class KernelInfo(_Sized):
+    _fields_ = [("size", c_uint32), ("registers", c_uint32), ("local_bytes", c_uint32), ("static_shared_bytes", c_uint32),
+                ("threads_max", c_uint32), ("reserved", c_uint32)]
+
+
+class Times(_Sized):
+    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("launches", c_uint64), ("dropped", c_uint64),
+                ("total_ms", c_double), ("min_ms", c_double), ("max_ms", c_double)]
+
+
+class Tensor(_Sized):
+    _fields_ = [("size", c_uint32), ("rank", c_uint32), ("address", c_uint64), ("shape", c_int64 * 5), ("strides", c_int64 * 5),
+                ("fills_with_nan", c_uint32), ("rounds_to_tf32", c_uint32)]
+
+
+# Every function that returns a code, and what it takes.
+_FUNCTIONS = {
+    "open": (c_void_p, c_void_p),
+    "configure": (c_void_p, c_void_p),
+    "get_stats": (c_void_p, c_void_p),
+    "trim": (c_void_p,),
+    "get_device": (c_void_p, c_int32, c_void_p),
+    "address_get_device": (c_void_p, c_uint64, c_void_p),
+    "artifact_open_hot": (c_char_p, c_void_p, c_void_p),
+    "artifact_open_json": (c_char_p, c_void_p),
+    "artifact_open_bytes": (c_void_p, c_void_p),
+    "artifact_get_info": (c_void_p, c_void_p),
+    "artifact_get_parameter": (c_void_p, c_uint32, c_void_p),
+    "kernel_open": (c_void_p, c_void_p, c_int32, c_void_p),
+    "prepare": (c_void_p,),
+    "stream_wait": (c_void_p, c_void_p, c_void_p),
+    "kernel_get_info": (c_void_p, c_void_p),
+    "kernel_get_times": (c_void_p, c_uint32, c_void_p),
+    "descriptor_open": (c_void_p, c_uint32, c_void_p, c_void_p),
+    "descriptor_get_arguments": (c_void_p, c_void_p, c_uint32, c_void_p),
+    "graph_set_name": (c_void_p, c_void_p, c_char_p),
+    "graph_add_buffer": (c_void_p, c_void_p, c_uint64, c_uint64, c_char_p),
+    "check_free": (c_void_p, c_uint64, c_uint64),
+}
+_CLOSES = ("artifact_close", "kernel_close", "descriptor_close")
+
+
+class Library:
+    """Its functions, without their prefix. Thread-safe; no call holds Python's lock. The error of a call is its thread's."""
+
+    def __init__(self, path: str) -> None:
+        c = ctypes.CDLL(path)
+        self._error = c.kiln_launch_error
+        self._error.restype = c_char_p
+        self._driver_result = c.kiln_launch_driver_result
+        self._driver_result.restype = c_int32
+        self._functions = {name: _declared(c, name, arguments) for name, arguments in _FUNCTIONS.items()}
+        self._closes = {name: _declared(c, name, (c_void_p,), None) for name in _CLOSES}
+        # Takes ctypes' own objects alone, and so has nothing to convert.
+        self.enqueue = c.kiln_launch_enqueue
+        self.enqueue.restype = c_int32
+
+    def call(self, name: str, *arguments: Any, kernel: str = "", key: str = "") -> None:
+        """LaunchError, about that kernel where it is one's."""
+        code = self._functions[name](*arguments)
+        if code:
+            raise self.failure(code, kernel, key)
+
+    def close(self, name: str, handle: Any) -> None:
+        self._closes[name](handle)
+
+    def failure(self, code: int, kernel: str = "", key: str = "") -> LaunchError:
+        """What this thread's last call failed with."""
+        words = (self._error() or b"").decode(errors="replace")
+        return LaunchError(words or "there is no memory for words about it", code=_CODES.get(code, "UNKNOWN"), kernel=kernel,
+                           key=key, driver_result=self._driver_result())
+
+
+def _declared(c: Any, name: str, arguments: Tuple[Any, ...], result: Optional[Any] = c_int32) -> Any:
+    function = getattr(c, f"kiln_launch_{name}")
+    function.argtypes = arguments
+    function.restype = result
+    return function
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> Library:
+    """LaunchError where there is none."""
+    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), FILE)
+    path = beside if os.path.exists(beside) else FILE
+    try:
+        return Library(path)
+    except OSError as error:
+        raise LaunchError(f"{FILE} cannot be opened: {error}", code="UNAVAILABLE") from None

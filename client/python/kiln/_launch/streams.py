@@ -1,0 +1,35 @@
+"""Streams as Python programs have them, as the number that the driver takes."""
+
+import sys
+from typing import Any, Callable, Optional
+
+# CUDA's words for the stream that everything is ordered with, where 0 could mean two of them.
+LEGACY = 1
+
+
+def handle_of(stream: Any) -> int:
+    """A number itself, an object of the `__cuda_stream__` protocol, or one with `.cuda_stream` as PyTorch's. TypeError."""
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        version, handle = protocol() if callable(protocol) else protocol
+        if version != 0:
+            raise TypeError(f"{stream!r} speaks version {version} of __cuda_stream__, 0 is known")
+        return int(handle)
+    handle = getattr(stream, "cuda_stream", None)
+    if isinstance(handle, int):
+        return handle
+    raise TypeError(f"{stream!r} is no stream: pass a number, None, or an object with __cuda_stream__ or .cuda_stream")
+
+
+def torch_stream(device: int) -> Optional[Callable[[], int]]:
+    """What gives PyTorch's current stream on that device; None as long as PyTorch does not use the GPU in this process."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return None
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the time of the public one
+    if raw is not None:
+        return lambda: raw(device)
+    return lambda: int(cuda.current_stream(device).cuda_stream)
