@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import pickle
-import signal
 import socket
 import subprocess
 import sys
@@ -255,12 +254,12 @@ def stopped(other_daemon):
     """A daemon and a way to stop it from answering."""
     with other_daemon as running:
         yield running
-        os.kill(running.pid, signal.SIGCONT)
+        running.go_on()
 
 
 def test_a_stopped_daemon_is_noticed(stopped):
     client = kiln.Client(root=str(stopped.root))
-    os.kill(stopped.pid, signal.SIGSTOP)
+    stopped.stop_answering()
     for ask in (lambda: kiln.Client(root=str(stopped.root)), lambda: client.compile(request("stopped"))):
         started = time.monotonic()
         with pytest.raises(kiln.UnavailableError, match="does not answer"):
@@ -290,7 +289,7 @@ def test_a_daemon_that_restarts_is_found_again(other_daemon):
 def test_a_connection_that_breaks_answers_what_was_in_flight(other_daemon):
     with other_daemon:
         client = kiln.Client(root=str(other_daemon.root))
-        os.kill(other_daemon.pid, signal.SIGSTOP)
+        other_daemon.stop_answering()
         answers, stream = {}, client.compile_many([request(f"broken {index}") for index in range(4)])
         with pytest.raises(kiln.UnavailableError):
             other_daemon.kill()

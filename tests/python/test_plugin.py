@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import time
 
@@ -243,14 +242,14 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
 def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_path):
     with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
         job.run("import", module="kiln.client")
-        os.kill(other_daemon.pid, signal.SIGSTOP)
+        other_daemon.stop_answering()
         try:
             job.compile("vector_add")
             first = job.report()
             job.compile("softmax")
             second = job.report()
         finally:
-            os.kill(other_daemon.pid, signal.SIGCONT)
+            other_daemon.go_on()
     assert first["local"] == {"the daemon is away": 1} and second["local"] == {"the daemon is away": 2}
     assert first["seconds_waited"] < 1.0
     assert second["seconds_waited"] - first["seconds_waited"] < 0.1

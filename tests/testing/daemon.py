@@ -77,6 +77,14 @@ class Daemon:
         self._process.kill()
         self._process.wait()
 
+    def stop_answering(self):
+        """Stops it where it is, until go_on(). It has stopped when this returns: a signal alone takes its time on a busy machine."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
+
     def environment(self):
         kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG") if name in os.environ}
         # A home of its own: nothing of the user's may be read, nothing may be written there.
