@@ -48,10 +48,9 @@ std::vector<Cell> RowOf(const BatchAnswer& answer, bool is_aligned) {
 
 // The key also of what failed, where the daemon got as far as computing it.
 Json KeyOf(const BatchAnswer& answer) {
-  if (answer.answer.ok()) return Hex(answer.answer->key());
-  const auto diagnostics = DiagnosticsOf(answer.answer.status());
-  if (!diagnostics.has_value() || diagnostics->key().empty()) return nullptr;
-  return Hex(diagnostics->key());
+  const std::string key =
+      answer.answer.ok() ? answer.answer->key() : RequestKeyOf(answer.answer.status());
+  return key.empty() ? Json(nullptr) : Json(Hex(key));
 }
 
 Json TierOf(const BatchAnswer& answer) {

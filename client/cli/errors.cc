@@ -21,8 +21,16 @@ constexpr std::string_view kAdviceOnWedged =
     "again in a moment; where that does not help, look at the daemon's log and restart it "
     "('systemctl restart kilnd')";
 
+// Of a compiler that crashed. The daemon keeps the request for as long as it does not try again.
+std::string AdviceOnCrash(const std::string& key) {
+  return fmt::format("'kiln reproduce {}', which writes what it takes to repeat it by hand",
+                     Hex(key));
+}
+
 std::string AdviceOnCall(const absl::Status& status) {
   if (IsWedgedStatus(status)) return std::string(kAdviceOnWedged);
+  const std::string key = RequestKeyOf(status);
+  if (absl::IsInternal(status) && !key.empty()) return AdviceOnCrash(key);
   if (const auto wait = RetryAfterOf(status)) {
     return fmt::format("again in {}", FormatDuration(*wait));
   }

@@ -163,6 +163,10 @@ class Client {
 // Why a source did not compile, where `status` came from such a call.
 [[nodiscard]] std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status);
 
+// The key of the request that failed, 32 raw bytes; "" where the daemon did not get as far as
+// computing one, or does not tell it.
+[[nodiscard]] std::string RequestKeyOf(const absl::Status& status);
+
 // How long the daemon suggests to wait before trying again, where it did.
 [[nodiscard]] std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status);
 

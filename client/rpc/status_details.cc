@@ -7,6 +7,7 @@ namespace {
 
 constexpr char kDiagnosticsUrl[] = "type.googleapis.com/kiln.v1.CompileDiagnostics";
 constexpr char kRetryHintUrl[] = "type.googleapis.com/kiln.v1.RetryHint";
+constexpr char kRequestKeyUrl[] = "type.googleapis.com/kiln.v1.RequestKey";
 
 // A code that this build does not know comes from a newer daemon.
 absl::StatusCode CodeOf(int code) {
@@ -21,6 +22,13 @@ void SetRetryAfter(absl::Status& status, uint32_t milliseconds) {
   v1::RetryHint hint;
   hint.set_retry_after_ms(milliseconds);
   status.SetPayload(kRetryHintUrl, absl::Cord(hint.SerializeAsString()));
+}
+
+void SetRequestKey(absl::Status& status, const std::string& key) {
+  if (key.empty()) return;
+  v1::RequestKey request;
+  request.set_key(key);
+  status.SetPayload(kRequestKeyUrl, absl::Cord(request.SerializeAsString()));
 }
 
 template <typename Message>
@@ -52,6 +60,7 @@ absl::Status FromStreamAnswer(const v1::CompileStreamResponse& answer) {
     converted.SetPayload(kDiagnosticsUrl, absl::Cord(answer.diagnostics().SerializeAsString()));
   }
   SetRetryAfter(converted, answer.retry_after_ms());
+  SetRequestKey(converted, answer.key());
   return converted;
 }
 
@@ -63,6 +72,12 @@ bool IsCompilersVerdict(const absl::Status& status) {
 
 std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status) {
   return PayloadOf<v1::CompileDiagnostics>(status, kDiagnosticsUrl);
+}
+
+std::string RequestKeyOf(const absl::Status& status) {
+  if (const auto request = PayloadOf<v1::RequestKey>(status, kRequestKeyUrl)) return request->key();
+  const auto diagnostics = DiagnosticsOf(status);
+  return diagnostics.has_value() ? diagnostics->key() : "";
 }
 
 std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status) {

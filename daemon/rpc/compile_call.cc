@@ -11,7 +11,7 @@ namespace {
 
 grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descriptions,
                           grpc::ByteBuffer& response) {
-  if (!answer.result.ok()) return ToGrpcStatus(answer.result.status());
+  if (!answer.result.ok()) return ToGrpcStatus(answer.result.status(), KeyOf(answer));
   const CompileResult& result = *answer.result;
   if (const CompileFailure* failure = result.failure()) {
     return ToGrpcStatus(*failure, answer.job->key);

@@ -26,6 +26,11 @@ void Refuse(const ServiceParts& parts, absl::Status why, const CompileAnswered& 
 
 }  // namespace
 
+std::optional<Digest> KeyOf(const CompileAnswer& answer) {
+  if (answer.job == nullptr) return std::nullopt;
+  return answer.job->key;
+}
+
 CallContext CallContextOf(const grpc::CallbackServerContext& call, const Principal& principal) {
   CallContext context;
   context.principal = principal;

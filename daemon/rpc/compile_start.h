@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "daemon/rpc/service_parts.h"
@@ -22,6 +23,8 @@ struct CompileAnswer {
   RequestGate::Pass pass = nullptr;
 };
 using CompileAnswered = std::function<void(CompileAnswer)>;
+
+std::optional<Digest> KeyOf(const CompileAnswer& answer);
 
 // Who calls, until when: a context without priority and job, which a request brings itself.
 CallContext CallContextOf(const grpc::CallbackServerContext& call, const Principal& principal);

@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 void Fill(const CompileAnswer& answer, v1::CompileStreamResponse& out) {
-  if (!answer.result.ok()) return SetError(answer.result.status(), out);
+  if (!answer.result.ok()) return SetError(answer.result.status(), KeyOf(answer), out);
   const CompileResult& result = *answer.result;
   if (const CompileFailure* failure = result.failure()) {
     return SetError(*failure, answer.job->key, out);
@@ -19,7 +19,7 @@ void Fill(const CompileAnswer& answer, v1::CompileStreamResponse& out) {
                                       answer.job->request.stages, *out.mutable_response());
   if (!status.ok()) {
     out.clear_response();
-    SetError(status, out);
+    SetError(status, KeyOf(answer), out);
   }
 }
 

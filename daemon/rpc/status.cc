@@ -14,6 +14,12 @@ std::string Headline(const CompileFailure& failure) {
                      place);
 }
 
+void AddKey(const Digest& key, v1::RpcStatus& details) {
+  v1::RequestKey request;
+  request.set_key(std::string(key.Bytes()));
+  details.add_details()->PackFrom(request);
+}
+
 grpc::Status MakeStatus(absl::StatusCode code, std::string_view text, v1::RpcStatus details) {
   const std::string message = CutForTrailer(text, limits::kStatusMessageBytesMax);
   const auto grpc_code = static_cast<grpc::StatusCode>(code);
@@ -25,7 +31,7 @@ grpc::Status MakeStatus(absl::StatusCode code, std::string_view text, v1::RpcSta
 
 }  // namespace
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
+grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key) {
   if (status.ok()) return grpc::Status::OK;
   v1::RpcStatus details;
   if (const auto delay = RetryAfter(status)) {
@@ -33,6 +39,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     hint.set_retry_after_ms(static_cast<uint32_t>(delay->count()));
     details.add_details()->PackFrom(hint);
   }
+  if (key) AddKey(*key, details);
   return MakeStatus(status.code(), Message(status), std::move(details));
 }
 
@@ -46,7 +53,9 @@ grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key) {
   return MakeStatus(failure.code, Headline(failure), std::move(details));
 }
 
-void SetError(const absl::Status& status, v1::CompileStreamResponse& out) {
+void SetError(const absl::Status& status, const std::optional<Digest>& key,
+              v1::CompileStreamResponse& out) {
+  if (key) out.set_key(std::string(key->Bytes()));
   out.set_code(static_cast<int>(status.code()));
   out.set_message(ToUtf8(Message(status)));
   if (const auto delay = RetryAfter(status)) {
@@ -57,6 +66,7 @@ void SetError(const absl::Status& status, v1::CompileStreamResponse& out) {
 void SetError(const CompileFailure& failure, const Digest& key, v1::CompileStreamResponse& out) {
   out.set_code(static_cast<int>(failure.code));
   out.set_message(ToUtf8(Headline(failure)));
+  out.set_key(std::string(key.Bytes()));
   ToProto(failure, key, limits::kDiagnosticsBytesMax, *out.mutable_diagnostics());
 }
 

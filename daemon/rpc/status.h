@@ -5,6 +5,8 @@
 
 #include <grpcpp/support/status.h>
 
+#include <optional>
+
 #include "daemon/compile/kernel.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/digest.h"
@@ -12,12 +14,14 @@
 
 namespace kiln {
 
-// Small enough for every client's trailer limit: messages and diagnostics are cut.
-grpc::Status ToGrpcStatus(const absl::Status& status);
+// Small enough for every client's trailer limit: messages and diagnostics are cut. `key`: of the
+// request that it answers, where it has one.
+grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key = {});
 grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key);
 
 // The same as one answer of a stream, where nothing needs to be cut.
-void SetError(const absl::Status& status, v1::CompileStreamResponse& out);
+void SetError(const absl::Status& status, const std::optional<Digest>& key,
+              v1::CompileStreamResponse& out);
 void SetError(const CompileFailure& failure, const Digest& key, v1::CompileStreamResponse& out);
 
 }  // namespace kiln

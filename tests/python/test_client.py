@@ -90,6 +90,7 @@ def test_a_source_that_does_not_compile(client):
     assert (caught.value.diagnostics.stage, caught.value.diagnostics.line) == ("parse", 3)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert type(copy) is kiln.CompilationError and copy.diagnostics == caught.value.diagnostics and str(copy) == str(caught.value)
+    assert copy.key == caught.value.key == caught.value.diagnostics.key and len(copy.key) == 64
 
 
 @pytest.mark.parametrize("changes,kind,words", [
@@ -106,6 +107,8 @@ def test_errors_have_a_class_of_their_own(client, changes, kind, words):
     with pytest.raises(kind, match=words) as caught:
         client.compile(request(f"error {changes}", **changes))
     assert type(caught.value) is kind
+    # What is valid and fits a toolchain has a key, whatever comes of it.
+    assert len(caught.value.key) == (64 if kind is kiln.NotFoundError else 0)
 
 
 def test_a_timeout_is_kept(client):

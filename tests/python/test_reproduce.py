@@ -106,6 +106,21 @@ def test_a_failure_that_is_remembered(daemon, ask, tmp_path):
     assert done.returncode == 0 and "it does not compile" in done.stdout, done
 
 
+def test_a_kernel_that_crashed_its_compiler(daemon, ask, tmp_path):
+    # Its parser has no limit on how deep things are nested, but a stack.
+    deep = "module attributes {a = " + "[" * 200_000 + "]" * 200_000 + "} {}\n"
+    crashed = ask(deep, "cuda:90")
+    assert crashed["code"] == "INTERNAL" and "crashed" in crashed["error"], crashed
+    made = tmp_path / "made"
+    assert daemon.kiln("reproduce", crashed["key"], "-o", made).code == 0
+    assert (made / "kernel.ttir").read_text() == deep
+    assert json.loads((made / "expected.json").read_text())["failure"]["crash"]
+    done = run(made)
+    assert done.returncode == 0 and "the compiler crashes: signal 11" in done.stdout, done
+    again = daemon.kiln("compile", made / "kernel.ttir", "--target", "cuda:90")
+    assert again.code == 1 and f"kiln reproduce {crashed['key']}" in again.error, again
+
+
 def test_what_llvm_gives_up_on_is_the_sources_fault(daemon, ask):
     before = daemon.kiln("stats", "--json").objects()[0]
     failed = ask(FP8, "cuda:80")
@@ -223,6 +238,18 @@ def test_ptx_and_cuda_compile_to_the_same_with_their_compiler_alone(native, name
     stages = ["ltoir"] if name == "cuda-lto" else ["cubin"] if name.startswith("ptx") else ["ptx", "cubin"]
     assert re.findall(r"^(\w+): \d+ bytes, as stored$", done.stdout, re.MULTILINE) == stages, done
     assert all((tmp_path / "made" / "out" / f"kernel.{stage}").stat().st_size > 0 for stage in stages)
+
+
+def test_what_is_said_to_crash_is_compiled_apart(native, tmp_path):
+    """Neither ptxas nor NVRTC is known to crash, so this is what does not compile, as if that were a crash."""
+    daemon, answers = native
+    for name in ("ptx-wrong", "cuda-wrong"):
+        assert daemon.kiln("reproduce", answers[name]["key"], "-o", tmp_path / name).code == 0
+        expected = json.loads((tmp_path / name / "expected.json").read_text())
+        expected["failure"] = {"crash": "signal 11"}
+        (tmp_path / name / "expected.json").write_text(json.dumps(expected))
+        done = run(tmp_path / name, compiler_of(name), python=sys.executable)
+        assert done.returncode == 0 and done.stdout.count("it does not compile") == 1, done
 
 
 def test_another_ptxas_is_not_taken(native, tmp_path):

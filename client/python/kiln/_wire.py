@@ -215,24 +215,28 @@ def _value(message: Any) -> Any:
 
 def rpc_error(code: str, message: str, trailers: Iterable[Any]) -> KilnError:
     """Of a failed call: its code's name, its words and its trailing metadata."""
-    diagnostics, retry_after_s = None, None
+    details: "dict[str, Any]" = {}
     for name, value in trailers or ():
         if name == "grpc-status-details-bin":
-            diagnostics, retry_after_s = _details(value)
-    return error_for(code, message, diagnostics, retry_after_s)
+            details = _details(value)
+    return error_for(code, message, **details)
 
 
-def _details(raw: bytes) -> "tuple[Optional[Diagnostics], Optional[float]]":
-    diagnostics, retry_after_s = None, None
+def _details(raw: bytes) -> "dict[str, Any]":
+    """What error_for takes besides code and message."""
+    found: "dict[str, Any]" = {}
     try:
         for detail in kernel_service_pb2.RpcStatus.FromString(raw).details:
             if detail.type_url == _DETAIL_URL + "CompileDiagnostics":
-                diagnostics = _diagnostics(kernel_pb2.CompileDiagnostics.FromString(detail.value))
+                found["diagnostics"] = _diagnostics(kernel_pb2.CompileDiagnostics.FromString(detail.value))
+                found["key"] = found["diagnostics"].key
             elif detail.type_url == _DETAIL_URL + "RetryHint":
-                retry_after_s = kernel_service_pb2.RetryHint.FromString(detail.value).retry_after_ms / 1e3
+                found["retry_after_s"] = kernel_service_pb2.RetryHint.FromString(detail.value).retry_after_ms / 1e3
+            elif detail.type_url == _DETAIL_URL + "RequestKey":
+                found["key"] = kernel_service_pb2.RequestKey.FromString(detail.value).key.hex()
     except Exception:  # what cannot be read says nothing; the code and the message stay
         pass
-    return diagnostics, retry_after_s
+    return found
 
 
 def _diagnostics(message: Any) -> Diagnostics:

@@ -31,16 +31,18 @@ class Diagnostics:
 
 class KilnError(Exception):
     """The base of all. `code` is gRPC's name of it; `retry_after_s` seconds after which trying again makes sense,
-    or None; `diagnostics` what the compiler said, or None."""
+    or None; `diagnostics` what the compiler said, or None; `key` the request's, 64 hex digits, or "" where the daemon
+    did not get as far as computing it."""
 
     code = "UNKNOWN"
 
     def __init__(self, message: str, *, diagnostics: Optional[Diagnostics] = None,
-                 retry_after_s: Optional[float] = None, code: str = "") -> None:
+                 retry_after_s: Optional[float] = None, code: str = "", key: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.diagnostics = diagnostics
         self.retry_after_s = retry_after_s
+        self.key = key
         if code:
             self.code = code
 
@@ -137,9 +139,9 @@ _CLASSES = {
 
 
 def error_for(code: str, message: str, diagnostics: Optional[Diagnostics] = None,
-              retry_after_s: Optional[float] = None) -> KilnError:
+              retry_after_s: Optional[float] = None, key: str = "") -> KilnError:
     """The exception for one of gRPC's codes. With any other code than these two the compiler broke instead of
     deciding."""
     is_decision = code in ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED") and diagnostics is not None
     kind = CompilationError if is_decision else _CLASSES.get(code, KilnError)
-    return kind(message, diagnostics=diagnostics, retry_after_s=retry_after_s, code=code)
+    return kind(message, diagnostics=diagnostics, retry_after_s=retry_after_s, code=code, key=key)

@@ -157,6 +157,28 @@ TEST_F(CompileStreamCallTest, FullDiagnosticsTravelOnAStream) {
   v1::CompileStreamResponse answer;
   ASSERT_TRUE(stream->Read(&answer));
   EXPECT_EQ(answer.diagnostics().output().size(), limits::kDiagnosticsBytesMax);
+  EXPECT_EQ(answer.key(), answer.diagnostics().key());
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CompileStreamCallTest, AnErrorHasTheKeyOfItsRequest) {
+  provider_.FinishAtOnce();
+  Digest key;
+  provider_.AnswerWith([&](const CompileJob& job) -> absl::StatusOr<CompileResult> {
+    key = job.key;
+    return Internal("the compiler crashed");
+  });
+  const auto stream = stub_->CompileStream(&context_);
+  stream->Write(Item(1));
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.key(), key.Bytes());
+  v1::CompileStreamRequest empty;
+  stream->Write(empty);
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_NE(answer.code(), 0);
+  EXPECT_EQ(answer.key(), "");
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
 }

@@ -168,6 +168,22 @@ TEST_F(KernelServiceTest, LongMessagesStayBelowTheDefaultTrailerLimit) {
   EXPECT_EQ(hint.retry_after_ms(), 1500u);
 }
 
+TEST_F(KernelServiceTest, AFailureThatSaysNothingOfTheSourceHasTheKey) {
+  provider_.FinishAtOnce();
+  Digest key;
+  provider_.AnswerWith([&](const CompileJob& job) -> absl::StatusOr<CompileResult> {
+    key = job.key;
+    return Internal("the compiler crashed");
+  });
+  v1::RpcStatus details;
+  v1::RequestKey told;
+  ASSERT_TRUE(details.ParseFromString(Compile(Request()).error_details()));
+  ASSERT_TRUE(details.details(0).UnpackTo(&told));
+  EXPECT_EQ(told.key(), key.Bytes());
+  // What never got one.
+  EXPECT_TRUE(Compile(v1::CompileRequest()).error_details().empty());
+}
+
 TEST_F(KernelServiceTest, MessageOverTheLimitIsRefused) {
   const grpc::Status status = Compile(Request(std::string(limits::kRequestBytesMax + 1, 'x')));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

@@ -63,6 +63,20 @@ TEST(StatusDetails, AStreamsAnswerCarriesTheSame) {
   EXPECT_EQ(DiagnosticsOf(status)->stage(), "cubin");
 }
 
+TEST(StatusDetails, TheKeyComesInAnyOfThreeWays) {
+  v1::RequestKey request;
+  request.set_key("a");
+  EXPECT_EQ(RequestKeyOf(FromGrpc(StatusWithDetail(grpc::StatusCode::INTERNAL, "x", request))),
+            "a");
+  v1::CompileStreamResponse answer;
+  answer.set_code(13);
+  EXPECT_EQ(RequestKeyOf(FromStreamAnswer(answer)), "");
+  answer.mutable_diagnostics()->set_key("b");
+  EXPECT_EQ(RequestKeyOf(FromStreamAnswer(answer)), "b");
+  answer.set_key("c");
+  EXPECT_EQ(RequestKeyOf(FromStreamAnswer(answer)), "c");
+}
+
 TEST(StatusDetails, SurviveAnnotation) {
   v1::CompileStreamResponse answer;
   answer.set_code(3);
