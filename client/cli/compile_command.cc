@@ -71,7 +71,7 @@ absl::Status DivideStages(const CompileArguments& arguments, Client& client,
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OpenOutput(const CompileArguments& arguments) {
   if (arguments.output.empty()) return nullptr;
   KILN_ASSIGN_OR_RETURN(auto output, OutputDirectory::Open(arguments.output));
-  if (!arguments.requests.empty()) KILN_RETURN_IF_ERROR(output->StartIndex());
+  if (!arguments.requests.empty()) output->StartIndex();
   return output;
 }
 

@@ -41,6 +41,38 @@ absl::Status RenameOver(const std::string& from, const std::string& to) {
   return status;
 }
 
+absl::Status Link(const std::string& from, const std::string& to) {
+  const int linked = ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW);
+  return linked == 0 ? absl::OkStatus() : ErrnoStatus(errno, to);
+}
+
+absl::Status WriteNameless(const std::string& path, std::string_view content) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const UniqueFd file(
+      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  if (!file) return ErrnoStatus(errno, path);
+  KILN_RETURN_IF_ERROR(WriteAll(file.get(), content, path));
+  const std::string nameless = fmt::format("/proc/self/fd/{}", file.get());
+  if (Link(nameless, path).ok()) return absl::OkStatus();
+  // Something has that name, and a link takes no place.
+  const std::string temporary = TemporaryName(path);
+  KILN_RETURN_IF_ERROR(Link(nameless, temporary));
+  return RenameOver(temporary, path);
+}
+
+absl::Status WriteUnderTemporaryName(const std::string& path, std::string_view content) {
+  const std::string temporary = TemporaryName(path);
+  ::unlink(temporary.c_str());  // of a dead process with our number
+  UniqueFd file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file) return ErrnoStatus(errno, temporary);
+  if (absl::Status status = WriteAll(file.get(), content, temporary); !status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  return RenameOver(temporary, path);
+}
+
 Json Describe(const std::string& name, const std::string& file,
               const v1::CompileResponse& response) {
   Json json;
@@ -62,16 +94,8 @@ Json Describe(const std::string& name, const std::string& file,
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string temporary = TemporaryName(path);
-  ::unlink(temporary.c_str());  // of a dead process with our number
-  UniqueFd file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file) return ErrnoStatus(errno, temporary);
-  if (absl::Status status = WriteAll(file.get(), content, temporary); !status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  return RenameOver(temporary, path);
+  if (WriteNameless(path, content).ok()) return absl::OkStatus();
+  return WriteUnderTemporaryName(path, content);
 }
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::string path) {
@@ -81,12 +105,6 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::stri
   if (!std::filesystem::is_directory(path, error)) return InvalidArgument("{} is no folder", path);
   if (::access(path.c_str(), W_OK | X_OK) != 0) return ErrnoStatus(errno, path);
   return std::unique_ptr<OutputDirectory>(new OutputDirectory(std::move(path)));
-}
-
-OutputDirectory::~OutputDirectory() {
-  if (!index_.is_open()) return;
-  index_.close();
-  ::unlink(TemporaryName(path_ + "/index.json").c_str());
 }
 
 absl::Status OutputDirectory::Write(const std::string& name, const std::string& file,
@@ -99,28 +117,15 @@ absl::Status OutputDirectory::Write(const std::string& name, const std::string& 
   }
   KILN_RETURN_IF_ERROR(
       WriteFileAtomically(base + ".json", DumpPretty(Describe(name, file, response))));
-  if (index_.is_open()) {
-    index_ << (has_index_entries_ ? ",\n" : "\n")
-           << DumpFields({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
-    has_index_entries_ = true;
+  if (index_) {
+    *index_ += (index_->empty() ? "\n" : ",\n") +
+               DumpFields({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
   }
   return absl::OkStatus();
 }
 
-absl::Status OutputDirectory::StartIndex() {
-  const std::string temporary = TemporaryName(path_ + "/index.json");
-  index_.open(temporary, std::ios::binary | std::ios::trunc);
-  if (!index_.is_open()) return ErrnoStatus(errno, temporary);
-  index_ << "[";
-  return absl::OkStatus();
-}
-
 absl::Status OutputDirectory::FinishIndex() {
-  const std::string path = path_ + "/index.json";
-  index_ << "\n]\n";
-  index_.close();
-  if (index_.fail()) return ErrnoStatus(ENOSPC, path);
-  return RenameOver(TemporaryName(path), path);
+  return WriteFileAtomically(path_ + "/index.json", fmt::format("[{}\n]\n", index_.value_or("")));
 }
 
 }  // namespace kiln::cli

@@ -1,8 +1,8 @@
 // The folder that compiled kernels are written to.
 #pragma once
 
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,14 +11,13 @@
 
 namespace kiln::cli {
 
-// Each file appears complete or not at all (written under a temporary name, then renamed), and
-// never outside the folder, whatever a kernel is called. Replaces files of an earlier run. Not
+// Each file appears complete or not at all, and never outside the folder, whatever a kernel is
+// called; a command that is interrupted leaves nothing else. Replaces files of an earlier run. Not
 // thread-safe; blocks as a disk does.
 class OutputDirectory {
  public:
   // Makes the folder, parents included.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<OutputDirectory>> Open(std::string path);
-  ~OutputDirectory();
   OutputDirectory(const OutputDirectory&) = delete;
   OutputDirectory& operator=(const OutputDirectory&) = delete;
 
@@ -27,19 +26,21 @@ class OutputDirectory {
   [[nodiscard]] absl::Status Write(const std::string& name, const std::string& file,
                                    const v1::CompileResponse& response);
 
-  // index.json says which file belongs to which name; kept up by each Write from here on.
-  [[nodiscard]] absl::Status StartIndex();
+  // index.json says which file belongs to which name. It is of what is written from here on, …
+  void StartIndex() { index_.emplace(); }
+  // … and is there from here on.
   [[nodiscard]] absl::Status FinishIndex();
 
  private:
   explicit OutputDirectory(std::string path) : path_(std::move(path)) {}
 
   const std::string path_;
-  std::ofstream index_;
-  bool has_index_entries_ = false;
+  // Its entries. FileNames keeps as much for each.
+  std::optional<std::string> index_;
 };
 
-// Replaces a file in one step.
+// Replaces a file in one step: written without a name, and named when it is complete. Where that is
+// not possible (NFS, say), written under a temporary name and renamed.
 [[nodiscard]] absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
 
 }  // namespace kiln::cli

@@ -6,6 +6,8 @@ and something that it was asked for failed.
 """
 
 import json
+import signal
+import time
 
 import pytest
 
@@ -350,6 +352,24 @@ def test_names_that_are_not_file_names_stay_in_the_folder(daemon, good, tmp_path
 
 
 # --- For people ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_compile_leaves_only_what_is_complete(daemon, good, tmp_path):
+    requests, out = tmp_path / "many.jsonl", tmp_path / "out"
+    requests.write_text("".join(json.dumps({**good["vector_add-cuda-90"], "name": f"k{number}"}) + "\n" for number in range(5000)))
+    command = daemon.start_kiln("compile", "--requests", requests, "-o", out)
+    while not (out / "k20.json").exists():
+        assert command.poll() is None, command.communicate()
+        time.sleep(0.001)
+    command.send_signal(signal.SIGINT)
+    command.communicate(timeout=60)
+    assert command.returncode == -signal.SIGINT
+    left = {path.name for path in out.iterdir()}
+    assert not [name for name in left if name.startswith(".") or name == "index.json"]
+    for name in left:
+        if name.endswith(".json"):
+            (stage,) = json.loads((out / name).read_text())["stages"]
+            assert (out / stage["file"]).stat().st_size == int(stage["size_bytes"])
 
 
 def test_the_message_names_file_line_and_column(daemon, tmp_path):

@@ -67,7 +67,7 @@ TEST_F(OutputDirectoryTest, ReplacesLinksInsteadOfFollowingThem) {
 
 TEST_F(OutputDirectoryTest, TheIndexNamesWhatWasWritten) {
   const auto output = Open();
-  ASSERT_TRUE(output->StartIndex().ok());
+  output->StartIndex();
   ASSERT_TRUE(output->Write("a/b", "a%2Fb", AnswerTo(RequestFor("1"))).ok());
   ASSERT_TRUE(output->Write("c", "c", AnswerTo(RequestFor("2"))).ok());
   EXPECT_FALSE(Files().contains("index.json"));
@@ -80,15 +80,31 @@ TEST_F(OutputDirectoryTest, TheIndexNamesWhatWasWritten) {
 }
 
 TEST_F(OutputDirectoryTest, AnUnfinishedIndexLeavesNothing) {
-  ASSERT_TRUE(Open()->StartIndex().ok());
+  Open()->StartIndex();
   EXPECT_TRUE(Files().empty());
 }
 
 TEST_F(OutputDirectoryTest, AnEmptyIndexIsAnEmptyList) {
   const auto output = Open();
-  ASSERT_TRUE(output->StartIndex().ok());
+  output->StartIndex();
   ASSERT_TRUE(output->FinishIndex().ok());
   EXPECT_EQ(ParseJson(ReadFileOrDie(Path() + "/index.json"))->size(), 0u);
+}
+
+TEST_F(OutputDirectoryTest, ALaterRunReplacesWhatAnEarlierOneWrote) {
+  for (const std::string source : {"earlier", "later"}) {
+    const auto output = Open();
+    output->StartIndex();
+    ASSERT_TRUE(output->Write("k", "k", AnswerTo(RequestFor(source))).ok());
+    ASSERT_TRUE(output->FinishIndex().ok());
+    EXPECT_EQ(ReadFileOrDie(Path() + "/k.cubin"), "cubin of " + source);
+    EXPECT_EQ(Files(), (std::set<std::string>{"index.json", "k.cubin", "k.json"}));
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat((Path() + "/k.cubin").c_str(), &info), 0);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  EXPECT_EQ(info.st_mode & 0777, 0666 & ~mask);
 }
 
 TEST_F(OutputDirectoryTest, AFileInItsPlaceIsAnError) {
