@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 
+import grpc
 import pytest
 
 import kiln
 from job import package_environment
+from kiln import _wire
 from kiln.sockets import check_server, find_socket
+from kiln.v1 import kernel_service_pb2 as pb
 from places import PACKAGE, ROOT
 
 WORKER = ROOT / "daemon" / "worker" / "triton_worker.py"
@@ -278,6 +281,26 @@ def test_a_stopped_daemon_is_noticed(stopped):
         asyncio.run(wait())
 
 
+def test_calls_of_one_connection_learn_together_that_the_daemon_is_gone(other_daemon):
+    """The one that finds out first takes the connection from the others: that is not their being cancelled."""
+    with other_daemon:
+        client = kiln.Client(root=str(other_daemon.root), attempts=1)
+        lost = client._connected()
+        waiting = [lost.start("Compile", _wire.request_message(request(f"lost {index}")), None) for index in range(3)]
+        client._drop(lost)
+        for passage in waiting:
+            with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)) as caught:
+                passage.call.result()
+            assert type(lost.error(caught.value)) is kiln.UnavailableError
+        with pytest.raises(kiln.UnavailableError, match="the connection is lost"):
+            lost.call("Lookup", pb.LookupRequest(), None)
+        assert client.compile(request("found")).binary  # by a new one
+        closed = client._connected()
+        client.close()
+        with pytest.raises(kiln.CallCancelledError):
+            closed.call("ListToolchains", pb.ListToolchainsRequest(), None)
+
+
 def test_a_daemon_that_restarts_is_found_again(other_daemon):
     with other_daemon:
         client = kiln.Client(root=str(other_daemon.root))
@@ -382,7 +405,7 @@ def test_children_connect_anew(client):
     assert client.compile(request("forked")).outcome == "hit"
 
 
-@pytest.mark.parametrize("situation", ["threads", "compile", "many", "handler"])
+@pytest.mark.parametrize("situation", ["threads", "compile", "many", "handler", "asynchronous"])
 def test_forks_while_calls_are_under_way(daemon, situation):
     """Neither the parent nor a child crashes or hangs, and every call is answered."""
     done = subprocess.run([sys.executable, "-B", FORKING_JOB, daemon.root, situation], input=KERNEL, env=package_environment(),

@@ -5,6 +5,7 @@
 ROOT is a daemon's, SITUATION one of the functions below; standard input has the source of a kernel. Ends with 0 where all went well.
 """
 
+import asyncio
 import os
 import signal
 import sys
@@ -118,6 +119,59 @@ def handler():
     for pid in pids:
         wait(pid)
     assert len(pids) >= 20
+
+
+async def compile_async(tag=""):
+    async with kiln.AsyncClient(root=sys.argv[1], connect_timeout=2, answer_timeout=20) as own:
+        return await own.compile(request(tag))
+
+
+def fork_async(inherited):
+    """A child with a loop and a client of its own; the inherited one is of no use there, and says so."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(CHILD_SECONDS_MAX)
+        code = 1
+        try:
+            assert asyncio.run(compile_async()).binary
+            try:
+                asyncio.run(inherited.compile(request()))
+            except kiln.UnavailableError:
+                code = 0
+        except BaseException as error:
+            print(f"child: {error!r}", file=sys.stderr)
+        finally:
+            os._exit(code)
+    return pid
+
+
+def asynchronous():
+    """Tasks call all the time, while their own thread forks, and another one."""
+
+    async def run():
+        async with kiln.AsyncClient(root=sys.argv[1], connect_timeout=2, answer_timeout=20) as shared:
+            await shared.compile(request())
+            is_over = False
+            answers = [0] * THREADS
+
+            async def call(index):
+                while not is_over:
+                    assert (await shared.compile(request())).outcome == "hit"
+                    answers[index] += 1
+
+            tasks = [asyncio.ensure_future(call(index)) for index in range(THREADS)]
+            loop = asyncio.get_running_loop()
+            deadline = time.monotonic() + FORKING_SECONDS_MAX / 2
+            for number in range(60):
+                pid = fork_async(shared) if number % 2 else await loop.run_in_executor(None, fork_async, shared)
+                await loop.run_in_executor(None, wait, pid)
+                if time.monotonic() > deadline:
+                    break
+            is_over = True
+            await asyncio.gather(*tasks)
+            assert number > 4 and min(answers) > 0, (number, answers)
+
+    asyncio.run(run())
 
 
 globals()[sys.argv[2]]()

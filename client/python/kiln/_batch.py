@@ -7,7 +7,7 @@ import grpc
 
 from kiln import _wire
 from kiln._gate import Passage
-from kiln._link import Link, call_error, wedged
+from kiln._link import Link, wedged
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, KilnError, UnavailableError
 from kiln.request import CompileRequest
@@ -84,7 +84,7 @@ class Batch:
             return error
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
             if not passage.was_interrupted:
-                return _failed(call_error(error))
+                return _failed(self._link.error(error))
         self._start(index)
         return None
 

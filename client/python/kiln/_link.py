@@ -17,7 +17,7 @@ _SERVICE = "/kiln.v1.KernelService/"
 _RECEIVE_BYTES_MAX = 64 << 20
 _REQUEST_BYTES_MAX = 17 << 20
 _METADATA_BYTES_MAX = 128 << 10
-CHANNEL_OPTIONS = (
+_CHANNEL_OPTIONS = (
     # A connection of this channel's own: one that a parent process opened is of no use to its child.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
@@ -29,18 +29,18 @@ CHANNEL_OPTIONS = (
     ("grpc.primary_user_agent", f"kiln-python/{__version__}"),
 )
 # Method: what it answers with.
-UNARY: Dict[str, Any] = {
+_UNARY: Dict[str, Any] = {
     "Compile": pb.CompileResponse,
     "Lookup": pb.LookupResponse,
     "ListToolchains": pb.ListToolchainsResponse,
 }
 
 
-def channel_target(path: str) -> str:
+def _channel_target(path: str) -> str:
     return "unix:" + os.path.abspath(path)
 
 
-def call_error(error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
+def _call_error(error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
     """What a failed call amounts to."""
     if isinstance(error, grpc.FutureCancelledError):
         return CallCancelledError("the call was cancelled")
@@ -59,23 +59,42 @@ class Link:
         self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
         self._greeting_s = endpoint.greeting_s
+        self._is_lost = False
         with gate.section():
-            self._channel = grpc.insecure_channel(channel_target(self.socket), options=CHANNEL_OPTIONS)
+            self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
             self._methods: Dict[str, Any] = {
                 name: self._channel.unary_unary(_SERVICE + name, lambda message: message.SerializeToString(), answer.FromString)
-                for name, answer in UNARY.items()
+                for name, answer in _UNARY.items()
             }
             self._fetch = self._channel.unary_stream(
                 _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
 
-    def close(self) -> None:
+    def close(self, is_lost: bool = False) -> None:
+        """Cancels what is under way. `is_lost`: a call has found nobody at the other end, so there is nobody for the others either."""
+        self._is_lost = self._is_lost or is_lost
         with gate.section():
             self._channel.close()
+
+    def error(self, error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
+        """What a failed call of this link amounts to."""
+        why = _call_error(error)
+        return self._closed() if self._is_lost and isinstance(why, CallCancelledError) else why
+
+    def _closed(self) -> KilnError:
+        if self._is_lost:
+            return UnavailableError("the connection is lost: another call has found the daemon gone")
+        return CallCancelledError("the connection was closed")
 
     def start(self, method: str, message: Any, deadline: Optional[float], then: Optional[Callable[[], None]] = None) -> Passage:
         """A call under way. `then` is run when it has ended, on another thread. `deadline` is a moment of time.monotonic()."""
         self._check_process()
-        return gate.start(lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), then)
+        return self._enter(lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), then)
+
+    def _enter(self, start: Callable[[], Any], then: Optional[Callable[[], None]] = None) -> Passage:
+        try:
+            return gate.start(start, then)
+        except ValueError:  # gRPC's word for a channel that is closed
+            raise self._closed() from None
 
     def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s while this waits."""
@@ -85,7 +104,7 @@ class Link:
                 return self._watch(passage.call)
             except (grpc.RpcError, grpc.FutureCancelledError) as error:
                 if not passage.was_interrupted:
-                    raise call_error(error) from None
+                    raise self.error(error) from None
             except BaseException:
                 passage.call.cancel()
                 raise
@@ -136,21 +155,21 @@ class Link:
                 raise wedged() from None
             if error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise UnavailableError(f"the daemon on {self.socket} went away: {error.details()}") from None
-            raise call_error(error) from None
+            raise self.error(error) from None
 
     def fetch(self, digest: bytes, deadline: Optional[float]) -> bytes:
         """A blob, checked against its digest. DataLossError."""
         request = pb.FetchRequest(digest=digest)
         while True:
             self._check_process()
-            passage = gate.start(lambda: self._fetch(request, timeout=seconds_left(deadline)))
+            passage = self._enter(lambda: self._fetch(request, timeout=seconds_left(deadline)))
             try:
                 content = b"".join(chunk.content for chunk in passage.call)
                 _wire.check_digest(content, digest)
                 return content
             except grpc.RpcError as error:
                 if not passage.was_interrupted:
-                    raise call_error(error) from None
+                    raise self.error(error) from None
             except BaseException:
                 passage.call.cancel()
                 raise

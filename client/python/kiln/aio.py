@@ -1,23 +1,24 @@
 """The client for asyncio."""
 
 import asyncio
-from typing import Any, AsyncIterator, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+import contextlib
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
-import grpc.aio
 
 from kiln import _wire
-from kiln._link import CHANNEL_OPTIONS, UNARY, call_error, channel_target, deadline_of, seconds_left, wedged
+from kiln._gate import Passage
+from kiln._link import Link, deadline_of, wedged
 from kiln.artifact import Artifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _key_bytes
-from kiln.errors import KilnError
+from kiln.errors import KilnError, UnavailableError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 
 __all__ = ["AsyncClient"]
 
-_SERVICE = "/kiln.v1.KernelService/"
+_T = TypeVar("_T")
 
 
 class AsyncClient:
@@ -27,15 +28,14 @@ class AsyncClient:
             artifact = await client.compile(request)
 
     Connects on entering: UnavailableError and PermissionDeniedError as Client does. Calls are not repeated by
-    themselves. Not thread-safe, and not to be carried into a forked child.
+    themselves, but for those that a fork of this process has interrupted. Not thread-safe. A forked child, which must not go on with
+    the event loop either, gets UnavailableError from it and makes one of its own.
     """
 
     def __init__(self, *, socket: str = "", root: str = "", server_uid: Optional[int] = None,
                  connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        self._channel: Optional[grpc.aio.Channel] = None
-        self._methods: Dict[str, Any] = {}
-        self._fetch: Any = None
+        self._link: Optional[Link] = None
 
     async def __aenter__(self) -> "AsyncClient":
         await self.connect()
@@ -46,25 +46,23 @@ class AsyncClient:
 
     async def connect(self) -> None:
         """Finds the daemon and waits for a sign of life."""
-        path = await asyncio.get_running_loop().run_in_executor(None, self._endpoint.locate)
-        self._channel = grpc.aio.insecure_channel(channel_target(path), options=CHANNEL_OPTIONS)
-        self._methods = {
-            name: self._channel.unary_unary(_SERVICE + name, lambda message: message.SerializeToString(), answer.FromString)
-            for name, answer in UNARY.items()
-        }
-        self._fetch = self._channel.unary_stream(
-            _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
+        await self.close()
+        self._link = await _in_thread(self._greeted)
+
+    def _greeted(self) -> Link:
+        link = Link(self._endpoint)
         try:
-            await self._greet()
+            link.greet()
         except BaseException:
-            await self.close()
+            link.close()
             raise
+        return link
 
     async def close(self) -> None:
-        """Ends the connection."""
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        """Ends the connection. CallCancelledError for what is under way."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
     async def compile(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Artifact:
         """As Client.compile."""
@@ -112,45 +110,34 @@ class AsyncClient:
         """As Client.toolchains."""
         return _wire.toolchains(await self._call("ListToolchains", pb.ListToolchainsRequest(), deadline_of(timeout)))
 
-    async def _greet(self) -> None:
-        try:
-            await self._methods["Lookup"](pb.LookupRequest(), timeout=self._endpoint.greeting_s)
-        except grpc.RpcError as error:
-            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise wedged() from None
-            raise call_error(error) from None
+    def _connected(self) -> Link:
+        if self._link is None:
+            raise UnavailableError("the client is not connected")
+        return self._link
 
     async def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
-        call = self._methods[method](message, timeout=seconds_left(deadline))
-        answer = asyncio.ensure_future(_await(call))
-        quiet_s = self._endpoint.answer_s / 2
-        try:
-            while not (await asyncio.wait([answer], timeout=quiet_s))[0]:
-                if not (await self._answers(quiet_s / 2) or await self._answers(quiet_s / 2)):
-                    raise wedged()
-            return answer.result()
-        except grpc.RpcError as error:
-            raise call_error(error) from None
-        finally:
-            answer.cancel()
+        """Not by gRPC's own asyncio: what it has under way when the process forks nobody can end in time."""
+        link = self._connected()
+        while True:
+            passage, ended = _start(link, method, message, deadline)
+            try:
+                await self._watch(link, ended)
+                return passage.call.result()
+            except (grpc.RpcError, grpc.FutureCancelledError) as error:
+                if not passage.was_interrupted:
+                    raise link.error(error) from None
+            finally:
+                passage.call.cancel()
 
-    async def _answers(self, budget_s: float) -> bool:
-        try:
-            await self._methods["Lookup"](pb.LookupRequest(), timeout=budget_s)
-        except grpc.RpcError as error:
-            return bool(error.code() != grpc.StatusCode.DEADLINE_EXCEEDED)
-        return True
+    async def _watch(self, link: Link, ended: "asyncio.Future[None]") -> None:
+        quiet_s = self._endpoint.answer_s / 2
+        while not (await asyncio.wait([ended], timeout=quiet_s))[0]:
+            if not await _in_thread(lambda: link.shows_life(quiet_s)):
+                raise wedged()
 
     async def _blob(self, digest: bytes, deadline: Optional[float]) -> bytes:
-        chunks = []
-        try:
-            async for chunk in self._fetch(pb.FetchRequest(digest=digest), timeout=seconds_left(deadline)):
-                chunks.append(chunk.content)
-        except grpc.RpcError as error:
-            raise call_error(error) from None
-        content = b"".join(chunks)
-        _wire.check_digest(content, digest)
-        return content
+        link = self._connected()
+        return await _in_thread(lambda: link.fetch(digest, deadline))
 
     async def _whole(self, artifact: Artifact, deadline: Optional[float]) -> Artifact:
         contents = {
@@ -160,8 +147,24 @@ class AsyncClient:
         return artifact.with_contents(contents) if contents else artifact
 
 
-async def _await(call: Any) -> Any:
-    return await call
+async def _in_thread(work: Callable[[], _T]) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def _start(link: Link, method: str, message: Any, deadline: Optional[float]) -> "Tuple[Passage, asyncio.Future[None]]":
+    """A call, and what is done when the call has ended."""
+    loop = asyncio.get_running_loop()
+    ended: "asyncio.Future[None]" = loop.create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it whoever waited
+            loop.call_soon_threadsafe(end)
+
+    return link.start(method, message, deadline, tell), ended
 
 
 def _result(task: "asyncio.Task[Artifact]") -> Union[Artifact, KilnError]:

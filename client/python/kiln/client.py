@@ -137,7 +137,7 @@ class Client:
             if self._link is not link:
                 return
             self._link = None
-        link.close()
+        link.close(is_lost=True)
 
     def _repeated(self, deadline: Optional[float], call: Callable[[Link], _T]) -> _T:
         pause_s = _BACKOFF_FIRST_S

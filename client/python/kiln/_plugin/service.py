@@ -104,9 +104,9 @@ class Service:
         with self._lock:
             if self._client is not client:
                 return  # another thread has noticed
+            # Not closed: it has let go of what was lost by itself, and other threads may be waiting through it.
             self._client = None
             self._pause(error)
-        client.close()
 
     def _pause(self, error: Exception) -> None:
         pause_s = _AWAY_PAUSE_S
