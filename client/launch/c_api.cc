@@ -13,6 +13,7 @@
 #include "client/launch/launcher.h"
 #include "client/launch/parameter_type.h"
 #include "client/launch/tensor_descriptor.h"
+#include "client/launch/tuner.h"
 
 using namespace kiln::launch;  // NOLINT: this file is their interface
 
@@ -26,6 +27,7 @@ struct kiln_launch_runtime {
   };
 
   Launcher launcher;
+  Tuner tuner{launcher};
   std::mutex mutex;
   std::vector<std::unique_ptr<Hooks>> hooks;  // those of earlier settings may still run
 };
@@ -191,6 +193,84 @@ Tensor TensorOf(const kiln_launch_tensor& given) {
   tensor.fills_with_nan = given.fills_with_nan != 0;
   tensor.rounds_to_tf32 = given.rounds_to_tf32 != 0;
   return tensor;
+}
+
+// --- Autotuning ---
+
+// Number `index` of structs that lie one behind the other, as the program that wrote them has them.
+template <typename Struct>
+Struct* At(Struct* first, uint32_t index) {
+  return reinterpret_cast<Struct*>(reinterpret_cast<uintptr_t>(first) +
+                                   uintptr_t{first->size} * index);
+}
+
+StatusOr<std::vector<Candidate>> CandidatesOf(const kiln_launch_candidate* candidates,
+                                              uint32_t count) {
+  std::vector<Candidate> result;
+  for (uint32_t i = 0; i < count; ++i) {
+    const kiln_launch_candidate* given = At(candidates, i);
+    if (given->size != candidates->size) {
+      return InvalidArgument("candidate {} has a size of {}, the first of {}", i, given->size,
+                             candidates->size);
+    }
+    LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_candidate known, Read(given));
+    Candidate& candidate = result.emplace_back();
+    if (known.kernel == nullptr) continue;
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.config));
+    if (known.argument_count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.arguments));
+    LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_config config, Read(known.config));
+    candidate.kernel = known.kernel->kernel;
+    candidate.call = CallOf(config, known.arguments, known.argument_count);
+  }
+  return result;
+}
+
+StatusOr<std::vector<MemoryRange>> RangesOf(const kiln_launch_range* ranges, uint64_t count) {
+  if (count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(ranges));
+  std::vector<MemoryRange> result;
+  for (uint64_t i = 0; i < count; ++i) result.push_back({ranges[i].address, ranges[i].bytes});
+  return result;
+}
+
+StatusOr<TuningStore> StoreOf(const kiln_launch_tuning_store* store) {
+  LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_tuning_store known, Read(store));
+  if (store != nullptr) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.find, known.put));
+  return TuningStore{known.find, known.put, known.user};
+}
+
+StatusOr<TuningRequest> TuningRequestOf(const kiln_launch_autotune_options* options) {
+  LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_autotune_options known, Read(options));
+  if (known.problem_bytes > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.problem));
+  TuningRequest request;
+  request.stream = known.stream;
+  LAUNCH_ASSIGN_OR_RETURN(request.reads, RangesOf(known.reads, known.read_count));
+  LAUNCH_ASSIGN_OR_RETURN(request.writes, RangesOf(known.writes, known.write_count));
+  if (known.problem_bytes > 0) {
+    request.problem.assign(static_cast<const char*>(known.problem), known.problem_bytes);
+  }
+  if (known.warmup_ms > 0) request.timing.warmup_ms = known.warmup_ms;
+  if (known.repeat_ms > 0) request.timing.repeat_ms = known.repeat_ms;
+  if (known.flush_bytes > 0) request.timing.flush_bytes = known.flush_bytes;
+  LAUNCH_ASSIGN_OR_RETURN(request.store, StoreOf(known.store));
+  request.is_cancelled = known.is_cancelled;
+  request.cancel_user = known.cancel_user;
+  return request;
+}
+
+Status WriteTuned(const std::vector<CandidateResult>& results, kiln_launch_tuned* tuned) {
+  if (tuned == nullptr) return Status();
+  for (uint32_t i = 0; i < results.size(); ++i) {
+    kiln_launch_tuned result{};
+    result.code = static_cast<kiln_launch_code>(results[i].status.code());
+    result.is_stored = results[i].is_stored ? 1 : 0;
+    result.runs = results[i].times.runs;
+    result.median_ms = results[i].times.median_ms;
+    result.low_ms = results[i].times.low_ms;
+    result.high_ms = results[i].times.high_ms;
+    CopyText(std::string(results[i].status.message()), result.reason);
+    LAUNCH_RETURN_IF_ERROR(Write(result, At(tuned, i)));
+  }
+  return Status();
 }
 
 template <typename Opened, typename Handle>
@@ -513,6 +593,25 @@ kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime, uint64_t a
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     return runtime->launcher.graphs().CheckFree(address, std::max<uint64_t>(bytes, 1));
+  });
+}
+
+// --- Autotuning ---
+
+kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runtime,
+                                      const kiln_launch_candidate* candidates, uint32_t count,
+                                      const kiln_launch_autotune_options* options,
+                                      kiln_launch_tuned* tuned, uint32_t* fastest) {
+  return Guarded([&]() -> Status {
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, candidates, fastest));
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<Candidate> known, CandidatesOf(candidates, count));
+    LAUNCH_ASSIGN_OR_RETURN(const TuningRequest request, TuningRequestOf(options));
+    std::vector<CandidateResult> results;
+    const StatusOr<size_t> found = runtime->tuner.Tune(known, request, results);
+    LAUNCH_RETURN_IF_ERROR(WriteTuned(results, tuned));
+    if (!found.ok()) return found.status();
+    *fastest = static_cast<uint32_t>(*found);
+    return Status();
   });
 }
 

@@ -22,6 +22,7 @@ inline constexpr Result kInvalidContext = 201;
 inline constexpr Result kNoBinaryForGpu = 209;
 inline constexpr Result kContextIsDestroyed = 709;
 inline constexpr Result kCooperativeLaunchTooLarge = 720;
+inline constexpr Result kNotFound = 500;
 inline constexpr Result kNotReady = 600;
 inline constexpr Result kLaunchOutOfResources = 701;
 inline constexpr Result kStreamCaptureImplicit = 906;
@@ -117,6 +118,7 @@ inline constexpr int kPointerDeviceOrdinal = 9;
   REQUIRED(cuThreadExchangeStreamCaptureMode, Result(int*))                                       \
   REQUIRED(cuUserObjectCreate, Result(Handle*, void*, void (*)(void*), unsigned, unsigned))       \
   REQUIRED(cuGraphRetainUserObject, Result(Handle, Handle, unsigned, unsigned))                   \
+  REQUIRED(cuMemGetAddressRange_v2, Result(DevicePointer*, size_t*, DevicePointer))               \
   REQUIRED(cuMemAllocAsync, Result(DevicePointer*, size_t, Handle))                               \
   REQUIRED(cuMemFreeAsync, Result(DevicePointer, Handle))                                         \
   REQUIRED(cuMemcpyDtoDAsync_v2, Result(DevicePointer, DevicePointer, size_t, Handle))            \

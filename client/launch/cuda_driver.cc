@@ -308,6 +308,17 @@ StatusOr<int> CudaDriver::DeviceOf(Address address) {
   return ordinal;
 }
 
+StatusOr<MemoryRange> CudaDriver::AllocationAt(Address address) {
+  cuda::DevicePointer begin = 0;
+  size_t bytes = 0;
+  const cuda::Result result = cu_.cuMemGetAddressRange_v2(&begin, &bytes, address);
+  if (result == cuda::kNotFound || result == cuda::kInvalidValue) {
+    return InvalidArgument("{:#x} is no device memory", address);
+  }
+  LAUNCH_RETURN_IF_ERROR(Check(result, "cuMemGetAddressRange"));
+  return MemoryRange{begin, bytes};
+}
+
 StatusOr<Address> CudaDriver::AllocateAsync(size_t bytes, Stream stream) {
   cuda::DevicePointer address = 0;
   LAUNCH_RETURN_IF_ERROR(Check(cu_.cuMemAllocAsync(&address, bytes, stream), "cuMemAllocAsync"));

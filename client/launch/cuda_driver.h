@@ -41,6 +41,7 @@ class CudaDriver final : public Driver {
   Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) override;
 
   StatusOr<int> DeviceOf(Address address) override;
+  StatusOr<MemoryRange> AllocationAt(Address address) override;
   StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) override;
   Status FreeAsync(Address address, Stream stream) override;
   Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) override;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,12 +30,21 @@ inline bool IsMadeStream(Stream stream) { return reinterpret_cast<uintptr_t>(str
 struct DeviceFacts {
   int ordinal = 0;
   std::string name;          // "NVIDIA H200"
-  std::string architecture;  // as kernels are compiled for: "90", "gfx942"
+  std::string architecture;  // "90", "gfx942:sramecc+:xnack-"
   int64_t warp_size = 32;
   int64_t threads_max = 1024;    // of one block
   int64_t shared_bytes_max = 0;  // of one block, when it opts in
   std::array<int64_t, 3> grid_max = {};
   int64_t l2_bytes = 0;
+};
+
+// A piece of the device's memory.
+struct MemoryRange {
+  Address begin = 0;
+  uint64_t bytes = 0;
+
+  Address end() const { return begin + bytes; }
+  auto operator<=>(const MemoryRange&) const = default;
 };
 
 struct LoadedCode {
@@ -136,6 +146,8 @@ class Driver {
 
   // The device whose memory it is. INVALID_ARGUMENT: nobody's that the driver knows of.
   virtual StatusOr<int> DeviceOf(Address address) = 0;
+  // The allocation that an address lies in. INVALID_ARGUMENT: it is no device memory.
+  virtual StatusOr<MemoryRange> AllocationAt(Address address) = 0;
   // In stream order.
   virtual StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) = 0;
   virtual Status FreeAsync(Address address, Stream stream) = 0;

@@ -50,6 +50,7 @@ extern "C" {
 typedef int32_t kiln_launch_code;
 enum {
   KILN_LAUNCH_OK = 0,
+  KILN_LAUNCH_CANCELLED = 1,           /* the caller's own wish */
   KILN_LAUNCH_INVALID_ARGUMENT = 3,    /* the call is wrong, whatever the machine */
   KILN_LAUNCH_NOT_FOUND = 5,           /* no such file */
   KILN_LAUNCH_PERMISSION_DENIED = 7,   /* somebody else could have written the file */
@@ -76,7 +77,8 @@ KILN_LAUNCH_API const char* kiln_launch_version(void);
  * next call on this thread that fails. */
 KILN_LAUNCH_API const char* kiln_launch_error(void);
 
-/* What the GPU driver returned in that call (a CUresult); 0: it was not the driver that failed. */
+/* What the GPU driver returned in that call (a CUresult, a hipError_t); 0: it was not the driver
+ * that failed. */
 KILN_LAUNCH_API int32_t kiln_launch_driver_result(void);
 
 /* --- The runtime: one per driver library in a process ------------------------------------------
@@ -87,13 +89,14 @@ typedef struct kiln_launch_open_options {
   uint32_t reserved;
   /* "cuda" (also NULL) or "hip". */
   const char* backend;
-  /* The driver library, as dlopen(3) takes it. NULL: libcuda.so.1, or libamdhip64.so. */
+  /* The driver library, as dlopen(3) takes it. NULL: libcuda.so.1; libamdhip64.so, .so.7 or .so.6,
+   * where the process has one loaded that one. */
   const char* driver_path;
 } kiln_launch_open_options;
 
 /* Opens the driver. A second open of the same driver gives the same runtime, so that everything in
  * a process shares what is loaded; each is closed once. `options` may be NULL. UNAVAILABLE: no
- * driver, no GPU, or a driver before CUDA 12.0. */
+ * driver, no GPU, or a driver before CUDA 12.0 or ROCm 6.0. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_open(const kiln_launch_open_options* options,
                                                   kiln_launch_runtime** runtime);
 /* What is open or captured stays as it is. */
@@ -170,7 +173,8 @@ typedef struct kiln_launch_device {
   uint32_t size;
   int32_t ordinal;
   char name[128];        /* "NVIDIA H200" */
-  char architecture[64]; /* as kernels are compiled for: "90", "gfx942" */
+  char architecture[64]; /* "90", "gfx942:sramecc+:xnack-": kernels are compiled for what comes
+                            before the colon */
   uint32_t warp_size;
   uint32_t threads_max; /* of a block */
   uint64_t shared_bytes_max;
@@ -394,6 +398,103 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtim
  * live graph refers to some of it. Arguments of captured launches count as their first byte. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime,
                                                         uint64_t address, uint64_t bytes);
+
+/* --- Autotuning --------------------------------------------------------------------------------
+ */
+
+/* One of several ways to do the same work. */
+typedef struct kiln_launch_candidate {
+  uint32_t size;
+  uint32_t argument_count;
+  /* NULL: left out, as one that did not compile or does not fit the device. */
+  kiln_launch_kernel* kernel;
+  /* As for kiln_launch_enqueue; its stream does not count. */
+  const kiln_launch_config* config;
+  const void* const* arguments;
+} kiln_launch_candidate;
+
+/* Device memory. Has no `size`, as it will never have another member. */
+typedef struct kiln_launch_range {
+  uint64_t address;
+  uint64_t bytes;
+} kiln_launch_range;
+
+/* Where times are kept from one process to the next, by keys that mean nothing outside: the daemon
+ * (kiln::TuningStore of libkiln), a file, a table. Keys are printable, at most 128 bytes; values at
+ * most 256 bytes. Neither function can fail a tuning: what cannot be had is not there, what cannot
+ * be put is timed again by the next one. Called on the tuning thread. */
+typedef struct kiln_launch_tuning_store {
+  uint32_t size;
+  uint32_t reserved;
+  /* Copies the value (there is room for `capacity`) and returns its length. 0: there is none. */
+  uint64_t (*find)(void* user, const void* key, uint64_t key_bytes, void* value, uint64_t capacity);
+  void (*put)(void* user, const void* key, uint64_t key_bytes, const void* value,
+              uint64_t value_bytes);
+  void* user;
+} kiln_launch_tuning_store;
+
+typedef struct kiln_launch_autotune_options {
+  uint32_t size;
+  uint32_t reserved;
+  /* Everything runs on it, after what is there already. */
+  void* stream;
+  /* The memory that launches read, and that they write; of whole buffers. What is in both is copied
+   * first and put back before each measured run and at the end; what is in `writes` alone holds
+   * anything afterwards. Nothing is copied for buffers that do not overlap. */
+  const kiln_launch_range* reads;
+  uint64_t read_count;
+  const kiln_launch_range* writes;
+  uint64_t write_count;
+  /* What the times depend on besides kernel, launch and model of the device, in the caller's words:
+   * "m=4096 n=4096 k=512". Needed with a store. */
+  const void* problem;
+  uint64_t problem_bytes;
+  /* NULL: none. */
+  const kiln_launch_tuning_store* store;
+  /* Of each candidate, on the device; 0: 25 and 100. */
+  double warmup_ms;
+  double repeat_ms;
+  /* How much memory is overwritten before each measured run, to empty the L2 cache; 0: 256 MiB. */
+  uint64_t flush_bytes;
+  /* Asked before each candidate; not 0: no more is timed. NULL: none. */
+  int32_t (*is_cancelled)(void* user);
+  void* cancel_user;
+} kiln_launch_autotune_options;
+
+typedef struct kiln_launch_tuned {
+  uint32_t size;
+  kiln_launch_code code; /* 0: it has times */
+  uint32_t is_stored;    /* not 0: they come from the store, nothing was run */
+  uint32_t runs;         /* that they are of */
+  double median_ms;
+  double low_ms;    /* the 20th percentile */
+  double high_ms;   /* the 80th */
+  char reason[256]; /* why it was left out; empty where it was not */
+} kiln_launch_tuned;
+
+/* Says which of `count` candidates (whose structs lie one behind the other, all of one `size`) is
+ * the fastest, by the median of runs with a cold L2 cache, measured as Triton's do_bench does.
+ * Times that the store has are believed, the others measured and put into it one by one; with all
+ * of them stored, nothing runs. A candidate that cannot be loaded or launched is left out. `tuned`
+ * (may be NULL) is filled in for all `count`, on failure too. Launch hooks and launch times leave
+ * it out.
+ *
+ * Contents: candidates are launched for real, with the arguments given. What they read must be in
+ * its place once the stream's work so far is done (which is waited for): a kernel that computes
+ * addresses from contents reads anywhere otherwise. Let the stream wait for what others write;
+ * during the tuning, nobody else may use the memory. Blocks, for about `warmup_ms` + `repeat_ms` a
+ * candidate, and while another tuning of this runtime goes on. Takes memory for the flush and the
+ * copies from the scratch allocator. INVALID_ARGUMENT: kernels of several contexts; a range that is
+ * not inside one allocation, as the driver knows them; a store without `problem`.
+ * FAILED_PRECONDITION: something would have to run, and the stream, or one that the NULL stream
+ * waits for, captures. RESOURCE_EXHAUSTED: no memory. CANCELLED. INTERNAL: a candidate broke the
+ * context (nothing can be put back then). Where no candidate runs, what the first one failed with.
+ */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runtime,
+                                                      const kiln_launch_candidate* candidates,
+                                                      uint32_t count,
+                                                      const kiln_launch_autotune_options* options,
+                                                      kiln_launch_tuned* tuned, uint32_t* fastest);
 
 #ifdef __cplusplus
 }

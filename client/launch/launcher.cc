@@ -105,6 +105,14 @@ Status Launcher::Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall
   return status;
 }
 
+Status Launcher::EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
+  LauncherSettings settings = *settings_.load(std::memory_order_acquire);
+  settings.hooks = {};
+  settings.times_launches = false;
+  settings.is_strict = false;
+  return EnqueueLabelled(kernel, call, settings).Annotate(kernel->artifact().label());
+}
+
 Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
                                  const LauncherSettings& settings) {
   LAUNCH_ASSIGN_OR_RETURN(const DriverLaunch launch, kernel->plan().Resolve(call));

@@ -60,6 +60,8 @@ class Launcher {
   // What comes on `stream` from now on waits for what is on `producer` by now. Both are of the
   // kernel's context.
   Status Order(Kernel& kernel, Stream stream, Stream producer);
+  // The same with no hook, no measuring and no strictness: of a tuning, not of the job.
+  Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   void Trim() { kernels_.Trim(); }
 
   // Of the thread's current context, or a device's (`device` >= 0).

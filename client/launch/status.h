@@ -16,6 +16,7 @@ namespace kiln::launch {
 
 enum class Code : int32_t {
   kOk = 0,
+  kCancelled = 1,
   kInvalidArgument = 3,
   kNotFound = 5,
   kPermissionDenied = 7,
@@ -80,6 +81,8 @@ class [[nodiscard]] StatusOr {
     return Status(Code::k##Name, fmt::format(format, std::forward<Args>(args)...)); \
   }
 
+// The caller did not want it any more.
+KILN_LAUNCH_STATUS_FUNCTION(Cancelled)
 // The call is wrong, whatever the machine.
 KILN_LAUNCH_STATUS_FUNCTION(InvalidArgument)
 KILN_LAUNCH_STATUS_FUNCTION(NotFound)

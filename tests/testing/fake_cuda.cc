@@ -16,7 +16,6 @@ namespace {
 
 using namespace launch::cuda;  // NOLINT: this file is that interface
 
-constexpr Result kNotFound = 500;
 constexpr Result kInvalidHandle = 400;
 constexpr Result kCaptureUnsupported = 900;
 
@@ -43,6 +42,11 @@ struct CapturedGraph {
 struct FakeEvent {
   double ms = -1;
   Handle stream = nullptr;
+};
+struct Block {
+  size_t bytes;
+  bool is_stream_ordered;
+  std::string content;  // empty: nobody wrote to it, or only zeroes
 };
 
 thread_local std::vector<FakeContext*> contexts;  // the last one is current
@@ -91,6 +95,21 @@ class State final : public FakeCuda {
     }
   }
 
+  uint64_t MakeBuffer(const std::string& content) override {
+    const std::lock_guard lock(mutex_);
+    const DevicePointer address = AllocateLocked(content.size(), /*is_stream_ordered=*/false);
+    WriteLocked(address, content);
+    return address;
+  }
+  void Write(uint64_t address, const std::string& content) override {
+    const std::lock_guard lock(mutex_);
+    WriteLocked(address, content);
+  }
+  std::string Read(uint64_t address, size_t bytes) const override {
+    const std::lock_guard lock(mutex_);
+    return ReadLocked(address, bytes);
+  }
+
   std::vector<FakeLaunch> launches() const override {
     const std::lock_guard lock(mutex_);
     return launches_;
@@ -106,7 +125,9 @@ class State final : public FakeCuda {
   }
   size_t allocated() const override {
     const std::lock_guard lock(mutex_);
-    return allocations_.size();
+    return static_cast<size_t>(std::count_if(blocks_.begin(), blocks_.end(), [](const auto& block) {
+      return block.second.is_stream_ordered;
+    }));
   }
   int ended_captures() const override { return ended_captures_; }
   int capture_mode() const override { return capture_mode_now; }
@@ -171,7 +192,19 @@ class State final : public FakeCuda {
     return kernels_.at(static_cast<Code*>(code)->name);
   }
   Result Launch(const LaunchConfig& config, Handle handle, void** arguments) {
-    const std::lock_guard lock(mutex_);
+    std::function<void(const std::vector<std::string>&)> body;
+    std::vector<std::string> values;
+    {
+      const std::lock_guard lock(mutex_);
+      const Result result = LaunchLocked(config, handle, arguments);
+      if (result != kSuccess) return result;
+      body = kernels_.at(launches_.back().kernel).body;
+      values = launches_.back().arguments;
+    }
+    if (body) body(values);
+    return kSuccess;
+  }
+  Result LaunchLocked(const LaunchConfig& config, Handle handle, void** arguments) {
     const auto* code = static_cast<Code*>(handle);
     if (!libraries_.contains(code->library)) return kInvalidHandle;
     if (code->library->context != contexts.back()) return kInvalidHandle;
@@ -183,6 +216,7 @@ class State final : public FakeCuda {
                   config.attributes[i].value.bytes, 12);
     }
     const FakeKernel& kernel = kernels_.at(code->name);
+    if (kernel.launch_result != kSuccess) return kernel.launch_result;
     for (size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
       launch.arguments.emplace_back(static_cast<char*>(arguments[i]), kernel.parameter_bytes[i]);
     }
@@ -205,13 +239,25 @@ class State final : public FakeCuda {
   }
   DevicePointer Allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    next_address_ += (bytes + 511) / 512 * 512;
-    allocations_.insert(next_address_);
-    return next_address_;
+    return AllocateLocked(bytes, /*is_stream_ordered=*/true);
   }
   Result Free(DevicePointer address) {
     const std::lock_guard lock(mutex_);
-    return allocations_.erase(address) == 1 ? kSuccess : kInvalidValue;
+    return blocks_.erase(address) == 1 ? kSuccess : kInvalidValue;
+  }
+  Result RangeAt(DevicePointer address, DevicePointer* begin, size_t* bytes) const {
+    const std::lock_guard lock(mutex_);
+    const auto block = BlockAt(address);
+    if (block == blocks_.end()) return kNotFound;
+    *begin = block->first;
+    *bytes = block->second.bytes;
+    return kSuccess;
+  }
+  Result CopyBytes(DevicePointer to, DevicePointer from, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (BlockAt(to) == blocks_.end() || BlockAt(from) == blocks_.end()) return kInvalidValue;
+    WriteLocked(to, ReadLocked(from, bytes));
+    return kSuccess;
   }
   double now_ms() const {
     const std::lock_guard lock(mutex_);
@@ -228,6 +274,33 @@ class State final : public FakeCuda {
     return all_contexts_.emplace_back(new FakeContext{all_contexts_.size() + 1}).get();
   }
 
+  using Blocks = std::map<DevicePointer, Block>;
+  DevicePointer AllocateLocked(size_t bytes, bool is_stream_ordered) {
+    const DevicePointer address = next_address_;
+    // Never side by side: what goes past an allocation's end is nowhere.
+    next_address_ += (bytes / 512 + 2) * 512;
+    blocks_[address] = {bytes, is_stream_ordered, {}};
+    return address;
+  }
+  Blocks::const_iterator BlockAt(DevicePointer address) const {
+    auto next = blocks_.upper_bound(address);
+    if (next == blocks_.begin()) return blocks_.end();
+    --next;
+    return address - next->first < next->second.bytes ? next : blocks_.end();
+  }
+  void WriteLocked(DevicePointer address, const std::string& content) {
+    const auto found = BlockAt(address);
+    Block& block = blocks_.at(found->first);
+    block.content.resize(block.bytes);
+    block.content.replace(address - found->first, content.size(), content);
+  }
+  std::string ReadLocked(DevicePointer address, size_t bytes) const {
+    const auto found = BlockAt(address);
+    std::string content = found->second.content;
+    content.resize(found->second.bytes);
+    return content.substr(address - found->first, bytes);
+  }
+
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<FakeContext>> all_contexts_;
   std::vector<std::unique_ptr<FakeEvent>> events_;
@@ -237,7 +310,7 @@ class State final : public FakeCuda {
   std::map<void*, CapturedGraph*> captures_;
   std::set<Library*> libraries_;
   std::vector<std::unique_ptr<Code>> codes_;
-  std::set<DevicePointer> allocations_;
+  Blocks blocks_;
   std::vector<FakeLaunch> launches_;
   FakeContext* primary_ = nullptr;
   DevicePointer next_address_ = 0x7f0000000000;
@@ -456,6 +529,10 @@ EXPORT Result cuGraphRetainUserObject(Handle graph, Handle object, unsigned, uns
   state().Retain(graph, object);
   return kSuccess;
 }
+EXPORT Result cuMemGetAddressRange_v2(DevicePointer* begin, size_t* bytes, DevicePointer address) {
+  ENTER(cuMemGetAddressRange);
+  return state().RangeAt(address, begin, bytes);
+}
 EXPORT Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Handle) {
   ENTER_UNSAFE(cuMemAllocAsync);
   *address = state().Allocate(bytes);
@@ -465,9 +542,9 @@ EXPORT Result cuMemFreeAsync(DevicePointer address, Handle) {
   ENTER_UNSAFE(cuMemFreeAsync);
   return state().Free(address);
 }
-EXPORT Result cuMemcpyDtoDAsync_v2(DevicePointer, DevicePointer, size_t, Handle) {
+EXPORT Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Handle) {
   ENTER(cuMemcpyDtoDAsync);
-  return kSuccess;
+  return state().CopyBytes(to, from, bytes);
 }
 EXPORT Result cuMemsetD8Async(DevicePointer, unsigned char, size_t, Handle) {
   ENTER(cuMemsetD8Async);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,11 +24,14 @@ struct FakeLaunch {
 };
 
 struct FakeKernel {
-  std::vector<size_t> parameter_bytes;  // hidden ones included
+  std::vector<size_t> parameter_bytes = {};  // hidden ones included
   int registers = 32;
   int static_shared_bytes = 0;
   int threads_max = 1024;
   float milliseconds = 1;  // that a launch takes on the device
+  int launch_result = 0;   // what launches of it end with
+  // What it does to memory, given the bytes of each argument. Called on the launching thread.
+  std::function<void(const std::vector<std::string>& arguments)> body = {};
 };
 
 // What a test sees and sets. Everything is thread-safe but for the public members, which are set
@@ -51,10 +55,15 @@ class FakeCuda {
   virtual void* EndCapture(void* stream) = 0;
   virtual void DestroyGraph(void* graph) = 0;
 
+  // A buffer of device memory that is not freed; what is written in it, and what it holds.
+  virtual uint64_t MakeBuffer(const std::string& content) = 0;
+  virtual void Write(uint64_t address, const std::string& content) = 0;
+  virtual std::string Read(uint64_t address, size_t bytes) const = 0;
+
   virtual std::vector<FakeLaunch> launches() const = 0;
   virtual int calls(const std::string& function) const = 0;
   virtual int loaded() const = 0;          // libraries
-  virtual size_t allocated() const = 0;    // allocations that were not freed
+  virtual size_t allocated() const = 0;    // stream-ordered ones that were not freed
   virtual int ended_captures() const = 0;  // by calls that must not come under capture
   // The capture mode of this thread.
   virtual int capture_mode() const = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "client/launch/kiln_launch.h"
 #include "tests/testing/fake_cuda.h"
@@ -191,6 +192,66 @@ TEST_F(CApiTest, GraphsAndTheirBuffers) {
   EXPECT_THAT(kiln_launch_error(), HasSubstr("buffer cache (at 0x8000) is used by step"));
   fake_->DestroyGraph(graph);
   EXPECT_EQ(kiln_launch_check_free(runtime_, 0x800f, 0), KILN_LAUNCH_OK);
+}
+
+// The structs of candidates and results lie one behind the other, as the program's header has them.
+TEST_F(CApiTest, TunesCandidatesOfAProgramsOwnSize) {
+  struct LaterCandidate {
+    kiln_launch_candidate known;
+    uint64_t later;
+  };
+  const uint64_t buffer = fake_->MakeBuffer("data");
+  x_ = buffer;
+  LaterCandidate candidates[2] = {};
+  for (LaterCandidate& candidate : candidates) {
+    candidate.known = {sizeof candidate, 2, kernel_, &config_, arguments_};
+  }
+  candidates[0].known.kernel = nullptr;
+  const kiln_launch_range range = {buffer, 4};
+  std::map<std::string, std::string> table;
+  kiln_launch_tuning_store store{};
+  store.size = sizeof store;
+  store.user = &table;
+  store.find = [](void*, const void*, uint64_t, void*, uint64_t) { return uint64_t{0}; };
+  store.put = [](void* user, const void* key, uint64_t key_bytes, const void* value,
+                 uint64_t value_bytes) {
+    (*static_cast<std::map<std::string, std::string>*>(
+        user))[{static_cast<const char*>(key), key_bytes}] = {static_cast<const char*>(value),
+                                                              value_bytes};
+  };
+  kiln_launch_autotune_options options{};
+  options.size = sizeof options;
+  options.reads = options.writes = &range;
+  options.read_count = options.write_count = 1;
+  options.problem = "n=8";
+  options.problem_bytes = 3;
+  options.store = &store;
+  options.repeat_ms = 7;
+  options.flush_bytes = 1024;
+  kiln_launch_tuned tuned[2] = {};
+  tuned[0].size = tuned[1].size = sizeof tuned[0];
+  uint32_t fastest = 77;
+  ASSERT_EQ(kiln_launch_autotune(runtime_, &candidates[0].known, 2, &options, tuned, &fastest),
+            KILN_LAUNCH_OK)
+      << kiln_launch_error();
+  EXPECT_EQ(fastest, 1u);
+  EXPECT_EQ(tuned[0].code, KILN_LAUNCH_FAILED_PRECONDITION);
+  EXPECT_STREQ(tuned[0].reason, "it has no kernel");
+  EXPECT_EQ(tuned[1].code, KILN_LAUNCH_OK);
+  EXPECT_EQ(tuned[1].runs, 7u);
+  EXPECT_EQ(tuned[1].median_ms, 1);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_EQ(fake_->Read(buffer, 4), "data");
+
+  candidates[1].known.size = sizeof(kiln_launch_candidate);
+  EXPECT_EQ(kiln_launch_autotune(runtime_, &candidates[0].known, 2, &options, tuned, &fastest),
+            KILN_LAUNCH_INVALID_ARGUMENT);
+  candidates[1].known.size = sizeof candidates[1];
+  store.put = nullptr;
+  EXPECT_EQ(kiln_launch_autotune(runtime_, &candidates[0].known, 2, &options, tuned, &fastest),
+            KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_launch_autotune(runtime_, nullptr, 0, &options, tuned, &fastest),
+            KILN_LAUNCH_INVALID_ARGUMENT);
 }
 
 TEST(CApiWithoutGpuTest, SaysThatThereIsNoDriver) {
