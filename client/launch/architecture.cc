@@ -30,17 +30,39 @@ bool RunsOnCuda(const KernelMetadata& kernel, std::string_view device) {
   return wanted.number / 10 == here.number / 10 && wanted.number <= here.number;
 }
 
-// "gfx942:sramecc+:xnack-" is a gfx942.
-std::string_view WithoutFeatures(std::string_view name) { return name.substr(0, name.find(':')); }
+// Takes the part before the next colon off `name`.
+std::string_view TakePart(std::string_view& name) {
+  const size_t colon = name.find(':');
+  const std::string_view part = name.substr(0, colon);
+  name.remove_prefix(colon == std::string_view::npos ? name.size() : colon + 1);
+  return part;
+}
+
+bool HasFeature(std::string_view features, std::string_view wanted) {
+  while (!features.empty()) {
+    if (TakePart(features) == wanted) return true;
+  }
+  return false;
+}
+
+// A device says all of its features, "gfx942:sramecc+:xnack-"; a kernel only those that it was
+// compiled to rely on.
+bool RunsOnHip(std::string_view kernel, std::string_view device) {
+  if (TakePart(kernel) != TakePart(device)) return false;
+  while (!kernel.empty()) {
+    if (!HasFeature(device, TakePart(kernel))) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
 Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_backend,
                          const DeviceFacts& device) {
-  const bool runs = kernel.backend == driver_backend &&
-                    (kernel.backend == "cuda" ? RunsOnCuda(kernel, device.architecture)
-                                              : WithoutFeatures(kernel.architecture) ==
-                                                    WithoutFeatures(device.architecture));
+  const bool runs =
+      kernel.backend == driver_backend &&
+      (kernel.backend == "cuda" ? RunsOnCuda(kernel, device.architecture)
+                                : RunsOnHip(kernel.architecture, device.architecture));
   if (runs) return Status();
   return FailedPrecondition(
       "compiled for {}:{}, but device {} ({}) is {}:{}: have it compiled for that target",

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "client/launch/cuda_driver.h"
+#include "client/launch/hip_driver.h"
 #include "client/launch/kiln_launch.h"
 #include "client/launch/launcher.h"
 #include "client/launch/parameter_type.h"
@@ -117,7 +118,8 @@ void CopyText(const std::string& text, char (&out)[n]) {
 
 StatusOr<std::unique_ptr<Driver>> OpenDriver(const std::string& backend, const char* path) {
   if (backend == "cuda") return CudaDriver::Open(path == nullptr ? CudaDriver::kDefaultPath : path);
-  return InvalidArgument("there is no backend \"{}\": it is cuda", backend);
+  if (backend == "hip") return HipDriver::Open(path == nullptr ? "" : path);
+  return InvalidArgument("there is no backend \"{}\": it is cuda or hip", backend);
 }
 
 // Never destroyed: graphs call back as long as the driver lives.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "client/launch/status.h"
 
@@ -12,6 +13,9 @@ class SharedLibrary {
  public:
   // A path, or a name that the loader looks up. UNAVAILABLE, with the loader's words.
   static StatusOr<SharedLibrary> Open(const std::string& path);
+  // The first of these names that the process has loaded already, or else the first that there is:
+  // two runtimes of one device in a process do not know of each other.
+  static StatusOr<SharedLibrary> OpenFirst(const std::vector<std::string>& names);
 
   // Null where it is not there.
   void* Find(const char* symbol) const;

@@ -60,7 +60,12 @@ TEST(ArchitectureTest, WhatRunsWhere) {
                                    {"cuda", "100f", "103", false, true},
                                    {"cuda", "100f", "120", false, false},
                                    {"cuda", "nonsense", "90", false, false},
-                                   {"hip", "gfx942", "gfx942:sramecc+", true, true},
+                                   {"hip", "gfx942", "gfx942", true, true},
+                                   {"hip", "gfx942", "gfx942:sramecc+:xnack-", true, true},
+                                   {"hip", "gfx942:xnack-", "gfx942:sramecc+:xnack-", true, true},
+                                   {"hip", "gfx942:xnack+", "gfx942:sramecc+:xnack-", true, false},
+                                   {"hip", "gfx942:xnack+", "gfx942", true, false},
+                                   {"hip", "gfx94", "gfx942", true, false},
                                    {"hip", "gfx942", "gfx950", true, false}}) {
     KernelMetadata kernel;
     kernel.backend = one.backend;
