@@ -104,6 +104,26 @@ def test_the_fingerprint_is_the_daemons_and_is_remembered(daemon, python, tmp_pa
     assert again["seconds"] < first["seconds"] / 4, "it was hashed again"
 
 
+def test_tritons_key_for_itself_is_what_it_would_be_and_is_remembered(daemon, python, tmp_path):
+    answers = []
+    for mode in ("off", "use", "use"):
+        with Job(tmp_path, python, daemon.root, XDG_CACHE_HOME=str(tmp_path / "own"), KILN_MODE=mode) as job:
+            answers.append(job.run("triton_key"))
+    stock, _, again = answers
+    assert {answer[name] for answer in answers for name in ("key", "autotuner")} == {stock["key"]}
+    assert again["seconds"] < stock["seconds"] / 4, "it was hashed again"
+
+
+def test_what_is_remembered_of_triton_is_not_believed_when_it_was_cut(daemon, newest, tmp_path):
+    own = tmp_path / "own"
+    with Job(tmp_path, newest, daemon.root, XDG_CACHE_HOME=str(own)) as job:
+        first = job.run("triton_key")
+    for path in (own / "kiln/fingerprints").glob("*[0-9a-f]"):
+        path.write_text(path.read_text()[:-1])
+    with Job(tmp_path, newest, daemon.root, XDG_CACHE_HOME=str(own)) as job:
+        assert job.run("triton_key")["key"] == first["key"]
+
+
 # --- What stays here -------------------------------------------------------------------------------------------------
 
 

@@ -115,6 +115,15 @@ def fingerprint():
     return {"fingerprint": value, "seconds": time.monotonic() - started}
 
 
+def triton_key():
+    __import__("kiln.triton")
+    from triton.runtime import autotuner, cache
+    started = time.monotonic()
+    value = cache.triton_key()
+    seconds = time.monotonic() - started
+    return {"key": value, "autotuner": autotuner.triton_key(), "seconds": seconds}
+
+
 def hook_without_arguments():
     hook = knobs.runtime.add_stages_inspection_hook
     started = time.perf_counter()
@@ -126,6 +135,7 @@ def hook_without_arguments():
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "fingerprint": fingerprint, "hook": hook_without_arguments,
+    "triton_key": triton_key,
     "report": lambda: {"report": report()},
 }
 

@@ -8,11 +8,13 @@ help, Triton compiles as if Kiln were not there. docs/python.md has the settings
 Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
 """
 
+import functools
 import sys
 from typing import Any, Dict, Optional, Tuple
 
 import triton
 from triton import knobs
+from triton.runtime import autotuner, cache
 from triton.runtime.cache import FileCacheManager
 
 from kiln._plugin.settings import LOG, Settings
@@ -70,8 +72,29 @@ def _install() -> None:
     before = knobs.runtime.add_stages_inspection_hook
     if not isinstance(before, _Hook):
         knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
+    _remember_triton_key()
     if _settings.exit_line:
         _print_report_at_exit()
+
+
+def _remember_triton_key() -> None:
+    """Triton hashes itself in each process that compiles or looks anything up: a third of a second that says the same as long as
+    its files do. Where another has replaced the function already, that one stays."""
+    compute: Any = getattr(cache, "triton_key", None)
+    if getattr(compute, "__module__", None) != cache.__name__ or compute.cache_info().currsize:
+        return
+
+    @functools.lru_cache(maxsize=None)
+    def triton_key() -> str:
+        from kiln._plugin import identity
+        try:
+            return identity.triton_key(compute)
+        except (identity.ChangedError, OSError):
+            return compute()
+
+    for module in (cache, autotuner):
+        if getattr(module, "triton_key", None) is compute:
+            module.triton_key = triton_key
 
 
 def _print_report_at_exit() -> None:

@@ -1,4 +1,5 @@
-"""Which compiler this process runs: the toolchain's fingerprint, as docs/toolchains.md defines it, and the ptxas's digest.
+"""Which compiler this process runs: the toolchain's fingerprint, as docs/toolchains.md defines it, Triton's own key for
+itself, and the ptxas's digest.
 
 A version is no identity: a patched file, a nightly build or another wheel has the same one and makes other code. So the
 bytes are hashed, half a gigabyte once per user and installation, and remembered under what stat(2) says of each file.
@@ -18,6 +19,7 @@ _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so
 _LEFT_OUT_ENDS = (".pyc", ".a", ".h")
 _CHUNK_BYTES = 1 << 20
 _LOCK_SECONDS_MAX = 5.0
+_VALUE_LENGTH_MAX = 1 << 20
 
 
 class ChangedError(Exception):
@@ -40,19 +42,35 @@ def toolchain_fingerprint() -> str:
     package = os.path.dirname(os.path.abspath(triton.__file__))
     python = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
     version = _distribution_version(package)
-    files = _list_files(package)
-    _check_unchanged(files)
-    listing = f"{package}\n{python}\n{version}\n" + "".join(" ".join(map(str, file)) + "\n" for file in files)
 
-    def fingerprint() -> str:
+    def fingerprint(files: List[_File]) -> str:
         whole = hashlib.sha256(f"kiln-toolchain-1\npython {python}\ntriton {version}\n".encode())
         for file in files:
             whole.update(f"{_hash_file(os.path.join(package, file.path))}  {file.path}\n".encode())
-        if _list_files(package) != files:
-            raise ChangedError("its files changed while they were read")
         return whole.hexdigest()
 
-    return _remembered(listing, fingerprint)
+    return _of_installation(package, f"{package}\n{python}\n{version}\n", fingerprint)
+
+
+def triton_key(compute: Callable[[], str]) -> str:
+    """What `compute`, Triton's function of that name, makes of the files of this process's Triton. ChangedError; OSError."""
+    import triton
+    package = os.path.dirname(os.path.abspath(triton.__file__))
+    return _of_installation(package, f"key\n{package}\n", lambda _: compute())
+
+
+def _of_installation(package: str, what: str, compute: Callable[[List[_File]], str]) -> str:
+    files = _list_files(package)
+    _check_unchanged(files)
+    listing = what + "".join(" ".join(map(str, file)) + "\n" for file in files)
+
+    def value() -> str:
+        computed = compute(files)
+        if _list_files(package) != files:
+            raise ChangedError("its files changed while they were read")
+        return computed
+
+    return _remembered(listing, value)
 
 
 def file_digest(path: str) -> str:
@@ -184,11 +202,14 @@ def _wait_for_lock(descriptor: int) -> None:
         time.sleep(0.02)
 
 
+# A file has a line with the SHA-256 of the value, then the value.
+
+
 def _read(path: str) -> str:
     with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
-        text = file.read(65).strip()
-        if len(text) == 64 and not set(text) - set("0123456789abcdef"):
-            return text
+        digest, _, value = file.read(_VALUE_LENGTH_MAX).partition("\n")
+        if digest == hashlib.sha256(value.encode()).hexdigest():
+            return value
     return ""
 
 
@@ -196,5 +217,5 @@ def _write(path: str, value: str) -> None:
     part = f"{path}.tmp.{os.getpid()}"
     with contextlib.suppress(OSError):
         with open(part, "w", encoding="ascii") as file:
-            file.write(value)
+            file.write(hashlib.sha256(value.encode()).hexdigest() + "\n" + value)
         os.replace(part, path)
