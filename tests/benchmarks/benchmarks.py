@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import shutil
+import site
 import statistics
 import subprocess
 import sys
@@ -341,6 +342,78 @@ def plugin(setting):
                 "1 ms: what importing kiln.triton adds to a process that has imported Triton")]
 
 
+class Jobs:
+    """Processes that resolve the example kernels (plugin_job.py), with the plug-in or without."""
+
+    def __init__(self, setting):
+        self.setting = setting
+        self._number = 0
+
+    def new_cache(self):
+        self._number += 1
+        return self.setting.folder / f"triton-cache-{self._number}"
+
+    def run(self, targets, caches, plug_in):
+        """One process for each of these Triton caches, all at once; what each of them says."""
+        environment = dict(self.setting.env)
+        if plug_in:
+            package = [str(self.setting.binaries.parent / "python"), *site.getsitepackages()]
+            environment.update(PYTHONPATH=os.pathsep.join(package), TRITON_CACHE_MANAGER="kiln.triton:CacheManager")
+        jobs = [subprocess.Popen([self.setting.python, HERE / "plugin_job.py", targets], text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, env={**environment, "TRITON_CACHE_DIR": str(cache)}) for cache in caches]
+        for job in jobs:
+            job.stdout.readline()
+        for job in jobs:
+            job.stdin.write("go\n")
+            job.stdin.flush()
+        answers = [json.loads(job.communicate()[0]) for job in jobs]
+        assert all(job.returncode == 0 for job in jobs)
+        return answers
+
+
+def second_process(setting):
+    """A process that asks for kernels which another has had before it."""
+    jobs = Jobs(setting)
+
+    def ms(cache, plug_in):
+        return jobs.run("cuda:90", [cache], plug_in)[0]["ms"]
+
+    files, empty, against_cold = [], [], []
+    for _ in range(8):
+        cache = jobs.new_cache()
+        cold = ms(cache, False)
+        stock = ms(cache, False)
+        files.append((ms(cache, True), stock))
+        ours = ms(jobs.new_cache(), True)
+        empty.append((ours, stock))
+        against_cold.append((ours, cold))
+    # The first turn has the daemon compile and the plug-in read Triton.
+    return [Row("second-process", median_ratio(files[1:]), 0.5, "lower", "the same process without Kiln: Triton finds all in its files"),
+            Row("second-process-empty", median_ratio(empty[1:]), 0.5, "lower",
+                "the same process without Kiln whose files are there; ours are not, the daemon has them"),
+            Row("second-process-cold", median_ratio(against_cold[1:]), 0.1, "lower", "the same process without Kiln, which compiles; ours has no files")]
+
+
+def eight_processes(setting):
+    """Eight processes that start at once and want the same forty kernels, which nobody has."""
+    jobs = Jobs(setting)
+    compilers, whole = [], []
+    for targets in ("cuda:80,cuda:86", "cuda:89,cuda:120", "cuda:121,hip:gfx942"):
+        before = setting.stats()
+        answers = jobs.run(targets, [jobs.new_cache() for _ in range(8)], True)
+        after = setting.stats()
+        compiled = after["compiled"] - before["compiled"]
+        assert compiled == answers[0]["kernels"], (compiled, answers[0])
+        cpu = (after["compile_cpu_micros"] - before["compile_cpu_micros"]) / 1e6
+        (alone,) = jobs.run(targets, [jobs.new_cache()], False)
+        compilers.append((cpu, alone["cpu_s"]))
+        whole.append((cpu + sum(answer["cpu_s"] for answer in answers), 8 * alone["cpu_s"]))
+    return [Row("eight-processes", median_ratio(compilers), 1.15, "lower",
+                "CPU seconds of one process without Kiln that compiles them; ours are those in compilers"),
+            Row("eight-processes-whole", median_ratio(whole), 0.5, "lower",
+                "eight times that; ours are those in compilers and in all eight processes")]
+
+
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
@@ -351,6 +424,8 @@ GROUPS = {
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
     ("plugin-import",): plugin,
+    ("second-process", "second-process-empty", "second-process-cold"): second_process,
+    ("eight-processes", "eight-processes-whole"): eight_processes,
 }
 
 
