@@ -83,7 +83,8 @@ def compile():
         time.sleep(0.02)
         pids.append(fork())
     caller.join()
-    assert [one.outcome for one in done] == ["compiled"], done
+    # By which compile depends on how soon the daemon notices that a fork has cancelled the call before.
+    assert [bool(one.binary) for one in done] == [True], done
     for pid in pids:
         wait(pid)
 

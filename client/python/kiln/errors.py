@@ -120,9 +120,8 @@ class LaunchError(KilnError):
     code = "INTERNAL"
 
     def __init__(self, message: str, *, kernel: str = "", key: str = "", driver_result: int = 0, **more: Any) -> None:
-        super().__init__(message, **more)
+        super().__init__(message, key=key, **more)
         self.kernel = kernel
-        self.key = key
         self.driver_result = driver_result
 
 

@@ -1,0 +1,91 @@
+"""The package on the interpreters that it is for: each that this machine has, and all of them by the text alone.
+
+Debian 12 has one of them, so on a plain one the rest are held to by what the text asks for. Triton's own tests run where its toolchains
+have their Python.
+"""
+
+import ast
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import vermin
+
+from fake_driver import FakeDriver
+from places import PACKAGE, ROOT
+
+SOURCES = ROOT / "client" / "python" / "kiln"
+OLDEST = (3, 10)
+INTERPRETERS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+
+# Every module that needs neither gRPC nor Triton, which this interpreter need not have; a key, and a launch.
+SCRIPT = """
+import importlib, json, pathlib, sys, warnings
+warnings.simplefilter("error")
+package, driver = sys.argv[1:]
+needing = ("_wire", "_gate", "_link", "_batch", "aio", "client", "triton", "service", "pipeline", "eligibility", "_pb2")
+modules = [path.relative_to(package).with_suffix("") for path in pathlib.Path(package, "kiln").rglob("*.py")]
+names = [".".join(path.parts) for path in modules if not path.name.endswith(needing)]
+for name in names:
+    importlib.import_module(name)
+import kiln
+assert len(kiln.compile_key(kind="ttir", source="", backend="cuda", architecture="90", warp_size=32, toolchain_fingerprint=bytes(32))) == 64
+from kiln import Artifact, KernelMetadata, KernelParameter, Provenance, Stage
+import ctypes, hashlib
+binary = b"\\x7fELF\\x02\\x01" + bytes(58)
+metadata = KernelMetadata("k", "cuda", "90", 0, 4, 1, 32, 0, 1, 0, 1, 0, (1, 1, 1), False, False, None, None, (),
+                          (KernelParameter("x", "*fp32"), KernelParameter("n", "i32")), 2, "{}")
+artifact = Artifact("0" * 64, "hit", "", metadata, {"cubin": Stage("cubin", hashlib.sha256(binary).hexdigest(), len(binary), binary)}, {},
+                    Provenance("", "", "", "", "", 0.0, 0.0))
+fake = ctypes.CDLL(driver)
+fake.fake_cuda_define(b"k", (ctypes.c_size_t * 4)(8, 4, 8, 8), ctypes.c_size_t(4))
+fake.fake_cuda_make_context()
+kernel = kiln.Runtime(driver).load(artifact).prepare()
+kernel[(3, 1, 1)](0x7f0000000000, -1, stream=0x5000)
+try:
+    kernel[1](0, 2**40)
+except kiln.LaunchError as error:
+    assert "n: i32" in str(error)
+fake.fake_cuda_launch.restype = ctypes.c_char_p
+print(json.dumps({"modules": len(names), "launch": fake.fake_cuda_launch(ctypes.c_size_t(0)).decode()}))
+"""
+
+
+@functools.lru_cache(maxsize=None)
+def interpreter(version):
+    """None where there is none that runs."""
+    found = sys.executable if version == f"{sys.version_info.major}.{sys.version_info.minor}" else shutil.which(f"python{version}")
+    if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode != 0:
+        return None
+    return found
+
+
+@pytest.mark.parametrize("version", INTERPRETERS)
+def test_an_interpreter(version, tmp_path):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no python{version} here")
+    done = subprocess.run([python, "-B", "-c", SCRIPT, PACKAGE, FakeDriver(tmp_path).path],
+                          env={"PYTHONPATH": str(PACKAGE), "PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["launch"].startswith("k 3x1x1 128x1x1 0 0x5000 00000000007f0000 ffffffff") and answer["modules"] > 10
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCES)))
+def test_what_the_text_asks_for(path):
+    """Neither grammar nor library of a later Python than the oldest."""
+    text = path.read_text()
+    ast.parse(text, feature_version=OLDEST)
+    _, needed = vermin.detect(text)
+    assert needed <= OLDEST, f"{path} needs Python {needed}"
+
+
+def test_a_later_pythons_text_would_be_noticed():
+    with pytest.raises(SyntaxError):
+        ast.parse("try: pass\nexcept* ValueError: pass\n", feature_version=OLDEST)
+    assert vermin.detect("import asyncio\nasyncio.timeout(1)\n")[1] > OLDEST
