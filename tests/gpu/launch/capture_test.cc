@@ -108,6 +108,44 @@ TEST_F(CaptureTest, Matrix) {
   }
 }
 
+// Whichever is the least recently used goes, but not what the graph launches.
+TEST_F(CaptureTest, AnEvictionBesideACaptureDoesNotEndIt) {
+  ASSERT_LAUNCH_OK(kiln_launch_prepare(kernel_));
+  kiln_launch_kernel* idle = Open("layer_norm_forward");
+  kiln_launch_kernel* other = Open("softmax");
+  for (const CaptureMode mode :
+       {CaptureMode::kGlobal, CaptureMode::kThreadLocal, CaptureMode::kRelaxed}) {
+    for (const bool is_other_thread : {false, true}) {
+      Configure({});
+      ASSERT_LAUNCH_OK(kiln_launch_prepare(idle));
+      kiln_launch_settings settings{};
+      settings.resident_kernels_max = 2;
+      Configure(settings);
+      BeginCapture(stream_, mode);
+      EXPECT_LAUNCH_OK(EnqueueAdd());
+      const auto evictions = Stats().evictions;
+      kiln_launch_code code = -1;
+      std::string error;
+      const auto run = [&] {
+        EnterGpu();
+        code = kiln_launch_prepare(other);
+        error = kiln_launch_error();
+      };
+      if (is_other_thread) {
+        std::thread(run).join();
+      } else {
+        run();
+      }
+      EXPECT_EQ(code, KILN_LAUNCH_OK) << error;
+      EXPECT_EQ(Stats().evictions, evictions + 1);
+      SCOPED_TRACE("mode " + std::to_string(int(mode)) +
+                   (is_other_thread ? ", other thread" : ", same thread"));
+      ExpectReplayIsRight(EndCapture(stream_));
+      std::swap(idle, other);
+    }
+  }
+}
+
 TEST_F(CaptureTest, TheFirstLaunchLoadsUnderCapture) {
   const auto loads = Stats().loads_at_launch;
   BeginCapture(stream_, CaptureMode::kGlobal);

@@ -33,6 +33,8 @@ using launch::cuda::Result;
   ENTRY(cuMemcpyHtoD_v2, Result(DevicePointer, const void*, size_t))                  \
   ENTRY(cuMemcpyDtoH_v2, Result(void*, DevicePointer, size_t))                        \
   ENTRY(cuMemsetD8_v2, Result(DevicePointer, unsigned char, size_t))                  \
+  ENTRY(cuMemsetD8Async, Result(DevicePointer, unsigned char, size_t, Handle))        \
+  ENTRY(cuMemcpyDtoDAsync_v2, Result(DevicePointer, DevicePointer, size_t, Handle))   \
   ENTRY(cuStreamCreate, Result(Handle*, unsigned))                                    \
   ENTRY(cuStreamDestroy_v2, Result(Handle))                                           \
   ENTRY(cuStreamSynchronize, Result(Handle))                                          \
