@@ -47,6 +47,8 @@ struct HotDirectoryStats {
 // It is only a shortcut, so nothing here ever fails a compile: failures are counted and logged, at
 // most once a minute.
 //
+// Everybody on the machine reads it, so entries of users' own namespaces are never published.
+//
 // Thread-safe. Blocks for the writing of a file; NoteUse and Stats only on a short mutex.
 class HotDirectory final : public ArtifactListener {
  public:

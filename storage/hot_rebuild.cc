@@ -7,6 +7,7 @@
 
 #include "storage/base/log.h"
 #include "storage/hot_directory.h"
+#include "storage/own_record.h"
 #include "storage/peek.h"
 
 namespace kiln {
@@ -37,7 +38,7 @@ class Selection {
 
   void Offer(const FoundArtifact& found) {
     const ArtifactRecord& record = *found.record;
-    if (record.stages.empty()) return;
+    if (record.stages.empty() || IsOwnKey(record.key)) return;
     const uint64_t size =
         record.stages.back().size_bytes + record.document.size() + kFileOverheadBytes;
     if (size > bytes_max_) return;

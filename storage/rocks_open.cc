@@ -37,11 +37,13 @@ absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
   return Annotate(status, "the store " + path);
 }
 
+// A store of an older version is one of this version that has none of what came with it.
 absl::Status WriteSchema(RocksDatabase& database) {
+  const std::string version = std::to_string(kRocksSchemaVersion);
   const auto row = database.Get(RocksFamily::kMeta, kSchemaRow);
-  if (row.ok() && row->has_value()) return absl::OkStatus();
+  if (row.ok() && *row == version) return absl::OkStatus();
   RocksDatabase::Batch batch(database);
-  batch.Put(RocksFamily::kMeta, kSchemaRow, std::to_string(kRocksSchemaVersion));
+  batch.Put(RocksFamily::kMeta, kSchemaRow, version);
   return database.Write(batch);
 }
 

@@ -13,8 +13,9 @@
 
 namespace kiln {
 
-// Raised with every change that an older program would misread.
-inline constexpr uint32_t kRocksSchemaVersion = 1;
+// Raised with every change that an older program would misread. 2: records of users' own entries,
+// which a program that knows artifacts alone would publish to everybody.
+inline constexpr uint32_t kRocksSchemaVersion = 2;
 
 // Column families. kDefault is empty: RocksDB insists on having it.
 enum class RocksFamily : size_t {

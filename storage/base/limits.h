@@ -206,6 +206,22 @@ inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
 inline constexpr size_t kQuarantinedMax = 64;
 inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
 
+// --- Users' own namespaces ---
+inline constexpr size_t kOwnKeyBytesMax = 256;
+inline constexpr size_t kOwnNameBytesMax = 255;  // of a file; as long as a file system takes it
+inline constexpr size_t kOwnFilesMax = 64;       // of one entry; Triton's groups have eight
+// The contents of one entry together. LLVM IR of the largest kernel seen takes 7 MB.
+inline constexpr uint64_t kOwnEntryBytesMax = 16 * kMiB;
+inline constexpr size_t kOwnEntriesPerCallMax = 256;
+// Contents that travel in one answer; the rest is asked for again.
+inline constexpr uint64_t kOwnReplyBytesMax = 32 * kMiB;
+// Of one user, and of all of them together.
+inline constexpr size_t kOwnEntriesPerUserMax = 16'384;
+inline constexpr size_t kOwnEntriesMax = 65'536;
+// The same for bytes, as parts of what the store may hold: a sixteenth, and a quarter.
+inline constexpr uint64_t kOwnBytesPerUserPart = 16;
+inline constexpr uint64_t kOwnBytesPart = 4;
+
 // --- Clients ---
 // A look-up of thousands of keys with their metadata is the largest message that a client takes.
 inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;

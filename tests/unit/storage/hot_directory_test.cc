@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "storage/own_record.h"
 #include "tests/unit/storage/hot_directory_fixture.h"
 
 namespace kiln {
@@ -56,6 +57,15 @@ TEST_F(HotDirectoryTest, ARemovedArtifactGoes) {
 
 TEST_F(HotDirectoryTest, RemovingWhatWasNeverPublishedIsFine) {
   hot().OnRemove(MadeKey("never"));
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotDirectoryTest, WhatIsOneUsersOwnIsNotPublished) {
+  MadeArtifact own = MakeArtifact("own");
+  own.record.key = OwnKey(1000, "key");
+  hot().OnPut(own.record, own.blobs);
+  EXPECT_FALSE(IsThere(own));
+  EXPECT_EQ(hot().Stats().files, 0u);
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 

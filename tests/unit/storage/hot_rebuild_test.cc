@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "storage/memory_store.h"
+#include "storage/own_record.h"
 #include "tests/unit/storage/hot_directory_fixture.h"
 
 namespace kiln {
@@ -41,6 +42,16 @@ TEST_F(HotRebuildTest, EverythingIsPublishedWhereItFits) {
   ExpectPublished(a);
   ExpectPublished(b);
   ExpectPublished(c);
+}
+
+TEST_F(HotRebuildTest, WhatIsOneUsersOwnIsNotPublished) {
+  MadeArtifact own = MakeArtifact("own");
+  own.record.key = OwnKey(1000, "key");
+  ASSERT_TRUE(store_.index().Put(context_, own.record, own.blobs).ok());
+  const MadeArtifact a = Store("a");
+  Rebuild();
+  ExpectPublished(a);
+  EXPECT_EQ(hot().Stats().files, 1u);
 }
 
 TEST_F(HotRebuildTest, OtherwiseWhatWasUsedMostRecently) {

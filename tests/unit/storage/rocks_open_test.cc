@@ -221,8 +221,29 @@ TEST_F(RocksOpenTest, ANewerSchemaIsRefusedWithBothVersionsAndNothingTouched) {
   const absl::Status refused = OpenStatus();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
   EXPECT_NE(Message(refused).find("version 77"), std::string_view::npos) << refused;
-  EXPECT_NE(Message(refused).find("version 1"), std::string_view::npos) << refused;
+  EXPECT_NE(Message(refused).find(fmt::format("version {}", kRocksSchemaVersion)),
+            std::string_view::npos)
+      << refused;
   ExpectNothingSetAside();
+}
+
+TEST_F(RocksOpenTest, AnOlderSchemaIsTakenOverAndRefusedToOlderProgramsFromThenOn) {
+  MakeStore();
+  {
+    auto database = RocksDatabase::Open(path(), kExpectedBytes);
+    ASSERT_TRUE(database.ok());
+    RocksDatabase::Batch batch(**database);
+    batch.Put(RocksFamily::kMeta, kSchemaRow, "1");
+    ASSERT_TRUE((*database)->Write(batch).ok());
+  }
+  Reopen();
+  ExpectNothingSetAside();
+  EXPECT_TRUE(Put(made_).ok());
+  Close();
+  auto database = RocksDatabase::Open(path(), kExpectedBytes, nullptr, RocksAccess::kRead);
+  ASSERT_TRUE(database.ok());
+  EXPECT_EQ((*database)->Get(RocksFamily::kMeta, kSchemaRow).value(),
+            std::to_string(kRocksSchemaVersion));
 }
 
 TEST_F(RocksOpenTest, AFamilyFromANewerProgramIsRefused) {
