@@ -45,6 +45,9 @@
 #include "storage/hot_directory.h"
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
+#include "storage/own_entries.h"
+#include "storage/own_ledger.h"
+#include "storage/own_stock.h"
 #include "storage/quota_store.h"
 #include "storage/rocks_open.h"
 #include "storage/tiered_store.h"
@@ -142,8 +145,10 @@ class RunningDaemon final : public Daemon {
 
   // Storage: tiered(memory, quota(notifying(rocks))).
   std::unique_ptr<HotDirectory> hot_;
+  std::unique_ptr<OwnLedger> own_ledger_;
   std::unique_ptr<TieredStore> store_;
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
+  std::unique_ptr<OwnEntries> own_;
 
   // Compile path.
   std::unique_ptr<ServedToolchains> toolchains_;
@@ -206,8 +211,9 @@ absl::Status RunningDaemon::OpenStore() {
   KILN_ASSIGN_OR_RETURN(hot_,
                         HotDirectory::Open(setting_.paths.HotDirectory(),
                                            {.bytes_max = setting_.config.hot.size_bytes}, clock_));
-  auto notifying = std::make_unique<NotifyingStore>(std::move(opened.store),
-                                                    std::vector<ArtifactListener*>{hot_.get()});
+  own_ledger_ = std::make_unique<OwnLedger>(OwnLimits::Of(config.size_bytes), clock_);
+  auto notifying = std::make_unique<NotifyingStore>(
+      std::move(opened.store), std::vector<ArtifactListener*>{hot_.get(), own_ledger_.get()});
   NotifyingStore& durable = *notifying;
   auto quota = std::make_unique<QuotaStore>(
       std::move(notifying),
@@ -217,6 +223,7 @@ absl::Status RunningDaemon::OpenStore() {
   store_ = std::make_unique<TieredStore>(
       std::make_unique<MemoryStore>(config.memory_tier_bytes, clock_), std::move(quota), clock_);
   durable.AddListener(*store_);  // evictions
+  own_ = std::make_unique<OwnEntries>(store_->index(), store_->blobs(), *own_ledger_, clock_);
   return absl::OkStatus();
 }
 
@@ -364,8 +371,8 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
   parts_ = std::make_unique<ServiceParts>(
-      ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *reader_,
-                   *read_executor_, gate_, memo_, descriptions_, refused_});
+      ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
+                   *reader_, *read_executor_, gate_, memo_, descriptions_, refused_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,
@@ -414,6 +421,7 @@ DaemonStats RunningDaemon::Stats() const {
   return GatherStats({.chain = *chain_,
                       .store = *store_,
                       .hot = *hot_,
+                      .own = *own_ledger_,
                       .pools = pools_->List(),
                       .ended_pools = pools_->Ended(),
                       .admission = *admission_,
@@ -448,11 +456,13 @@ ToolchainsHere RunningDaemon::Toolchains() const {
   return here;
 }
 
-// The hot directory is on a tmpfs: after a reboot it is empty, and the store is not.
+// The hot directory is on a tmpfs: after a reboot it is empty, and the store is not. The ledger is
+// in memory, and hears of what the rebuild reads anyway.
 void RunningDaemon::StartRebuild() {
   rebuild_ = std::thread([this] {
+    OwnStock stock(quota_->index(), *own_ledger_);
     const absl::Status status =
-        hot_->Rebuild(quota_->index(), quota_->blobs(), [this] { return stop_rebuild_.load(); });
+        hot_->Rebuild(stock, quota_->blobs(), [this] { return stop_rebuild_.load(); });
     if (!status.ok() && !absl::IsCancelled(status)) {
       LogWarning("hot directory not rebuilt", {{"why", Message(status)}});
     }

@@ -19,16 +19,18 @@ Json ToArray(const Messages& messages) {
 }
 
 Json Describe(const admin::v1::ArtifactSummary& summary) {
-  return {{"key", Hex(summary.key())},
-          {"name", summary.name()},
-          {"target", TargetName(summary.target())},
-          {"toolchain", summary.toolchain()},
-          {"size_bytes", summary.size_bytes()},
-          {"created_unix_ms", summary.created_unix_ms()},
-          {"last_use_unix_ms", summary.last_use_unix_ms()},
-          {"hits", summary.hits()},
-          {"pinned", summary.pinned()},
-          {"compile_micros", summary.compile_micros()}};
+  Json json = {{"key", Hex(summary.key())},
+               {"name", summary.name()},
+               {"target", summary.has_target() ? TargetName(summary.target()) : ""},
+               {"toolchain", summary.toolchain()},
+               {"size_bytes", summary.size_bytes()},
+               {"created_unix_ms", summary.created_unix_ms()},
+               {"last_use_unix_ms", summary.last_use_unix_ms()},
+               {"hits", summary.hits()},
+               {"pinned", summary.pinned()},
+               {"compile_micros", summary.compile_micros()}};
+  if (summary.has_own_uid()) json["own_uid"] = summary.own_uid();
+  return json;
 }
 
 Json Describe(const admin::v1::InspectArtifactResponse& found) {
@@ -68,6 +70,9 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["free_disk_bytes"] = stats.free_disk_bytes();
   json["hot_bytes"] = stats.hot_bytes();
   json["hot_files"] = stats.hot_files();
+  json["own_users"] = stats.own_users();
+  json["own_entries"] = stats.own_entries();
+  json["own_bytes"] = stats.own_bytes();
   json["queued"] = stats.queued();
   json["queued_bytes"] = stats.queued_bytes();
   json["queued_by_priority"] = stats.queued_by_priority();

@@ -19,6 +19,11 @@ struct LsArguments {
   uint64_t limit = 0;
 };
 
+std::string NameInList(const admin::v1::ArtifactSummary& artifact) {
+  if (!artifact.has_own_uid()) return artifact.name();
+  return fmt::format("(own entry of uid {})", artifact.own_uid());
+}
+
 // What a person sees. Pipes get whole keys, bytes and seconds.
 class ArtifactTable {
  public:
@@ -37,8 +42,8 @@ class ArtifactTable {
     const std::string key = Hex(artifact.key());
     const int64_t now = SystemClock().UnixMillis();
     table_.AddRow(
-        {is_aligned_ ? key.substr(0, 12) : key, artifact.name(), TargetName(artifact.target()),
-         artifact.toolchain(),
+        {is_aligned_ ? key.substr(0, 12) : key, NameInList(artifact),
+         artifact.has_own_uid() ? "" : TargetName(artifact.target()), artifact.toolchain(),
          is_aligned_ ? FormatBytes(artifact.size_bytes()) : std::to_string(artifact.size_bytes()),
          is_aligned_ ? FormatAge(artifact.last_use_unix_ms(), now)
                      : std::to_string(artifact.last_use_unix_ms() / 1000),

@@ -59,6 +59,9 @@ void PrintStore(Console& console, const Stats& stats) {
                {"free on disk", FormatBytes(stats.free_disk_bytes())},
                {"evicted", std::to_string(stats.evicted())},
                {"quarantined", std::to_string(stats.quarantined())},
+               {"own namespaces", fmt::format("{}, {}, {}", FormatCount(stats.own_users(), "user"),
+                                              FormatCount(stats.own_entries(), "key"),
+                                              FormatBytes(stats.own_bytes()))},
                {"hot directory", fmt::format("{}, {}", FormatCount(stats.hot_files(), "file"),
                                              FormatBytes(stats.hot_bytes()))}});
 }

@@ -90,6 +90,16 @@ class Client::Core {
     }
   }
 
+  absl::Status CheckContents(const v1::OwnEntry& entry) {
+    for (const v1::OwnFile& file : entry.files()) {
+      KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(file.digest()));
+      if (!verified_.Matches(digest, file.content())) {
+        return DataLoss("the daemon sent other bytes than those of {}", digest.Hex());
+      }
+    }
+    return absl::OkStatus();
+  }
+
   const HotReader& hot() const { return hot_; }
   const std::string& socket_path() const { return socket_path_; }
 
@@ -165,6 +175,39 @@ absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Client::Lookup(
 absl::StatusOr<std::string> Client::Fetch(std::string_view digest, const CallOptions& options) {
   KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(digest));
   return core_->Fetch(name, options);
+}
+
+absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::string>& keys,
+                                                         const CallOptions& options) {
+  std::vector<v1::OwnEntry> entries;
+  size_t answered = 0;
+  while (answered < keys.size()) {
+    const size_t end = std::min(answered + limits::kOwnEntriesPerCallMax, keys.size());
+    v1::GetOwnRequest request;
+    for (size_t i = answered; i < end; ++i) request.add_keys(keys[i]);
+    v1::GetOwnResponse response;
+    KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+      return CallGetOwn(stub, request, limits, response);
+    }));
+    // What found no room in the answer is the end of what was asked for.
+    const auto left = static_cast<size_t>(response.unanswered_keys_size());
+    if (left >= end - answered) return Internal("the daemon answered none of {} keys", left);
+    answered = end - left;
+    for (v1::OwnEntry& entry : *response.mutable_entries()) {
+      KILN_RETURN_IF_ERROR(core_->CheckContents(entry));
+      entries.push_back(std::move(entry));
+    }
+  }
+  return entries;
+}
+
+absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const CallOptions& options) {
+  v1::PutOwnRequest request;
+  request.mutable_entries()->Assign(entries.begin(), entries.end());
+  KILN_RETURN_IF_ERROR(CheckSize(request));
+  return core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+    return CallPutOwn(stub, request, limits);
+  });
 }
 
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {

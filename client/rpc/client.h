@@ -140,6 +140,18 @@ class Client {
   [[nodiscard]] absl::StatusOr<std::string> Fetch(std::string_view digest,
                                                   const CallOptions& options = {});
 
+  // Entries of the caller's own namespace, which only processes of the same uid read and write:
+  // those of these keys (any number) that are there, in the same order, every content checked
+  // against its digest.
+  [[nodiscard]] absl::StatusOr<std::vector<v1::OwnEntry>> GetOwn(
+      const std::vector<std::string>& keys, const CallOptions& options = {});
+
+  // Stores them there, each in place of what its key had. At most 256, of 16 MiB together. A key
+  // must name everything that decides what is under it. NOT_FOUND: an artifact does not have such
+  // an output any more.
+  [[nodiscard]] absl::Status PutOwn(const std::vector<v1::OwnEntry>& entries,
+                                    const CallOptions& options = {});
+
   [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
       const CallOptions& options = {});
 

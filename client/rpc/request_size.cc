@@ -22,4 +22,11 @@ absl::Status CheckSize(const v1::CompileRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSize(const v1::PutOwnRequest& request) {
+  const size_t bytes = request.ByteSizeLong();
+  if (bytes + limits::kKiB <= limits::kRequestBytesMax) return absl::OkStatus();
+  return ResourceExhausted("{} bytes of entries, the limit is {}: put them in several calls", bytes,
+                           limits::kRequestBytesMax - limits::kKiB);
+}
+
 }  // namespace kiln

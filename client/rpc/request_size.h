@@ -9,5 +9,6 @@ namespace kiln {
 // RESOURCE_EXHAUSTED where the source or the whole request is over the limit; gRPC itself would end
 // the whole stream.
 [[nodiscard]] absl::Status CheckSize(const v1::CompileRequest& request);
+[[nodiscard]] absl::Status CheckSize(const v1::PutOwnRequest& request);
 
 }  // namespace kiln

@@ -41,6 +41,21 @@ absl::Status CallLookup(KernelStub& stub, const v1::LookupRequest& request,
   });
 }
 
+absl::Status CallGetOwn(KernelStub& stub, const v1::GetOwnRequest& request,
+                        const CallLimits& limits, v1::GetOwnResponse& response) {
+  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
+    return stub.PrepareAsyncGetOwn(arguments...);
+  });
+}
+
+absl::Status CallPutOwn(KernelStub& stub, const v1::PutOwnRequest& request,
+                        const CallLimits& limits) {
+  v1::PutOwnResponse response;
+  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
+    return stub.PrepareAsyncPutOwn(arguments...);
+  });
+}
+
 absl::Status CallListToolchains(KernelStub& stub, const CallLimits& limits,
                                 v1::ListToolchainsResponse& response) {
   return WatchedCall(stub, limits)

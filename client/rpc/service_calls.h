@@ -34,6 +34,10 @@ void SetDeadline(grpc::ClientContext& context, const Deadline& deadline);
                                        const CallLimits& limits, v1::CompileResponse& response);
 [[nodiscard]] absl::Status CallLookup(KernelStub& stub, const v1::LookupRequest& request,
                                       const CallLimits& limits, v1::LookupResponse& response);
+[[nodiscard]] absl::Status CallGetOwn(KernelStub& stub, const v1::GetOwnRequest& request,
+                                      const CallLimits& limits, v1::GetOwnResponse& response);
+[[nodiscard]] absl::Status CallPutOwn(KernelStub& stub, const v1::PutOwnRequest& request,
+                                      const CallLimits& limits);
 [[nodiscard]] absl::Status CallListToolchains(KernelStub& stub, const CallLimits& limits,
                                               v1::ListToolchainsResponse& response);
 

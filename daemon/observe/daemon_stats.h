@@ -10,6 +10,7 @@
 
 #include "daemon/policy/auditing_provider.h"
 #include "storage/base/digest.h"
+#include "storage/own_ledger.h"
 
 namespace kiln {
 
@@ -51,6 +52,7 @@ struct DaemonStats {
   uint64_t free_disk_bytes = 0;
   uint64_t hot_bytes = 0;
   uint64_t hot_files = 0;
+  OwnStats own;
 
   std::vector<ToolchainState> toolchains;
   uint64_t toolchains_changed = 0;

@@ -21,8 +21,11 @@ void AddRequests(const StatsSources& sources, DaemonStats& stats) {
   stats.in_flight = counts.InFlight();
 }
 
-void AddStored(const StoreStats& stored, const HotDirectoryStats& hot, DaemonStats& stats) {
-  stats.artifacts = stored.artifacts;
+void AddStored(const StoreStats& stored, const HotDirectoryStats& hot, const OwnStats& own,
+               DaemonStats& stats) {
+  stats.own = own;
+  // They are records like any other to the store.
+  stats.artifacts = stored.artifacts - std::min(stored.artifacts, own.entries);
   stats.store_bytes = stored.stored_bytes;
   stats.store_bytes_max = stored.stored_bytes_max;
   stats.evicted = stored.evicted;
@@ -91,7 +94,7 @@ DaemonStats GatherStats(const StatsSources& sources) {
   stats.connections = sources.connections;
   AddRequests(sources, stats);
   const StoreStats stored = sources.store.Stats();
-  AddStored(stored, sources.hot.Stats(), stats);
+  AddStored(stored, sources.hot.Stats(), sources.own.Stats(), stats);
   AddPools(sources, stats);
   stats.toolchains_changed = sources.toolchains_changed;
   AddQueue(sources.admission.Stats(), stats);

@@ -15,6 +15,7 @@
 #include "daemon/worker/jail.h"
 #include "daemon/worker/toolchain_pools.h"
 #include "storage/hot_directory.h"
+#include "storage/own_ledger.h"
 #include "storage/store.h"
 
 namespace kiln {
@@ -24,6 +25,7 @@ struct StatsSources {
   const CountingProvider& chain;
   Store& store;
   const HotDirectory& hot;
+  const OwnLedger& own;
   std::vector<ToolchainPool> pools;
   PoolCounters ended_pools = {};  // together: of toolchains that are here no more
   const AdmissionProvider& admission;

@@ -46,6 +46,9 @@ void SetStore(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_free_disk_bytes(stats.free_disk_bytes);
   out.set_hot_bytes(stats.hot_bytes);
   out.set_hot_files(stats.hot_files);
+  out.set_own_users(stats.own.users);
+  out.set_own_entries(stats.own.entries);
+  out.set_own_bytes(stats.own.bytes);
 }
 
 void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
@@ -128,6 +131,7 @@ absl::Status List(const ServiceParts& parts, const CallContext& context,
 absl::Status Inspect(const ServiceParts& parts, const CallContext& context,
                      const std::string& key_prefix, InspectArtifactResponse& response) {
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
+  KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
   KILN_ASSIGN_OR_RETURN(const auto document, parts.reader.Document(found.record));
   Summarize(found, parts.reader, *response.mutable_summary());
   ToProto(document->metadata, *response.mutable_metadata());
@@ -141,6 +145,8 @@ absl::Status SetPin(ArtifactIndex& index, const CallContext& context,
                     const admin::v1::PinRequest& request) {
   const auto key = Digest::FromBytes(request.key());
   if (!key.ok()) return Annotate(key.status(), "key");
+  // Its user could keep it for ever at nobody's cost.
+  KILN_RETURN_IF_ERROR(CheckIsArtifact(*key));
   return index.SetPinned(context, *key, request.pinned());
 }
 

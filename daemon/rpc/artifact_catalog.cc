@@ -5,6 +5,7 @@
 
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
+#include "storage/own_record.h"
 
 namespace kiln {
 namespace {
@@ -75,11 +76,19 @@ absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallConte
   return std::move(page.artifacts.front());
 }
 
+absl::Status CheckIsArtifact(const Digest& key) {
+  if (!IsOwnKey(key)) return absl::OkStatus();
+  return FailedPrecondition("{} is an entry of a user's own namespace, no artifact",
+                            key.ShortHex());
+}
+
 void Summarize(const FoundArtifact& found, ArtifactReader& reader,
                admin::v1::ArtifactSummary& out) {
   const ArtifactRecord& record = *found.record;
   out.set_key(std::string(record.key.Bytes()));
-  if (const auto document = reader.Document(found.record); document.ok()) {
+  if (IsOwnKey(record.key)) {
+    if (const auto own = DecodeOwnRecord(record.document); own.ok()) out.set_own_uid(own->uid);
+  } else if (const auto document = reader.Document(found.record); document.ok()) {
     out.set_name(ToUtf8((*document)->metadata.name));
     ToProto((*document)->metadata.target, *out.mutable_target());
     out.set_toolchain((*document)->provenance.toolchain);

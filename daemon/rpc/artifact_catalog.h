@@ -37,6 +37,9 @@ absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& c
 absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallContext& context,
                                            std::string_view hex_prefix);
 
+// FAILED_PRECONDITION for the key of an entry of a user's own namespace.
+absl::Status CheckIsArtifact(const Digest& key);
+
 // What a list shows. A record whose document cannot be read is listed by what the index itself
 // knows.
 void Summarize(const FoundArtifact& found, ArtifactReader& reader, admin::v1::ArtifactSummary& out);

@@ -8,6 +8,7 @@
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/fetch_call.h"
 #include "daemon/rpc/finished_call.h"
+#include "daemon/rpc/own_calls.h"
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
 
@@ -18,6 +19,7 @@ absl::Status LookUp(const ServiceParts& parts, const CallContext& context, const
                     v1::LookupResponse::Entry& out) {
   KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
   out.set_key(bytes);
+  if (IsOwnKey(key)) return absl::OkStatus();  // no artifact, and perhaps not the caller's
   const absl::StatusOr<FoundArtifact> found = parts.index.Get(context, key);
   // What is damaged or of a newer daemon is a miss for a compile, so it is one here.
   const bool is_unreadable =
@@ -89,6 +91,24 @@ grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerCont
     response->mutable_toolchains(0)->set_is_default(true);
   }
   return FinishedCall(*call);
+}
+
+grpc::ServerUnaryReactor* KernelService::GetOwn(grpc::CallbackServerContext* call,
+                                                const v1::GetOwnRequest* request,
+                                                v1::GetOwnResponse* response) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&parts = parts_, request, response](const CallContext& context) {
+                               return kiln::GetOwn(parts.own, context, *request, *response);
+                             });
+}
+
+grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* call,
+                                                const v1::PutOwnRequest* request,
+                                                v1::PutOwnResponse*) {
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&parts = parts_, request](const CallContext& context) {
+                               return kiln::PutOwn(parts.own, context, *request);
+                             });
 }
 
 }  // namespace kiln

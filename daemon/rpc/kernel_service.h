@@ -10,7 +10,9 @@ namespace kiln {
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
     v1::KernelService::WithCallbackMethod_CompileStream<
         v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Fetch<
-            v1::KernelService::WithCallbackMethod_ListToolchains<v1::KernelService::Service>>>>>;
+            v1::KernelService::WithCallbackMethod_ListToolchains<
+                v1::KernelService::WithCallbackMethod_GetOwn<
+                    v1::KernelService::WithCallbackMethod_PutOwn<v1::KernelService::Service>>>>>>>;
 
 // Thread-safe. Methods run on gRPC's few threads: a hit is answered right there, everything that
 // waits or reads much goes elsewhere.
@@ -32,6 +34,12 @@ class KernelService final : public KernelServiceBase {
   grpc::ServerUnaryReactor* ListToolchains(grpc::CallbackServerContext* call,
                                            const v1::ListToolchainsRequest* request,
                                            v1::ListToolchainsResponse* response) override;
+  grpc::ServerUnaryReactor* GetOwn(grpc::CallbackServerContext* call,
+                                   const v1::GetOwnRequest* request,
+                                   v1::GetOwnResponse* response) override;
+  grpc::ServerUnaryReactor* PutOwn(grpc::CallbackServerContext* call,
+                                   const v1::PutOwnRequest* request,
+                                   v1::PutOwnResponse* response) override;
 
  private:
   const ServiceParts& parts_;

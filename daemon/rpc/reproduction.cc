@@ -29,6 +29,7 @@ bool FindRemembered(const AdminActions& actions, const Digest& key,
 absl::Status FindStored(const ServiceParts& parts, const CallContext& context,
                         const std::string& key_prefix, admin::v1::GetRequestResponse& response) {
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
+  KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
   const std::vector<StageReference>& stages = found.record->stages;
   const auto request = std::find_if(stages.begin(), stages.end(), [](const StageReference& stage) {
     return stage.stage == kRequestStage;

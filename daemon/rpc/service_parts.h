@@ -15,6 +15,7 @@
 #include "storage/artifact_index.h"
 #include "storage/base/call_context.h"
 #include "storage/blob_store.h"
+#include "storage/own_entries.h"
 
 namespace kiln {
 
@@ -25,6 +26,7 @@ struct ServiceParts {
   const ToolchainCatalog& catalog;
   ArtifactIndex& index;
   BlobStore& blobs;
+  OwnEntries& own;
   ArtifactReader& reader;
   // For what reads more from the disk than the few threads that serve all connections should wait
   // for.

@@ -238,6 +238,55 @@ def test_asynchronous_errors(daemon, tmp_path):
 # --- A daemon that is away -------------------------------------------------------------------------------------------
 
 
+# --- The own namespace -----------------------------------------------------------------------------------------------
+
+
+def test_what_one_process_puts_another_of_the_same_user_gets(client, daemon):
+    client.put_own({b"a": {"x": b"1", "y": b""}, b"b\0\xff": {"z": b"2"}})
+    with kiln.Client(root=str(daemon.root)) as other:
+        assert other.get_own([b"b\0\xff", b"none", b"a"]) == {b"b\0\xff": {"z": b"2"}, b"a": {"x": b"1", "y": b""}}
+        assert list(other.get_own([b"a"])[b"a"]) == ["x", "y"]
+    client.put_own({b"a": {"x": b"3"}})
+    assert client.get_own([b"a"]) == {b"a": {"x": b"3"}}
+
+
+def test_an_artifacts_output_is_there_as_long_as_the_artifact(client, daemon):
+    artifact = client.compile(request("own"))
+    cubin = artifact.stages["cubin"]
+    client.put_own({b"output": {"k.cubin": kiln.ArtifactOutput(artifact.key, "cubin", cubin.digest), "k.json": b"{}"}})
+    assert client.get_own([b"output"]) == {b"output": {"k.cubin": artifact.binary, "k.json": b"{}"}}
+    assert daemon.kiln("evict", artifact.key).code == 0
+    assert client.get_own([b"output"]) == {}
+    with pytest.raises(kiln.NotFoundError):
+        client.put_own({b"output": {"k.cubin": kiln.ArtifactOutput(artifact.key, "cubin", cubin.digest)}})
+
+
+def test_what_is_too_long_or_too_much_is_refused(client):
+    for wrong in ({b"": {"x": b""}}, {b"k" * 257: {"x": b""}}, {b"k": {}}, {b"k": {"": b""}}, {b"k": {"x": b"y" * (16 << 20) + b"y"}}):
+        with pytest.raises(kiln.InvalidArgumentError):
+            client.put_own(wrong)
+    with pytest.raises(kiln.KilnError):  # more than a message takes
+        client.put_own({str(number).encode(): {"x": b"y" * (6 << 20)} for number in range(3)})
+    assert client.get_own([b"k"]) == {}
+
+
+def test_any_number_of_keys_and_bytes_is_answered(client):
+    for number in range(3):
+        client.put_own({b"large%d" % number: {"x": b"%d" % number * (12 << 20)}})
+    keys = [b"none%d" % number for number in range(300)] + [b"large0", b"large1", b"large2"]
+    found = client.get_own(keys)
+    assert list(found) == [b"large0", b"large1", b"large2"] and found[b"large2"]["x"] == b"2" * (12 << 20)
+
+
+def test_the_own_namespace_in_a_loop(daemon):
+
+    async def work(client):
+        await client.put_own({b"loop": {"x": b"1"}})
+        return await client.get_own([b"loop", b"none"])
+
+    assert in_loop(daemon, work) == {b"loop": {"x": b"1"}}
+
+
 def test_nobody_there_is_said_at_once(tmp_path):
     started = time.monotonic()
     with pytest.raises(kiln.UnavailableError, match="no socket at"):

@@ -33,6 +33,8 @@ _UNARY: Dict[str, Any] = {
     "Compile": pb.CompileResponse,
     "Lookup": pb.LookupResponse,
     "ListToolchains": pb.ListToolchainsResponse,
+    "GetOwn": pb.GetOwnResponse,
+    "PutOwn": pb.PutOwnResponse,
 }
 
 

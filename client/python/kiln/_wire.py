@@ -4,7 +4,7 @@ import hashlib
 import math
 from typing import Any, Iterable, List, Mapping, Optional, TypeVar
 
-from kiln.artifact import (Artifact, Backend, KernelMetadata, KernelParameter, OptionDeclaration, Provenance, Stage,
+from kiln.artifact import (Artifact, ArtifactOutput, Backend, KernelMetadata, KernelParameter, OptionDeclaration, Provenance, Stage,
                            TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, Diagnostics, InvalidArgumentError, KilnError, error_for
 from kiln.key import Parameter
@@ -116,6 +116,30 @@ def _set_value(message: Any, value: Any, what: str) -> None:
         raise InvalidArgumentError(f"{what} is {value!r}; it must be a bool, int, float, str or a tuple of such")
 
 
+def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput]"]) -> Any:
+    """InvalidArgumentError for what has none."""
+    message = kernel_service_pb2.PutOwnRequest()
+    for key, files in entries.items():
+        entry = message.entries.add(key=bytes(key))
+        for name, content in files.items():
+            if isinstance(content, ArtifactOutput):
+                output = kernel_service_pb2.ArtifactOutput(key=digest_bytes(content.key), stage=content.stage)
+                entry.files.add(name=name, digest=digest_bytes(content.digest), output=output)
+            else:
+                entry.files.add(name=name, digest=hashlib.sha256(content).digest(), content=content)
+    return message
+
+
+def digest_bytes(digits: str) -> bytes:
+    """InvalidArgumentError for what is not 64 hex digits."""
+    try:
+        if len(digits) == 64:
+            return bytes.fromhex(digits)
+    except ValueError:
+        pass
+    raise InvalidArgumentError(f"{digits!r} is not 64 hex digits")
+
+
 # --- From messages ---------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +169,16 @@ def _stage(blob: Any) -> Stage:
     if content is not None:
         check_digest(content, blob.digest)
     return Stage(blob.stage, blob.digest.hex(), blob.size_bytes, content)
+
+
+def own_entries(response: Any) -> "dict[bytes, dict[str, bytes]]":
+    """Of a GetOwnResponse. DataLossError where a content does not match its digest."""
+    entries = {}
+    for entry in response.entries:
+        for file in entry.files:
+            check_digest(file.content, file.digest)
+        entries[entry.key] = {file.name: file.content for file in entry.files}
+    return entries
 
 
 def check_digest(content: bytes, digest: bytes) -> None:

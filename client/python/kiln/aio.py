@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
 
 from kiln import _wire
 from kiln._gate import Passage
 from kiln._link import Link, deadline_of, wedged
-from kiln.artifact import Artifact, Toolchain
-from kiln.client import _LOOKUP_KEYS_MAX, _key_bytes
+from kiln.artifact import Artifact, ArtifactOutput, Toolchain
+from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
 from kiln.errors import KilnError, UnavailableError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
@@ -94,7 +94,7 @@ class AsyncClient:
 
     async def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """As Client.lookup."""
-        raw = [_key_bytes(key) for key in keys]
+        raw = [_wire.digest_bytes(key) for key in keys]
         deadline = deadline_of(timeout)
         found: List[Optional[Artifact]] = []
         for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
@@ -104,7 +104,23 @@ class AsyncClient:
 
     async def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """As Client.fetch."""
-        return await self._blob(_key_bytes(digest), deadline_of(timeout))
+        return await self._blob(_wire.digest_bytes(digest), deadline_of(timeout))
+
+    async def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
+        """As Client.get_own."""
+        deadline = deadline_of(timeout)
+        found: Dict[bytes, Dict[str, bytes]] = {}
+        left = list(keys)
+        while left:
+            answer = await self._call("GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX]), deadline)
+            found.update(_wire.own_entries(answer))
+            left = _still_to_ask(left, answer)
+        return found
+
+    async def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
+                      timeout: Optional[float] = None) -> None:
+        """As Client.put_own."""
+        await self._call("PutOwn", _wire.put_own_message(entries), deadline_of(timeout))
 
     async def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """As Client.toolchains."""

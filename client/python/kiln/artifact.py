@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Mapping, Optional, Tuple
 
 __all__ = [
-    "Artifact", "Backend", "KernelMetadata", "KernelParameter", "OptionDeclaration", "Provenance", "Stage",
+    "Artifact", "ArtifactOutput", "Backend", "KernelMetadata", "KernelParameter", "OptionDeclaration", "Provenance", "Stage",
     "TensorDescriptor", "Toolchain"
 ]
 
@@ -115,6 +115,15 @@ class Artifact:
             if stage in self.stages:
                 return self.content(stage)
         raise KeyError("the final binary was not asked for")
+
+
+@dataclass(frozen=True)
+class ArtifactOutput:
+    """A stage's output of a stored artifact, in the place of a file's content (Client.put_own): key and digest are 64 hex
+    digits each."""
+    key: str
+    stage: str
+    digest: str
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 import random
 import threading
 import time
-from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from kiln import _process, _wire
 from kiln._batch import Batch
 from kiln._link import Link, deadline_of
-from kiln.artifact import Artifact, Toolchain
-from kiln.errors import InvalidArgumentError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
+from kiln.artifact import Artifact, ArtifactOutput, Toolchain
+from kiln.errors import InternalError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
@@ -18,6 +18,7 @@ __all__ = ["Client"]
 
 _T = TypeVar("_T")
 _LOOKUP_KEYS_MAX = 4096
+_OWN_KEYS_MAX = 256
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MAX_S = 1.0
 
@@ -101,7 +102,7 @@ class Client:
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
-        raw = [_key_bytes(key) for key in keys]
+        raw = [_wire.digest_bytes(key) for key in keys]
         deadline = deadline_of(timeout)
         found: List[Optional[Artifact]] = []
         for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
@@ -116,7 +117,33 @@ class Client:
     def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""
         deadline = deadline_of(timeout)
-        return self._repeated(deadline, lambda link: link.fetch(_key_bytes(digest), deadline))
+        return self._repeated(deadline, lambda link: link.fetch(_wire.digest_bytes(digest), deadline))
+
+    def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
+        """Entries of this user's own namespace: the files of each of these keys that is there, by name, in the order in which they
+        were put. Only processes of the same uid read and write them. Each content has been checked against its digest."""
+        deadline = deadline_of(timeout)
+        found: Dict[bytes, Dict[str, bytes]] = {}
+        left = list(keys)
+        while left:
+            answer = self._get_own(left[:_OWN_KEYS_MAX], deadline)
+            found.update(_wire.own_entries(answer))
+            left = _still_to_ask(left, answer)
+        return found
+
+    def _get_own(self, keys: Sequence[bytes], deadline: Optional[float]) -> Any:
+        message = pb.GetOwnRequest(keys=keys)
+        return self._repeated(deadline, lambda link: link.call("GetOwn", message, deadline))
+
+    def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
+                timeout: Optional[float] = None) -> None:
+        """Stores files under keys of this user's own namespace, each entry in place of what its key had: at most 256 entries, of 16
+        MiB together. A key (1 to 256 bytes) must name everything that decides what is under it: nobody checks. An ArtifactOutput
+        stands for its content and takes no room; once that artifact is gone, the entry is, too. Entries are evicted like artifacts.
+        NotFoundError: an artifact does not have such an output any more."""
+        message = _wire.put_own_message(entries)
+        deadline = deadline_of(timeout)
+        self._repeated(deadline, lambda link: link.call("PutOwn", message, deadline))
 
     def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """The toolchains that are there."""
@@ -170,13 +197,12 @@ def _wait(error: KilnError, pause_s: float, deadline: Optional[float]) -> bool:
     return True
 
 
-def _key_bytes(key: str) -> bytes:
-    if len(key) != 64:
-        raise InvalidArgumentError(f"{key!r} is not 64 hex digits")
-    try:
-        return bytes.fromhex(key)
-    except ValueError:
-        raise InvalidArgumentError(f"{key!r} is not 64 hex digits") from None
+def _still_to_ask(keys: List[bytes], answer: Any) -> List[bytes]:
+    """What found no room in the answer is the end of what was asked for."""
+    answered = min(len(keys), _OWN_KEYS_MAX) - len(answer.unanswered_keys)
+    if answered <= 0:
+        raise InternalError("the daemon answers none of the keys")
+    return keys[answered:]
 
 
 def _fetch_missing(link: Link, artifact: Artifact, deadline: Optional[float]) -> Artifact:

@@ -41,6 +41,12 @@ class ServeTest : public ::testing::Test {
     EXPECT_TRUE(stub->GetStats(&context, {}, &stats).ok());
     return stats;
   }
+  // Null where the socket does not let that user in. REQUIRES: this is root.
+  std::shared_ptr<grpc::Channel> ConnectAsNobody() {
+    const std::filesystem::path root(daemon_.root());
+    for (const auto& path : {root, root.parent_path()}) EXPECT_EQ(::chmod(path.c_str(), 0711), 0);
+    return ConnectAs(kNobody, daemon_.socket());
+  }
   void AwaitRequests(uint64_t count) {
     while (Stats().requests() < count) std::this_thread::yield();
   }
@@ -61,6 +67,53 @@ TEST_F(ServeTest, HealthAndReflectionOnBothSockets) {
                 std::string("\x3a\x00", 2));
     EXPECT_THAT(services.message, HasSubstr("kiln.v1.KernelService"));
     EXPECT_THAT(services.message, HasSubstr("kiln.admin.v1.AdminService"));
+  }
+}
+
+v1::OwnEntry OwnEntryOf(const std::string& key, const std::string& content) {
+  v1::OwnEntry entry;
+  entry.set_key(key);
+  v1::OwnFile& file = *entry.add_files();
+  file.set_name("file");
+  file.set_content(content);
+  return entry;
+}
+
+TEST_F(ServeTest, OwnEntriesSurviveAKilledDaemonAndAreNobodyElses) {
+  const auto mine = daemon_.Connect();
+  ASSERT_TRUE(mine->PutOwn({OwnEntryOf("key", "mine")}).ok());
+  if (geteuid() == 0) {
+    const auto channel = ConnectAsNobody();
+    ASSERT_NE(channel, nullptr);
+    const auto nobody = v1::KernelService::NewStub(channel);
+    v1::GetOwnRequest get;
+    get.add_keys("key");
+    v1::GetOwnResponse got;
+    grpc::ClientContext get_context;
+    ASSERT_TRUE(nobody->GetOwn(&get_context, get, &got).ok());
+    EXPECT_EQ(got.entries_size(), 0);
+    v1::PutOwnRequest put;
+    *put.add_entries() = OwnEntryOf("key", "nobody's");
+    v1::PutOwnResponse none;
+    grpc::ClientContext put_context;
+    EXPECT_TRUE(nobody->PutOwn(&put_context, put, &none).ok());
+  }
+  const uint64_t users = geteuid() == 0 ? 2 : 1;
+  EXPECT_EQ(Stats().own_users(), users);
+  EXPECT_EQ(Stats().artifacts(), 0u);
+
+  daemon_.Kill();
+  daemon_.Start();
+  const auto after = daemon_.Connect()->GetOwn({"other", "key"});
+  ASSERT_TRUE(after.ok()) << after.status();
+  ASSERT_EQ(after->size(), 1u);
+  EXPECT_EQ(after->front().files(0).content(), "mine");
+  // Counted in the background.
+  while (Stats().own_entries() < users) std::this_thread::yield();
+  EXPECT_EQ(Stats().own_users(), users);
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(daemon_.root() + "/run/hot")) {
+    EXPECT_FALSE(file.is_regular_file()) << file.path();
   }
 }
 
@@ -141,9 +194,7 @@ TEST_F(ServeTest, ConnectionsAreCountedAndForgotten) {
 TEST_F(ServeTest, EachUserIsKnownByItsUid) {
   const bool is_root = ::getuid() == 0;
   const uid_t other = is_root ? kNobody : ::getuid();
-  const std::filesystem::path root(daemon_.root());
-  for (const auto& path : {root, root.parent_path()}) ASSERT_EQ(::chmod(path.c_str(), 0711), 0);
-  const auto channel = is_root ? ConnectAs(other, daemon_.socket()) : ConnectTo(daemon_.socket());
+  const auto channel = is_root ? ConnectAsNobody() : ConnectTo(daemon_.socket());
   ASSERT_NE(channel, nullptr);
   v1::CompileResponse response;
   grpc::ClientContext context;

@@ -151,6 +151,11 @@ grpc::Status FakeKernelService::ListToolchains(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
+grpc::Status FakeKernelService::GetOwn(grpc::ServerContext*, const v1::GetOwnRequest* request,
+                                       v1::GetOwnResponse* response) {
+  return on_get_own ? on_get_own(*request, response) : grpc::Status::OK;
+}
+
 grpc::Status FakeAdminService::GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                                         admin::v1::GetStatsResponse* response) {
   if (gate != nullptr) gate->Await();

@@ -49,12 +49,13 @@ class FakeKernelService final : public v1::KernelService::Service {
   using Stream = grpc::ServerReaderWriter<v1::CompileStreamResponse, v1::CompileStreamRequest>;
 
   // What each call does; set before the call. By default a Compile answers AnswerTo, a stream does
-  // so in order, a look-up finds nothing, a blob is found in `blobs`.
+  // so in order, a look-up finds nothing, a blob is found in `blobs`, own entries there are none.
   std::function<grpc::Status(const v1::CompileRequest&, v1::CompileResponse*)> on_compile;
   std::function<grpc::Status(Stream*)> on_stream;
   std::function<grpc::Status(const v1::LookupRequest&, v1::LookupResponse*)> on_lookup;
   std::function<grpc::Status(const v1::FetchRequest&, grpc::ServerWriter<v1::FetchChunk>*)>
       on_fetch;
+  std::function<grpc::Status(const v1::GetOwnRequest&, v1::GetOwnResponse*)> on_get_own;
   v1::ListToolchainsResponse toolchains;
 
   // What came in. The probe of a new connection is a look-up too.
@@ -72,6 +73,8 @@ class FakeKernelService final : public v1::KernelService::Service {
                      grpc::ServerWriter<v1::FetchChunk>* writer) override;
   grpc::Status ListToolchains(grpc::ServerContext*, const v1::ListToolchainsRequest*,
                               v1::ListToolchainsResponse* response) override;
+  grpc::Status GetOwn(grpc::ServerContext*, const v1::GetOwnRequest* request,
+                      v1::GetOwnResponse* response) override;
 
   // Found by Fetch, and by Lookup as the only stage of the key that is its digest.
   void AddBlob(const std::string& content);

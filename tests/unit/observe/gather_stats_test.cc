@@ -10,6 +10,7 @@
 #include "storage/base/limits.h"
 #include "storage/forwarding_store.h"
 #include "storage/memory_store.h"
+#include "storage/own_record.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_catalog.h"
 #include "tests/testing/fake_compiler.h"
@@ -50,6 +51,7 @@ class GatherStatsTest : public ::testing::Test {
     return {.chain = *chain_,
             .store = store_,
             .hot = *hot_,
+            .own = own_,
             .pools = Served(),
             .admission = *admission_,
             .quarantine = quarantine_,
@@ -88,6 +90,7 @@ class GatherStatsTest : public ::testing::Test {
   AdmissionProvider* admission_;
   std::unique_ptr<CountingProvider> chain_;
   MemoryStore store_{limits::kGiB, clock_};
+  OwnLedger own_{OwnLimits(), clock_};
   std::unique_ptr<HotDirectory> hot_;
   std::deque<WorkerPool> pools_;
   std::vector<std::shared_ptr<const Toolchain>> toolchains_;
@@ -188,8 +191,15 @@ TEST_F(GatherStatsTest, TellsWhatIsStoredAndPublished) {
   ASSERT_TRUE(store_.index().Put({}, both.record, both.blobs).ok());
   hot_->OnPut(both.record, both.blobs);
   ASSERT_TRUE(store_.index().Put({}, stored.record, stored.blobs).ok());
+  ArtifactRecord own;
+  own.key = OwnKey(1000, "key");
+  own.document = EncodeOwnRecord({1000, "key", {}});
+  ASSERT_TRUE(store_.index().Put({}, own, {}).ok());
+  own_.OnPut(own, {});
   const DaemonStats stats = GatherStats(Sources());
   EXPECT_EQ(stats.artifacts, 2u);
+  EXPECT_EQ(stats.own.entries, 1u);
+  EXPECT_EQ(stats.own.bytes, own.document.size());
   EXPECT_EQ(stats.store_bytes, store_.Stats().stored_bytes);
   EXPECT_EQ(stats.store_bytes_max, store_.Stats().stored_bytes_max);
   EXPECT_GT(stats.store_bytes, 0u);
@@ -232,6 +242,7 @@ TEST_F(GatherStatsTest, DegradedStoreIsToldUntilTheDaemonDrains) {
   StatsSources sources{.chain = *chain_,
                        .store = degraded,
                        .hot = *hot_,
+                       .own = own_,
                        .pools = Served(),
                        .admission = *admission_,
                        .quarantine = quarantine_,

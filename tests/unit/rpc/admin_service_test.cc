@@ -57,6 +57,43 @@ TEST_F(AdminServiceTest, ListsPageByPage) {
   EXPECT_EQ(listed, std::vector<std::string>(stored.begin(), stored.end()));
 }
 
+TEST_F(AdminServiceTest, AnEntryOfAUsersOwnIsListedAndEvictedButNeitherInspectedNorPinned) {
+  CallContext alice;
+  alice.principal.uid = 1000;
+  ASSERT_TRUE(own_.Put(alice, "key", {{"file", "content", std::nullopt, Digest()}}).ok());
+  const Digest key = OwnKey(1000, "key");
+
+  admin::v1::ListArtifactsResponse listed;
+  grpc::ClientContext list_context;
+  ASSERT_TRUE(stub_->ListArtifacts(&list_context, {}, &listed).ok());
+  ASSERT_EQ(listed.artifacts_size(), 1);
+  EXPECT_EQ(listed.artifacts(0).own_uid(), 1000u);
+  EXPECT_EQ(listed.artifacts(0).size_bytes(), kOwnSaltBytes + 7);
+
+  admin::v1::InspectArtifactRequest inspect;
+  inspect.set_key_prefix(key.Hex());
+  admin::v1::InspectArtifactResponse inspected;
+  grpc::ClientContext inspect_context;
+  EXPECT_EQ(stub_->InspectArtifact(&inspect_context, inspect, &inspected).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  admin::v1::GetRequestResponse request;
+  EXPECT_EQ(GetRequest(key.Hex(), &request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  admin::v1::PinRequest pin;
+  pin.set_key(std::string(key.Bytes()));
+  pin.set_pinned(true);
+  admin::v1::PinResponse pinned;
+  grpc::ClientContext pin_context;
+  EXPECT_EQ(stub_->Pin(&pin_context, pin, &pinned).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+
+  admin::v1::EvictRequest evict;
+  evict.add_keys(std::string(key.Bytes()));
+  admin::v1::EvictResponse evicted;
+  ASSERT_TRUE(Evict(evict, &evicted).ok());
+  EXPECT_EQ(evicted.evicted(), 1u);
+  EXPECT_EQ(own_ledger_.Stats().entries, 0u);
+}
+
 TEST_F(AdminServiceTest, ListsAndInspectsByTheBeginningOfAKey) {
   const std::string key = Store("a");
   Store("b");

@@ -15,6 +15,8 @@
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "storage/base/limits.h"
 #include "storage/memory_store.h"
+#include "storage/notifying_store.h"
+#include "storage/own_entries.h"
 #include "tests/testing/fake_catalog.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
@@ -35,7 +37,12 @@ class ServiceTest : public ::testing::Test {
 
   FakeClock clock_;
   Faults faults_;
-  FaultyStore store_{std::make_unique<MemoryStore>(limits::kGiB, clock_), faults_};
+  OwnLedger own_ledger_{OwnLimits(), clock_};
+  FaultyStore store_{
+      std::make_unique<NotifyingStore>(std::make_unique<MemoryStore>(limits::kGiB, clock_),
+                                       std::vector<ArtifactListener*>{&own_ledger_}),
+      faults_};
+  OwnEntries own_{store_.index(), store_.blobs(), own_ledger_, clock_};
   FakeCatalog catalog_{{MakeTriton()}};
   RequestResolver resolver_{catalog_};
   FakeProvider provider_;
@@ -45,8 +52,8 @@ class ServiceTest : public ::testing::Test {
   RequestMemo memo_{limits::kMiB};
   DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<uint64_t> refused_{0};
-  ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(), reader_,
-                      executor_, gate_,     memo_,    descriptions_,  refused_};
+  ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(), own_,
+                      reader_,   executor_, gate_,    memo_,          descriptions_,  refused_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::optional<RememberedRequest> remembered_;

@@ -414,6 +414,18 @@ TEST_F(AdminCommandTest, EvictsWhatIsThereAndNamesWhatIsNot) {
   EXPECT_EQ(daemon_.admin().evicted.keys_size(), 0);
 }
 
+TEST_F(AdminCommandTest, ListsEntriesOfUsersOwnForWhatTheyAre) {
+  admin::v1::ArtifactSummary own;
+  own.set_key(std::string(32, 'x'));
+  own.set_own_uid(1000);
+  own.set_size_bytes(7);
+  daemon_.admin().artifacts = {own};
+  EXPECT_EQ(Run({"ls"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr(Key('x') + "\t(own entry of uid 1000)\t\t\t7\t"));
+  EXPECT_EQ(Run({"ls", "--json"}), 0);
+  EXPECT_EQ(Objects().back().at("own_uid"), 1000);
+}
+
 TEST_F(AdminCommandTest, WhatIsNoKeyIsWrongUsage) {
   const std::string command[] = {"inspect", "get", "pin", "evict", "ls"};
   for (const std::string& name : command) {

@@ -305,6 +305,52 @@ TEST_F(ClientTest, AShortAnswerToALookupIsRefused) {
   EXPECT_EQ(client->Lookup({std::string(32, 'k')}).status().code(), absl::StatusCode::kInternal);
 }
 
+// Two entries fit into one answer of this daemon's.
+grpc::Status AnswerTwo(const v1::GetOwnRequest& request, v1::GetOwnResponse* response) {
+  for (int i = 0; i < request.keys_size(); ++i) {
+    if (i >= 2) {
+      response->add_unanswered_keys(request.keys(i));
+      continue;
+    }
+    v1::OwnEntry& entry = *response->add_entries();
+    entry.set_key(request.keys(i));
+    v1::OwnFile& file = *entry.add_files();
+    file.set_content("of " + request.keys(i));
+    file.set_digest(std::string(Digest::Of(file.content()).Bytes()));
+  }
+  return grpc::Status::OK;
+}
+
+TEST_F(ClientTest, OwnEntriesThatFoundNoRoomAreAskedForAgain) {
+  int calls = 0;
+  daemon_.kernels().on_get_own = [&](const auto& request, auto* response) {
+    ++calls;
+    return AnswerTwo(request, response);
+  };
+  const auto entries = Connect()->GetOwn({"a", "b", "c", "d", "e"});
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  ASSERT_EQ(entries->size(), 5u);
+  EXPECT_EQ(entries->back().files(0).content(), "of e");
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(ClientTest, AnOwnEntryOfOtherBytesThanItsDigestsIsNeverReturned) {
+  daemon_.kernels().on_get_own = [](const auto& request, auto* response) {
+    const grpc::Status status = AnswerTwo(request, response);
+    response->mutable_entries(0)->mutable_files(0)->mutable_content()->back() ^= 1;
+    return status;
+  };
+  EXPECT_EQ(Connect()->GetOwn({"a"}).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ClientTest, ADaemonThatNeverAnswersAnyKeyIsNotAskedForEver) {
+  daemon_.kernels().on_get_own = [](const auto& request, auto* response) {
+    *response->mutable_unanswered_keys() = request.keys();
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Connect()->GetOwn({"a", "b"}).status().code(), absl::StatusCode::kInternal);
+}
+
 TEST_F(ClientTest, ListsToolchains) {
   daemon_.kernels().toolchains.add_toolchains()->set_name("triton");
   const auto listed = Connect()->ListToolchains();

@@ -1,0 +1,15 @@
+// GetOwn and PutOwn: entries of the caller's own namespace.
+#pragma once
+
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/call_context.h"
+#include "storage/own_entries.h"
+
+namespace kiln {
+
+// Both block as the store does. Errors as protos/kiln/v1/kernel_service.proto says.
+absl::Status GetOwn(OwnEntries& own, const CallContext& context, const v1::GetOwnRequest& request,
+                    v1::GetOwnResponse& response);
+absl::Status PutOwn(OwnEntries& own, const CallContext& context, const v1::PutOwnRequest& request);
+
+}  // namespace kiln
