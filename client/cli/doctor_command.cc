@@ -136,6 +136,13 @@ class Examination {
           fmt::format("{} damaged artifacts were put aside", stats.quarantined()),
           "kiln verify, and look at the disk's health");
     }
+    if (stats.audits_differed() > 0) {
+      Add("integrity", Verdict::kWarning,
+          fmt::format("{} stored binaries were not what their sources compile to, and were evicted",
+                      stats.audits_differed()),
+          "the daemon's log names them; look at the machine's memory, and at what was done to the "
+          "toolchains");
+    }
   }
 
   void CheckJail(const admin::v1::GetStatsResponse& stats) {

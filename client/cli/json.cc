@@ -85,6 +85,7 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["compile_cpu_micros"] = stats.compile_cpu_micros();
   json["workers_aborted"] = stats.workers_aborted();
   json["workers_idled"] = stats.workers_idled();
+  json["workers_gave_way"] = stats.workers_gave_way();
   json["zygotes_replaced"] = stats.zygotes_replaced();
   json["sources_quarantined"] = stats.sources_quarantined();
   json["quarantine_refusals"] = stats.quarantine_refusals();

@@ -105,10 +105,11 @@ void PrintWork(Console& console, const Stats& stats) {
        {"running", fmt::format("{} of {}", stats.running(), stats.running_max())},
        {"memory", Memory(stats)},
        {"workers",
-        fmt::format("{} ({} started, {} killed, {} crashed, {} aborted, {} recycled, {} idled)",
+        fmt::format("{} ({} started, {} killed, {} crashed, {} aborted, {} recycled, {} idled, {} "
+                    "gave way to other users)",
                     stats.workers(), stats.workers_started(), stats.workers_killed(),
                     stats.workers_crashed(), stats.workers_aborted(), stats.workers_recycled(),
-                    stats.workers_idled())},
+                    stats.workers_idled(), stats.workers_gave_way())},
        {"zygotes replaced", std::to_string(stats.zygotes_replaced())},
        {"toolchains changed", std::to_string(stats.toolchains_changed())},
        {"in quarantine",

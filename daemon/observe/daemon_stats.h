@@ -67,6 +67,7 @@ struct DaemonStats {
   uint64_t workers_recycled = 0;
   uint64_t workers_aborted = 0;
   uint64_t workers_idled = 0;
+  uint64_t workers_gave_way = 0;
   uint64_t zygotes_replaced = 0;
   uint64_t sources_quarantined = 0;
   uint64_t quarantine_refusals = 0;

@@ -57,6 +57,7 @@ void AddPools(const StatsSources& sources, DaemonStats& stats) {
   stats.workers_recycled = all.recycled;
   stats.workers_aborted = all.aborted;
   stats.workers_idled = all.idled;
+  stats.workers_gave_way = all.gave_way;
   stats.zygotes_replaced = all.zygotes_replaced;
   stats.compile_cpu_micros = all.compile_cpu_micros;
 }

@@ -73,6 +73,7 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_workers_recycled(stats.workers_recycled);
   out.set_workers_aborted(stats.workers_aborted);
   out.set_workers_idled(stats.workers_idled);
+  out.set_workers_gave_way(stats.workers_gave_way);
   out.set_zygotes_replaced(stats.zygotes_replaced);
   out.set_sources_quarantined(stats.sources_quarantined);
   out.set_quarantine_refusals(stats.quarantine_refusals);

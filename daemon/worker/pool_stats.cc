@@ -9,6 +9,7 @@ PoolCounters& PoolCounters::operator+=(const PoolCounters& other) {
   aborted += other.aborted;
   recycled += other.recycled;
   idled += other.idled;
+  gave_way += other.gave_way;
   zygotes_replaced += other.zygotes_replaced;
   compiles += other.compiles;
   compile_cpu_micros += other.compile_cpu_micros;

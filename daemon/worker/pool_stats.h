@@ -15,6 +15,7 @@ struct PoolCounters {
   uint64_t aborted = 0;           // died because the compiler gave up on the source in words
   uint64_t recycled = 0;          // replaced because of age or size
   uint64_t idled = 0;             // ended because there was nothing to do
+  uint64_t gave_way = 0;          // replaced because they had served another principal
   uint64_t zygotes_replaced = 0;  // because of crashes
   uint64_t compiles = 0;          // that came to an answer
   uint64_t compile_cpu_micros = 0;

@@ -342,7 +342,10 @@ WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
 }
 
 WorkerPool::TaskPtr WorkerPool::TakeTask(Slot& slot) {
-  const bool is_of_use = !IsOutdated(slot) && slot.worker->IsReady() && !MustGiveWay(slot);
+  const bool is_sound = !IsOutdated(slot) && slot.worker->IsReady();
+  const bool gives_way = is_sound && MustGiveWay(slot);
+  if (gives_way) ++stats_.gave_way;
+  const bool is_of_use = is_sound && !gives_way;
   const auto first = FirstTaskFor(slot);
   if (!is_of_use || first == queue_.end()) {
     slot.is_surplus = is_of_use && surplus_ > 0;

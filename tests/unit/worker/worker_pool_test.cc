@@ -359,6 +359,7 @@ TEST_F(WorkerPoolTest, NoWorkerServesTwoPrincipals) {
   for (const CallContext& context : {Of(1), Of(2), Of(0), Of(0, /*is_admin=*/true), Of(1)}) {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(Do("answer x", context).ok());
     EXPECT_EQ(pool_->Stats().started, ++started);
+    EXPECT_EQ(pool_->Stats().gave_way, started - 1);
   }
   EXPECT_EQ(pool_->Stats().crashed, 0u);
 }
@@ -369,6 +370,7 @@ TEST_F(WorkerPoolTest, WhereThereIsRoomPrincipalsKeepTheirWorkers) {
     EXPECT_TRUE(Do("answer x", Of(i % 2 == 0 ? 1 : 2)).ok());
   }
   EXPECT_EQ(pool_->Stats().started, 2u);
+  EXPECT_EQ(pool_->Stats().gave_way, 0u);
 }
 
 // Neither does one user's flood hold up another's request, nor is a worker replaced for nothing.

@@ -516,6 +516,14 @@ TEST_F(AdminCommandTest, TheDoctorSaysWhatToDo) {
   EXPECT_EQ(Run({"doctor", "--json"}), 0) << out_.str();
 }
 
+TEST_F(AdminCommandTest, TheDoctorSaysThatBinariesWereWrong) {
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), Not(HasSubstr("integrity")));
+  daemon_.admin().stats.set_audits_differed(2);
+  Run({"doctor"});
+  EXPECT_THAT(out_.str(), HasSubstr("warning integrity: 2 stored binaries were not what"));
+}
+
 TEST_F(AdminCommandTest, TheDoctorSaysHowWorkersAreJailed) {
   admin::v1::GetStatsResponse& stats = daemon_.admin().stats;
   Run({"doctor"});
