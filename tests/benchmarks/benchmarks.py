@@ -52,22 +52,26 @@ class Setting:
         self._number = 0
 
     def start(self):
-        self._start_daemon()
+        # The toolchains that it is compared with, whatever others are installed.
+        self.daemon = self.start_daemon(self.root, f"toolchain.directories={self.toolchain}:{self.nvrtc}")
         self._lower()
         # The pool forks its workers on demand: have every slot compile once before anything is timed.
         self.compile_through_daemon(self.distinct(4 * len(os.sched_getaffinity(0))))
 
-    def _start_daemon(self):
-        log = open(self.folder / "kilnd.log", "wb")
-        # The toolchains that it is compared with, whatever others are installed.
-        self.daemon = subprocess.Popen([self.binaries / "kilnd", "--root", self.root, "--set",
-                                        f"toolchain.directories={self.toolchain}:{self.nvrtc}"], stderr=log, env=self.env)
+    def start_daemon(self, root, *settings):
+        """Another one, where there is one already. It serves when this returns."""
+        log = self.folder / f"{root.name}.log"
+        command = [self.binaries / "kilnd", "--root", root]
+        for setting in settings:
+            command += ["--set", setting]
+        with open(log, "wb") as file:
+            daemon = subprocess.Popen(command, stderr=file)
         deadline = time.monotonic() + 120
-        while subprocess.run([self.binaries / "kiln", "doctor"], env=self.env,
-                             capture_output=True).returncode != 0:
-            if self.daemon.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"kilnd did not start: {(self.folder / 'kilnd.log').read_text()}")
+        while subprocess.run([self.binaries / "kiln", "--root", root, "doctor"], capture_output=True).returncode != 0:
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"kilnd did not start: {log.read_text()}")
             time.sleep(0.1)
+        return daemon
 
     def _lower(self):
         out = self.folder / "lowered"
@@ -119,9 +123,9 @@ class Setting:
         return subprocess.Popen([self.python, HERE / "bare_triton.py", mode], text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def micro(self, *arguments):
+    def micro(self, *arguments, root=None):
         # What it says of a failure goes to the terminal.
-        output = subprocess.run([self.binaries / "kiln_benchmark", *arguments], env=self.env,
+        output = subprocess.run([self.binaries / "kiln_benchmark", *arguments], env={**self.env, "KILN_ROOT": str(root or self.root)},
                                 check=True, stdout=subprocess.PIPE, text=True).stdout
         return json.loads(output)
 
@@ -174,6 +178,27 @@ def cold_compile(setting):
     bare.wait()
     return [Row("cold-compile", median_ratio(pairs), 1.1, "lower",
                 "the same kernels in a warm in-process Triton")]
+
+
+def two_users(setting):
+    """One kernel after the other where there is room for one worker: for two users in turns, so that each compile waits for a fresh
+    worker, and for one."""
+    if os.geteuid() != 0:
+        print("two-users is left out: it takes root to be two users", file=sys.stderr)
+        return []
+    root = setting.folder / "two-users"
+    setting.folder.chmod(0o711)  # they have to reach the socket
+    daemon = setting.start_daemon(root, f"toolchain.directories={setting.toolchain}", "workers.slots=1", "sockets.mode=0666")
+
+    def daemon_ms(*users):
+        return sum(setting.micro("--sequence", str(setting.request_file(setting.distinct(batch))), *users, root=root)["ms"])
+
+    batch = len(setting.requests)
+    daemon_ms("65534")
+    pairs = [(daemon_ms("65534", "65533"), daemon_ms("65534")) for _ in range(5)]
+    daemon.terminate()
+    daemon.wait(60)
+    return [Row("two-users", median_ratio(pairs), 1.1, "lower", "the same kernels of one user; both with one worker at a time")]
 
 
 def ptx_to_cubin(setting):
@@ -418,6 +443,7 @@ def eight_processes(setting):
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
     ("cold-compile",): cold_compile,
+    ("two-users",): two_users,
     ("ptx-to-cubin",): ptx_to_cubin,
     ("nvrtc-warm",): nvrtc_warm,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
