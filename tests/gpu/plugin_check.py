@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -154,12 +155,16 @@ def part_kernels(check):
     first = check.run("kernels_job.py", check.environment("kernels-first"), "kernels-first")
     check.row("kernels", "daemon, first run", daemon_delta(check, before))
     second = check.run("kernels_job.py", check.environment("kernels-second"), "kernels-second")
-    for name, result in (("stock", plain), ("first", first), ("second", second)):
+    plain_again = check.run("kernels_job.py", check.environment("kernels-plain", kiln=False), "kernels-plain-again")
+    again = check.run("kernels_job.py", check.environment("kernels-first"), "kernels-again")
+    for name, result in (("stock", plain), ("first", first), ("second", second), ("stock, files there", plain_again), ("files there", again)):
         wrong = {kernel: text[-600:] for kernel, text in result["kernels"].items() if text != "ok"}
         check.row("kernels", f"{name}: right results", f"{len(result['kernels']) - len(wrong)} of {len(result['kernels'])} in "
                   f"{result['seconds']:.2f} s {wrong or ''}", not wrong)
     check.row("kernels", "first: served by the daemon", first["report"], not first["report"]["local"])
     check.row("kernels", "second: all hits", second["report"], not second["report"]["local"] and not second["report"]["compiled"])
+    ours, stock = (statistics.median(result["launch_us"] for result in results) for results in ((first, second, again), (plain, plain_again)))
+    check.row("kernels", "kernel[grid] with the plug-in, by stock Triton", f"{ours:.2f} us, {stock:.2f} us: {ours / stock:.3f}")
     common, equal, cubins, same, only, different = compare_caches(check.folder / "kernels-plain" / "triton", check.folder / "kernels-first" / "triton")
     check.row("kernels", "files equal to stock's", f"{equal} of {common}; only in one: {len(only)}", not only)
     check.row("kernels", "cubins with the same code as stock's", f"{same} of {cubins} {different or ''}", cubins and same == cubins)
