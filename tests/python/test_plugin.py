@@ -15,7 +15,8 @@ from places import BINARIES, VERSIONS
 WANTED = os.environ.get("KILN_TEST_VERSIONS", "3.6.0 3.9.0").split()
 # The hook is there from 3.6 on.
 HOOKED = [version for version in WANTED if tuple(map(int, version.split("."))) >= (3, 6, 0)]
-DIRECTORIES = {"KILN_TOOLCHAIN_DIRECTORIES": ":".join(str(VERSIONS / f"triton-{version}") for version in HOOKED)}
+# Its contract changed in 3.7. Those between the oldest and the newest are tried once each.
+BETWEEN = [version for version in ("3.7.1", "3.8.0") if version not in HOOKED]
 # One small one, one with a reduction, one with tensor cores: each comes out the same whenever Triton compiles it.
 KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
@@ -36,9 +37,13 @@ def programs():
     return Programs(BINARIES / "kilnd", BINARIES / "kiln", VERSIONS)
 
 
+def directories(versions):
+    return {"KILN_TOOLCHAIN_DIRECTORIES": ":".join(str(VERSIONS / f"triton-{version}") for version in versions)}
+
+
 @pytest.fixture(scope="module")
 def daemon(programs, tmp_path_factory):
-    with Daemon(programs, tmp_path_factory.mktemp("kilnd"), environment=DIRECTORIES) as running:
+    with Daemon(programs, tmp_path_factory.mktemp("kilnd"), environment=directories(HOOKED)) as running:
         yield running
 
 
@@ -63,7 +68,7 @@ def comparable(name, content):
 # --- The same as without ---------------------------------------------------------------------------------------------
 
 
-def test_the_cache_is_the_same_byte_for_byte(daemon, python, tmp_path):
+def check_that_the_cache_is_the_same(daemon, python, tmp_path):
     with Job(tmp_path, python, cache="plain") as plain:
         expected = [plain.compile(kernel, target) for kernel in KERNELS for target in TARGETS]
         assert plain.run("state")["modules"] == []
@@ -75,6 +80,17 @@ def test_the_cache_is_the_same_byte_for_byte(daemon, python, tmp_path):
     assert set(job.files()) == set(plain.files())
     got, expected = job.files(), plain.files()
     assert [name for name in expected if comparable(name, got[name]) != comparable(name, expected[name])] == []
+
+
+def test_the_cache_is_the_same_byte_for_byte(daemon, python, tmp_path):
+    check_that_the_cache_is_the_same(daemon, python, tmp_path)
+
+
+def test_the_cache_is_the_same_with_the_versions_between(programs, tmp_path):
+    with Daemon(programs, tmp_path, environment=directories(BETWEEN)) as daemon:
+        for version in BETWEEN:
+            (folder := tmp_path / version).mkdir()
+            check_that_the_cache_is_the_same(daemon, python_of(version), folder)
 
 
 def test_a_second_process_with_an_empty_cache_hits(daemon, python, tmp_path):
