@@ -26,4 +26,5 @@ build_with_pkg_config kiln "$cxx_compiler" -std=c++20 "$here/consumer/consumer.c
 expect "$work/with-pkg-config"
 
 echo "no header that was not installed"
-"$cxx_compiler" -std=c++17 -fsyntax-only -I "$work/installed/include" -x c++ "$work/installed/include/kiln/client.h"
+printf '#include <kiln/%s>\n' tuning_store.h client.h |
+  "$cxx_compiler" -std=c++17 -fsyntax-only -I "$work/installed/include" -x c++ -

@@ -1,0 +1,52 @@
+// Keeps the times of kiln_launch_autotune with the daemon. Installed as <kiln/tuning_store.h>.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+namespace kiln {
+
+class Client;
+
+// In the caller's own namespace: what one process has timed, every later one of the same user
+// knows. Find and Put are the functions of a kiln_launch_tuning_store whose `user` is this object:
+//
+//   kiln::TuningStore times(*client);
+//   kiln_launch_tuning_store store = {sizeof store, 0, kiln::TuningStore::Find,
+//                                     kiln::TuningStore::Put, &times};
+//
+// A tuning never fails for want of a daemon: the first call that ends badly is the last one, so
+// that it costs `budget` once, and all else is timed. Thread-safe; both functions block.
+class TuningStore {
+ public:
+  // `client` must outlive it. `budget` is that of each call.
+  explicit TuningStore(Client& client,
+                       std::chrono::milliseconds budget = std::chrono::milliseconds(1000))
+      : client_(client), budget_(budget) {}
+  TuningStore(const TuningStore&) = delete;
+  TuningStore& operator=(const TuningStore&) = delete;
+
+  static uint64_t Find(void* user, const void* key, uint64_t key_bytes, void* value,
+                       uint64_t capacity) noexcept;
+  static void Put(void* user, const void* key, uint64_t key_bytes, const void* value,
+                  uint64_t value_bytes) noexcept;
+
+  // Why it asks the daemon no more. OK: it does.
+  [[nodiscard]] absl::Status status() const;
+
+ private:
+  uint64_t FindValue(std::string_view key, char* value, uint64_t capacity);
+  void PutValue(std::string_view key, std::string_view value);
+  void Note(const absl::Status& status);
+
+  Client& client_;
+  const std::chrono::milliseconds budget_;
+  mutable std::mutex mutex_;
+  absl::Status status_;
+};
+
+}  // namespace kiln
