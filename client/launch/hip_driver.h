@@ -69,6 +69,7 @@ class HipDriver final : public Driver {
   Status Failure(hip::Result result, std::string_view function) const;
   StatusOr<int> Attribute(int device, int attribute) const;
   StatusOr<std::string> ArchitectureOf(int device) const;
+  Status CheckIsNotCapturing(Stream stream);
   Status LaunchClusters(Function function, const DriverLaunch& launch, void** arguments);
 
   const hip::Functions hip_;

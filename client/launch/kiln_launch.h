@@ -422,7 +422,7 @@ typedef struct kiln_launch_range {
 /* Where times are kept from one process to the next, by keys that mean nothing outside: the daemon
  * (kiln::TuningStore of libkiln), a file, a table. Keys are printable, at most 128 bytes; values at
  * most 256 bytes. Neither function can fail a tuning: what cannot be had is not there, what cannot
- * be put is timed again by the next one. Called on the tuning thread. */
+ * be put is timed again by the next one. Called on the tuning thread; they must not tune. */
 typedef struct kiln_launch_tuning_store {
   uint32_t size;
   uint32_t reserved;

@@ -124,6 +124,18 @@ TEST_F(HipDriverTest, CooperativeAndClustersHaveFunctionsOfTheirOwn) {
   EXPECT_EQ(launch.attributes.at(2)[0], 0u);
 }
 
+TEST_F(HipDriverTest, WhatARuntimeMayNotCaptureIsRefusedUnderCapture) {
+  for (const char* more :
+       {R"("launch_cooperative_grid": true)", R"("num_ctas": 4, "cluster_dims": [4, 1, 1])"}) {
+    const auto kernel = Open(more);
+    fake_->BeginCapture(kStream);
+    EXPECT_EQ(Enqueue(kernel).code(), Code::kUnimplemented);
+    fake_->EndCaptureAndDestroyGraph(kStream);
+    EnqueueOk(kernel);
+  }
+  EXPECT_THAT(fake_->launches(), SizeIs(2));
+}
+
 TEST_F(HipDriverTest, ProgrammaticDependentLaunchIsUnknown) {
   EXPECT_EQ(Enqueue(Open(R"("launch_pdl": true)")).code(), Code::kUnimplemented);
 }
