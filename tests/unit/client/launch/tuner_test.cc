@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "client/launch/cuda_driver.h"
 #include "client/launch/tuning_record.h"
@@ -201,6 +203,23 @@ TEST_F(TunerTest, OneMoreCandidateLeavesTheOthersTimesAlone) {
   EXPECT_TRUE(results_[1].is_stored && results_[2].is_stored);
   const auto all = fake_->launches();
   for (size_t i = launches; i < all.size(); ++i) EXPECT_EQ(all[i].kernel, "c");
+}
+
+TEST_F(TunerTest, ThreadsTuneOneAfterTheOther) {
+  request_.store = store_.callbacks();
+  const std::vector<Candidate> candidates = {Taking("a", 20), Taking("b", 10)};
+  std::atomic<size_t> timed = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      std::vector<CandidateResult> results;
+      const auto fastest = tuner_.Tune(candidates, request_, results);
+      EXPECT_TRUE(fastest.ok() && *fastest == 1) << fastest.status().message();
+      for (const CandidateResult& result : results) timed += result.is_stored ? 0 : 1;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(timed, 2u) << "the first has timed for all";
 }
 
 TEST_F(TunerTest, AnotherProblemGridOrDeviceIsAnotherTime) {
