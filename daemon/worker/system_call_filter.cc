@@ -24,7 +24,8 @@ namespace {
 
 // What Python with LLVM, ptxas, and their C library use, found with strace over every example
 // kernel and target and completed with the sisters of what was found, which another C library would
-// use instead. Not among them, on purpose:
+// use instead. NVRTC, traced likewise with 40 compiles of many options for five architectures,
+// makes no call beyond these. Not among them, on purpose:
 //
 // * sockets: the one to the daemon is open, and receiving and sending without an address is all
 // that it takes;
