@@ -119,6 +119,8 @@ inline constexpr int kPointerDeviceOrdinal = 9;
   REQUIRED(cuUserObjectCreate, Result(Handle*, void*, void (*)(void*), unsigned, unsigned))       \
   REQUIRED(cuGraphRetainUserObject, Result(Handle, Handle, unsigned, unsigned))                   \
   REQUIRED(cuMemGetAddressRange_v2, Result(DevicePointer*, size_t*, DevicePointer))               \
+  REQUIRED(cuMemRetainAllocationHandle, Result(uint64_t*, void*))                                 \
+  REQUIRED(cuMemRelease, Result(uint64_t))                                                        \
   REQUIRED(cuMemAllocAsync, Result(DevicePointer*, size_t, Handle))                               \
   REQUIRED(cuMemFreeAsync, Result(DevicePointer, Handle))                                         \
   REQUIRED(cuMemcpyDtoDAsync_v2, Result(DevicePointer, DevicePointer, size_t, Handle))            \

@@ -319,6 +319,14 @@ StatusOr<MemoryRange> CudaDriver::AllocationAt(Address address) {
   return MemoryRange{begin, bytes};
 }
 
+bool CudaDriver::IsMappedPiece(Address address) {
+  uint64_t handle = 0;
+  void* pointer = reinterpret_cast<void*>(address);
+  if (cu_.cuMemRetainAllocationHandle(&handle, pointer) != cuda::kSuccess) return false;
+  cu_.cuMemRelease(handle);
+  return true;
+}
+
 StatusOr<Address> CudaDriver::AllocateAsync(size_t bytes, Stream stream) {
   cuda::DevicePointer address = 0;
   LAUNCH_RETURN_IF_ERROR(Check(cu_.cuMemAllocAsync(&address, bytes, stream), "cuMemAllocAsync"));

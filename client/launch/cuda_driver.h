@@ -42,6 +42,7 @@ class CudaDriver final : public Driver {
 
   StatusOr<int> DeviceOf(Address address) override;
   StatusOr<MemoryRange> AllocationAt(Address address) override;
+  bool IsMappedPiece(Address address) override;
   StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) override;
   Status FreeAsync(Address address, Stream stream) override;
   Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) override;

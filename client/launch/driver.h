@@ -148,6 +148,9 @@ class Driver {
   virtual StatusOr<int> DeviceOf(Address address) = 0;
   // The allocation that an address lies in. INVALID_ARGUMENT: it is no device memory.
   virtual StatusOr<MemoryRange> AllocationAt(Address address) = 0;
+  // Whether that is one of the pieces of which some allocators map their memory (cuMemMap), so that
+  // the next one may belong to the same buffer.
+  virtual bool IsMappedPiece(Address address) = 0;
   // In stream order.
   virtual StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) = 0;
   virtual Status FreeAsync(Address address, Stream stream) = 0;

@@ -130,6 +130,8 @@ inline constexpr int kPointerDeviceOrdinal = 9;
   REQUIRED(hipEventQuery, Result(Handle))                                                          \
   REQUIRED(hipEventSynchronize, Result(Handle))                                                    \
   REQUIRED(hipEventElapsedTime, Result(float*, Handle, Handle))                                    \
+  OPTIONAL(hipMemRetainAllocationHandle, Result(Handle*, void*))                                   \
+  OPTIONAL(hipMemRelease, Result(Handle))                                                          \
   OPTIONAL(hipDrvLaunchKernelEx, Result(const LaunchConfig*, Handle, void**, void**))
 
 // The function table. What may be missing is null then.

@@ -315,6 +315,14 @@ StatusOr<MemoryRange> HipDriver::AllocationAt(Address address) {
   return MemoryRange{AddressOf(begin), bytes};
 }
 
+bool HipDriver::IsMappedPiece(Address address) {
+  if (hip_.hipMemRetainAllocationHandle == nullptr || hip_.hipMemRelease == nullptr) return false;
+  hip::Handle handle = nullptr;
+  const hip::Result result = hip_.hipMemRetainAllocationHandle(&handle, PointerTo(address));
+  if (!Check(result, "hipMemRetainAllocationHandle").ok()) return false;
+  return Check(hip_.hipMemRelease(handle), "hipMemRelease").ok();
+}
+
 StatusOr<Address> HipDriver::AllocateAsync(size_t bytes, Stream stream) {
   hip::DevicePointer pointer = nullptr;
   LAUNCH_RETURN_IF_ERROR(Check(hip_.hipMallocAsync(&pointer, bytes, stream), "hipMallocAsync"));

@@ -485,7 +485,8 @@ typedef struct kiln_launch_tuned {
  * during the tuning, nobody else may use the memory. Blocks, for about `warmup_ms` + `repeat_ms` a
  * candidate, and while another tuning of this runtime goes on. Takes memory for the flush and the
  * copies from the scratch allocator. INVALID_ARGUMENT: kernels of several contexts; a range that is
- * not inside one allocation, as the driver knows them; a store without `problem`.
+ * not inside one allocation, as the driver knows them (pieces that are mapped one behind the other
+ * are one); a store without `problem`.
  * FAILED_PRECONDITION: something would have to run, and the stream, or one that the NULL stream
  * waits for, captures. RESOURCE_EXHAUSTED: no memory. CANCELLED. INTERNAL: a candidate broke the
  * context (nothing can be put back then). Where no candidate runs, what the first one failed with.

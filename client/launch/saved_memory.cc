@@ -38,13 +38,20 @@ std::vector<MemoryRange> Overlaps(const std::vector<MemoryRange>& reads,
 }
 
 Status CheckRange(Driver& driver, const MemoryRange& range) {
-  if (range.bytes == 0) return Status();
-  LAUNCH_ASSIGN_OR_RETURN(const MemoryRange allocation, driver.AllocationAt(range.begin));
-  // The end of a range may wrap around; what is left of the allocation does not.
-  const uint64_t there = allocation.end() - range.begin;
-  if (range.bytes <= there) return Status();
-  return InvalidArgument("{} bytes at {:#x}: its allocation ends after {}", range.bytes,
-                         range.begin, there);
+  Address at = range.begin;
+  for (uint64_t left = range.bytes; left > 0;) {
+    LAUNCH_ASSIGN_OR_RETURN(const MemoryRange allocation, driver.AllocationAt(at));
+    // The end of a range may wrap around; what is left of an allocation does not.
+    const uint64_t there = allocation.end() - at;
+    if (left <= there) break;
+    left -= there;
+    if (!driver.IsMappedPiece(at) || !driver.IsMappedPiece(allocation.end())) {
+      return InvalidArgument("{} bytes at {:#x}: its allocation ends after {}", range.bytes,
+                             range.begin, range.bytes - left);
+    }
+    at = allocation.end();
+  }
+  return Status();
 }
 
 SavedMemory::~SavedMemory() {

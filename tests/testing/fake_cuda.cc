@@ -46,6 +46,7 @@ struct FakeEvent {
 struct Block {
   size_t bytes;
   bool is_stream_ordered;
+  bool is_mapped;
   std::string content;  // empty: nobody wrote to it, or only zeroes
 };
 
@@ -100,6 +101,16 @@ class State final : public FakeCuda {
     const DevicePointer address = AllocateLocked(content.size(), /*is_stream_ordered=*/false);
     WriteLocked(address, content);
     return address;
+  }
+  uint64_t MakeMapping(const std::vector<size_t>& pieces) override {
+    const std::lock_guard lock(mutex_);
+    const DevicePointer begin = next_address_;
+    for (const size_t bytes : pieces) {
+      blocks_[next_address_] = {bytes, false, true, {}};
+      next_address_ += bytes;
+    }
+    next_address_ = (next_address_ / 512 + 2) * 512;
+    return begin;
   }
   void Write(uint64_t address, const std::string& content) override {
     const std::lock_guard lock(mutex_);
@@ -253,6 +264,11 @@ class State final : public FakeCuda {
     *bytes = block->second.bytes;
     return kSuccess;
   }
+  bool IsMapped(DevicePointer address) const {
+    const std::lock_guard lock(mutex_);
+    const auto block = BlockAt(address);
+    return block != blocks_.end() && block->second.is_mapped;
+  }
   Result CopyBytes(DevicePointer to, DevicePointer from, size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (BlockAt(to) == blocks_.end() || BlockAt(from) == blocks_.end()) return kInvalidValue;
@@ -279,7 +295,7 @@ class State final : public FakeCuda {
     const DevicePointer address = next_address_;
     // Never side by side: what goes past an allocation's end is nowhere.
     next_address_ += (bytes / 512 + 2) * 512;
-    blocks_[address] = {bytes, is_stream_ordered, {}};
+    blocks_[address] = {bytes, is_stream_ordered, false, {}};
     return address;
   }
   Blocks::const_iterator BlockAt(DevicePointer address) const {
@@ -288,17 +304,28 @@ class State final : public FakeCuda {
     --next;
     return address - next->first < next->second.bytes ? next : blocks_.end();
   }
-  void WriteLocked(DevicePointer address, const std::string& content) {
-    const auto found = BlockAt(address);
-    Block& block = blocks_.at(found->first);
-    block.content.resize(block.bytes);
-    block.content.replace(address - found->first, content.size(), content);
+  // Over as many blocks as lie behind one another.
+  void WriteLocked(DevicePointer address, std::string_view content) {
+    while (!content.empty()) {
+      const auto found = BlockAt(address);
+      Block& block = blocks_.at(found->first);
+      block.content.resize(block.bytes);
+      const size_t offset = address - found->first;
+      const size_t count = std::min(content.size(), block.bytes - offset);
+      block.content.replace(offset, count, content.substr(0, count));
+      content.remove_prefix(count);
+      address += count;
+    }
   }
   std::string ReadLocked(DevicePointer address, size_t bytes) const {
-    const auto found = BlockAt(address);
-    std::string content = found->second.content;
-    content.resize(found->second.bytes);
-    return content.substr(address - found->first, bytes);
+    std::string result;
+    while (result.size() < bytes) {
+      const auto found = BlockAt(address + result.size());
+      std::string content = found->second.content;
+      content.resize(found->second.bytes);
+      result += content.substr(address + result.size() - found->first, bytes - result.size());
+    }
+    return result;
   }
 
   mutable std::mutex mutex_;
@@ -532,6 +559,15 @@ EXPORT Result cuGraphRetainUserObject(Handle graph, Handle object, unsigned, uns
 EXPORT Result cuMemGetAddressRange_v2(DevicePointer* begin, size_t* bytes, DevicePointer address) {
   ENTER(cuMemGetAddressRange);
   return state().RangeAt(address, begin, bytes);
+}
+EXPORT Result cuMemRetainAllocationHandle(uint64_t* handle, void* pointer) {
+  ENTER(cuMemRetainAllocationHandle);
+  *handle = 5;
+  return state().IsMapped(reinterpret_cast<DevicePointer>(pointer)) ? kSuccess : kInvalidValue;
+}
+EXPORT Result cuMemRelease(uint64_t handle) {
+  ENTER(cuMemRelease);
+  return handle == 5 ? kSuccess : kInvalidValue;
 }
 EXPORT Result cuMemAllocAsync(DevicePointer* address, size_t bytes, Handle) {
   ENTER_UNSAFE(cuMemAllocAsync);

@@ -175,6 +175,31 @@ TEST_F(AutotuneTest, RangesAreWhatTheDriverSaysTheyAre) {
   std::printf("  %s\n", kiln_launch_error());
 }
 
+// Over the seams of four pieces.
+TEST_F(AutotuneTest, MemoryThatIsMappedInPiecesIsPutBackToo) {
+  const MappedMemory memory(4);
+  const auto count = static_cast<int32_t>(memory.bytes() / sizeof(float));
+  const auto x = Random(static_cast<size_t>(count));
+  GPU(cuMemcpyHtoD_v2(memory.address(), x.data(), memory.bytes()));
+  // x += x.
+  const std::vector<const void*> arguments = {memory.argument(), memory.argument(),
+                                              memory.argument(), &count};
+  const auto config = Config(static_cast<uint32_t>((count + 1023) / 1024));
+  kiln_launch_range range = {memory.address(), memory.bytes()};
+  kiln_launch_autotune_options options{};
+  options.reads = options.writes = &range;
+  options.read_count = options.write_count = 1;
+  kiln_launch_kernel* kernel = Open("vector_add");
+  ASSERT_LAUNCH_OK(Tune({CandidateOf(kernel, config, arguments)}, options));
+  std::vector<float> after(x.size());
+  GPU(cuCtxSynchronize());
+  GPU(cuMemcpyDtoH_v2(after.data(), memory.address(), memory.bytes()));
+  EXPECT_TRUE(after == x);
+  range.bytes += 4;
+  EXPECT_EQ(Tune({CandidateOf(kernel, config, arguments)}, options), KILN_LAUNCH_INVALID_ARGUMENT);
+  std::printf("  %s\n", kiln_launch_error());
+}
+
 TEST_F(AutotuneTest, WhatCannotBeLaunchedIsLeftOut) {
   const VectorAdd add(Random(VectorAdd::kCount), Random(VectorAdd::kCount));
   const auto arguments = add.arguments();

@@ -60,6 +60,40 @@ void CheckGpu(Result result, const char* what) {
   Die(what, name == nullptr ? "failed" : name);
 }
 
+MappedMemory::MappedMemory(size_t pieces) : pieces_(pieces) {
+  // CUmemAllocationProp and CUmemAccessDesc of the primary context's device.
+  struct {
+    int type = 1;  // pinned
+    int handle_types = 0;
+    int location_type = 1;  // device
+    int device = 0;
+    void* metadata = nullptr;
+    uint64_t flags = 0;
+  } const properties;
+  struct {
+    int location_type = 1;
+    int device = 0;
+    int flags = 3;  // read, write
+  } const access;
+  static_assert(sizeof properties == 32 && sizeof access == 12);
+  GPU(cuMemAddressReserve(&address_, bytes(), 0, 0, 0));
+  for (size_t i = 0; i < pieces_; ++i) {
+    uint64_t handle = 0;
+    GPU(cuMemCreate(&handle, kPieceBytes, &properties, 0));
+    GPU(cuMemMap(address_ + i * kPieceBytes, kPieceBytes, 0, handle, 0));
+    GPU(cuMemRelease(handle));  // lives as long as it is mapped
+  }
+  GPU(cuMemSetAccess(address_, bytes(), &access, 1));
+}
+
+MappedMemory::~MappedMemory() {
+  GPU(cuCtxSynchronize());
+  for (size_t i = 0; i < pieces_; ++i) {
+    Gpu().cuMemUnmap(address_ + i * kPieceBytes, kPieceBytes);
+  }
+  Gpu().cuMemAddressFree(address_, bytes());
+}
+
 void BeginCapture(const OwnStream& stream, CaptureMode mode) {
   GPU(cuStreamBeginCapture_v2(stream.get(), static_cast<int>(mode)));
 }

@@ -16,38 +16,46 @@ using launch::cuda::Handle;
 using launch::cuda::Result;
 
 // What these tests need beside what the library does.
-#define KILN_GPU_FUNCTIONS(ENTRY)                                                     \
-  ENTRY(cuInit, Result(unsigned))                                                     \
-  ENTRY(cuDriverGetVersion, Result(int*))                                             \
-  ENTRY(cuDeviceGet, Result(int*, int))                                               \
-  ENTRY(cuDevicePrimaryCtxRetain, Result(Handle*, int))                               \
-  ENTRY(cuCtxSetCurrent, Result(Handle))                                              \
-  ENTRY(cuCtxGetCurrent, Result(Handle*))                                             \
-  ENTRY(cuCtxCreate_v2, Result(Handle*, unsigned, int))                               \
-  ENTRY(cuCtxDestroy_v2, Result(Handle))                                              \
-  ENTRY(cuStreamIsCapturing, Result(Handle, int*))                                    \
-  ENTRY(cuCtxSynchronize, Result())                                                   \
-  ENTRY(cuGetErrorName, Result(Result, const char**))                                 \
-  ENTRY(cuMemAlloc_v2, Result(DevicePointer*, size_t))                                \
-  ENTRY(cuMemFree_v2, Result(DevicePointer))                                          \
-  ENTRY(cuMemcpyHtoD_v2, Result(DevicePointer, const void*, size_t))                  \
-  ENTRY(cuMemcpyDtoH_v2, Result(void*, DevicePointer, size_t))                        \
-  ENTRY(cuMemsetD8_v2, Result(DevicePointer, unsigned char, size_t))                  \
-  ENTRY(cuMemsetD8Async, Result(DevicePointer, unsigned char, size_t, Handle))        \
-  ENTRY(cuMemcpyDtoDAsync_v2, Result(DevicePointer, DevicePointer, size_t, Handle))   \
-  ENTRY(cuStreamCreate, Result(Handle*, unsigned))                                    \
-  ENTRY(cuStreamDestroy_v2, Result(Handle))                                           \
-  ENTRY(cuStreamSynchronize, Result(Handle))                                          \
-  ENTRY(cuStreamBeginCapture_v2, Result(Handle, int))                                 \
-  ENTRY(cuStreamEndCapture, Result(Handle, Handle*))                                  \
-  ENTRY(cuGraphInstantiateWithFlags, Result(Handle*, Handle, unsigned long long))     \
-  ENTRY(cuGraphLaunch, Result(Handle, Handle))                                        \
-  ENTRY(cuGraphExecDestroy, Result(Handle))                                           \
-  ENTRY(cuGraphDestroy, Result(Handle))                                               \
-  ENTRY(cuLibraryLoadData,                                                            \
-        Result(Handle*, const void*, int*, void**, unsigned, int*, void**, unsigned)) \
-  ENTRY(cuLibraryGetKernel, Result(Handle*, Handle, const char*))                     \
-  ENTRY(cuKernelGetFunction, Result(Handle*, Handle))                                 \
+#define KILN_GPU_FUNCTIONS(ENTRY)                                                      \
+  ENTRY(cuInit, Result(unsigned))                                                      \
+  ENTRY(cuDriverGetVersion, Result(int*))                                              \
+  ENTRY(cuDeviceGet, Result(int*, int))                                                \
+  ENTRY(cuDevicePrimaryCtxRetain, Result(Handle*, int))                                \
+  ENTRY(cuCtxSetCurrent, Result(Handle))                                               \
+  ENTRY(cuCtxGetCurrent, Result(Handle*))                                              \
+  ENTRY(cuCtxCreate_v2, Result(Handle*, unsigned, int))                                \
+  ENTRY(cuCtxDestroy_v2, Result(Handle))                                               \
+  ENTRY(cuStreamIsCapturing, Result(Handle, int*))                                     \
+  ENTRY(cuCtxSynchronize, Result())                                                    \
+  ENTRY(cuGetErrorName, Result(Result, const char**))                                  \
+  ENTRY(cuMemAlloc_v2, Result(DevicePointer*, size_t))                                 \
+  ENTRY(cuMemFree_v2, Result(DevicePointer))                                           \
+  ENTRY(cuMemAddressReserve,                                                           \
+        Result(DevicePointer*, size_t, size_t, DevicePointer, unsigned long long))     \
+  ENTRY(cuMemAddressFree, Result(DevicePointer, size_t))                               \
+  ENTRY(cuMemCreate, Result(uint64_t*, size_t, const void*, unsigned long long))       \
+  ENTRY(cuMemRelease, Result(uint64_t))                                                \
+  ENTRY(cuMemMap, Result(DevicePointer, size_t, size_t, uint64_t, unsigned long long)) \
+  ENTRY(cuMemUnmap, Result(DevicePointer, size_t))                                     \
+  ENTRY(cuMemSetAccess, Result(DevicePointer, size_t, const void*, size_t))            \
+  ENTRY(cuMemcpyHtoD_v2, Result(DevicePointer, const void*, size_t))                   \
+  ENTRY(cuMemcpyDtoH_v2, Result(void*, DevicePointer, size_t))                         \
+  ENTRY(cuMemsetD8_v2, Result(DevicePointer, unsigned char, size_t))                   \
+  ENTRY(cuMemsetD8Async, Result(DevicePointer, unsigned char, size_t, Handle))         \
+  ENTRY(cuMemcpyDtoDAsync_v2, Result(DevicePointer, DevicePointer, size_t, Handle))    \
+  ENTRY(cuStreamCreate, Result(Handle*, unsigned))                                     \
+  ENTRY(cuStreamDestroy_v2, Result(Handle))                                            \
+  ENTRY(cuStreamSynchronize, Result(Handle))                                           \
+  ENTRY(cuStreamBeginCapture_v2, Result(Handle, int))                                  \
+  ENTRY(cuStreamEndCapture, Result(Handle, Handle*))                                   \
+  ENTRY(cuGraphInstantiateWithFlags, Result(Handle*, Handle, unsigned long long))      \
+  ENTRY(cuGraphLaunch, Result(Handle, Handle))                                         \
+  ENTRY(cuGraphExecDestroy, Result(Handle))                                            \
+  ENTRY(cuGraphDestroy, Result(Handle))                                                \
+  ENTRY(cuLibraryLoadData,                                                             \
+        Result(Handle*, const void*, int*, void**, unsigned, int*, void**, unsigned))  \
+  ENTRY(cuLibraryGetKernel, Result(Handle*, Handle, const char*))                      \
+  ENTRY(cuKernelGetFunction, Result(Handle*, Handle))                                  \
   ENTRY(cuLaunchKernelEx, Result(const launch::cuda::LaunchConfig*, Handle, void**, void**))
 
 struct Functions {
@@ -102,6 +110,25 @@ class Buffer {
 
  private:
   size_t count_;
+  DevicePointer address_ = 0;
+};
+
+// Memory that is mapped in pieces of 2 MiB, one behind the other, as PyTorch's expandable segments
+// are.
+class MappedMemory {
+ public:
+  static constexpr size_t kPieceBytes = size_t{2} << 20;
+  explicit MappedMemory(size_t pieces);
+  ~MappedMemory();
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+  // For an argument list.
+  const DevicePointer* argument() const { return &address_; }
+  DevicePointer address() const { return address_; }
+  size_t bytes() const { return pieces_ * kPieceBytes; }
+
+ private:
+  const size_t pieces_;
   DevicePointer address_ = 0;
 };
 

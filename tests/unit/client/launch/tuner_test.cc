@@ -319,6 +319,21 @@ TEST_F(TunerTest, RangesMustLieWithinTheirAllocation) {
   ExpectRefused({Taking("k", 1)}, Code::kInvalidArgument, "0x40 is no device memory");
 }
 
+TEST_F(TunerTest, PiecesThatAreMappedOneBehindTheOtherAreOneBuffer) {
+  x_ = fake_->MakeMapping({16, 16, 8});
+  fake_->Write(x_, std::string(40, 'A'));
+  request_.reads = request_.writes = {{x_ + 4, 36}};
+  FakeKernel kernel{.milliseconds = 50};
+  kernel.body = [&](const std::vector<std::string>&) { fake_->Write(x_, std::string(40, '0')); };
+  TuneOk({Make("k", kernel)});
+  EXPECT_EQ(fake_->Read(x_, 40), "0000" + std::string(36, 'A'));
+  EXPECT_EQ(fake_->calls("cuMemRetainAllocationHandle"), fake_->calls("cuMemRelease"));
+  const size_t launches = fake_->launches().size();
+  request_.reads = {{x_ + 4, 37}};
+  EXPECT_EQ(Tune({Make("k", kernel)}).status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(fake_->launches(), SizeIs(launches));
+}
+
 TEST_F(TunerTest, WithoutMemoryForTheCopiesNothingRuns) {
   ReadAndWrite("A234");
   const Candidate candidate = Taking("k", 1);
