@@ -171,6 +171,7 @@ class RunningDaemon final : public Daemon {
   RequestMemo memo_{limits::kRequestMemoBytesMax};
   DescriptionMemo descriptions_{limits::kDocumentsMax, limits::kDescriptionBytesMax};
   std::atomic<uint64_t> refused_ = 0;
+  std::atomic<size_t> searches_ = 0;
   std::unique_ptr<ArtifactReader> reader_;
   std::unique_ptr<ServiceParts> parts_;
   AdminActions actions_;
@@ -372,7 +373,7 @@ absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
   parts_ = std::make_unique<ServiceParts>(
       ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
-                   *reader_, *read_executor_, gate_, memo_, descriptions_, refused_});
+                   *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "daemon/compile/nearest_artifact.h"
 #include "daemon/rpc/compile_call.h"
 #include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/compile_stream_call.h"
@@ -9,6 +10,7 @@
 #include "daemon/rpc/fetch_call.h"
 #include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/own_calls.h"
+#include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
 
@@ -51,6 +53,29 @@ absl::Status LookUpAll(const ServiceParts& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
+absl::Status AnswerNearest(const ServiceParts& parts, const CallContext& context,
+                           const v1::NearestRequest& request, v1::NearestResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const auto asked, Prepare(parts, v1::CompileRequest(request.request())));
+  KILN_ASSIGN_OR_RETURN(
+      const NearestSearch search,
+      FindNearest(context, SystemClock(), parts.index, parts.blobs, parts.reader, *asked->job));
+  response.set_records(search.records);
+  response.set_has_seen_all(search.has_seen_all);
+  if (!search.nearest) return absl::OkStatus();
+  const NearestArtifact& nearest = *search.nearest;
+  response.set_key(std::string(nearest.key.Bytes()));
+  response.set_toolchain(ToUtf8(nearest.toolchain));
+  ToProto(nearest.target, *response.mutable_target());
+  response.set_created_unix_ms(nearest.created_unix_ms);
+  for (const RequestDifference& difference : nearest.differences) {
+    v1::RequestDifference& out = *response.add_differences();
+    out.set_field(ToUtf8(difference.field));
+    out.set_asked(ToUtf8(difference.asked));
+    out.set_stored(ToUtf8(difference.stored));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* call,
@@ -72,6 +97,24 @@ grpc::ServerUnaryReactor* KernelService::Lookup(grpc::CallbackServerContext* cal
   return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
                              [&parts = parts_, request, response](const CallContext& context) {
                                return LookUpAll(parts, context, *request, *response);
+                             });
+}
+
+grpc::ServerUnaryReactor* KernelService::Nearest(grpc::CallbackServerContext* call,
+                                                 const v1::NearestRequest* request,
+                                                 v1::NearestResponse* response) {
+  if (parts_.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
+    --parts_.searches;
+    return FinishedCall(*call, ToGrpcStatus(ResourceExhausted(
+                                   "{} searches for a nearest artifact are under way already",
+                                   limits::kNearestSearchesMax)));
+  }
+  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
+                             [&parts = parts_, request, response](const CallContext& context) {
+                               absl::Status status =
+                                   AnswerNearest(parts, context, *request, *response);
+                               --parts.searches;
+                               return status;
                              });
 }
 

@@ -9,10 +9,12 @@ namespace kiln {
 // The generated service with one method taken as bytes (compile_call.h says why).
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
     v1::KernelService::WithCallbackMethod_CompileStream<
-        v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Fetch<
-            v1::KernelService::WithCallbackMethod_ListToolchains<
-                v1::KernelService::WithCallbackMethod_GetOwn<
-                    v1::KernelService::WithCallbackMethod_PutOwn<v1::KernelService::Service>>>>>>>;
+        v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Nearest<
+            v1::KernelService::WithCallbackMethod_Fetch<
+                v1::KernelService::WithCallbackMethod_ListToolchains<
+                    v1::KernelService::WithCallbackMethod_GetOwn<
+                        v1::KernelService::WithCallbackMethod_PutOwn<
+                            v1::KernelService::Service>>>>>>>>;
 
 // Thread-safe. Methods run on gRPC's few threads: a hit is answered right there, everything that
 // waits or reads much goes elsewhere.
@@ -29,6 +31,9 @@ class KernelService final : public KernelServiceBase {
   grpc::ServerUnaryReactor* Lookup(grpc::CallbackServerContext* call,
                                    const v1::LookupRequest* request,
                                    v1::LookupResponse* response) override;
+  grpc::ServerUnaryReactor* Nearest(grpc::CallbackServerContext* call,
+                                    const v1::NearestRequest* request,
+                                    v1::NearestResponse* response) override;
   grpc::ServerWriteReactor<v1::FetchChunk>* Fetch(grpc::CallbackServerContext* call,
                                                   const v1::FetchRequest* request) override;
   grpc::ServerUnaryReactor* ListToolchains(grpc::CallbackServerContext* call,

@@ -36,6 +36,8 @@ struct ServiceParts {
   DescriptionMemo& descriptions;
   // Requests that never reached the provider.
   std::atomic<uint64_t>& refused;
+  // Searches for the nearest artifact that wait or run.
+  std::atomic<size_t>& searches;
 };
 
 }  // namespace kiln

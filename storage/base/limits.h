@@ -37,6 +37,13 @@ inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
 // In flight on one stream; past it the stream is not read until an answer has left.
 inline constexpr size_t kStreamInFlightMax = 64;
+// What a search for the nearest artifact reads: records of the index (a tenth of a second), and
+// requests of kernels with the same name.
+inline constexpr size_t kNearestRecordsMax = 16'384;
+inline constexpr size_t kNearestRequestBytesMax = 32 * kMiB;
+// That wait or run at once: a thousand ranks may miss the same kernel, and others want to read too.
+inline constexpr size_t kNearestSearchesMax = 16;
+inline constexpr size_t kNearestValueBytesMax = 256;  // of one value in its answer
 // What the requests in flight on one stream may hold before it is not read for a while.
 inline constexpr size_t kStreamRequestBytesMax = 64 * kMiB;
 // The same for answers that a slow client has not taken yet.

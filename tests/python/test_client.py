@@ -181,6 +181,26 @@ def test_looking_up(client):
         client.lookup(["abc"])
 
 
+def test_the_nearest(client, daemon):
+    asked = request("near", options={"num_warps": 4, "num_stages": 2})
+    assert client.nearest(request(source="tt.func public @nobody_has_it() {}")) is None
+    for options in ({"num_warps": 8, "num_stages": 3}, {"num_warps": 8, "num_stages": 2}):
+        stored = client.compile(request("near", options=options))
+    nearest = client.nearest(asked)
+    assert (nearest.key, nearest.target, nearest.toolchain, nearest.has_seen_all) == (stored.key, "cuda:90", "triton==3.6.0", True)
+    assert nearest.differences == (kiln.Difference("num_warps", "default", "8"),) and nearest.created_at > 1e9
+    assert str(nearest) == f"{stored.key[:12]} (num_warps: asked default, stored 8)"
+    other, = client.nearest(request("quite another text", options={"num_warps": 8, "num_stages": 2})).differences
+    assert other.field == "source" and "another" not in str(other) and other.asked.endswith(" bytes)")
+
+    async def work(client):
+        return await client.nearest(asked)
+
+    assert in_loop(daemon, work) == nearest
+    with pytest.raises(kiln.InvalidArgumentError, match="no_such"):
+        client.nearest(request(options={"no_such": 1}))
+
+
 def test_the_toolchains(client):
     triton, = [one for one in client.toolchains() if one.name == "triton"]
     cuda, = [one for one in triton.backends if one.backend == "cuda"]

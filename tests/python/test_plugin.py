@@ -332,6 +332,19 @@ def test_require_fails_where_something_would_have_to_be_compiled(daemon, newest,
     assert "not in the cache" in answer["message"] and "num_stages=7" in answer["message"] and "vector_add" in answer["message"]
 
 
+def test_require_names_the_nearest_and_what_differs(other_daemon, newest, tmp_path):
+    with other_daemon as own, Job(tmp_path, newest, own.root, cache="first") as job:
+        for options in ({"num_warps": 8, "num_stages": 7}, {"num_stages": 7}):
+            job.compile("vector_add", **options)
+        with Job(tmp_path, newest, own.root, cache="second", KILN_MODE="require") as strict:
+            message = strict.compile("vector_add", num_stages=5)["message"]
+            target = strict.compile("vector_add", "cuda:80", num_stages=7)["message"]
+            nothing = strict.compile("softmax")["message"]
+    assert re.search(r"the nearest that is stored: [0-9a-f]{12} \(num_stages: asked 5, stored 7\)$", message), message
+    assert "(target: asked cuda:80:32, stored cuda:90:32)" in target, target
+    assert nothing.endswith("nothing of that name is known to be stored"), nothing
+
+
 def test_require_takes_what_is_there(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="first") as job:
         job.compile("vector_add", num_stages=6)

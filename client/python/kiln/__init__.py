@@ -16,8 +16,8 @@ from kiln._version import __version__
 
 if TYPE_CHECKING:
     from kiln.aio import AsyncClient
-    from kiln.artifact import (Artifact, ArtifactOutput, Backend, KernelMetadata, KernelParameter, OptionDeclaration,
-                               Provenance, Stage, TensorDescriptor, Toolchain)
+    from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter,
+                               NearestArtifact, OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
     from kiln.client import Client
     from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
                              Diagnostics, FailedPreconditionError, InternalError, InvalidArgumentError, KilnError,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 # Imported when they are first asked for: the plug-in needs none of them to wait for a kernel.
 _PLACES = {
     "kiln.aio": ("AsyncClient",),
-    "kiln.artifact": ("Artifact", "ArtifactOutput", "Backend", "KernelMetadata", "KernelParameter", "OptionDeclaration",
-                      "Provenance", "Stage", "TensorDescriptor", "Toolchain"),
+    "kiln.artifact": ("Artifact", "ArtifactOutput", "Backend", "Difference", "KernelMetadata", "KernelParameter",
+                      "NearestArtifact", "OptionDeclaration", "Provenance", "Stage", "TensorDescriptor", "Toolchain"),
     "kiln.client": ("Client",),
     "kiln.errors": ("CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError",
                     "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError",
@@ -47,9 +47,9 @@ _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names
 __all__ = [
     "Artifact", "ArtifactOutput", "AsyncClient", "Backend", "CacheMissError", "CallCancelledError", "Client",
     "CompilationError", "CompileRequest", "DataLossError", "DeadlineExceededError", "DescriptorArgument", "Diagnostics",
-    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Kernel", "KernelFacts", "KernelMetadata",
-    "KernelParameter", "KernelTimes", "KilnError", "LaunchError", "LaunchStats", "NotFoundError", "OptionDeclaration",
-    "Parameter", "PermissionDeniedError", "Provenance", "Report", "ResourceExhaustedError", "Runtime", "Stage",
+    "Difference", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Kernel", "KernelFacts",
+    "KernelMetadata", "KernelParameter", "KernelTimes", "KilnError", "LaunchError", "LaunchStats", "NearestArtifact",
+    "NotFoundError", "OptionDeclaration", "Parameter", "PermissionDeniedError", "Provenance", "Report", "ResourceExhaustedError", "Runtime", "Stage",
     "TensorDescriptor", "Toolchain", "UnavailableError", "__version__", "canonical_encoding", "compile_key", "load",
     "report", "runtime"
 ]

@@ -32,6 +32,7 @@ _CHANNEL_OPTIONS = (
 _UNARY: Dict[str, Any] = {
     "Compile": pb.CompileResponse,
     "Lookup": pb.LookupResponse,
+    "Nearest": pb.NearestResponse,
     "ListToolchains": pb.ListToolchainsResponse,
     "GetOwn": pb.GetOwnResponse,
     "PutOwn": pb.PutOwnResponse,

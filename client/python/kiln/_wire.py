@@ -4,8 +4,8 @@ import hashlib
 import math
 from typing import Any, Iterable, List, Mapping, Optional, TypeVar
 
-from kiln.artifact import (Artifact, ArtifactOutput, Backend, KernelMetadata, KernelParameter, OptionDeclaration, Provenance, Stage,
-                           TensorDescriptor, Toolchain)
+from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
+                           OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, Diagnostics, InvalidArgumentError, KilnError, error_for
 from kiln.key import Parameter
 from kiln.request import CompileRequest
@@ -217,6 +217,19 @@ def _metadata(message: Any) -> KernelMetadata:
 def _provenance(message: Any) -> Provenance:
     return Provenance(message.toolchain, message.toolchain_fingerprint.hex(), message.assembler, message.kiln_version,
                       message.host, message.compiled_unix_ms / 1e3, message.compile_micros / 1e6)
+
+
+def nearest(response: Any) -> Optional[NearestArtifact]:
+    """Of a NearestResponse; None where it names none."""
+    if not response.key:
+        return None
+    return NearestArtifact(
+        key=response.key.hex(),
+        toolchain=response.toolchain,
+        target=f"{response.target.backend}:{response.target.architecture}",
+        created_at=response.created_unix_ms / 1e3,
+        differences=tuple(Difference(one.field, one.asked, one.stored) for one in response.differences),
+        has_seen_all=response.has_seen_all)
 
 
 def toolchains(response: Any) -> List[Toolchain]:

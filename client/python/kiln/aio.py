@@ -9,7 +9,7 @@ import grpc
 from kiln import _wire
 from kiln._gate import Passage
 from kiln._link import Link, deadline_of, wedged
-from kiln.artifact import Artifact, ArtifactOutput, Toolchain
+from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
 from kiln.errors import KilnError, UnavailableError
 from kiln.request import CompileRequest
@@ -101,6 +101,11 @@ class AsyncClient:
             answer = await self._call("Lookup", pb.LookupRequest(keys=raw[start:start + _LOOKUP_KEYS_MAX]), deadline)
             found += [_wire.stored_artifact(entry) if entry.found else None for entry in answer.entries]
         return found
+
+    async def nearest(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Optional[NearestArtifact]:
+        """As Client.nearest."""
+        message = pb.NearestRequest(request=_wire.request_message(request))
+        return _wire.nearest(await self._call("Nearest", message, deadline_of(timeout)))
 
     async def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """As Client.fetch."""

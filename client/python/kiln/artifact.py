@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Mapping, Optional, Tuple
 
 __all__ = [
-    "Artifact", "ArtifactOutput", "Backend", "KernelMetadata", "KernelParameter", "OptionDeclaration", "Provenance", "Stage",
-    "TensorDescriptor", "Toolchain"
+    "Artifact", "ArtifactOutput", "Backend", "Difference", "KernelMetadata", "KernelParameter", "NearestArtifact",
+    "OptionDeclaration", "Provenance", "Stage", "TensorDescriptor", "Toolchain"
 ]
 
 
@@ -124,6 +124,36 @@ class ArtifactOutput:
     key: str
     stage: str
     digest: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that decides the bytes and is not the same: "num_warps", "target", "toolchain", "ptxas", "source", ... The values
+    are for people: of a text they are digest and length; "default" is what a request does not say."""
+    field: str
+    asked: str
+    stored: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: asked {self.asked}, stored {self.stored}"
+
+
+@dataclass(frozen=True)
+class NearestArtifact:
+    """A stored artifact of a kernel of the same name that differs in the fewest things from what was asked for.
+
+    key: 64 hex digits. target: as in CompileRequest. created_at: seconds since 1970. has_seen_all: nothing nearer is stored;
+    otherwise a limit ended the search.
+    """
+    key: str
+    toolchain: str
+    target: str
+    created_at: float
+    differences: Tuple[Difference, ...]
+    has_seen_all: bool
+
+    def __str__(self) -> str:
+        return f"{self.key[:12]} ({'; '.join(map(str, self.differences)) or 'the same'})"
 
 
 @dataclass(frozen=True)

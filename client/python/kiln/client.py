@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from kiln import _process, _wire
 from kiln._batch import Batch
 from kiln._link import Link, deadline_of
-from kiln.artifact import Artifact, ArtifactOutput, Toolchain
+from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import InternalError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
@@ -113,6 +113,13 @@ class Client:
         message = pb.LookupRequest(keys=keys)
         answer = self._repeated(deadline, lambda link: link.call("Lookup", message, deadline))
         return [_wire.stored_artifact(entry) if entry.found else None for entry in answer.entries]
+
+    def nearest(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Optional[NearestArtifact]:
+        """What is stored of the same kernel and comes closest, to say why a request missed the cache. None: nothing is. Compiles
+        nothing; takes some tenths of a second where much is stored."""
+        deadline = deadline_of(timeout)
+        message = pb.NearestRequest(request=_wire.request_message(request))
+        return _wire.nearest(self._repeated(deadline, lambda link: link.call("Nearest", message, deadline)))
 
     def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""

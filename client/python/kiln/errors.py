@@ -5,7 +5,11 @@ refused the source, so that a local compile would end the same way.
 """
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from kiln.artifact import NearestArtifact
+    from kiln.request import CompileRequest
 
 __all__ = [
     "CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError", "Diagnostics",
@@ -126,7 +130,17 @@ class LaunchError(KilnError):
 
 
 class CacheMissError(NotFoundError):
-    """KILN_MODE=require, and a kernel would have to be compiled."""
+    """KILN_MODE=require, and a kernel would have to be compiled.
+
+    request: what was asked for; None where it could not even be asked. nearest: what is stored of the same kernel and comes
+    closest, with the differences; None where nothing is, or nobody could tell.
+    """
+
+    def __init__(self, message: str, *, request: "Optional[CompileRequest]" = None,
+                 nearest: "Optional[NearestArtifact]" = None, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.request = request
+        self.nearest = nearest
 
 
 _CLASSES = {

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "daemon/compile/artifact_document.h"
+#include "daemon/compile/request_document.h"
+#include "daemon/rpc/compile_start.h"
 #include "tests/testing/artifacts.h"
 #include "tests/unit/rpc/service_fixture.h"
 
@@ -34,6 +36,50 @@ class KernelServiceTest : public ServiceTest {
 
   std::unique_ptr<v1::KernelService::Stub> stub_ = v1::KernelService::NewStub(Connect());
 };
+
+TEST_F(KernelServiceTest, TellsTheNearestArtifact) {
+  v1::CompileRequest request = Request("tt.func public @kernel() {}");
+  request.mutable_launch()->set_num_warps(8);
+  const auto job = Prepare(parts_, v1::CompileRequest(request));
+  ASSERT_TRUE(job.ok()) << job.status();
+  auto artifact = MakeArtifactOf(*(*job)->job);
+  const Blob stored = Blob::FromBytes(WriteRequest(*(*job)->job));
+  ArtifactRecord record = MakeRecord(*artifact);
+  record.stages.insert(record.stages.begin(),
+                       {std::string(kRequestStage), stored.digest(), stored.size_bytes()});
+  std::vector<Blob> blobs = {stored};
+  for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+  ASSERT_TRUE(store_.index().Put({}, record, blobs).ok());
+
+  v1::NearestRequest asked;
+  *asked.mutable_request() = request;
+  asked.mutable_request()->mutable_launch()->set_num_warps(2);
+  v1::NearestResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub_->Nearest(&context, asked, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.key(), artifact->key.Bytes());
+  EXPECT_TRUE(response.has_seen_all());
+  ASSERT_EQ(response.differences_size(), 1);
+  EXPECT_EQ(response.differences(0).field(), "num_warps");
+  EXPECT_EQ(response.differences(0).asked(), "2");
+  EXPECT_EQ(response.differences(0).stored(), "8");
+
+  grpc::ClientContext again;
+  asked.mutable_request()->mutable_target()->set_backend("metal");
+  EXPECT_EQ(stub_->Nearest(&again, asked, &response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(searches_, 0u);
+}
+
+TEST_F(KernelServiceTest, NotEverybodySearchesAtOnce) {
+  searches_ = limits::kNearestSearchesMax;
+  v1::NearestResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->Nearest(&context, {}, &response).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(searches_, limits::kNearestSearchesMax);
+}
 
 TEST_F(KernelServiceTest, AnswersBeforeTheMethodReturns) {
   provider_.FinishAtOnce();

@@ -52,8 +52,10 @@ class ServiceTest : public ::testing::Test {
   RequestMemo memo_{limits::kMiB};
   DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<uint64_t> refused_{0};
-  ServiceParts parts_{resolver_, provider_, catalog_, store_.index(), store_.blobs(), own_,
-                      reader_,   executor_, gate_,    memo_,          descriptions_,  refused_};
+  std::atomic<size_t> searches_{0};
+  ServiceParts parts_{resolver_,     provider_, catalog_,  store_.index(), store_.blobs(),
+                      own_,          reader_,   executor_, gate_,          memo_,
+                      descriptions_, refused_,  searches_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::optional<RememberedRequest> remembered_;

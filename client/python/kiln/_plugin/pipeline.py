@@ -10,7 +10,7 @@ from kiln._plugin import eligibility, identity
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
-from kiln.artifact import Artifact
+from kiln.artifact import Artifact, NearestArtifact
 from kiln.errors import CacheMissError, NotFoundError
 from kiln._report import counters
 from kiln.request import CompileRequest
@@ -63,7 +63,7 @@ class Pipeline:
                 self._manifest.add(request)
             artifact = service(self._settings).compile(request)
         except NotFoundError as miss:
-            raise _cache_miss(f"{miss}", request) from None
+            raise _cache_miss(str(miss), request, service(self._settings).nearest(request)) from None
         except Declined as declined:
             self._compile_here(declined.reason, started)
             return None
@@ -145,7 +145,9 @@ def _complete(metadata: Dict[str, Any], artifact: Artifact) -> None:
             metadata[name] = value
 
 
-def _cache_miss(message: str, request: CompileRequest) -> CacheMissError:
+def _cache_miss(message: str, request: CompileRequest, nearest: Optional[NearestArtifact]) -> CacheMissError:
     options = ", ".join(f"{name}={value}" for name, value in request.options.items())
-    return CacheMissError(f"KILN_MODE=require: {message}: {request.name or 'a kernel'} for {request.target}, toolchain "
-                          f"{request.toolchain[:12]}{f', ptxas {request.ptxas[:12]}' if request.ptxas else ''}, {options}")
+    words = (f"KILN_MODE=require: {message}: {request.name or 'a kernel'} for {request.target}, toolchain "
+             f"{request.toolchain[:12]}{f', ptxas {request.ptxas[:12]}' if request.ptxas else ''}, {options}")
+    near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
+    return CacheMissError(f"{words}. {near}", request=request, nearest=nearest)

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
-from kiln.artifact import Artifact
+from kiln.artifact import Artifact, NearestArtifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, KilnError, NotFoundError,
                          PermissionDeniedError, UnavailableError, WedgedError)
 from kiln.request import CompileRequest
@@ -21,6 +21,7 @@ _AWAY_PAUSE_S = 3.0
 _WEDGED_PAUSE_S = 30.0
 _WEDGED_PAUSE_MAX_S = 600.0
 _UNSUITED_PAUSE_S = 60.0
+_NEAREST_TIMEOUT_S = 10.0
 
 
 class Declined(Exception):
@@ -81,6 +82,14 @@ class Service:
         except KilnError as error:
             self._say(f"the daemon gave no kernel, Triton compiles by itself: {error.code}: {error}")
             raise Declined(f"the daemon answered {error.code}") from None
+
+    def nearest(self, request: CompileRequest) -> Optional[NearestArtifact]:
+        """What is stored of the same kernel; None also where nobody can tell."""
+        try:
+            found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
+            return found
+        except (KilnError, Declined):
+            return None
 
     def _connected(self) -> Any:
         with self._lock:
