@@ -244,6 +244,21 @@ def part_pool(check):
         check.row("pool", f"{how}: daemon", f"{result['seconds']:.2f} s {delta}", delta["requests"] > 0 and delta["errors"] == 0)
 
 
+def part_tuning(check):
+    """18 configurations of a matmul, with nothing stored; compiled by the daemon side by side."""
+    check.kilnd.kiln("evict", "--all")
+    cores = os.cpu_count()
+    seconds = {}
+    for name, kiln in (("stock", False), ("kiln", True), ("again", True)):
+        before = check.kilnd.stats()
+        result = check.run("tuning_job.py", check.environment(f"tuning-{name}", kiln=kiln), f"tuning-{name}")
+        seconds[name] = result["seconds"] - result["measured"]
+        delta = daemon_delta(check, before)
+        check.row("tuning", f"{name}: without measuring", f"{seconds[name]:.2f} s; best {result['best']}; daemon {delta}",
+                  not kiln or (not result["report"]["local"] and delta["compiled"] == (18 if name == "kiln" else 0)))
+    check.row("tuning", f"stock to kiln, {cores} cores", f"{seconds['stock'] / seconds['kiln']:.1f} times as fast")
+
+
 def part_launch(check):
     """kiln.load and CUDA graphs."""
     result = check.run("python_launch_job.py", check.environment("launch"), "launch")

@@ -27,7 +27,7 @@ SCRIPT = """
 import importlib, json, pathlib, sys, warnings
 warnings.simplefilter("error")
 package, driver = sys.argv[1:]
-needing = ("_wire", "_gate", "_link", "_batch", "aio", "client", "triton", "service", "pipeline", "eligibility", "_pb2")
+needing = ("autotune", "_wire", "_gate", "_link", "_batch", "aio", "client", "triton", "service", "pipeline", "eligibility", "_pb2")
 modules = [path.relative_to(package).with_suffix("") for path in pathlib.Path(package, "kiln").rglob("*.py")]
 names = [".".join(path.parts) for path in modules if not path.name.endswith(needing)]
 for name in names:

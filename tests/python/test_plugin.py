@@ -229,6 +229,65 @@ def test_what_each_launch_asks_the_hook_is_a_constant(daemon, newest, tmp_path):
         assert job.run("hook")["value"] == ["", ""]
 
 
+# --- Autotuning ------------------------------------------------------------------------------------------------------
+
+BLOCKS = [2**power for power in range(5, 14)]
+
+
+@pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
+def test_the_configurations_of_a_tuning_are_compiled_together(other_daemon, version, tmp_path):
+    python = python_of(version)
+    with Job(tmp_path, python, cache="plain") as plain:
+        expected = plain.run("autotune", blocks=BLOCKS)
+    with other_daemon as own, Job(tmp_path, python, own.root, cache="kiln") as job:
+        job.run("import", module="kiln.triton")
+        got = job.run("autotune", blocks=BLOCKS)
+        report = job.report()
+        assert own.kiln("stats", "--json").objects()[0]["compiled"] == len(set(expected["launched"])) == 2 * len(BLOCKS)
+    assert report["compiled"] == 2 * len(BLOCKS) and report["local"] == {}, (report, job.log)
+    assert got["at_once"] > 1 and got["urgent"] == 0
+    # The same kernels, in the same order, and the same winner.
+    assert {name: got[name] for name in ("launched", "best", "timings")} == {name: expected[name] for name in ("launched", "best", "timings")}
+    # Under which key, Triton decides: from 3.7 on its launches put it down that there is a hook.
+    for stage in (".cubin", ".ptx", ".ttir"):
+        first, second = (sorted(content for name, content in one.files().items() if name.endswith(stage)) for one in (plain, job))
+        assert len(first) == 2 * len(BLOCKS) and first == second, stage
+
+
+@pytest.mark.parametrize("what", [{"pre_hook": True}, {"hooked": True}], ids=["configurations with a hook", "a hook of the program's"])
+def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp_path, what):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("import", module="kiln.triton")
+        answer = job.run("autotune", blocks=[64, 128], **what)
+        assert served(job.report()) == 4
+    assert len(set(answer["launched"])) == 4 and (answer["at_once"], answer["urgent"]) == (1, 4)
+
+
+def test_a_configuration_that_does_not_compile_fails_alone(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, cache="plain") as plain:
+        expected = plain.run("autotune", blocks=[64, 128], bad="--no-such-option")
+    with Job(tmp_path, newest, daemon.root, cache="kiln") as job:
+        job.run("import", module="kiln.triton")
+        got = job.run("autotune", blocks=[64, 128], bad="--no-such-option")
+    assert got["timings"][0] == "[inf, inf, inf]" and got["launched"] == expected["launched"] and got["best"] == expected["best"]
+
+
+def test_tuning_without_a_daemon(newest, tmp_path):
+    with Job(tmp_path, newest, tmp_path / "nowhere") as job:
+        job.run("import", module="kiln.triton")
+        assert len(job.run("autotune", blocks=[64, 128])["launched"]) == 5
+        assert job.report()["local"] == {"the daemon is away": 4}
+
+
+def test_tuning_in_the_mode_that_requires(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, cache="first") as job:
+        job.run("autotune", blocks=[256, 512])
+    with Job(tmp_path, newest, daemon.root, cache="second", KILN_MODE="require") as job:
+        job.run("import", module="kiln.triton")
+        assert job.run("autotune", blocks=[256, 512])["at_once"] > 1
+        assert sum(job.report()["hits"].values()) == 4
+
+
 # --- Forks and threads -----------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ writes their time into the line table, and two runs are to give the same bytes. 
 object of JSON, and each answer a line of standard output.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -132,11 +133,85 @@ def hook_without_arguments():
     return {"value": hook(), "nanoseconds": (time.perf_counter() - started) * 1e4}
 
 
+class StandInDriver:
+    """What the Autotuner needs of a driver, without a GPU: remembers what was launched by the digest of its binary."""
+
+    def __init__(self, target):
+        self._target = target
+        self.launched = []
+        self.utils = self
+
+    def get_current_target(self):
+        return self._target
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+    def get_device_properties(self, device):
+        return {"max_shared_mem": 227 << 10}
+
+    def load_binary(self, name, binary, shared, device):
+        return object(), hashlib.sha256(binary).hexdigest(), 32, 0, 1024
+
+    def launcher_cls(self, source, metadata):
+        return lambda x, y, z, stream, function, *rest: self.launched.append(function)
+
+
+def count_calls():
+    """Of the client's: [under way, the most at once, those that were urgent]."""
+    from kiln.client import Client
+    counts, lock, compile_one = [0, 0, 0], threading.Lock(), Client.compile
+
+    def counted(self, request, **more):
+        with lock:
+            counts[0] += 1
+            counts[1] = max(counts[:2])
+            counts[2] += request.priority == "waiting-rank"
+        try:
+            return compile_one(self, request, **more)
+        finally:
+            with lock:
+                counts[0] -= 1
+
+    Client.compile = counted
+    return counts
+
+
+def autotune(blocks, pre_hook=False, bad=None, hooked=False):
+    """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration."""
+    from triton.runtime.driver import driver
+    from triton.runtime.jit import MockTensor
+    from vector_add import vector_add
+    stand_in = StandInDriver(catalog.gpu_target("cuda:90"))
+    driver.set_active(stand_in)
+    counts = count_calls() if "kiln.triton" in sys.modules else None
+
+    def bench(call, quantiles):
+        call()
+        return [int(stand_in.launched[-1][:8], 16)] * 3
+
+    configs = [triton.Config({"BLOCK": block}, num_warps=warps, pre_hook=(lambda _: None) if pre_hook else None)
+               for block in blocks for warps in (4, 8)]
+    if bad is not None:
+        configs[0].kwargs["ptx_options"] = bad
+    if hooked:
+        knobs.runtime.jit_post_compile_hook = lambda **_: None
+    tuned = triton.autotune(configs, key=["n"], do_bench=bench)(vector_add)
+    pointer = MockTensor(triton.language.float32)
+    tuned[(4,)](pointer, pointer, pointer, 4096)
+    return {"launched": stand_in.launched, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
+            "at_once": counts and counts[1], "urgent": counts and counts[2]}
+
+
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "fingerprint": fingerprint, "hook": hook_without_arguments,
     "triton_key": triton_key,
     "report": lambda: {"report": report()},
+    "autotune": autotune,
 }
 
 

@@ -73,6 +73,8 @@ def _install() -> None:
     if not isinstance(before, _Hook):
         knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
     _remember_triton_key()
+    from kiln._plugin import autotune
+    autotune.install(_settings)
     if _settings.exit_line:
         _print_report_at_exit()
 

@@ -46,8 +46,13 @@ def check(backend: Any, stages: Mapping[str, Any], options: Any) -> None:
         raise NotExpressible("it is instrumented")
     if getattr(options, "ir_override", None):
         raise NotExpressible("ir_override names a file")
+    check_switches(vendor)
+
+
+def check_switches(*vendors: str) -> None:
+    """NotExpressible where one is set that keeps every compile here: of all vendors where none is named."""
     _check_variables()
-    for group in (knobs.compilation, getattr(knobs, vendor)):
+    for group in (knobs.compilation, *(getattr(knobs, vendor) for vendor in vendors or _VENDORS.values())):
         _check_knobs(group)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional
 
 from triton import knobs
 
-from kiln._plugin import eligibility, identity
+from kiln._plugin import autotune, eligibility, identity
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
@@ -63,7 +63,8 @@ class Pipeline:
                 self._manifest.add(request)
             artifact = service(self._settings).compile(request)
         except NotFoundError as miss:
-            raise _cache_miss(str(miss), request, service(self._settings).nearest(request)) from None
+            nearest = None if autotune.is_ahead() else service(self._settings).nearest(request)
+            raise _cache_miss(str(miss), request, nearest) from None
         except Declined as declined:
             self._compile_here(declined.reason, started)
             return None
@@ -105,7 +106,8 @@ class Pipeline:
             toolchain=toolchain,
             ptxas=ptxas,
             stages=wanted,
-            cache="only-if-cached" if self._settings.mode == "require" else "use")
+            cache="only-if-cached" if self._settings.mode == "require" else "use",
+            priority="autotune" if autotune.is_ahead() else "waiting-rank")
 
 
 def _ptxas(backend: Any) -> str:

@@ -1,0 +1,83 @@
+"""Has the configurations of an autotuned kernel compiled together, where Triton's Autotuner compiles one after the other.
+
+Triton has no hook for it. What is wrapped is Autotuner.prune_configs, which says which configurations are going to be measured,
+just before the first of them is compiled; what comes out of it is not touched. Everything else is Triton's own: AsyncCompileMode
+and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the kernels in Triton's memory, the same
+ones, and measures them in the same order. What does not compile here is compiled again there, and raises there what it raises.
+
+Anything at all that is in the way leaves it to Triton: a hook or a mode of the program's own, configurations with a pre_hook (which
+may change what is compiled), no daemon.
+"""
+
+import functools
+import os
+import threading
+from typing import Any, Dict, List
+
+from triton import knobs
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.jit import JITFunction
+
+from kiln._plugin.settings import LOG, Settings
+
+_THREADS_MAX = 32
+_ahead = threading.local()
+
+
+def is_ahead() -> bool:
+    """Whether this thread compiles ahead of an Autotuner, so that nobody waits for this very kernel."""
+    return getattr(_ahead, "is_set", False)
+
+
+def install(settings: Settings) -> None:
+    """Once in a process."""
+    before = Autotuner.prune_configs
+    if hasattr(before, "__wrapped__"):
+        return
+
+    @functools.wraps(before)
+    def prune_configs(self: Any, *arguments: Any, **keywords: Any) -> "List[Any]":
+        configs: List[Any] = before(self, *arguments, **keywords)
+        try:
+            if _may_compile_ahead(self, configs):
+                _compile_ahead(settings, self, arguments[0], configs)
+        except Exception:  # whatever it is, Triton compiles one after the other
+            LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
+        return configs
+
+    Autotuner.prune_configs = prune_configs
+
+
+def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
+    """Not where the program could see a difference, or Triton may have the result of the tuning on disk."""
+    from triton.runtime._async_compile import active_mode
+    function = tuner.fn
+    while hasattr(function, "fn") and not isinstance(function, JITFunction):
+        function = function.fn
+    return (len(configs) > 1 and isinstance(function, JITFunction) and not function.pre_run_hooks and active_mode.get() is None
+            and not tuner.cache_results and not knobs.runtime.jit_cache_hook and not knobs.runtime.jit_post_compile_hook
+            and not any(config.pre_hook or getattr(config, "ir_override", None) for config in configs))
+
+
+def _compile_ahead(settings: Settings, tuner: Any, kwargs: Dict[str, Any], configs: "List[Any]") -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from triton.runtime._async_compile import AsyncCompileMode, active_mode
+
+    from kiln._plugin import eligibility
+    from kiln._plugin.service import service
+    eligibility.check_switches()
+    service(settings).connect()
+    arguments = tuple(tuner.nargs.values())
+    keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
+    threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
+    try:
+        with ThreadPoolExecutor(threads, "kiln-autotune", _begin_ahead) as pool, AsyncCompileMode(pool, ignore_errors=True):
+            for config in configs:
+                tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
+    finally:
+        active_mode.set(None)  # which an interrupt while it waits would have left behind
+
+
+def _begin_ahead() -> None:
+    _ahead.is_set = True
