@@ -20,6 +20,7 @@ class Batch {
       if (named->request.ok()) {
         request = *std::move(named->request);
         if (request.has_target()) pending.target = TargetName(request.target());
+        if (request.cache_policy() == v1::CACHE_POLICY_ONLY_IF_CACHED) pending.cached = request;
         pending_.emplace(sent_++, std::move(pending));
         return true;
       }
@@ -48,6 +49,7 @@ class Batch {
     std::string target;
     std::string file;
     SteadyTime started;
+    std::optional<v1::CompileRequest> cached = std::nullopt;  // a request for the cache alone
   };
 
   Pending Describe(const NamedRequest& named) const {
@@ -63,6 +65,7 @@ class Batch {
                          std::move(pending.file),
                          std::chrono::duration_cast<std::chrono::microseconds>(duration),
                          std::move(answer)};
+    if (absl::IsNotFound(reported.answer.status())) reported.missed = std::move(pending.cached);
     parts_.report(reported);
     Count(reported.answer);
   }

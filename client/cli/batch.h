@@ -24,6 +24,10 @@ struct BatchAnswer {
   // From sending to answer, as this side saw it.
   std::chrono::microseconds duration{0};
   absl::StatusOr<v1::CompileResponse> answer;
+  // Of one that is to be answered from the cache alone and was not in it.
+  std::optional<v1::CompileRequest> missed = std::nullopt;
+  // What is stored instead, where somebody has asked.
+  std::optional<v1::NearestResponse> nearest = std::nullopt;
 };
 
 struct BatchCounts {

@@ -53,6 +53,23 @@ Json KeyOf(const BatchAnswer& answer) {
   return key.empty() ? Json(nullptr) : Json(Hex(key));
 }
 
+Json DescribeNearest(const v1::NearestResponse& nearest) {
+  Json differences = Json::array();
+  for (const v1::RequestDifference& one : nearest.differences()) {
+    differences.push_back(
+        {{"field", one.field()}, {"asked", one.asked()}, {"stored", one.stored()}});
+  }
+  return {{"key", Hex(nearest.key())}, {"differences", std::move(differences)}};
+}
+
+void PrintNearest(Console& console, const v1::NearestResponse& nearest) {
+  console.err << "  nearest in the cache: " << Hex(nearest.key()) << '\n';
+  for (const v1::RequestDifference& one : nearest.differences()) {
+    console.err << "    " << Printable(one.field()) << ": asked " << Printable(one.asked())
+                << ", stored " << Printable(one.stored()) << '\n';
+  }
+}
+
 Json TierOf(const BatchAnswer& answer) {
   if (!answer.answer.ok() || answer.answer->tier() == v1::TIER_UNSPECIFIED) return nullptr;
   return TierName(answer.answer->tier());
@@ -84,6 +101,7 @@ Json ToJson(const BatchAnswer& answer) {
   json["bytes"] = answer.answer.ok() ? BytesOf(*answer.answer) : 0;
   json["error"] = nullptr;
   if (!answer.answer.ok()) AddFailure(answer.answer.status(), json);
+  if (answer.nearest) json["nearest"] = DescribeNearest(*answer.nearest);
   json["wait_ms"] = Milliseconds(answer.duration);
   if (!answer.target.empty()) json["target"] = answer.target;
   if (answer.line != 0) json["line"] = answer.line;
@@ -122,6 +140,7 @@ void BatchReport::OnAnswer(const BatchAnswer& answer) {
   if (!answer.answer.ok()) {
     progress_.Clear();
     PrintCompileFailure(session_.console(), answer.name, answer.answer.status());
+    if (answer.nearest) PrintNearest(session_.console(), *answer.nearest);
   }
   if (detail_ == Detail::kEveryAnswer) {
     table_.AddRow(RowOf(answer, session_.console().aligned));

@@ -67,6 +67,24 @@ absl::Status DivideStages(const CompileArguments& arguments, Client& client,
   return absl::OkStatus();
 }
 
+// Says what is stored instead of what is not. Of the first misses: each is a search in the daemon.
+class MissExplainer {
+ public:
+  MissExplainer(Client& client, Session& session) : client_(client), session_(session) {}
+
+  void Explain(BatchAnswer& answer) {
+    constexpr int kExplainedMax = 16;
+    if (!answer.missed || explained_++ >= kExplainedMax) return;
+    auto nearest = client_.Nearest(*answer.missed, session_.Call(kQuestionTime));
+    if (nearest.ok() && !nearest->key().empty()) answer.nearest = *std::move(nearest);
+  }
+
+ private:
+  Client& client_;
+  Session& session_;
+  int explained_ = 0;
+};
+
 // Null where nothing is written.
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OpenOutput(const CompileArguments& arguments) {
   if (arguments.output.empty()) return nullptr;
@@ -90,6 +108,7 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
   std::optional<uint64_t> total = arguments.files.size() * arguments.flags.targets.size();
   if (!arguments.requests.empty()) total = CountRequests(arguments.requests, arguments.flags);
   BatchReport report(session, SystemClock(), BatchReport::Detail::kEveryAnswer, total);
+  MissExplainer misses(**client, session);
   FileNames names("index");
   BatchParts parts;
   parts.next = *std::move(source);
@@ -98,6 +117,7 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
     parts.name_file = [&](const std::string& name) { return names.For(name); };
   }
   parts.report = [&](BatchAnswer& answer) {
+    misses.Explain(answer);
     if (*output != nullptr && answer.answer.ok()) {
       const absl::Status written = (*output)->Write(answer.name, answer.file, *answer.answer);
       if (!written.ok()) answer.answer = Annotate(written, "cannot write");

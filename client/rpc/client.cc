@@ -172,6 +172,18 @@ absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Client::Lookup(
   return entries;
 }
 
+absl::StatusOr<v1::NearestResponse> Client::Nearest(const v1::CompileRequest& request,
+                                                    const CallOptions& options) {
+  KILN_RETURN_IF_ERROR(CheckSize(request));
+  v1::NearestRequest asked;
+  *asked.mutable_request() = request;
+  v1::NearestResponse response;
+  KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
+    return CallNearest(stub, asked, limits, response);
+  }));
+  return response;
+}
+
 absl::StatusOr<std::string> Client::Fetch(std::string_view digest, const CallOptions& options) {
   KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(digest));
   return core_->Fetch(name, options);

@@ -136,6 +136,12 @@ class Client {
   [[nodiscard]] absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Lookup(
       const std::vector<std::string>& keys, const CallOptions& options = {});
 
+  // The stored artifact of the same kernel whose request differs in the fewest things, to say why
+  // this one missed the cache. Without a key: there is none. Compiles nothing; takes some tenths of
+  // a second where much is stored.
+  [[nodiscard]] absl::StatusOr<v1::NearestResponse> Nearest(const v1::CompileRequest& request,
+                                                            const CallOptions& options = {});
+
   // A blob by its digest (32 raw bytes), checked against it. NOT_FOUND.
   [[nodiscard]] absl::StatusOr<std::string> Fetch(std::string_view digest,
                                                   const CallOptions& options = {});

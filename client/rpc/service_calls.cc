@@ -56,6 +56,13 @@ absl::Status CallPutOwn(KernelStub& stub, const v1::PutOwnRequest& request,
   });
 }
 
+absl::Status CallNearest(KernelStub& stub, const v1::NearestRequest& request,
+                         const CallLimits& limits, v1::NearestResponse& response) {
+  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
+    return stub.PrepareAsyncNearest(arguments...);
+  });
+}
+
 absl::Status CallListToolchains(KernelStub& stub, const CallLimits& limits,
                                 v1::ListToolchainsResponse& response) {
   return WatchedCall(stub, limits)

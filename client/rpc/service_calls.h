@@ -38,6 +38,8 @@ void SetDeadline(grpc::ClientContext& context, const Deadline& deadline);
                                       const CallLimits& limits, v1::GetOwnResponse& response);
 [[nodiscard]] absl::Status CallPutOwn(KernelStub& stub, const v1::PutOwnRequest& request,
                                       const CallLimits& limits);
+[[nodiscard]] absl::Status CallNearest(KernelStub& stub, const v1::NearestRequest& request,
+                                       const CallLimits& limits, v1::NearestResponse& response);
 [[nodiscard]] absl::Status CallListToolchains(KernelStub& stub, const CallLimits& limits,
                                               v1::ListToolchainsResponse& response);
 

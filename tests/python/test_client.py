@@ -201,6 +201,18 @@ def test_the_nearest(client, daemon):
         client.nearest(request(options={"no_such": 1}))
 
 
+def test_the_command_tells_the_nearest(client, daemon, tmp_path):
+    stored = client.compile(request("near the command", options={"num_warps": 8}))
+    (tmp_path / "k.ttir").write_text(request("near the command").source)
+    ask = ("compile", tmp_path / "k.ttir", "--target", "cuda:90", "--toolchain", "triton==3.6.0", "--cache", "only-if-cached")
+    done = daemon.kiln(*ask)
+    assert done.code == 1 and f"nearest in the cache: {stored.key}\n    num_warps: asked default, stored 8\n" in done.error, done.error
+    answer, _ = daemon.kiln(*ask, "--json").objects()
+    assert answer["nearest"] == {"key": stored.key, "differences": [{"field": "num_warps", "asked": "default", "stored": "8"}]}
+    hit, _ = daemon.kiln(*ask, "--json", "--option", "num_warps=8").objects()
+    assert hit["outcome"] == "hit" and "nearest" not in hit
+
+
 def test_the_toolchains(client):
     triton, = [one for one in client.toolchains() if one.name == "triton"]
     cuda, = [one for one in triton.backends if one.backend == "cuda"]
