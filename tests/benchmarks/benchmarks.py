@@ -331,6 +331,28 @@ def cold_batch(setting):
                 f"{cores} warm bare Triton processes sharing the same list")]
 
 
+def tuning_batch(setting):
+    """The 18 configurations of a matmul at once, against Triton, which compiles them one after the other."""
+    cores = len(os.sched_getaffinity(0))
+    script, out = ROOT / "tests/gpu/launch_kernels.py", setting.folder / "tuning"
+    subprocess.run([setting.python, script, "lower", out], check=True)
+    requests = [request for request in map(json.loads, (out / "requests.jsonl").read_text().splitlines()) if "tuned" in request["name"]]
+
+    def ours(turn):
+        varied = []
+        for request in requests:
+            path = pathlib.Path(request["source_file"]).with_suffix(f".{turn}.ttir")
+            path.write_text(f"{pathlib.Path(request['source_file']).read_text()}\n// turn {turn}\n")
+            varied.append({**request, "source_file": str(path)})
+        return setting.compile_through_daemon(varied)
+
+    def stock():
+        return float(subprocess.run([setting.python, script, "compile", out], check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+    return [Row("tuning-batch", median_ratio([(stock(), ours(turn)) for turn in range(5)]), 0.7 * min(cores, len(requests)), "higher",
+                f"as fast as Triton alone, one after the other; {len(requests)} configurations, {cores} cores")]
+
+
 def workers(setting):
     """What a worker costs besides its compiles: its jail, its replacement, its memory."""
     sources = []
@@ -449,6 +471,7 @@ GROUPS = {
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
+    ("tuning-batch",): tuning_batch,
     ("plugin-import",): plugin,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
     ("eight-processes", "eight-processes-whole"): eight_processes,
