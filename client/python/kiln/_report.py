@@ -15,7 +15,7 @@ class Report:
 
     hits: kernels found, by tier ("memory", "disk", "remote"). joined: those that somebody else was compiling.
     compiled: those that the daemon compiled for this process. local: those that Triton compiled here, by reason.
-    seconds_waited: for the daemon's answers. seconds_saved: what the compiles that hits and joins spared took, less the
+    seconds_waited: for the daemon's answers, by all threads together. seconds_saved: what the compiles that hits and joins spared took, less the
     waiting for them.
     """
     hits: Dict[str, int] = field(default_factory=dict)

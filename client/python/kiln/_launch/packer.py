@@ -6,7 +6,7 @@ longer than launching, so they are kept and taken in turns; what is in one count
 
 import ctypes
 import struct
-from typing import Any, List, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from kiln._launch.library import Config
 from kiln._launch.parameters import Kind, layout

@@ -25,7 +25,7 @@ def handle_of(stream: Any) -> int:
 
 def torch_stream(device: int) -> Optional[Callable[[], int]]:
     """What gives PyTorch's current stream on that device; None as long as PyTorch does not use the GPU in this process."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return None
