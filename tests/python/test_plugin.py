@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -57,6 +58,20 @@ def newest():
     return python_of(HOOKED[-1])
 
 
+@pytest.fixture
+def own_daemon(other_daemon):
+    """One in which nothing is stored yet."""
+    with other_daemon:
+        yield other_daemon
+
+
+@pytest.fixture(params=[version for version in WANTED if version not in HOOKED] or [None])
+def unhooked(request):
+    if request.param is None:
+        pytest.skip("no Triton before 3.6 is wanted: tests/run --versions")
+    return python_of(request.param)
+
+
 def comparable(name, content):
     """A module that was printed and read again has lost what its loops' variables were called in Python, and nothing else."""
     if not name.endswith(".ttgir"):
@@ -80,6 +95,13 @@ def check_that_the_cache_is_the_same(daemon, python, tmp_path):
     assert set(job.files()) == set(plain.files())
     got, expected = job.files(), plain.files()
     assert [name for name in expected if comparable(name, got[name]) != comparable(name, expected[name])] == []
+    with Job(tmp_path, python, daemon.root, cache="again") as again:
+        for kernel in KERNELS:
+            for target in TARGETS:
+                again.compile(kernel, target)
+        assert again.run("state")["lowered"] == 0, again.log
+        assert again.report()["hits"] == {"own": len(KERNELS) * len(TARGETS)}
+    assert again.files() == got
 
 
 def test_the_cache_is_the_same_byte_for_byte(daemon, python, tmp_path):
@@ -140,6 +162,88 @@ def test_what_is_remembered_of_triton_is_not_believed_when_it_was_cut(daemon, ne
         assert job.run("triton_key")["key"] == first["key"]
 
 
+# --- The own namespace -----------------------------------------------------------------------------------------------
+
+
+def anew(job):
+    """Triton's cache is empty again, as in another container."""
+    shutil.rmtree(job.cache)
+
+
+def forget_own(daemon):
+    keys = [line["key"] for line in daemon.kiln("ls", "--json").objects() if "own_uid" in line]
+    assert daemon.kiln("evict", *keys).code == 0
+
+
+def test_a_kernel_of_another_folder_is_not_taken(daemon, newest, tmp_path):
+    """Its code would be right, its line table would not. Triton's key is the same."""
+    (tmp_path / "there").mkdir()
+    hashes = []
+    for folder in (tmp_path, tmp_path / "there"):
+        with Job(folder, newest, daemon.root) as job:
+            hashes.append(job.compile("vector_add", num_stages=22)["hash"])
+            assert job.run("state")["lowered"] == 1
+        source, = (content for name, content in job.files().items() if name.endswith(".source"))
+        assert bytes(folder / "source" / "vector_add.py") in source
+    assert hashes[0] == hashes[1]
+
+
+def test_what_is_kept_is_gone_with_its_artifact(own_daemon, newest, tmp_path):
+    with Job(tmp_path, newest, own_daemon.root) as job:
+        job.compile("vector_add")
+        anew(job)
+        job.compile("vector_add")
+        assert job.run("state")["lowered"] == 1 and job.report()["hits"] == {"own": 1}
+        keys = [line["key"] for line in own_daemon.kiln("ls", "--json").objects() if "own_uid" not in line]
+        assert own_daemon.kiln("evict", *keys).code == 0
+        anew(job)
+        assert "hash" in job.compile("vector_add")
+        assert job.run("state")["lowered"] == 2 and job.report()["compiled"] == 2
+        anew(job)
+        job.compile("vector_add")
+        assert job.run("state")["lowered"] == 2
+
+
+def test_what_the_daemon_has_no_toolchain_for_is_kept_whole(daemon, newest, tmp_path):
+    """As with a Triton that has no hook: for this user alone."""
+    copy = tmp_path / "ptxas"
+    own = next((newest.parent.parent / "lib").glob("python3*/site-packages/triton/backends/nvidia/bin/ptxas"))
+    copy.write_bytes(own.read_bytes() + b"\0")
+    copy.chmod(0o755)
+    with Job(tmp_path, newest, daemon.root, TRITON_PTXAS_PATH=str(copy), TRITON_PTXAS_BLACKWELL_PATH=str(copy)) as job:
+        job.compile("vector_add")
+        assert job.report()["local"] == {"the daemon has no such toolchain": 1}
+        files = job.files()
+        anew(job)
+        job.compile("vector_add")
+        assert job.report()["hits"] == {"own": 1} and job.run("state")["lowered"] == 1
+        assert job.files() == files
+
+
+def test_where_there_is_no_hook_triton_compiles_and_its_results_are_kept(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, cache="plain") as plain:
+        plain.compile("vector_add", num_stages=21)
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("import without hook")
+        for lowered in (1, 1):
+            job.compile("vector_add", num_stages=21)
+            assert job.run("state")["lowered"] == lowered, job.log
+            assert job.files() == plain.files()
+            anew(job)
+        assert job.report()["hits"] == {"own": 1} and served(job.report()) == 1
+
+
+def test_an_older_triton_keeps_its_own_results(daemon, unhooked, tmp_path):
+    with Job(tmp_path, unhooked, cache="plain") as plain:
+        expected = [plain.compile(kernel) for kernel in KERNELS]
+    for cache, lowered in (("first", len(KERNELS)), ("second", 0)):
+        with Job(tmp_path, unhooked, daemon.root, cache=cache) as job:
+            assert [job.compile(kernel)["hash"] for kernel in KERNELS] == [one["hash"] for one in expected]
+            assert job.run("state")["lowered"] == lowered, job.log
+            assert "has no hook" in job.log
+        assert job.files() == plain.files()
+
+
 # --- What stays here -------------------------------------------------------------------------------------------------
 
 
@@ -171,6 +275,17 @@ def test_a_switch_that_a_request_cannot_carry_keeps_the_compile_here(switched, n
     assert "hash" in answer
     reasons = [reason for reason, count in report["local"].items() if count > before["local"].get(reason, 0)]
     assert served(report) == served(before) and len(reasons) == 1 and name in reasons[0], report
+
+
+def test_what_was_kept_is_not_taken_where_a_switch_is_set(switched):
+    switched.compile("vector_add", num_stages=20)
+    for name, hits in (("TRITON_KERNEL_DUMP", 0), ("TRITON_STORE_BINARY_ONLY", 0), ("TRITON_ENABLE_PYTHON_STACKTRACE", 1)):
+        before = switched.report()["hits"].get("own", 0)
+        anew(switched)
+        switched.run("variable", name=name, value="1")
+        switched.compile("vector_add", num_stages=20)
+        switched.run("variable", name=name, value=None)
+        assert switched.report()["hits"].get("own", 0) - before == hits, name
 
 
 def test_an_unset_switch_that_is_spelled_out_changes_nothing(daemon, newest, tmp_path):
@@ -282,6 +397,7 @@ def test_tuning_without_a_daemon(newest, tmp_path):
 def test_tuning_in_the_mode_that_requires(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="first") as job:
         job.run("autotune", blocks=[256, 512])
+    forget_own(daemon)
     with Job(tmp_path, newest, daemon.root, cache="second", KILN_MODE="require") as job:
         job.run("import", module="kiln.triton")
         assert job.run("autotune", blocks=[256, 512])["at_once"] > 1

@@ -25,6 +25,16 @@ import triton  # noqa: E402
 from triton import knobs  # noqa: E402
 
 shutil.rmtree(folder / "source")
+lowered = []
+make_ir = triton.compiler.ASTSource.make_ir
+
+
+def counted_make_ir(source, *arguments):
+    lowered.append(source.name)
+    return make_ir(source, *arguments)
+
+
+triton.compiler.ASTSource.make_ir = counted_make_ir
 
 
 def compile_kernel(kernel, target, options=None):
@@ -87,7 +97,7 @@ def report():
 def state():
     """What the process holds because of the plug-in."""
     return {"modules": sorted(set(sys.modules) & {"grpc", "google.protobuf", "kiln", "kiln.triton", "kiln.client"}),
-            "threads": threading.active_count(), "version": triton.__version__}
+            "threads": threading.active_count(), "version": triton.__version__, "lowered": len(lowered)}
 
 
 def set_knob(group, name, value):
@@ -98,7 +108,7 @@ def set_knob(group, name, value):
 def set_variable(name, value):
     """None takes it back."""
     if value is None:
-        del os.environ[name]
+        os.environ.pop(name, None)
     else:
         os.environ[name] = value
     return {"done": True}
@@ -107,6 +117,16 @@ def set_variable(name, value):
 def imported(module):
     __import__(module)
     return state()
+
+
+def imported_without_hook():
+    """As in a Triton that has none."""
+    kind = type(knobs.runtime)
+    hook = kind.add_stages_inspection_hook
+    del kind.add_stages_inspection_hook
+    __import__("kiln.triton")
+    kind.add_stages_inspection_hook = hook
+    return {"done": True}
 
 
 def fingerprint():
@@ -208,7 +228,8 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False):
 
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
-    "variable": set_variable, "import": imported, "fingerprint": fingerprint, "hook": hook_without_arguments,
+    "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "fingerprint": fingerprint,
+    "hook": hook_without_arguments,
     "triton_key": triton_key,
     "report": lambda: {"report": report()},
     "autotune": autotune,

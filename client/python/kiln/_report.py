@@ -1,5 +1,6 @@
 """What Kiln has done for this process."""
 
+import dataclasses
 import threading
 from dataclasses import dataclass, field
 from typing import Dict, Optional
@@ -13,10 +14,10 @@ __all__ = ["Report", "report"]
 class Report:
     """Counts since the process started, or since it was forked.
 
-    hits: kernels found, by tier ("memory", "disk", "remote"). joined: those that somebody else was compiling.
-    compiled: those that the daemon compiled for this process. local: those that Triton compiled here, by reason.
-    seconds_waited: for the daemon's answers, by all threads together. seconds_saved: what the compiles that hits and joins spared took, less the
-    waiting for them.
+    hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
+    joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
+    that Triton compiled here, by reason. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
+    what the compiles that hits and joins spared took, less the waiting for them.
     """
     hits: Dict[str, int] = field(default_factory=dict)
     joined: int = 0
@@ -62,10 +63,15 @@ class Counters:
             self._report.local[reason] = self._report.local.get(reason, 0) + 1
             self._report.seconds_waited += waited_s
 
+    def waited(self, seconds: float) -> None:
+        """For an answer that was of no use."""
+        with self._lock:
+            self._report.seconds_waited += seconds
+
     def snapshot(self) -> Report:
         with self._lock:
             now = self._report
-            return Report(dict(now.hits), now.joined, now.compiled, dict(now.local), now.seconds_waited, now.seconds_saved)
+            return dataclasses.replace(now, hits=dict(now.hits), local=dict(now.local))
 
 
 _counters: Optional[Counters] = None

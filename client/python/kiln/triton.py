@@ -1,9 +1,10 @@
-"""Kiln inside Triton, from 3.6 on. One variable turns it on, in a job and in all that it starts:
+"""Kiln inside Triton. One variable turns it on, in a job and in all that it starts:
 
     TRITON_CACHE_MANAGER=kiln.triton:CacheManager python train.py
 
 Triton goes on keeping its files where it always does. What is not among them is asked of kilnd, and where kilnd cannot
-help, Triton compiles as if Kiln were not there. docs/python.md has the settings.
+help, Triton compiles as if Kiln were not there. Before 3.6 it always compiles by itself, and kilnd only keeps the results for
+this user. docs/python.md has the settings.
 
 Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
 """
@@ -23,17 +24,56 @@ __all__ = ["CacheManager"]
 
 _settings = Settings.of()
 _NO_KEY = ("", "")
+_HAS_HOOK = hasattr(knobs.runtime, "add_stages_inspection_hook")
 
 
 class CacheManager(FileCacheManager):  # type: ignore[misc]
-    """Triton's own cache on disk. That its module is imported is what turns Kiln on."""
+    """Triton's own cache on disk, and behind it what this user's processes keep in the daemon for one another. That its module is
+    imported is what turns Kiln on."""
+
+    def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
+        super().__init__(key, override=override, dump=dump)
+        self._is_ordinary = not override and not dump
+        self._made: Dict[str, Any] = {}
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        """Keeps what is to be in the group at hand: by then another process may have replaced the files."""
+        if self._is_ordinary:
+            self._made[filename] = data = data if isinstance(data, bytes) else str(data)
+        return str(super().put(data, filename, binary))
 
     def get_group(self, filename: str) -> Optional[Dict[str, str]]:
         """Whoever records wants every kernel of the job, those that Triton has already too."""
         if _settings.mode == "record":
             return None
         found: Optional[Dict[str, str]] = super().get_group(filename)
-        return found
+        if found or not self._is_ordinary or not _keeps_groups():
+            return found
+        files = _groups().find(self.key, filename)
+        if files is None:
+            return found
+        group = {name: str(super(CacheManager, self).put(content, name)) for name, content in files.items()}
+        super().put_group(filename, group)
+        return group
+
+    def put_group(self, filename: str, group: Dict[str, str]) -> Any:
+        written = super().put_group(filename, group)
+        if self._is_ordinary and _keeps_groups() and set(group) <= set(self._made):
+            _groups().keep(self.key, filename, {name: self._made[name] for name in group}, _HAS_HOOK)
+        return written
+
+
+def _keeps_groups() -> bool:
+    """Not where somebody else's hook has a say in what a kernel becomes: in 3.6 Triton's key does not know of it."""
+    if _settings.mode == "off":
+        return False
+    hook = getattr(knobs.runtime, "add_stages_inspection_hook", None)
+    return hook is None and not _HAS_HOOK or isinstance(hook, _Hook) and hook.is_alone
+
+
+def _groups() -> Any:
+    from kiln._plugin.groups import groups
+    return groups(_settings)
 
 
 class _Hook:
@@ -44,6 +84,10 @@ class _Hook:
         self._settings = settings
         self._before = before
         self._pipeline: Any = None
+
+    @property
+    def is_alone(self) -> bool:
+        return self._before is None
 
     def __call__(self, *arguments: Any) -> "Tuple[str, str] | None":
         if not arguments:
@@ -66,15 +110,16 @@ class _Hook:
 def _install() -> None:
     if _settings.mode == "off":
         return
-    if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
-        LOG.warning("kiln: Triton %s has no hook for its stages; from 3.6 on it has. Triton compiles by itself", triton.__version__)
-        return
-    before = knobs.runtime.add_stages_inspection_hook
-    if not isinstance(before, _Hook):
-        knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
+    if _HAS_HOOK:
+        before = knobs.runtime.add_stages_inspection_hook
+        if not isinstance(before, _Hook):
+            knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
+        from kiln._plugin import autotune
+        autotune.install(_settings)
+    else:
+        LOG.warning("kiln: Triton %s has no hook for its stages; from 3.6 on it has. Triton compiles by itself, and the daemon keeps "
+                    "the results for this user alone", triton.__version__)
     _remember_triton_key()
-    from kiln._plugin import autotune
-    autotune.install(_settings)
     if _settings.exit_line:
         _print_report_at_exit()
 

@@ -7,8 +7,9 @@ from typing import Any, Callable, Dict, Optional
 from triton import knobs
 
 from kiln._plugin import autotune, eligibility, identity
+from kiln._plugin.groups import groups
 from kiln._plugin.manifest import Manifest
-from kiln._plugin.service import Declined, service
+from kiln._plugin.service import Declined, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
 from kiln.artifact import Artifact, NearestArtifact
 from kiln.errors import CacheMissError, NotFoundError
@@ -37,7 +38,7 @@ class Pipeline:
         answer: Dict[str, Any] = {}
 
         def first(module: Any, metadata: Dict[str, Any]) -> Any:
-            artifact = self._ask(backend, local, options, module)
+            artifact = self._ask(backend, local, options, module, metadata["hash"])
             if artifact is None:
                 return local["ttgir"](module, metadata)
             answer.update(_outputs(artifact, ["ttgir", *after]))
@@ -51,7 +52,8 @@ class Pipeline:
         for stage in after:
             stages[stage] = later(stage)
 
-    def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any) -> Optional[Artifact]:
+    def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
+             triton_hash: str) -> Optional[Artifact]:
         """None: Triton is to compile it. CacheMissError where it must not."""
         started = time.monotonic()
         try:
@@ -67,6 +69,8 @@ class Pipeline:
             raise _cache_miss(str(miss), request, nearest) from None
         except Declined as declined:
             self._compile_here(declined.reason, started)
+            if isinstance(declined, Unsuited):
+                groups(self._settings).note(triton_hash, None)
             return None
         except Exception as error:  # whatever it is, the job goes on
             LOG.debug("kiln: a compile stays here", exc_info=True)
@@ -74,6 +78,7 @@ class Pipeline:
             return None
         waited_s = time.monotonic() - started
         counters().answered(artifact.outcome, artifact.tier, waited_s, artifact.provenance.compile_seconds)
+        groups(self._settings).note(triton_hash, artifact)
         return artifact
 
     def _compile_here(self, reason: str, started: float) -> None:

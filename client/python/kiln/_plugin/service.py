@@ -7,13 +7,13 @@ minute.
 
 import threading
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
-from kiln.artifact import Artifact, NearestArtifact
-from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, KilnError, NotFoundError,
-                         PermissionDeniedError, UnavailableError, WedgedError)
+from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
+from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
+                         NotFoundError, PermissionDeniedError, UnavailableError, WedgedError)
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
 
@@ -22,6 +22,8 @@ _WEDGED_PAUSE_S = 30.0
 _WEDGED_PAUSE_MAX_S = 600.0
 _UNSUITED_PAUSE_S = 60.0
 _NEAREST_TIMEOUT_S = 10.0
+_OWN_TIMEOUT_S = 2.0
+_OWN_PAUSE_S = 60.0
 
 
 class Declined(Exception):
@@ -30,6 +32,13 @@ class Declined(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Unsuited(Declined):
+    """The daemon has no such toolchain; otherwise it could have done it."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon has no such toolchain")
 
 
 class Service:
@@ -41,6 +50,7 @@ class Service:
         self._wedged_pause_s = _WEDGED_PAUSE_S
         self._is_away = False
         self._said: Dict[str, None] = {}
+        self._own_closed_until: Dict[str, float] = {}
         self.reset_after_fork()
         _process.reset_in_children(self)
 
@@ -60,7 +70,7 @@ class Service:
         """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up."""
         what = (request.toolchain, request.ptxas, request.target)
         if time.monotonic() < self._unsuited.get(what, 0.0):
-            raise Declined("the daemon has no such toolchain")
+            raise Unsuited()
         client = self._connected()
         try:
             artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
@@ -73,7 +83,7 @@ class Service:
         except FailedPreconditionError as error:
             self._unsuited[what] = time.monotonic() + _UNSUITED_PAUSE_S
             self._say(f"the daemon cannot compile for this Triton, which compiles by itself: {error}")
-            raise Declined("the daemon has no such toolchain") from None
+            raise Unsuited() from None
         except UnavailableError as error:
             self._close(client, error)
             raise Declined("the daemon is away") from None
@@ -90,6 +100,35 @@ class Service:
             return found
         except (KilnError, Declined):
             return None
+
+    def get_own(self, key: bytes) -> Optional[Dict[str, bytes]]:
+        """What stands under that key of this user's own namespace. Declined where that cannot be said now."""
+        found: Optional[Dict[str, bytes]] = self._on_own(
+            "get", lambda client: client.get_own([key], timeout=_OWN_TIMEOUT_S)).get(key)
+        return found
+
+    def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
+        """Stores them under that key. Declined where it is not to be had now."""
+        self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S))
+
+    def _on_own(self, what: str, ask: Callable[[Any], Any]) -> Any:
+        """What is only a short cut is not worth waiting for, nor asking for again where it does not work."""
+        if time.monotonic() < self._own_closed_until.get(what, 0.0):
+            raise Declined("the own namespace is out of use")
+        client = self._connected()
+        try:
+            return ask(client)
+        except NotFoundError:  # the artifact is gone that an entry was to refer to
+            raise Declined("the artifact is gone") from None
+        except UnavailableError as error:
+            self._close(client, error)
+            raise Declined("the daemon is away") from None
+        except InvalidArgumentError as error:
+            raise Declined(str(error)) from None
+        except KilnError as error:  # an older daemon, a full disk, no answer in time
+            self._own_closed_until[what] = time.monotonic() + _OWN_PAUSE_S
+            LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
+            raise Declined(f"the daemon answered {error.code}") from None
 
     def _connected(self) -> Any:
         with self._lock:

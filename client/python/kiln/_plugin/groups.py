@@ -1,0 +1,147 @@
+"""The files that Triton keeps of a kernel, under Triton's own key: who has that key need not lower Python to TTIR.
+
+Of a kernel that the daemon made, the files after TTIR are those of the artifact, so that they are gone with it; the others are kept
+as they are. What Triton made by itself, because the daemon has no such toolchain or this Triton has no hook, is kept whole.
+"""
+
+import base64
+import json
+import os
+import re
+import sys
+import time
+from typing import Any, Dict, Mapping, Optional, Union
+
+import triton
+
+from kiln._plugin import eligibility, identity, own
+from kiln._plugin.service import Declined, service
+from kiln._plugin.settings import LOG, Settings
+from kiln._report import counters
+from kiln.artifact import Artifact, ArtifactOutput
+
+_SECONDS = "kiln.seconds"  # what the kernel took to compile; no file of Triton's
+_ANSWERS_MAX = 256
+_PLACE = re.compile(rb'\bloc\("([^"]*)":')
+# Before it, AMD's linker is a program of the machine's, of which Triton's key knows the version.
+_LINKS_BY_ITSELF = (3, 5)
+
+
+class Groups:
+    """Thread-safe. Never raises: what does not work is as if it were not there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        # By the name of Triton's folder: what became of a compile that is not finished. None: compiled here for want of a toolchain.
+        self._answers: Dict[str, Optional[Artifact]] = {}
+
+    def note(self, triton_hash: str, artifact: Optional[Artifact]) -> None:
+        """The daemon's answer for a kernel of that key. None: it has no toolchain for it."""
+        if len(self._answers) >= _ANSWERS_MAX:  # of compiles that failed afterwards
+            self._answers.clear()
+        self._answers[_folder(triton_hash)] = artifact
+
+    def find(self, folder: str, name: str) -> Optional[Dict[str, bytes]]:
+        """The files of the group `name` in that folder, in Triton's order."""
+        started = time.monotonic()
+        try:
+            eligibility.check_switches()
+            service(self._settings).connect()
+            found = service(self._settings).get_own(_key(folder, name))
+            if found and name in found:
+                seconds = float(found.pop(_SECONDS, b"0"))
+                if all(map(_is_file_name, found)) and _is_from_here(found):
+                    counters().answered("hit", "own", time.monotonic() - started, seconds)
+                    return found
+        except (Declined, eligibility.NotExpressible, identity.ChangedError):
+            pass
+        except Exception:
+            LOG.debug("kiln: a group of files was not looked for", exc_info=True)
+        counters().waited(time.monotonic() - started)
+        return None
+
+    def keep(self, folder: str, name: str, contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
+        """The group `name` of a kernel that has just been compiled. is_asked_for: the daemon would have been asked for it, so
+        without an answer of its the kernel is none that may be kept."""
+        has_answer = folder in self._answers
+        artifact = self._answers.pop(folder, None)
+        if is_asked_for and not has_answer:
+            return
+        try:
+            files = {file: _encoded(content) for file, content in contents.items()}
+            if sum(map(len, files.values())) > own.BYTES_MAX:
+                return
+            if artifact is None:
+                eligibility.check_switches()
+                _check_metadata(json.loads(files[name]))
+                kept: "Dict[str, Union[bytes, ArtifactOutput]]" = {**files}
+            else:
+                kept = {file: _output(artifact, file) or content for file, content in files.items()}
+                kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
+            service(self._settings).connect()
+            service(self._settings).put_own(_key(folder, name), kept)
+        except (Declined, eligibility.NotExpressible, identity.ChangedError):
+            pass
+        except Exception:
+            LOG.debug("kiln: a group of files was not kept", exc_info=True)
+
+
+def _key(folder: str, name: str) -> bytes:
+    return own.key_of("kernel", folder=folder, name=name, **own.triton_here())
+
+
+def _folder(triton_hash: str) -> str:
+    return base64.b32encode(bytes.fromhex(triton_hash)).decode().rstrip("=")
+
+
+def _encoded(content: Union[str, bytes]) -> bytes:
+    return content if isinstance(content, bytes) else content.encode(own.encoding())
+
+
+def _output(artifact: Artifact, file: str) -> Optional[ArtifactOutput]:
+    stage = artifact.stages.get(file.rpartition(".")[2])
+    return ArtifactOutput(artifact.key, stage.name, stage.digest) if stage else None
+
+
+def _is_file_name(name: str) -> bool:
+    return os.path.basename(name) == name and not name.startswith((".", "__grp__"))
+
+
+def _is_from_here(files: Mapping[str, bytes]) -> bool:
+    """Whether this process has loaded the sources whose places the kernel names, in its line table and in what its assertions
+    say. Triton's key covers what a source says, not where it stands."""
+    named = {path for name, content in files.items() if name.endswith((".source", ".ttir")) for path in _PLACE.findall(content)}
+    loaded = {os.fsencode(path) for path in map(_path_of, list(sys.modules.values())) if path}
+    return named <= loaded
+
+
+def _path_of(module: Any) -> str:
+    # Not by getattr: there are modules that import others when they are asked for something.
+    path = getattr(module, "__dict__", {}).get("__file__")
+    return path if isinstance(path, str) else ""
+
+
+def _check_metadata(metadata: Mapping[str, Any]) -> None:
+    """NotExpressible for a kernel of which Triton's key and ours together do not say everything."""
+    backend = metadata["target"]["backend"]
+    version = tuple(map(int, triton.__version__.split(".")[:2]))
+    if backend not in ("cuda", "hip") or not set(triton.backends.backends) <= {"nvidia", "amd"}:
+        raise eligibility.NotExpressible("its backend is not one of Triton's own")
+    if backend == "hip" and version < _LINKS_BY_ITSELF:
+        raise eligibility.NotExpressible("its linker is a program of the machine's")
+    if metadata.get("instrumentation_mode") or metadata.get("ir_override"):
+        raise eligibility.NotExpressible("it is instrumented")
+    package = triton.__path__[0] + os.sep
+    if not all(path.startswith(package) for _, path in metadata.get("extern_libs") or ()):
+        raise eligibility.NotExpressible("extern_libs names files")
+
+
+_groups: Optional[Groups] = None
+
+
+def groups(settings: Settings) -> Groups:
+    """This process's."""
+    global _groups
+    if _groups is None:
+        _groups = Groups(settings)
+    return _groups
