@@ -244,6 +244,64 @@ def test_an_older_triton_keeps_its_own_results(daemon, unhooked, tmp_path):
         assert job.files() == plain.files()
 
 
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """A library to link with in the place of the driver's, and a compiler that notes what it builds."""
+    folder = tmp_path_factory.mktemp("driver")
+    subprocess.run(["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", "-x", "c", "/dev/null"], check=True)
+    compiler = folder / "cc"
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo built >> {folder}/built;; esac\nexec gcc "$@"\n')
+    compiler.chmod(0o755)
+    return folder
+
+
+def building(folder, python, root, driver, compiler=None, **more):
+    """A job that has to build what Triton needs of the driver."""
+    (driver / "built").write_text("")
+    return Job(folder, python, root, CC=str(compiler or driver / "cc"), TRITON_LIBCUDA_PATH=str(driver), **more)
+
+
+def build(driver, job, *signatures):
+    """How often the compiler was run."""
+    before = (driver / "built").read_text()
+    for answer in (job.run("driver"), *(job.run("launcher", signature=signature) for signature in signatures)):
+        assert "undefined symbol: cu" in answer["error"]
+    return len((driver / "built").read_text()[len(before):].splitlines())
+
+
+def test_what_the_c_compiler_makes_is_made_once(daemon, python, driver, tmp_path):
+    launchers = (["*fp32", "i32"], ["*fp16", "i64", "i32"]) if "3.6.0" in str(python) else ()
+    libraries = []
+    for cache in ("first", "second"):
+        with building(tmp_path, python, daemon.root, driver, cache=cache) as job:
+            job.run("import", module="kiln.triton")
+            ran = build(driver, job, *launchers)
+            assert job.report()["builds_spared"] + ran == 1 + len(launchers), job.log
+        libraries.append({name: content for name, content in job.files().items() if name.endswith(".so")})
+    assert ran == 0 and libraries[0] == libraries[1] and len(libraries[0]) == 1 + len(launchers)
+
+
+def test_another_compiler_or_another_header_makes_another_library(daemon, newest, driver, tmp_path):
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "dlfcn.h").write_text("#include_next <dlfcn.h>\n")
+    compiler = tmp_path / "cc"
+    compiler.write_text((driver / "cc").read_text() + "# another\n")
+    compiler.chmod(0o755)
+    with building(tmp_path, newest, daemon.root, driver, compiler) as job:
+        job.run("import", module="kiln.triton")
+        for ran, headers in ((1, ""), (0, ""), (1, "headers"), (0, "headers")):
+            job.run("variable", name="CPATH", value=str(tmp_path / headers) if headers else None)
+            assert build(driver, job) == ran, headers
+            anew(job)
+
+
+def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):
+    with building(tmp_path, newest, tmp_path / "nowhere", driver) as job:
+        job.run("import", module="kiln.triton")
+        assert build(driver, job) == 1
+        assert "grpc" not in job.run("state")["modules"]
+
+
 # --- What stays here -------------------------------------------------------------------------------------------------
 
 

@@ -226,11 +226,36 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False):
             "at_once": counts and counts[1], "urgent": counts and counts[2]}
 
 
+def build_driver():
+    """What Triton builds when it first uses a GPU."""
+    from triton.backends.nvidia.driver import CudaUtils
+    return unloadable(CudaUtils)
+
+
+def build_launcher(signature):
+    """Up to 3.6 there is one for each signature."""
+    from triton.backends.nvidia import driver
+    from triton.runtime.build import compile_module_from_src
+    source = driver.make_launcher({}, dict(enumerate(signature)), None)
+    return unloadable(lambda: compile_module_from_src(
+        src=source, name="__triton_launcher", library_dirs=driver.library_dirs(), include_dirs=driver.include_dirs,
+        libraries=driver.libraries))
+
+
+def unloadable(build):
+    """Without a driver it cannot be loaded, which comes after."""
+    try:
+        build()
+    except ImportError as error:
+        return {"error": str(error)}
+    return {"error": ""}
+
+
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "fingerprint": fingerprint,
     "hook": hook_without_arguments,
-    "triton_key": triton_key,
+    "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
     "autotune": autotune,
 }

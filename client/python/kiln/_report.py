@@ -16,8 +16,11 @@ class Report:
 
     hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
     joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
+    hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
+    joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
     that Triton compiled here, by reason. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
-    what the compiles that hits and joins spared took, less the waiting for them.
+    what the compiles that hits and joins spared took, less the waiting for them. builds_spared: libraries that the C
+    compiler did not have to make.
     """
     hits: Dict[str, int] = field(default_factory=dict)
     joined: int = 0
@@ -25,12 +28,13 @@ class Report:
     local: Dict[str, int] = field(default_factory=dict)
     seconds_waited: float = 0.0
     seconds_saved: float = 0.0
+    builds_spared: int = 0
 
     def __str__(self) -> str:
         hits = ", ".join(f"{count} in {tier}" for tier, count in self.hits.items())
         local = ", ".join(f"{count} because {reason}" for reason, count in self.local.items())
         return (f"{sum(self.hits.values())} hits{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
-                f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}; "
+                f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}, {self.builds_spared} builds spared; "
                 f"waited {self.seconds_waited:.2f} s, saved {self.seconds_saved:.2f} s")
 
 
@@ -67,6 +71,10 @@ class Counters:
         """For an answer that was of no use."""
         with self._lock:
             self._report.seconds_waited += seconds
+
+    def spared_build(self) -> None:
+        with self._lock:
+            self._report.builds_spared += 1
 
     def snapshot(self) -> Report:
         with self._lock:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import triton
 from triton import knobs
-from triton.runtime import autotuner, cache
+from triton.runtime import autotuner, build, cache
 from triton.runtime.cache import FileCacheManager
 
 from kiln._plugin.settings import LOG, Settings
@@ -120,6 +120,7 @@ def _install() -> None:
         LOG.warning("kiln: Triton %s has no hook for its stages; from 3.6 on it has. Triton compiles by itself, and the daemon keeps "
                     "the results for this user alone", triton.__version__)
     _remember_triton_key()
+    _ask_before_building()
     if _settings.exit_line:
         _print_report_at_exit()
 
@@ -142,6 +143,21 @@ def _remember_triton_key() -> None:
     for module in (cache, autotuner):
         if getattr(module, "triton_key", None) is compute:
             module.triton_key = triton_key
+
+
+def _ask_before_building() -> None:
+    """The C compiler's libraries, too, are there already where a process of this user's has made them. Where another has replaced
+    the function, that one stays."""
+    stock: Any = getattr(build, "_build", None)
+    if getattr(stock, "__module__", None) != build.__name__:
+        return
+
+    @functools.wraps(stock)
+    def get_or_build(*arguments: Any, **more: Any) -> str:
+        from kiln._plugin import stubs
+        return stubs.get_or_build(_settings, stock, *arguments, **more)
+
+    build._build = get_or_build
 
 
 def _print_report_at_exit() -> None:

@@ -18,6 +18,7 @@ _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
 _LEFT_OUT_ENDS = (".pyc", ".a", ".h")
 _CHUNK_BYTES = 1 << 20
+_SMALL_BYTES = 4 << 20  # hashed as fast as it could be remembered
 _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
 
@@ -81,6 +82,8 @@ def file_digest(path: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _digest_of(file: _File) -> str:
+    if file.size <= _SMALL_BYTES:
+        return _hash_file(file.path)
     return _remembered("file\n" + " ".join(map(str, file)) + "\n", lambda: _hash_file(file.path))
 
 

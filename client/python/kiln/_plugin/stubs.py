@@ -1,0 +1,169 @@
+"""The small libraries that Triton builds with this machine's C compiler: the driver's functions, a launcher for each signature.
+
+Triton's key for one covers its source and the machine's kind. The compiler, its linker, headers, start files and libraries decide
+the bytes as well, so they are in ours. One run of the preprocessor for each set of headers tells which those are, a tenth of what a build takes.
+"""
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from typing import Any, Callable, Dict, List, Tuple
+
+from triton import knobs
+
+from kiln._plugin import identity, own
+from kiln._plugin.service import Declined, service
+from kiln._plugin.settings import LOG, Settings
+from kiln._report import counters
+
+_FILE = "library"
+_TIMEOUT_S = 10.0
+# What compilers and linkers read besides their arguments.
+_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH", "LDEMULATION",
+              "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS")
+# Whose bytes are in what is built, or decide them; each compiler has some of them.
+_PROGRAMS = ("cc1", "as", "ld", "collect2")
+_FILES = ("crti.o", "crtn.o", "crtbeginS.o", "crtendS.o", "libgcc.a", "libgcc_s.so.1", "libc.so", "libc.so.6",
+          "libc_nonshared.a", "liblto_plugin.so")
+_INCLUDE = re.compile(rb"^\s*#\s*include\b.*$", re.MULTILINE)
+
+
+class _Unknown(Exception):
+    """Nobody can say what the library would be made with."""
+
+
+def get_or_build(settings: Settings, build: Callable[..., str], *arguments: Any, **more: Any) -> str:
+    """The path of the library that `build`, Triton's function that runs the compiler, would make of these arguments. What does
+    not work is as if it were not there."""
+    key, path = _find(settings, arguments, more)
+    if path:
+        counters().spared_build()
+        return path
+    path = build(*arguments, **more)
+    if key:
+        _keep(settings, key, path)
+    return path
+
+
+def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) -> Tuple[bytes, str]:
+    """The library's key, and its path where the daemon has it; b"" and "" where there is none."""
+    key = b""
+    try:
+        name, source, folder, *rest = arguments
+        service(settings).connect()  # before the compiler is looked at
+        key = _key(name, source, folder, rest, more)
+        found = service(settings).get_own(key)
+        if found and _FILE in found:
+            path = os.path.join(folder, name + sysconfig.get_config_var("EXT_SUFFIX"))
+            with open(path, "wb") as file:
+                file.write(found[_FILE])
+            return key, path
+    except (Declined, _Unknown, identity.ChangedError):
+        pass
+    except Exception:
+        LOG.debug("kiln: a library was not looked for", exc_info=True)
+    return key, ""
+
+
+def _keep(settings: Settings, key: bytes, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(own.BYTES_MAX + 1)
+        if len(content) <= own.BYTES_MAX:
+            service(settings).put_own(key, {_FILE: content})
+    except Declined:
+        pass
+    except Exception:
+        LOG.debug("kiln: a library was not kept", exc_info=True)
+
+
+# --- What decides a library ------------------------------------------------------------------------------------------
+
+
+def _key(name: str, path: str, folder: str, rest: List[Any], more: Dict[str, Any]) -> bytes:
+    library_dirs, include_dirs, libraries, *others = rest
+    if knobs.build.impl is not None or more.get("language", "c") != "c" or not path.endswith(".c"):
+        raise _Unknown("it is not built by the C compiler")
+    with open(path, "rb") as file:
+        source = file.read()
+    includes = tuple(include_dirs) + (_python_headers(), *sorted(knobs.build.backend_dirs))
+    beside = os.path.dirname(path)
+    if beside != folder:  # which is empty but for the source
+        includes = (beside, *includes)
+    lines = b"\n".join(_INCLUDE.findall(source)) + b"\n"
+    variables = tuple((variable, os.environ.get(variable)) for variable in _VARIABLES)
+    made_with = [_made_with(compiler, lines, includes, variables) for compiler in _compilers()]
+    return own.key_of(
+        "library", name=name, source=hashlib.sha256(source).hexdigest(), suffix=sysconfig.get_config_var("EXT_SUFFIX"),
+        toolchain=identity.toolchain_fingerprint(), machine=[platform.machine(), platform.system()], python=sys.version,
+        made_with=made_with, include_dirs=includes, library_dirs=library_dirs, others=repr((others, sorted(more.items()))),
+        libraries=[_library(library, library_dirs) for library in libraries], variables=variables)
+
+
+def _compilers() -> List[str]:
+    """Those of which Triton takes one, by rules that every version has its own."""
+    named = os.environ.get("CC")
+    found = [named] if named else [path for path in map(shutil.which, ("gcc", "clang")) if path]
+    if not found or named != _first_named():
+        raise _Unknown("there is no compiler, or another one than at first")
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _first_named() -> "str | None":
+    """Later versions of Triton ask once."""
+    return os.environ.get("CC")
+
+
+def _python_headers() -> str:
+    scheme = sysconfig.get_default_scheme()
+    return sysconfig.get_paths(scheme="posix_prefix" if scheme == "posix_local" else scheme)["include"]
+
+
+def _library(name: str, directories: List[str]) -> Tuple[str, str]:
+    for directory in directories:
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):
+            return name, identity.file_digest(os.path.realpath(path))
+    return name, ""  # the compiler's own places
+
+
+@functools.lru_cache(maxsize=64)
+def _made_with(compiler: str, include_lines: bytes, include_dirs: Tuple[str, ...], _variables: Tuple[Any, ...]) -> Dict[str, Any]:
+    """The compiler and all that it reads for a source with these lines, in that environment. _Unknown."""
+    flags = [f"-I{directory}" for directory in include_dirs if directory]
+    headers = _run([compiler, "-M", "-MT", "it", "-x", "c", "-", *flags], include_lines)
+    files = {path: identity.file_digest(path) for path in headers.replace("\\\n", " ").split()[1:] if path != "-"}
+    for path in _parts_of(compiler):
+        files[path] = identity.file_digest(os.path.realpath(path))
+    return {"version": _run([compiler, "-v"], errors=subprocess.STDOUT), "files": sorted(files.items())}
+
+
+@functools.lru_cache(maxsize=None)
+def _parts_of(compiler: str) -> Tuple[str, ...]:
+    """The programs and files that it uses, itself first. Those that it does not have it leaves out."""
+    path = shutil.which(compiler)
+    if path is None:
+        raise _Unknown(f"there is no {compiler}")
+    directories = dict(line.split(": =", 1) for line in _run([path, "-print-search-dirs"]).splitlines() if ": =" in line)
+    programs = [shutil.which(name, path=directories.get("programs", "")) or shutil.which(name) for name in _PROGRAMS]
+    files = [_first_of(directories.get("libraries", ""), name) for name in _FILES]
+    return (path, *(file for file in programs + files if file))
+
+
+def _first_of(directories: str, name: str) -> "str | None":
+    paths = (os.path.join(directory, name) for directory in directories.split(":") if directory)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _run(command: List[str], given: bytes = b"", errors: int = subprocess.DEVNULL) -> str:
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=errors, timeout=_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise _Unknown(f"{' '.join(command[:2])} failed")
+    return done.stdout.decode(errors="surrogateescape")
