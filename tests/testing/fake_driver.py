@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import hashlib
+import os
 import shutil
 import struct
 
@@ -28,6 +29,7 @@ class FakeDriver:
     def __init__(self, folder):
         assert _BUILT.is_file(), f"no {_BUILT}: build the target fake_cuda"
         self.path = str(folder / "fake_cuda.so")
+        assert not os.path.exists(self.path), "one in each folder: this one may be loaded already"
         shutil.copyfile(_BUILT, self.path)
         self._c = ctypes.CDLL(self.path)
         self._c.fake_cuda_launch.restype = ctypes.c_char_p
