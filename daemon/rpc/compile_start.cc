@@ -19,9 +19,10 @@ std::optional<SteadyTime> DeadlineOf(const grpc::CallbackServerContext& call) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
 }
 
-void Refuse(const ServiceParts& parts, absl::Status why, const CompileAnswered& answered) {
+void Refuse(const ServiceParts& parts, absl::Status why, const CompileJobPtr& job,
+            const CompileAnswered& answered) {
   parts.refused.fetch_add(1, std::memory_order_relaxed);
-  answered({std::move(why), nullptr});
+  answered({std::move(why), job});
 }
 
 }  // namespace
@@ -66,9 +67,9 @@ Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes) {
 
 void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
-  if (!request.ok()) return Refuse(parts, request.status(), answered);
+  if (!request.ok()) return Refuse(parts, request.status(), nullptr, answered);
   auto pass = parts.gate.Enter();
-  if (!pass.ok()) return Refuse(parts, pass.status(), answered);
+  if (!pass.ok()) return Refuse(parts, pass.status(), (*request)->job, answered);
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
   const CompileJobPtr& job = (*request)->job;

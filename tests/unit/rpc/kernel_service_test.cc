@@ -247,6 +247,7 @@ TEST_F(KernelServiceTest, ClosedGateSaysWhenToTryAgain) {
   v1::RpcStatus details;
   ASSERT_TRUE(details.ParseFromString(status.error_details()));
   EXPECT_TRUE(details.details(0).Is<v1::RetryHint>());
+  EXPECT_TRUE(details.details(1).Is<v1::RequestKey>());
 }
 
 TEST_F(KernelServiceTest, LookupTellsWhichKeysAreStored) {
