@@ -16,8 +16,6 @@ class Report:
 
     hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
     joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
-    hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
-    joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
     that Triton compiled here, by reason. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
     what the compiles that hits and joins spared took, less the waiting for them. builds_spared: libraries that the C
     compiler did not have to make.
