@@ -163,6 +163,7 @@ def part_kernels(check):
                   f"{result['seconds']:.2f} s {wrong or ''}", not wrong)
     check.row("kernels", "first: served by the daemon", first["report"], not first["report"]["local"])
     check.row("kernels", "second: all hits", second["report"], not second["report"]["local"] and not second["report"]["compiled"])
+    check.row("kernels", "second: C compiler's runs spared", second["report"]["builds_spared"], second["report"]["builds_spared"] > 0)
     ours, stock = (statistics.median(result["launch_us"] for result in results) for results in ((first, second, again), (plain, plain_again)))
     check.row("kernels", "kernel[grid] with the plug-in, by stock Triton", f"{ours:.2f} us, {stock:.2f} us: {ours / stock:.3f}")
     common, equal, cubins, same, only, different = compare_caches(check.folder / "kernels-plain" / "triton", check.folder / "kernels-first" / "triton")
