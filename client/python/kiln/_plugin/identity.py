@@ -80,7 +80,7 @@ def file_digest(path: str) -> str:
     return _digest_of(info)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=4096)
 def _digest_of(file: _File) -> str:
     if file.size <= _SMALL_BYTES:
         return _hash_file(file.path)

@@ -142,7 +142,12 @@ def _made_with(compiler: str, include_lines: bytes, include_dirs: Tuple[str, ...
     files = {path: identity.file_digest(path) for path in headers.replace("\\\n", " ").split()[1:] if path != "-"}
     for path in _parts_of(compiler):
         files[path] = identity.file_digest(os.path.realpath(path))
-    return {"version": _run([compiler, "-v"], errors=subprocess.STDOUT), "files": sorted(files.items())}
+    return {"version": _version_of(compiler), "files": sorted(files.items())}
+
+
+@functools.lru_cache(maxsize=None)
+def _version_of(compiler: str) -> str:
+    return _run([compiler, "-v"], errors=subprocess.STDOUT)
 
 
 @functools.lru_cache(maxsize=None)
