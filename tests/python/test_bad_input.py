@@ -7,6 +7,7 @@ and something that it was asked for failed.
 
 import json
 import signal
+import subprocess
 import time
 
 import pytest
@@ -355,15 +356,18 @@ def test_names_that_are_not_file_names_stay_in_the_folder(daemon, good, tmp_path
 
 
 def test_an_interrupted_compile_leaves_only_what_is_complete(daemon, good, tmp_path):
-    requests, out = tmp_path / "many.jsonl", tmp_path / "out"
-    requests.write_text("".join(json.dumps({**good["vector_add-cuda-90"], "name": f"k{number}"}) + "\n" for number in range(5000)))
-    command = daemon.start_kiln("compile", "--requests", requests, "-o", out)
-    while not (out / "k20.json").exists():
-        assert command.poll() is None, command.communicate()
-        time.sleep(0.001)
-    command.send_signal(signal.SIGINT)
-    command.communicate(timeout=60)
-    assert command.returncode == -signal.SIGINT
+    out = tmp_path / "out"
+    with subprocess.Popen(daemon.kiln_command("compile", "--requests", "-", "-o", out), env=daemon.environment(),
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as command:
+        # The end of the input does not come: it waits for more of it, or is writing what it has.
+        for number in range(300):
+            command.stdin.write(json.dumps({**good["vector_add-cuda-90"], "name": f"k{number}"}) + "\n")
+        command.stdin.flush()
+        while not (out / "k20.json").exists():
+            assert command.poll() is None
+            time.sleep(0.001)
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) == -signal.SIGINT
     left = {path.name for path in out.iterdir()}
     assert not [name for name in left if name.startswith(".") or name == "index.json"]
     for name in left:
