@@ -188,6 +188,19 @@ def test_a_kernel_of_another_folder_is_not_taken(daemon, newest, tmp_path):
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.parametrize("name", ["../planted", "/tmp/planted", ".planted", "__grp__planted"])
+def test_what_has_the_name_of_another_place_is_not_written(switched, name):
+    """Only this user's processes could have put it there, and they may be mistaken."""
+    hash_ = switched.compile("vector_add", num_stages=23)["hash"]
+    anew(switched)
+    before = switched.report()["hits"].get("own", 0)
+    switched.run("plant", hash=hash_, kernel="vector_add", name=name)
+    switched.compile("vector_add", num_stages=23)
+    assert switched.report()["hits"].get("own", 0) == before
+    assert not any("planted" in path.name for path in switched.folder.rglob("*"))
+    assert not os.path.exists("/tmp/planted")
+
+
 def test_what_is_kept_is_gone_with_its_artifact(own_daemon, newest, tmp_path):
     with Job(tmp_path, newest, own_daemon.root) as job:
         job.compile("vector_add")

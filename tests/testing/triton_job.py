@@ -129,6 +129,17 @@ def imported_without_hook():
     return {"done": True}
 
 
+def plant(hash, kernel, name):
+    """Another file in the group that this user's processes keep of a kernel."""
+    import kiln
+    from kiln._plugin import groups
+    key = groups._key(groups._folder(hash), f"{kernel}.json")
+    with kiln.Client() as client:
+        files = client.get_own([key])[key]
+        client.put_own({key: {**files, name: b"planted"}})
+    return {"files": len(files)}
+
+
 def fingerprint():
     from kiln._plugin import identity
     started = time.monotonic()
@@ -253,7 +264,7 @@ def unloadable(build):
 
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
-    "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "fingerprint": fingerprint,
+    "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "fingerprint": fingerprint,
     "hook": hook_without_arguments,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
