@@ -5,12 +5,13 @@ as they are. What Triton made by itself, because the daemon has no such toolchai
 """
 
 import base64
+import functools
 import json
 import os
 import re
 import sys
 import time
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Mapping, Optional, Set, Union
 
 import triton
 
@@ -111,8 +112,13 @@ def _is_from_here(files: Mapping[str, bytes]) -> bool:
     """Whether this process has loaded the sources whose places the kernel names, in its line table and in what its assertions
     say. Triton's key covers what a source says, not where it stands."""
     named = {path for name, content in files.items() if name.endswith((".source", ".ttir")) for path in _PLACE.findall(content)}
-    loaded = {os.fsencode(path) for path in map(_path_of, list(sys.modules.values())) if path}
-    return named <= loaded
+    return named <= _loaded(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(count: int) -> "Set[bytes]":
+    """The files of the modules, `count` of them."""
+    return {os.fsencode(path) for path in map(_path_of, list(sys.modules.values())) if path}
 
 
 def _path_of(module: Any) -> str:

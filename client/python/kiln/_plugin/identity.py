@@ -61,8 +61,7 @@ def triton_key(compute: Callable[[], str]) -> str:
 
 
 def _of_installation(package: str, what: str, compute: Callable[[List[_File]], str]) -> str:
-    files = _list_files(package)
-    _check_unchanged(files)
+    files = _files_at_first(package)
     listing = what + "".join(" ".join(map(str, file)) + "\n" for file in files)
 
     def value() -> str:
@@ -98,6 +97,14 @@ def _hash_file(path: str) -> str:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=None)
+def _files_at_first(package: str) -> List[_File]:
+    """As they were when this process first looked, which it has loaded. ChangedError."""
+    files = _list_files(package)
+    _check_unchanged(files)
+    return files
 
 
 def _list_files(package: str) -> List[_File]:
