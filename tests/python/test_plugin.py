@@ -188,6 +188,15 @@ def test_a_kernel_of_another_folder_is_not_taken(daemon, newest, tmp_path):
     assert hashes[0] == hashes[1]
 
 
+def test_a_kernel_of_a_file_that_is_no_module_is_found(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("forget", module="vector_add")
+        for lowered in (1, 1):
+            job.compile("vector_add")
+            assert job.run("state")["lowered"] == lowered
+            anew(job)
+
+
 @pytest.mark.parametrize("name", ["../planted", "/tmp/planted", ".planted", "__grp__planted"])
 def test_what_has_the_name_of_another_place_is_not_written(switched, name):
     """Only this user's processes could have put it there, and they may be mistaken."""

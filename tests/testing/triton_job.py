@@ -119,6 +119,12 @@ def imported(module):
     return state()
 
 
+def forget(module):
+    """The kernel stays, and its module is none any more."""
+    del sys.modules[module]
+    return {"done": True}
+
+
 def imported_without_hook():
     """As in a Triton that has none."""
     kind = type(knobs.runtime)
@@ -264,7 +270,7 @@ def unloadable(build):
 
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
-    "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "fingerprint": fingerprint,
+    "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "forget": forget, "fingerprint": fingerprint,
     "hook": hook_without_arguments,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},

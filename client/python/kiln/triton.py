@@ -51,7 +51,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         found: Optional[Dict[str, str]] = super().get_group(filename)
         if found or not self._is_ordinary or not _keeps_groups():
             return found
-        files = _groups().find(self.key, filename)
+        files = _groups().find(self.key, filename, _file_of(sys._getframe(1)))
         if files is None:
             return found
         group = {name: self._write(name, content) for name, content in files.items()}
@@ -80,6 +80,13 @@ def _keeps_groups() -> bool:
         return False
     hook = getattr(knobs.runtime, "add_stages_inspection_hook", None)
     return hook is None and not _HAS_HOOK or isinstance(hook, _Hook) and hook.is_alone
+
+
+def _file_of(frame: Any) -> str:
+    """Where the kernel stands that Triton's compile(), whose frame this is, was called for; "" where that cannot be seen. Inductor's
+    compile workers load files that are no module's."""
+    function = getattr(getattr(frame.f_locals.get("src"), "fn", None), "fn", None)
+    return str(getattr(getattr(function, "__code__", None), "co_filename", ""))
 
 
 def _groups() -> Any:

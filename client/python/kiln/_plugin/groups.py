@@ -42,8 +42,8 @@ class Groups:
             self._answers.clear()
         self._answers[_folder(triton_hash)] = artifact
 
-    def find(self, folder: str, name: str) -> Optional[Dict[str, bytes]]:
-        """The files of the group `name` in that folder, in Triton's order."""
+    def find(self, folder: str, name: str, file: str) -> Optional[Dict[str, bytes]]:
+        """The files of the group `name` in that folder, in Triton's order. file: where the kernel's source stands."""
         started = time.monotonic()
         try:
             eligibility.check_switches()
@@ -51,7 +51,7 @@ class Groups:
             found = service(self._settings).get_own(_key(folder, name))
             if found and name in found:
                 seconds = float(found.pop(_SECONDS, b"0"))
-                if all(map(_is_file_name, found)) and _is_from_here(found):
+                if all(map(_is_file_name, found)) and _is_from_here(found, file):
                     counters().answered("hit", "own", time.monotonic() - started, seconds)
                     return found
         except (Declined, eligibility.NotExpressible, identity.ChangedError):
@@ -108,11 +108,11 @@ def _is_file_name(name: str) -> bool:
     return os.path.basename(name) == name and not name.startswith((".", "__grp__"))
 
 
-def _is_from_here(files: Mapping[str, bytes]) -> bool:
+def _is_from_here(files: Mapping[str, bytes], file: str) -> bool:
     """Whether this process has loaded the sources whose places the kernel names, in its line table and in what its assertions
     say. Triton's key covers what a source says, not where it stands."""
     named = {path for name, content in files.items() if name.endswith((".source", ".ttir")) for path in _PLACE.findall(content)}
-    return named <= _loaded(len(sys.modules))
+    return named <= _loaded(len(sys.modules)) | {os.fsencode(file)}
 
 
 @functools.lru_cache(maxsize=1)
