@@ -14,14 +14,19 @@
 // done calls its callback, after the mutex has been released. The callback hears of a kill before
 // the worker is reaped and replaced.
 //
-// A worker serves one principal: a source may have taken it over, and would have a say in what it
-// compiles for others. A fresh one is anybody's; the first task that it takes decides. What is
-// queued is stuck when no waiting worker may run it. For each task that is, a slot is on its way
-// to a fresh worker, if there is one that can be: a slot without a worker or, where all have one,
-// a slot whose worker has served others and waits; so two users of a pool with room for both keep
-// a worker each. Whoever changes what is queued, or which slots wait, wakes the others, and they
-// look again. A waiting worker does not give way to what came after its own next task, nor does it
-// run what came after a task that is stuck: the order is that of arrival all the same.
+// A source may have taken its worker over, and would have a say in what else it compiles, which is
+// stored for everybody. So a worker compiles once for whoever is not trusted (the header says who
+// is), and ends; its slot gets the next one at once. While such a compile runs there is to be a
+// fresh worker besides, if a slot is free: who asks for one kernel after the other waits for no
+// fork. Otherwise a worker serves one principal, whom the first task that it takes decides on.
+//
+// What is queued is stuck when no waiting worker may run it. For each task that is, a slot is on
+// its way to a fresh worker, if there is one that can be: a slot without a worker or, where all
+// have one, a slot whose worker has served others and waits; so two trusted users of a pool with
+// room for both keep a worker each. Whoever changes what is queued, or which slots wait, wakes the
+// others, and they look again. A waiting worker does not give way to what came after its own next
+// task, nor does it run what came after a task that is stuck: the order is that of arrival all the
+// same.
 //
 // Since any of the workers of a principal may get a task, none is idle for long under a light load;
 // so what counts as idle is how many of them were never busy at the same time.
@@ -35,6 +40,8 @@
 // are stuck as above until there is one: the slot that crashed replaces its worker, and a fresh
 // worker takes the front of the queue. A slot that cannot have a worker fails the whole queue.
 #include "daemon/worker/worker_pool.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -58,6 +65,12 @@ std::string EndOf(const std::string& text, size_t bytes_max) {
   return text.size() <= bytes_max ? text : text.substr(text.size() - bytes_max);
 }
 
+// Whether what it compiles may be given a worker that goes on afterwards.
+bool IsTrusted(const CallContext& context) {
+  const uid_t uid = context.principal.uid;
+  return !context.source_is_anybodys && (uid == 0 || uid == ::geteuid());
+}
+
 }  // namespace
 
 struct WorkerPool::Task {
@@ -72,6 +85,7 @@ struct WorkerPool::Task {
   Cancellation::Registration registration;
 
   SteadyTime deadline() const { return context.deadline.value_or(SteadyTime::max()); }
+  bool NeedsFreshWorker() const { return attempts > 0 || !IsTrusted(context); }
 };
 
 struct WorkerPool::Slot {
@@ -91,10 +105,11 @@ struct WorkerPool::Slot {
   Stage stage = Stage::kEmpty;
   uint64_t generation = 0;          // of the worker's zygote
   std::optional<Principal> served;  // by its worker; none: it is fresh
+  bool is_spent = false;            // its worker is, once it has answered
   std::thread thread;
 
   bool MayRun(const Task& task) const {
-    return !served || (task.attempts == 0 && task.context.principal == *served);
+    return !served || (!task.NeedsFreshWorker() && task.context.principal == *served);
   }
 };
 
@@ -304,6 +319,17 @@ bool WorkerPool::FreshWorkerIsMissing(Queue::const_iterator end) const {
   return stuck > CountSlots([](const Slot& slot) { return slot.stage == Slot::Stage::kStarting; });
 }
 
+bool WorkerPool::SpareIsMissing() const {
+  const bool is_wanted = CountSlots([](const Slot& slot) {
+                           return slot.stage == Slot::Stage::kBusy && slot.is_spent;
+                         }) > 0;
+  return is_wanted && CountSlots([this](const Slot& slot) {
+                        const bool is_fresh =
+                            slot.stage == Slot::Stage::kReady && !slot.served && !IsOutdated(slot);
+                        return is_fresh || slot.stage == Slot::Stage::kStarting;
+                      }) == 0;
+}
+
 bool WorkerPool::MustGiveWay(const Slot& slot) const {
   return CountSlots([](const Slot& other) { return other.stage == Slot::Stage::kEmpty; }) == 0 &&
          FreshWorkerIsMissing(FirstTaskFor(slot));
@@ -312,7 +338,8 @@ bool WorkerPool::MustGiveWay(const Slot& slot) const {
 bool WorkerPool::SlotIsNeeded(const Slot& slot) const {
   if (stopping_) return true;
   if (slot.worker != nullptr) return WorkerIsNeeded(slot);
-  return slot.stage == Slot::Stage::kStarting || FreshWorkerIsMissing(queue_.end());
+  return slot.stage == Slot::Stage::kStarting || FreshWorkerIsMissing(queue_.end()) ||
+         SpareIsMissing();
 }
 
 bool WorkerPool::WorkerIsNeeded(const Slot& slot) const {
@@ -336,8 +363,8 @@ WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   if (stopping_) return nullptr;
   TaskPtr task = slot.worker == nullptr ? nullptr : TakeTask(slot);
   if (slot.worker == nullptr) slot.stage = Slot::Stage::kStarting;
-  // Another slot may have to grow into this one's place.
-  if (!queue_.empty()) work_.notify_all();
+  // Another slot may have to grow into this one's place, or beside it.
+  if (!queue_.empty() || SpareIsMissing()) work_.notify_all();
   return task;
 }
 
@@ -359,6 +386,7 @@ WorkerPool::TaskPtr WorkerPool::TakeTask(Slot& slot) {
   task->slot = &slot;
   slot.stage = Slot::Stage::kBusy;
   slot.served = task->context.principal;
+  slot.is_spent = !IsTrusted(task->context);
   slot.wake.Clear();
   ++stats_.running;
   busy_peak_ = std::max(busy_peak_, stats_.running);
@@ -415,6 +443,7 @@ void WorkerPool::EndWorker(Slot& slot) {
   slot.worker.reset();
   std::lock_guard lock(mutex_);
   slot.served.reset();
+  slot.is_spent = false;
   --stats_.workers;
   if (std::exchange(slot.is_surplus, false)) ++stats_.idled;
 }
@@ -449,7 +478,11 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
     return CrashTask(slot, task, "the compiler caught a signal: " + reply->failure.message,
                      &reply->failure);
   }
-  if (reply->outcome == WorkerReply::Outcome::kUnable) return FinishUnable(task, reply->failure);
+  if (reply->outcome == WorkerReply::Outcome::kUnable) {
+    FinishUnable(task, reply->failure);
+    if (slot.is_spent) ReplaceWorker(slot);
+    return;
+  }
   const bool undecided =
       reply->outcome == WorkerReply::Outcome::kFailed && !reply->failure.deterministic;
   if (undecided && task->attempts < kAttemptsMax)
@@ -459,10 +492,12 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
     std::lock_guard lock(mutex_);
     ++stats_.compiles;
     stats_.compile_cpu_micros += usage.cpu_micros;
-    // Free from now on: who hears of the answer and asks again at once shall find it so.
-    slot.stage = Slot::Stage::kReady;
+    // Free from now on, or about to be: who hears of the answer and asks again at once shall find
+    // it so.
+    slot.stage = slot.is_spent ? Slot::Stage::kStarting : Slot::Stage::kReady;
   }
   Finish(task, std::move(reply));
+  if (slot.is_spent) return ReplaceWorker(slot);
   RecycleIfOld(slot, usage);
 }
 

@@ -45,8 +45,10 @@ struct WorkerPoolOptions {
   WorkerLimits worker_limits;
 };
 
-// Runs requests in worker processes, first come first served. No worker serves two principals: one
-// that has served another is replaced first. A worker that dies or answers
+// Runs requests in worker processes, first come first served. A worker compiles once and is then
+// replaced, unless whoever asks is trusted: root and this process's own user, for sources that are
+// theirs (CallContext). For those it goes on, and serves no second principal: one that has served
+// another is replaced first. A worker that dies or answers
 // nonsense is replaced and the request tried once more on a fresh one; one whose caller's time is
 // over, or whose caller went away, is killed with all that it started. A compiler that gave up on
 // the source in words (abort_diagnosis.h) has answered, and is not asked twice.
@@ -98,6 +100,8 @@ class WorkerPool {
   bool IsStuck(const Task& task) const;
   // Whether more is stuck, of what is queued before `end`, than fresh workers are on their way.
   bool FreshWorkerIsMissing(Queue::const_iterator end) const;
+  // Whether something is compiled that costs its worker, and no fresh one is there or on its way.
+  bool SpareIsMissing() const;
   // Whether the slot's worker has to make room for a fresh one, having served others.
   bool MustGiveWay(const Slot& slot) const;
   // The slot's worker, if it has one, is of no more use: whether it gets another.

@@ -69,6 +69,8 @@ struct CallContext {
   Priority priority = Priority::kWaitingRank;
   // The name of the job, for fairness and logs; as the client says, so it decides nothing else.
   std::string job;
+  // The source need not come from the principal, who only has it compiled: it may be anybody's.
+  bool source_is_anybodys = false;
   // None: the caller waits as long as it takes (within the daemon's own limit on a compile).
   std::optional<SteadyTime> deadline;
   Cancellation cancellation;

@@ -101,6 +101,16 @@ class Setting:
                            "options": base.get("options", {})})
         return result
 
+    def distinct_cuda(self):
+        """The same of the example sources in CUDA C++, each once."""
+        result = []
+        for base in sorted((HERE / "kernels").glob("*.cu")):
+            self._number += 1
+            path = self.folder / f"distinct-{self._number}.cu"
+            path.write_text(f"{base.read_text()}\n// variant {self._number}\n")
+            result.append({"name": base.stem, "source_file": str(path), "kind": "cuda", "target": "cuda:90a"})
+        return result
+
     def request_file(self, requests):
         path = self.folder / f"requests-{self._number}-{len(requests)}.jsonl"
         path.write_text("".join(json.dumps(r) + "\n" for r in requests))
@@ -180,25 +190,37 @@ def cold_compile(setting):
                 "the same kernels in a warm in-process Triton")]
 
 
-def two_users(setting):
-    """One kernel after the other where there is room for one worker: for two users in turns, so that each compile waits for a fresh
-    worker, and for one."""
+def fresh_worker(setting):
+    """One kernel after the other for a user whose every compile gets a fresh worker, and for root, whose compiles share one."""
     if os.geteuid() != 0:
-        print("two-users is left out: it takes root to be two users", file=sys.stderr)
+        print("fresh-worker is left out: it takes root to be two users", file=sys.stderr)
         return []
-    root = setting.folder / "two-users"
     setting.folder.chmod(0o711)  # they have to reach the socket
-    daemon = setting.start_daemon(root, f"toolchain.directories={setting.toolchain}", "workers.slots=1", "sockets.mode=0666")
+    directories = f"toolchain.directories={setting.toolchain}:{setting.nvrtc}"
 
-    def daemon_ms(*users):
-        return sum(setting.micro("--sequence", str(setting.request_file(setting.distinct(batch))), *users, root=root)["ms"])
+    def ratio(name, batch, *settings):
+        root = setting.folder / name
+        daemon = setting.start_daemon(root, directories, "sockets.mode=0666", *settings)
 
-    batch = len(setting.requests)
-    daemon_ms("65534")
-    pairs = [(daemon_ms("65534", "65533"), daemon_ms("65534")) for _ in range(5)]
-    daemon.terminate()
-    daemon.wait(60)
-    return [Row("two-users", median_ratio(pairs), 1.1, "lower", "the same kernels of one user; both with one worker at a time")]
+        def daemon_ms(user):
+            return sum(setting.micro("--sequence", str(setting.request_file(batch())), str(user), root=root)["ms"])
+
+        for user in (0, 65534):
+            daemon_ms(user)
+        pairs = [(daemon_ms(65534), daemon_ms(0)) for _ in range(7)]
+        daemon.terminate()
+        daemon.wait(60)
+        return median_ratio(pairs)
+
+    def kernels():
+        return setting.distinct(len(setting.requests))
+
+    of = "the same kernels of root's, whose worker goes on"
+    return [Row("fresh-worker", ratio("fresh-worker", kernels), 1.1, "lower", of),
+            Row("fresh-worker-one", ratio("fresh-worker-one", kernels, "workers.slots=1"), 1.15, "lower",
+                of + "; both with room for one worker, so that each waits for its fork"),
+            Row("fresh-worker-nvrtc", ratio("fresh-worker-nvrtc", setting.distinct_cuda), 1.1, "lower",
+                of.replace("kernels", "CUDA C++"))]
 
 
 def ptx_to_cubin(setting):
@@ -465,7 +487,7 @@ def eight_processes(setting):
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
     ("cold-compile",): cold_compile,
-    ("two-users",): two_users,
+    ("fresh-worker", "fresh-worker-one", "fresh-worker-nvrtc"): fresh_worker,
     ("ptx-to-cubin",): ptx_to_cubin,
     ("nvrtc-warm",): nvrtc_warm,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,

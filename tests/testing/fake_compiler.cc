@@ -171,7 +171,14 @@ void AwaitRemovalOf(const std::string& path) {
   while (std::filesystem::exists(path)) ::usleep(1000);
 }
 
+// What a source that has taken this worker over has it answer.
+std::string& TakenOverBy() {
+  static std::string* const text = new std::string();
+  return *text;
+}
+
 void Obey(int job, const kiln::Frame& frame) {
+  if (!TakenOverBy().empty()) return Answer(job, frame.id, TakenOverBy());
   const size_t space = frame.payload.find(' ');
   const std::string what = frame.payload.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : frame.payload.substr(space + 1);
@@ -181,6 +188,11 @@ void Obey(int job, const kiln::Frame& frame) {
     AwaitRemovalOf(argument.substr(0, argument.find('\n')));
     return Answer(job, frame.id, argument);
   }
+  if (what == "take-over") {
+    TakenOverBy() = argument;
+    return Answer(job, frame.id, argument);
+  }
+  if (what.starts_with("process")) return Answer(job, frame.id, std::to_string(::getpid()));
   if (what == "where") return Answer(job, frame.id, Where());
   if (what == "fail") return Fail(job, frame.id, "failed", true);
   if (what == "waver")

@@ -16,6 +16,8 @@
 //   spin, sleep      never answers, busy or not
 //   fork             starts a child in its group, one that tries to leave the group, and sleeps
 //   eat              takes memory until there is none, and aborts
+//   take-over TEXT   answers TEXT, and from then on whatever it is asked
+//   process          its process id, as the ptx; a second line may tell it from another
 //   link TEXT        puts links to the system's files where outputs would lie, and answers TEXT
 //   junk             writes bytes that are no frame
 //   announce         announces a payload of 4 GB

@@ -1,4 +1,4 @@
-// Two users of one real daemon: each is served, and no worker serves both.
+// Two users of one real daemon, neither of them its own: no worker compiles twice for them.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "tests/integration/daemon/raw_call.h"
+#include "tests/testing/fake_compiler.h"
 #include "tests/testing/simple_kernel.h"
 #include "tests/testing/temporary_daemon.h"
 
@@ -52,19 +54,49 @@ class TwoUsersTest : public ::testing::Test {
   std::vector<std::unique_ptr<v1::KernelService::Stub>> users_;
 };
 
-TEST_F(TwoUsersTest, InTurnsEachGetsAFreshWorker) {
-  EXPECT_EQ(Compile(0, 0), v1::OUTCOME_COMPILED);
-  const uint64_t started = Stats().workers_started();
-  for (int kernel = 1; kernel <= 4; ++kernel) {
-    EXPECT_EQ(Compile(kernel % 2, kernel), v1::OUTCOME_COMPILED);
-    EXPECT_EQ(Stats().workers_gave_way(), static_cast<uint64_t>(kernel));
+TEST_F(TwoUsersTest, EachCompileGetsAFreshWorker) {
+  for (int kernel = 0; kernel < 6; ++kernel) {
+    EXPECT_EQ(Compile(kernel / 2 % 2, kernel), v1::OUTCOME_COMPILED);
   }
-  // Who comes again finds the worker that they had, …
-  EXPECT_EQ(Compile(0, 5), v1::OUTCOME_COMPILED);
-  // … and what the other had compiled takes none.
-  for (int kernel = 0; kernel <= 5; ++kernel) EXPECT_EQ(Compile(1, kernel), v1::OUTCOME_HIT);
-  EXPECT_EQ(Stats().workers_started(), started + 4);
-  EXPECT_EQ(Stats().workers_gave_way(), 4u);
+  // What the other had compiled takes none.
+  for (int kernel = 0; kernel < 6; ++kernel) EXPECT_EQ(Compile(1, kernel), v1::OUTCOME_HIT);
+  // The last one waits for whoever comes next.
+  while (Stats().workers_started() < 7) std::this_thread::yield();
+  EXPECT_EQ(Stats().workers_started(), 7u);
+  EXPECT_EQ(Stats().workers_crashed(), 0u);
+}
+
+// One of them sends a source that takes its worker over, and then a kernel that the other is about
+// to ask for.
+TEST(TakenOverWorkerTest, NobodyGetsItsBinariesUnderAnotherKey) {
+  if (geteuid() != 0) GTEST_SKIP() << "it takes root to be two other users";
+  const TempDirectory toolchains;
+  MakeFakeToolchain(toolchains.File("triton-3.6.0"));
+  TemporaryDaemon daemon({"--set", "toolchain.directories=" + toolchains.path(), "--set",
+                          "sockets.mode=0666", "--set", "workers.slots=1"});
+  const std::filesystem::path root(daemon.root());
+  for (const auto& path : {root, root.parent_path()}) ASSERT_EQ(chmod(path.c_str(), 0711), 0);
+  daemon.Start();
+  const auto compile = [&](uid_t uid, const std::string& source) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+    v1::CompileRequest request;
+    request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
+    request.mutable_source()->set_text(source);
+    request.mutable_target()->set_backend("cuda");
+    request.mutable_target()->set_architecture("90");
+    v1::CompileResponse response;
+    const grpc::Status status = v1::KernelService::NewStub(ConnectAs(uid, daemon.socket()))
+                                    ->Compile(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  };
+  compile(65534, "take-over evil");
+  compile(65534, "answer popular");
+  const v1::CompileResponse hit = compile(65533, "answer popular");
+  EXPECT_EQ(hit.outcome(), v1::OUTCOME_HIT);
+  ASSERT_GT(hit.stages_size(), 0);
+  EXPECT_EQ(hit.stages().rbegin()->content(), "binary of popular");
 }
 
 }  // namespace

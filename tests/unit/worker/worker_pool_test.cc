@@ -56,8 +56,8 @@ class WorkerPoolTest : public testing::Test {
   }
 
   // The ptx of an answer.
-  std::string Ptx(const std::string& what) {
-    const auto reply = Do(what);
+  std::string Ptx(const std::string& what, CallContext context = {}) {
+    const auto reply = Do(what, std::move(context));
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.ok() ? reply->stages.at(0).bytes : "";
   }
@@ -353,10 +353,13 @@ CallContext Of(uid_t uid, bool is_admin = false) {
   return context;
 }
 
-TEST_F(WorkerPoolTest, NoWorkerServesTwoPrincipals) {
+// A user that is neither root nor this process's own.
+uid_t Stranger(uid_t number) { return 40'000 + number; }
+
+TEST_F(WorkerPoolTest, NoWorkerServesTwoTrustedPrincipals) {
   Start();
   uint64_t started = 0;
-  for (const CallContext& context : {Of(1), Of(2), Of(0), Of(0, /*is_admin=*/true), Of(1)}) {
+  for (const CallContext& context : {Of(0), Of(0, /*is_admin=*/true), Of(0)}) {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(Do("answer x", context).ok());
     EXPECT_EQ(pool_->Stats().started, ++started);
     EXPECT_EQ(pool_->Stats().gave_way, started - 1);
@@ -367,10 +370,68 @@ TEST_F(WorkerPoolTest, NoWorkerServesTwoPrincipals) {
 TEST_F(WorkerPoolTest, WhereThereIsRoomPrincipalsKeepTheirWorkers) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
   for (int i = 0; i < 40; ++i) {
-    EXPECT_TRUE(Do("answer x", Of(i % 2 == 0 ? 1 : 2)).ok());
+    EXPECT_TRUE(Do("answer x", Of(0, /*is_admin=*/i % 2 == 0)).ok());
   }
   EXPECT_EQ(pool_->Stats().started, 2u);
   EXPECT_EQ(pool_->Stats().gave_way, 0u);
+}
+
+TEST_F(WorkerPoolTest, WhatTookItsWorkerOverAnswersForNothingElse) {
+  Start();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Ptx("take-over evil", Of(Stranger(1))), "evil");
+    EXPECT_EQ(Ptx("answer good", Of(Stranger(1))), "good");
+    EXPECT_EQ(Ptx("take-over evil", Of(Stranger(2))), "evil");
+    EXPECT_EQ(Ptx("answer good", Of(0)), "good");
+  }
+  // What this process's own user and root send is theirs.
+  EXPECT_EQ(Ptx("take-over mine", Of(geteuid())), "mine");
+  EXPECT_EQ(Ptx("answer x", Of(geteuid())), "mine");
+}
+
+TEST_F(WorkerPoolTest, WhatMayBeAnybodysSourceTakesAFreshWorkerWhoeverAsks) {
+  Start();
+  CallContext audit = Of(0);
+  audit.source_is_anybodys = true;
+  EXPECT_EQ(Ptx("take-over mine", Of(0)), "mine");
+  EXPECT_EQ(Ptx("take-over evil", audit), "evil");
+  EXPECT_EQ(Ptx("answer good", audit), "good");
+  EXPECT_EQ(Ptx("take-over evil", audit), "evil");
+  EXPECT_EQ(Ptx("answer good", Of(0)), "good");
+}
+
+// Neither is one whose source was at fault, or whom the machine let down.
+TEST_F(WorkerPoolTest, NoAnswerOfAnyKindSavesAWorkerThatIsSpent) {
+  Start();
+  std::set<std::string> processes;
+  for (const char* what : {"fail", "lack unavailable", "answer x", "segfault"}) {
+    Do(what, Of(Stranger(1))).IgnoreError();
+    processes.insert(Ptx(fmt::format("process\n{}", what), Of(Stranger(1))));
+  }
+  EXPECT_EQ(processes.size(), 4u);
+  // One each, of which "segfault" took two, and the one that waits.
+  WaitUntil([](const PoolStats& stats) { return stats.started == 10 && stats.workers == 1; });
+}
+
+TEST_F(WorkerPoolTest, TheNextWorkerIsThereBeforeTheNextRequest) {
+  Start();
+  for (uint64_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(Ptx("answer x", Of(Stranger(1))), "x");
+    WaitUntil([&](const PoolStats& stats) { return stats.started == i + 1 && stats.workers == 1; });
+  }
+}
+
+// So that who asks for one after the other does not wait for a fork each time.
+TEST_F(WorkerPoolTest, WhereThereIsRoomAFreshWorkerWaitsBesideOneThatIsSpent) {
+  Start([](WorkerPoolOptions& options) { options.slots = 3; });
+  CallContext context = Of(Stranger(1));
+  auto running = Submit("sleep", context);
+  WaitUntil([](const PoolStats& stats) { return stats.running == 1 && stats.workers == 2; });
+  const uint64_t started = pool_->Stats().started;
+  EXPECT_EQ(started, 2u);  // and not a third
+  EXPECT_EQ(Ptx("answer x", Of(0)), "x");
+  context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(running.get().status()));
 }
 
 // Neither does one user's flood hold up another's request, nor is a worker replaced for nothing.
@@ -378,18 +439,18 @@ TEST_F(WorkerPoolTest, PrincipalsAreServedInTheOrderOfArrival) {
   Start();
   const std::string marker = directory_.File("marker");
   ASSERT_TRUE(OsFilesystem().WriteNew(marker, "", 0600).ok());
-  auto first = Submit("await " + marker, Of(1));
+  auto first = Submit("await " + marker, Of(0));
   WaitUntilRunning(1);
   std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
   std::mutex mutex;
   std::string order;
-  for (const uid_t uid : {1u, 1u, 2u, 1u, 1u, 2u, 2u}) {
+  for (const bool is_admin : {false, false, true, false, false, true, true}) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<WorkerReply>>>();
     replies.push_back(promise->get_future());
-    pool_->Submit(Of(uid), FakeRequest("answer x"), [&, uid, promise](auto reply) {
+    pool_->Submit(Of(0, is_admin), FakeRequest("answer x"), [&, is_admin, promise](auto reply) {
       {
         std::lock_guard lock(mutex);
-        order += std::to_string(uid);
+        order += is_admin ? '2' : '1';
       }
       promise->set_value(std::move(reply));
     });
@@ -409,7 +470,9 @@ TEST_F(WorkerPoolTest, ManyPrincipalsOnFewSlotsStrandNothing) {
   std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
   const int rounds = Rounds("KILN_TEST_DEATHS", 60);
   for (int i = 0; i < 4 * rounds; ++i) {
-    replies.push_back(Submit(i % 7 == 3 ? "segfault" : "answer x", Of(static_cast<uid_t>(i) % 5)));
+    // Some of them trusted, some not.
+    const CallContext context = i % 5 < 2 ? Of(0, i % 5 == 1) : Of(Stranger(static_cast<uid_t>(i)));
+    replies.push_back(Submit(i % 7 == 3 ? "segfault" : "answer x", context));
     if (i % 16 == 0) replies.back().wait();  // so that workers are idle now and then
   }
   for (size_t i = 0; i < replies.size(); ++i) {
