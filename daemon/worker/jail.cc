@@ -16,10 +16,10 @@ namespace {
 
 constexpr uint64_t kReadBeneath = landlock::kReadFile | landlock::kReadDirectory;
 constexpr uint64_t kRun = landlock::kReadFile | landlock::kExecute;
-// Neither links, devices nor sockets, and nothing in it is run.
+// Neither directories, links, devices nor sockets, and nothing in it is run. No compiler makes
+// directories, and they would be a place for what is hard to find and to remove.
 constexpr uint64_t kWorkBeneath = kReadBeneath | landlock::kWriteFile | landlock::kTruncate |
-                                  landlock::kMakeFile | landlock::kMakeDirectory |
-                                  landlock::kRemoveFile | landlock::kRemoveDirectory;
+                                  landlock::kMakeFile | landlock::kRemoveFile;
 
 // What the loader of programs reads, besides the libraries.
 constexpr std::string_view kLoaderCache = "/etc/ld.so.cache";

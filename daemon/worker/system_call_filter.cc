@@ -42,9 +42,8 @@ constexpr std::initializer_list<const char*> kAllowed = {
     // Files that Landlock lets through.
     "open", "openat", "creat", "close", "close_range", "read", "write", "readv", "writev",
     "pread64", "pwrite64", "preadv", "pwritev", "lseek", "_llseek", "ftruncate", "fallocate",
-    "fsync", "fdatasync", "fadvise64", "flock", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat",
-    "rename", "renameat", "renameat2", "getdents", "getdents64", "umask", "copy_file_range",
-    "sendfile",
+    "fsync", "fdatasync", "fadvise64", "flock", "unlink", "unlinkat", "rename", "renameat",
+    "renameat2", "getdents", "getdents64", "umask", "copy_file_range", "sendfile",
     // What files are, which Landlock does not hide.
     "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
     "readlink", "readlinkat", "getcwd", "chdir", "fchdir", "statfs", "fstatfs",

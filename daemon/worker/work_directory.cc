@@ -1,20 +1,46 @@
 #include "daemon/worker/work_directory.h"
 
+#include <unistd.h>
+
 #include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
 
 namespace kiln {
+namespace {
 
-absl::Status MakeEmptyDirectory(const std::string& path) {
+absl::Status SetAside(const std::string& path) {
+  for (int number = 0; number < limits::kDirectoriesAsideMax; ++number) {
+    const std::string aside = fmt::format("{}.aside-{}", path, number);
+    // A rename would replace an empty one, which is as well.
+    if (const absl::Status renamed = OsFilesystem().Rename(path, aside); renamed.ok()) {
+      return absl::OkStatus();
+    }
+  }
+  return Internal("{} could not be set aside", path);
+}
+
+}  // namespace
+
+absl::Status EmptyDirectory(const std::string& path) {
   Filesystem& filesystem = OsFilesystem();
   KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, 0700));
   KILN_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, filesystem.List(path));
+  absl::Status emptied;
   for (const DirectoryEntry& entry : entries) {
-    const std::string child = path + "/" + entry.name;
-    KILN_RETURN_IF_ERROR(entry.kind == DirectoryEntry::Kind::kDirectory
-                             ? filesystem.RemoveTree(child)
-                             : filesystem.Remove(child));
+    emptied.Update(filesystem.RemoveTree(path + "/" + entry.name));
   }
-  return absl::OkStatus();
+  return emptied;
+}
+
+absl::Status MakeEmptyDirectory(const std::string& path) {
+  absl::Status emptied = EmptyDirectory(path);
+  // Where there is none and none can be made, setting it aside does not help.
+  if (emptied.ok() || ::access(path.c_str(), F_OK) != 0) return emptied;
+  if (!SetAside(path).ok()) return emptied;
+  LogError("directory set aside since it could not be emptied",
+           {{"path", path}, {"error", Message(emptied)}});
+  return OsFilesystem().MakeDirectory(path, 0700);
 }
 
 absl::Status RestoreDirectory(const std::string& path) {

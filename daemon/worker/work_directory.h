@@ -8,7 +8,11 @@
 namespace kiln {
 
 // Makes `path`, or removes all that is in it; only its owner can enter. Does not follow symbolic
-// links. Errors are those of Filesystem (storage/base/filesystem.h).
+// links. Errors are those of Filesystem (storage/base/filesystem.h); what could be removed is gone.
+absl::Status EmptyDirectory(const std::string& path);
+
+// The same, at any price: where something cannot be removed, the directory is renamed to
+// PATH.aside-N, which the log says, and made anew. For directories that nobody works in.
 absl::Status MakeEmptyDirectory(const std::string& path);
 
 // Makes `path` again where it and any of its parents are gone; only their owner can enter.

@@ -61,7 +61,8 @@ WorkerProcess::~WorkerProcess() {
 }
 
 absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
-  KILN_RETURN_IF_ERROR(MakeEmptyDirectory(directory_));
+  // Not set aside: the worker lives in it.
+  KILN_RETURN_IF_ERROR(EmptyDirectory(directory_));
   output_.Clear();
   wait.peer_fd = process_.get();
   ++compiles_;

@@ -9,10 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 
+#include "storage/base/remove_tree.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
@@ -138,12 +137,7 @@ class OperatingSystemFilesystem final : public Filesystem {
     return absl::OkStatus();
   }
 
-  absl::Status RemoveTree(const std::string& path) override {
-    std::error_code error;
-    std::filesystem::remove_all(path, error);
-    if (error) return ErrnoStatus(error.value(), "remove " + path);
-    return absl::OkStatus();
-  }
+  absl::Status RemoveTree(const std::string& path) override { return kiln::RemoveTree(path); }
 };
 
 }  // namespace

@@ -45,7 +45,8 @@ class Filesystem {
   // Makes a file that must not exist yet. Leaves none behind where it fails.
   virtual absl::Status WriteNew(const std::string& path, std::string_view content, mode_t mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // Removes a file or a symbolic link itself; RemoveTree a directory with everything below it.
+  // Removes a file or a symbolic link itself; RemoveTree a directory with everything below it, as
+  // remove_tree.h says.
   virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 };

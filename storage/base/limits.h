@@ -111,6 +111,8 @@ inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten
 // enough.
 inline constexpr uint64_t kWorkerProcessesMore = 1024;
 inline constexpr int kWorkersMax = 1024;
+// Of one name, that could not be emptied.
+inline constexpr int kDirectoriesAsideMax = 64;
 
 // --- Toolchains ---
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package

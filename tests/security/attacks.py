@@ -98,20 +98,15 @@ def seize(victim):
 
 
 def mount_and_unmount():
-    os.mkdir("mounted")
-    try:
-        call("mount", b"none", b"mounted", b"tmpfs", 0, None)
-        call("umount2", b"mounted", 0)
-    finally:
-        os.rmdir("mounted")
+    here = os.getcwd().encode()
+    call("mount", b"none", here, b"tmpfs", 0, None)
+    call("umount2", here, 0)
 
 
 def assemble():
     """What a worker is for: run the assembler on a file of its own."""
     write("mine.txt")
     os.rename("mine.txt", "renamed.txt")
-    os.mkdir("folder")
-    os.rmdir("folder")
     os.unlink("renamed.txt")
     return run(PTXAS, "--version")
 

@@ -156,6 +156,10 @@ TEST_F(WorkerJailTest, NothingChangesOutsideTheJobsDirectory) {
                              "remove /dev/shm/kiln-jail-test"});
 }
 
+TEST_F(WorkerJailTest, NoDirectoryIsMadeInTheJobsOwn) {
+  ExpectOnlyTheJailPrevents({"make-directory inside"});
+}
+
 TEST_F(WorkerJailTest, NoAttributeIsSetOutsideTheJobsDirectory) {
   if (!AttributesCanBeSet()) GTEST_SKIP() << "this file system has no attributes";
   ExpectOnlyTheJailPrevents({"set-attribute OUT"});
@@ -215,6 +219,7 @@ TEST_F(WorkerJailTest, LandlockWithoutFiltersStillHoldsFiles) {
   TakenOver jailed(Jail::Mode::kOn,
                    {JailSupport::OfThisKernel().landlock_abi, /*has_filters=*/false});
   EXPECT_THAT(jailed.Try("read /etc/passwd"), StartsWith("refused: "));
+  EXPECT_THAT(jailed.Try("make-directory inside"), StartsWith("refused: "));
   EXPECT_THAT(jailed.Try("shell"), StartsWith("refused: "));
   EXPECT_THAT(jailed.Problems(), ElementsAre(HasSubstr("seccomp")));
 }
@@ -222,6 +227,7 @@ TEST_F(WorkerJailTest, LandlockWithoutFiltersStillHoldsFiles) {
 TEST_F(WorkerJailTest, FiltersWithoutLandlockStillHoldSockets) {
   TakenOver jailed(Jail::Mode::kOn, {.landlock_abi = 0, .has_filters = true});
   EXPECT_THAT(jailed.Try("inet-socket"), StartsWith("refused: "));
+  EXPECT_THAT(jailed.Try("make-directory inside"), StartsWith("refused: "));
   EXPECT_THAT(jailed.Try("kill"), StartsWith("refused: "));
   EXPECT_THAT(jailed.Problems(), ElementsAre(HasSubstr("Landlock")));
 }

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,6 +152,21 @@ std::string Where() {
   return text;
 }
 
+// As another process of its user's would not find them, let alone remove them.
+void Bury() {
+  for (const char* directory : {"unreadable", "unwritable"}) {
+    std::filesystem::create_directories(std::string(directory) + "/inner");
+    std::ofstream(std::string(directory) + "/file") << "here";
+  }
+  const int here = ::open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool is_buried = ::chmod("unreadable", 0300) == 0 && ::chmod("unwritable", 0500) == 0;
+  for (int level = 0; level < 1500; ++level) {
+    is_buried = is_buried && ::mkdir("deeper", 0700) == 0 && ::chdir("deeper") == 0;
+  }
+  if (!is_buried || ::fchdir(here) != 0) std::_Exit(6);
+  ::close(here);
+}
+
 void ForkChildren() {
   if (::fork() == 0) SleepForever();
   if (::fork() == 0) {
@@ -191,6 +207,10 @@ void Obey(int job, const kiln::Frame& frame) {
   if (what == "take-over") {
     TakenOverBy() = argument;
     return Answer(job, frame.id, argument);
+  }
+  if (what == "bury") {
+    Bury();
+    return Answer(job, frame.id, "");
   }
   if (what.starts_with("process")) return Answer(job, frame.id, std::to_string(::getpid()));
   if (what == "where") return Answer(job, frame.id, Where());

@@ -17,16 +17,14 @@
 //   fork             starts a child in its group, one that tries to leave the group, and sleeps
 //   eat              takes memory until there is none, and aborts
 //   take-over TEXT   answers TEXT, and from then on whatever it is asked
-//   process          its process id, as the ptx; a second line may tell it from another
-//   link TEXT        puts links to the system's files where outputs would lie, and answers TEXT
-//   junk             writes bytes that are no frame
-//   announce         announces a payload of 4 GB
-//   half             dies between the header and the payload
-//   twice            answers, and then answers once more
-//   stranger         answers with an id that nobody asked with
-//   nonsense JSON    a result frame with JSON as its header
-//   chatter          fills its standard error, then answers
-//   large BYTES      answers that it has so much memory
+//   bury             leaves directories that forbid reading, and one within the other, 2,000 of
+//   them process          its process id, as the ptx; a second line may tell it from another link
+//   TEXT        puts links to the system's files where outputs would lie, and answers TEXT junk
+//   writes bytes that are no frame announce         announces a payload of 4 GB half dies between
+//   the header and the payload twice            answers, and then answers once more stranger
+//   answers with an id that nobody asked with nonsense JSON    a result frame with JSON as its
+//   header chatter          fills its standard error, then answers large BYTES      answers that it
+//   has so much memory
 #pragma once
 
 #include <memory>

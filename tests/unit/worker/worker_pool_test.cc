@@ -11,6 +11,7 @@
 #include <set>
 
 #include "daemon/compile/compiler_crash.h"
+#include "daemon/worker/enter_jail.h"
 #include "storage/base/filesystem.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
@@ -21,6 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -747,6 +749,23 @@ TEST_F(WorkerPoolTest, ShutdownWhileTheZygoteStarts) {
   WaitUntil([](const PoolStats& stats) { return stats.zygote == "starting"; });
   pool_->Shutdown(steady_clock::now());
   EXPECT_TRUE(absl::IsUnavailable(waiting.get().status()));
+}
+
+// A daemon that is not root, and has no more descriptors than most processes.
+TEST_F(WorkerPoolTest, WhatAWorkerBuriesIsRemoved) {
+  std::thread([this] {
+    ASSERT_THAT(EnterJail({}), IsEmpty());  // gives up what root may
+    Start();
+    for (int i = 0; i < 3; ++i) {
+      const auto buried = Do("bury", i == 1 ? Of(Stranger(1)) : Of(0));
+      EXPECT_TRUE(buried.ok()) << buried.status();
+      EXPECT_THAT(Ptx("where"), Not(AnyOf(HasSubstr("deeper"), HasSubstr("./un"))));
+    }
+    EXPECT_EQ(pool_->Stats().crashed, 0u);
+    Start();
+    EXPECT_EQ(Ptx("answer x"), "x");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 1);
+  }).join();
 }
 
 // Not NOT_FOUND or what else the system calls it: that would be said of the request.
