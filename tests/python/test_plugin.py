@@ -324,6 +324,13 @@ def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):
         assert "grpc" not in job.run("state")["modules"]
 
 
+def test_without_what_asks_the_daemon_the_c_compiler_does_it(daemon, newest, driver, tmp_path):
+    with building(tmp_path, newest, daemon.root, driver) as job:
+        job.run("hide", module="kiln._plugin.stubs")
+        job.run("import", module="kiln.triton")
+        assert build(driver, job) == 1 and "libraries are always built" in job.log
+
+
 # --- What stays here -------------------------------------------------------------------------------------------------
 
 
@@ -569,6 +576,86 @@ def test_a_daemon_that_comes_back_is_used_again(other_daemon, newest, tmp_path):
             time.sleep(3.1)  # until it is looked for again
             job.compile("matmul_128x128x64")
             assert served(job.report()) == 2
+
+
+# --- What is not as it should be --------------------------------------------------------------------------------------
+
+# A Triton, or a part of Kiln: what is said, and how many kernels the daemon gives all the same.
+CHANGES = {
+    "the key is a plain function": ("", 1),
+    "no configurations are pruned": ("configurations are compiled one after the other: AttributeError", 1),
+    "the hook is called by names": ("", 1),
+    "the hook is called by other names": ("the daemon is not asked for kernels: KeyError", 0),
+    "the key is broken": ("", 1),
+    "no triton.knobs": ("has no hook", 0),
+    "no triton.runtime.build": ("libraries are always built: ModuleNotFoundError", 1),
+    "no triton.runtime.autotuner": ("Triton's key for itself is not remembered: ModuleNotFoundError", 1),
+    "no kiln._plugin.pipeline": ("the daemon is not asked for kernels: ModuleNotFoundError", 0),
+    "no kiln._plugin.groups": ("kernels are not kept in the daemon: ModuleNotFoundError", 0),
+}
+
+
+@pytest.fixture(scope="module")
+def bare(daemon, tmp_path_factory):
+    """A process whose children change what they have of Triton and Kiln."""
+    with Job(tmp_path_factory.mktemp("bare"), python_of(HOOKED[0]), daemon.root) as job:
+        yield job
+
+
+def changed(job, number, what, **more):
+    before = len(job.log)
+    command = {"changed": {"what": what, "kernel": "vector_add", "target": "cuda:90", "options": {"num_stages": 30 + number}, **more}}
+    answer, = job.run("children", count=1, command=command)["answers"]
+    return answer, job.log[before:]
+
+
+@pytest.mark.parametrize("number", range(len(CHANGES)), ids=lambda number: list(CHANGES)[number])
+def test_what_does_not_fit_is_left_out(bare, number):
+    what, (words, count) = list(CHANGES.items())[number]
+    answer, log = changed(bare, number, what)
+    assert "hash" in answer, answer
+    assert served(answer["report"]) == count if answer["report"] else count == 0, (answer, log)
+    assert words in log and log.count("kiln:") <= 3, log
+
+
+def test_in_the_mode_that_requires_only_a_cache_miss_comes_out(bare):
+    for number, what in enumerate(("no kiln._plugin.pipeline", "the hook is called by other names")):
+        answer, _ = changed(bare, 20 + number, what, variables={"KILN_MODE": "require"})
+        assert answer.get("error") == "CacheMissError", answer
+
+
+def test_an_answer_that_is_not_whole_is_none(daemon, newest, tmp_path):
+    spoiled = ("gone", "no llir", "no cubin", "no text", "no metadata", "no name")
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("import", module="kiln.client")
+        for number, how in enumerate(spoiled):
+            job.run("spoil", how=how)
+            assert "hash" in job.compile("vector_add", num_stages=40 + number), (how, job.log)
+        report = job.report()
+        assert sum(report["local"].values()) == len(spoiled) and served(report) == 0, report
+        assert report["local"]["the artifact is gone"] == 1
+    assert all(job.files().values()) and sum(name.endswith(".cubin") for name in job.files()) == len(spoiled)
+
+
+def test_in_the_mode_that_requires_it_is_a_cache_miss(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, cache="first") as job:
+        job.compile("vector_add", num_stages=50)
+    forget_own(daemon)
+    with Job(tmp_path, newest, daemon.root, KILN_MODE="require") as job:
+        job.run("import", module="kiln.client")
+        for how, words in (("gone", "no such blob"), ("no text", "UnicodeDecodeError")):
+            job.run("spoil", how=how)
+            answer = job.compile("vector_add", num_stages=50)
+            assert answer["error"] == "CacheMissError" and words in answer["message"], (how, answer)
+
+
+def test_a_client_that_cannot_be_imported_is_tried_once(daemon, newest, tmp_path):
+    """Protobuf raises a TypeError for code that is too new or too old for it."""
+    with Job(tmp_path, newest, daemon.root) as job:
+        done = job.run("compile twice without", module="kiln.client")
+        assert job.report()["local"] == {"the client does not work here": 2}
+    assert done["tries"] == 1 and all("hash" in answer for answer in done["answers"])
+    assert job.log.count("kiln:") == 1 and "TypeError: Descriptors cannot be created directly." in job.log
 
 
 # --- Modes -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ writes their time into the line table, and two runs are to give the same bytes. 
 object of JSON, and each answer a line of standard output.
 """
 
+import functools
 import hashlib
+import importlib
 import json
 import os
 import pathlib
@@ -16,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import replace
 
 folder = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(folder / "source"))
@@ -170,6 +173,131 @@ def hook_without_arguments():
     return {"value": hook(), "nanoseconds": (time.perf_counter() - started) * 1e4}
 
 
+def hide(name):
+    """As where there is no such module: what has it already keeps it."""
+    package, _, last = name.rpartition(".")
+    if last in vars(sys.modules.get(package, object)):
+        delattr(sys.modules[package], last)
+    sys.modules[name] = None
+
+
+def import_without_knobs():
+    kept = sys.modules["triton.knobs"]
+    hide("triton.knobs")
+    __import__("kiln.triton")
+    sys.modules["triton.knobs"] = triton.knobs = kept
+
+
+def make_key_plain():
+    from triton.runtime import cache
+    compute = cache.triton_key.__wrapped__
+    cache.triton_key = compute
+
+
+def hide_pruning():
+    from triton.runtime.autotuner import Autotuner
+    del Autotuner.prune_configs
+
+
+def call_hook_by_names():
+    __import__("kiln.triton")
+    hook = knobs.runtime.add_stages_inspection_hook
+    knobs.runtime.add_stages_inspection_hook = lambda *given: hook(**dict(zip(("self", "stages", "options", "language", "more"), given)))
+
+
+def call_hook_by_other_names():
+    __import__("kiln.triton")
+    hook = knobs.runtime.add_stages_inspection_hook
+    knobs.runtime.add_stages_inspection_hook = lambda *given: hook(**dict(zip(("a", "b", "c", "d", "e"), given)))
+
+
+def break_key():
+    __import__("kiln.triton")
+    from kiln._plugin import identity
+
+    def fail(compute):
+        raise UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
+
+    identity.triton_key = fail
+
+
+CHANGES = {
+    "the key is a plain function": make_key_plain, "no configurations are pruned": hide_pruning,
+    "the hook is called by names": call_hook_by_names, "the hook is called by other names": call_hook_by_other_names,
+    "the key is broken": break_key, "no triton.knobs": import_without_knobs, **{
+        f"no {name}": functools.partial(hide, name)
+        for name in ("triton.runtime.build", "triton.runtime.autotuner", "kiln._plugin.pipeline", "kiln._plugin.groups")}
+}
+
+
+def compile_with_changed(what, variables=None, **arguments):
+    """With a Triton that is not as it is known, or with a part of Kiln that does not fit it."""
+    os.environ.update(variables or {})
+    CHANGES[what]()
+    return compile_kernel(**arguments)
+
+
+def break_import(name):
+    """Tells how often it was tried."""
+    tries = []
+
+    class Finder:
+
+        @staticmethod
+        def find_spec(asked, path=None, target=None):
+            if asked == name:
+                tries.append(asked)
+                raise TypeError("Descriptors cannot be created directly.")
+
+    sys.meta_path.insert(0, Finder)
+    importlib.invalidate_caches()
+    return tries
+
+
+def compile_twice_without(module):
+    tries = break_import(module)
+    answers = [compile_kernel("vector_add", "cuda:90", {"num_stages": stages}) for stages in (2, 3)]
+    return {"answers": answers, "tries": len(tries)}
+
+
+def hidden(module):
+    hide(module)
+    return {"done": True}
+
+
+def gone(artifact):
+    from kiln.errors import NotFoundError
+    raise NotFoundError("no such blob")
+
+
+def with_content(artifact, stage, content):
+    return replace(artifact, stages={**artifact.stages, stage: replace(artifact.stages[stage], content=content)})
+
+
+SPOILED = {
+    "gone": gone,
+    "no llir": lambda one: replace(one, stages={name: stage for name, stage in one.stages.items() if name != "llir"}),
+    "no cubin": lambda one: with_content(one, "cubin", b""),
+    "no text": lambda one: with_content(one, "ptx", b"\xff\xfe"),
+    "no metadata": lambda one: replace(one, metadata=replace(one.metadata, toolchain_metadata="")),
+    "no name": lambda one: replace(one, metadata=replace(one.metadata, toolchain_metadata="{}")),
+}
+
+
+def spoil(how):
+    """What the client answers from now on."""
+    from kiln.client import Client
+    compile_one = Client.compile
+    compile_one = getattr(compile_one, "__wrapped__", compile_one)
+
+    @functools.wraps(compile_one)
+    def spoiled(self, request, **more):
+        return SPOILED[how](compile_one(self, request, **more))
+
+    Client.compile = spoiled
+    return {"done": True}
+
+
 class StandInDriver:
     """What the Autotuner needs of a driver, without a GPU: remembers what was launched by the digest of its binary."""
 
@@ -271,7 +399,7 @@ def unloadable(build):
 COMMANDS = {
     "compile": compile_kernel, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "forget": forget, "fingerprint": fingerprint,
-    "hook": hook_without_arguments,
+    "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
     "autotune": autotune,

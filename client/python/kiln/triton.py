@@ -7,53 +7,78 @@ help, Triton compiles as if Kiln were not there. Before 3.6 it always compiles b
 this user. docs/python.md has the settings.
 
 Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
+
+Triton is another project's, and changes. Each thing that is put into it stands for itself: what does not fit the Triton at hand is
+named in the log and left out, and Triton does it alone. Nothing comes out of here but CacheMissError, in the mode that requires.
 """
 
 import functools
 import os
 import sys
 import uuid
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional
 
 import triton
-from triton import knobs
-from triton.runtime import autotuner, build, cache
 from triton.runtime.cache import FileCacheManager
 
 from kiln._plugin.settings import LOG, Settings
+from kiln.errors import CacheMissError
+
+try:
+    from triton import knobs
+except ImportError:  # before 3.4
+    knobs = None
 
 __all__ = ["CacheManager"]
 
 _settings = Settings.of()
 _NO_KEY = ("", "")
-_HAS_HOOK = hasattr(knobs.runtime, "add_stages_inspection_hook")
+_HAS_HOOK = hasattr(getattr(knobs, "runtime", None), "add_stages_inspection_hook")
+_said: Dict[str, None] = {}
+
+
+def _leave_out(what: str, error: Exception) -> None:
+    """Says once that Kiln does not do it in this process."""
+    LOG.debug("kiln: %s", what, exc_info=True)
+    if what not in _said:
+        _said[what] = None
+        LOG.warning("kiln: %s: %s: %s (Triton %s)", what, type(error).__name__, error, getattr(triton, "__version__", "of no version"))
 
 
 class CacheManager(FileCacheManager):  # type: ignore[misc]
     """Triton's own cache on disk, and behind it what this user's processes keep in the daemon for one another. That its module is
     imported is what turns Kiln on."""
 
-    def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
-        super().__init__(key, override=override, dump=dump)
-        self._is_ordinary = not override and not dump
+    def __init__(self, key: str, *arguments: Any, **more: Any) -> None:
+        super().__init__(key, *arguments, **more)
+        # Neither what dumps nor what overrides; nor what a later Triton may add.
+        self._is_ordinary = not any((*arguments, *more.values()))
         self._made: Dict[str, Any] = {}
 
-    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+    def put(self, data: Any, filename: str, *arguments: Any, **more: Any) -> str:
         """Keeps what is to be in the group at hand: by then another process may have replaced the files."""
         if self._is_ordinary:
             self._made[filename] = data = data if isinstance(data, bytes) else str(data)
-        return str(super().put(data, filename, binary))
+        path: str = super().put(data, filename, *arguments, **more)
+        return path
 
     def get_group(self, filename: str) -> Optional[Dict[str, str]]:
         """Whoever records wants every kernel of the job, those that Triton has already too."""
         if _settings.mode == "record":
             return None
         found: Optional[Dict[str, str]] = super().get_group(filename)
-        if found or not self._is_ordinary or not _keeps_groups():
+        if found or not self._is_ordinary:
             return found
-        files = _groups().find(self.key, filename, _file_of(sys._getframe(1)))
+        try:
+            return self._get_kept(filename, sys._getframe(1)) or found
+        except Exception as error:
+            _leave_out("what the daemon keeps of kernels is not looked for", error)
+            return found
+
+    def _get_kept(self, filename: str, caller: Any) -> Optional[Dict[str, str]]:
+        files = _groups().find(self.key, filename, _file_of(caller)) if _keeps_groups() else None
         if files is None:
-            return found
+            return None
         group = {name: self._write(name, content) for name, content in files.items()}
         super().put_group(filename, group)
         return group
@@ -69,14 +94,17 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
 
     def put_group(self, filename: str, group: Dict[str, str]) -> Any:
         written = super().put_group(filename, group)
-        if self._is_ordinary and _keeps_groups() and set(group) <= set(self._made):
-            _groups().keep(self.key, filename, {name: self._made[name] for name in group}, _HAS_HOOK)
+        try:
+            if self._is_ordinary and _keeps_groups() and set(group) <= set(self._made):
+                _groups().keep(self.key, filename, {name: self._made[name] for name in group}, _HAS_HOOK)
+        except Exception as error:
+            _leave_out("kernels are not kept in the daemon", error)
         return written
 
 
 def _keeps_groups() -> bool:
     """Not where somebody else's hook has a say in what a kernel becomes: in 3.6 Triton's key does not know of it."""
-    if _settings.mode == "off":
+    if _settings.mode == "off" or knobs is None:
         return False
     hook = getattr(knobs.runtime, "add_stages_inspection_hook", None)
     return hook is None and not _HAS_HOOK or isinstance(hook, _Hook) and hook.is_alone
@@ -107,56 +135,100 @@ class _Hook:
     def is_alone(self) -> bool:
         return self._before is None
 
-    def __call__(self, *arguments: Any) -> "Tuple[str, str] | None":
-        if not arguments:
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
+        if not arguments and not named:
             return _NO_KEY if self._before is None else self._before()
-        backend, stages, options = arguments[:3]
-        as_they_were = dict(stages)
-        if self._before is not None:
-            self._before(*arguments)
-        if stages == as_they_were:  # another hook has made a pipeline of its own, which nobody else can run
-            self._take_over(backend, stages, options)
-        return None
+        given = self._given(*arguments, **named)
+        answer = None if self._before is None else self._before(*arguments, **named)
+        if given is not None and given.is_unchanged():  # another hook makes a pipeline of its own, which nobody else can run
+            self._take_over(given)
+        return answer
 
-    def _take_over(self, backend: Any, stages: Dict[str, Any], options: Any) -> None:
-        if self._pipeline is None:
-            from kiln._plugin.pipeline import Pipeline
-            self._pipeline = Pipeline(self._settings)
-        self._pipeline.take_over(backend, stages, options)
+    def _given(self, /, *arguments: Any, **named: Any) -> "Optional[_Given]":
+        try:
+            return _Given(*(*arguments, *(named[name] for name in ("self", "stages", "options")[len(arguments):]))[:3])
+        except Exception as error:  # it cannot be told which is which
+            self._give_up(error)
+            return None
+
+    def _take_over(self, given: "_Given") -> None:
+        try:
+            if self._pipeline is None:
+                from kiln._plugin.pipeline import Pipeline
+                self._pipeline = Pipeline(self._settings)
+            self._pipeline.take_over(given.backend, given.stages, given.options)
+        except Exception as error:
+            given.restore()
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        if self._settings.mode == "require":
+            raise CacheMissError(f"KILN_MODE=require, and the daemon cannot be asked: {type(error).__name__}: {error}") from error
+        _leave_out("the daemon is not asked for kernels", error)
+
+
+class _Given:
+    """What Triton tells a hook of one compile: the backend, its stages by name, the options."""
+
+    def __init__(self, backend: Any, stages: Dict[str, Any], options: Any) -> None:
+        self.backend = backend
+        self.stages = stages
+        self.options = options
+        self._before = dict(stages)
+
+    def is_unchanged(self) -> bool:
+        return list(self.stages) == list(self._before) and all(self.stages[name] is stage for name, stage in self._before.items())
+
+    def restore(self) -> None:
+        self.stages.clear()
+        self.stages.update(self._before)
 
 
 def _install() -> None:
     if _settings.mode == "off":
         return
+    for install, what in (
+        (_hook_stages, "the daemon is not asked for kernels"), (_compile_ahead, "configurations are compiled one after the other"),
+        (_remember_triton_key, "Triton's key for itself is not remembered"), (_ask_before_building, "libraries are always built"),
+        (_print_report_at_exit, "no line will say what was done")
+    ):
+        try:
+            install()
+        except Exception as error:
+            _leave_out(what, error)
+
+
+def _hook_stages() -> None:
+    if not _HAS_HOOK:
+        keeps = "Triton compiles by itself" if knobs is None else "Triton compiles by itself, and the daemon keeps the results for this user alone"
+        LOG.warning("kiln: Triton %s has no hook for its stages; from 3.6 on it has. %s", triton.__version__, keeps)
+        return
+    before = knobs.runtime.add_stages_inspection_hook
+    if not isinstance(before, _Hook):
+        knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
+
+
+def _compile_ahead() -> None:
     if _HAS_HOOK:
-        before = knobs.runtime.add_stages_inspection_hook
-        if not isinstance(before, _Hook):
-            knobs.runtime.add_stages_inspection_hook = _Hook(_settings, before)
         from kiln._plugin import autotune
         autotune.install(_settings)
-    else:
-        LOG.warning("kiln: Triton %s has no hook for its stages; from 3.6 on it has. Triton compiles by itself, and the daemon keeps "
-                    "the results for this user alone", triton.__version__)
-    _remember_triton_key()
-    _ask_before_building()
-    if _settings.exit_line:
-        _print_report_at_exit()
 
 
 def _remember_triton_key() -> None:
     """Triton hashes itself in each process that compiles or looks anything up: a third of a second that says the same as long as
     its files do. Where another has replaced the function already, that one stays."""
+    from triton.runtime import autotuner, cache
     compute: Any = getattr(cache, "triton_key", None)
-    if getattr(compute, "__module__", None) != cache.__name__ or compute.cache_info().currsize:
+    if getattr(compute, "__module__", None) != cache.__name__ or not hasattr(compute, "cache_info") or compute.cache_info().currsize:
         return
 
     @functools.lru_cache(maxsize=None)
     def triton_key() -> str:
-        from kiln._plugin import identity
         try:
+            from kiln._plugin import identity
             return identity.triton_key(compute)
-        except (identity.ChangedError, OSError):
-            return compute()
+        except Exception:  # of which Triton's own is the judge
+            return str(compute())
 
     for module in (cache, autotuner):
         if getattr(module, "triton_key", None) is compute:
@@ -166,19 +238,26 @@ def _remember_triton_key() -> None:
 def _ask_before_building() -> None:
     """The C compiler's libraries, too, are there already where a process of this user's has made them. Where another has replaced
     the function, that one stays."""
+    from triton.runtime import build
     stock: Any = getattr(build, "_build", None)
     if getattr(stock, "__module__", None) != build.__name__:
         return
 
     @functools.wraps(stock)
-    def get_or_build(*arguments: Any, **more: Any) -> str:
-        from kiln._plugin import stubs
+    def get_or_build(*arguments: Any, **more: Any) -> Any:
+        try:
+            from kiln._plugin import stubs
+        except Exception as error:
+            _leave_out("libraries are always built", error)
+            return stock(*arguments, **more)
         return stubs.get_or_build(_settings, stock, *arguments, **more)
 
     build._build = get_or_build
 
 
 def _print_report_at_exit() -> None:
+    if not _settings.exit_line:
+        return
     import atexit
 
     from kiln._report import report

@@ -15,8 +15,6 @@ import threading
 from typing import Any, Dict, List
 
 from triton import knobs
-from triton.runtime.autotuner import Autotuner
-from triton.runtime.jit import JITFunction
 
 from kiln._plugin.settings import LOG, Settings
 
@@ -30,7 +28,8 @@ def is_ahead() -> bool:
 
 
 def install(settings: Settings) -> None:
-    """Once in a process."""
+    """Once in a process. Raises what it raises where this Triton's Autotuner is another."""
+    from triton.runtime.autotuner import Autotuner
     before = Autotuner.prune_configs
     if hasattr(before, "__wrapped__"):
         return
@@ -51,6 +50,7 @@ def install(settings: Settings) -> None:
 def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
     """Not where the program could see a difference, or Triton may have the result of the tuning on disk."""
     from triton.runtime._async_compile import active_mode
+    from triton.runtime.jit import JITFunction
     function = tuner.fn
     while hasattr(function, "fn") and not isinstance(function, JITFunction):
         function = function.fn

@@ -5,6 +5,7 @@ as they are. What Triton made by itself, because the daemon has no such toolchai
 """
 
 import base64
+import contextlib
 import functools
 import json
 import os
@@ -40,7 +41,8 @@ class Groups:
         """The daemon's answer for a kernel of that key. None: it has no toolchain for it."""
         if len(self._answers) >= _ANSWERS_MAX:  # of compiles that failed afterwards
             self._answers.clear()
-        self._answers[_folder(triton_hash)] = artifact
+        with contextlib.suppress(ValueError):  # a key of another kind
+            self._answers[_folder(triton_hash)] = artifact
 
     def find(self, folder: str, name: str, file: str) -> Optional[Dict[str, bytes]]:
         """The files of the group `name` in that folder, in Triton's order. file: where the kernel's source stands."""

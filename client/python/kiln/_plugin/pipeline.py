@@ -1,8 +1,9 @@
 """Puts Kiln's answer in the place of Triton's own stages after `ttir`."""
 
 import json
+import logging
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from triton import knobs
 
@@ -19,7 +20,15 @@ from kiln.request import CompileRequest
 _BINARIES = ("cubin", "hsaco")
 # The one entry of the metadata that a stage overwrites: warp specialization raises it.
 _OVERWRITTEN = ("num_warps",)
+# Without them Triton cannot load what it has compiled.
+_NEEDED = ("name", "shared")
 _Stage = Callable[[Any, Dict[str, Any]], Any]
+
+
+class _Answer(NamedTuple):
+    """What takes the stages' place: what each returns, and what they add to the metadata."""
+    outputs: Dict[str, Any]
+    metadata: Dict[str, Any]
 
 
 class Pipeline:
@@ -28,6 +37,7 @@ class Pipeline:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._manifest = Manifest(settings.manifest) if settings.mode == "record" else None
+        self._has_warned = False
 
     def take_over(self, backend: Any, stages: Dict[str, _Stage], options: Any) -> None:
         """Wraps those stages of one compile that the daemon can run; leaves the others alone."""
@@ -35,27 +45,28 @@ class Pipeline:
             return
         local = dict(stages)
         after = list(stages)[list(stages).index("ttgir") + 1:]
-        answer: Dict[str, Any] = {}
+        outputs: Dict[str, Any] = {}
 
         def first(module: Any, metadata: Dict[str, Any]) -> Any:
-            artifact = self._ask(backend, local, options, module, metadata["hash"])
-            if artifact is None:
+            answer = self._ask(backend, local, options, module, metadata)
+            if answer is None:
                 return local["ttgir"](module, metadata)
-            answer.update(_outputs(artifact, ["ttgir", *after]))
-            _complete(metadata, artifact)
-            return answer["ttgir"]
+            outputs.update(answer.outputs)
+            metadata.update(answer.metadata)
+            return outputs["ttgir"]
 
         def later(stage: str) -> _Stage:
-            return lambda source, metadata: answer[stage] if answer else local[stage](source, metadata)
+            return lambda source, metadata: outputs[stage] if outputs else local[stage](source, metadata)
 
         stages["ttgir"] = first
         for stage in after:
             stages[stage] = later(stage)
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
-             triton_hash: str) -> Optional[Artifact]:
-        """None: Triton is to compile it. CacheMissError where it must not."""
+             metadata: Dict[str, Any]) -> Optional[_Answer]:
+        """None: Triton is to compile it. CacheMissError where it must not, and nothing else."""
         started = time.monotonic()
+        request: Optional[CompileRequest] = None
         try:
             self._check(backend, stages, options)
             if self._manifest is None:
@@ -64,26 +75,29 @@ class Pipeline:
             if self._manifest is not None:
                 self._manifest.add(request)
             artifact = service(self._settings).compile(request)
-        except NotFoundError as miss:
-            nearest = None if autotune.is_ahead() else service(self._settings).nearest(request)
-            raise _cache_miss(str(miss), request, nearest) from None
-        except Declined as declined:
-            self._compile_here(declined.reason, started)
-            if isinstance(declined, Unsuited):
-                groups(self._settings).note(triton_hash, None)
-            return None
+            answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
+            groups(self._settings).note(metadata.get("hash", ""), artifact)
         except Exception as error:  # whatever it is, the job goes on
-            LOG.debug("kiln: a compile stays here", exc_info=True)
-            self._compile_here(f"{type(error).__name__}: {error}", started)
+            self._decline(error, request, started)
+            if isinstance(error, Unsuited):
+                groups(self._settings).note(metadata.get("hash", ""), None)
             return None
-        waited_s = time.monotonic() - started
-        counters().answered(artifact.outcome, artifact.tier, waited_s, artifact.provenance.compile_seconds)
-        groups(self._settings).note(triton_hash, artifact)
-        return artifact
+        counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds)
+        return answer
 
-    def _compile_here(self, reason: str, started: float) -> None:
+    def _decline(self, error: Exception, request: Optional[CompileRequest], started: float) -> None:
+        """CacheMissError in the mode that requires."""
+        is_foreseen = isinstance(error, (Declined, NotFoundError))
+        reason = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
         if self._settings.mode == "require":
+            if isinstance(error, NotFoundError) and request is not None:
+                nearest = None if autotune.is_ahead() else service(self._settings).nearest(request)
+                raise _cache_miss(reason, request, nearest) from None
             raise CacheMissError(f"KILN_MODE=require, and Triton would have to compile: {reason}") from None
+        if not is_foreseen:
+            LOG.log(logging.DEBUG if self._has_warned else logging.WARNING, "kiln: a compile stays here: %s", reason)
+            LOG.debug("kiln: it was this", exc_info=error)
+            self._has_warned = True
         counters().compiled_here(reason, time.monotonic() - started)
 
     @staticmethod
@@ -135,21 +149,20 @@ def _name(module: Any) -> str:
         return ""
 
 
-def _outputs(artifact: Artifact, stages: "list[str]") -> Dict[str, Any]:
-    """What each stage returns: text, and bytes of the binary. Those that were not asked for are not looked at either."""
-    outputs: Dict[str, Any] = {stage: "" for stage in stages}
-    for stage, output in artifact.stages.items():
-        content = artifact.content(stage)
-        outputs[stage] = content if output.name in _BINARIES else content.decode()
-    return outputs
-
-
-def _complete(metadata: Dict[str, Any], artifact: Artifact) -> None:
-    """Adds what the stages would have, in their order, which is that of Triton's JSON."""
+def _answer(artifact: Artifact, wanted: Sequence[str], stages: Mapping[str, _Stage], metadata: Mapping[str, Any]) -> _Answer:
+    """Text of each stage, and bytes of the binary; of stages that were not asked for nothing, as nobody looks at it. Declined where
+    the artifact is not whole."""
+    outputs: Dict[str, Any] = {stage: "" for stage in list(stages)[list(stages).index("ttgir"):]}
+    for stage in wanted:
+        content = artifact.content(stage) if stage in artifact.stages else b""
+        if not content:
+            raise Declined(f"the daemon's answer has no {stage}")
+        outputs[stage] = content if stage in _BINARIES else content.decode()
+    # In the order in which the stages would have added it, which is that of Triton's JSON.
     made = json.loads(artifact.metadata.toolchain_metadata)
-    for name, value in made.items():
-        if name not in metadata or name in _OVERWRITTEN:
-            metadata[name] = value
+    if any(name not in made for name in _NEEDED):
+        raise Declined("the daemon's answer has not got the metadata that Triton needs")
+    return _Answer(outputs, {name: value for name, value in made.items() if name not in metadata or name in _OVERWRITTEN})
 
 
 def _cache_miss(message: str, request: CompileRequest, nearest: Optional[NearestArtifact]) -> CacheMissError:

@@ -67,7 +67,8 @@ class Service:
         self._connected()
 
     def compile(self, request: CompileRequest) -> Artifact:
-        """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up."""
+        """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up, and for nothing
+        else."""
         what = (request.toolchain, request.ptxas, request.target)
         if time.monotonic() < self._unsuited.get(what, 0.0):
             raise Unsuited()
@@ -76,7 +77,10 @@ class Service:
             artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
             return artifact
         except NotFoundError:
-            raise
+            if request.cache == "only-if-cached":
+                raise
+            # It has compiled it, or found it, and a content was evicted before it could be fetched.
+            raise Declined("the artifact is gone") from None
         except CompilationError:
             # Compiled again here, so that the caller gets the very exception that Triton raises.
             raise Declined("it does not compile") from None
@@ -98,7 +102,8 @@ class Service:
         try:
             found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
             return found
-        except (KilnError, Declined):
+        except Exception:  # it is only for people
+            LOG.debug("kiln: nobody knows what comes closest", exc_info=True)
             return None
 
     def get_own(self, key: bytes) -> Optional[Dict[str, bytes]]:
@@ -142,9 +147,8 @@ class Service:
                 # Only now: gRPC takes a tenth of a second to import.
                 from kiln.client import Client
                 self._client = Client(server_uid=self._settings.server_uid, attempts=1)
-            except (KilnError, ImportError, OSError) as error:
-                self._pause(error)
-                raise Declined("the daemon is away") from None
+            except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
+                raise Declined(self._pause(error)) from None
             self._welcome()
             return self._client
 
@@ -156,17 +160,22 @@ class Service:
             self._client = None
             self._pause(error)
 
-    def _pause(self, error: Exception) -> None:
-        pause_s = _AWAY_PAUSE_S
+    def _pause(self, error: Exception) -> str:
+        """Why there is no client for a while."""
+        pause_s, reason, words = _AWAY_PAUSE_S, "the daemon is away", str(error)
         if isinstance(error, WedgedError):
             pause_s = self._wedged_pause_s
             self._wedged_pause_s = min(2 * pause_s, _WEDGED_PAUSE_MAX_S)
-        elif isinstance(error, (PermissionDeniedError, ImportError)):
+        elif isinstance(error, PermissionDeniedError):
             pause_s = _UNSUITED_PAUSE_S  # nothing that passes by itself
-        self._closed_until = (time.monotonic() + pause_s, "the daemon is away")
+        elif not isinstance(error, (KilnError, OSError)):
+            pause_s, reason = _UNSUITED_PAUSE_S, "the client does not work here"
+            words = f"the client does not work here: {type(error).__name__}: {error}"
+        self._closed_until = (time.monotonic() + pause_s, reason)
         if not self._is_away:
             self._is_away = True
-            LOG.warning("kiln: %s; Triton compiles by itself until that changes", error)
+            LOG.warning("kiln: %s; Triton compiles by itself until that changes", words)
+        return reason
 
     def _welcome(self) -> None:
         self._wedged_pause_s = _WEDGED_PAUSE_S
