@@ -6,13 +6,14 @@ bytes are hashed, half a gigabyte once per user and installation, and remembered
 """
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import os
 import sys
 import time
 from typing import Callable, Iterator, List, NamedTuple
+
+from kiln._plugin.file_lock import lock_within
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
@@ -47,7 +48,8 @@ def toolchain_fingerprint() -> str:
     def fingerprint(files: List[_File]) -> str:
         whole = hashlib.sha256(f"kiln-toolchain-1\npython {python}\ntriton {version}\n".encode())
         for file in files:
-            whole.update(f"{_hash_file(os.path.join(package, file.path))}  {file.path}\n".encode())
+            # A name is bytes, of whatever encoding.
+            whole.update(f"{_hash_file(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
         return whole.hexdigest()
 
     return _of_installation(package, f"{package}\n{python}\n{version}\n", fingerprint)
@@ -168,7 +170,7 @@ def _remembered(listing: str, compute: Callable[[], str]) -> str:
         folder = _cache_folder()
     except OSError:
         return compute()
-    path = os.path.join(folder, hashlib.sha256(listing.encode()).hexdigest())
+    path = os.path.join(folder, hashlib.sha256(os.fsencode(listing)).hexdigest())
     with _locked(path):
         known = _read(path)
         if known:
@@ -196,20 +198,10 @@ def _locked(path: str) -> Iterator[None]:
         yield
         return
     try:
-        _wait_for_lock(descriptor)
+        lock_within(descriptor, _LOCK_SECONDS_MAX)  # without it, this process computes as well
         yield
     finally:
         os.close(descriptor)
-
-
-def _wait_for_lock(descriptor: int) -> None:
-    # Not for ever: whoever holds it may be stopped.
-    deadline = time.monotonic() + _LOCK_SECONDS_MAX
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(0.02)
 
 
 # A file has a line with the SHA-256 of the value, then the value.
@@ -225,7 +217,7 @@ def _read(path: str) -> str:
 
 def _write(path: str, value: str) -> None:
     part = f"{path}.tmp.{os.getpid()}"
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it is not ASCII
         with open(part, "w", encoding="ascii") as file:
             file.write(hashlib.sha256(value.encode()).hexdigest() + "\n" + value)
         os.replace(part, path)

@@ -1,15 +1,18 @@
 """What a job asked for, as lines that `kiln warm` and `kiln compile --requests` take."""
 
-import fcntl
 import hashlib
 import json
 import os
+import stat
 import threading
 from typing import Any, Dict
 
 from kiln import _process
+from kiln._plugin.file_lock import lock_within
 from kiln._plugin.settings import LOG
 from kiln.request import CompileRequest
+
+_LOCK_SECONDS_MAX = 5.0
 
 
 class Manifest:
@@ -37,16 +40,33 @@ class Manifest:
                 self._append(line)
             except OSError as error:
                 self._has_failed = True
-                LOG.warning("kiln: nothing more is recorded in %s: %s", self._path, error.strerror)
+                LOG.warning("kiln: nothing more is recorded in %s: %s", self._path, error.strerror or error)
 
     def _append(self, line: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # O_NONBLOCK: a pipe that nobody reads is no reason to wait.
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # lines are longer than what is appended in one piece
-            while line:
-                line = line[os.write(descriptor, line):]
+            # Lines are longer than what is appended in one piece.
+            if not lock_within(descriptor, _LOCK_SECONDS_MAX):
+                raise TimeoutError("it cannot be locked")
+            _append_line(descriptor, line)
         finally:
             os.close(descriptor)
+
+
+def _append_line(descriptor: int, line: bytes) -> None:
+    """All of it or nothing, on a line of its own."""
+    info = os.fstat(descriptor)
+    is_file = stat.S_ISREG(info.st_mode)
+    if is_file and info.st_size > 0 and os.pread(descriptor, 1, info.st_size - 1) != b"\n":
+        line = b"\n" + line  # behind what a killed process has left
+    try:
+        while line:
+            line = line[os.write(descriptor, line):]
+    except OSError:
+        if is_file:
+            os.ftruncate(descriptor, info.st_size)
+        raise
 
 
 def manifest_line(request: CompileRequest) -> bytes:

@@ -1,0 +1,64 @@
+"""What the plug-in writes and remembers in files that other processes have too. No Triton, no daemon."""
+
+import fcntl
+import hashlib
+import os
+import resource
+import signal
+
+import pytest
+
+from kiln import CompileRequest
+from kiln._plugin import identity, manifest
+
+REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
+LINE = manifest.manifest_line(REQUEST)
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """The path of a manifest, for whose lock nobody waits long."""
+    monkeypatch.setattr(manifest, "_LOCK_SECONDS_MAX", 0.1)
+    return tmp_path / "manifest.jsonl"
+
+
+def test_whoever_holds_the_manifest_does_not_hold_up_the_job(recorded, caplog):
+    recorded.write_bytes(b"")
+    with open(recorded, "ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        manifest.Manifest(str(recorded)).add(REQUEST)
+    assert recorded.read_bytes() == b"" and "nothing more is recorded" in caplog.text and "cannot be locked" in caplog.text
+
+
+def test_a_pipe_that_nobody_reads_does_not_either(recorded, caplog):
+    os.mkfifo(recorded)
+    manifest.Manifest(str(recorded)).add(REQUEST)
+    assert "nothing more is recorded" in caplog.text
+
+
+def test_half_a_line_is_taken_back(recorded, caplog):
+    manifest.Manifest(str(recorded)).add(REQUEST)
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(LINE) + 4096, limits[1]))
+    try:
+        manifest.Manifest(str(recorded)).add(REQUEST)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "nothing more is recorded" in caplog.text and recorded.read_bytes() == LINE
+
+
+def test_half_a_line_of_another_process_spoils_no_other(recorded):
+    recorded.write_bytes(LINE[:50])
+    manifest.Manifest(str(recorded)).add(REQUEST)
+    assert recorded.read_bytes() == LINE[:50] + b"\n" + LINE
+
+
+def test_a_name_in_no_encoding(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / os.fsdecode(b"pt\xffxas")
+    path.write_bytes(bytes(identity._SMALL_BYTES + 1))
+    assert identity.file_digest(str(path)) == hashlib.sha256(path.read_bytes()).hexdigest()
+    identity._digest_of.cache_clear()
+    monkeypatch.setattr(identity, "_hash_file", None)  # it is remembered
+    assert len(identity.file_digest(str(path))) == 64
