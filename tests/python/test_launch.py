@@ -19,6 +19,15 @@ STREAM = 0x5000
 X = 0x7F00_0000
 
 
+class Broken:
+    """An array that its library will not hand out."""
+
+    def __dlpack_device__(self):
+        raise RuntimeError("it was donated")
+
+    __dlpack__ = __dlpack_device__
+
+
 @pytest.fixture
 def driver(tmp_path):
     fake = FakeDriver(tmp_path)
@@ -152,6 +161,23 @@ def test_a_tensor_descriptor(driver, runtime):
         kernel[1](described, 9, 9)
 
 
+def test_each_launch_follows_the_producer_of_a_descriptors_tensor(driver, runtime):
+    layout = kiln.TensorDescriptor(swizzle=3, elem_size=2, elem_type=6, block_size=(128, 64), fp4_padded=False)
+    kernel = load(runtime, driver, "!tt.tensordesc<tensor<128x64xf16>>", "i32", "i32", "i64", "i64", sizes=(128, 4, 4, 8, 8),
+                  tensor_descriptors=(layout,))
+    interface, capsule = Interface(X, stream=0x6000), DLPackArray(X)
+    by_interface, by_capsule = kernel.descriptor(0, interface, (512, 256)), kernel.descriptor(0, capsule, (512, 256))
+    for stream in (STREAM, STREAM + 1):
+        kernel[1](by_interface, stream=stream)
+        kernel[1](by_capsule, stream=stream)
+        assert driver.calls(f"cuStreamWaitEvent {stream:#x} after 0x6000") == 1
+    assert [stream for stream, _ in capsule.asked[1:]] == [STREAM, STREAM + 1]
+    interface.__cuda_array_interface__["data"] = (X + 64, False)
+    with pytest.raises(kiln.LaunchError, match="has moved"):
+        kernel[1](by_interface, stream=STREAM)
+    assert len(driver.launches()) == 4
+
+
 # --- Arrays ----------------------------------------------------------------------------------------------------------
 
 
@@ -175,7 +201,7 @@ def test_arrays_by_their_address(driver, kernel, array):
     (DLPackArray(X, copies=True), "cannot be had without a copy: only as a copy"),
     (DLPackArray(X, flags=2), "hands out a copy of itself"), (DLPackArray(X, major=2), "speaks DLPack 2.0"),
     (Interface(X | 3 << 48), "in the memory of device 3"), (Interface(64), "the driver knows nothing of the array's address"),
-    (Interface(X, mask=1), "has a mask"), (Interface(X, stream=0), "the stream 0"),
+    (Interface(X, mask=1), "has a mask"), (Interface(X, stream=0), "the stream 0"), (Broken(), "RuntimeError: it was donated"),
 ], ids=lambda value: value[:24] if isinstance(value, str) else "")
 def test_arrays_that_are_not_the_kernels(driver, kernel, array, words):
     with pytest.raises(kiln.LaunchError) as caught:

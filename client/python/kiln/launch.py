@@ -241,7 +241,7 @@ class Kernel:
         kept: List[Any] = []
         values: List[Any] = list(arguments)
         if len(values) != len(self._kinds):
-            values = self._expanded(values)
+            values = self._expanded(values, stream, kept)
         for place in self._address_places:
             value = values[place]
             if type(value) is not int:
@@ -262,9 +262,9 @@ class Kernel:
     def descriptor(self, parameter: int, tensor: Any, shape: Sequence[int], strides: Sequence[int] = (), *,
                    fills_with_nan: bool = False, rounds_to_tf32: bool = False) -> "DescriptorArgument":
         """The argument for the tensor descriptor that begins at that number of `parameters`; for as many launches as one likes, as long
-        as the tensor stays where it is.
+        as the tensor stays where it is: a launch after it has moved is a LaunchError.
 
-        tensor: as a pointer argument, on a multiple of 16. shape, strides: in elements, row-major, up to five; no strides: as the
+        tensor: as a pointer argument, on a multiple of 16; ordered with each launch like one, and kept. shape, strides: in elements, row-major, up to five; no strides: as the
         shape has them. fills_with_nan: what lies outside reads as NaN. rounds_to_tf32: float32 is rounded on its way.
         """
         strides = tuple(strides) or _row_major(shape)
@@ -272,6 +272,7 @@ class Kernel:
             raise self._misfit(f"a tensor of shape {tuple(shape)} with strides {tuple(strides)} has no descriptor")
         kept: List[Any] = []
         address = tensor if type(tensor) is int else self._address_of(parameter, tensor, self._current_stream(), kept)
+        producer = None if type(tensor) is int else tensor
         given = c.Tensor(rank=len(shape), address=address, shape=tuple(shape), strides=strides, fills_with_nan=fills_with_nan,
                          rounds_to_tf32=rounds_to_tf32)
         with _Handle("descriptor_close") as handle:
@@ -280,7 +281,7 @@ class Kernel:
             count = ctypes.c_uint32()
             self._call_library("descriptor_get_arguments", handle, room, len(room), ctypes.byref(count))
             places = range(parameter, parameter + count.value)
-            return DescriptorArgument(tuple(self._copied(place, pointer) for place, pointer in zip(places, room)))
+            return DescriptorArgument(tuple(self._copied(place, pointer) for place, pointer in zip(places, room)), producer, address)
 
     def facts(self) -> KernelFacts:
         """What the driver says of it. LaunchError (FAILED_PRECONDITION) where it is not loaded."""
@@ -327,11 +328,16 @@ class Kernel:
                 raise self._misfit(f"{self._label(place)}: {why}", code="UNIMPLEMENTED") from None
         return tuple(kinds)
 
-    def _expanded(self, arguments: "List[Any]") -> "List[Any]":
-        """With what descriptors stand for in their place."""
+    def _expanded(self, arguments: "List[Any]", stream: int, kept: "List[Any]") -> "List[Any]":
+        """With what descriptors stand for in their place, and what their tensors' producers have under way before the launch."""
         values: List[Any] = []
         for argument in arguments:
-            values += argument.values if isinstance(argument, DescriptorArgument) else (argument,)
+            if not isinstance(argument, DescriptorArgument):
+                values.append(argument)
+                continue
+            if argument.tensor is not None and self._address_of(len(values), argument.tensor, stream, kept) != argument.address:
+                raise self._misfit(f"argument {self._label(len(values))}: the tensor has moved since its descriptor was made")
+            values += argument.values
         if len(values) != len(self._kinds):
             raise self._misfit(f"{len(values)} arguments, it takes {len(self._kinds)}: {', '.join(map(self._label, range(len(self._kinds))))}")
         return values
@@ -343,6 +349,10 @@ class Kernel:
             raise self._misfit(f"argument {self._label(place)}: {why}") from None
         except BufferError as why:
             raise self._misfit(f"argument {self._label(place)}: it cannot be had without a copy: {why}") from why
+        except LaunchError:
+            raise
+        except Exception as why:  # of the library that has made it
+            raise self._misfit(f"argument {self._label(place)}: its library fails: {type(why).__name__}: {why}") from why
 
     def _checked(self, place: int, check: Callable[[Any], Any], value: Any) -> Any:
         try:
@@ -386,8 +396,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class DescriptorArgument:
-    """A tensor descriptor as an argument; Kernel.descriptor makes it. values: of the parameters that it stands for."""
+    """A tensor descriptor as an argument; Kernel.descriptor makes it. values: of the parameters that it stands for. tensor: what it
+    describes, at that address; None: an address alone."""
     values: Tuple[Any, ...]
+    tensor: Any = None
+    address: int = 0
 
 
 # --- What the library is given ---------------------------------------------------------------------------------------
