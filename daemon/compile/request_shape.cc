@@ -166,6 +166,9 @@ absl::Status CheckCachePolicy(CachePolicy policy) {
       static_cast<int>(policy));
 }
 
+// A node of a map, beside what it holds: the links, and the allocator's part.
+constexpr size_t kNodeBytes = 48;
+
 size_t BytesOf(const OptionValue& value) {
   size_t bytes = sizeof value;
   if (const auto* text = std::get_if<std::string>(&value.value)) bytes += text->size();
@@ -177,7 +180,9 @@ size_t BytesOf(const OptionValue& value) {
 
 size_t BytesOf(const Parameter& parameter) {
   size_t bytes = sizeof parameter + parameter.name.size() + parameter.type.size();
-  for (const auto& [name, value] : parameter.attributes) bytes += name.size() + sizeof value;
+  for (const auto& [name, value] : parameter.attributes) {
+    bytes += kNodeBytes + sizeof name + name.size() + sizeof value;
+  }
   return parameter.constant ? bytes + BytesOf(*parameter.constant) : bytes;
 }
 
@@ -186,10 +191,13 @@ size_t BytesOf(const Parameter& parameter) {
 size_t RequestBytes(const CompileRequest& request) {
   size_t bytes = sizeof request + request.source.text.size() + request.source.name.size();
   for (const Parameter& parameter : request.specialization.parameters) bytes += BytesOf(parameter);
-  for (const auto& [name, value] : request.options) bytes += name.size() + BytesOf(value);
-  for (const SourceHeader& header : request.headers) {
-    bytes += header.name.size() + header.text.size();
+  for (const auto& [name, value] : request.options) {
+    bytes += kNodeBytes + sizeof name + name.size() + BytesOf(value);
   }
+  for (const SourceHeader& header : request.headers) {
+    bytes += sizeof header + header.name.size() + header.text.size();
+  }
+  for (const std::string& stage : request.stages) bytes += sizeof stage + stage.size();
   return bytes;
 }
 

@@ -12,7 +12,8 @@ namespace kiln {
 // RESOURCE_EXHAUSTED for a source that is too large, INVALID_ARGUMENT for everything else.
 absl::Status CheckShape(const CompileRequest& request);
 
-// About what the request holds in memory: its texts, names and values. REQUIRES: CheckShape is OK.
+// About what the request holds in memory: its texts, names and values, and the objects that hold
+// them, which are most of it where those are empty. REQUIRES: CheckShape is OK.
 size_t RequestBytes(const CompileRequest& request);
 
 }  // namespace kiln

@@ -5,12 +5,17 @@
 #include <random>
 #include <utility>
 
+#include "daemon/compile/request_shape.h"
+
 namespace kiln {
 namespace {
 
-// Sources stand in there twice, as bytes and inside the job; the rest of an entry is small beside
-// them.
-size_t CostOf(std::string_view bytes) { return 2 * bytes.size() + 1024; }
+// The bytes and what they come to, which may be far more: an empty parameter is two bytes on the
+// wire.
+size_t CostOf(std::string_view bytes, const PreparedRequest& prepared) {
+  constexpr size_t kOverhead = 1024;  // the entry itself
+  return bytes.size() + RequestBytes(prepared.job->request) + prepared.job_name.size() + kOverhead;
+}
 
 }  // namespace
 
@@ -35,13 +40,14 @@ std::shared_ptr<const PreparedRequest> RequestMemo::Find(std::string_view bytes)
 
 void RequestMemo::Remember(std::string_view bytes, std::shared_ptr<const PreparedRequest> prepared,
                            uint64_t epoch) {
+  const size_t cost = CostOf(bytes, *prepared);
   // One entry should not push out everything else.
-  if (CostOf(bytes) > bytes_max_ / 16) return;
-  Entry entry{HashOf(bytes), std::make_shared<const std::string>(bytes), std::move(prepared)};
+  if (cost > bytes_max_ / 16) return;
+  Entry entry{HashOf(bytes), std::make_shared<const std::string>(bytes), std::move(prepared), cost};
   const std::lock_guard lock(mutex_);
   if (epoch != epoch_) return;
   if (const auto old = by_hash_.find(entry.hash); old != by_hash_.end()) Forget(old->second);
-  bytes_ += CostOf(bytes);
+  bytes_ += cost;
   entries_.push_front(std::move(entry));
   by_hash_.emplace(entries_.front().hash, entries_.begin());
   while (bytes_ > bytes_max_) Forget(std::prev(entries_.end()));
@@ -62,7 +68,7 @@ void RequestMemo::Clear() {
 }
 
 void RequestMemo::Forget(Entries::iterator entry) {
-  bytes_ -= CostOf(*entry->bytes);
+  bytes_ -= entry->cost;
   by_hash_.erase(entry->hash);
   entries_.erase(entry);
 }

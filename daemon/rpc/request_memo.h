@@ -51,6 +51,7 @@ class RequestMemo {
     uint64_t hash;
     std::shared_ptr<const std::string> bytes;
     std::shared_ptr<const PreparedRequest> prepared;
+    size_t cost = 0;
   };
   using Entries = std::list<Entry>;
 

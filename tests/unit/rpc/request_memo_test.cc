@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/compile/request_shape.h"
+#include "storage/base/limits.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_provider.h"
 
@@ -33,8 +35,9 @@ TEST(RequestMemo, TheSameBytesAgainTakeTheNewMeaning) {
 }
 
 TEST(RequestMemo, ForgetsWhatWasUsedLeastRecently) {
-  // Each costs 2 * 1000 + 1024 bytes: there is room for 33.
-  RequestMemo memo(100'000);
+  // Each costs 1000 bytes, those of a request that holds next to nothing, and 1024: room for 33.
+  const size_t cost = 1000 + RequestBytes(Prepared("12")->job->request) + 1024;
+  RequestMemo memo(33 * cost);
   const auto bytes = [](int i) { return Noise(static_cast<uint64_t>(i), 1000); };
   for (int i = 0; i < 33; ++i) memo.Remember(bytes(i), Prepared(std::to_string(i)), 0);
   EXPECT_NE(memo.Find(bytes(0)), nullptr);
@@ -51,6 +54,29 @@ TEST(RequestMemo, OneLargeRequestDoesNotPushOutTheOthers) {
   memo.Remember(large, Prepared("b"), 0);
   EXPECT_EQ(memo.Find(large), nullptr);
   EXPECT_NE(memo.Find("small"), nullptr);
+}
+
+// Two bytes each on the wire, and hundreds in memory.
+TEST(RequestMemo, EmptyParametersCostWhatTheyHold) {
+  constexpr size_t kBytesMax = 100 * limits::kMiB;
+  RequestMemo memo(kBytesMax);
+  const auto with_parameters = [](int i) {
+    CompileJob job = *MakeJob(std::to_string(i));
+    job.request.specialization.parameters.resize(limits::kParametersMax);
+    auto prepared = std::make_shared<PreparedRequest>();
+    prepared->job = std::make_shared<const CompileJob>(std::move(job));
+    return prepared;
+  };
+  const auto bytes = [](int i) {
+    return Noise(static_cast<uint64_t>(i), 2 * limits::kParametersMax);
+  };
+  const size_t fit = kBytesMax / (limits::kParametersMax * sizeof(Parameter));
+  const int count = static_cast<int>(2 * fit);
+  for (int i = 0; i < count; ++i) memo.Remember(bytes(i), with_parameters(i), 0);
+  size_t known = 0;
+  for (int i = 0; i < count; ++i) known += memo.Find(bytes(i)) == nullptr ? 0 : 1;
+  EXPECT_LE(known, fit);
+  EXPECT_GE(known, fit / 2);
 }
 
 TEST(RequestMemo, AfterAClearNothingIsKnown) {
