@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/compile/request_shape.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
 
@@ -12,6 +13,7 @@ namespace kiln {
 
 struct AuditingProvider::Audit {
   CompileJobPtr job;
+  size_t bytes = 0;           // of the request
   Digest stored;              // of the final binary
   std::vector<Digest> fresh;  // all of them differ from it
   Cancellation cancellation;  // of the compile under way
@@ -61,13 +63,17 @@ void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& r
   {
     std::lock_guard lock(mutex_);
     if (seen_.Find(job->key) != nullptr) return;
-    if (waiting_.size() >= limits::kAuditsWaitingMax) {
+    const size_t bytes = RequestBytes(job->request);
+    if (waiting_.size() >= limits::kAuditsWaitingMax ||
+        kept_bytes_ + bytes > limits::kAuditBytesMax) {
       ++stats_.given_up;
       return;
     }
+    kept_bytes_ += bytes;
     seen_.Insert(job->key, true, 1);
     auto audit = std::make_shared<Audit>();
     audit->job = job;
+    audit->bytes = bytes;
     audit->stored = artifact->stages.back().blob.digest();
     waiting_.push_back(std::move(audit));
   }
@@ -133,10 +139,12 @@ void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<Compile
       }
       audit->fresh.push_back(fresh);
     }
-    if (artifact == nullptr && !gave_way) {
-      ++stats_.given_up;
-    } else if (verdict == Verdict::kUndecided) {
+    const bool is_given_up = artifact == nullptr && !gave_way;
+    if (is_given_up) ++stats_.given_up;
+    if (!is_given_up && verdict == Verdict::kUndecided) {
       waiting_.push_front(audit);
+    } else {
+      kept_bytes_ -= audit->bytes;
     }
   }
   if (verdict == Verdict::kDiffers) Evict(*audit);

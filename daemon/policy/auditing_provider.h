@@ -84,6 +84,7 @@ class AuditingProvider final : public CompilationProvider {
   mutable std::mutex mutex_;
   std::deque<AuditPtr> waiting_;
   AuditPtr running_;
+  size_t kept_bytes_ = 0;  // of the requests of both
   LruCache<bool> seen_;
   AuditStats stats_;
   bool will_look_ = false;

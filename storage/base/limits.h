@@ -165,19 +165,21 @@ inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
-// Their sources included.
+// Their requests included.
 inline constexpr size_t kFailureBytesMax = 64 * kMiB;
 
 // --- Sources that crash compilers ---
 inline constexpr auto kQuarantineTimeDefault = std::chrono::minutes(10);
 inline constexpr size_t kQuarantinedSourcesMax = 4096;
 inline constexpr size_t kQuarantineReasonBytesMax = kKiB / 2;
-// Their sources together, for whoever wants to reproduce it.
+// Their requests together, for whoever wants to reproduce it.
 inline constexpr size_t kQuarantinedSourceBytesMax = 64 * kMiB;
 
 // --- Audits
 // -----------------------------------------------------------------------------------------------------------
 inline constexpr size_t kAuditsWaitingMax = 64;
+// Their requests together.
+inline constexpr size_t kAuditBytesMax = 64 * kMiB;
 inline constexpr size_t kAuditedKeysMax = 65'536;
 // How often it is looked whether there is nothing else to do.
 inline constexpr auto kAuditLook = std::chrono::seconds(1);

@@ -32,6 +32,12 @@ CompileJobPtr MakeJob(std::string_view source, CachePolicy policy,
   return job;
 }
 
+CompileJobPtr MakeJobWithHeader(std::string_view source, size_t header_bytes) {
+  CompileJob job = *MakeJob(source);
+  job.request.headers.push_back({"header.h", std::string(header_bytes, ' ')});
+  return std::make_shared<const CompileJob>(std::move(job));
+}
+
 std::shared_ptr<const Artifact> MakeArtifactOf(const CompileJob& job) {
   auto artifact = std::make_shared<Artifact>();
   artifact->key = job.key;

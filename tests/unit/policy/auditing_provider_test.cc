@@ -189,6 +189,33 @@ TEST_F(AuditingProviderTest, HoldsAsManyAsTheLimitSays) {
   EXPECT_EQ(provider_->Stats().given_up, 1u);
 }
 
+TEST_F(AuditingProviderTest, HoldsAsManyBytesOfRequestsAsTheLimitSays) {
+  FakeProvider found;
+  found.FinishAtOnce();
+  found.AnswerWith([](const CompileJob& job) {
+    return CompileResult{Outcome::kHit, Tier::kMemory, MakeArtifactOf(job)};
+  });
+  AuditingProvider provider(
+      std::make_unique<BorrowedProvider>(found), 1,
+      {fake_, store_.index(), executor_, [] { return true; }, clock_, timer_});
+  const auto hit = [&](std::string_view source) {
+    provider.Compile({}, MakeJobWithHeader(source, limits::kAuditBytesMax / 2),
+                     ResultProbe().Done());
+  };
+  hit("a");
+  hit("b");
+  EXPECT_EQ(provider.Stats().waiting, 1u);
+  EXPECT_EQ(provider.Stats().given_up, 1u);
+  fake_.FinishAtOnce();
+  PassTime();
+  EXPECT_EQ(provider.Stats().same, 1u);
+  // There is room again, once.
+  hit("b");
+  hit("c");
+  EXPECT_EQ(provider.Stats().waiting, 1u);
+  EXPECT_EQ(provider.Stats().given_up, 2u);
+}
+
 TEST_F(AuditingProviderTest, FailuresAreNotAudited) {
   fake_.FinishAtOnce();
   fake_.AnswerWith([](const CompileJob&) { return FailedWith("does not parse"); });
