@@ -1,5 +1,6 @@
 #include "daemon/compile/failure_cache.h"
 
+#include "daemon/compile/request_shape.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -27,9 +28,14 @@ void FailureCache::Remember(const CompileJobPtr& job,
                             std::shared_ptr<const CompileFailure> failure) {
   if (!failure->deterministic) return;
   const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size() +
-                       job->request.source.text.size();
+                       RequestBytes(job->request);
+  const SteadyTime now = clock_.Now();
   std::lock_guard lock(mutex_);
-  entries_.Insert(job->key, {{std::move(failure), job}, clock_.Now() + time_to_live_}, bytes);
+  if (now >= sweep_at_) {
+    entries_.EraseIf([now](const Entry& entry) { return entry.expires_at <= now; });
+    sweep_at_ = now + time_to_live_;
+  }
+  entries_.Insert(job->key, {{std::move(failure), job}, now + time_to_live_}, bytes);
 }
 
 void FailureCache::Forget(const Digest& key) {

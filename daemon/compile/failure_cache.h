@@ -14,8 +14,8 @@
 namespace kiln {
 
 // Remembers deterministic failures for a while, so that a job that keeps asking does not keep
-// compiling. Bounded in number, bytes and time; lost with the process. Thread-safe. The clock
-// outlives it.
+// compiling. Bounded in number, bytes (of the requests, whole) and time; lost with the process.
+// Thread-safe. The clock outlives it.
 class FailureCache {
  public:
   FailureCache(const Clock& clock, std::chrono::nanoseconds time_to_live);
@@ -43,6 +43,7 @@ class FailureCache {
   const std::chrono::nanoseconds time_to_live_;
   std::mutex mutex_;
   LruCache<Entry> entries_;
+  SteadyTime sweep_at_{};  // nothing is kept much longer than it counts
 };
 
 }  // namespace kiln

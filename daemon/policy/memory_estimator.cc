@@ -45,7 +45,8 @@ void MemoryEstimator::Learn(const CompileJob& job, uint64_t peak_bytes) {
 }
 
 MemoryEstimator::Class MemoryEstimator::ClassOf(const CompileJob& job) {
-  const size_t bytes = job.request.source.text.size();
+  size_t bytes = job.request.source.text.size();
+  for (const SourceHeader& header : job.request.headers) bytes += header.text.size();
   return {job.toolchain->fingerprint, job.request.target.backend,
           static_cast<int>(std::bit_width(bytes / kSmallestSizeClassBytes))};
 }

@@ -13,10 +13,10 @@
 
 namespace kiln {
 
-// Compiles are alike that have the same toolchain and backend, and sources of similar size (within
-// a factor of two). Of each such class a histogram is kept in which old compiles count less and
-// less; the estimate is its 95th percentile, so that one kernel in twenty may take more than was
-// kept free for it and none decides for all the others for long.
+// Compiles are alike that have the same toolchain and backend, and sources of similar size, with
+// their headers (within a factor of two). Of each such class a histogram is kept in which old
+// compiles count less and less; the estimate is its 95th percentile, so that one kernel in twenty
+// may take more than was kept free for it and none decides for all the others for long.
 //
 // A class with few compiles is taken to need at least the default. There are as many classes as
 // toolchains here times their backends times a dozen sizes. Not thread-safe.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/compile/request_shape.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -34,13 +35,15 @@ void Quarantine::Add(const CompileJobPtr& job, std::string_view why) {
   std::lock_guard lock(mutex_);
   ForgetThoseThatAreOver();
   if (kept_.size() >= limits::kQuarantinedSourcesMax && !kept_.contains(key)) {
-    kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
-      return a.second.until < b.second.until;
-    }));
+    const auto first = std::min_element(
+        kept_.begin(), kept_.end(),
+        [](const auto& a, const auto& b) { return a.second.until < b.second.until; });
+    jobs_.Erase(first->first);
+    kept_.erase(first);
   }
   kept_[key] = {std::string(why.substr(0, limits::kQuarantineReasonBytesMax)),
                 clock_.Now() + time_};
-  jobs_.Insert(key, job, job->request.source.text.size());
+  jobs_.Insert(key, job, RequestBytes(job->request));
 }
 
 bool Quarantine::Lift(const Digest& key) {
@@ -55,6 +58,7 @@ size_t Quarantine::LiftAll() {
   ForgetThoseThatAreOver();
   const size_t count = kept_.size();
   kept_.clear();
+  jobs_.Clear();
   return count;
 }
 
@@ -66,7 +70,11 @@ size_t Quarantine::size() const {
 
 void Quarantine::ForgetThoseThatAreOver() const {
   const SteadyTime now = clock_.Now();
-  std::erase_if(kept_, [now](const auto& entry) { return entry.second.until <= now; });
+  std::erase_if(kept_, [&](const auto& entry) {
+    const bool is_over = entry.second.until <= now;
+    if (is_over) jobs_.Erase(entry.first);
+    return is_over;
+  });
 }
 
 }  // namespace kiln

@@ -17,8 +17,8 @@
 namespace kiln {
 
 // Which keys are not to be compiled for a while, and why. Bounded in number (the one whose time is
-// over first makes room); lost with the process, like remembered failures. Thread-safe; does not
-// block. The clock outlives it.
+// over first makes room), and the requests that it keeps in bytes; lost with the process, like
+// remembered failures. Thread-safe; does not block. The clock outlives it.
 class Quarantine {
  public:
   struct Entry {
@@ -56,7 +56,7 @@ class Quarantine {
   std::atomic<uint64_t> refusals_ = 0;
   mutable std::mutex mutex_;
   mutable std::unordered_map<Digest, Kept, DigestHash> kept_;
-  LruCache<CompileJobPtr> jobs_;  // of those, and of some that are over
+  mutable LruCache<CompileJobPtr> jobs_;  // of those, where there is room
 };
 
 }  // namespace kiln

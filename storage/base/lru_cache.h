@@ -42,6 +42,21 @@ class LruCache {
     places_.erase(found);
   }
 
+  // Erases those whose value `is_over`. Looks at all of them.
+  template <typename Predicate>
+  void EraseIf(Predicate is_over) {
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+      const auto looked_at = entry++;
+      if (is_over(std::as_const(looked_at->value))) Erase(Digest(looked_at->key));
+    }
+  }
+
+  void Clear() {
+    places_.clear();
+    entries_.clear();
+    bytes_ = 0;
+  }
+
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 

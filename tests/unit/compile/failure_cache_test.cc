@@ -68,5 +68,29 @@ TEST(FailureCache, HoldsAsManyAsTheLimitSays) {
   EXPECT_NE(cache.Find(key(limits::kFailuresMax)), nullptr);
 }
 
+TEST(FailureCache, HeadersCountAsTheSourceDoes) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  const auto large = [](std::string_view source) {
+    return MakeJobWithHeader(source, limits::kFailureBytesMax / 2);
+  };
+  cache.Remember(large("a"), MakeFailure());
+  cache.Remember(large("b"), MakeFailure());
+  EXPECT_EQ(cache.Find(Digest::Of("a")), nullptr);
+  EXPECT_NE(cache.Find(Digest::Of("b")), nullptr);
+}
+
+TEST(FailureCache, WhatIsOverIsNotKeptUntilSomebodyAsks) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  CompileJobPtr job = MakeJob("a");
+  const std::weak_ptr<const CompileJob> kept = job;
+  cache.Remember(std::exchange(job, nullptr), MakeFailure());
+  EXPECT_FALSE(kept.expired());
+  clock.Advance(seconds(60));
+  cache.Remember(MakeJob("b"), MakeFailure());
+  EXPECT_TRUE(kept.expired());
+}
+
 }  // namespace
 }  // namespace kiln

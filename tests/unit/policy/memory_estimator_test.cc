@@ -62,6 +62,7 @@ TEST_F(MemoryEstimatorTest, WhatNobodyMeasuredTeachesNothing) {
 TEST_F(MemoryEstimatorTest, ToolchainsBackendsAndSizesAreToldApart) {
   Learn(job_, 30 * kMiB, 20);
   EXPECT_EQ(estimator_.BytesFor(*MakeJob(std::string(20'000, 'x'))), kDefault);
+  EXPECT_EQ(estimator_.BytesFor(*MakeJobWithHeader("source", 20'000)), kDefault);
   CompileJob other = *job_;
   other.request.target.backend = "hip";
   EXPECT_EQ(estimator_.BytesFor(other), kDefault);

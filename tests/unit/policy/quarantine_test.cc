@@ -56,6 +56,38 @@ TEST_F(QuarantineTest, LargeRequestsAreForgotten) {
   EXPECT_EQ(quarantine_.Find(first->key)->job, nullptr);
 }
 
+TEST_F(QuarantineTest, HeadersCountAsTheSourceDoes) {
+  const auto large = [](std::string_view source) {
+    return MakeJobWithHeader(source, limits::kQuarantinedSourceBytesMax / 2);
+  };
+  quarantine_.Add(large("a"), "");
+  quarantine_.Add(large("b"), "");
+  EXPECT_EQ(quarantine_.Find(Digest::Of("a"))->job, nullptr);
+  EXPECT_NE(quarantine_.Find(Digest::Of("b"))->job, nullptr);
+}
+
+// However it came out of quarantine.
+TEST_F(QuarantineTest, RequestsGoWithTheirEntries) {
+  const auto add = [this] {
+    const CompileJobPtr job = MakeJob("a");
+    quarantine_.Add(job, "");
+    return std::weak_ptr<const CompileJob>(job);
+  };
+  std::weak_ptr<const CompileJob> kept = add();
+  EXPECT_FALSE(kept.expired());
+  quarantine_.LiftAll();
+  EXPECT_TRUE(kept.expired()) << "all lifted";
+
+  kept = add();
+  quarantine_.Lift(Digest::Of("a"));
+  EXPECT_TRUE(kept.expired()) << "lifted";
+
+  kept = add();
+  clock_.Advance(minutes(10));
+  quarantine_.Add(other_job_, "");
+  EXPECT_TRUE(kept.expired()) << "over";
+}
+
 TEST_F(QuarantineTest, AnotherCrashBeginsItAnew) {
   quarantine_.Add(job_, "first");
   clock_.Advance(minutes(9));

@@ -49,5 +49,27 @@ TEST(LruCache, ReplacesAnEarlierValue) {
   EXPECT_EQ(cache.bytes(), 0u);
 }
 
+TEST(LruCache, ErasesWhatIsOver) {
+  LruCache<int> cache(10, 100);
+  cache.Insert(kA, 1, 10);
+  cache.Insert(kB, 2, 20);
+  cache.Insert(kC, 3, 30);
+  cache.EraseIf([](int value) { return value != 2; });
+  EXPECT_EQ(cache.Find(kA), nullptr);
+  EXPECT_EQ(*cache.Find(kB), 2);
+  EXPECT_EQ(cache.size(), 1u);
+  EXPECT_EQ(cache.bytes(), 20u);
+}
+
+TEST(LruCache, IsEmptyOnceCleared) {
+  LruCache<int> cache(10, 100);
+  cache.Insert(kA, 1, 100);
+  cache.Clear();
+  EXPECT_EQ(cache.Find(kA), nullptr);
+  EXPECT_EQ(cache.bytes(), 0u);
+  cache.Insert(kA, 2, 100);
+  EXPECT_EQ(*cache.Find(kA), 2);
+}
+
 }  // namespace
 }  // namespace kiln
