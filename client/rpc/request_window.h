@@ -37,8 +37,7 @@ class RequestWindow {
   // Everything under way is answered with `status`.
   void FailAll(const absl::Status& status);
 
-  // Whether the last request has been sent.
-  bool IsAllSent() const { return is_exhausted_ && due_.empty(); }
+  // Whether every request has its final answer.
   bool IsAllAnswered() const { return is_exhausted_ && held_.empty(); }
   // When the first request that was put back is due.
   std::optional<Moment> NextDue() const;
