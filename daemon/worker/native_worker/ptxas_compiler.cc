@@ -57,7 +57,9 @@ absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::s
     KILN_ASSIGN_OR_RETURN(const Digest found, program.ComputeDigest());
     if (found.Hex() != digest) {
       return FailedPrecondition(
-          "{} is no longer the file that it was when the daemon started; restart the daemon", path);
+          "{} is no longer the file that it was when the daemon read it; 'kiln toolchain reload' has "
+          "it read again",
+          path);
     }
   }
   KILN_ASSIGN_OR_RETURN(const Program::Result said, program.Run({"--version"}, kLogFile));

@@ -268,7 +268,7 @@ TEST_F(NativeWorkerTest, AnotherProgramInItsPlaceIsNotRun) {
   PooledProvider provider(moved, options, SystemClock());
   const auto result = Run(provider, {});
   EXPECT_TRUE(absl::IsUnavailable(result.status()));
-  EXPECT_THAT(std::string(Message(result.status())), HasSubstr("restart the daemon"));
+  EXPECT_THAT(std::string(Message(result.status())), HasSubstr("kiln toolchain reload"));
 }
 
 TEST_F(NativeWorkerTest, EveryPtxasOfAToolchainIsFound) {
