@@ -8,6 +8,9 @@ Runs with nothing but the standard library and `triton`. Two modes:
   triton_worker.py --zygote --control-fd N --parent PID
       Imports triton, warms it, and then forks one worker process per request of the daemon.
 
+What this file adds to a request and decides the binary's bytes (SOURCE_STEM, do_not_randomize_programs, dump_ptxas_log) is part of
+a toolchain's identity: whoever changes it raises kTritonCall (daemon/toolchain/toolchain_files.cc).
+
 daemon/worker/protocol.md says what goes over the two sockets. How processes live and die:
 
 * The zygote has one thread and never touches a GPU driver: both would break in a forked child. It checks this itself.

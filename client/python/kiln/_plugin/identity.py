@@ -24,6 +24,10 @@ _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
 
 
+# How the daemon's worker calls Triton, which decides the bytes beside the files: kTritonCall in daemon/toolchain/toolchain_files.cc.
+_TRITON_CALL = 1
+
+
 class ChangedError(Exception):
     """Files changed after this process had started, so nobody knows which of the two it has loaded."""
 
@@ -46,7 +50,7 @@ def toolchain_fingerprint() -> str:
     version = _distribution_version(package)
 
     def fingerprint(files: List[_File]) -> str:
-        whole = hashlib.sha256(f"kiln-toolchain-1\npython {python}\ntriton {version}\n".encode())
+        whole = hashlib.sha256(f"kiln-toolchain-{_TRITON_CALL}\npython {python}\ntriton {version}\n".encode())
         for file in files:
             # A name is bytes, of whatever encoding.
             whole.update(f"{_hash_file(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
