@@ -252,11 +252,26 @@ class Compiler:
             raise Failure("invalid_argument", "options", error or type(error).__name__) from None
 
     def use_ptxas(self, named):
-        """Has Triton assemble with the ptxas that a request names; None: with its own."""
+        """Has Triton assemble with the ptxas that a request names; None: with its own. All stays as it was where it does not."""
         if named == self._ptxas:
             return
         if named is not None:
             check_digest(named["path"], named["sha256"])
+        self._name_ptxas(named)
+        # Where it does not find the program it falls back to its own without a word.
+        if named is not None and not self._takes_ptxas(named["path"]):
+            self._name_ptxas(self._ptxas)
+            raise Failure("internal", "cubin", f"Triton does not take {named['path']} as its ptxas", deterministic=False)
+        self._ptxas = named
+
+    def _takes_ptxas(self, path):
+        try:
+            tools = [getattr(self._knobs, tool) for tool in ("ptxas", "ptxas_blackwell") if hasattr(self._knobs, tool)]
+        except Exception:  # of starting it, to ask for its version
+            return False
+        return all(tool.path == path for tool in tools)
+
+    def _name_ptxas(self, named):
         for variable in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
             if named is None:
                 os.environ.pop(variable, None)
@@ -267,11 +282,6 @@ class Compiler:
         for value in (*vars(module).values(), *vars(module.CUDABackend).values()):
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
-        # Where it does not find the program it falls back to its own without a word.
-        for tool in ("ptxas", "ptxas_blackwell"):
-            if named is not None and hasattr(self._knobs, tool) and getattr(self._knobs, tool).path != named["path"]:
-                raise Failure("internal", "cubin", f"Triton does not take {named['path']} as its ptxas", deterministic=False)
-        self._ptxas = named
 
     def assembler(self, backend, architecture):
         """What turns assembly into a binary, for the record."""
@@ -1032,7 +1042,7 @@ class Confinement:
             steps["the system call filter"] = self._filter_system_calls
         for what, step in steps.items():
             try:
-                step()
+                problems += step() or ()
             except OSError as error:
                 problems.append(f"{what}: {error.strerror}")
         return problems
@@ -1050,12 +1060,17 @@ class Confinement:
     def _restrict_files(self):
         attributes = struct.pack("<QQQ", self._jail["files"], self._jail["network"], self._jail["scopes"])
         ruleset = checked(LIBC.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
+        problems = []
         try:
             for path, access in self._jail["paths"]:
-                self._allow(ruleset, path, access)
+                try:
+                    self._allow(ruleset, path, access)
+                except OSError as error:  # costs this path, and not the jail
+                    problems.append(f"Landlock, {path}: {error.strerror}")
             checked(LIBC.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0))
         finally:
             os.close(ruleset)
+        return problems
 
     def _allow(self, ruleset, path, access):
         try:

@@ -1,17 +1,22 @@
-"""What triton_worker.py makes of its own troubles, without Triton."""
+"""What triton_worker.py makes of its own troubles, mostly without Triton."""
 
 import errno
 import importlib.util
 import os
+import subprocess
+import sys
 
 import pytest
 
-from places import ROOT
+from places import ROOT, TOOLCHAIN
+
+WORKER = ROOT / "daemon" / "worker"
+LOAD_WORKER = f"import sys; sys.path.insert(0, {str(WORKER)!r}); import triton_worker as worker\n"
 
 
 @pytest.fixture(scope="module")
 def worker():
-    spec = importlib.util.spec_from_file_location("triton_worker", ROOT / "daemon" / "worker" / "triton_worker.py")
+    spec = importlib.util.spec_from_file_location("triton_worker", WORKER / "triton_worker.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -35,3 +40,59 @@ def test_an_assembler_that_was_exchanged_is_not_the_kernels_fault(worker, tmp_pa
         with pytest.raises(worker.Failure) as caught:
             worker.check_digest(str(path), "0" * 64)
         assert caught.value.code == "unavailable"
+
+
+def test_a_ptxas_that_triton_does_not_take_leaves_all_as_it_was(tmp_path):
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text("#!/bin/sh\nexit 1\n")
+    script = LOAD_WORKER + """
+import hashlib, os
+compiler = worker.Compiler()
+request = worker.request_for("cuda", "90")
+def assembler():
+    return compiler.compile(request, worker.WARM_KERNEL.encode())[1]["assembler"]
+before = assembler()
+path = sys.argv[1]
+named = {"path": path, "sha256": hashlib.sha256(open(path, "rb").read()).hexdigest(), "version": "1.0"}
+# Triton falls back to its own where it ends badly, and raises where it does not start.
+for mode in (0o700, 0o600):
+    os.chmod(path, mode)
+    try:
+        compiler.use_ptxas(named)
+        sys.exit("taken")
+    except worker.Failure as failure:
+        assert "does not take" in str(failure), failure
+    assert "TRITON_PTXAS_PATH" not in os.environ
+    assert compiler._knobs.ptxas.path != path
+assert assembler() == before
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+    ran = subprocess.run([TOOLCHAIN / "bin" / "python", "-B", "-c", script, ptxas], cwd=tmp_path, env=environment, capture_output=True,
+                         text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_path_that_cannot_be_opened_costs_that_path_alone(tmp_path):
+    inside, outside, loop = tmp_path / "inside", tmp_path / "outside", tmp_path / "loop"
+    inside.write_text("")
+    outside.write_text("")
+    loop.symlink_to(loop)
+    script = LOAD_WORKER + """
+if worker.LIBC.syscall(worker.SYS_LANDLOCK_CREATE_RULESET, None, worker.ctypes.c_size_t(0), 1) < 1:
+    sys.exit(77)
+inside, outside, loop = sys.argv[1:]
+read = 1 << 2
+jail = {"files": read, "network": 0, "scopes": 0, "paths": [[loop, read], [inside, read]], "filter": []}
+print(*worker.Confinement(jail).enter(), sep="\\n")
+open(inside).close()
+try:
+    open(outside).close()
+except PermissionError:
+    sys.exit(0)
+sys.exit("Landlock is not there")
+"""
+    ran = subprocess.run([sys.executable, "-I", "-B", "-c", script, inside, outside, loop], capture_output=True, text=True)
+    if ran.returncode == 77:
+        pytest.skip("this kernel has no Landlock")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == f"Landlock, {loop}: {os.strerror(errno.ELOOP)}\n"

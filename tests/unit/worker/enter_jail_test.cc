@@ -62,6 +62,19 @@ TEST_F(EnterJailTest, InsideOnlyTheDirectoryIsThere) {
             0);
 }
 
+TEST_F(EnterJailTest, APathThatCannotBeOpenedCostsThatPathAlone) {
+  if (!has_all_) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
+  const std::string loop = directory_.File("loop");
+  ASSERT_EQ(::symlink(loop.c_str(), loop.c_str()), 0);
+  jail_.paths.insert(jail_.paths.begin(), {loop, 1});
+  const std::string inside = directory_.File("inside");
+  EXPECT_EQ(InChild([&] {
+              return EnterJail(jail_).size() == 1 && CanOpen(inside, O_CREAT | O_RDWR) &&
+                     !CanOpen("/etc/passwd", O_RDONLY);
+            }),
+            0);
+}
+
 TEST_F(EnterJailTest, InsideThereAreNoSocketsAndNoTracing) {
   if (jail_.filter.empty()) GTEST_SKIP() << "this kernel has no seccomp";
   EXPECT_EQ(InChild([&] {
