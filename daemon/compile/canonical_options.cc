@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "daemon/compile/compile_key.h"
 #include "daemon/compile/launch_options.h"
+#include "daemon/compile/ptx_options.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -63,33 +63,6 @@ absl::StatusOr<Options> Merge(const LaunchParameters& launch, const Options& opt
     }
   }
   return merged;
-}
-
-// "--split-compile=0": "split-compile".
-std::string_view FlagName(std::string_view word) {
-  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
-  return word.substr(0, word.find('='));
-}
-
-// Flags of ptxas that name files, or take more cores than a compile is given.
-absl::Status CheckPtxOptions(std::string_view text) {
-  if (text.find('/') != std::string_view::npos) {
-    return InvalidArgument("option 'ptx_options' names a file ('{}'); leave paths out", text);
-  }
-  static const auto* const refused = new std::set<std::string_view>{
-      "split-compile", "output-file", "o", "options-file", "optf", "input-as-string", "ias"};
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view flag = FlagName(text.substr(begin, end - begin));
-    if (refused->contains(flag)) {
-      return InvalidArgument(
-          "option 'ptx_options' has '{}', which names files or takes more cores than a compile is "
-          "given; leave it out",
-          flag);
-    }
-    begin = end + 1;
-  }
-  return absl::OkStatus();
 }
 
 // A path of the client's means nothing here, the daemon must not read what the client may not, and
