@@ -371,6 +371,10 @@ class Compiler:
                     done.append((stage, to_bytes(module), elapsed_micros(started)))
                 except Exception as error:
                     raise classify(error, stage, output) from None
+                if stage in ("cubin", "hsaco") and not is_whole_elf(done[-1][1]):
+                    # Where the disk is full ptxas ends well all the same, and leaves what there was room for.
+                    raise Failure("unavailable", stage, "the assembler ended well, but its output is cut off: is the disk full that "
+                                  "holds the workers' directories?", deterministic=False)
                 if stage == "llir":
                     check_fits(target, metadata)
             del context  # every module of it is gone now
@@ -661,6 +665,9 @@ PTXAS_ITSELF = r"(?:\S*/)?ptxas[\w.-]*"
 OUT_OF_RESOURCES = re.compile(
     r"uses too much|[Rr]egister allocation failed|[Ii]nsufficient registers|[Tt]oo many registers|too many resources|"
     r"exceeds? (?:the )?limit|local memory .*exceeds|out of resource")
+# The machine gave out and nothing was decided: of memory, which the source may have taken, or of files, which it has no part in.
+OUT_OF_MEMORY = re.compile(r"[Mm]emory allocation|[Oo]ut of memory")
+OUT_OF_FILES = re.compile(r"[Cc]ould not (?:open|be opened|write)|[Cc]annot open|No space left")
 
 
 def classify(error, stage, output):
@@ -717,9 +724,37 @@ def ptxas_failure(text, stage):
     said = (re.search(rf"(?:^{PTXAS_ITSELF} error|, line \d+; (?:error|fatal))\s*: (.*)$", log, re.MULTILINE)
             or re.search(rf"^{PTXAS_ITSELF} fatal\s*: (.*)$", log, re.MULTILINE))
     if said:
-        code = "resource_exhausted" if OUT_OF_RESOURCES.search(log) else "invalid_argument"
-        return Failure(code, stage, f"ptxas: {said.group(1)}", output=log)
+        code = code_of_complaint(said.group(1))
+        return Failure(code, stage, f"ptxas: {said.group(1)}", output=log, deterministic=code in ("invalid_argument", "resource_exhausted"))
     return Failure("internal", stage, text.strip().partition("\n")[0] or "ptxas failed", output=log, deterministic=False)
+
+
+def code_of_complaint(text):
+    """CodeOfComplaint in native_worker/ptxas_report.cc is the same; tests/vectors/ptxas_complaints.json holds the two together."""
+    if OUT_OF_RESOURCES.search(text):
+        return "resource_exhausted"
+    if OUT_OF_MEMORY.search(text):
+        return "internal"
+    return "unavailable" if OUT_OF_FILES.search(text) else "invalid_argument"
+
+
+def is_whole_elf(image):
+    """Whether the headers of a 64-bit ELF file, and what they point to, end within its bytes."""
+    if len(image) < 64 or image[:5] != b"\x7fELF\x02":
+        return False
+    segments, sections = struct.unpack_from("<QQ", image, 32)
+    segment_bytes, segment_count, section_bytes, section_count = struct.unpack_from("<4H", image, 54)
+    if max(segments + segment_bytes * segment_count, sections + section_bytes * section_count) > len(image):
+        return False
+    ends = [0]
+    for at in range(sections, sections + section_bytes * section_count, section_bytes or 1):
+        kind, offset, size = struct.unpack_from("<4xI16xQQ", image, at)
+        if kind not in (0, 8):  # SHT_NULL, SHT_NOBITS
+            ends.append(offset + size)
+    for at in range(segments, segments + segment_bytes * segment_count, segment_bytes or 1):
+        offset, size = struct.unpack_from("<8xQ16xQ", image, at)
+        ends.append(offset + size)
+    return max(ends) <= len(image)
 
 
 # --- Describing the toolchain ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -42,10 +43,58 @@ def test_an_assembler_that_was_exchanged_is_not_the_kernels_fault(worker, tmp_pa
         assert caught.value.code == "unavailable"
 
 
+def complaints():
+    return json.loads((ROOT / "tests" / "vectors" / "ptxas_complaints.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", complaints(), ids=lambda case: case["log"][:40])
+def test_what_ptxas_says_means_the_same_to_both_workers(worker, case):
+    log = case["log"]
+    failure = worker.ptxas_failure(f"`ptxas` failed with error code 255\n`ptxas` stderr:\n{log}\nRepro command: ptxas x.ptx\n", "cubin")
+    assert (failure.code, failure.deterministic) == (case["code"], case["deterministic"])
+    if "message" in case:
+        assert str(failure) == case["message"]
+
+
+def in_triton(script, *arguments, directory):
+    """Runs a script in the toolchain's own Python, with the worker's module as `worker`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+    ran = subprocess.run([TOOLCHAIN / "bin" / "python", "-B", "-c", LOAD_WORKER + script, *arguments], cwd=directory, env=environment,
+                         capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+# On a full disk ptxas ends with 0 and leaves what there was room for; here a script does the leaving.
+def test_a_binary_that_is_cut_off_is_the_disks_fault(tmp_path):
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text('''#!/bin/bash
+"$REAL_PTXAS" "$@" && [[ $# -lt 3 ]] || truncate -s "$KEPT_BYTES" "${@: -1}"
+''')
+    ptxas.chmod(0o700)
+    in_triton("""
+import hashlib, os
+compiler = worker.Compiler()
+request = worker.request_for("cuda", "90")
+whole = compiler.compile(request, worker.WARM_KERNEL.encode())[0][-1][1]
+assert worker.is_whole_elf(whole)
+assert not any(worker.is_whole_elf(whole[:end]) for end in range(len(whole)))
+path = sys.argv[1]
+request["ptxas"] = {"path": path, "sha256": hashlib.sha256(open(path, "rb").read()).hexdigest(), "version": "1.0"}
+os.environ["REAL_PTXAS"] = compiler._tool_path("ptxas")
+for kept in (0, len(whole) // 2, len(whole) - 1):
+    os.environ["KEPT_BYTES"] = str(kept)
+    try:
+        compiler.compile(request, worker.WARM_KERNEL.encode())
+        sys.exit(f"{kept} bytes were taken for a binary")
+    except worker.Failure as failure:
+        assert (failure.code, failure.deterministic) == ("unavailable", False), failure
+""", ptxas, directory=tmp_path)
+
+
 def test_a_ptxas_that_triton_does_not_take_leaves_all_as_it_was(tmp_path):
     ptxas = tmp_path / "ptxas"
     ptxas.write_text("#!/bin/sh\nexit 1\n")
-    script = LOAD_WORKER + """
+    in_triton("""
 import hashlib, os
 compiler = worker.Compiler()
 request = worker.request_for("cuda", "90")
@@ -65,11 +114,7 @@ for mode in (0o700, 0o600):
     assert "TRITON_PTXAS_PATH" not in os.environ
     assert compiler._knobs.ptxas.path != path
 assert assembler() == before
-"""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
-    ran = subprocess.run([TOOLCHAIN / "bin" / "python", "-B", "-c", script, ptxas], cwd=tmp_path, env=environment, capture_output=True,
-                         text=True)
-    assert ran.returncode == 0, ran.stderr
+""", ptxas, directory=tmp_path)
 
 
 def test_a_path_that_cannot_be_opened_costs_that_path_alone(tmp_path):

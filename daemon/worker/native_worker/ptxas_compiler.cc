@@ -11,6 +11,7 @@
 #include "daemon/worker/native_worker/ptxas_options.h"
 #include "daemon/worker/native_worker/ptxas_report.h"
 #include "daemon/worker/spawn.h"
+#include "storage/base/elf_file.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -57,7 +58,8 @@ absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::s
     KILN_ASSIGN_OR_RETURN(const Digest found, program.ComputeDigest());
     if (found.Hex() != digest) {
       return FailedPrecondition(
-          "{} is no longer the file that it was when the daemon read it; 'kiln toolchain reload' has "
+          "{} is no longer the file that it was when the daemon read it; 'kiln toolchain reload' "
+          "has "
           "it read again",
           path);
     }
@@ -115,6 +117,13 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
   }
   absl::StatusOr<std::string> cubin = ReadRegularFile(kCubinFile, limits::kBlobBytesMax);
   if (!cubin.ok()) return FailedReply("cubin", cubin.status(), result->output);
+  // Where the disk is full it ends well all the same, and leaves what there was room for.
+  if (!IsElf64(*cubin) || !IsWholeElf64(*cubin)) {
+    return FailedReply("cubin",
+                       Unavailable("ptxas ended well, but its output is cut off: is the disk full "
+                                   "that holds the workers' directories?"),
+                       result->output);
+  }
   const auto took = std::chrono::steady_clock::now() - started;
 
   WorkerReply reply =

@@ -70,6 +70,8 @@ bool HasOneOf(std::string_view text, std::initializer_list<std::string_view> par
   return std::any_of(parts.begin(), parts.end(), [&](auto part) { return Has(text, part); });
 }
 
+// ptxas_failure in triton_worker.py reads them the same way; tests/vectors/ptxas_complaints.json
+// holds the two together.
 absl::StatusCode CodeOfComplaint(std::string_view text) {
   if (HasOneOf(text, {"uses too much", "egister allocation failed", "nsufficient registers",
                       "oo many registers", "exceeds the limit", "exceeds limit"})) {
@@ -78,7 +80,8 @@ absl::StatusCode CodeOfComplaint(std::string_view text) {
   // The machine gave out, nothing was decided: of memory, which the source may have taken, or of
   // files, which it has no part in.
   if (HasOneOf(text, {"emory allocation", "ut of memory"})) return absl::StatusCode::kInternal;
-  if (HasOneOf(text, {"ould not open", "ould not write", "annot open", "No space left"})) {
+  if (HasOneOf(text, {"ould not open", "ould not be opened", "ould not write", "annot open",
+                      "No space left"})) {
     return absl::StatusCode::kUnavailable;
   }
   return absl::StatusCode::kInvalidArgument;

@@ -1,11 +1,17 @@
 // The worker pool with kiln-worker and a real ptxas.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "daemon/compile/ptx_options.h"
+#include "daemon/worker/native_worker/ptxas_compiler.h"
 #include "daemon/worker/output_capture.h"
 #include "daemon/worker/pooled_provider.h"
 #include "daemon/worker/spawn.h"
@@ -269,6 +275,50 @@ TEST_F(NativeWorkerTest, AnotherProgramInItsPlaceIsNotRun) {
   const auto result = Run(provider, {});
   EXPECT_TRUE(absl::IsUnavailable(result.status()));
   EXPECT_THAT(std::string(Message(result.status())), HasSubstr("kiln toolchain reload"));
+}
+
+// In a process and a mount namespace of its own, since it fills the file system that it works on.
+TEST_F(NativeWorkerTest, ACubinThatIsCutOffIsTheDisksFault) {
+  const TempDirectory directory;
+  constexpr int kMayNot = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const uid_t uid = ::geteuid();
+    if (::unshare(CLONE_NEWNS | (uid == 0 ? 0 : CLONE_NEWUSER)) != 0) ::_exit(kMayNot);
+    if (uid != 0) WriteFileOrDie("/proc/self/uid_map", fmt::format("0 {} 1", uid));
+    // Two pages: the PTX, and what ptxas says.
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("tmpfs", directory.path().c_str(), "tmpfs", 0, "size=8k") != 0 ||
+        ::chdir(directory.path().c_str()) != 0) {
+      ::_exit(kMayNot);
+    }
+    const auto ptxas = PtxasCompiler::Open(RealPtxas()->directory, "");
+    if (!ptxas.ok()) ::_exit(2);
+    CompileRequest request;
+    request.source.kind = SourceKind::kPtx;
+    request.source.text = kTwoKernels;
+    request.target = {"cuda", "90", 32};
+    const WorkerReply reply = (*ptxas)->Compile(request);
+    const bool is_told = reply.failure.message.find("cut off") != std::string::npos;
+    ::_exit(is_told && reply.failure.code == absl::StatusCode::kUnavailable ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_TRUE(ReapChild(child, std::chrono::seconds(60), &status));
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  if (WEXITSTATUS(status) == kMayNot) GTEST_SKIP() << "nothing may be mounted here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// What a request may give for PTX, it may give for what Triton assembles.
+TEST_F(NativeWorkerTest, TritonsPtxasTakesTheSameOptions) {
+  const BackendDescription* const cuda = RealPtxas()->FindBackend("cuda");
+  ASSERT_NE(cuda, nullptr);
+  EXPECT_GT(cuda->options.size(), 30u);
+  for (const auto& [name, declaration] : cuda->options) {
+    const absl::Status passes =
+        CheckPtxOptions("--" + (name == "maxnreg" ? std::string("maxrregcount") : name));
+    EXPECT_TRUE(passes.ok()) << passes;
+  }
 }
 
 TEST_F(NativeWorkerTest, EveryPtxasOfAToolchainIsFound) {

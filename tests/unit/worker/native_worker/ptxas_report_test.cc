@@ -1,7 +1,11 @@
 #include "daemon/worker/native_worker/ptxas_report.h"
 
+#include <absl/strings/ascii.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace kiln {
 namespace {
@@ -80,6 +84,23 @@ TEST(PtxasReportTest, AFileThatCannotBeWrittenIsTheMachines) {
       ReadPtxasFailure("ptxas fatal   : Could not open output file 'kernel.cubin'\n", "");
   EXPECT_EQ(failure.code, absl::StatusCode::kUnavailable);
   EXPECT_FALSE(failure.deterministic);
+}
+
+TEST(PtxasReportTest, WhatItSaysMeansTheSameToBothWorkers) {
+  std::ifstream file(KILN_SOURCE_DIR "/tests/vectors/ptxas_complaints.json");
+  const auto cases = nlohmann::json::parse(file).at("cases");
+  ASSERT_FALSE(cases.empty());
+  for (const auto& each : cases) {
+    const std::string log = each.at("log");
+    const auto failure = ReadPtxasFailure(log, "");
+    EXPECT_EQ(absl::AsciiStrToLower(absl::StatusCodeToString(failure.code)),
+              each.at("code").get<std::string>())
+        << log;
+    EXPECT_EQ(failure.deterministic, each.at("deterministic").get<bool>()) << log;
+    if (each.contains("message")) {
+      EXPECT_EQ(failure.message, each.at("message").get<std::string>());
+    }
+  }
 }
 
 TEST(PtxasReportTest, WordsOfTheSourceAreNoComplaint) {
