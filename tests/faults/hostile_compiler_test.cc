@@ -1,6 +1,7 @@
 // A real daemon whose compiler does its worst, while others go on compiling.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -95,11 +96,11 @@ TEST_F(HostileCompilerTest, OthersAreServedThroughout) {
   const auto client = daemon_->Connect();
   uint64_t deaths = 0;
   int served = 0;
-  Steady::duration longest{};
+  std::vector<double> times_ms;
   while (deaths < static_cast<uint64_t>(DeathsWanted())) {
     const auto begin = Steady::now();
     const auto answer = client->Compile(RequestOf(fmt::format("answer {}", served)));
-    longest = std::max(longest, Steady::now() - begin);
+    times_ms.push_back(std::chrono::duration<double, std::milli>(Steady::now() - begin).count());
     if (!answer.ok()) ADD_FAILURE() << answer.status();
     if (++served % 10 == 0) {
       const auto stats = Stats();
@@ -113,9 +114,17 @@ TEST_F(HostileCompilerTest, OthersAreServedThroughout) {
   EXPECT_EQ(stats.started_unix_ms(), started) << "it is another daemon";
   EXPECT_EQ(stats.state(), "serving");
   EXPECT_EQ(stats.in_flight(), 0u);
-  std::printf("%lu deaths of workers, %d compiles of others meanwhile, the longest in %.0f ms\n",
-              static_cast<unsigned long>(stats.workers_crashed() + stats.workers_killed()), served,
-              std::chrono::duration<double, std::milli>(longest).count());
+  std::sort(times_ms.begin(), times_ms.end());
+  const double median_ms = times_ms[times_ms.size() / 2];
+  std::printf(
+      "%lu deaths of workers, %d compiles of others meanwhile, p50 %.0f ms, longest %.0f ms\n",
+      static_cast<unsigned long>(stats.workers_crashed() + stats.workers_killed()), served,
+      median_ms, times_ms.back());
+  // Nobody waits for another's deadline, 200 ms here, or for its worker to be replaced.
+  EXPECT_LE(median_ms, 250);
+  if (std::getenv("KILN_TEST_DEATHS") != nullptr) {
+    EXPECT_LE(times_ms.back(), 5000);
+  }
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 

@@ -66,10 +66,15 @@ TEST(WorkerDeath, WhatHangsIsKilledAtItsDeadlineAndReplaced) {
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
   std::printf("%d deadlines; killed after: %s; another has compiled after: %s\n", rounds,
               Summary(killed).c_str(), Summary(replaced).c_str());
-  // No promise on a machine that runs other tests beside this one.
+  constexpr double kKilledWithinMs = 250;
+  constexpr double kReplacedWithinMs = 200;
+  // A hundred times what it takes, so that a machine with other work holds it, too.
+  EXPECT_LE(killed[killed.size() / 2], kKilledWithinMs);
+  EXPECT_LE(replaced[replaced.size() / 2], kReplacedWithinMs);
+  // The tail belongs to whatever else runs on the machine, but in the long form.
   if (wanted == nullptr) return;
-  EXPECT_LE(killed.back(), 250);
-  EXPECT_LE(replaced.back(), 200);
+  EXPECT_LE(killed.back(), kKilledWithinMs);
+  EXPECT_LE(replaced.back(), kReplacedWithinMs);
 }
 
 }  // namespace

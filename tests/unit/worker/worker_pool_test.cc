@@ -343,8 +343,12 @@ TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
       "cancelled, reaped and replaced: p50 {:.1f} ms, p99 {:.1f} ms, at most "
       "{:.1f} ms\n",
       p50, p99, times_ms.back());
-  // The tail belongs to whatever else runs on the machine.
-  EXPECT_LT(p50, 50);
+  // The tail belongs to whatever else runs on the machine, but in the long form.
+  constexpr double kWithinMs = 50;
+  EXPECT_LE(p50, kWithinMs);
+  if (std::getenv("KILN_TEST_CANCELS") != nullptr) {
+    EXPECT_LE(p99, kWithinMs);
+  }
   EXPECT_EQ(pool_->Stats().killed, static_cast<uint64_t>(rounds));
   EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and one worker
 }
