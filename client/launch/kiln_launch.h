@@ -439,8 +439,8 @@ typedef struct kiln_launch_autotune_options {
   /* Everything runs on it, after what is there already. */
   void* stream;
   /* The memory that launches read, and that they write; of whole buffers. What is in both is copied
-   * first and put back before each measured run and at the end; what is in `writes` alone holds
-   * anything afterwards. Nothing is copied for buffers that do not overlap. */
+   * first and put back before each run and at the end; what is in `writes` alone holds anything
+   * afterwards. Nothing is copied for buffers that do not overlap. */
   const kiln_launch_range* reads;
   uint64_t read_count;
   const kiln_launch_range* writes;

@@ -58,6 +58,7 @@ StatusOr<RunTimes> RunTimer::Time(const Step& reset, const Step& run) {
   LAUNCH_RETURN_IF_ERROR(RunOnce(reset, run));
   LAUNCH_ASSIGN_OR_RETURN(const double estimate_ms, Estimate(reset, run));
   for (size_t i = RunsWithin(options_.warmup_ms, estimate_ms); i > 0; --i) {
+    LAUNCH_RETURN_IF_ERROR(reset());
     LAUNCH_RETURN_IF_ERROR(run());
   }
   LAUNCH_ASSIGN_OR_RETURN(std::vector<float> times,

@@ -31,8 +31,8 @@ RunTimes Summarize(std::vector<float> times);
 
 // One run that is waited for, which loads what it needs and shows whether it works; five more for
 // an estimate; as many as fill `warmup_ms`; then as many as fill `repeat_ms`, each between two
-// events of its own. Before each run of the estimate and of the last kind, outside of what those
-// measure, the flush buffer is overwritten.
+// events of its own. Each comes after a reset; before each run of the estimate and of the last
+// kind, outside of what those measure, the flush buffer is overwritten too.
 //
 // Everything goes over one stream, which must not capture, in the current context. Blocks for as
 // long as the runs take. Not thread-safe.

@@ -48,8 +48,8 @@ struct TuningRequest {
 };
 
 // Times the candidates that the store knows nothing of, one after the other, and puts each time
-// into the store at once. Memory that launches both read and write holds, before each measured run
-// and in the end, what it held in the beginning, however the tuning ends.
+// into the store at once. Memory that launches both read and write holds, before each run and in
+// the end, what it held in the beginning, however the tuning ends.
 //
 // A candidate that does not run is left out. Nothing runs under capture.
 //
