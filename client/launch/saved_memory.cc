@@ -27,7 +27,8 @@ std::vector<MemoryRange> Overlaps(const std::vector<MemoryRange>& reads,
   std::sort(common.begin(), common.end());
   std::vector<MemoryRange> joined;
   for (const MemoryRange& range : common) {
-    if (joined.empty() || joined.back().end() < range.begin) {
+    // What only touches may belong to two allocations, and no copy goes from one into the next.
+    if (joined.empty() || joined.back().end() <= range.begin) {
       joined.push_back(range);
     } else {
       const Address end = std::max(joined.back().end(), range.end());

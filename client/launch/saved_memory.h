@@ -9,7 +9,8 @@
 
 namespace kiln::launch {
 
-// What lies in a range of `reads` and in one of `writes` too, sorted, without overlaps. Empty
+// What lies in a range of `reads` and in one of `writes` too, sorted, without overlaps. Ranges that
+// only touch stay two: each of the result lies in one allocation, where those given do. Empty
 // ranges do not count.
 std::vector<MemoryRange> Overlaps(const std::vector<MemoryRange>& reads,
                                   const std::vector<MemoryRange>& writes);

@@ -102,15 +102,21 @@ class State final : public FakeCuda {
     WriteLocked(address, content);
     return address;
   }
+  uint64_t MakeNeighbours(const std::vector<std::string>& contents) override {
+    std::vector<size_t> sizes;
+    for (const std::string& content : contents) sizes.push_back(content.size());
+    const std::lock_guard lock(mutex_);
+    const DevicePointer begin = PlaceLocked(sizes, /*is_mapped=*/false);
+    DevicePointer next = begin;
+    for (const std::string& content : contents) {
+      WriteLocked(next, content);
+      next += content.size();
+    }
+    return begin;
+  }
   uint64_t MakeMapping(const std::vector<size_t>& pieces) override {
     const std::lock_guard lock(mutex_);
-    const DevicePointer begin = next_address_;
-    for (const size_t bytes : pieces) {
-      blocks_[next_address_] = {bytes, false, true, {}};
-      next_address_ += bytes;
-    }
-    next_address_ = (next_address_ / 512 + 2) * 512;
-    return begin;
+    return PlaceLocked(pieces, /*is_mapped=*/true);
   }
   void Write(uint64_t address, const std::string& content) override {
     const std::lock_guard lock(mutex_);
@@ -271,7 +277,7 @@ class State final : public FakeCuda {
   }
   Result CopyBytes(DevicePointer to, DevicePointer from, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (BlockAt(to) == blocks_.end() || BlockAt(from) == blocks_.end()) return kInvalidValue;
+    if (!IsOneBufferLocked(to, bytes) || !IsOneBufferLocked(from, bytes)) return kInvalidValue;
     WriteLocked(to, ReadLocked(from, bytes));
     return kSuccess;
   }
@@ -303,6 +309,30 @@ class State final : public FakeCuda {
     if (next == blocks_.begin()) return blocks_.end();
     --next;
     return address - next->first < next->second.bytes ? next : blocks_.end();
+  }
+  // One directly behind the other.
+  DevicePointer PlaceLocked(const std::vector<size_t>& sizes, bool is_mapped) {
+    const DevicePointer begin = next_address_;
+    for (const size_t bytes : sizes) {
+      blocks_[next_address_] = {bytes, false, is_mapped, {}};
+      next_address_ += bytes;
+    }
+    next_address_ = (next_address_ / 512 + 2) * 512;
+    return begin;
+  }
+  // Whether a copy may take it at once: it lies in one allocation, or in pieces of a mapping.
+  bool IsOneBufferLocked(DevicePointer address, size_t bytes) const {
+    while (true) {
+      const auto block = BlockAt(address);
+      if (block == blocks_.end()) return false;
+      const size_t there = block->first + block->second.bytes - address;
+      if (bytes <= there) return true;
+      if (!block->second.is_mapped) return false;
+      bytes -= there;
+      address += there;
+      const auto next = BlockAt(address);
+      if (next != blocks_.end() && !next->second.is_mapped) return false;
+    }
   }
   // Over as many blocks as lie behind one another.
   void WriteLocked(DevicePointer address, std::string_view content) {

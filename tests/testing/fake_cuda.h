@@ -57,6 +57,8 @@ class FakeCuda {
 
   // A buffer of device memory that is not freed; what is written in it, and what it holds.
   virtual uint64_t MakeBuffer(const std::string& content) = 0;
+  // Allocations that lie one directly behind the other, as the driver often has them.
+  virtual uint64_t MakeNeighbours(const std::vector<std::string>& contents) = 0;
   // Of pieces of so many bytes, mapped one behind the other.
   virtual uint64_t MakeMapping(const std::vector<size_t>& pieces) = 0;
   virtual void Write(uint64_t address, const std::string& content) = 0;

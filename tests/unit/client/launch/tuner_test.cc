@@ -302,8 +302,18 @@ TEST_F(TunerTest, OverlapsAreJoined) {
   using Ranges = std::vector<MemoryRange>;
   EXPECT_EQ(Overlaps({{100, 10}, {105, 10}, {300, 1}}, {{0, 200}}), (Ranges{{100, 15}}));
   EXPECT_EQ(Overlaps({{100, 10}}, {{95, 6}, {108, 9}, {120, 1}}), (Ranges{{100, 1}, {108, 2}}));
+  EXPECT_EQ(Overlaps({{100, 10}, {110, 5}}, {{0, 200}}), (Ranges{{100, 10}, {110, 5}}));
   EXPECT_EQ(Overlaps({{100, 10}}, {{110, 10}}), Ranges());
   EXPECT_EQ(Overlaps({{100, 0}}, {{90, 20}}), Ranges());
+}
+
+TEST_F(TunerTest, BuffersThatLieSideBySideAreCopiedEachByItself) {
+  x_ = fake_->MakeNeighbours({"A234", "B234"});
+  request_.reads = request_.writes = {{x_, 4}, {x_ + 4, 4}};
+  FakeKernel kernel{.milliseconds = 50};
+  kernel.body = [&](const std::vector<std::string>&) { fake_->Write(x_, "00000000"); };
+  TuneOk({Make("k", kernel)});
+  EXPECT_EQ(fake_->Read(x_, 8), "A234B234");
 }
 
 TEST_F(TunerTest, RangesMustLieWithinTheirAllocation) {
