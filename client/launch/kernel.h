@@ -68,8 +68,9 @@ class Kernel {
   friend class ResidentKernels;
 
   void Publish(Function function) { function_.store(function, std::memory_order_seq_cst); }
-  // No launch begins with the function any more, and none that began is still inside the driver.
-  void Withdraw();
+  // No launch begins with the function any more, and none that began is still inside the driver; it
+  // may have pinned the kernel, though. Returns the function, to be published again then.
+  Function Withdraw();
 
   const std::shared_ptr<const Artifact> artifact_;
   const Context context_;

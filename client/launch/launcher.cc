@@ -183,17 +183,21 @@ Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** 
   return status;
 }
 
+// Nothing: the use has no function.
+std::optional<Status> Launcher::LaunchWith(const Kernel::Use& use, Kernel& kernel,
+                                           const DriverLaunch& launch, void** arguments) {
+  if (use.function() == nullptr) return std::nullopt;
+  kernel.NoteUse(kernels_.NextTick());
+  Status status = driver_->Launch(use.function(), launch, arguments);
+  return status.ok() ? status : status.Annotate(Describe(launch));
+}
+
 Status Launcher::LaunchLoaded(Kernel& kernel, const DriverLaunch& launch, void** arguments,
                               const LauncherSettings& settings, bool is_capturing) {
-  {
-    const Kernel::Use use(kernel);
-    if (use.function() != nullptr) {
-      kernel.NoteUse(kernels_.NextTick());
-      Status status = driver_->Launch(use.function(), launch, arguments);
-      return status.ok() ? status : status.Annotate(Describe(launch));
-    }
-  }
+  if (auto status = LaunchWith(Kernel::Use(kernel), kernel, launch, arguments)) return *status;
   if (settings.is_strict) {
+    // An eviction that was given up hides a function for a moment.
+    if (auto status = LaunchWith(kernels_.Find(kernel), kernel, launch, arguments)) return *status;
     refused_launches_.fetch_add(1, std::memory_order_relaxed);
     return FailedPrecondition(
         "it is not loaded, and launches must not load (strict): prepare it "

@@ -88,6 +88,8 @@ class Launcher {
                            const LauncherSettings& settings, bool is_capturing);
   Status LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
                      const LauncherSettings& settings, bool is_capturing);
+  std::optional<Status> LaunchWith(const Kernel::Use& use, Kernel& kernel,
+                                   const DriverLaunch& launch, void** arguments);
   Status LaunchLoaded(Kernel& kernel, const DriverLaunch& launch, void** arguments,
                       const LauncherSettings& settings, bool is_capturing);
 

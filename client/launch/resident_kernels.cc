@@ -39,6 +39,11 @@ StatusOr<Kernel::Use> ResidentKernels::Load(Kernel& kernel, bool is_capturing) {
   return Kernel::Use(kernel);
 }
 
+Kernel::Use ResidentKernels::Find(Kernel& kernel) {
+  const std::lock_guard lock(mutex_);
+  return Kernel::Use(kernel);
+}
+
 Status ResidentKernels::LoadNow(Kernel& kernel, bool is_capturing) {
   if (is_capturing) {
     if (IsOver(1, kernel.artifact().binary().size())) ++stats_.unloads_put_off;
@@ -85,8 +90,14 @@ Status ResidentKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   return Status();
 }
 
-void ResidentKernels::Unload(Kernel& kernel) {
-  kernel.Withdraw();
+bool ResidentKernels::TryUnload(Kernel& kernel) {
+  const Function function = kernel.Withdraw();
+  // A captured launch pins before it uses. One that used the function before it was withdrawn shows
+  // here; one that comes later finds none and has to wait for us.
+  if (kernel.is_pinned()) {
+    kernel.Publish(function);
+    return false;
+  }
   const ScopedContext context(driver_, kernel.context());
   const ScopedRelaxedCapture relaxed(driver_);
   if (kernel.references_ == 0) kernel.timer().Release();
@@ -96,6 +107,7 @@ void ResidentKernels::Unload(Kernel& kernel) {
   ++stats_.unloads;
   --stats_.resident;
   stats_.resident_bytes -= kernel.artifact().binary().size();
+  return true;
 }
 
 void ResidentKernels::DropUnreferenced() {
@@ -103,12 +115,11 @@ void ResidentKernels::DropUnreferenced() {
     Kernel& kernel = *place->second;
     if (kernel.references_ > 0) {
       ++place;
-    } else if (kernel.is_pinned()) {
+    } else if (kernel.module_ == nullptr || (!kernel.is_pinned() && TryUnload(kernel))) {
+      place = kernels_.erase(place);
+    } else {
       ++stats_.unloads_put_off;
       ++place;
-    } else {
-      if (kernel.module_ != nullptr) Unload(kernel);
-      place = kernels_.erase(place);
     }
   }
 }
@@ -124,16 +135,23 @@ void ResidentKernels::MakeRoom(const Kernel& keep, uint64_t more_kernels, uint64
   }
 }
 
-bool ResidentKernels::EvictOldest(const Kernel* keep) {
+Kernel* ResidentKernels::OldestToEvict(const Kernel* keep) {
   Kernel* oldest = nullptr;
   for (const auto& [id, kernel] : kernels_) {
     if (kernel->module_ == nullptr || kernel.get() == keep || kernel->is_pinned()) continue;
     if (oldest == nullptr || kernel->last_use() < oldest->last_use()) oldest = kernel.get();
   }
-  if (oldest == nullptr) return false;
-  Unload(*oldest);
-  ++stats_.evictions;
-  return true;
+  return oldest;
+}
+
+bool ResidentKernels::EvictOldest(const Kernel* keep) {
+  while (Kernel* oldest = OldestToEvict(keep)) {
+    // Where it fails the kernel is pinned by now, so the next one is another.
+    if (!TryUnload(*oldest)) continue;
+    ++stats_.evictions;
+    return true;
+  }
+  return false;
 }
 
 void ResidentKernels::Trim() {

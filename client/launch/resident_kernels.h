@@ -53,6 +53,9 @@ class ResidentKernels {
   // Loads it where it is not. `is_capturing`: the stream that it is wanted for captures.
   // Errors without the kernel's label.
   StatusOr<Kernel::Use> Load(Kernel& kernel, bool is_capturing);
+  // Does not load it: its function is null where it is not loaded. Waits for whoever loads or
+  // unloads; a use without this one may see nothing while an eviction is thought better of.
+  Kernel::Use Find(Kernel& kernel);
   // Unloads what nobody has open, and more where limits are exceeded.
   void Trim();
   void SetLimits(const ResidencyLimits& limits);
@@ -72,9 +75,11 @@ class ResidentKernels {
   Status LoadNow(Kernel& kernel, bool is_capturing);
   Status LoadOnce(Kernel& kernel);
   Status Adopt(Kernel& kernel, const LoadedCode& code);
-  void Unload(Kernel& kernel);
+  // False: it stays, since a graph needs it.
+  bool TryUnload(Kernel& kernel);
   void DropUnreferenced();
   void MakeRoom(const Kernel& keep, uint64_t more_kernels, uint64_t more_bytes);
+  Kernel* OldestToEvict(const Kernel* keep);
   bool EvictOldest(const Kernel* keep);
   bool IsOver(uint64_t more_kernels, uint64_t more_bytes) const;
 

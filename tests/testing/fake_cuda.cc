@@ -23,6 +23,7 @@ struct FakeContext {
   uint64_t id;
 };
 struct Library {
+  uint64_t id;  // never given twice, as addresses are
   const char* image;
   FakeContext* context;
 };
@@ -38,6 +39,7 @@ struct CapturedGraph {
   uint64_t id;
   bool is_valid = true;
   std::vector<UserObject*> objects;
+  std::set<uint64_t> libraries;  // of what it launches
 };
 struct FakeEvent {
   double ms = -1;
@@ -75,7 +77,7 @@ class State final : public FakeCuda {
 
   void BeginCapture(void* stream) override {
     const std::lock_guard lock(mutex_);
-    captures_[stream] = new CapturedGraph{++captures_made_, true, {}};
+    captures_[stream] = new CapturedGraph{++captures_made_, true, {}, {}};
   }
   void* EndCapture(void* stream) override {
     CapturedGraph* graph;
@@ -87,6 +89,13 @@ class State final : public FakeCuda {
     if (graph->is_valid) return graph;
     DestroyGraph(graph);
     return nullptr;
+  }
+  bool IsRunnable(void* handle) const override {
+    const std::lock_guard lock(mutex_);
+    std::set<uint64_t> loaded;
+    for (const Library* library : libraries_) loaded.insert(library->id);
+    const std::set<uint64_t>& needed = static_cast<CapturedGraph*>(handle)->libraries;
+    return std::includes(loaded.begin(), loaded.end(), needed.begin(), needed.end());
   }
   void DestroyGraph(void* handle) override {
     std::unique_ptr<CapturedGraph> graph(static_cast<CapturedGraph*>(handle));
@@ -185,8 +194,8 @@ class State final : public FakeCuda {
   Result Load(Handle* library, const void* image) {
     const std::lock_guard lock(mutex_);
     if (static_cast<int>(libraries_.size()) >= libraries_max) return kOutOfMemory;
-    auto* made =
-        new Library{static_cast<const char*>(image), contexts.empty() ? nullptr : contexts.back()};
+    auto* made = new Library{++libraries_made_, static_cast<const char*>(image),
+                             contexts.empty() ? nullptr : contexts.back()};
     libraries_.insert(made);
     *library = made;
     return kSuccess;
@@ -236,6 +245,9 @@ class State final : public FakeCuda {
     if (kernel.launch_result != kSuccess) return kernel.launch_result;
     for (size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
       launch.arguments.emplace_back(static_cast<char*>(arguments[i]), kernel.parameter_bytes[i]);
+    }
+    if (const auto graph = captures_.find(config.stream); graph != captures_.end()) {
+      graph->second->libraries.insert(code->library->id);
     }
     now_ms_ += kernel.milliseconds;
     launches_.push_back(std::move(launch));
@@ -373,6 +385,7 @@ class State final : public FakeCuda {
   DevicePointer next_address_ = 0x7f0000000000;
   double now_ms_ = 0;
   uint64_t captures_made_ = 0;
+  uint64_t libraries_made_ = 0;
   std::atomic<int> ended_captures_{0};
 };
 

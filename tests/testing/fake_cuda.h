@@ -53,6 +53,8 @@ class FakeCuda {
   virtual void BeginCapture(void* stream) = 0;
   // The graph, or null where something ended the capture.
   virtual void* EndCapture(void* stream) = 0;
+  // Whether it could be replayed: whether the code of all that it launches is still loaded.
+  virtual bool IsRunnable(void* graph) const = 0;
   virtual void DestroyGraph(void* graph) = 0;
 
   // A buffer of device memory that is not freed; what is written in it, and what it holds.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -445,6 +447,34 @@ TEST_F(LauncherTest, WhatALiveGraphLaunchesStaysLoaded) {
   EXPECT_EQ(fake_->loaded(), 2) << "the driver must not be called from its own callback";
   launcher_.Trim();
   EXPECT_EQ(fake_->loaded(), 1);
+}
+
+// A load that finds no memory has everything evicted; while that looks for what may go, a kernel is
+// captured. It is the first that is looked at, and many more follow, so that this takes long
+// enough.
+TEST_F(LauncherTest, WhatIsCapturedDuringAnEvictionStaysLoaded) {
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  for (int i = 0; i < 2000; ++i) kernels.push_back(Open(fmt::format("k{}", i)));
+  std::sort(kernels.begin(), kernels.end(),
+            [](const auto& a, const auto& b) { return a->artifact().id() < b->artifact().id(); });
+  int broken = 0;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(launcher_.Prepare(*kernels[0]).ok());
+    std::atomic<bool> evicts = false;
+    fake_->OnCall("cuLibraryLoadData", [&] { evicts = true; });
+    fake_->Fail("cuLibraryLoadData", kOutOfMemory);
+    fake_->BeginCapture(kStream);
+    std::thread evictor(
+        [&] { EXPECT_TRUE(launcher_.Prepare(*kernels[static_cast<size_t>(1 + i % 2)]).ok()); });
+    while (!evicts) std::this_thread::yield();
+    EnqueueOk(kernels[0]);
+    void* graph = fake_->EndCapture(kStream);
+    evictor.join();
+    fake_->OnCall("cuLibraryLoadData", nullptr);
+    broken += fake_->IsRunnable(graph) ? 0 : 1;
+    fake_->DestroyGraph(graph);
+  }
+  EXPECT_EQ(broken, 0) << "graphs whose code was unloaded";
 }
 
 TEST_F(LauncherTest, NothingIsUnloadedForALoadUnderCapture) {
