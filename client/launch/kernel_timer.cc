@@ -1,6 +1,7 @@
 #include "client/launch/kernel_timer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kiln::launch {
 namespace {
@@ -20,11 +21,15 @@ KernelTimer::Measurement::Measurement(KernelTimer& timer, Stream stream)
     end_ = timer.TakeEvent();
   }
   if (begin_ == nullptr || end_ == nullptr || !timer.driver_.Record(begin_, stream).ok()) {
-    if (begin_ != nullptr) timer.free_.push_back(begin_);
-    if (end_ != nullptr) timer.free_.push_back(end_);
-    begin_ = end_ = nullptr;
+    GiveBack();
     ++timer.times_.dropped;
   }
+}
+
+KernelTimer::Measurement::~Measurement() {
+  if (begin_ == nullptr) return;
+  const std::lock_guard lock(timer_.mutex_);
+  GiveBack();
 }
 
 void KernelTimer::Measurement::End() {
@@ -32,9 +37,17 @@ void KernelTimer::Measurement::End() {
   const std::lock_guard lock(timer_.mutex_);
   if (timer_.driver_.Record(end_, stream_).ok()) {
     timer_.pending_.push_back({begin_, end_});
+    begin_ = end_ = nullptr;
   } else {
+    GiveBack();
     ++timer_.times_.dropped;
   }
+}
+
+void KernelTimer::Measurement::GiveBack() {
+  if (begin_ != nullptr) timer_.free_.push_back(begin_);
+  if (end_ != nullptr) timer_.free_.push_back(end_);
+  begin_ = end_ = nullptr;
 }
 
 Event KernelTimer::TakeEvent() {
@@ -68,15 +81,32 @@ Status KernelTimer::Harvest(const Pending& pending) {
 }
 
 StatusOr<KernelTimes> KernelTimer::Read() {
+  const std::lock_guard reading(reading_);
+  std::deque<Pending> pending = TakePending();
+  const Status status = HarvestAll(pending);
   const std::lock_guard lock(mutex_);
-  const ScopedRelaxedCapture relaxed(driver_);
-  while (!pending_.empty()) {
-    const Pending pending = pending_.front();
-    LAUNCH_RETURN_IF_ERROR(driver_.Wait(pending.end));
-    pending_.pop_front();
-    LAUNCH_RETURN_IF_ERROR(Harvest(pending));
-  }
+  // Those that it did not come to.
+  pending_.insert(pending_.begin(), pending.begin(), pending.end());
+  LAUNCH_RETURN_IF_ERROR(status);
   return times_;
+}
+
+std::deque<KernelTimer::Pending> KernelTimer::TakePending() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(pending_, {});
+}
+
+Status KernelTimer::HarvestAll(std::deque<Pending>& pending) {
+  const ScopedRelaxedCapture relaxed(driver_);
+  while (!pending.empty()) {
+    const Pending next = pending.front();
+    // Launches go on in the meantime.
+    LAUNCH_RETURN_IF_ERROR(driver_.Wait(next.end));
+    pending.pop_front();
+    const std::lock_guard lock(mutex_);
+    LAUNCH_RETURN_IF_ERROR(Harvest(next));
+  }
+  return Status();
 }
 
 void KernelTimer::Release() {

@@ -19,24 +19,30 @@ struct KernelTimes {
 };
 
 // Events around launches; their times are read when they are asked for, or when room is needed, so
-// a launch never waits. Thread-safe.
+// a launch never waits, not for a reader either. Thread-safe.
 class KernelTimer {
  public:
   explicit KernelTimer(Driver& driver) : driver_(driver) {}
-  // One launch: construct before it, End after it.
+  // One launch: construct before it, End after it. One that does not End does not count.
   class Measurement {
    public:
     Measurement(KernelTimer& timer, Stream stream);
+    ~Measurement();
+    Measurement(const Measurement&) = delete;
+    Measurement& operator=(const Measurement&) = delete;
     void End();
 
    private:
+    // REQUIRES: the timer's mutex is held.
+    void GiveBack();
+
     KernelTimer& timer_;
     const Stream stream_;
-    Event begin_ = nullptr;  // null: dropped
+    Event begin_ = nullptr;  // null: dropped, or over
     Event end_ = nullptr;
   };
 
-  // Waits for the launches under way.
+  // Waits for the launches under way, one reader after the other.
   StatusOr<KernelTimes> Read();
   void Reset();
   // Gives its events back to the driver. What is not given back goes with the context.
@@ -52,8 +58,12 @@ class KernelTimer {
   void HarvestFinished();
   Status Harvest(const Pending& pending);
   Event TakeEvent();
+  // REQUIRES: reading_ is held.
+  std::deque<Pending> TakePending();
+  Status HarvestAll(std::deque<Pending>& pending);
 
   Driver& driver_;
+  std::mutex reading_;  // taken before mutex_
   std::mutex mutex_;
   std::deque<Pending> pending_;
   std::vector<Event> free_;

@@ -178,9 +178,9 @@ Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** 
     return LaunchLoaded(kernel, launch, arguments, settings, is_capturing);
   }
   KernelTimer::Measurement measurement(kernel.timer(), launch.stream);
-  Status status = LaunchLoaded(kernel, launch, arguments, settings, is_capturing);
+  LAUNCH_RETURN_IF_ERROR(LaunchLoaded(kernel, launch, arguments, settings, is_capturing));
   measurement.End();
-  return status;
+  return Status();
 }
 
 // Nothing: the use has no function.

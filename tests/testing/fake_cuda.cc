@@ -65,6 +65,10 @@ class State final : public FakeCuda {
     const std::lock_guard lock(mutex_);
     failures_[function] = {result, count};
   }
+  void OnCall(const std::string& function, std::function<void()> action) override {
+    const std::lock_guard lock(mutex_);
+    actions_[function] = std::move(action);
+  }
   void* MakeContext() override {
     SetCurrent(NewContext());
     return contexts.back();
@@ -160,6 +164,7 @@ class State final : public FakeCuda {
 
   // Counts the call; what it shall fail with, or success.
   Result Enter(const char* function) {
+    if (const auto action = ActionOf(function)) action();
     const std::lock_guard lock(mutex_);
     ++calls_[function];
     const auto found = failures_.find(function);
@@ -304,6 +309,11 @@ class State final : public FakeCuda {
     int count;
   };
 
+  std::function<void()> ActionOf(const char* function) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = actions_.find(function);
+    return found == actions_.end() ? nullptr : found->second;
+  }
   FakeContext* NewContextLocked() {
     return all_contexts_.emplace_back(new FakeContext{all_contexts_.size() + 1}).get();
   }
@@ -375,6 +385,7 @@ class State final : public FakeCuda {
   std::vector<std::unique_ptr<FakeEvent>> events_;
   std::map<std::string, FakeKernel> kernels_;
   std::map<std::string, Failure> failures_;
+  std::map<std::string, std::function<void()>> actions_;
   std::map<std::string, int> calls_;
   std::map<void*, CapturedGraph*> captures_;
   std::set<Library*> libraries_;

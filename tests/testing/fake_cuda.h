@@ -67,6 +67,8 @@ class FakeCuda {
   virtual std::string Read(uint64_t address, size_t bytes) const = 0;
 
   virtual std::vector<FakeLaunch> launches() const = 0;
+  // What a call of a function does besides, on the calling thread, before it counts.
+  virtual void OnCall(const std::string& function, std::function<void()> action) = 0;
   virtual int calls(const std::string& function) const = 0;
   virtual int loaded() const = 0;          // libraries
   virtual size_t allocated() const = 0;    // stream-ordered ones that were not freed

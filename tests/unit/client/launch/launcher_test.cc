@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "client/launch/cuda_driver.h"
@@ -66,6 +68,7 @@ class LauncherTest : public testing::Test {
   static inline const Stream kStream = reinterpret_cast<Stream>(0x5000);
   FakeCudaLibrary fake_;
   Launcher launcher_;
+  std::future<void> abandoned_;
   uint64_t x_ = 0x1000;
   int32_t n_ = -42;
   const void* arguments_[2] = {&x_, &n_};
@@ -416,6 +419,58 @@ TEST_F(LauncherTest, TimingManyLaunchesKeepsFewEvents) {
   EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 5000u);
   launcher_.Close(*kernel);
   EXPECT_EQ(fake_->calls("cuEventDestroy"), fake_->calls("cuEventCreate"));
+}
+
+TEST_F(LauncherTest, LaunchesGoOnWhileTimesAreWaitedFor) {
+  const auto kernel = Open("k");
+  launcher_.Configure({.times_launches = true});
+  EnqueueOk(kernel);
+  bool has_launched = false;
+  fake_->OnCall("cuEventSynchronize", [&] {
+    fake_->OnCall("cuEventSynchronize", nullptr);
+    // The wait lasts until another thread has launched.
+    void* context = fake_->Current();
+    auto launch = std::async(std::launch::async, [&, context] {
+      fake_->SetCurrent(context);
+      EnqueueOk(kernel);
+    });
+    has_launched = launch.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    // Where it has to wait for the reader, this one must end before it can.
+    if (!has_launched) abandoned_ = std::move(launch);
+  });
+  EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 1u);
+  EXPECT_TRUE(has_launched);
+  EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 2u);
+}
+
+TEST_F(LauncherTest, WhatIsNotMeasuredGivesItsEventsBack) {
+  const auto kernel = Open("k");
+  launcher_.Configure({.times_launches = true});
+  EnqueueOk(kernel);
+  fake_->Fail("cuLaunchKernelEx", 1);
+  EXPECT_FALSE(Enqueue(kernel).ok());
+  int records = 0;
+  fake_->OnCall("cuEventRecord", [&] {
+    // The second of a launch.
+    if (++records == 2) fake_->Fail("cuEventRecord", 1);
+  });
+  EnqueueOk(kernel);
+  const auto times = launcher_.TimesOf(*kernel);
+  ASSERT_TRUE(times.ok()) << times.status().message();
+  EXPECT_EQ(times->launches, 1u);
+  EXPECT_EQ(times->dropped, 1u);
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->calls("cuEventDestroy"), fake_->calls("cuEventCreate"));
+}
+
+TEST_F(LauncherTest, TimesThatCouldNotBeWaitedForAreReadTheNextTime) {
+  const auto kernel = Open("k");
+  launcher_.Configure({.times_launches = true});
+  EnqueueOk(kernel);
+  EnqueueOk(kernel);
+  fake_->Fail("cuEventSynchronize", 1);
+  EXPECT_FALSE(launcher_.TimesOf(*kernel).ok());
+  EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 2u);
 }
 
 // --- Capture ---
