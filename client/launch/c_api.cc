@@ -259,6 +259,18 @@ StatusOr<TuningRequest> TuningRequestOf(const kiln_launch_autotune_options* opti
   return request;
 }
 
+// Before anything runs: what cannot be written afterwards is lost.
+Status CheckTuned(const kiln_launch_tuned* tuned, uint32_t count) {
+  if (tuned == nullptr) return Status();
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t size = At(tuned, i)->size;
+    if (size >= sizeof size && size == tuned->size) continue;
+    return InvalidArgument("result {} has a size of {}, the first of {}: set each to sizeof it", i,
+                           size, tuned->size);
+  }
+  return Status();
+}
+
 Status WriteTuned(const std::vector<CandidateResult>& results, kiln_launch_tuned* tuned) {
   if (tuned == nullptr) return Status();
   for (uint32_t i = 0; i < results.size(); ++i) {
@@ -608,6 +620,7 @@ kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runtime,
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, candidates, fastest));
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<Candidate> known, CandidatesOf(candidates, count));
     LAUNCH_ASSIGN_OR_RETURN(const TuningRequest request, TuningRequestOf(options));
+    LAUNCH_RETURN_IF_ERROR(CheckTuned(tuned, count));
     std::vector<CandidateResult> results;
     const StatusOr<size_t> found = runtime->tuner.Tune(known, request, results);
     LAUNCH_RETURN_IF_ERROR(WriteTuned(results, tuned));

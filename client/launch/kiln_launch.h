@@ -476,7 +476,8 @@ typedef struct kiln_launch_tuned {
  * the fastest, by the median of runs with a cold L2 cache, measured as Triton's do_bench does.
  * Times that the store has are believed, the others measured and put into it one by one; with all
  * of them stored, nothing runs. A candidate that cannot be loaded or launched is left out. `tuned`
- * (may be NULL) is filled in for all `count`, on failure too. Launch hooks and launch times leave
+ * (may be NULL; each with its `size`) is filled in for all `count`, on failure too, but for calls
+ * that are wrong. Launch hooks and launch times leave
  * it out.
  *
  * Contents: candidates are launched for real, with the arguments given. What they read must be in

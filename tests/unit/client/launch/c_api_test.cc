@@ -250,6 +250,13 @@ TEST_F(CApiTest, TunesCandidatesOfAProgramsOwnSize) {
   store.put = nullptr;
   EXPECT_EQ(kiln_launch_autotune(runtime_, &candidates[0].known, 2, &options, tuned, &fastest),
             KILN_LAUNCH_INVALID_ARGUMENT);
+  store.put = [](void*, const void*, uint64_t, const void*, uint64_t) {};
+  const size_t launches = fake_->launches().size();
+  tuned[1].size = 0;
+  EXPECT_EQ(kiln_launch_autotune(runtime_, &candidates[0].known, 2, &options, tuned, &fastest),
+            KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_THAT(kiln_launch_error(), HasSubstr("result 1 has a size of 0"));
+  EXPECT_EQ(fake_->launches().size(), launches) << "it ran, and its results were lost";
   EXPECT_EQ(kiln_launch_autotune(runtime_, nullptr, 0, &options, tuned, &fastest),
             KILN_LAUNCH_INVALID_ARGUMENT);
 }
