@@ -116,24 +116,31 @@ void CopyText(const std::string& text, char (&out)[n]) {
 
 // --- Runtimes ---
 
-StatusOr<std::unique_ptr<Driver>> OpenDriver(const std::string& backend, const char* path) {
-  if (backend == "cuda") return CudaDriver::Open(path == nullptr ? CudaDriver::kDefaultPath : path);
-  if (backend == "hip") return HipDriver::Open(path == nullptr ? "" : path);
+StatusOr<SharedLibrary> OpenDriverLibrary(const std::string& backend, const char* path) {
+  if (backend == "cuda") {
+    return SharedLibrary::Open(path == nullptr ? CudaDriver::kDefaultPath : path);
+  }
+  if (backend == "hip") return HipDriver::OpenLibrary(path == nullptr ? "" : path);
   return InvalidArgument("there is no backend \"{}\": it is cuda or hip", backend);
 }
 
-// Never destroyed: graphs call back as long as the driver lives.
+StatusOr<std::unique_ptr<Driver>> OpenDriver(const std::string& backend,
+                                             const SharedLibrary& library) {
+  return backend == "cuda" ? CudaDriver::Open(library) : HipDriver::Open(library);
+}
+
+// One for each library, whatever names it is opened by. Never destroyed: graphs call back as long
+// as the driver lives.
 StatusOr<kiln_launch_runtime*> OpenRuntime(const kiln_launch_open_options& options) {
   static auto& mutex = *new std::mutex;
-  static auto& runtimes = *new std::map<std::string, kiln_launch_runtime*>;
+  static auto& runtimes = *new std::map<std::pair<std::string, const void*>, kiln_launch_runtime*>;
   const std::string backend = options.backend == nullptr ? "cuda" : options.backend;
-  const std::string name =
-      backend + " " + (options.driver_path == nullptr ? "" : options.driver_path);
+  LAUNCH_ASSIGN_OR_RETURN(const SharedLibrary library,
+                          OpenDriverLibrary(backend, options.driver_path));
   const std::lock_guard lock(mutex);
-  kiln_launch_runtime*& runtime = runtimes[name];
+  kiln_launch_runtime*& runtime = runtimes[{backend, library.id()}];
   if (runtime == nullptr) {
-    LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<Driver> driver,
-                            OpenDriver(backend, options.driver_path));
+    LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<Driver> driver, OpenDriver(backend, library));
     runtime = new kiln_launch_runtime(std::move(driver));
   }
   return runtime;

@@ -69,6 +69,10 @@ int FillAttributes(const DriverLaunch& launch, cuda::LaunchAttribute* attributes
 
 StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const std::string& path) {
   LAUNCH_ASSIGN_OR_RETURN(const SharedLibrary library, SharedLibrary::Open(path));
+  return Open(library);
+}
+
+StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const SharedLibrary& library) {
   LAUNCH_ASSIGN_OR_RETURN(const cuda::Functions functions, FindFunctions(library));
   std::unique_ptr<CudaDriver> driver(new CudaDriver(functions));
   if (const cuda::Result result = functions.cuInit(0); result != cuda::kSuccess) {

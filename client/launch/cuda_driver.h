@@ -16,6 +16,7 @@ class CudaDriver final : public Driver {
  public:
   static constexpr const char* kDefaultPath = "libcuda.so.1";
   static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path);
+  static StatusOr<std::unique_ptr<Driver>> Open(const SharedLibrary& library);
 
   std::string_view backend() const override { return "cuda"; }
 

@@ -72,9 +72,15 @@ thread_local std::vector<int> devices_before;
 }  // namespace
 
 StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const std::string& path) {
-  LAUNCH_ASSIGN_OR_RETURN(
-      const SharedLibrary library,
-      path.empty() ? SharedLibrary::OpenFirst(HipLibraryNames()) : SharedLibrary::Open(path));
+  LAUNCH_ASSIGN_OR_RETURN(const SharedLibrary library, OpenLibrary(path));
+  return Open(library);
+}
+
+StatusOr<SharedLibrary> HipDriver::OpenLibrary(const std::string& path) {
+  return path.empty() ? SharedLibrary::OpenFirst(HipLibraryNames()) : SharedLibrary::Open(path);
+}
+
+StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const SharedLibrary& library) {
   LAUNCH_ASSIGN_OR_RETURN(const hip::Functions functions, FindHipFunctions(library));
   std::unique_ptr<HipDriver> driver(new HipDriver(functions));
   if (const hip::Result result = functions.hipInit(0); result != hip::kSuccess) {

@@ -19,6 +19,8 @@ namespace kiln::launch {
 class HipDriver final : public Driver {
  public:
   // Empty path: the default names.
+  static StatusOr<SharedLibrary> OpenLibrary(const std::string& path);
+  static StatusOr<std::unique_ptr<Driver>> Open(const SharedLibrary& library);
   static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path);
 
   std::string_view backend() const override { return "hip"; }

@@ -20,6 +20,8 @@ class SharedLibrary {
   // Null where it is not there.
   void* Find(const char* symbol) const;
   const std::string& path() const { return path_; }
+  // The same for the same library, by whatever name it was opened.
+  const void* id() const { return handle_; }
 
  private:
   SharedLibrary(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "client/launch/kiln_launch.h"
@@ -85,6 +86,17 @@ TEST_F(CApiTest, OpeningAgainGivesTheSameRuntime) {
   options.driver_path = fake_.path().c_str();
   kiln_launch_runtime* again = nullptr;
   ASSERT_EQ(kiln_launch_open(&options, &again), KILN_LAUNCH_OK);
+  EXPECT_EQ(again, runtime_);
+}
+
+TEST_F(CApiTest, AnotherNameOfTheSameDriverGivesTheSameRuntime) {
+  const std::filesystem::path path = fake_.path();
+  const std::string other = path.parent_path() / "." / path.filename();
+  kiln_launch_open_options options{};
+  options.size = sizeof options;
+  options.driver_path = other.c_str();
+  kiln_launch_runtime* again = nullptr;
+  ASSERT_EQ(kiln_launch_open(&options, &again), KILN_LAUNCH_OK) << kiln_launch_error();
   EXPECT_EQ(again, runtime_);
 }
 
