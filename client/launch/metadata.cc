@@ -84,6 +84,8 @@ void ReadTarget(Reader& reader, KernelMetadata& metadata) {
 }
 
 void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
+  // What Triton makes of a number of CTAs alone.
+  metadata.cluster_dims = {metadata.num_ctas, 1, 1};
   const Json* list = reader.List("cluster_dims", 3);
   if (list == nullptr || list->empty()) return;
   if (list->size() != 3) return reader.Fail(".cluster_dims has not three values");

@@ -42,6 +42,15 @@ TEST(MetadataTest, TargetMayBeOneWord) {
   EXPECT_EQ(read->metadata.architecture, "gfx942");
 }
 
+TEST(MetadataTest, ClustersWithoutDimensionsAreARow) {
+  for (const char* patch :
+       {R"({"num_ctas": 4, "cluster_dims": []})", R"({"num_ctas": 4, "cluster_dims": null})"}) {
+    const auto read = ParseDescription(MadeDocument("k", {}, patch));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->metadata.cluster_dims, (std::array<int64_t, 3>{4, 1, 1})) << patch;
+  }
+}
+
 TEST(MetadataTest, WhatIsOutOfAllBoundsIsRefused) {
   for (const char* patch :
        {R"({"num_warps": -1})", R"({"num_warps": 65})", R"({"num_ctas": 0})", R"({"num_ctas": 4})",
