@@ -66,7 +66,9 @@ Status GraphRegistry::CheckFree(Address begin, uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, record] : records_) {
     for (const auto& [address, buffer] : record.buffers) {
-      const bool overlaps = address < begin + bytes && begin < address + buffer.bytes;
+      // Neither end need be an address.
+      const bool overlaps =
+          address < begin ? begin - address < buffer.bytes : address - begin < bytes;
       if (!overlaps) continue;
       return FailedPrecondition(
           "{:#x} must not be freed: {} (at {:#x}) is used by {}, which is "

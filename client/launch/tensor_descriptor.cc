@@ -138,10 +138,13 @@ Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadat
     const size_t from = rank - 1 - i;
     request.shape[i] = static_cast<uint64_t>(tensor.shape[from]);
     request.block[i] = static_cast<uint32_t>(metadata.block_size[from]);
-    if (i > 0) {
-      request.stride_bytes[i - 1] =
-          static_cast<uint64_t>(tensor.strides[from] * metadata.elem_size);
+    if (i == 0) continue;
+    const int64_t stride = tensor.strides[from];
+    int64_t bytes = 0;
+    if (stride < 0 || __builtin_mul_overflow(stride, metadata.elem_size, &bytes)) {
+      return InvalidArgument("the tensor has a stride of {}: no descriptor has such", stride);
     }
+    request.stride_bytes[i - 1] = static_cast<uint64_t>(bytes);
   }
   // Two elements of four bits each in a byte that counts as one.
   if (metadata.fp4_padded) request.shape[0] *= 2;

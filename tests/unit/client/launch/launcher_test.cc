@@ -593,6 +593,7 @@ TEST_F(LauncherTest, ABufferOfALiveGraphMustNotBeFreed) {
   EXPECT_EQ(check(0x90ff, 1).code(), Code::kFailedPrecondition);
   EXPECT_TRUE(check(0x9100, 0x100).ok());
   EXPECT_TRUE(check(0x1001, 0x100).ok());
+  EXPECT_EQ(check(0x9000, ~uint64_t{0}).code(), Code::kFailedPrecondition);
   fake_->DestroyGraph(graph);
   EXPECT_TRUE(check(0xf00, 0x200).ok());
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "client/launch/cuda_driver.h"
 #include "tests/testing/fake_cuda.h"
@@ -117,6 +118,12 @@ TEST_F(TensorDescriptorTest, ATensorThatCannotBeOneIsAnError) {
   tensor_ = good;
   tensor_.shape = {1, 2, 3, 4, 5, 6};
   EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
+  for (const int64_t stride : {int64_t{-2048}, std::numeric_limits<int64_t>::max() / 2 + 2049}) {
+    tensor_.shape = good.shape;
+    tensor_.strides = {stride, 1};
+    EXPECT_THAT(std::string(Make(kMaps, kTwoDescriptors, 3).status().message()),
+                testing::HasSubstr(fmt::format("a stride of {}", stride)));
+  }
   tensor_ = good;
   fake_->Fail("cuTensorMapEncodeTiled", 1);
   EXPECT_EQ(Make(kMaps, kTwoDescriptors, 3).status().driver_result(), 1);
