@@ -162,6 +162,9 @@ StatusOr<DeviceFacts> CudaDriver::CurrentDevice() {
                             Attribute(device, cuda::kMaxGridDimX + axis));
   }
   LAUNCH_ASSIGN_OR_RETURN(facts.l2_bytes, Attribute(device, cuda::kL2CacheSize));
+  int version = 0;
+  LAUNCH_RETURN_IF_ERROR(Check(cu_.cuDriverGetVersion(&version), "cuDriverGetVersion"));
+  facts.driver_version = version;
   return facts;
 }
 

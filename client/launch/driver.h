@@ -36,6 +36,7 @@ struct DeviceFacts {
   int64_t shared_bytes_max = 0;  // of one block, when it opts in
   std::array<int64_t, 3> grid_max = {};
   int64_t l2_bytes = 0;
+  int64_t driver_version = 0;  // as the driver counts them
 };
 
 // A piece of the device's memory.

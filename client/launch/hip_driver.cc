@@ -174,6 +174,9 @@ StatusOr<DeviceFacts> HipDriver::CurrentDevice() {
                             Attribute(facts.ordinal, hip::kMaxGridDimX + axis));
   }
   LAUNCH_ASSIGN_OR_RETURN(facts.l2_bytes, Attribute(facts.ordinal, hip::kL2CacheSize));
+  int version = 0;
+  LAUNCH_RETURN_IF_ERROR(Check(hip_.hipDriverGetVersion(&version), "hipDriverGetVersion"));
+  facts.driver_version = version;
   return facts;
 }
 

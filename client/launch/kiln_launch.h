@@ -445,8 +445,8 @@ typedef struct kiln_launch_autotune_options {
   uint64_t read_count;
   const kiln_launch_range* writes;
   uint64_t write_count;
-  /* What the times depend on besides kernel, launch and model of the device, in the caller's words:
-   * "m=4096 n=4096 k=512". Needed with a store. */
+  /* What the times depend on besides kernel, launch, model of the device and version of the driver,
+   * in the caller's words: "m=4096 n=4096 k=512". Needed with a store. */
   const void* problem;
   uint64_t problem_bytes;
   /* NULL: none. */

@@ -8,7 +8,7 @@ namespace kiln::launch {
 namespace {
 
 // Counted up when what is measured, or what the key is made of, changes its meaning.
-constexpr int kTuningFormat = 1;
+constexpr int kTuningFormat = 2;
 
 // With its length before it, so that no two lists of fields read the same.
 void AppendField(std::string& text, std::string_view field) {
@@ -32,6 +32,7 @@ std::string TuningKey(const ArtifactId& artifact, const DeviceFacts& device, con
   AppendField(text, BytesOf(artifact.key == Sha256Digest{} ? artifact.binary : artifact.key));
   AppendField(text, device.name);
   AppendField(text, device.architecture);
+  AppendField(text, std::to_string(device.driver_version));
   AppendField(text, Join(call.grid));
   AppendField(text, Join(call.block));
   AppendField(text, std::to_string(call.dynamic_shared_bytes));

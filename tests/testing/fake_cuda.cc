@@ -453,7 +453,7 @@ EXPORT Result cuInit(unsigned) {
 }
 EXPORT Result cuDriverGetVersion(int* version) {
   ENTER(cuDriverGetVersion);
-  *version = 13000;
+  *version = state().driver_version;
   return kSuccess;
 }
 EXPORT Result cuGetErrorName(Result result, const char** name) {

@@ -78,6 +78,7 @@ class FakeCuda {
 
   int capability_major = 9;
   int capability_minor = 0;
+  int driver_version = 13000;
   int libraries_max = 1 << 30;  // more do not fit into memory
 };
 

@@ -222,7 +222,7 @@ TEST_F(TunerTest, ThreadsTuneOneAfterTheOther) {
   EXPECT_EQ(timed, 2u) << "the first has timed for all";
 }
 
-TEST_F(TunerTest, AnotherProblemGridOrDeviceIsAnotherTime) {
+TEST_F(TunerTest, AnotherProblemGridDriverOrDeviceIsAnotherTime) {
   request_.store = store_.callbacks();
   Candidate candidate = Taking("k", 5);
   TuneOk({candidate});
@@ -231,9 +231,13 @@ TEST_F(TunerTest, AnotherProblemGridOrDeviceIsAnotherTime) {
   candidate.call.grid[0] = 2;
   TuneOk({candidate});
   EXPECT_THAT(store_.table, SizeIs(3));
+  fake_->driver_version = 13010;
+  TuneOk({candidate});
+  EXPECT_THAT(store_.table, SizeIs(4));
   DeviceFacts device;
   device.name = "Stand-in GPU";
   device.architecture = "90";
+  device.driver_version = 13010;
   const ArtifactId& id = candidate.kernel->artifact().id();
   EXPECT_TRUE(store_.table.contains(TuningKey(id, device, candidate.call, "n=8")));
   device.name = "Another GPU";
@@ -247,9 +251,9 @@ TEST_F(TunerTest, AnEntryThatIsNoneIsTimedAgain) {
   TuneOk({candidate});
   const std::string good = store_.table.begin()->second;
   for (const std::string bad :
-       {"", "x", "[]", "{}", R"({"format":2,"median_ms":1,"low_ms":1,"high_ms":1,"runs":1})",
-        R"({"format":1,"median_ms":"1","low_ms":1,"high_ms":1,"runs":1})",
-        R"({"format":1,"median_ms":1,"low_ms":1,"high_ms":1})"}) {
+       {"", "x", "[]", "{}", R"({"format":3,"median_ms":1,"low_ms":1,"high_ms":1,"runs":1})",
+        R"({"format":2,"median_ms":"1","low_ms":1,"high_ms":1,"runs":1})",
+        R"({"format":2,"median_ms":1,"low_ms":1,"high_ms":1})"}) {
     store_.table.begin()->second = bad;
     TuneOk({candidate});
     EXPECT_FALSE(results_[0].is_stored) << bad;
