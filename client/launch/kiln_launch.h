@@ -306,7 +306,8 @@ typedef struct kiln_launch_config {
  * value: a uint64_t for a pointer, an int32_t for "i32", two bytes for "fp16", and so on. The
  * values are read before the call returns. Hidden parameters and scratch are this library's. May be
  * called with any context current, and while the stream captures: then the graph's kernels and
- * buffers are remembered for as long as the graph lives.
+ * the buffers that arguments lead to (see kiln_launch_check_free) are remembered for as long as the
+ * graph lives.
  * INVALID_ARGUMENT: a wrong number or size of arguments, an impossible grid or block.
  * FAILED_PRECONDITION: not loaded, in strict mode. RESOURCE_EXHAUSTED. INTERNAL. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
@@ -381,8 +382,10 @@ kiln_launch_descriptor_get_arguments(const kiln_launch_descriptor* descriptor,
 /* --- Captured graphs ---------------------------------------------------------------------------
  */
 
-/* Launches that a stream captures are remembered by themselves, with their pointer arguments, until
- * the graph and all that was instantiated from it are destroyed. */
+/* Launches that a stream captures are remembered by themselves, with the buffers that their
+ * arguments lead to, until the graph and all that was instantiated from it are destroyed. Arguments
+ * lead to a buffer as pointers, as tensor maps and, where a kernel is CUDA C++ or PTX, as whatever
+ * has eight bytes that the driver knows for an address. What lies in memory is not looked into. */
 
 /* Names the graph that the stream captures into, for messages. FAILED_PRECONDITION: it does not. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_graph_set_name(kiln_launch_runtime* runtime,

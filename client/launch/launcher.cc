@@ -1,10 +1,9 @@
 #include "client/launch/launcher.h"
 
-#include <cstring>
 #include <optional>
 
 #include "client/launch/argument_list.h"
-#include "client/launch/parameter_type.h"
+#include "client/launch/captured_buffers.h"
 
 namespace kiln::launch {
 namespace {
@@ -19,23 +18,6 @@ std::string Describe(const DriverLaunch& launch) {
   }
   if (launch.cooperative) text += ", cooperative";
   return text;
-}
-
-// The buffers that a launch's pointers lead to. How long they are nobody says, so they count as
-// their first byte.
-std::vector<GraphRegistry::Buffer> BuffersOf(const Kernel& kernel, const LaunchCall& call) {
-  std::vector<GraphRegistry::Buffer> buffers;
-  const auto& parameters = kernel.artifact().metadata().parameters;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!IsPointer(parameters[i].type)) continue;
-    Address address = 0;
-    std::memcpy(&address, call.arguments[i], sizeof address);
-    if (address == 0) continue;
-    const std::string name = parameters[i].name.empty() ? std::to_string(i) : parameters[i].name;
-    buffers.push_back(
-        {address, 1, fmt::format("argument {} of {}", name, kernel.artifact().label())});
-  }
-  return buffers;
 }
 
 }  // namespace
@@ -121,7 +103,8 @@ Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const La
   LAUNCH_RETURN_IF_ERROR(context.status());
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(call.stream));
   if (is_capturing) {
-    LAUNCH_RETURN_IF_ERROR(graphs_.NoteLaunch(call.stream, kernel, BuffersOf(*kernel, call)));
+    LAUNCH_RETURN_IF_ERROR(
+        graphs_.NoteLaunch(call.stream, kernel, CapturedBuffers(*driver_, *kernel, call)));
   }
   return LaunchWithScratch(*kernel, call, launch, settings, is_capturing);
 }

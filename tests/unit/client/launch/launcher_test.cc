@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <map>
 #include <thread>
 
 #include "client/launch/cuda_driver.h"
+#include "client/launch/tensor_descriptor.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/launch_artifacts.h"
 
@@ -52,6 +54,23 @@ class LauncherTest : public testing::Test {
   }
   Status Enqueue(const std::shared_ptr<Kernel>& kernel) {
     return launcher_.Enqueue(kernel, Call());
+  }
+  // That a graph with this launch refers to these buffers, with these words.
+  void ExpectSeen(const std::shared_ptr<Kernel>& kernel, const void* const* arguments, size_t count,
+                  const std::map<Address, std::string>& buffers) {
+    LaunchCall call = Call();
+    call.arguments = arguments;
+    call.argument_count = count;
+    fake_->BeginCapture(kStream);
+    const Status status = launcher_.Enqueue(kernel, call);
+    EXPECT_TRUE(status.ok()) << status.message();
+    void* graph = fake_->EndCapture(kStream);
+    for (const auto& [address, words] : buffers) {
+      EXPECT_THAT(std::string(launcher_.graphs().CheckFree(address, 1).message()),
+                  HasSubstr(words));
+    }
+    EXPECT_TRUE(launcher_.graphs().CheckFree(0, 1 << 20).ok()) << "a number is no address";
+    fake_->DestroyGraph(graph);
   }
   void EnqueueOk(const std::shared_ptr<Kernel>& kernel) {
     const Status status = Enqueue(kernel);
@@ -596,6 +615,36 @@ TEST_F(LauncherTest, ABufferOfALiveGraphMustNotBeFreed) {
   EXPECT_EQ(check(0x9000, ~uint64_t{0}).code(), Code::kFailedPrecondition);
   fake_->DestroyGraph(graph);
   EXPECT_TRUE(check(0xf00, 0x200).ok());
+}
+
+// The pointers of a plain kernel are numbers, and may be parts of a struct.
+TEST_F(LauncherTest, PlainKernelsBuffersAreSeenInTheirBytes) {
+  fake_->Define("plain", {.parameter_bytes = {8, 8, 24}});
+  const auto kernel = launcher_.Open(
+      MadeArtifact(MadeDocument("plain", {{"p", "u64"}, {"n", "b64"}, {"s", "b8[24]"}},
+                                R"({"hidden_pointers": 0})")),
+      -1);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+  const uint64_t p = 0x7f0000001000, n = 42, s[] = {3, 0x7f0000003000, 0};
+  const void* arguments[] = {&p, &n, s};
+  ExpectSeen(*kernel, arguments, 3, {{0x7f0000001000, "argument p of"}, {s[1], "argument s of"}});
+}
+
+TEST_F(LauncherTest, ADescriptorsTensorIsABufferOfTheGraph) {
+  fake_->Define("tma", {.parameter_bytes = {128, 4, 8, 8, 8}});
+  const auto kernel =
+      launcher_.Open(MadeArtifact(MadeDocument(
+                         "tma", {{"a", "!tt.tensordesc<tensor<8xf32>>"}, {"", "i32"}, {"", "i64"}},
+                         R"({"tensor_descriptors": [{"swizzle": 1, "elem_size": 4, "elem_type": 7,
+                                      "block_size": [8], "fp4_padded": false}]})")),
+                     -1);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+  const auto descriptor =
+      TensorDescriptor::Make(launcher_.driver(), (*kernel)->artifact().metadata(), 0,
+                             {0x7f0000001000, {64}, {1}, false, false});
+  ASSERT_TRUE(descriptor.ok()) << descriptor.status().message();
+  ExpectSeen(*kernel, (*descriptor)->arguments().data(), 3,
+             {{0x7f0000001000, "argument a of kernel tma"}});
 }
 
 TEST_F(LauncherTest, BuffersAreAddedUnderCaptureOnly) {
