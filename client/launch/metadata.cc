@@ -1,5 +1,7 @@
 #include "client/launch/metadata.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "storage/base/limits.h"
@@ -144,6 +146,34 @@ void ReadDescriptors(Reader& reader, KernelMetadata& metadata) {
   }
 }
 
+// Major and minor version as one number: 3007 of "3.7.1". 0: it says none.
+int TritonVersion(const Json& told) {
+  const auto version = told.find("triton_version");
+  int major = 0, minor = 0;
+  if (version == told.end() || !version->is_string()) return 0;
+  const int found = std::sscanf(version->get<std::string>().c_str(), "%4d.%3d", &major, &minor);
+  return found == 2 ? major * 1000 + minor : 0;
+}
+
+// What Triton itself tells of the kernel, and Kiln's own fields do not say: an object, or the text
+// of one. Not there, or of another toolchain: as Triton from 3.7 on has it.
+void ReadToolchainMetadata(Reader& reader, KernelMetadata& metadata) {
+  const Json* value = reader.Find("toolchain_metadata");
+  if (value == nullptr) return;
+  const Json told =
+      value->is_string() ? Json::parse(value->get<std::string>(), nullptr, false) : *value;
+  if (!told.is_object()) return;
+  const int version = TritonVersion(told);
+  metadata.counts_padded_elements = version > 0 && version < 3007;
+  const auto list = told.find("tensordesc_meta");
+  if (list == told.end() || !list->is_array()) return;
+  for (size_t i = 0; i < std::min(list->size(), metadata.tensor_descriptors.size()); ++i) {
+    const Json& item = (*list)[i];
+    metadata.tensor_descriptors[i].is_im2col =
+        item.is_object() && item.value("is_im2col", Json()) == Json(true);
+  }
+}
+
 Status ReadMetadata(const Json& json, KernelMetadata& metadata) {
   constexpr int64_t kBytesMax = int64_t{1} << 40;
   Reader reader(json, "metadata");
@@ -162,6 +192,7 @@ Status ReadMetadata(const Json& json, KernelMetadata& metadata) {
   reader.Flag("launch_pdl", metadata.launch_pdl);
   reader.Flag("launch_cooperative_grid", metadata.launch_cooperative_grid);
   ReadDescriptors(reader, metadata);
+  ReadToolchainMetadata(reader, metadata);
   ReadParameters(reader, metadata);
   reader.Number("hidden_pointers", 0, limits::kHiddenPointersMax, metadata.hidden_pointers);
   if (reader.status().ok() && metadata.name.empty()) reader.Fail(".name is missing");

@@ -24,6 +24,7 @@ struct TensorDescriptorMetadata {
   int64_t elem_type = 0;
   std::vector<int64_t> block_size;
   bool fp4_padded = false;
+  bool is_im2col = false;
 };
 
 struct KernelMetadata {
@@ -43,6 +44,8 @@ struct KernelMetadata {
   bool launch_pdl = false;
   bool launch_cooperative_grid = false;
   std::vector<TensorDescriptorMetadata> tensor_descriptors;
+  // Triton before 3.7: the shape that goes with a padded descriptor counts both elements of a byte.
+  bool counts_padded_elements = false;
   std::vector<Parameter> parameters;  // in the order of passing, without the hidden ones
   int64_t hidden_pointers = 0;
 

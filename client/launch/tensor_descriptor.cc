@@ -94,7 +94,14 @@ StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(Driver& drive
   if (IsTensorMap(parameters[parameter].type)) {
     const size_t number = DescriptorNumber(parameters, parameter);
     if (number >= metadata.tensor_descriptors.size()) return refuse();
-    LAUNCH_RETURN_IF_ERROR(made->EncodeMap(driver, metadata.tensor_descriptors[number], tensor));
+    const TensorDescriptorMetadata& descriptor = metadata.tensor_descriptors[number];
+    LAUNCH_RETURN_IF_ERROR(made->EncodeMap(driver, descriptor, tensor));
+    if (descriptor.fp4_padded && metadata.counts_padded_elements) {
+      if (__builtin_mul_overflow(made->short_shape_[rank - 1], 2, &made->short_shape_[rank - 1])) {
+        return InvalidArgument("the tensor's last length is {}, twice that is too long",
+                               tensor.shape.back());
+      }
+    }
     made->arguments_.push_back(made->map_.data());
   } else {
     if (!IsPointer(parameters[parameter].type) || !HaveBytes(parameters, next, 2 * rank, 8)) {
@@ -124,6 +131,9 @@ void TensorDescriptor::AddShapeAndStrides() {
 Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata,
                                    const Tensor& tensor) {
   const size_t rank = tensor.shape.size();
+  if (metadata.is_im2col) {
+    return Unimplemented("the kernel's descriptor is an im2col one, which is not encoded here");
+  }
   if (metadata.block_size.size() != rank) {
     return InvalidArgument("a tensor of {} dimensions, the kernel's descriptor has {}", rank,
                            metadata.block_size.size());

@@ -33,6 +33,7 @@ class TensorDescriptor {
  public:
   // For the descriptor that begins at `parameter`. The map is encoded by the driver; no context is
   // needed. INVALID_ARGUMENT: no descriptor begins there, or the tensor does not fit it.
+  // UNIMPLEMENTED: an im2col descriptor.
   static StatusOr<std::unique_ptr<TensorDescriptor>> Make(Driver& driver,
                                                           const KernelMetadata& metadata,
                                                           size_t parameter, const Tensor& tensor);

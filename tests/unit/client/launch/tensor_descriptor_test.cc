@@ -80,6 +80,38 @@ TEST_F(TensorDescriptorTest, NanAndTf32AreInTheMap) {
   EXPECT_EQ(words[3], 1u);
 }
 
+// Triton 3.6 passes the doubled length as an argument too, later versions do not.
+TEST_F(TensorDescriptorTest, APaddedLengthIsDoubledAsTheVersionOfTritonHasIt) {
+  const std::pair<const char*, int> conventions[] = {
+      {R"(, "toolchain_metadata": "{\"triton_version\": \"3.6.0\"}")", 1024},
+      {R"(, "toolchain_metadata": {"triton_version": "3.6.0+git1234"})", 1024},
+      {R"(, "toolchain_metadata": "{\"triton_version\": \"3.7.1\"}")", 512},
+      {R"(, "toolchain_metadata": "{\"triton_version\": \"3.10.0\"}")", 512},
+      {R"(, "toolchain_metadata": "neither")", 512},
+      {"", 512}};
+  for (const auto& [told, length] : conventions) {
+    const auto made = Make(kMaps,
+                           std::string(R"({"tensor_descriptors": [{}, {"swizzle": 3, "elem_size": 1,
+                               "elem_type": 0, "block_size": [128, 64], "fp4_padded": true}])") +
+                               told + "}",
+                           3);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    const auto& arguments = (*made)->arguments();
+    EXPECT_EQ((At<std::array<uint64_t, 16>>(arguments, 0)[5]), 1024u) << told;
+    EXPECT_EQ(At<int32_t>(arguments, 1), 1000) << told;
+    EXPECT_EQ(At<int32_t>(arguments, 2), length) << told;
+  }
+}
+
+TEST_F(TensorDescriptorTest, AnIm2colDescriptorIsRefusedByItsName) {
+  const auto made = Make(kMaps,
+                         R"({"tensor_descriptors": [{}, {"block_size": [128, 64]}],
+                             "toolchain_metadata": {"tensordesc_meta": [{}, {"is_im2col": true}]}})",
+                         3);
+  EXPECT_EQ(made.status().code(), Code::kUnimplemented);
+  EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("im2col"));
+}
+
 TEST_F(TensorDescriptorTest, WithoutTmaIsPointerLengthsFlagsAndLengthsAgain) {
   Parameters parameters = {{"a", "*f16"}, {"", "i64"}, {"", "i64"}, {"", "i64"}, {"", "i64"},
                            {"", "i1"},    {"", "i32"}, {"", "i32"}, {"", "i64"}, {"", "i64"}};
