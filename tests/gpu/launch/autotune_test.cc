@@ -1,6 +1,7 @@
 // Autotuning: what is timed, what is kept, what is refused.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -198,6 +199,38 @@ TEST_F(AutotuneTest, MemoryThatIsMappedInPiecesIsPutBackToo) {
   range.bytes += 4;
   EXPECT_EQ(Tune({CandidateOf(kernel, config, arguments)}, options), KILN_LAUNCH_INVALID_ARGUMENT);
   std::printf("  %s\n", kiln_launch_error());
+}
+
+// The driver puts allocations one directly behind the other, and copies nothing from one into the
+// next.
+TEST_F(AutotuneTest, NeighbouringAllocationsArePutBack) {
+  constexpr size_t kBytes = size_t{2} << 20;
+  constexpr int32_t kCount = kBytes / sizeof(float);
+  std::vector<std::unique_ptr<Buffer<float>>> buffers;
+  for (int i = 0; i < 16; ++i) buffers.push_back(std::make_unique<Buffer<float>>(kCount));
+  const auto by_address = [](const auto& a, const auto& b) { return a->address() < b->address(); };
+  std::sort(buffers.begin(), buffers.end(), by_address);
+  const auto pair = std::adjacent_find(
+      buffers.begin(), buffers.end(),
+      [](const auto& a, const auto& b) { return a->address() + kBytes == b->address(); });
+  ASSERT_NE(pair, buffers.end()) << "no two of 16 allocations are neighbours";
+  Buffer<float>&x = **pair, &y = **std::next(pair);
+  const auto before_x = Random(kCount), before_y = Random(kCount);
+  x.Write(before_x);
+  y.Write(before_y);
+  const kiln_launch_range ranges[] = {{x.address(), kBytes}, {y.address(), kBytes}};
+  kiln_launch_autotune_options options{};
+  options.reads = options.writes = ranges;
+  options.read_count = options.write_count = 2;
+  kiln_launch_kernel* kernel = Open("vector_add");
+  const auto config = Config(kCount / 1024);
+  // y += x, and x += y.
+  const std::vector<const void*> one = {x.argument(), y.argument(), y.argument(), &kCount};
+  const std::vector<const void*> other = {x.argument(), y.argument(), x.argument(), &kCount};
+  ASSERT_LAUNCH_OK(
+      Tune({CandidateOf(kernel, config, one), CandidateOf(kernel, config, other)}, options));
+  EXPECT_TRUE(x.Read() == before_x);
+  EXPECT_TRUE(y.Read() == before_y);
 }
 
 TEST_F(AutotuneTest, WhatCannotBeLaunchedIsLeftOut) {

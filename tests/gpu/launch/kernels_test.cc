@@ -73,6 +73,15 @@ class KernelsTest : public GpuTest {
     }
     ASSERT_LAUNCH_OK(Enqueue(kernel, Config(Tiles(m, block_m) * Tiles(n, 128)), arguments));
     ExpectNear(c_buffer.Read(), Product(a, b, m, n, k, true), 2e-3);
+    const OwnStream stream;
+    BeginCapture(stream, CaptureMode::kGlobal);
+    EXPECT_LAUNCH_OK(
+        Enqueue(kernel, Config(Tiles(m, block_m) * Tiles(n, 128), 1, stream.get()), arguments));
+    const Graph graph(EndCapture(stream));
+    for (const DevicePointer address :
+         {a_buffer.address(), b_buffer.address(), c_buffer.address()}) {
+      EXPECT_EQ(kiln_launch_check_free(runtime_, address, 1), KILN_LAUNCH_FAILED_PRECONDITION);
+    }
     for (kiln_launch_descriptor* descriptor : descriptors) kiln_launch_descriptor_close(descriptor);
   }
 };
