@@ -276,8 +276,8 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* ru
                                                          kiln_launch_artifact* artifact,
                                                          int32_t device,
                                                          kiln_launch_kernel** kernel);
-/* The last close of a kernel unloads it, which waits for the device; one that a live graph launches
- * is unloaded after the graph is gone, at a later load, close or trim. */
+/* The last close of a kernel unloads it, which waits for the device, and ends no capture; one that
+ * a live graph launches is unloaded after the graph is gone, at a later load, close or trim. */
 KILN_LAUNCH_API void kiln_launch_kernel_close(kiln_launch_kernel* kernel);
 
 /* Loads it, where it is not loaded, so that no launch has to. Waits for what runs on the device. */
@@ -365,7 +365,7 @@ typedef struct kiln_launch_tensor {
 /* The arguments for the tensor descriptor that begins at parameter number `parameter`, however the
  * kernel takes it (a CUtensorMap by value, or pointer and lengths). May be used for many launches
  * of the kernel, as long as the tensor stays where it is. INVALID_ARGUMENT: no descriptor of that
- * rank begins there, or the tensor cannot be one. */
+ * rank begins there, or the tensor cannot be one. UNIMPLEMENTED: it is an im2col one. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_descriptor_open(kiln_launch_kernel* kernel,
                                                              uint32_t parameter,
                                                              const kiln_launch_tensor* tensor,

@@ -36,9 +36,11 @@ struct ResidencyStats {
 //
 // Loading and unloading wait for what runs on the device (milliseconds to seconds), so neither is
 // done while a launch holds the mutex for anything else: launches take none. Unloading under a
-// stream capture would end it, so it is done with the thread's capture mode relaxed, and put off
-// where the caller's own stream captures. What a live graph launches is never unloaded: the graph
-// holds addresses into it.
+// stream capture would end it, so it is done with the thread's capture mode relaxed, which leaves
+// captures of all modes alone, this thread's and others' (measured on an H200). A load for a stream
+// that captures puts it off all the same; Close, Trim and loads elsewhere cannot know what
+// captures, and do not. What a live graph launches is never unloaded: the graph holds addresses
+// into it.
 //
 // Thread-safe. Blocks as the driver does.
 class ResidentKernels {
