@@ -1,3 +1,4 @@
+/* clang-format off: it would fill the lines of the example and of the rules. */
 /* libkiln_launch: loads kernels that Kiln compiled and puts them on a GPU's streams.
  *
  * For C, C++ and whatever can call C (Python's ctypes among them). Needs no CUDA toolkit: the
@@ -9,9 +10,9 @@
  *   kiln_launch_kernel* kernel;
  *   kiln_launch_open(NULL, &runtime);
  *   kiln_launch_artifact_open_json("softmax.json", &artifact);
- *   kiln_launch_kernel_open(runtime, artifact, 0, &kernel);    // of device 0
- *   kiln_launch_prepare(kernel);                               // in warm-up: loads wait for the
- * GPU kiln_launch_config config = {.size = sizeof config, .grid = {64, 1, 1}, .stream = stream};
+ *   kiln_launch_kernel_open(runtime, artifact, 0, &kernel);  // of device 0
+ *   kiln_launch_prepare(kernel);  // in warm-up: loads wait for the GPU
+ *   kiln_launch_config config = {.size = sizeof config, .grid = {64, 1, 1}, .stream = stream};
  *   const void* arguments[] = {&out, &in, &stride_in, &stride_out, &rows, &columns};
  *   kiln_launch_enqueue(kernel, &config, arguments, 6);
  *
@@ -20,16 +21,19 @@
  *   words that name the kernel, its key and the driver's error, kiln_launch_error() says, for the
  *   last call that failed on the calling thread. A failed call leaves its out parameters alone.
  * Threads: every function may be called from any thread at any time, on the same objects too; but
- * an object must not be used while, or after, it is closed. Ownership: what *_open gives is closed
- * with the matching *_close, which takes NULL too. An artifact may be closed while kernels of it
- * are open, and everything while launches run. Pointers passed in are not kept after the call
- * returns. Structs: set `size` to sizeof the struct. Later versions add members at the end; a
- * library takes shorter structs of older programs, and reads no more of a longer one than it knows.
- * Zero is the default of every member. Handles of the driver: `stream` is a CUstream (cudaStream_t
- * is the same), NULL the default stream. Device addresses are uint64_t. Units are in the names;
- * otherwise counts. Sizes are bytes. Fork: after a fork nothing of this library works in the child,
- * as nothing of the driver does.
+ *   an object must not be used while, or after, it is closed.
+ * Ownership: what *_open gives is closed with the matching *_close, which takes NULL too. An
+ *   artifact may be closed while kernels of it are open, and everything while launches run.
+ *   Pointers passed in are not kept after the call returns.
+ * Structs: set `size` to sizeof the struct. Later versions add members at the end; a library takes
+ *   shorter structs of older programs, and reads no more of a longer one than it knows. Zero is the
+ *   default of every member.
+ * Handles of the driver: `stream` is a CUstream (cudaStream_t is the same), NULL the default
+ *   stream. Device addresses are uint64_t.
+ * Units are in the names; otherwise counts. Sizes are bytes.
+ * Fork: after a fork nothing of this library works in the child, as nothing of the driver does.
  */
+/* clang-format on */
 #ifndef KILN_LAUNCH_H_
 #define KILN_LAUNCH_H_
 
@@ -67,8 +71,7 @@ typedef struct kiln_launch_artifact kiln_launch_artifact;
 typedef struct kiln_launch_kernel kiln_launch_kernel;
 typedef struct kiln_launch_descriptor kiln_launch_descriptor;
 
-/* --- Errors, version ---------------------------------------------------------------------------
- */
+/* --- Errors, version ------------------------------------------------------------------------- */
 
 /* "0.1.0". Static. */
 KILN_LAUNCH_API const char* kiln_launch_version(void);
@@ -81,8 +84,7 @@ KILN_LAUNCH_API const char* kiln_launch_error(void);
  * that failed. */
 KILN_LAUNCH_API int32_t kiln_launch_driver_result(void);
 
-/* --- The runtime: one per driver library in a process ------------------------------------------
- */
+/* --- The runtime: one per driver library in a process ---------------------------------------- */
 
 typedef struct kiln_launch_open_options {
   uint32_t size;
@@ -189,8 +191,7 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* run
 KILN_LAUNCH_API kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime,
                                                                 uint64_t address, int32_t* device);
 
-/* --- Artifacts: a binary and what a launcher must know of it -----------------------------------
- */
+/* --- Artifacts: a binary and what a launcher must know of it --------------------------------- */
 
 typedef struct kiln_launch_hot_options {
   uint32_t size;
@@ -265,8 +266,7 @@ typedef struct kiln_launch_parameter {
 KILN_LAUNCH_API kiln_launch_code kiln_launch_artifact_get_parameter(
     const kiln_launch_artifact* artifact, uint32_t index, kiln_launch_parameter* parameter);
 
-/* --- Kernels: an artifact in a context ---------------------------------------------------------
- */
+/* --- Kernels: an artifact in a context ------------------------------------------------------- */
 
 /* In the thread's current context (`device` -1; a framework has made one), or in the primary
  * context of a device. Does not load it. The same artifact in the same context is the same kernel
@@ -349,8 +349,7 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel
                                                               uint32_t reset,
                                                               kiln_launch_times* times);
 
-/* --- Tensor descriptors ------------------------------------------------------------------------
- */
+/* --- Tensor descriptors ---------------------------------------------------------------------- */
 
 typedef struct kiln_launch_tensor {
   uint32_t size;
@@ -379,8 +378,7 @@ KILN_LAUNCH_API kiln_launch_code
 kiln_launch_descriptor_get_arguments(const kiln_launch_descriptor* descriptor,
                                      const void** arguments, uint32_t capacity, uint32_t* count);
 
-/* --- Captured graphs ---------------------------------------------------------------------------
- */
+/* --- Captured graphs ------------------------------------------------------------------------- */
 
 /* Launches that a stream captures are remembered by themselves, with the buffers that their
  * arguments lead to, until the graph and all that was instantiated from it are destroyed. Arguments
@@ -402,8 +400,7 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtim
 KILN_LAUNCH_API kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime,
                                                         uint64_t address, uint64_t bytes);
 
-/* --- Autotuning --------------------------------------------------------------------------------
- */
+/* --- Autotuning ------------------------------------------------------------------------------ */
 
 /* One of several ways to do the same work. */
 typedef struct kiln_launch_candidate {
