@@ -119,7 +119,9 @@ void CachingProvider::LogLookUpFailure(const Digest& key, const absl::Status& st
   }
 }
 
-void CachingProvider::Raise(const Digest& key, Priority priority) { next_->Raise(key, priority); }
+void CachingProvider::Raise(const Digest& key, const CallContext& waiter) {
+  next_->Raise(key, waiter);
+}
 
 std::string CachingProvider::Describe() const {
   return fmt::format("caching({})", next_->Describe());

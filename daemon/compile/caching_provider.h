@@ -38,7 +38,7 @@ class CachingProvider final : public CompilationProvider {
                   std::chrono::nanoseconds failure_time_to_live = limits::kFailureTtl);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override;
 
   // What is remembered, for whoever asks about it.

@@ -26,7 +26,7 @@ class CheckingProvider final : public CompilationProvider {
                    std::unique_ptr<CompilationProvider> next, OnToolchainChange on_change);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override { next_->Raise(key, priority); }
+  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
   std::string Describe() const override { return "checking(" + next_->Describe() + ")"; }
 
   // Nothing is compiled here any more.

@@ -15,10 +15,11 @@
 // a result after all, the newcomers get it; if it yields an error, which is most likely our own
 // cancellation come back, they board again and the first of them launches anew.
 //
-// Raising the priority: the flight's priority is read when it is launched. Whoever boards with a
-// more urgent one afterwards tells next_.Raise. Between the launch and the moment at which the next
-// layers know the key, Raise finds nothing, so Launch looks again after next_->Compile has returned
-// and repeats it.
+// Moving forward: a flight is launched for the waiter that started it. Whoever boards afterwards
+// and is more urgent, or of another principal, tells next_.Raise: otherwise one user's backlog
+// would hold up another who asks for what stands in it. Between the launch and the moment at which
+// the next layers know the key, Raise finds nothing, so Launch repeats it after next_->Compile has
+// returned, for those who boarded meanwhile.
 #include "daemon/compile/coalescing_provider.h"
 
 #include <algorithm>
@@ -28,6 +29,7 @@ namespace kiln {
 
 struct CoalescingProvider::Flight {
   CompileJobPtr job;
+  // Of the waiter that started it; at the priority of its principal's most urgent.
   CallContext context;
   Waiters waiters;
   bool is_stopping = false;
@@ -49,6 +51,11 @@ struct CoalescingProvider::Waiter {
 namespace {
 
 bool IsRefresh(const CompileJob& job) { return job.request.cache_policy == CachePolicy::kRefresh; }
+
+// Whether the one's waiting may have a compile start earlier that queues for the other.
+bool MovesForward(const CallContext& waiter, const CallContext& flight) {
+  return waiter.priority < flight.priority || waiter.principal != flight.principal;
+}
 
 bool HasStages(const Artifact& artifact, const std::vector<std::string>& wanted) {
   return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& stage) {
@@ -126,9 +133,11 @@ void CoalescingProvider::Board(const WaiterPtr& waiter) {
       flight->context.priority = waiter->context.priority;
       flight->context.job = waiter->context.job;
       FlightsOf(*waiter->job).emplace(waiter->job->key, flight);
-    } else if (waiter->context.priority < flight->context.priority) {
-      flight->context.priority = waiter->context.priority;
-      is_raised = true;
+    } else {
+      is_raised = MovesForward(waiter->context, flight->context);
+      if (waiter->context.principal == flight->context.principal) {
+        flight->context.priority = std::min(flight->context.priority, waiter->context.priority);
+      }
     }
     waiter->flight = flight;
     waiter->place = flight->waiters.insert(flight->waiters.end(), waiter);
@@ -136,23 +145,27 @@ void CoalescingProvider::Board(const WaiterPtr& waiter) {
   if (is_new) {
     Launch(flight);
   } else if (is_raised) {
-    next_->Raise(waiter->job->key, waiter->context.priority);
+    next_->Raise(waiter->job->key, waiter->context);
   }
 }
 
 void CoalescingProvider::Launch(const FlightPtr& flight) {
-  const auto snapshot = [this, &flight] {
+  CallContext launched;
+  {
     std::lock_guard lock(mutex_);
-    return flight->context;
-  };
-  CallContext context = snapshot();
-  const Priority launched_at = context.priority;
-  next_->Compile(
-      std::move(context), flight->job,
-      [this, flight](absl::StatusOr<CompileResult> result) { Land(flight, std::move(result)); });
-  if (const Priority now = snapshot().priority; now < launched_at) {
-    next_->Raise(flight->job->key, now);
+    launched = flight->context;
   }
+  next_->Compile(launched, flight->job, [this, flight](absl::StatusOr<CompileResult> result) {
+    Land(flight, std::move(result));
+  });
+  std::vector<CallContext> boarded;
+  {
+    std::lock_guard lock(mutex_);
+    for (const WaiterPtr& waiter : flight->waiters) {
+      if (MovesForward(waiter->context, launched)) boarded.push_back(waiter->context);
+    }
+  }
+  for (const CallContext& waiter : boarded) next_->Raise(flight->job->key, waiter);
 }
 
 void CoalescingProvider::Land(const FlightPtr& flight, absl::StatusOr<CompileResult> result) {
@@ -195,8 +208,8 @@ void CoalescingProvider::Leave(const WaiterPtr& waiter, absl::Status status) {
   std::exchange(waiter->done, nullptr)(std::move(status));
 }
 
-void CoalescingProvider::Raise(const Digest& key, Priority priority) {
-  next_->Raise(key, priority);
+void CoalescingProvider::Raise(const Digest& key, const CallContext& waiter) {
+  next_->Raise(key, waiter);
 }
 
 std::string CoalescingProvider::Describe() const {

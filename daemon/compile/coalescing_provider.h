@@ -30,8 +30,8 @@ namespace kiln {
 // the flight was being stopped (see the .cc).
 //
 // A waiter's cancellation and deadline are its own. When the last waiter leaves, the flight is
-// cancelled. The flight runs under the principal and job of the waiter that started it and at the
-// priority of its most urgent waiter so far.
+// cancelled. The flight runs under the principal and job of the waiter that started it, and starts
+// when the turn of any of its waiters so far comes.
 //
 // Errors: the next provider's, plus CANCELLED and DEADLINE_EXCEEDED of each waiter. Thread-safe;
 // does not block beyond what next does. The clock and the timer outlive it.
@@ -42,7 +42,7 @@ class CoalescingProvider final : public CompilationProvider {
   ~CoalescingProvider() override;
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override;
 
   // Keys under way now.

@@ -3,6 +3,6 @@
 namespace kiln {
 
 // A leaf has no queue to move anything in.
-void CompilationProvider::Raise(const Digest& /*key*/, Priority /*priority*/) {}
+void CompilationProvider::Raise(const Digest& /*key*/, const CallContext& /*waiter*/) {}
 
 }  // namespace kiln

@@ -49,10 +49,11 @@ class CompilationProvider {
   // Thread-safe. The provider outlives all its calls.
   virtual void Compile(CallContext context, CompileJobPtr job, CompileDone done) = 0;
 
-  // Someone more urgent now waits for the compile of `key` that is under way here: move it forward
-  // where it still queues. A hint; unknown keys and lesser priorities are ignored. Decorators pass
-  // it on. Thread-safe; does not block.
-  virtual void Raise(const Digest& key, Priority priority);
+  // Someone more urgent, or of another principal, now waits as well for the compile of `key` that
+  // is under way here: where it still queues, it is to start no later than if `waiter` (its
+  // principal, priority and job) had queued it now. A hint; unknown keys are ignored. Decorators
+  // pass it on. Thread-safe; does not block.
+  virtual void Raise(const Digest& key, const CallContext& waiter);
 
   // The composition, outermost first.
   virtual std::string Describe() const = 0;

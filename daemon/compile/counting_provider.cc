@@ -52,7 +52,9 @@ CountingProvider::Counter& CountingProvider::CounterOf(
   return errors_;
 }
 
-void CountingProvider::Raise(const Digest& key, Priority priority) { next_->Raise(key, priority); }
+void CountingProvider::Raise(const Digest& key, const CallContext& waiter) {
+  next_->Raise(key, waiter);
+}
 
 std::string CountingProvider::Describe() const {
   return fmt::format("counting({})", next_->Describe());

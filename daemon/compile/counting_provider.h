@@ -30,7 +30,7 @@ class CountingProvider final : public CompilationProvider {
   explicit CountingProvider(std::unique_ptr<CompilationProvider> next);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override;
 
   CompileCounts Counts() const;

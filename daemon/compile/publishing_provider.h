@@ -22,7 +22,7 @@ class PublishingProvider final : public CompilationProvider {
       : next_(std::move(next)), hot_(hot), executor_(executor) {}
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override { next_->Raise(key, priority); }
+  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
   std::string Describe() const override { return "publishing(" + next_->Describe() + ")"; }
 
  private:

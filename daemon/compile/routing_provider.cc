@@ -55,8 +55,8 @@ void RoutingProvider::Compile(CallContext context, CompileJobPtr job, CompileDon
 }
 
 // The key does not say whose it is; a leaf that does not know it ignores it.
-void RoutingProvider::Raise(const Digest& key, Priority priority) {
-  for (const Route& route : *Current()) route.provider->Raise(key, priority);
+void RoutingProvider::Raise(const Digest& key, const CallContext& waiter) {
+  for (const Route& route : *Current()) route.provider->Raise(key, waiter);
 }
 
 std::string RoutingProvider::Describe() const {

@@ -33,7 +33,7 @@ class RoutingProvider final : public CompilationProvider {
   void Replace(std::vector<Route> routes);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override;
 
  private:

@@ -1,12 +1,15 @@
-// Threads. mutex_ guards everything below it in the header and every call's `ticket` and `is_over`.
-// Nothing is called while it is held: not next_, not a call's `done`, and no registration or alarm
-// is destroyed.
+// Threads. mutex_ guards everything below it in the header and every call's `tickets` and
+// `is_over`. Nothing is called while it is held: not next_, not a call's `done`, and no
+// registration or alarm is destroyed.
 //
-// A call is in one of three states: new (no ticket yet), waiting (in the queue), over (started, or
+// A call is in one of three states: new (no tickets yet), waiting (in the queue), over (started, or
 // answered without). Its cancellation and its deadline may strike in any of them. Whoever moves it
 // to over, under the mutex, goes on with it alone: NextToStart to start it, Abandon to answer it.
 // Once started, the call's context goes to the next provider, which honours cancellation and
 // deadline itself.
+//
+// A call has a ticket for each principal that waits for it: for the one that brought it, and for
+// each that Raise told of since. The first whose turn comes starts it, and the others are void.
 //
 // One thread at a time is in StartWhatMay's loop; a thread that makes room meanwhile leaves it to
 // that one, which looks again before it leaves. So a provider that finishes before its Compile
@@ -14,6 +17,7 @@
 #include "daemon/policy/admission_provider.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "daemon/compile/request_shape.h"
@@ -28,7 +32,7 @@ struct AdmissionProvider::Call {
   Cancellation::Registration on_cancel;
   std::unique_ptr<Alarm> on_deadline;
 
-  Ticket ticket = 0;
+  std::map<Principal, Ticket> tickets;
   bool is_over = false;
   bool was_held_back = false;
   uint64_t expected_bytes = 0;  // once started
@@ -87,9 +91,8 @@ absl::Status AdmissionProvider::Enqueue(const CallPtr& call) {
     ++rejected_;
     return WithRetryAfter(ticket.status(), RetryHint());
   }
-  call->ticket = *ticket;
-  waiting_.emplace(*ticket, call);
-  waiting_by_key_.emplace(call->job->key, *ticket);
+  AddTicket(call, call->context.principal, *ticket);
+  waiting_by_key_.emplace(call->job->key, call);
   return absl::OkStatus();
 }
 
@@ -97,14 +100,23 @@ void AdmissionProvider::Abandon(const CallPtr& call, absl::Status status) {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(call->is_over, true)) return;
-    if (queue_.Remove(call->ticket)) ForgetWaiting(*call);
+    ForgetWaiting(call);
   }
   std::exchange(call->done, nullptr)(std::move(status));
 }
 
-void AdmissionProvider::ForgetWaiting(const Call& call) {
-  waiting_.erase(call.ticket);
-  waiting_by_key_.erase({call.job->key, call.ticket});
+void AdmissionProvider::AddTicket(const CallPtr& call, const Principal& principal, Ticket ticket) {
+  call->tickets.emplace(principal, ticket);
+  waiting_.emplace(ticket, call);
+}
+
+// Does nothing for a call that does not wait.
+void AdmissionProvider::ForgetWaiting(const CallPtr& call) {
+  for (const auto& [principal, ticket] : std::exchange(call->tickets, {})) {
+    queue_.Remove(ticket);
+    waiting_.erase(ticket);
+  }
+  waiting_by_key_.erase({call->job->key, call});
 }
 
 void AdmissionProvider::StartWhatMay() {
@@ -136,7 +148,7 @@ AdmissionProvider::CallPtr AdmissionProvider::NextToStart() {
   queue_.Pop();
   call->is_over = true;
   call->expected_bytes = bytes;
-  ForgetWaiting(*call);
+  ForgetWaiting(call);
   ++running_;
   expected_bytes_ += bytes;
   return call;
@@ -197,15 +209,25 @@ std::chrono::milliseconds AdmissionProvider::RetryHint() const {
                     limits::kRetryHintMax);
 }
 
-void AdmissionProvider::Raise(const Digest& key, Priority priority) {
+void AdmissionProvider::Raise(const Digest& key, const CallContext& waiter) {
   {
     std::lock_guard lock(mutex_);
-    for (auto entry = waiting_by_key_.lower_bound({key, 0});
+    for (auto entry = waiting_by_key_.lower_bound({key, nullptr});
          entry != waiting_by_key_.end() && entry->first == key; ++entry) {
-      queue_.Raise(entry->second, priority);
+      RaiseCall(entry->second, waiter);
     }
   }
-  next_->Raise(key, priority);
+  next_->Raise(key, waiter);
+}
+
+void AdmissionProvider::RaiseCall(const CallPtr& call, const CallContext& waiter) {
+  const auto own = call->tickets.find(waiter.principal);
+  if (own != call->tickets.end()) return queue_.Raise(own->second, waiter.priority);
+  // Its bytes are accounted for already.
+  const absl::StatusOr<Ticket> ticket = queue_.Push(waiter, /*bytes=*/0);
+  if (ticket.ok()) return AddTicket(call, waiter.principal, *ticket);
+  // There is no place left for it, so it shares the first one.
+  queue_.Raise(call->tickets.begin()->second, waiter.priority);
 }
 
 std::string AdmissionProvider::Describe() const {

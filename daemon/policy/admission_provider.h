@@ -33,6 +33,7 @@ struct AdmissionLimits {
 
 struct AdmissionStats {
   size_t running = 0;
+  // Places taken: a compile that several principals wait for has one of each.
   size_t queued = 0;
   size_t queued_bytes = 0;
   std::array<size_t, 4> queued_by_priority{};
@@ -46,7 +47,9 @@ struct AdmissionStats {
 };
 
 // At most `running_max` compiles are inside the next provider; the others wait in a FairQueue,
-// whose order is the policy.
+// whose order is the policy. A compile that several principals wait for (Raise) has a place in the
+// line of each, and starts when the first of them is next: whoever asks for what stands in
+// another's backlog waits no longer than if nobody else had asked for it.
 //
 // A compile starts beside others only where memory bears it: what is available must hold what it
 // and those that run are expected to take (MemoryEstimator, which learns from what workers report),
@@ -70,7 +73,7 @@ class AdmissionProvider final : public CompilationProvider {
   ~AdmissionProvider() override;
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override;
 
   AdmissionStats Stats() const;
@@ -82,7 +85,10 @@ class AdmissionProvider final : public CompilationProvider {
 
   absl::Status Enqueue(const CallPtr& call);
   void Abandon(const CallPtr& call, absl::Status status);
-  void ForgetWaiting(const Call& call);
+  void AddTicket(const CallPtr& call, const Principal& principal, Ticket ticket);
+  void ForgetWaiting(const CallPtr& call);
+  // Gives `waiter` a ticket for the call, or has its own move up.
+  void RaiseCall(const CallPtr& call, const CallContext& waiter);
   CallPtr NextToStart();
   bool MemoryBears(uint64_t bytes) const;
   // Sets the alarm where a call is held back and none is set.
@@ -101,7 +107,7 @@ class AdmissionProvider final : public CompilationProvider {
   mutable std::mutex mutex_;
   FairQueue queue_;
   std::unordered_map<Ticket, CallPtr> waiting_;
-  std::set<std::pair<Digest, Ticket>> waiting_by_key_;
+  std::set<std::pair<Digest, CallPtr>> waiting_by_key_;
   int running_ = 0;
   bool is_starting_ = false;  // a thread is in StartWhatMay
   uint64_t rejected_ = 0;

@@ -57,7 +57,7 @@ class AuditingProvider final : public CompilationProvider {
   ~AuditingProvider() override;
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override { next_->Raise(key, priority); }
+  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
   std::string Describe() const override { return "auditing(" + next_->Describe() + ")"; }
 
   AuditStats Stats() const;

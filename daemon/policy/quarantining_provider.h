@@ -24,7 +24,7 @@ class QuarantiningProvider final : public CompilationProvider {
       : next_(std::move(next)), quarantine_(quarantine) {}
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override { next_->Raise(key, priority); }
+  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
   std::string Describe() const override { return "quarantining(" + next_->Describe() + ")"; }
 
  private:

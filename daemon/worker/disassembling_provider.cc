@@ -104,8 +104,8 @@ void DisassemblingProvider::Disassemble(const Disassembler& disassembler, CallCo
       });
 }
 
-void DisassemblingProvider::Raise(const Digest& key, Priority priority) {
-  next_->Raise(key, priority);
+void DisassemblingProvider::Raise(const Digest& key, const CallContext& waiter) {
+  next_->Raise(key, waiter);
 }
 
 std::string DisassemblingProvider::Describe() const {

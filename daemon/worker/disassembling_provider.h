@@ -31,7 +31,7 @@ class DisassemblingProvider final : public CompilationProvider {
                         std::function<Disassembler()> find, OnToolchainChange on_change);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override;
 
  private:

@@ -145,12 +145,12 @@ TEST_P(CompilationProviderConformance, WorksOnAfterCancellations) {
 }
 
 TEST_P(CompilationProviderConformance, RaisingIsHarmless) {
-  provider().Raise(Digest::Of("nobody knows this key"), Priority::kWaitingRank);
+  provider().Raise(Digest::Of("nobody knows this key"), CallContext());
   harness_->Hold();
   const CompileJobPtr job = harness_->NewJob();
   ResultProbe probe;
   Compile(CallContext(), job, probe);
-  provider().Raise(job->key, Priority::kWaitingRank);
+  provider().Raise(job->key, CallContext());
   harness_->Release();
   EXPECT_TRUE(probe.Result().ok());
 }

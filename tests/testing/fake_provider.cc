@@ -95,9 +95,9 @@ void FakeProvider::Compile(CallContext context, CompileJobPtr job, CompileDone d
   if (finishes_at_once) FinishOne();
 }
 
-void FakeProvider::Raise(const Digest& key, Priority priority) {
+void FakeProvider::Raise(const Digest& key, const CallContext& waiter) {
   std::lock_guard lock(mutex_);
-  raises_.emplace_back(key, priority);
+  raises_.emplace_back(key, waiter.priority);
 }
 
 void FakeProvider::FinishAtOnce() {

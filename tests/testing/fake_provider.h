@@ -39,7 +39,7 @@ class FakeProvider final : public CompilationProvider {
   explicit FakeProvider(Timer* timer = nullptr) : timer_(timer) {}
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, Priority priority) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
   std::string Describe() const override { return "fake"; }
 
   // From now on: answers before Compile returns.
@@ -90,7 +90,9 @@ class BorrowedProvider final : public CompilationProvider {
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override {
     provider_.Compile(std::move(context), std::move(job), std::move(done));
   }
-  void Raise(const Digest& key, Priority priority) override { provider_.Raise(key, priority); }
+  void Raise(const Digest& key, const CallContext& waiter) override {
+    provider_.Raise(key, waiter);
+  }
   std::string Describe() const override { return provider_.Describe(); }
 
  private:

@@ -239,8 +239,8 @@ class SlowToStart final : public CompilationProvider {
     has_started_ = true;
     next_.Compile(std::move(context), std::move(job), std::move(done));
   }
-  void Raise(const Digest& key, Priority priority) override {
-    if (has_started_) next_.Raise(key, priority);
+  void Raise(const Digest& key, const CallContext& waiter) override {
+    if (has_started_) next_.Raise(key, waiter);
   }
   std::string Describe() const override { return "slow"; }
 
@@ -263,6 +263,39 @@ TEST_F(CoalescingProviderTest, ARaiseThatComesDuringTheLaunchIsNotLost) {
   next->before_start = [&] { provider.Compile(CallContext(), job, second.Done()); };
   provider.Compile(warm, job, first.Done());
   EXPECT_THAT(fake_.raises(), ElementsAre(Pair(job->key, Priority::kWaitingRank)));
+  fake_.FinishAll();
+}
+
+TEST_F(CoalescingProviderTest, AnotherPrincipalsWaiterIsToldOf) {
+  const CompileJobPtr job = MakeJob("a");
+  CallContext context;
+  ResultProbe first;
+  ResultProbe same;
+  ResultProbe other;
+  provider_.Compile(context, job, first.Done());
+  provider_.Compile(context, job, same.Done());
+  EXPECT_THAT(fake_.raises(), IsEmpty());
+  context.principal.uid = 1;
+  provider_.Compile(context, job, other.Done());
+  EXPECT_THAT(fake_.raises(), ElementsAre(Pair(job->key, Priority::kWaitingRank)));
+  fake_.FinishAll();
+}
+
+// Its own line may be longer than that of the one that is more urgent already.
+TEST_F(CoalescingProviderTest, EachPrincipalsMostUrgentWaiterIsToldOf) {
+  const CompileJobPtr job = MakeJob("a");
+  std::deque<ResultProbe> probes;
+  const auto ask = [&](uid_t uid, Priority priority) {
+    CallContext context;
+    context.principal.uid = uid;
+    context.priority = priority;
+    provider_.Compile(context, job, probes.emplace_back().Done());
+  };
+  ask(1, Priority::kWarm);
+  ask(2, Priority::kWaitingRank);
+  ask(1, Priority::kWaitingRank);
+  ask(1, Priority::kWaitingRank);
+  EXPECT_EQ(fake_.raises().size(), 2u);
   fake_.FinishAll();
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 
+#include "daemon/compile/coalescing_provider.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
 #include "tests/testing/result_probe.h"
@@ -240,10 +241,76 @@ TEST_F(AdmissionProviderTest, ARaisedKeyMovesForward) {
   Ask("rank");
   Ask("warm", Priority::kWarm);
   Ask("background", Priority::kBackground);
-  provider_.Raise(MakeJob("background")->key, Priority::kAutotune);
+  CallContext waiter;
+  waiter.priority = Priority::kAutotune;
+  provider_.Raise(MakeJob("background")->key, waiter);
   fake_.FinishAll();
   EXPECT_THAT(Started(), ElementsAre("a", "b", "rank", "background", "warm"));
   EXPECT_EQ(fake_.raises().size(), 1u);
+}
+
+TEST_F(AdmissionProviderTest, ASharedKeyStartsWhenTheFirstOfItsPrincipalsIsNext) {
+  for (const char* source : {"a", "b", "c", "d", "shared"}) Ask(source, Priority::kWaitingRank, 1);
+  EXPECT_EQ(provider_.Stats().queued, 3u);
+  CallContext other;
+  other.principal.uid = 2;
+  provider_.Raise(MakeJob("shared")->key, other);
+  EXPECT_EQ(provider_.Stats().queued, 4u);
+  // Once is enough.
+  provider_.Raise(MakeJob("shared")->key, other);
+  EXPECT_EQ(provider_.Stats().queued, 4u);
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("a", "b", "c", "shared", "d"));
+  EXPECT_EQ(provider_.Stats().queued, 0u);
+  EXPECT_EQ(provider_.Stats().queued_bytes, 0u);
+}
+
+TEST_F(AdmissionProviderTest, ASharedKeyGivesEveryPlaceBackWhenItIsAbandoned) {
+  for (const char* source : {"a", "b"}) Ask(source, Priority::kWaitingRank, 1);
+  Caller& shared = Ask("shared", Priority::kWaitingRank, 1);
+  CallContext other;
+  other.principal.uid = 2;
+  provider_.Raise(MakeJob("shared")->key, other);
+  EXPECT_EQ(provider_.Stats().queued, 2u);
+  shared.context.cancellation.Cancel();
+  EXPECT_EQ(provider_.Stats().queued, 0u);
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("a", "b"));
+}
+
+TEST_F(AdmissionProviderTest, WhereThereIsNoPlaceForAnotherItSharesTheFirst) {
+  for (const char* source : {"a", "b", "c", "d", "e"}) Ask(source, Priority::kWarm, 1);
+  Ask("shared", Priority::kWarm, 1);
+  CallContext other;
+  other.principal.uid = 2;
+  provider_.Raise(MakeJob("shared")->key, other);
+  EXPECT_EQ(provider_.Stats().queued, 4u);
+  fake_.FinishAll();
+  EXPECT_THAT(Started(), ElementsAre("a", "b", "shared", "c", "d", "e"));
+}
+
+// What is promised of the queue holds for one who asks for what stands in another's backlog.
+TEST_F(AdmissionProviderTest, ABacklogDelaysWhoeverSharesAKeyOfItByOneAtMost) {
+  AdmissionLimits limits = Limits();
+  limits.running_max = 1;
+  limits.queue = {20'000, size_t{1} << 30};
+  CoalescingProvider provider(
+      std::make_unique<AdmissionProvider>(std::make_unique<BorrowedProvider>(fake_), limits,
+                                          memory_, clock_, timer_),
+      clock_, timer_);
+  constexpr int kBacklog = 10'000;
+  CallContext context;
+  context.principal.uid = 1;
+  for (int i = 0; i < kBacklog; ++i) {
+    provider.Compile(context, MakeJob(std::to_string(i)), ResultProbe().Done());
+  }
+  context.principal.uid = 2;
+  ResultProbe other;
+  provider.Compile(context, MakeJob(std::to_string(kBacklog - 1)), other.Done());
+  for (int i = 0; i < 3; ++i) fake_.FinishOne();
+  EXPECT_TRUE(other.HasResult());
+  fake_.FinishAll();
+  EXPECT_EQ(fake_.started(), size_t{kBacklog});
 }
 
 TEST_F(AdmissionProviderTest, ACallThatWasCancelledBeforehandStartsNothing) {

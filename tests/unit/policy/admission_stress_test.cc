@@ -71,7 +71,7 @@ TEST(AdmissionStress, EveryCallEndsAndNeverTooManyRun) {
         const CompileJobPtr job = MakeJob(std::to_string(random() % 50));
         ResultProbe probe;
         provider.Compile(context, job, probe.Done());
-        if (random() % 2 == 0) provider.Raise(job->key, Priority::kWaitingRank);
+        if (random() % 2 == 0) provider.Raise(job->key, CallContext());
         if (random() % 3 == 0) CallContext(context).cancellation.Cancel();
         const absl::StatusOr<CompileResult> result = probe.Result();
         EXPECT_TRUE(result.ok() || absl::IsCancelled(result.status()) ||

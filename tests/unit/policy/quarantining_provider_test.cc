@@ -86,7 +86,7 @@ TEST_F(QuarantiningProviderTest, TheMarkSurvivesAnnotation) {
 }
 
 TEST_F(QuarantiningProviderTest, PassesRaisesOnAndDescribesItself) {
-  provider_.Raise(Digest::Of("a"), Priority::kWaitingRank);
+  provider_.Raise(Digest::Of("a"), CallContext());
   EXPECT_EQ(fake_.raises().size(), 1u);
   EXPECT_EQ(provider_.Describe(), "quarantining(fake)");
 }
