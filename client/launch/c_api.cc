@@ -1,117 +1,21 @@
 // kiln_launch.h: translates, and catches what must not cross it.
-#include <algorithm>
-#include <cstring>
-#include <exception>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <string>
 
+#include "client/launch/c_edge.h"
 #include "client/launch/cuda_driver.h"
 #include "client/launch/hip_driver.h"
-#include "client/launch/kiln_launch.h"
-#include "client/launch/launcher.h"
 #include "client/launch/parameter_type.h"
-#include "client/launch/tensor_descriptor.h"
-#include "client/launch/tuner.h"
 
 using namespace kiln::launch;  // NOLINT: this file is their interface
 
-struct kiln_launch_runtime {
-  explicit kiln_launch_runtime(std::unique_ptr<Driver> driver) : launcher(std::move(driver)) {}
-
-  struct Hooks {
-    kiln_launch_hook enter;
-    kiln_launch_hook exit;
-    void* user;
-  };
-
-  Launcher launcher;
-  Tuner tuner{launcher};
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Hooks>> hooks;  // those of earlier settings may still run
-};
-
-struct kiln_launch_artifact {
-  std::shared_ptr<const Artifact> artifact;
-};
-
-struct kiln_launch_kernel {
-  Launcher& launcher;
-  std::shared_ptr<Kernel> kernel;
-};
-
-struct kiln_launch_descriptor {
-  std::unique_ptr<TensorDescriptor> descriptor;
-};
-
 namespace {
-
-thread_local std::string last_error;
-thread_local int32_t last_driver_result = 0;
-
-kiln_launch_code Report(const Status& status) {
-  if (status.ok()) return KILN_LAUNCH_OK;
-  last_error = status.message();
-  last_driver_result = status.driver_result();
-  return static_cast<kiln_launch_code>(status.code());
-}
-
-// Runs `body`, which returns a Status.
-template <typename Body>
-kiln_launch_code Guarded(Body body) noexcept {
-  try {
-    return Report(body());
-  } catch (const std::bad_alloc&) {
-    // A message would need memory again; the one that was there may be wrong, so there is none.
-    last_error.clear();
-    return KILN_LAUNCH_RESOURCE_EXHAUSTED;
-  } catch (const std::exception& error) {
-    return Report(Internal("{}", error.what()));
-  }
-}
-
-// A struct of an older or a newer program, as this library knows it.
-template <typename Struct>
-StatusOr<Struct> Read(const Struct* given) {
-  Struct known{};
-  if (given == nullptr) return known;
-  if (given->size < sizeof given->size) {
-    return InvalidArgument("a struct's size is {}: set it to sizeof the struct", given->size);
-  }
-  std::memcpy(&known, given, std::min<size_t>(given->size, sizeof known));
-  return known;
-}
-
-template <typename Struct>
-Status Write(Struct value, Struct* out) {
-  if (out == nullptr || out->size < sizeof out->size) {
-    return InvalidArgument("a struct that is to be filled in has no size: set it to sizeof it");
-  }
-  value.size = out->size;
-  std::memcpy(out, &value, std::min<size_t>(out->size, sizeof value));
-  return Status();
-}
-
-template <typename... Pointers>
-Status CheckNotNull(Pointers... pointers) {
-  if (((pointers != nullptr) && ...)) return Status();
-  return InvalidArgument("an argument is NULL that must not be");
-}
 
 std::optional<Sha256Digest> DigestAt(const uint8_t* bytes) {
   if (bytes == nullptr) return std::nullopt;
   Sha256Digest digest;
   std::memcpy(digest.data(), bytes, digest.size());
   return digest;
-}
-
-template <size_t n>
-void CopyText(const std::string& text, char (&out)[n]) {
-  const size_t length = std::min(text.size(), n - 1);
-  std::memcpy(out, text.data(), length);
-  out[length] = '\0';
 }
 
 // --- Runtimes ---
@@ -178,20 +82,6 @@ LaunchHooks AdaptHooks(kiln_launch_runtime& runtime, const kiln_launch_settings&
 
 // --- Launches ---
 
-LaunchCall CallOf(const kiln_launch_config& config, const void* const* arguments, uint32_t count) {
-  LaunchCall call;
-  std::copy(std::begin(config.grid), std::end(config.grid), call.grid.begin());
-  std::copy(std::begin(config.block), std::end(config.block), call.block.begin());
-  call.dynamic_shared_bytes = config.dynamic_shared_bytes;
-  call.stream = config.stream;
-  call.pdl = config.pdl != 0;
-  call.cooperative = config.cooperative != 0;
-  call.arguments = arguments;
-  call.argument_count = count;
-  call.argument_bytes = config.argument_bytes;
-  return call;
-}
-
 Tensor TensorOf(const kiln_launch_tensor& given) {
   // Of a rank that is no rank, so much as there is; what follows refuses it.
   const size_t rank = std::min<size_t>(given.rank, kTensorRankMax);
@@ -202,96 +92,6 @@ Tensor TensorOf(const kiln_launch_tensor& given) {
   tensor.fills_with_nan = given.fills_with_nan != 0;
   tensor.rounds_to_tf32 = given.rounds_to_tf32 != 0;
   return tensor;
-}
-
-// --- Autotuning ---
-
-// Number `index` of structs that lie one behind the other, as the program that wrote them has them.
-template <typename Struct>
-Struct* At(Struct* first, uint32_t index) {
-  return reinterpret_cast<Struct*>(reinterpret_cast<uintptr_t>(first) +
-                                   uintptr_t{first->size} * index);
-}
-
-StatusOr<std::vector<Candidate>> CandidatesOf(const kiln_launch_candidate* candidates,
-                                              uint32_t count) {
-  std::vector<Candidate> result;
-  for (uint32_t i = 0; i < count; ++i) {
-    const kiln_launch_candidate* given = At(candidates, i);
-    if (given->size != candidates->size) {
-      return InvalidArgument("candidate {} has a size of {}, the first of {}", i, given->size,
-                             candidates->size);
-    }
-    LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_candidate known, Read(given));
-    Candidate& candidate = result.emplace_back();
-    if (known.kernel == nullptr) continue;
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.config));
-    if (known.argument_count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.arguments));
-    LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_config config, Read(known.config));
-    candidate.kernel = known.kernel->kernel;
-    candidate.call = CallOf(config, known.arguments, known.argument_count);
-  }
-  return result;
-}
-
-StatusOr<std::vector<MemoryRange>> RangesOf(const kiln_launch_range* ranges, uint64_t count) {
-  if (count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(ranges));
-  std::vector<MemoryRange> result;
-  for (uint64_t i = 0; i < count; ++i) result.push_back({ranges[i].address, ranges[i].bytes});
-  return result;
-}
-
-StatusOr<TuningStore> StoreOf(const kiln_launch_tuning_store* store) {
-  LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_tuning_store known, Read(store));
-  if (store != nullptr) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.find, known.put));
-  return TuningStore{known.find, known.put, known.user};
-}
-
-StatusOr<TuningRequest> TuningRequestOf(const kiln_launch_autotune_options* options) {
-  LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_autotune_options known, Read(options));
-  if (known.problem_bytes > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.problem));
-  TuningRequest request;
-  request.stream = known.stream;
-  LAUNCH_ASSIGN_OR_RETURN(request.reads, RangesOf(known.reads, known.read_count));
-  LAUNCH_ASSIGN_OR_RETURN(request.writes, RangesOf(known.writes, known.write_count));
-  if (known.problem_bytes > 0) {
-    request.problem.assign(static_cast<const char*>(known.problem), known.problem_bytes);
-  }
-  if (known.warmup_ms > 0) request.timing.warmup_ms = known.warmup_ms;
-  if (known.repeat_ms > 0) request.timing.repeat_ms = known.repeat_ms;
-  if (known.flush_bytes > 0) request.timing.flush_bytes = known.flush_bytes;
-  LAUNCH_ASSIGN_OR_RETURN(request.store, StoreOf(known.store));
-  request.is_cancelled = known.is_cancelled;
-  request.cancel_user = known.cancel_user;
-  return request;
-}
-
-// Before anything runs: what cannot be written afterwards is lost.
-Status CheckTuned(const kiln_launch_tuned* tuned, uint32_t count) {
-  if (tuned == nullptr) return Status();
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t size = At(tuned, i)->size;
-    if (size >= sizeof size && size == tuned->size) continue;
-    return InvalidArgument("result {} has a size of {}, the first of {}: set each to sizeof it", i,
-                           size, tuned->size);
-  }
-  return Status();
-}
-
-Status WriteTuned(const std::vector<CandidateResult>& results, kiln_launch_tuned* tuned) {
-  if (tuned == nullptr) return Status();
-  for (uint32_t i = 0; i < results.size(); ++i) {
-    kiln_launch_tuned result{};
-    result.code = static_cast<kiln_launch_code>(results[i].status.code());
-    result.is_stored = results[i].is_stored ? 1 : 0;
-    result.runs = results[i].times.runs;
-    result.median_ms = results[i].times.median_ms;
-    result.low_ms = results[i].times.low_ms;
-    result.high_ms = results[i].times.high_ms;
-    CopyText(std::string(results[i].status.message()), result.reason);
-    LAUNCH_RETURN_IF_ERROR(Write(result, At(tuned, i)));
-  }
-  return Status();
 }
 
 template <typename Opened, typename Handle>
@@ -307,9 +107,9 @@ extern "C" {
 
 const char* kiln_launch_version(void) { return KILN_VERSION; }
 
-const char* kiln_launch_error(void) { return last_error.c_str(); }
+const char* kiln_launch_error(void) { return last_error().words.c_str(); }
 
-int32_t kiln_launch_driver_result(void) { return last_driver_result; }
+int32_t kiln_launch_driver_result(void) { return last_error().driver_result; }
 
 // --- Runtime ---
 
@@ -614,26 +414,6 @@ kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime, uint64_t a
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
     return runtime->launcher.graphs().CheckFree(address, std::max<uint64_t>(bytes, 1));
-  });
-}
-
-// --- Autotuning ---
-
-kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runtime,
-                                      const kiln_launch_candidate* candidates, uint32_t count,
-                                      const kiln_launch_autotune_options* options,
-                                      kiln_launch_tuned* tuned, uint32_t* fastest) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, candidates, fastest));
-    LAUNCH_ASSIGN_OR_RETURN(const std::vector<Candidate> known, CandidatesOf(candidates, count));
-    LAUNCH_ASSIGN_OR_RETURN(const TuningRequest request, TuningRequestOf(options));
-    LAUNCH_RETURN_IF_ERROR(CheckTuned(tuned, count));
-    std::vector<CandidateResult> results;
-    const StatusOr<size_t> found = runtime->tuner.Tune(known, request, results);
-    LAUNCH_RETURN_IF_ERROR(WriteTuned(results, tuned));
-    if (!found.ok()) return found.status();
-    *fastest = static_cast<uint32_t>(*found);
-    return Status();
   });
 }
 

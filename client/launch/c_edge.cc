@@ -1,0 +1,17 @@
+#include "client/launch/c_edge.h"
+
+namespace kiln::launch {
+
+LastError& last_error() {
+  static thread_local LastError error;
+  return error;
+}
+
+kiln_launch_code ReportFailure(const Status& status) {
+  LastError& error = last_error();
+  error.words = status.message();
+  error.driver_result = status.driver_result();
+  return static_cast<kiln_launch_code>(status.code());
+}
+
+}  // namespace kiln::launch

@@ -1,0 +1,126 @@
+// What the files behind kiln_launch.h share: its handles, its errors, its structs of any size.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "client/launch/kiln_launch.h"
+#include "client/launch/launcher.h"
+#include "client/launch/tensor_descriptor.h"
+#include "client/launch/tuner.h"
+
+struct kiln_launch_runtime {
+  explicit kiln_launch_runtime(std::unique_ptr<kiln::launch::Driver> driver)
+      : launcher(std::move(driver)) {}
+
+  struct Hooks {
+    kiln_launch_hook enter;
+    kiln_launch_hook exit;
+    void* user;
+  };
+
+  kiln::launch::Launcher launcher;
+  kiln::launch::Tuner tuner{launcher};
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Hooks>> hooks;  // those of earlier settings may still run
+};
+
+struct kiln_launch_artifact {
+  std::shared_ptr<const kiln::launch::Artifact> artifact;
+};
+
+struct kiln_launch_kernel {
+  kiln::launch::Launcher& launcher;
+  std::shared_ptr<kiln::launch::Kernel> kernel;
+};
+
+struct kiln_launch_descriptor {
+  std::unique_ptr<kiln::launch::TensorDescriptor> descriptor;
+};
+
+namespace kiln::launch {
+
+// What kiln_launch_error and kiln_launch_driver_result tell on this thread.
+struct LastError {
+  std::string words;
+  int32_t driver_result = 0;
+};
+LastError& last_error();
+
+// REQUIRES: it is a failure.
+kiln_launch_code ReportFailure(const Status& status);
+
+// Runs `body`, which returns a Status.
+template <typename Body>
+kiln_launch_code Guarded(Body body) noexcept {
+  try {
+    const Status status = body();
+    if (status.ok()) return KILN_LAUNCH_OK;
+    return ReportFailure(status);
+  } catch (const std::bad_alloc&) {
+    // A message would need memory again; the one that was there may be wrong, so there is none.
+    last_error().words.clear();
+    return KILN_LAUNCH_RESOURCE_EXHAUSTED;
+  } catch (const std::exception& error) {
+    return ReportFailure(Internal("{}", error.what()));
+  }
+}
+
+// A struct of an older or a newer program, as this library knows it.
+template <typename Struct>
+StatusOr<Struct> Read(const Struct* given) {
+  Struct known{};
+  if (given == nullptr) return known;
+  if (given->size < sizeof given->size) {
+    return InvalidArgument("a struct's size is {}: set it to sizeof the struct", given->size);
+  }
+  std::memcpy(&known, given, std::min<size_t>(given->size, sizeof known));
+  return known;
+}
+
+template <typename Struct>
+Status Write(Struct value, Struct* out) {
+  if (out == nullptr || out->size < sizeof out->size) {
+    return InvalidArgument("a struct that is to be filled in has no size: set it to sizeof it");
+  }
+  value.size = out->size;
+  std::memcpy(out, &value, std::min<size_t>(out->size, sizeof value));
+  return Status();
+}
+
+template <typename... Pointers>
+Status CheckNotNull(Pointers... pointers) {
+  if (((pointers != nullptr) && ...)) return Status();
+  return InvalidArgument("an argument is NULL that must not be");
+}
+
+template <size_t n>
+void CopyText(const std::string& text, char (&out)[n]) {
+  const size_t length = std::min(text.size(), n - 1);
+  std::memcpy(out, text.data(), length);
+  out[length] = '\0';
+}
+
+// Of a config that is as this library knows it. Inline, as each launch comes by here.
+inline LaunchCall CallOf(const kiln_launch_config& config, const void* const* arguments,
+                         uint32_t count) {
+  LaunchCall call;
+  std::copy(std::begin(config.grid), std::end(config.grid), call.grid.begin());
+  std::copy(std::begin(config.block), std::end(config.block), call.block.begin());
+  call.dynamic_shared_bytes = config.dynamic_shared_bytes;
+  call.stream = config.stream;
+  call.pdl = config.pdl != 0;
+  call.cooperative = config.cooperative != 0;
+  call.arguments = arguments;
+  call.argument_count = count;
+  call.argument_bytes = config.argument_bytes;
+  return call;
+}
+
+}  // namespace kiln::launch
