@@ -698,7 +698,19 @@ def test_require_takes_what_is_there(daemon, newest, tmp_path):
 def test_require_without_a_daemon_fails(newest, tmp_path):
     with Job(tmp_path, newest, tmp_path / "nowhere", KILN_MODE="require") as job:
         answer = job.compile("vector_add")
-    assert answer["error"] == "CacheMissError" and "the daemon is away" in answer["message"]
+    socket = tmp_path / "nowhere/run/kilnd.sock"
+    assert answer["error"] == "CacheMissError", answer
+    assert f"vector_add for cuda:90: the daemon is away (no daemon: there is no socket at {socket})" in answer["message"], answer
+    assert "is an error until that changes" in job.log and "compiles by itself" not in job.log
+
+
+def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, KILN_MODE="require") as job:
+        answers = [job.compile("vector_add", "cuda:95") for _ in range(2)]
+    for answer in answers:
+        assert answer["error"] == "CacheMissError", answer
+        assert "vector_add for cuda:95" in answer["message"] and "does not compile for cuda:95" in answer["message"], answer
+    assert "compiles by itself" not in job.log
 
 
 def test_what_is_recorded_warms_another_daemon(daemon, other_daemon, newest, tmp_path):

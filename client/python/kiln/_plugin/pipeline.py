@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 from triton import knobs
 
@@ -12,7 +12,7 @@ from kiln._plugin.groups import groups
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import Declined, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
-from kiln.artifact import Artifact, NearestArtifact
+from kiln.artifact import Artifact
 from kiln.errors import CacheMissError, NotFoundError
 from kiln._report import counters
 from kiln.request import CompileRequest
@@ -78,27 +78,33 @@ class Pipeline:
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
             groups(self._settings).note(metadata.get("hash", ""), artifact)
         except Exception as error:  # whatever it is, the job goes on
-            self._decline(error, request, started)
+            self._decline(error, request or _asked_for(backend, module), started)
             if isinstance(error, Unsuited):
                 groups(self._settings).note(metadata.get("hash", ""), None)
             return None
         counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds)
         return answer
 
-    def _decline(self, error: Exception, request: Optional[CompileRequest], started: float) -> None:
+    def _decline(self, error: Exception, request: "Union[CompileRequest, str]", started: float) -> None:
         """CacheMissError in the mode that requires."""
         is_foreseen = isinstance(error, (Declined, NotFoundError))
         reason = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
         if self._settings.mode == "require":
-            if isinstance(error, NotFoundError) and request is not None:
-                nearest = None if autotune.is_ahead() else service(self._settings).nearest(request)
-                raise _cache_miss(reason, request, nearest) from None
-            raise CacheMissError(f"KILN_MODE=require, and Triton would have to compile: {reason}") from None
+            details = getattr(error, "details", "")
+            raise self._cache_miss(f"{reason} ({details})" if details else reason, request, isinstance(error, NotFoundError)) from None
         if not is_foreseen:
             LOG.log(logging.DEBUG if self._has_warned else logging.WARNING, "kiln: a compile stays here: %s", reason)
             LOG.debug("kiln: it was this", exc_info=error)
             self._has_warned = True
         counters().compiled_here(reason, time.monotonic() - started)
+
+    def _cache_miss(self, reason: str, request: "Union[CompileRequest, str]", was_looked_up: bool) -> CacheMissError:
+        if isinstance(request, str):  # it could not even be asked
+            return CacheMissError(f"KILN_MODE=require, and Triton would have to compile {request}: {reason}")
+        nearest = service(self._settings).nearest(request) if was_looked_up and not autotune.is_ahead() else None
+        near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
+        words = f"KILN_MODE=require: {reason}: {_described(request)}"
+        return CacheMissError(f"{words}. {near}" if was_looked_up else words, request=request, nearest=nearest)
 
     @staticmethod
     def _check(backend: Any, stages: Dict[str, _Stage], options: Any) -> None:
@@ -165,9 +171,12 @@ def _answer(artifact: Artifact, wanted: Sequence[str], stages: Mapping[str, _Sta
     return _Answer(outputs, {name: value for name, value in made.items() if name not in metadata or name in _OVERWRITTEN})
 
 
-def _cache_miss(message: str, request: CompileRequest, nearest: Optional[NearestArtifact]) -> CacheMissError:
+def _asked_for(backend: Any, module: Any) -> str:
+    """A kernel of which there is no request, for people."""
+    return f"{_name(module) or 'a kernel'} for {backend.target.backend}:{backend.target.arch}"
+
+
+def _described(request: CompileRequest) -> str:
     options = ", ".join(f"{name}={value}" for name, value in request.options.items())
-    words = (f"KILN_MODE=require: {message}: {request.name or 'a kernel'} for {request.target}, toolchain "
-             f"{request.toolchain[:12]}{f', ptxas {request.ptxas[:12]}' if request.ptxas else ''}, {options}")
-    near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
-    return CacheMissError(f"{words}. {near}", request=request, nearest=nearest)
+    ptxas = f", ptxas {request.ptxas[:12]}" if request.ptxas else ""
+    return f"{request.name or 'a kernel'} for {request.target}, toolchain {request.toolchain[:12]}{ptxas}, {options}"

@@ -7,7 +7,7 @@ minute.
 
 import threading
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
@@ -27,18 +27,32 @@ _OWN_PAUSE_S = 60.0
 
 
 class Declined(Exception):
-    """No artifact: Triton compiles by itself. `reason` is in words for a report."""
+    """No artifact: Triton compiles by itself. `reason` is in words for a report; `details` are what is behind it, or ""."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, details: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.details = details
 
 
 class Unsuited(Declined):
     """The daemon has no such toolchain; otherwise it could have done it."""
 
-    def __init__(self) -> None:
-        super().__init__("the daemon has no such toolchain")
+    def __init__(self, details: str) -> None:
+        super().__init__("the daemon has no such toolchain", details)
+
+
+class _Pause(NamedTuple):
+    """Until when nothing is asked, by time.monotonic(), and what Declined says meanwhile."""
+    until: float
+    reason: str
+    details: str
+
+
+class _Unsuited(NamedTuple):
+    """As _Pause, for one toolchain and target."""
+    until: float
+    details: str
 
 
 class Service:
@@ -59,8 +73,8 @@ class Service:
         self._lock = threading.Lock()
         _process.abandon(self._client)
         self._client = None
-        self._closed_until: Tuple[float, str] = getattr(self, "_closed_until", (0.0, ""))
-        self._unsuited: Dict[Tuple[str, str, str], float] = dict(getattr(self, "_unsuited", {}))
+        self._closed: _Pause = getattr(self, "_closed", _Pause(0.0, "", ""))
+        self._unsuited: Dict[Tuple[str, str, str], _Unsuited] = dict(getattr(self, "_unsuited", {}))
 
     def connect(self) -> None:
         """Declined where there is no daemon, before anything is done that takes longer than to find that out."""
@@ -70,8 +84,9 @@ class Service:
         """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up, and for nothing
         else."""
         what = (request.toolchain, request.ptxas, request.target)
-        if time.monotonic() < self._unsuited.get(what, 0.0):
-            raise Unsuited()
+        unsuited = self._unsuited.get(what)
+        if unsuited is not None and time.monotonic() < unsuited.until:
+            raise Unsuited(unsuited.details)
         client = self._connected()
         try:
             artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
@@ -85,17 +100,17 @@ class Service:
             # Compiled again here, so that the caller gets the very exception that Triton raises.
             raise Declined("it does not compile") from None
         except FailedPreconditionError as error:
-            self._unsuited[what] = time.monotonic() + _UNSUITED_PAUSE_S
-            self._say(f"the daemon cannot compile for this Triton, which compiles by itself: {error}")
-            raise Unsuited() from None
+            self._unsuited[what] = _Unsuited(time.monotonic() + _UNSUITED_PAUSE_S, str(error))
+            self._say(f"the daemon cannot compile for this Triton; {self._otherwise}: {error}")
+            raise Unsuited(str(error)) from None
         except UnavailableError as error:
             self._close(client, error)
-            raise Declined("the daemon is away") from None
+            raise Declined("the daemon is away", str(error)) from None
         except DeadlineExceededError:
             raise Declined("the daemon took too long") from None
         except KilnError as error:
-            self._say(f"the daemon gave no kernel, Triton compiles by itself: {error.code}: {error}")
-            raise Declined(f"the daemon answered {error.code}") from None
+            self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
+            raise Declined(f"the daemon answered {error.code}", str(error)) from None
 
     def nearest(self, request: CompileRequest) -> Optional[NearestArtifact]:
         """What is stored of the same kernel; None also where nobody can tell."""
@@ -139,16 +154,16 @@ class Service:
         with self._lock:
             if self._client is not None:
                 return self._client
-            until, reason = self._closed_until
-            if time.monotonic() < until:
-                raise Declined(reason)
+            if time.monotonic() < self._closed.until:
+                raise Declined(self._closed.reason, self._closed.details)
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
                 # Only now: gRPC takes a tenth of a second to import.
                 from kiln.client import Client
                 self._client = Client(server_uid=self._settings.server_uid, attempts=1)
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
-                raise Declined(self._pause(error)) from None
+                self._pause(error)
+                raise Declined(self._closed.reason, self._closed.details) from None
             self._welcome()
             return self._client
 
@@ -160,8 +175,15 @@ class Service:
             self._client = None
             self._pause(error)
 
-    def _pause(self, error: Exception) -> str:
-        """Why there is no client for a while."""
+    @property
+    def _otherwise(self) -> str:
+        """What becomes of a kernel that the daemon does not give."""
+        if self._settings.mode == "require":
+            return "in this mode, require, a kernel that Triton has not got is an error"
+        return "Triton compiles by itself"
+
+    def _pause(self, error: Exception) -> None:
+        """There is no client for a while."""
         pause_s, reason, words = _AWAY_PAUSE_S, "the daemon is away", str(error)
         if isinstance(error, WedgedError):
             pause_s = self._wedged_pause_s
@@ -171,11 +193,10 @@ class Service:
         elif not isinstance(error, (KilnError, OSError)):
             pause_s, reason = _UNSUITED_PAUSE_S, "the client does not work here"
             words = f"the client does not work here: {type(error).__name__}: {error}"
-        self._closed_until = (time.monotonic() + pause_s, reason)
+        self._closed = _Pause(time.monotonic() + pause_s, reason, words)
         if not self._is_away:
             self._is_away = True
-            LOG.warning("kiln: %s; Triton compiles by itself until that changes", words)
-        return reason
+            LOG.warning("kiln: %s; %s until that changes", words, self._otherwise)
 
     def _welcome(self) -> None:
         self._wedged_pause_s = _WEDGED_PAUSE_S
