@@ -167,12 +167,16 @@ absl::Status OwnEntries::Put(const CallContext& context, std::string_view key,
   stored.compile_micros = kMissMicros;
   stored.created_unix_ms = clock_.UnixMillis();
 
-  const std::lock_guard lock(putting_);
-  KILN_ASSIGN_OR_RETURN(const auto leaving,
+  const std::lock_guard lock(putting_[record.uid % putting_.size()]);
+  KILN_ASSIGN_OR_RETURN(const auto room,
                         ledger_.MakeRoom(record.uid, stored.key, ArtifactBytes(stored)));
-  for (const Digest& each : leaving) {
+  for (const Digest& each : room->leaving()) {
     const absl::Status removed = index_.Remove(context, each);
-    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+    if (absl::IsNotFound(removed)) {
+      room->Forget(each);
+    } else if (!removed.ok()) {
+      return removed;
+    }
   }
   return index_.Put(context, stored, blobs);
 }

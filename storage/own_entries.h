@@ -1,6 +1,7 @@
 // What a user's own processes keep here for one another.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -36,7 +37,8 @@ struct OwnFile {
 // Entries are records of the index like any other and are evicted like them. Besides, no user holds
 // more than the ledger's limits. Contents never come out damaged: blobs are checked.
 //
-// Thread-safe. Blocks as the store does; a put also for what has to go first.
+// Thread-safe. Blocks as the store does; a put also for what has to go first, and for other puts of
+// the same user.
 class OwnEntries {
  public:
   // All of them must outlive the entries. REQUIRES: `ledger` listens to what is under `index`.
@@ -66,8 +68,9 @@ class OwnEntries {
   BlobStore& blobs_;
   OwnLedger& ledger_;
   const Clock& clock_;
-  // From making room to using it.
-  std::mutex putting_;
+  // From making room to using it, which is long where the disk is slow: each user's apart, as far
+  // as there are locks.
+  std::array<std::mutex, 64> putting_;
 };
 
 }  // namespace kiln

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -29,6 +31,7 @@ struct OwnLimits {
   static OwnLimits Of(uint64_t store_bytes_max);
 };
 
+// Rooms count as what they are for, and what is to leave for them does not.
 struct OwnStats {
   uint64_t users = 0;
   uint64_t entries = 0;
@@ -37,7 +40,7 @@ struct OwnStats {
 
 // Hears, as a listener, of every entry that is put or removed, evictions included; what was there
 // before it, it is told by TakeStock. Artifacts are none of its business. It only counts, before
-// compression: whoever puts removes what MakeRoom names.
+// compression: whoever puts removes what its room names.
 //
 // A user who has too much loses what that user has not used for longest. Where all together have
 // too much, whoever has most loses.
@@ -45,6 +48,8 @@ struct OwnStats {
 // Thread-safe; blocks on a short mutex.
 class OwnLedger final : public ArtifactListener {
  public:
+  class Room;
+
   // `clock` must outlive the ledger.
   OwnLedger(const OwnLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
 
@@ -55,9 +60,10 @@ class OwnLedger final : public ArtifactListener {
   void TakeStock(const FoundArtifact& found);
   // It was used just now.
   void Touch(const Digest& key);
-  // Entries that have to be removed before `uid` puts one of `bytes` under `key`, in place of what
-  // has that key. They count as gone from now on. RESOURCE_EXHAUSTED where it never fits.
-  absl::StatusOr<std::vector<Digest>> MakeRoom(uid_t uid, const Digest& key, uint64_t bytes);
+  // Room for an entry of `bytes` that `uid` is about to put under `key`, in place of what has that
+  // key. RESOURCE_EXHAUSTED where it never fits, or where others' rooms leave none. REQUIRES: the
+  // user has no other room; it goes before the ledger does.
+  absl::StatusOr<std::unique_ptr<Room>> MakeRoom(uid_t uid, const Digest& key, uint64_t bytes);
 
   OwnStats Stats() const;
 
@@ -66,21 +72,39 @@ class OwnLedger final : public ArtifactListener {
     uid_t uid = 0;
     uint64_t bytes = 0;
     int64_t last_use_unix_ms = 0;
+    // Where it has one, it is stored and no longer counted.
+    const Room* leaves_for = nullptr;
   };
   // In the order in which they would go.
   using ByUse = std::set<std::pair<int64_t, Digest>>;
   struct User {
-    ByUse entries;
+    ByUse entries;       // those that may be asked to leave
+    uint64_t count = 0;  // of them and of rooms
     uint64_t bytes = 0;
   };
+  struct Share {
+    uid_t uid = 0;
+    uint64_t bytes = 0;
+  };
+
+  void Release(const Room& room);
 
   // REQUIRES: mutex_ is held.
   void Add(const Digest& key, const Entry& entry);
   void Erase(const Digest& key);
+  void Hold(const Digest& key, const Entry& entry);
+  void LetGo(const Digest& key, const Entry& entry);
+  void Leave(const Digest& key, const Room& room);
+  void Stay(const Digest& key, const Room& room);
+  void Count(const Share& share);
+  void Uncount(const Share& share);
+  void EndReservation(const Digest& key);
   bool IsUserFull(uid_t uid, uint64_t more_bytes) const;
   bool IsFull(uint64_t more_bytes) const;
-  uid_t WhoHasMost(uint64_t more_bytes) const;
-  Digest TakeOldest(uid_t uid);
+  // Among those who have something that could leave.
+  std::optional<uid_t> WhoHasMost(uint64_t more_bytes) const;
+  // False where there is nothing.
+  bool LeaveOldest(std::optional<uid_t> uid, Room& room);
 
   const OwnLimits limits_;
   const Clock& clock_;
@@ -88,7 +112,33 @@ class OwnLedger final : public ArtifactListener {
   mutable std::mutex mutex_;
   std::unordered_map<Digest, Entry, DigestHash> entries_;
   std::map<uid_t, User> users_;
+  // By the key that is about to be put.
+  std::unordered_map<Digest, Share, DigestHash> reserved_;
+  uint64_t count_ = 0;
   uint64_t bytes_ = 0;
+};
+
+// Room that a put has until it is over: nobody else gets it, nor is anything else of the user asked
+// to leave twice. Once it goes, the ledger counts what it has heard of: what was put, and again all
+// that was to leave and did not.
+class OwnLedger::Room {
+ public:
+  ~Room() { ledger_.Release(*this); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  // Entries that have to be removed before the put.
+  const std::vector<Digest>& leaving() const { return leaving_; }
+  // One of them is not stored at all.
+  void Forget(const Digest& key);
+
+ private:
+  friend class OwnLedger;
+  Room(OwnLedger& ledger, const Digest& key) : ledger_(ledger), key_(key) {}
+
+  OwnLedger& ledger_;
+  const Digest key_;
+  std::vector<Digest> leaving_;
 };
 
 }  // namespace kiln

@@ -14,7 +14,7 @@ namespace kiln {
 // Thread-safe.
 class Faults {
  public:
-  // From now on every Get, or every Put, says this; OK: works again.
+  // From now on every Get, Put or Remove says this; OK: works again.
   void FailGets(absl::Status status) {
     std::lock_guard lock(mutex_);
     gets_ = std::move(status);
@@ -22,6 +22,11 @@ class Faults {
   void FailPuts(absl::Status status) {
     std::lock_guard lock(mutex_);
     puts_ = std::move(status);
+  }
+
+  void FailRemoves(absl::Status status) {
+    std::lock_guard lock(mutex_);
+    removes_ = std::move(status);
   }
 
   absl::Status NextGet() {
@@ -33,6 +38,10 @@ class Faults {
     std::lock_guard lock(mutex_);
     return puts_;
   }
+  absl::Status NextRemove() {
+    std::lock_guard lock(mutex_);
+    return removes_;
+  }
   // Gets of records and blobs so far.
   int get_count() const {
     std::lock_guard lock(mutex_);
@@ -43,6 +52,7 @@ class Faults {
   mutable std::mutex mutex_;
   absl::Status gets_;
   absl::Status puts_;
+  absl::Status removes_;
   int get_count_ = 0;
 };
 
@@ -83,6 +93,10 @@ class FaultyStore final : public ForwardingStore {
                      std::span<const Blob> blobs) override {
       KILN_RETURN_IF_ERROR(faults_.NextPut());
       return inner().Put(context, record, blobs);
+    }
+    absl::Status Remove(const CallContext& context, const Digest& key) override {
+      KILN_RETURN_IF_ERROR(faults_.NextRemove());
+      return inner().Remove(context, key);
     }
 
    private:

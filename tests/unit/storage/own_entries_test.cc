@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <future>
 #include <memory>
 
 #include "storage/base/limits.h"
@@ -9,6 +10,7 @@
 #include "storage/notifying_store.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/faulty_store.h"
 
 namespace kiln {
 namespace {
@@ -21,6 +23,28 @@ CallContext Of(uid_t uid) {
   context.principal.uid = uid;
   return context;
 }
+
+// Holds up what one user puts.
+class HeldIndex final : public ForwardingIndex {
+ public:
+  HeldIndex(ArtifactIndex& inner, uid_t uid) : ForwardingIndex(inner), uid_(uid) {}
+
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override {
+    if (context.principal.uid == uid_) {
+      is_putting_.set_value();
+      go_on_.get_future().wait();
+    }
+    return inner().Put(context, record, blobs);
+  }
+  void WaitUntilItPuts() { is_putting_.get_future().wait(); }
+  void GoOn() { go_on_.set_value(); }
+
+ private:
+  const uid_t uid_;
+  std::promise<void> is_putting_;
+  std::promise<void> go_on_;
+};
 
 class OwnEntriesTest : public testing::Test {
  protected:
@@ -54,7 +78,10 @@ class OwnEntriesTest : public testing::Test {
 
   FakeClock clock_;
   OwnLedger ledger_{{.entries_per_user_max = 3}, clock_};
-  NotifyingStore store_{std::make_unique<MemoryStore>(limits::kGiB, clock_), {&ledger_}};
+  Faults faults_;
+  NotifyingStore store_{
+      std::make_unique<FaultyStore>(std::make_unique<MemoryStore>(limits::kGiB, clock_), faults_),
+      {&ledger_}};
   OwnEntries own_{store_.index(), store_.blobs(), ledger_, clock_};
   const CallContext alice_ = Of(1000);
   const CallContext bob_ = Of(1001);
@@ -202,6 +229,58 @@ TEST_F(OwnEntriesTest, AUserWithTooManyLosesWhatWasNotUsedForLongest) {
   EXPECT_THAT(Read(alice_, "1"), ElementsAre("a=1"));
   EXPECT_THAT(Read(bob_, "1"), ElementsAre("a=bob's"));
   EXPECT_EQ(store_.Stats().artifacts, 4u);
+}
+
+TEST_F(OwnEntriesTest, WhatStaysBecauseAPutFailedIsCounted) {
+  for (const char* key : {"1", "2", "3"}) {
+    clock_.Advance(std::chrono::seconds(1));
+    ASSERT_TRUE(own_.Put(alice_, key, {File("a", key)}).ok());
+  }
+  faults_.FailRemoves(absl::InternalError("a bad disk"));
+  EXPECT_TRUE(absl::IsInternal(own_.Put(alice_, "4", {File("a", "4")})));
+  EXPECT_EQ(ledger_.Stats().entries, 3u);
+  faults_.FailRemoves(absl::OkStatus());
+  faults_.FailPuts(absl::InternalError("a bad disk"));
+  EXPECT_TRUE(absl::IsInternal(own_.Put(alice_, "3", {File("a", "another")})));
+  EXPECT_EQ(ledger_.Stats().entries, 3u);
+  EXPECT_TRUE(absl::IsInternal(own_.Put(alice_, "4", {File("a", "4")})));
+  EXPECT_EQ(ledger_.Stats().entries, 2u);
+  EXPECT_EQ(store_.Stats().artifacts, 2u);
+}
+
+TEST_F(OwnEntriesTest, OneUsersPutDoesNotWaitForAnothers) {
+  HeldIndex index(store_.index(), alice_.principal.uid);
+  OwnEntries own(index, store_.blobs(), ledger_, clock_);
+  auto alices =
+      std::async(std::launch::async, [&] { return own.Put(alice_, "key", {File("a", "1")}); });
+  index.WaitUntilItPuts();
+  auto bobs =
+      std::async(std::launch::async, [&] { return own.Put(bob_, "key", {File("a", "1")}); });
+  EXPECT_EQ(bobs.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  index.GoOn();
+  EXPECT_TRUE(alices.get().ok());
+  EXPECT_TRUE(bobs.get().ok());
+}
+
+TEST_F(OwnEntriesTest, UsersWhoPutAtOnceStayWithinTheLimits) {
+  const OwnLimits limits{.entries_per_user_max = 3, .entries_max = 7};
+  OwnLedger ledger(limits, clock_);
+  NotifyingStore store(std::make_unique<MemoryStore>(limits::kGiB, clock_), {&ledger});
+  OwnEntries own(store.index(), store.blobs(), ledger, clock_);
+  std::vector<std::future<void>> users;
+  for (uid_t uid = 1; uid <= 4; ++uid) {
+    users.push_back(std::async(std::launch::async, [&, uid] {
+      for (int i = 0; i < 200; ++i) {
+        const absl::Status put =
+            own.Put(Of(uid), fmt::format("{}", i % 5), {File("a", fmt::format("{}", i))});
+        EXPECT_TRUE(put.ok()) << put;
+        EXPECT_LE(ledger.Stats().entries, limits.entries_max);
+      }
+    }));
+  }
+  for (auto& user : users) user.get();
+  EXPECT_EQ(ledger.Stats().entries, store.Stats().artifacts);
+  EXPECT_LE(store.Stats().artifacts, limits.entries_max);
 }
 
 TEST_F(OwnEntriesTest, OneThatLostItsBlobIsNoneAndCanBePutAgain) {

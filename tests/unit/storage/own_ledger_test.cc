@@ -29,10 +29,11 @@ class OwnLedgerTest : public testing::Test {
   std::vector<Digest> Put(uid_t uid, const std::string& key, uint64_t bytes = 100) {
     clock_.Advance(seconds(1));
     const ArtifactRecord record = Record(uid, key, bytes);
-    auto leaving = ledger_.MakeRoom(uid, record.key, bytes);
-    EXPECT_TRUE(leaving.ok()) << leaving.status();
+    const auto room = ledger_.MakeRoom(uid, record.key, bytes);
+    EXPECT_TRUE(room.ok()) << room.status();
+    for (const Digest& each : (*room)->leaving()) ledger_.OnRemove(each);
     ledger_.OnPut(record, {});
-    return *std::move(leaving);
+    return (*room)->leaving();
   }
 
   FakeClock clock_;
@@ -84,6 +85,58 @@ TEST_F(OwnLedgerTest, WhatAloneIsTooMuchIsRefusedAndCostsNothing) {
   const auto refused = ledger_.MakeRoom(1, OwnKey(1, "b"), 1001);
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
   EXPECT_EQ(ledger_.Stats().entries, 1u);
+}
+
+TEST_F(OwnLedgerTest, WhatWasToLeaveAndDidNotCountsAgain) {
+  for (const char* key : {"a", "b", "c"}) Put(1, key);
+  {
+    const auto room = ledger_.MakeRoom(1, OwnKey(1, "d"), 100);
+    EXPECT_THAT((*room)->leaving(), ElementsAre(OwnKey(1, "a")));
+    EXPECT_EQ(ledger_.Stats().entries, 3u);  // the room is one
+    ledger_.Touch(OwnKey(1, "a"));
+  }
+  EXPECT_EQ(ledger_.Stats().entries, 3u);
+  EXPECT_EQ(ledger_.Stats().bytes, 300u);
+  EXPECT_THAT(Put(1, "d"), ElementsAre(OwnKey(1, "b")));
+}
+
+TEST_F(OwnLedgerTest, WhatWasToBeReplacedAndWasNotCountsAgain) {
+  Put(1, "a", 100);
+  EXPECT_TRUE(ledger_.MakeRoom(1, OwnKey(1, "a"), 300).ok());
+  EXPECT_EQ(ledger_.Stats().bytes, 100u);
+}
+
+TEST_F(OwnLedgerTest, WhatIsNotStoredIsForgottenUnlessItIsPutAnew) {
+  for (const bool is_put_anew : {false, true}) {
+    for (const char* key : {"a", "b", "c"}) Put(1, key);
+    const auto room = ledger_.MakeRoom(1, OwnKey(1, "d"), 900);
+    ASSERT_THAT((*room)->leaving(), ElementsAre(OwnKey(1, "a"), OwnKey(1, "b")));
+    if (is_put_anew) ledger_.OnPut(Record(1, "b", 100), {});
+    for (const Digest& each : (*room)->leaving()) (*room)->Forget(each);
+  }
+  EXPECT_EQ(ledger_.Stats().entries, 2u);
+  EXPECT_EQ(ledger_.Stats().bytes, 200u);
+}
+
+TEST_F(OwnLedgerTest, RoomIsNobodyElsesUntilItGoes) {
+  Put(1, "a", 100);
+  auto first = ledger_.MakeRoom(2, OwnKey(2, "a"), 1000);
+  const auto second = ledger_.MakeRoom(3, OwnKey(3, "a"), 1000);
+  EXPECT_THAT((*first)->leaving(), IsEmpty());
+  EXPECT_THAT((*second)->leaving(), ElementsAre(OwnKey(1, "a")));
+  EXPECT_TRUE(absl::IsResourceExhausted(ledger_.MakeRoom(4, OwnKey(4, "a"), 100).status()));
+  first->reset();
+  EXPECT_THAT(Put(4, "a", 100), IsEmpty());
+}
+
+TEST_F(OwnLedgerTest, NothingIsAskedToLeaveTwice) {
+  for (const char* key : {"a", "b", "c"}) Put(1, key);
+  Put(2, "a");
+  Put(2, "b");
+  const auto first = ledger_.MakeRoom(3, OwnKey(3, "a"), 100);
+  const auto second = ledger_.MakeRoom(4, OwnKey(4, "a"), 100);
+  EXPECT_THAT((*first)->leaving(), ElementsAre(OwnKey(1, "a")));
+  EXPECT_THAT((*second)->leaving(), ElementsAre(OwnKey(1, "b")));
 }
 
 TEST_F(OwnLedgerTest, WhereAllHaveTooManyWhoeverHasMostLoses) {
