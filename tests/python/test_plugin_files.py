@@ -10,6 +10,7 @@ import pytest
 
 from kiln import CompileRequest
 from kiln._plugin import identity, manifest
+from kiln._plugin.settings import Settings
 
 REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
 LINE = manifest.manifest_line(REQUEST)
@@ -52,6 +53,14 @@ def test_half_a_line_of_another_process_spoils_no_other(recorded):
     recorded.write_bytes(LINE[:50])
     manifest.Manifest(str(recorded)).add(REQUEST)
     assert recorded.read_bytes() == LINE[:50] + b"\n" + LINE
+
+
+def test_a_working_directory_that_is_gone(tmp_path, monkeypatch, caplog):
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    manifest.Manifest(Settings.of({"KILN_MODE": "record"}).manifest).add(REQUEST)
+    assert "nothing more is recorded in kiln-manifest.jsonl" in caplog.text
 
 
 def test_a_name_in_no_encoding(tmp_path, monkeypatch):

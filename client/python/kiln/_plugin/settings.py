@@ -31,10 +31,17 @@ class Settings:
         manifest = environment.get("KILN_MANIFEST", "") or "kiln-manifest.jsonl"
         return Settings(
             mode=mode,
-            manifest=os.path.abspath(manifest) if mode == "record" else "",
+            manifest=_absolute(manifest) if mode == "record" else "",
             timeout_s=_number(environment, "KILN_TIMEOUT", _TIMEOUT_S),
             server_uid=_whole(environment, "KILN_SERVER_UID"),
             exit_line=environment.get("KILN_REPORT", "") not in ("", "0"))
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working directory has been removed, of which the first kernel will tell
+        return path
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
