@@ -37,6 +37,7 @@
 #include "daemon/worker/disassembling_provider.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/pooled_provider.h"
+#include "daemon/worker/sass_provider.h"
 #include "daemon/worker/toolchain_pools.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/filesystem.h"
@@ -119,6 +120,9 @@ class RunningDaemon final : public Daemon {
   ServedToolchains::Found Discover(const std::string& default_selector,
                                    const std::function<bool()>& is_cancelled) const;
   void BuildChain();
+  // People who look into kernels take turns, as those who compile them do.
+  std::unique_ptr<CompilationProvider> LetInOneByOne(
+      std::unique_ptr<CompilationProvider> disassembler);
   // `caching`, with audits by `compiler` in front where the configuration wants any.
   std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
                                                CompilationProvider& compiler);
@@ -285,9 +289,19 @@ void RunningDaemon::BuildChain() {
   auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), compiler),
                                                          *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
+  const auto find_disassembler = [this] { return pools_->FindDisassembler(); };
   auto disassembling = std::make_unique<DisassemblingProvider>(
-      std::move(coalescing), [this] { return pools_->FindDisassembler(); }, NoteToolchainChange());
+      std::move(coalescing), find_disassembler,
+      LetInOneByOne(std::make_unique<SassProvider>(find_disassembler, NoteToolchainChange())));
   chain_ = std::make_unique<CountingProvider>(std::move(disassembling));
+}
+
+std::unique_ptr<CompilationProvider> RunningDaemon::LetInOneByOne(
+    std::unique_ptr<CompilationProvider> disassembler) {
+  AdmissionLimits limits;
+  limits.queue = {limits::kDisassembliesWaitingMax, limits::kDisassemblyBytesMax};
+  return std::make_unique<AdmissionProvider>(std::move(disassembler), limits, memory_, clock_,
+                                             *timer_);
 }
 
 std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
@@ -343,6 +357,8 @@ ToolchainWorkers RunningDaemon::MakeDisassembler(const std::shared_ptr<const Too
                                                  int serial) {
   WorkerPoolOptions options = PoolOptions(*toolchain, serial);
   options.slots = 1;  // it takes milliseconds, and is for people
+  options.compile_time_max =
+      std::min<std::chrono::milliseconds>(options.compile_time_max, limits::kDisassemblyTimeMax);
   return {nullptr, std::make_shared<WorkerPool>(std::move(options))};
 }
 

@@ -11,8 +11,8 @@
 
 #include "daemon/compile/executor.h"
 #include "daemon/compile/routing_provider.h"
-#include "daemon/worker/disassembling_provider.h"
 #include "daemon/worker/jail.h"
+#include "daemon/worker/sass_provider.h"
 #include "daemon/worker/worker_pool.h"
 
 namespace kiln {

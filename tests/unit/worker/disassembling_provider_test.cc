@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <deque>
+#include <mutex>
 
+#include "daemon/policy/admission_provider.h"
+#include "storage/base/limits.h"
 #include "tests/conformance/compilation_provider_conformance.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/fake_provider.h"
@@ -42,6 +45,12 @@ class DisassemblingProviderTest : public testing::Test {
     provider_.Compile({}, MakeJob("a", CachePolicy::kUse, std::move(stages)), probe.Done());
     return probe.Result();
   }
+  std::unique_ptr<CompilationProvider> MakeSassProvider() {
+    return std::make_unique<SassProvider>([this] { return here_; },
+                                          [this](const Toolchain& toolchain, const absl::Status&) {
+                                            changed_.push_back(toolchain.Name());
+                                          });
+  }
   // What it disassembles is `cubin` from now on.
   void AnswerWithCubin(const std::string& cubin) {
     next_.AnswerWith([cubin](const CompileJob& job) -> absl::StatusOr<CompileResult> {
@@ -60,10 +69,7 @@ class DisassemblingProviderTest : public testing::Test {
   std::deque<ResultProbe> probes_;
   std::vector<std::string> changed_;
   DisassemblingProvider provider_{std::make_unique<BorrowedProvider>(next_),
-                                  [this] { return here_; },
-                                  [this](const Toolchain& toolchain, const absl::Status&) {
-                                    changed_.push_back(toolchain.Name());
-                                  }};
+                                  [this] { return here_; }, MakeSassProvider()};
   Disassembler here_;  // last: its threads call back into the rest
 };
 
@@ -125,6 +131,56 @@ TEST_F(DisassemblingProviderTest, WhatAChangedFileGivesDoesNotCount) {
   EXPECT_THAT(changed_, IsEmpty());
 }
 
+class AnyMemory final : public MemoryProbe {
+ public:
+  MemoryState Look() const override { return {}; }
+};
+
+// Behind admission, as the daemon has it.
+TEST_F(DisassemblingProviderTest, OneUsersCubinsHoldUpAnothersByOneAtMost) {
+  next_.AnswerWith([](const CompileJob& job) -> absl::StatusOr<CompileResult> {
+    auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
+    artifact->stages.back().blob = Blob::FromBytes(job.request.source.text);
+    CompileResult result = CompiledFrom(job);
+    result.value = std::shared_ptr<const Artifact>(artifact);
+    return result;
+  });
+  AdmissionLimits limits;
+  limits.queue = {4, limits::kMiB, 1.0};
+  const AnyMemory memory;
+  FakeClock clock;
+  FakeTimer timer(clock);
+  DisassemblingProvider provider(
+      std::make_unique<BorrowedProvider>(next_), [this] { return here_; },
+      std::make_unique<AdmissionProvider>(MakeSassProvider(), limits, memory, clock, timer));
+  std::mutex mutex;
+  std::vector<uid_t> answered;
+  const auto ask = [&](uid_t uid, const std::string& cubin) {
+    CallContext context;
+    context.principal.uid = uid;
+    ResultProbe& probe = probes_.emplace_back();
+    provider.Compile(context, MakeJob(cubin, CachePolicy::kUse, {"sass"}),
+                     [&, uid, done = probe.Done()](absl::StatusOr<CompileResult> result) {
+                       if (result.ok()) {
+                         const std::lock_guard lock(mutex);
+                         answered.push_back(uid);
+                       }
+                       done(std::move(result));
+                     });
+    return context.cancellation;
+  };
+  Cancellation endless = ask(1, "sleep");
+  for (int i = 0; i < 3; ++i) ask(1, fmt::format("cubin {}", i));
+  ask(2, "cubin of another");
+  ask(1, "cubin too many");
+  const absl::Status refused = probes_.back().Result().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(RetryAfter(refused).has_value());
+  endless.Cancel();
+  for (const ResultProbe& probe : probes_) EXPECT_NE(probe.Code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(answered, ElementsAre(1, 2, 1, 1));
+}
+
 class DisassemblingHarness final : public CompilationProviderHarness {
  public:
   DisassemblingHarness() { next_.FinishAtOnce(); }
@@ -146,9 +202,10 @@ class DisassemblingHarness final : public CompilationProviderHarness {
   FakeClock clock_;
   FakeTimer timer_{clock_};
   FakeProvider next_{&timer_};
-  DisassemblingProvider provider_{std::make_unique<BorrowedProvider>(next_),
-                                  [this] { return here_; },
-                                  [](const Toolchain&, const absl::Status&) {}};
+  DisassemblingProvider provider_{
+      std::make_unique<BorrowedProvider>(next_), [this] { return here_; },
+      std::make_unique<SassProvider>([this] { return here_; },
+                                     [](const Toolchain&, const absl::Status&) {})};
   int next_job_ = 0;
   // Last: its threads call back into the rest.
   const Disassembler here_{MakeFakeCompiler("12.8", "nvdisasm"),
