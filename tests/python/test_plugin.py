@@ -658,6 +658,14 @@ def test_a_client_that_cannot_be_imported_is_tried_once(daemon, newest, tmp_path
     assert job.log.count("kiln:") == 1 and "TypeError: Descriptors cannot be created directly." in job.log
 
 
+def test_without_protobuf_it_says_what_to_install(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("hide", module="google")
+        assert "hash" in job.compile("vector_add")
+        assert job.report()["local"] == {"protobuf or grpcio is not installed": 1}
+    assert f"install protobuf and grpcio for {newest}" in job.log, job.log
+
+
 # --- Modes -----------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ second again only after longer and longer pauses. What it cannot compile here (n
 minute.
 """
 
+import sys
 import threading
 import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
@@ -24,6 +25,8 @@ _UNSUITED_PAUSE_S = 60.0
 _NEAREST_TIMEOUT_S = 10.0
 _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
+# What grpcio and protobuf are called when they are imported.
+_PACKAGES = ("grpc", "google")
 
 
 class Declined(Exception):
@@ -193,6 +196,9 @@ class Service:
         elif not isinstance(error, (KilnError, OSError)):
             pause_s, reason = _UNSUITED_PAUSE_S, "the client does not work here"
             words = f"the client does not work here: {type(error).__name__}: {error}"
+            if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PACKAGES:
+                reason = "protobuf or grpcio is not installed"
+                words = f"{error}: install protobuf and grpcio for {sys.executable}"
         self._closed = _Pause(time.monotonic() + pause_s, reason, words)
         if not self._is_away:
             self._is_away = True
