@@ -733,6 +733,8 @@ def test_what_is_recorded_warms_another_daemon(daemon, other_daemon, newest, tmp
         assert warmed.code == 0, warmed.error
         with Job(tmp_path, newest, other.root, cache="warm", KILN_MODE="require") as job:
             assert all("hash" in job.compile(kernel) for kernel in KERNELS)
+        # No line says more than the other vendor's compiler knows.
+        assert other.kiln("warm", manifest, "--target", "hip:gfx942").code == 0
 
 
 def test_a_mode_that_does_not_exist_is_named_and_passed_over(daemon, newest, tmp_path):

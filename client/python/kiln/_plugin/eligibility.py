@@ -5,6 +5,7 @@ set through the environment or through `triton.knobs`. So a switch that is not k
 keeps the compile here, those that a later Triton adds included.
 """
 
+import dataclasses
 import os
 from typing import Any, Dict, Mapping
 
@@ -29,6 +30,9 @@ _VENDORS = {"cuda": "nvidia", "hip": "amd"}
 _OF_TARGET = ("arch", "base_arch", "warp_size", "backend_name")
 _COMPUTED_FROM_TARGET = ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes", "max_num_imprecise_acc_default",
                          "allowed_dot_input_precisions")
+
+# Said in any case: every backend has them, each with defaults of its own, which the environment or the hardware may decide.
+_ALWAYS_RECORDED = frozenset({"num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "ptx_options"})
 
 
 class NotExpressible(Exception):
@@ -86,6 +90,22 @@ def expressed(backend: Any, options: Any) -> Dict[str, Any]:
         if name == "ptx_options" and "/" in value:
             raise NotExpressible("ptx_options names a file")
     return given
+
+
+def without_defaults(given: Mapping[str, Any], backend: Any, options: Any) -> Dict[str, Any]:
+    """`given`, what expressed() returned, without what says nothing, so that it can be repeated for a target of another vendor, which
+    does not know all the options: those that have the value that the options' class declares, and get it here too when nobody says
+    anything. So they have it in the daemon."""
+    declared = {field.name: field.default for field in dataclasses.fields(options)}
+    unsaid = backend.parse_options({}).__dict__
+    return {
+        name: value for name, value in given.items()
+        if name in _ALWAYS_RECORDED or not _is_same(value, declared.get(name)) or not _is_same(value, unsaid.get(name))
+    }
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
 
 
 def _check_libraries(given: Any, default: Any) -> None:

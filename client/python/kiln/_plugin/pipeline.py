@@ -1,5 +1,6 @@
 """Puts Kiln's answer in the place of Triton's own stages after `ttir`."""
 
+import dataclasses
 import json
 import logging
 import time
@@ -73,7 +74,8 @@ class Pipeline:
                 service(self._settings).connect()  # before the compiler is read, which can take a second
             request = self._request(backend, stages, options, module)
             if self._manifest is not None:
-                self._manifest.add(request)
+                said = eligibility.without_defaults(request.options, backend, options)
+                self._manifest.add(dataclasses.replace(request, options=said))
             artifact = service(self._settings).compile(request)
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
             groups(self._settings).note(metadata.get("hash", ""), artifact)
