@@ -38,7 +38,11 @@
 // A task that crashed a worker is tried again on a fresh worker, one that has compiled nothing, not
 // on another that may have died of the same cause. Such tasks stand at the front of the queue, and
 // are stuck as above until there is one: the slot that crashed replaces its worker, and a fresh
-// worker takes the front of the queue. A slot that cannot have a worker fails the whole queue.
+// worker takes the front of the queue.
+//
+// A slot that cannot have a worker, of which there may be no more descriptors or processes for a
+// moment, rests for a while, and the others go on with what is queued. Where none of them has a
+// worker, is on its way to one or could try, the queue has nothing to wait for, and fails.
 #include "daemon/worker/worker_pool.h"
 
 #include <unistd.h>
@@ -91,6 +95,7 @@ struct WorkerPool::Task {
 struct WorkerPool::Slot {
   enum class Stage {
     kEmpty,     // without a worker until one is needed
+    kResting,   // could not have one, though needed, and waits before it tries again
     kStarting,  // on its way to a fresh worker
     kReady,     // waits with a worker
     kBusy       // runs a task
@@ -101,12 +106,17 @@ struct WorkerPool::Slot {
   // The slot's thread only.
   std::unique_ptr<WorkerProcess> worker;
   bool is_surplus = false;  // its worker is, so it shall not have another
+  int failures = 0;         // to start a worker, in a row
+  SteadyTime rests_until{};
   // Under the pool's mutex.
   Stage stage = Stage::kEmpty;
   uint64_t generation = 0;          // of the worker's zygote
   std::optional<Principal> served;  // by its worker; none: it is fresh
   bool is_spent = false;            // its worker is, once it has answered
   std::thread thread;
+
+  // Or is on its way to one.
+  bool HasWorker() const { return stage != Stage::kEmpty && stage != Stage::kResting; }
 
   bool MayRun(const Task& task) const {
     return !served || (!task.NeedsFreshWorker() && task.context.principal == *served);
@@ -338,6 +348,7 @@ bool WorkerPool::MustGiveWay(const Slot& slot) const {
 bool WorkerPool::SlotIsNeeded(const Slot& slot) const {
   if (stopping_) return true;
   if (slot.worker != nullptr) return WorkerIsNeeded(slot);
+  if (slot.stage == Slot::Stage::kResting) return false;
   return slot.stage == Slot::Stage::kStarting || FreshWorkerIsMissing(queue_.end()) ||
          SpareIsMissing();
 }
@@ -359,7 +370,13 @@ void WorkerPool::Vacate(Slot& slot) {
 WorkerPool::TaskPtr WorkerPool::NextTask(Slot& slot) {
   std::unique_lock lock(mutex_);
   if (slot.worker != nullptr) slot.stage = Slot::Stage::kReady;
-  work_.wait(lock, [&] { return SlotIsNeeded(slot); });
+  while (!SlotIsNeeded(slot)) {
+    if (slot.stage != Slot::Stage::kResting) {
+      work_.wait(lock);
+    } else if (work_.wait_until(lock, slot.rests_until) == std::cv_status::timeout) {
+      slot.stage = Slot::Stage::kEmpty;
+    }
+  }
   if (stopping_) return nullptr;
   TaskPtr task = slot.worker == nullptr ? nullptr : TakeTask(slot);
   if (slot.worker == nullptr) slot.stage = Slot::Stage::kStarting;
@@ -405,6 +422,7 @@ void WorkerPool::StartWorker(Slot& slot) {
     auto worker = StartIn(slot.directory, *zygote);
     if (worker.ok()) {
       slot.worker = *std::move(worker);
+      slot.failures = 0;
       std::lock_guard lock(mutex_);
       ++stats_.started;
       ++stats_.workers;
@@ -419,15 +437,33 @@ void WorkerPool::StartWorker(Slot& slot) {
       return;
     }
   }
+  LetRest(slot, failure, /*others_may_do_better=*/zygote.ok());
+}
+
+void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better) {
+  const auto rest = std::min(limits::kWorkerRetryFirst * (1 << std::min(slot.failures++, 10)),
+                             limits::kWorkerRetryLast);
+  Queue failed;
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
-    slot.stage = Slot::Stage::kEmpty;
+    slot.stage = Slot::Stage::kResting;
+    slot.rests_until = Steady::now() + rest;
+    const bool is_hopeless =
+        CountSlots([&](const Slot& other) {
+          return other.HasWorker() || (others_may_do_better && other.stage == Slot::Stage::kEmpty);
+        }) == 0;
+    if (is_hopeless) {
+      // Whoever asks next finds out whether it is so still.
+      for (const auto& other : slots_) other->stage = Slot::Stage::kEmpty;
+      failed.swap(queue_);
+    }
   }
-  LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(failure)}});
+  LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(why)}});
+  work_.notify_all();
   // Whatever this machine lacks at the moment, a file or a descriptor: it says nothing of the
   // request, as NOT_FOUND or RESOURCE_EXHAUSTED would.
-  FailQueued(Unavailable("no worker: {}", Message(failure)));
+  for (const TaskPtr& task : failed) Finish(task, Unavailable("no worker: {}", Message(why)));
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(

@@ -112,6 +112,8 @@ class WorkerPool {
   // Whether the slot's worker comes from a zygote that was let go since.
   bool IsOutdated(const Slot& slot) const;
   void StartWorker(Slot& slot);
+  // It could not have a worker; a slot that has not tried may, unless there is no zygote.
+  void LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better);
   absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(const std::string& directory,
                                                          const std::shared_ptr<Zygote>& zygote);
   void EndWorker(Slot& slot);

@@ -110,6 +110,9 @@ inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten
 // What a worker may start besides what runs on the machine already: one assembler at a time is
 // enough.
 inline constexpr uint64_t kWorkerProcessesMore = 1024;
+// How long a slot that could not have a worker rests; doubled each time.
+inline constexpr auto kWorkerRetryFirst = std::chrono::milliseconds(50);
+inline constexpr auto kWorkerRetryLast = std::chrono::milliseconds(10'000);
 inline constexpr int kWorkersMax = 1024;
 // Of one name, that could not be emptied.
 inline constexpr int kDirectoriesAsideMax = 64;

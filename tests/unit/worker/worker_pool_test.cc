@@ -727,6 +727,39 @@ TEST_F(WorkerPoolTest, AZygoteThatDoesNotForkFailsWhatWaitsForIt) {
   EXPECT_THAT(std::string(Message(Do("answer x").status())), HasSubstr("no more processes"));
 }
 
+// In whose place neither the slot's directory can be made nor what is there be set aside.
+void Obstruct(const std::string& slot_directory) {
+  for (int i = 0; i < limits::kDirectoriesAsideMax; ++i) {
+    std::filesystem::create_directories(fmt::format("{}.aside-{}/filled", slot_directory, i));
+  }
+  ASSERT_TRUE(OsFilesystem().WriteNew(slot_directory, "", 0600).ok());
+}
+
+TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  Obstruct(directory_.File("work/slot-0"));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Ptx("answer x", Of(Stranger(1))), "x");
+  CallContext context;
+  auto first = Submit("sleep", context);
+  auto second = Submit("sleep", context);
+  WaitUntil([](const PoolStats& stats) { return stats.running == 1 && stats.queued == 1; });
+  // Where the trouble passes, so does the rest.
+  std::filesystem::remove(directory_.File("work/slot-0"));
+  WaitUntilRunning(2);
+  context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(first.get().status()));
+  EXPECT_TRUE(absl::IsCancelled(second.get().status()));
+}
+
+TEST_F(WorkerPoolTest, WhereNoSlotCanHaveAWorkerNothingWaits) {
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  Obstruct(directory_.File("work/slot-0"));
+  Obstruct(directory_.File("work/slot-1"));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsUnavailable(Do("answer x").status()));
+  std::filesystem::remove(directory_.File("work/slot-1"));
+  EXPECT_EQ(Ptx("answer x"), "x");
+}
+
 TEST_F(WorkerPoolTest, ShutdownWaitsForWhatRuns) {
   Start();
   auto reply = Submit("answer x");
