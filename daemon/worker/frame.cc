@@ -33,12 +33,15 @@ T TakeLittleEndian(std::string_view& in) {
   return value;
 }
 
-// -1 without a deadline. Rounded up, so that a poll never ends just before it.
-int PollMillis(const std::optional<SteadyTime>& deadline) {
-  if (!deadline) return -1;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000'000));
+// -1 where there is nothing but the socket to wait for. Rounded up, so that a poll never ends just
+// before the deadline.
+int PollMillis(const FrameWait& wait) {
+  constexpr int64_t kLong = 1'000'000'000;
+  const int64_t look = wait.look ? wait.look_time.count() : kLong;
+  if (!wait.deadline) return wait.look ? static_cast<int>(look) : -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wait.deadline -
+                                                                 std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, look));
 }
 
 // OK when `events` are there for the socket.
@@ -46,9 +49,10 @@ absl::Status WaitFor(int socket, short events, const FrameWait& wait) {
   while (true) {
     std::array<pollfd, 3> polled{
         {{socket, events, 0}, {wait.wake_fd, POLLIN, 0}, {wait.peer_fd, POLLIN, 0}}};
-    const int ready = ::poll(polled.data(), polled.size(), PollMillis(wait.deadline));
+    const int ready = ::poll(polled.data(), polled.size(), PollMillis(wait));
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready < 0) continue;
+    if (wait.look) KILN_RETURN_IF_ERROR(wait.look());
     if (polled[1].revents != 0) return Cancelled("the caller went away");
     // POLLERR and POLLHUP count: the next read or write says what is the matter.
     if (polled[0].revents != 0) return absl::OkStatus();

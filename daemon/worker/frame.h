@@ -1,8 +1,10 @@
 // Messages on a worker's socket. protocol.md has the layout.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +45,9 @@ struct FrameWait {
   int wake_fd = -1;  // readable: CANCELLED
   int peer_fd = -1;  // a pidfd, readable once the peer is dead: UNAVAILABLE, when all that it wrote
                      // has been read
+  // Called so often while waiting, and whenever something has come: its error ends the waiting.
+  std::function<absl::Status()> look;
+  std::chrono::milliseconds look_time{100};
 };
 
 // Both block until done, or until `wait` says otherwise: DEADLINE_EXCEEDED, CANCELLED, or

@@ -20,6 +20,9 @@ struct WorkerLimits {
   uint64_t cpu_seconds = 0;  // of one process, for one compile
   uint64_t processes = 0;    // of the worker's user, when it would start one more
   uint64_t descriptors = limits::kWorkerDescriptorsMax;
+  // All files together, and their number: the daemon looks now and then, the kernel does not.
+  uint64_t disk_bytes = limits::kWorkerDiskBytesMax;
+  uint64_t disk_entries = limits::kWorkerDiskEntriesMax;
 };
 
 // One file, or a directory with all that is in it, and the rights of landlock.h to it.

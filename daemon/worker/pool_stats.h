@@ -10,7 +10,7 @@ namespace kiln {
 // Since the pool began; they only grow, so those of several pools can be added up.
 struct PoolCounters {
   uint64_t started = 0;
-  uint64_t killed = 0;            // by a deadline or because nobody waited any more
+  uint64_t killed = 0;            // by a deadline, for the disk, or because nobody waited any more
   uint64_t crashed = 0;           // died, or said something that no worker says
   uint64_t aborted = 0;           // died because the compiler gave up on the source in words
   uint64_t recycled = 0;          // replaced because of age or size

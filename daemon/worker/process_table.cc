@@ -34,6 +34,13 @@ std::vector<pid_t> ChildProcesses() {
   return children;
 }
 
+std::vector<pid_t> ChildrenOf(pid_t process) {
+  std::vector<pid_t> children;
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", process));
+  for (pid_t child; file >> child;) children.push_back(child);
+  return children;
+}
+
 uint64_t RunningThreads() {
   // "0.20 0.18 0.12 1/80 11206": of 80, one runs just now.
   std::ifstream file("/proc/loadavg");

@@ -499,6 +499,7 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   wait.wake_fd = slot.wake.fd();
   ++task->attempts;
   absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
+  if (slot.worker->TookTooMuchDisk()) return FinishOverfull(slot, task, reply.status());
   const bool is_over =
       absl::IsDeadlineExceeded(reply.status()) || absl::IsCancelled(reply.status());
   if (!reply.ok() && !is_over) {
@@ -603,6 +604,21 @@ void WorkerPool::FinishAborted(const TaskPtr& task, CompileFailure failure) {
   reply.outcome = WorkerReply::Outcome::kFailed;
   reply.failure = std::move(failure);
   Finish(task, std::move(reply));
+}
+
+void WorkerPool::FinishOverfull(Slot& slot, const TaskPtr& task, const absl::Status& why) {
+  slot.worker->Kill();
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.killed;
+    ++stats_.compiles;
+  }
+  WorkerReply reply;
+  reply.outcome = WorkerReply::Outcome::kFailed;
+  reply.failure.code = absl::StatusCode::kResourceExhausted;
+  reply.failure.message = std::string(Message(why));
+  Finish(task, std::move(reply));
+  ReplaceWorker(slot);
 }
 
 void WorkerPool::FinishUnable(const TaskPtr& task, const CompileFailure& failure) {

@@ -128,6 +128,8 @@ class WorkerPool {
                  const CompileFailure* said = nullptr);
   // The compiler gave up on the source, and took its worker along.
   void FinishAborted(const TaskPtr& task, CompileFailure failure);
+  // The compiler filled the disk, as it would again.
+  void FinishOverfull(Slot& slot, const TaskPtr& task, const absl::Status& why);
   // Something is wrong here, and neither with the source nor with the worker.
   void FinishUnable(const TaskPtr& task, const CompileFailure& failure);
   void RecycleIfOld(Slot& slot, const WorkerUsage& usage);

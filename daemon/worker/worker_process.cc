@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "daemon/worker/disk_use.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/log.h"
 
@@ -25,9 +26,10 @@ uint32_t RandomId() {
 }  // namespace
 
 WorkerProcess::WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
-                             OutputCapture output)
+                             OutputCapture output, const WorkerLimits& limits)
     : zygote_(std::move(zygote)),
       directory_(std::move(directory)),
+      limits_(limits),
       socket_(std::move(socket)),
       output_(std::move(output)) {}
 
@@ -45,7 +47,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
   KILN_ASSIGN_OR_RETURN(const pid_t pid,
                         zygote->Fork(theirs.get(), output.fd(), directory, limits));
   std::unique_ptr<WorkerProcess> worker(
-      new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
+      new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output), limits));
   worker->pid_ = pid;
   // Nobody reaps it before End(), so the pid is its own.
   worker->process_ = OpenProcess(pid);
@@ -65,6 +67,9 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   KILN_RETURN_IF_ERROR(EmptyDirectory(directory_));
   output_.Clear();
   wait.peer_fd = process_.get();
+  wait.look_time = limits::kWorkerDiskLookTime;
+  wait.look = [this] { return LookAtDisk(); };
+  next_disk_look_ = std::chrono::steady_clock::now() + wait.look_time;
   ++compiles_;
   const uint32_t id = RandomId();
   KILN_RETURN_IF_ERROR(
@@ -72,6 +77,23 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   KILN_ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(socket_.get(), wait));
   if (frame.id != id) return Internal("an answer to a question that was not asked");
   return DecodeResult(frame, request.stages);
+}
+
+absl::Status WorkerProcess::LookAtDisk() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now < next_disk_look_) return absl::OkStatus();
+  next_disk_look_ = now + limits::kWorkerDiskLookTime;
+  const auto use = MeasureDiskUse(directory_, pid_, limits_.disk_entries);
+  // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
+  if (absl::IsNotFound(use.status())) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(use.status());
+  took_too_much_disk_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
+  if (!took_too_much_disk_) return absl::OkStatus();
+  return ResourceExhausted(
+      "the compiler wrote {} MiB in {} files; all of one compile's files together may have {} MiB, "
+      "and be fewer than {}",
+      use->bytes / limits::kMiB, use->entries, limits_.disk_bytes / limits::kMiB,
+      limits_.disk_entries);
 }
 
 void WorkerProcess::Kill() {

@@ -36,7 +36,8 @@ class WorkerProcess {
   ~WorkerProcess();
 
   // Blocks for one compile. After any error the worker is of no further use: DEADLINE_EXCEEDED and
-  // CANCELLED as `wait` says, UNAVAILABLE when it died, INTERNAL when it answered nonsense.
+  // CANCELLED as `wait` says, UNAVAILABLE when it died, INTERNAL when it answered nonsense, any
+  // when it took too much of the disk.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
 
   // Kills it with everything in its process group, without waiting for anything. End() is still
@@ -48,6 +49,8 @@ class WorkerProcess {
 
   // Whether it waits for work, having said nothing that it was not asked.
   bool IsReady() const;
+  // Whether the last compile took more of the disk than it may.
+  bool TookTooMuchDisk() const { return took_too_much_disk_; }
   int compiles() const { return compiles_; }
   // The end of what it wrote during the last compile.
   std::string LastWords(size_t bytes_max) const { return output_.Tail(bytes_max); }
@@ -55,15 +58,19 @@ class WorkerProcess {
 
  private:
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
-                OutputCapture output);
+                OutputCapture output, const WorkerLimits& limits);
+  absl::Status LookAtDisk();
 
   const std::shared_ptr<Zygote> zygote_;
   const std::string directory_;
+  const WorkerLimits limits_;
   UniqueFd socket_;
   OutputCapture output_;
   UniqueFd process_;  // a pidfd
   pid_t pid_ = -1;
   int compiles_ = 0;
+  SteadyTime next_disk_look_{};
+  bool took_too_much_disk_ = false;
 };
 
 }  // namespace kiln

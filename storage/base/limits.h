@@ -103,6 +103,11 @@ inline constexpr auto kZygoteIdleTimeDefault = std::chrono::minutes(30);
 inline constexpr int kCrashesPerHourDefault = 50;
 inline constexpr size_t kWorkerRssBytesDefault = 4 * kGiB;
 inline constexpr size_t kWorkerFileBytesMax = kGiB;
+// All of them together, which share a tmpfs with the hot directory and the sockets; and their
+// number. A compile has a handful.
+inline constexpr size_t kWorkerDiskBytesMax = kGiB;
+inline constexpr size_t kWorkerDiskEntriesMax = 4096;
+inline constexpr auto kWorkerDiskLookTime = std::chrono::milliseconds(100);
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
 // A process maps more than it holds: libraries, and memory that it gave back.
 inline constexpr uint64_t kAddressSpacePerRss = 2;

@@ -167,6 +167,23 @@ void Bury() {
   ::close(here);
 }
 
+[[noreturn]] void Hoard(bool keeps_names, size_t bytes) {
+  const std::string content(bytes, 'x');
+  for (int i = 0;; ++i) {
+    const std::string name = std::to_string(i);
+    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) SleepForever();
+    if (bytes > 0 && ::write(file, content.data(), bytes) < 0) SleepForever();
+    if (keeps_names) {
+      ::close(file);
+    } else {
+      ::unlink(name.c_str());
+    }
+    // So that a look comes before there is no more space.
+    ::usleep(keeps_names && bytes == 0 ? 100 : 10'000);
+  }
+}
+
 void ForkChildren() {
   if (::fork() == 0) SleepForever();
   if (::fork() == 0) {
@@ -208,6 +225,9 @@ void Obey(int job, const kiln::Frame& frame) {
     TakenOverBy() = argument;
     return Answer(job, frame.id, argument);
   }
+  if (what == "hoard") Hoard(/*keeps_names=*/true, size_t{4} << 20);
+  if (what == "hoard-nameless") Hoard(/*keeps_names=*/false, size_t{4} << 20);
+  if (what == "litter") Hoard(/*keeps_names=*/true, 0);
   if (what == "bury") {
     Bury();
     return Answer(job, frame.id, "");

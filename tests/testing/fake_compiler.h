@@ -17,14 +17,20 @@
 //   fork             starts a child in its group, one that tries to leave the group, and sleeps
 //   eat              takes memory until there is none, and aborts
 //   take-over TEXT   answers TEXT, and from then on whatever it is asked
-//   bury             leaves directories that forbid reading, and one within the other, 2,000 of
-//   them process          its process id, as the ptx; a second line may tell it from another link
-//   TEXT        puts links to the system's files where outputs would lie, and answers TEXT junk
-//   writes bytes that are no frame announce         announces a payload of 4 GB half dies between
-//   the header and the payload twice            answers, and then answers once more stranger
-//   answers with an id that nobody asked with nonsense JSON    a result frame with JSON as its
-//   header chatter          fills its standard error, then answers large BYTES      answers that it
-//   has so much memory
+//   bury             leaves directories that forbid reading, and 1,500 one within the other
+//   process          its process id, as the ptx; a second line may tell it from another
+//   hoard            fills one file of 4 MiB after the other, for ever
+//   hoard-nameless   the same, of files that it has open and that have no name
+//   litter           makes one empty file after the other, for ever
+//   link TEXT        puts links to the system's files where outputs would lie, and answers TEXT
+//   junk             writes bytes that are no frame
+//   announce         announces a payload of 4 GB
+//   half             dies between the header and the payload
+//   twice            answers, and then answers once more
+//   stranger         answers with an id that nobody asked with
+//   nonsense JSON    a result frame with JSON as its header
+//   chatter          fills its standard error, then answers
+//   large BYTES      answers that it has so much memory
 #pragma once
 
 #include <memory>

@@ -727,6 +727,23 @@ TEST_F(WorkerPoolTest, AZygoteThatDoesNotForkFailsWhatWaitsForIt) {
   EXPECT_THAT(std::string(Message(Do("answer x").status())), HasSubstr("no more processes"));
 }
 
+TEST_F(WorkerPoolTest, WhatFillsTheDiskIsEndedAndToldSo) {
+  Start([](WorkerPoolOptions& options) {
+    options.worker_limits.disk_bytes = 16 * limits::kMiB;
+    options.worker_limits.disk_entries = 64;
+  });
+  for (const char* what : {"hoard", "hoard-nameless", "litter"}) {
+    const auto reply = Do(what);
+    ASSERT_TRUE(reply.ok()) << what << reply.status();
+    EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kFailed) << what;
+    EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted) << what;
+    EXPECT_THAT(reply->failure.message, HasSubstr("may have 16 MiB, and be fewer than 64"));
+    EXPECT_THAT(Ptx("where"), Not(HasSubstr("./1"))) << what;
+  }
+  EXPECT_EQ(pool_->Stats().killed, 3u);
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
 // In whose place neither the slot's directory can be made nor what is there be set aside.
 void Obstruct(const std::string& slot_directory) {
   for (int i = 0; i < limits::kDirectoriesAsideMax; ++i) {

@@ -1,0 +1,25 @@
+// What a worker and what it starts take of a disk.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct DiskUse {
+  uint64_t bytes = 0;    // that the file system gave them, holes not counted
+  uint64_t entries = 0;  // in the directory
+};
+
+// Of the files in `directory` itself (workers cannot make others in it), and of those that lie on
+// the same file system without a name, as far as `process` or its children have them open. Follows
+// no symbolic link. Stops counting at `entries_max`. Errors are those of ErrnoStatus. Blocks for as
+// long as it takes to look at a handful of files.
+absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t process,
+                                       uint64_t entries_max);
+
+}  // namespace kiln
