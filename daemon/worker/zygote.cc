@@ -135,9 +135,18 @@ absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLim
   limits.processes = running == 0 ? 0 : running + limits::kWorkerProcessesMore;
   Json request = {{"type", "fork"}, {"directory", directory}, {"jail", nullptr}};
   request["limits"] = EncodeLimits(limits);
-  if (jail_ == nullptr) return request;
-  KILN_ASSIGN_OR_RETURN(const auto jail, jail_->Describe(needs_, directory));
+  std::optional<JailDescription> jail;
+  if (jail_ != nullptr) {
+    KILN_ASSIGN_OR_RETURN(jail, jail_->Describe(needs_, directory));
+  }
   if (jail) request["jail"] = EncodeJail(*jail);
+  // A zygote would read the beginning of it, and die of what it makes of that.
+  if (const size_t bytes = request.dump().size(); bytes > kControlBytesMax) {
+    return FailedPrecondition(
+        "the order for a worker has {} bytes, of which a zygote reads {}: its jail names {} files "
+        "and directories; install fewer toolchains that bring a ptxas, or under shorter names",
+        bytes, kControlBytesMax, jail ? jail->paths.size() : 0);
+  }
   return request;
 }
 

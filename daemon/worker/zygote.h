@@ -52,7 +52,7 @@ class Zygote {
 
   // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
   // is jailed. UNAVAILABLE when the zygote is dead; FAILED_PRECONDITION where the worker did not
-  // get into its jail, and has to.
+  // get into its jail, and has to, or where describing the jail takes more than a message holds.
   absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
                              const WorkerLimits& limits);
 

@@ -93,6 +93,25 @@ TEST_F(ZygoteTest, AWorkerForkedJustBeforeTheZygotesDeathIsNotForgotten) {
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
 }
 
+TEST_F(ZygoteTest, AJailThatNoMessageHoldsIsRefusedAndTheZygoteLives) {
+  std::vector<std::string> assemblers;
+  for (int i = 0; i < 1000; ++i) {
+    assemblers.push_back(
+        fmt::format("/a/toolchain/with/a/rather/long/name/of/its/own/{}/ptxas", i));
+  }
+  ZygoteCommand command = FakeZygote();
+  command.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel(), assemblers);
+  const auto zygote = Zygote::Start(command, stop_);
+  ASSERT_TRUE(zygote.ok()) << zygote.status();
+  const absl::Status status = Fork(**zygote).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("files and directories"));
+  command.jail->SetAssemblers({});
+  const auto worker = Fork(**zygote);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  (*zygote)->EndWorker(*worker);
+}
+
 TEST_F(ZygoteTest, SilentOneIsGivenUp) {
   ZygoteCommand command = FakeZygote("silent");
   // Long enough that a loaded machine has started it by then: its words are looked for.
