@@ -234,7 +234,7 @@ def test_what_the_daemon_has_no_toolchain_for_is_kept_whole(daemon, newest, tmp_
     copy.chmod(0o755)
     with Job(tmp_path, newest, daemon.root, TRITON_PTXAS_PATH=str(copy), TRITON_PTXAS_BLACKWELL_PATH=str(copy)) as job:
         job.compile("vector_add")
-        assert job.report()["local"] == {"the daemon has no such toolchain": 1}
+        assert job.report()["local"] == {"the daemon has no such ptxas": 1}
         files = job.files()
         anew(job)
         job.compile("vector_add")
@@ -402,7 +402,7 @@ def test_the_ptxas_that_the_process_would_use_is_named(daemon, newest, tmp_path)
     copy.write_bytes(other)
     with Job(tmp_path, newest, daemon.root, cache="other", TRITON_PTXAS_PATH=str(copy), TRITON_PTXAS_BLACKWELL_PATH=str(copy)) as job:
         job.compile("vector_add", "cuda:80")
-        assert served(job.report()) == 0 and job.report()["local"] == {"the daemon has no such toolchain": 1}
+        assert served(job.report()) == 0 and job.report()["local"] == {"the daemon has no such ptxas": 1}
 
 
 def test_what_does_not_compile_raises_what_triton_raises(daemon, python, tmp_path):
@@ -719,6 +719,9 @@ def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):
         assert answer["error"] == "CacheMissError", answer
         assert "vector_add for cuda:95" in answer["message"] and "does not compile for cuda:95" in answer["message"], answer
     assert "compiles by itself" not in job.log
+    with Job(tmp_path, newest, daemon.root, cache="use") as job:
+        job.compile("vector_add", "cuda:95")
+        assert job.report()["local"] == {"the daemon's toolchain does not compile for cuda:95": 1}
 
 
 def test_what_is_recorded_warms_another_daemon(daemon, other_daemon, newest, tmp_path):

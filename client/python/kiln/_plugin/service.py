@@ -39,22 +39,13 @@ class Declined(Exception):
 
 
 class Unsuited(Declined):
-    """The daemon has no such toolchain; otherwise it could have done it."""
-
-    def __init__(self, details: str) -> None:
-        super().__init__("the daemon has no such toolchain", details)
+    """The daemon has no toolchain that fits; otherwise it could have done it."""
 
 
 class _Pause(NamedTuple):
     """Until when nothing is asked, by time.monotonic(), and what Declined says meanwhile."""
     until: float
     reason: str
-    details: str
-
-
-class _Unsuited(NamedTuple):
-    """As _Pause, for one toolchain and target."""
-    until: float
     details: str
 
 
@@ -77,7 +68,7 @@ class Service:
         _process.abandon(self._client)
         self._client = None
         self._closed: _Pause = getattr(self, "_closed", _Pause(0.0, "", ""))
-        self._unsuited: Dict[Tuple[str, str, str], _Unsuited] = dict(getattr(self, "_unsuited", {}))
+        self._unsuited: Dict[Tuple[str, str, str], _Pause] = dict(getattr(self, "_unsuited", {}))
 
     def connect(self) -> None:
         """Declined where there is no daemon, before anything is done that takes longer than to find that out."""
@@ -89,7 +80,7 @@ class Service:
         what = (request.toolchain, request.ptxas, request.target)
         unsuited = self._unsuited.get(what)
         if unsuited is not None and time.monotonic() < unsuited.until:
-            raise Unsuited(unsuited.details)
+            raise Unsuited(unsuited.reason, unsuited.details)
         client = self._connected()
         try:
             artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
@@ -103,9 +94,10 @@ class Service:
             # Compiled again here, so that the caller gets the very exception that Triton raises.
             raise Declined("it does not compile") from None
         except FailedPreconditionError as error:
-            self._unsuited[what] = _Unsuited(time.monotonic() + _UNSUITED_PAUSE_S, str(error))
+            reason = _why_unsuited(client, request)
+            self._unsuited[what] = _Pause(time.monotonic() + _UNSUITED_PAUSE_S, reason, str(error))
             self._say(f"the daemon cannot compile for this Triton; {self._otherwise}: {error}")
-            raise Unsuited(str(error)) from None
+            raise Unsuited(reason, str(error)) from None
         except UnavailableError as error:
             self._close(client, error)
             raise Declined("the daemon is away", str(error)) from None
@@ -215,6 +207,21 @@ class Service:
         if words not in self._said and len(self._said) < 8:
             self._said[words] = None
             LOG.warning("kiln: %s", words)
+
+
+def _why_unsuited(client: Any, request: CompileRequest) -> str:
+    """What the daemon has not got for it, so far as its list of toolchains tells."""
+    try:
+        there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
+    except Exception:  # it is only for people
+        LOG.debug("kiln: nobody knows which toolchains there are", exc_info=True)
+        return "the daemon has no toolchain that fits"
+    if request.toolchain not in there:
+        return "the daemon has no such toolchain"
+    backend, architecture, *_ = request.target.split(":")
+    if not any(one.backend == backend and architecture in one.architectures for one in there[request.toolchain].backends):
+        return f"the daemon's toolchain does not compile for {backend}:{architecture}"
+    return "the daemon has no such ptxas" if request.ptxas and request.ptxas not in there else "the daemon has no toolchain that fits"
 
 
 _service: Optional[Service] = None
