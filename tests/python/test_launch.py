@@ -463,3 +463,16 @@ def test_importing_it_opens_nothing():
               "'libkiln_launch' in open('/proc/self/maps').read())")
     done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "False"]
+
+
+# --- No GPU ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source,code,words", [
+    ("/nowhere/k.json", "NOT_FOUND", "/nowhere/k.json: No such file"), ("/nowhere/k", "NOT_FOUND", "/nowhere/k: No such file"),
+    ("k.ptx", "INVALID_ARGUMENT", "k.ptx: load the .json file"), (None, "INVALID_ARGUMENT", "not NoneType")
+])
+def test_a_wrong_source_is_told_from_a_missing_driver(source, code, words):
+    with pytest.raises(kiln.LaunchError) as error:
+        kiln.load(source)
+    assert error.value.code == code and words in str(error.value), error.value

@@ -30,6 +30,8 @@ __all__ = ["DescriptorArgument", "Kernel", "KernelFacts", "KernelTimes", "Launch
 _TENSOR_RANK_MAX = 5
 _UINT32_MAX = 2**32 - 1
 _NO_BLOCK = (0, 0, 0)
+# What kernels come as, without what a launch has to know besides. A file of the hot directory has no such name.
+_OUTPUTS = (b".cubin", b".hsaco", b".ptx", b".cu", b".ttir", b".ttgir")
 # As the packer has them.
 _CONFIG_NAMES = (*("grid",) * 3, *("block",) * 3, "dynamic_shared_bytes", "pdl", "cooperative", "stream")
 Source = Union[Artifact, str, "os.PathLike[str]"]
@@ -104,7 +106,10 @@ class Runtime:
         _check_process()
         with _Handle("artifact_close") as artifact:
             _open_artifact(source, server_uid, artifact)
-            return Kernel(self, artifact.value, -1 if device is None else device)
+            return self._open(artifact, device)
+
+    def _open(self, artifact: "_Handle", device: Optional[int]) -> "Kernel":
+        return Kernel(self, artifact.value, -1 if device is None else device)
 
     def configure(self, *, strict: bool = False, times_launches: bool = False, resident_kernels_max: int = 0,
                   resident_bytes_max: int = 0) -> None:
@@ -162,8 +167,11 @@ def runtime() -> Runtime:
 
 
 def load(source: Source, *, device: Optional[int] = None, server_uid: Optional[int] = None) -> "Kernel":
-    """runtime().load(…)."""
-    return runtime().load(source, device=device, server_uid=server_uid)
+    """runtime().load(…), but what is wrong with the source is said where there is no GPU, too."""
+    _check_process()
+    with _Handle("artifact_close") as artifact:
+        _open_artifact(source, server_uid, artifact)
+        return runtime()._open(artifact, device)
 
 
 class Kernel:
@@ -425,7 +433,11 @@ def _open_artifact(source: Source, server_uid: Optional[int], handle: _Handle) -
         given = _bytes_of(source)
         c.library().call("artifact_open_bytes", ctypes.byref(given), ctypes.byref(handle), kernel=source.metadata.name, key=source.key)
         return
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        raise LaunchError(f"an Artifact or the path of a file is loaded, not {type(source).__name__}", code="INVALID_ARGUMENT")
     path = os.fsencode(source)
+    if os.path.splitext(path)[1] in _OUTPUTS:
+        raise LaunchError(f"{os.fsdecode(path)}: load the .json file that `kiln compile -o` wrote beside it", code="INVALID_ARGUMENT")
     if path.endswith(b".json"):
         c.library().call("artifact_open_json", path, ctypes.byref(handle))
     else:
