@@ -103,6 +103,7 @@ def test_a_source_that_does_not_compile(client):
     (dict(options={"num_warps": 2**70}), kiln.InvalidArgumentError, "64 bits"),
     (dict(target="cuda"), kiln.InvalidArgumentError, "cuda:90"),
     (dict(kind="c"), kiln.InvalidArgumentError, "ttir, ttgir"),
+    (dict(stages="cubin"), kiln.InvalidArgumentError, "stages: 'cubin' is a str"),
     (dict(toolchain="triton==0.1"), kiln.FailedPreconditionError, "3.6.0"),
     (dict(cache="only-if-cached"), kiln.NotFoundError, "not in the cache"),
 ])
@@ -179,6 +180,10 @@ def test_looking_up(client):
         client.fetch("0" * 64)
     with pytest.raises(kiln.InvalidArgumentError):
         client.lookup(["abc"])
+    with pytest.raises(kiln.InvalidArgumentError, match="keys: '0{64}' is a str"):
+        client.lookup("0" * 64)
+    with pytest.raises(kiln.InvalidArgumentError, match="keys: b'key' is a bytes"):
+        client.get_own(b"key")
 
 
 def test_the_nearest(client, daemon):
@@ -251,6 +256,8 @@ def test_asynchronous_errors(daemon, tmp_path):
             await client.compile(request("async absent", cache="only-if-cached"))
         with pytest.raises(kiln.DeadlineExceededError):
             await client.compile(request("async in no time"), timeout=0.001)
+        with pytest.raises(kiln.InvalidArgumentError, match="keys: "):
+            await client.lookup("0" * 64)
         task = asyncio.ensure_future(client.compile(request("async cancelled")))
         await asyncio.sleep(0)
         task.cancel()

@@ -51,7 +51,7 @@ def request_message(request: CompileRequest) -> Any:
     message = kernel_service_pb2.CompileRequest(
         target=_target(request.target),
         toolchain=request.toolchain,
-        stages=list(request.stages),
+        stages=listed(request.stages, "stages"),
         cache_policy=_choose(CACHE_POLICIES, request.cache, "cache"),
         priority=_choose(PRIORITIES, request.priority, "priority"),
         job=request.job,
@@ -67,6 +67,13 @@ def request_message(request: CompileRequest) -> Any:
     for name, text in request.headers.items():
         message.headers.add(name=name, text=_bytes(text))
     return message
+
+
+def listed(given: "Iterable[_T]", what: str) -> "List[_T]":
+    """InvalidArgumentError for one text where a sequence of them is meant: it would be taken apart."""
+    if isinstance(given, (str, bytes)):
+        raise InvalidArgumentError(f"{what}: {given!r} is a {type(given).__name__}, where a list or tuple of such is meant")
+    return list(given)
 
 
 def _bytes(text: "str | bytes") -> bytes:

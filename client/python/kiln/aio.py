@@ -94,7 +94,7 @@ class AsyncClient:
 
     async def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """As Client.lookup."""
-        raw = [_wire.digest_bytes(key) for key in keys]
+        raw = [_wire.digest_bytes(key) for key in _wire.listed(keys, "keys")]
         deadline = deadline_of(timeout)
         found: List[Optional[Artifact]] = []
         for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
@@ -115,7 +115,7 @@ class AsyncClient:
         """As Client.get_own."""
         deadline = deadline_of(timeout)
         found: Dict[bytes, Dict[str, bytes]] = {}
-        left = list(keys)
+        left = _wire.listed(keys, "keys")
         while left:
             answer = await self._call("GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX]), deadline)
             found.update(_wire.own_entries(answer))

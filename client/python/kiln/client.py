@@ -102,7 +102,7 @@ class Client:
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
-        raw = [_wire.digest_bytes(key) for key in keys]
+        raw = [_wire.digest_bytes(key) for key in _wire.listed(keys, "keys")]
         deadline = deadline_of(timeout)
         found: List[Optional[Artifact]] = []
         for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
@@ -131,7 +131,7 @@ class Client:
         were put. Only processes of the same uid read and write them. Each content has been checked against its digest."""
         deadline = deadline_of(timeout)
         found: Dict[bytes, Dict[str, bytes]] = {}
-        left = list(keys)
+        left = _wire.listed(keys, "keys")
         while left:
             answer = self._get_own(left[:_OWN_KEYS_MAX], deadline)
             found.update(_wire.own_entries(answer))
