@@ -715,6 +715,7 @@ def test_require_without_a_daemon_fails(newest, tmp_path):
 def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, KILN_MODE="require") as job:
         answers = [job.compile("vector_add", "cuda:95") for _ in range(2)]
+        assert job.report()["refused"] == 2 and job.report()["local"] == {}
     for answer in answers:
         assert answer["error"] == "CacheMissError", answer
         assert "vector_add for cuda:95" in answer["message"] and "does not compile for cuda:95" in answer["message"], answer

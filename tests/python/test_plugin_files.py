@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from kiln import CompileRequest
+from kiln import CompileRequest, Report
 from kiln._plugin import identity, manifest
 from kiln._plugin.settings import Settings
 
@@ -61,6 +61,11 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch, caplog):
     gone.rmdir()
     manifest.Manifest(Settings.of({"KILN_MODE": "record"}).manifest).add(REQUEST)
     assert "nothing more is recorded in kiln-manifest.jsonl" in caplog.text
+
+
+def test_the_line_of_a_report():
+    report = Report(hits={"own": 1}, refused=2, seconds_saved=-0.001)
+    assert str(report) == "1 hit (1 in own), 0 joined, 0 compiled, 0 compiled here, 2 refused, 0 builds spared; waited 0.00 s, saved 0.00 s"
 
 
 def test_a_name_in_no_encoding(tmp_path, monkeypatch):

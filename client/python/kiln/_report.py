@@ -16,7 +16,7 @@ class Report:
 
     hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
     joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
-    that Triton compiled here, by reason. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
+    that Triton compiled here, by reason. refused: those that it would have had to, in KILN_MODE=require. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
     what the compiles that hits and joins spared took, less the waiting for them. builds_spared: libraries that the C
     compiler did not have to make.
     """
@@ -27,13 +27,17 @@ class Report:
     seconds_waited: float = 0.0
     seconds_saved: float = 0.0
     builds_spared: int = 0
+    refused: int = 0
 
     def __str__(self) -> str:
         hits = ", ".join(f"{count} in {tier}" for tier, count in self.hits.items())
         local = ", ".join(f"{count} because {reason}" for reason, count in self.local.items())
-        return (f"{sum(self.hits.values())} hits{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
-                f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}, {self.builds_spared} builds spared; "
-                f"waited {self.seconds_waited:.2f} s, saved {self.seconds_saved:.2f} s")
+        count = sum(self.hits.values())
+        refused = f"{self.refused} refused, " if self.refused else ""
+        return (f"{count} {'hit' if count == 1 else 'hits'}{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
+                f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}, {refused}"
+                f"{self.builds_spared} {'build' if self.builds_spared == 1 else 'builds'} spared; "
+                f"waited {self.seconds_waited:.2f} s, saved {round(self.seconds_saved, 2) + 0.0:.2f} s")  # + 0.0: no "-0.00"
 
 
 class Counters:
@@ -63,6 +67,11 @@ class Counters:
     def compiled_here(self, reason: str, waited_s: float = 0.0) -> None:
         with self._lock:
             self._report.local[reason] = self._report.local.get(reason, 0) + 1
+            self._report.seconds_waited += waited_s
+
+    def refused(self, waited_s: float) -> None:
+        with self._lock:
+            self._report.refused += 1
             self._report.seconds_waited += waited_s
 
     def waited(self, seconds: float) -> None:

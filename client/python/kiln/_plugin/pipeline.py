@@ -92,6 +92,7 @@ class Pipeline:
         is_foreseen = isinstance(error, (Declined, NotFoundError))
         reason = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
         if self._settings.mode == "require":
+            counters().refused(time.monotonic() - started)
             details = getattr(error, "details", "")
             raise self._cache_miss(f"{reason} ({details})" if details else reason, request, isinstance(error, NotFoundError)) from None
         if not is_foreseen:
