@@ -37,6 +37,7 @@ def main():
         ).rstrip())
     counts = collections.Counter(row[2] for row in rows[1:])
     print(", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())))
+    print("ms: of what was compiled, the compiler's; otherwise until the answer was here, all requests having been sent together")
     for answer in answers:
         if answer.get("outcome") == "failed":
             print(f"{answer['name']}: {answer['error']}", file=sys.stderr)
