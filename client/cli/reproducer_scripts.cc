@@ -150,7 +150,8 @@ TRUTHS = {
 # A toolkit's libraries and headers, and those of NVIDIA's wheels for CUDA 12 and 13.
 PLACES = (
     ("lib64", ("include", "include/cccl")),
-    ("lib/python3.*/site-packages/nvidia/cuda_nvrtc/lib", ("../../cuda_runtime/include", "../../cuda_cccl/include")),
+    ("lib/python3.*/site-packages/nvidia/cuda_nvrtc/lib",
+     ("../../cuda_runtime/include", "../../cuda_cccl/include", "../../cuda_nvcc/include")),
     ("lib/python3.*/site-packages/nvidia/cu13/lib", ("../include", "../include/cccl")),
 )
 FIXED_ADDRESSES = 0x0040000  # of personality(2)

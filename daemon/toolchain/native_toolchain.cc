@@ -42,7 +42,8 @@ const NvrtcPlace& ToolkitNvrtc() {
 // … and of NVIDIA's wheels for CUDA 12 and 13.
 const std::vector<NvrtcPlace>& PackagedNvrtc() {
   static const auto* const places = new std::vector<NvrtcPlace>{
-      {"nvidia/cuda_nvrtc/lib", {"nvidia/cuda_runtime/include", "nvidia/cuda_cccl/include"}},
+      {"nvidia/cuda_nvrtc/lib",
+       {"nvidia/cuda_runtime/include", "nvidia/cuda_cccl/include", "nvidia/cuda_nvcc/include"}},
       {"nvidia/cu13/lib", {"nvidia/cu13/include", "nvidia/cu13/include/cccl"}}};
   return *places;
 }

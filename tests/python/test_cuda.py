@@ -60,6 +60,17 @@ def test_headers_and_defines_are_in_the_key(daemon, tmp_path):
     assert {one["outcome"], other["outcome"], defined["outcome"]} == {"compiled"}, (one, other, defined)
 
 
+@pytest.mark.parametrize("header, use", [
+    ("cooperative_groups.h", "cooperative_groups::this_thread_block().sync();"),
+    ("cuda/std/array", "cuda::std::array<int, 2> pair{1, 2}; *x = pair[1];"),
+    ("mma.h", "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> tile; nvcuda::wmma::fill_fragment(tile, 1.f); "
+              "*x = tile.x[0];"),
+])
+def test_headers_of_the_toolkit_that_lie_in_packages_of_their_own(daemon, tmp_path, header, use):
+    answer = ask(daemon, tmp_path, source=f"#include <{header}>\n__global__ void f(int* x) {{ {use} }}", name_expressions=[])
+    assert answer["outcome"] == "compiled", answer
+
+
 def test_lto_ir(daemon, tmp_path):
     answer = ask(daemon, tmp_path, options={"dlink-time-opt": True}, stages=["ltoir"])
     assert answer["outcome"] == "compiled", answer

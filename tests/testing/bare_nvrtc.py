@@ -19,7 +19,7 @@ import time
 PLACES = (
     ("lib64", ("include", "include/cccl")),
     ("lib/python3.*/site-packages/nvidia/cuda_nvrtc/lib",
-     ("../../cuda_runtime/include", "../../cuda_cccl/include")),
+     ("../../cuda_runtime/include", "../../cuda_cccl/include", "../../cuda_nvcc/include")),
     ("lib/python3.*/site-packages/nvidia/cu13/lib", ("../include", "../include/cccl")),
 )
 # What Kiln adds to every compile: it is the cache itself, and wants to know of registers.

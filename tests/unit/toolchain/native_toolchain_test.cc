@@ -99,11 +99,13 @@ TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
   const std::string packages = "x/lib/python3.11/site-packages/nvidia/";
   const std::string twelve = Install(packages + "cuda_nvrtc/lib/libnvrtc.so.12");
   Install(packages + "cuda_runtime/include/cuda.h");
+  Install(packages + "cuda_nvcc/include/crt/mma.h");
   const std::string thirteen = Install(packages + "cu13/lib/libnvrtc.so.13");
   const auto found = FindNativeToolchains({directory_.path()});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].path, twelve);
-  EXPECT_EQ(found[0].includes.size(), 1u);
+  EXPECT_THAT(found[0].includes,
+              ElementsAre(HasSubstr("/cuda_runtime/include"), HasSubstr("/cuda_nvcc/include")));
   EXPECT_EQ(found[1].path, thirteen);
   EXPECT_THAT(found[1].includes, IsEmpty());
 }
