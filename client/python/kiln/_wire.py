@@ -90,7 +90,7 @@ def _target(text: str) -> Any:
     backend, _, rest = text.partition(":")
     architecture, _, warp_size = rest.partition(":")
     if not backend or not architecture or (warp_size and not warp_size.isdecimal()):
-        raise InvalidArgumentError(f"target {text!r} is none; write it as cuda:90, hip:gfx942 or hip:gfx1100:64")
+        raise InvalidArgumentError(f"target {text!r} is none; write it as cuda:90, hip:gfx942 or hip:gfx942:64")
     return kernel_pb2.Target(backend=backend, architecture=architecture, warp_size=int(warp_size or 0))
 
 

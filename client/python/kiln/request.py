@@ -13,7 +13,7 @@ class CompileRequest:
     """One kernel to compile. The daemon checks it; what is wrong comes back as InvalidArgumentError.
 
     source: the text: Triton IR, CUDA C++ or PTX. At most 16 MiB.
-    target: "cuda:90", "hip:gfx942"; with a warp size "hip:gfx1100:64".
+    target: "cuda:90", "hip:gfx942"; with a warp size "hip:gfx942:64".
     kind: "ttir", "ttgir", "cuda" (CUDA C++) or "ptx".
     name: for people; it decides nothing.
     options: of the compiler's backend, by name, launch parameters (num_warps, num_stages, ...) among them. A value is
