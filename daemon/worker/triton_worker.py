@@ -392,7 +392,7 @@ class Compiler:
             module = self._ir.parse_mlir_module(SOURCE_STEM + kind, context)
         except Exception as error:
             failure = classify(error, "parse", output)
-            failure.args = (str(failure) + parse_advice(str(failure), text, self.version),)
+            failure.args = (str(failure) + parse_advice(text, self.version),)
             raise failure from None
         module.context = context
         is_ttgir = module.get_int_attr("ttg.num-warps") is not None
@@ -655,7 +655,6 @@ class Output:
 
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
 # What the parser says of words that another Triton's dialects have and this one's have not.
-UNKNOWN_TO_DIALECTS = re.compile(r"custom op '[^']*' is unknown|Dialect `[^']*' not found|unknown +\w+ `[^`]*` in dialect")
 # LLVM gave up on what the source asks of it, and would have ended the process if a pass had not caught that.
 LLVM_ERROR = re.compile(r"^LLVM ERROR: .*$", re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
@@ -703,14 +702,16 @@ def classify(error, stage, output):
     return Failure(code, stage, message, output=words or "".join(traceback.format_exception(error)))
 
 
-def parse_advice(message, text, version):
-    """What to do about a source that does not parse, where more can be said than its line; "" otherwise."""
+def parse_advice(text, version):
+    """What to do about a source that does not parse. Versions differ in more than names, so any complaint may come of it."""
     if "tt.func" not in text:
         return "; there is no tt.func in the source: send the module as it is after Triton's ttir stage"
-    if UNKNOWN_TO_DIALECTS.search(message):
-        return (f"; was it printed by another version of Triton? This is {version}: name the toolchain that printed it, such as "
-                f"--toolchain triton=={version} for this one; kiln doctor lists those here")
-    return ""
+    return other_version_advice(version)
+
+
+def other_version_advice(version):
+    return (f"; was it printed by another version of Triton? This is {version}: name the toolchain that printed it, such as "
+            f"--toolchain triton=={version} for this one; kiln doctor lists those here")
 
 
 def ptxas_failure(text, stage):

@@ -107,6 +107,11 @@ def test_mlir_of_another_dialect_version(ask):
     assert answer["diagnostics"]["line"] == 3
 
 
+def test_syntax_of_another_dialect_version(ask):
+    source = "module {\n  tt.func public @k(%0: !tt.tensordesc<i32>) {\n    tt.return\n  }\n}\n"
+    assert_failed(ask(source=source), "INVALID_ARGUMENT", "printed by another version of Triton? This is 3.6.0")
+
+
 def test_two_entry_functions(ask):
     functions = "".join(FUNCTION.format(visibility="public", name=name) for name in ("first", "second"))
     assert_failed(ask(source=f"module {{{functions}}}\n"), "INVALID_ARGUMENT", "2 (first, second)", "make the others private")
