@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
 namespace kiln {
@@ -39,6 +40,17 @@ absl::Status CheckSocketPath(const std::string& path) {
       path, path.size(), kBytesMax);
 }
 
+// Some file systems let root write and yet take nothing, as /proc.
+absl::Status TryToMake(const std::string& directory, const std::string& parent) {
+  std::string tried = parent + "/.kiln-check-XXXXXX";
+  if (::mkdtemp(tried.data()) == nullptr) {
+    const absl::Status refused = ErrnoStatus(errno, parent);
+    return InvalidArgument("{} cannot be made: {}", directory, Message(refused));
+  }
+  ::rmdir(tried.c_str());
+  return absl::OkStatus();
+}
+
 // Of what is to be made, the first directory that is there decides.
 absl::Status CheckCanBeMade(const std::string& directory) {
   std::filesystem::path there = directory;
@@ -49,9 +61,11 @@ absl::Status CheckCanBeMade(const std::string& directory) {
   if (!std::filesystem::is_directory(there, error)) {
     return InvalidArgument("{} cannot be made: {} is not a directory", directory, there.string());
   }
-  if (::access(there.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  const absl::Status refused = ErrnoStatus(errno, there.string());
-  return InvalidArgument("{} cannot be written to: {}", directory, Message(refused));
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    const absl::Status refused = ErrnoStatus(errno, there.string());
+    return InvalidArgument("{} cannot be written to: {}", directory, Message(refused));
+  }
+  return there == directory ? absl::OkStatus() : TryToMake(directory, there.string());
 }
 
 }  // namespace

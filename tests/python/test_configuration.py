@@ -34,6 +34,12 @@ def test_what_a_setting_names_is_not_there(kilnd, setting, words):
     assert f"--set: {words}" in checked.stderr
 
 
+def test_a_root_that_cannot_be_made(kilnd):
+    checked = kilnd("--check-config", "--root", "/proc/kiln")
+    assert checked.returncode == 2
+    assert "/proc/kiln" in checked.stderr
+
+
 def test_a_mistyped_variable(kilnd):
     checked = kilnd("--check-config", KILN_STORE_SISE="1GiB")
     assert checked.returncode == 2
