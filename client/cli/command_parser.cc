@@ -127,8 +127,11 @@ bool Is(const CLI::ParseError& error, CLI::ExitCodes code) {
 UsageError WrongValue(const CLI::ParseError& error, const CLI::App* command) {
   const std::string text = error.what();
   const std::string name = text.substr(0, text.find_first_of(": "));
-  if (Is(error, CLI::ExitCodes::ArgumentMismatch))
-    return {name, "give it a value", HelpOf(command)};
+  if (Is(error, CLI::ExitCodes::ArgumentMismatch)) {
+    const bool is_too_many =
+        text.find("at most") != std::string::npos || text.find("At Most") != std::string::npos;
+    return {name, is_too_many ? "give it only once" : "give it a value", HelpOf(command)};
+  }
   if (Is(error, CLI::ExitCodes::RequiredError)) return {name, "is missing", HelpOf(command)};
   const size_t colon = text.find(": ");
   if (colon == std::string::npos) return {"usage", text, HelpOf(command)};

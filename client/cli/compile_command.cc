@@ -36,7 +36,12 @@ absl::Status CheckUsage(const CompileArguments& arguments) {
     return InvalidArgument(
         "--option and --kind go with source files; a file of requests has them in its lines");
   }
-  for (const std::string& file : arguments.files) KILN_RETURN_IF_ERROR(CheckSource(file));
+  for (const std::string& file : arguments.files) {
+    if (arguments.flags.kind.empty() && file.ends_with(".jsonl")) {
+      return InvalidArgument("{} looks like a file of requests: write --requests {}", file, file);
+    }
+    KILN_RETURN_IF_ERROR(CheckSource(file));
+  }
   return absl::OkStatus();
 }
 

@@ -90,7 +90,8 @@ absl::Status SetOptions(const std::vector<std::string>& assignments, v1::Compile
   for (const std::string& assignment : assignments) {
     const size_t equals = assignment.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return InvalidArgument("--option '{}' is not name=value", assignment);
+      return InvalidArgument("--option '{}' is not name=value; a flag takes true, as {}=true",
+                             assignment, equals == 0 ? "fmad" : assignment);
     }
     const std::string name = assignment.substr(0, equals);
     if (!seen.insert(name).second) return InvalidArgument("--option {} is given twice", name);

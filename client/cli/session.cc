@@ -1,5 +1,6 @@
 #include "client/cli/session.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "client/rpc/admin_client.h"
@@ -45,6 +46,10 @@ absl::Status Session::Explain(const absl::Status& status) const {
   // The administration socket lies beside it: the user named only this one.
   if (!options_.socket.empty() && !SocketSurroundings::OfProcess().exists(*path)) {
     return Unavailable("no daemon: there is no socket at {}", *path);
+  }
+  std::error_code error;
+  if (!options_.socket.empty() && std::filesystem::is_directory(*path, error)) {
+    return Unavailable("{} is a directory, not a daemon's socket", *path);
   }
   return status;
 }

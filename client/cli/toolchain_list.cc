@@ -102,6 +102,11 @@ void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& 
     console.err << fmt::format("not used: {}: {}\n", Printable(rejected.path()),
                                Printable(rejected.reason()));
   }
+  if (here.toolchains().empty()) {
+    console.err
+        << "no toolchain is here: 'kiln toolchain add triton==3.6.0' installs one for Triton "
+           "IR, 'kiln toolchain add nvrtc==12.9.86' one for CUDA C++\n";
+  }
   const bool lacks_default =
       !here.default_selector().empty() &&
       (here.toolchains().empty() || !here.toolchains(0).toolchain().is_default());

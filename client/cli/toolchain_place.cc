@@ -58,7 +58,7 @@ absl::Status RunProgram(const std::string& path, std::vector<std::string> argume
     if (errno != EINTR) return ErrnoStatus(errno, "wait for " + path);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  return Internal("{} failed; what it said stands above", path);
+  return FailedPrecondition("{} failed; what it said stands above", path);
 }
 
 std::string Installer() {

@@ -86,8 +86,11 @@ absl::Status CheckDeclared(const Toolchain& toolchain, const BackendDescription&
                            backend.backend, toolchain.Name(), KnownOptions(backend));
   }
   if (!HasType(value, declared->second.type)) {
-    return InvalidArgument("option '{}' must be of type {}, got {}", name,
-                           OptionTypeName(declared->second.type), ValueTypeName(value));
+    const bool is_tuple = declared->second.type == OptionType::kTuple;
+    return InvalidArgument(
+        "option '{}' must be of type {}, got {}{}", name, OptionTypeName(declared->second.type),
+        ValueTypeName(value),
+        is_tuple ? "; on the command line write a JSON array, as '[\"N=64\"]'" : "");
   }
   return CheckNamesNoFile(name, value);
 }

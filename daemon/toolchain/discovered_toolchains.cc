@@ -24,6 +24,7 @@ using ToolchainPtr = std::shared_ptr<const Toolchain>;
 using Rejected = DiscoveredToolchains::Rejected;
 
 constexpr std::string_view kFirstVersion = "3.6.0";
+constexpr std::string_view kFirstNvrtc = "12.9.86";
 
 // What deploy/install-toolchain takes.
 bool IsRelease(std::string_view version) {
@@ -31,9 +32,9 @@ bool IsRelease(std::string_view version) {
          version.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-std::string InstallHint(std::string_view version) {
-  return fmt::format("kiln toolchain add triton=={} (as root for the system's service) installs it",
-                     version);
+std::string InstallHint(std::string_view name, std::string_view version) {
+  return fmt::format("kiln toolchain add {}=={} (as root for the system's service) installs it",
+                     name, version);
 }
 
 template <typename T>
@@ -242,7 +243,7 @@ absl::Status DiscoveredToolchains::CheckDefault(std::string_view default_selecto
 void DiscoveredToolchains::LogDefault() const {
   if (toolchains_.empty()) {
     return LogWarning("no toolchain, so nothing can be compiled",
-                      {{"next", InstallHint(kFirstVersion)}});
+                      {{"next", InstallHint("triton", kFirstVersion)}});
   }
   if (HasDefault()) {
     return LogInfo("default toolchain", {{"name", toolchains_.front()->Name()}});
@@ -269,6 +270,7 @@ absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selecto
     selected = true;
   }
   if (selected) return NoneFits(wanted, kind, target);
+  if (toolchains_.empty()) return NoneHere(kind);
   if (!selector.empty()) return NoneSelected(selector, wanted);
   return Annotate(NoneSelected(default_selector_, wanted),
                   "the default toolchain of this daemon (toolchain.default) is missing");
@@ -300,19 +302,25 @@ bool DiscoveredToolchains::IsForOtherKinds(const ToolchainSelector& selector,
          });
 }
 
+absl::Status DiscoveredToolchains::NoneHere(SourceKind kind) const {
+  DecisionLog log;
+  AddRejected(rejected_, log);
+  const std::string here = log.ToString();
+  const bool is_cuda = kind == SourceKind::kCudaCxx;
+  return FailedPrecondition(
+      "no toolchain is here{}{}; {}", here.empty() ? "" : ": ", here,
+      InstallHint(is_cuda ? "nvrtc" : "triton", is_cuda ? kFirstNvrtc : kFirstVersion));
+}
+
 absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
                                                 const ToolchainSelector& selector) const {
   DecisionLog log;
   for (const ToolchainPtr& each : toolchains_) log.Add(Label(*each), "");
   AddRejected(rejected_, log);
   const std::string here = log.ToString();
-  if (toolchains_.empty()) {
-    return FailedPrecondition("no toolchain is here{}{}; {}", here.empty() ? "" : ": ", here,
-                              InstallHint(kFirstVersion));
-  }
   std::string next;
   if (selector.name() == "triton" && IsRelease(selector.version())) {
-    next = fmt::format("; {}", InstallHint(selector.version()));
+    next = fmt::format("; {}", InstallHint(selector.name(), selector.version()));
   }
   return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",
                             ShortAscii(wanted, limits::kDecisionNameBytesMax), here, next);

@@ -91,6 +91,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   void LogDefault() const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
   bool IsForOtherKinds(const ToolchainSelector& selector, SourceKind kind) const;
+  absl::Status NoneHere(SourceKind kind) const;
   absl::Status NoneSelected(std::string_view wanted, const ToolchainSelector& selector) const;
   absl::Status NoneFits(const ToolchainSelector& selector, SourceKind kind,
                         const Target& target) const;

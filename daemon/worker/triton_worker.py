@@ -655,6 +655,7 @@ class Output:
 
 DIAGNOSTIC = re.compile(r'^(?:loc\()?"?([^"\n]*?)"?:(\d+):(\d+)\)?: error: (.*)$', re.MULTILINE)
 # What the parser says of words that another Triton's dialects have and this one's have not.
+PTX_VERSION = re.compile(r"^\s*\.version\s+\d", re.MULTILINE)
 # LLVM gave up on what the source asks of it, and would have ended the process if a pass had not caught that.
 LLVM_ERROR = re.compile(r"^LLVM ERROR: .*$", re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
@@ -704,6 +705,9 @@ def classify(error, stage, output):
 
 def parse_advice(text, version):
     """What to do about a source that does not parse. Versions differ in more than names, so any complaint may come of it."""
+    other = "cuda" if "__global__" in text else "ptx" if PTX_VERSION.search(text) else ""
+    if other:
+        return f"; this looks like {other.upper()} and was sent as Triton IR: say which kind it is, as --kind {other}"
     if "tt.func" not in text:
         return "; there is no tt.func in the source: send the module as it is after Triton's ttir stage"
     return other_version_advice(version)

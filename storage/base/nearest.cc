@@ -34,6 +34,13 @@ std::string DidYouMean(std::string_view given, std::span<const std::string> know
   if (given.size() > kNameBytesMax) return "";
   const std::string* nearest = nullptr;
   size_t least = std::max<size_t>(2, given.size() / 3) + 1;
+  // A beginning is more likely meant than another word of that length: --opt is --option, not
+  // --root.
+  constexpr size_t kBeginningBytesMin = 4;
+  for (const std::string& name : known) {
+    const bool is_beginning = given.size() >= kBeginningBytesMin && name.starts_with(given);
+    if (is_beginning) return fmt::format("; did you mean {}?", name);
+  }
   for (const std::string& name : known) {
     const size_t distance = Distance(given, name);
     if (distance < least) {

@@ -94,6 +94,11 @@ def test_not_mlir(ask, source):
     assert answer["diagnostics"]["stage"] == "parse"
 
 
+@pytest.mark.parametrize("source, kind", [("extern \"C\" __global__ void k() {}\n", "cuda"), ("//\n.version 8.4\n.target sm_90\n", "ptx")])
+def test_another_language(ask, source, kind):
+    assert_failed(ask(source=source), "INVALID_ARGUMENT", f"--kind {kind}")
+
+
 def test_a_parse_error_has_its_place(ask):
     answer = ask(source="module {\n  nonsense\n}\n")
     assert_failed(answer, "INVALID_ARGUMENT", "custom op 'nonsense' is unknown", "(line 2, column 3)")
@@ -251,7 +256,7 @@ def test_unknown_kind(ask, text):
     ("enable_fp_fusion", 1, "bool"),
     ("enable_fp_fusion", "yes", "bool"),
     ("default_dot_input_precision", 32, "string"),
-    ("supported_fp8_dtypes", "fp8e5", "tuple"),
+    ("supported_fp8_dtypes", "fp8e5", """tuple, got a string; on the command line write a JSON array, as '["N=64"]'"""),
 ])
 def test_option_of_the_wrong_type(ask, text, name, value, expected):
     assert_failed(ask(source=text, options={name: value}), "INVALID_ARGUMENT", name, f"must be of type {expected}")

@@ -569,6 +569,14 @@ TEST_F(CommandLineTest, ADaemonThatIsNamedByItsSocketIsMissedThere) {
   EXPECT_THAT(err_.str(), HasSubstr("there is no socket at " + socket + "\n"));
 }
 
+TEST_F(CommandLineTest, ADirectoryIsNoSocket) {
+  for (const char* command : {"stats", "ls"}) {
+    EXPECT_NE(RunCommandLine({"--socket", files_.path(), command}, out_, err_, {}), 0);
+    EXPECT_THAT(err_.str(), HasSubstr(files_.path() + " is a directory, not a daemon's socket\n"));
+    err_.str("");
+  }
+}
+
 TEST_F(CommandLineTest, ALockWithoutAKilndIsNoDaemonThatStarts) {
   daemon_.Stop();
   // A process, but none of kilnd's.
@@ -677,6 +685,22 @@ TEST_F(CommandLineTest, AnOptionThatTookTheCommandForItsValue) {
 TEST_F(CommandLineTest, AnOptionWithoutItsValue) {
   EXPECT_EQ(RunCommandLine({"stats", "--root"}, out_, err_, {}), 2);
   EXPECT_EQ(err_.str(), "kiln: --root: give it a value\n  try: 'kiln stats --help'\n");
+}
+
+TEST_F(CommandLineTest, AnOptionThatIsGivenTwice) {
+  EXPECT_EQ(RunCommandLine({"compile", "--requests", "a", "--requests", "b"}, out_, err_, {}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("kiln: --requests: give it only once\n"));
+}
+
+TEST_F(CommandLineTest, AnOptionThatIsCutShort) {
+  EXPECT_EQ(RunCommandLine({"compile", "--opt", "a=b"}, out_, err_, {}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("did you mean --option?"));
+}
+
+TEST_F(CommandLineTest, AFileOfRequestsIsNoSource) {
+  const std::string file = Write("requests.jsonl", "{}\n");
+  EXPECT_EQ(Run({"compile", file, "--target", "cuda:90"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("write --requests " + file));
 }
 
 TEST_F(CommandLineTest, HelpAndVersionAsPeopleAskForThem) {

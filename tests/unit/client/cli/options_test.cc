@@ -46,6 +46,7 @@ TEST(Assignments, WhatIsWrongIsNamed) {
     return std::string(Message(status));
   };
   EXPECT_THAT(wrong({"num_warps"}), HasSubstr("'num_warps' is not name=value"));
+  EXPECT_THAT(wrong({"use_fast_math"}), HasSubstr("a flag takes true, as use_fast_math=true"));
   EXPECT_THAT(wrong({"=8"}), HasSubstr("not name=value"));
   EXPECT_THAT(wrong({"a=1", "a=2"}), HasSubstr("a is given twice"));
   EXPECT_THAT(wrong({"a=18446744073709551615"}), HasSubstr("option 'a'"));
