@@ -308,7 +308,8 @@ int Main(int argc, char** argv) {
     const std::string option = text.substr(0, text.find(':'));
     return Fail(kBadUsage, InvalidArgument("{}: give it a value", option));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kBadUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // its help, or its version
+    return Fail(kBadUsage, InvalidArgument("{}; see 'kilnd --help'", error.what()));
   }
 
   const Environment environment = ProcessEnvironment();

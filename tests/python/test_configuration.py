@@ -40,6 +40,12 @@ def test_a_root_that_cannot_be_made(kilnd):
     assert "/proc/kiln" in checked.stderr
 
 
+def test_a_word_that_is_no_flag(kilnd):
+    refused = kilnd("foo")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("kilnd: ") and "foo" in refused.stderr and "kilnd --help" in refused.stderr
+
+
 def test_a_mistyped_variable(kilnd):
     checked = kilnd("--check-config", KILN_STORE_SISE="1GiB")
     assert checked.returncode == 2
