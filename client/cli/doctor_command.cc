@@ -69,7 +69,8 @@ class Examination {
     }
     for (const v1::Toolchain& toolchain : listed->toolchains()) {
       Add("toolchain", Verdict::kGood,
-          fmt::format("{}=={} {}{}", toolchain.name(), toolchain.version(), toolchain.assembler(),
+          fmt::format("{}=={} {} {}{}", toolchain.name(), toolchain.version(),
+                      Hex(toolchain.fingerprint()).substr(0, 12), toolchain.assembler(),
                       toolchain.is_default() ? " (default)" : ""));
     }
   }

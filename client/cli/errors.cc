@@ -106,7 +106,9 @@ void PrintCompileFailure(Console& console, std::string_view name, const absl::St
   }
   std::string where = Printable(name);
   if (diagnostics->line() > 0) {
-    where += fmt::format(":{}:{}", diagnostics->line(), diagnostics->column());
+    where += fmt::format(":{}", diagnostics->line());
+    // ptxas has none.
+    if (diagnostics->column() > 0) where += fmt::format(":{}", diagnostics->column());
   }
   console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
               << ": " << Printable(diagnostics->message()) << '\n'

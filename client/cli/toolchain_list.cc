@@ -29,12 +29,14 @@ std::vector<std::string> TargetsOf(const v1::Toolchain& toolchain) {
   return targets;
 }
 
-// "cuda 80 90 100, hip gfx942"
-std::string TargetsInShort(const v1::Toolchain& toolchain) {
+// "cuda 80 90 100, hip gfx942"; on a terminal "3 cuda, 1 hip", which fits its line.
+std::string TargetsInShort(const Console& console, const v1::Toolchain& toolchain) {
   std::vector<std::string> backends;
   for (const v1::Backend& backend : toolchain.backends()) {
     backends.push_back(
-        fmt::format("{} {}", backend.backend(), fmt::join(backend.architectures(), " ")));
+        console.aligned
+            ? fmt::format("{} {}", backend.architectures_size(), backend.backend())
+            : fmt::format("{} {}", backend.backend(), fmt::join(backend.architectures(), " ")));
   }
   return fmt::format("{}", fmt::join(backends, ", "));
 }
@@ -81,7 +83,7 @@ void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here)
     table.AddRow({fmt::format("{}=={}", toolchain.name(), toolchain.version()),
                   console.aligned ? fingerprint.substr(0, 12) : fingerprint,
                   fmt::format("{}", fmt::join(KindsOf(toolchain), " ")), held.state(),
-                  DefaultMark(here, toolchain), held.path(), TargetsInShort(toolchain)});
+                  DefaultMark(here, toolchain), held.path(), TargetsInShort(console, toolchain)});
   }
   table.Flush();
 }

@@ -116,7 +116,9 @@ absl::StatusOr<std::string> LinkToolchain(const std::string& place, const std::s
   }
   fs::create_directories(place, error);
   if (error) return ErrnoStatus(error.value(), "make " + place);
-  const fs::path link = fs::path(place) / fmt::format("{}-{}", name, real.filename().string());
+  const std::string last = real.filename().string();
+  const bool is_named_so = last.starts_with(name + "-");
+  const fs::path link = fs::path(place) / (is_named_so ? last : fmt::format("{}-{}", name, last));
   fs::create_directory_symlink(real, link, error);
   is_new = !error;
   if (!error) return link.string();

@@ -65,6 +65,14 @@ TEST_F(ToolchainPlaceTest, ALinkIsMadeOnceAndNothingIsReplaced) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(ToolchainPlaceTest, ALinkDoesNotSayItsNameTwice) {
+  bool is_new = false;
+  const auto link = LinkToolchain(directory_.File("place"), "nvrtc",
+                                  MakeDirectory("elsewhere/nvrtc-12.9.86"), is_new);
+  ASSERT_TRUE(link.ok()) << link.status();
+  EXPECT_EQ(*link, directory_.File("place/nvrtc-12.9.86"));
+}
+
 TEST_F(ToolchainPlaceTest, OfALinkOnlyTheLinkGoes) {
   const std::string toolkit = MakeDirectory("cuda");
   const std::string place = MakeDirectory("place");
