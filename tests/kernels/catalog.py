@@ -1,6 +1,11 @@
 """All example kernels, and what lower.py and reference.py share. Runs under a toolchain's own Python."""
 
-import triton
+import re
+
+try:
+    import triton
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}: run it with a toolchain's Python, <toolchain>/bin/python") from None
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -74,6 +79,11 @@ def add_arguments(parser):
 
 
 def chosen_cases(arguments):
+    for target in arguments.targets.split(","):
+        backend, _, architecture = target.partition(":")
+        is_cuda, is_hip = backend == "cuda" and re.fullmatch(r"\d{2,3}", architecture), backend == "hip" and architecture.startswith("gfx")
+        if not is_cuda and not is_hip:
+            raise SystemExit(f"target {target!r} is none; write it as cuda:90 or hip:gfx942")
     names = set(arguments.kernels.split(",")) if arguments.kernels else None
     chosen = cases(arguments.targets.split(","), names)
     unknown = (names or set()) - {instance.name for instance in instances()}

@@ -11,10 +11,10 @@ import inspect
 import json
 import pathlib
 
+import catalog  # says so where there is no Triton
+
 from triton._C.libtriton import ir
 from triton.compiler.compiler import make_backend
-
-import catalog
 
 
 def lower(instance, target, strip_locations=False):
