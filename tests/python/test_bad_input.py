@@ -367,8 +367,9 @@ def test_names_that_are_not_file_names_stay_in_the_folder(daemon, good, tmp_path
 
 def test_an_interrupted_compile_leaves_only_what_is_complete(daemon, good, tmp_path):
     out = tmp_path / "out"
-    with subprocess.Popen(daemon.kiln_command("compile", "--requests", "-", "-o", out), env=daemon.environment(),
-                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as command:
+    # Where the tests run in the background, a shell has them, and what they start, pass over the signal.
+    with subprocess.Popen(daemon.kiln_command("compile", "--requests", "-", "-o", out), env=daemon.environment(), stdin=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as command:
         # The end of the input does not come: it waits for more of it, or is writing what it has.
         for number in range(300):
             command.stdin.write(json.dumps({**good["vector_add-cuda-90"], "name": f"k{number}"}) + "\n")

@@ -456,6 +456,16 @@ def test_the_configurations_of_a_tuning_are_compiled_together(other_daemon, vers
         assert len(first) == 2 * len(BLOCKS) and first == second, stage
 
 
+def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, newest, tmp_path):
+    blocks = BLOCKS[:6]
+    with Job(tmp_path, newest, cache="plain") as plain:
+        expected = plain.run("autotune", blocks=blocks)
+    with Job(tmp_path, newest, daemon.root, cache="kiln") as job:
+        got = job.run("autotune", blocks=blocks)
+    assert got["urgent"] == 1, "others than the first were compiled one after the other"
+    assert {name: got[name] for name in ("launched", "best", "timings")} == {name: expected[name] for name in ("launched", "best", "timings")}
+
+
 @pytest.mark.parametrize("what", [{"pre_hook": True}, {"hooked": True}], ids=["configurations with a hook", "a hook of the program's"])
 def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp_path, what):
     with Job(tmp_path, newest, daemon.root) as job:
@@ -487,7 +497,8 @@ def test_tuning_in_the_mode_that_requires(daemon, newest, tmp_path):
     forget_own(daemon)
     with Job(tmp_path, newest, daemon.root, cache="second", KILN_MODE="require") as job:
         job.run("import", module="kiln.triton")
-        assert job.run("autotune", blocks=[256, 512])["at_once"] > 1
+        got = job.run("autotune", blocks=[256, 512])
+        assert len(got["launched"]) == 5 and got["urgent"] == 0
         assert sum(job.report()["hits"].values()) == 4
 
 

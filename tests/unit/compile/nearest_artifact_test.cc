@@ -123,7 +123,9 @@ TEST_F(NearestArtifactTest, NoTextOfTheSourceIsTold) {
     job.request.source.text += " // secret";
     job.request.options["long"] = {std::string(5000, 's') + "secret"};
   });
-  for (const RequestDifference& one : Find(Job()).nearest->differences) {
+  const auto found = Find(Job());
+  ASSERT_TRUE(found.nearest.has_value());
+  for (const RequestDifference& one : found.nearest->differences) {
     EXPECT_EQ((one.asked + one.stored).find("secret"), std::string::npos) << one.stored;
     EXPECT_LT(one.stored.size(), 2 * limits::kNearestValueBytesMax);
   }

@@ -1,9 +1,11 @@
 """Has the configurations of an autotuned kernel compiled together, where Triton's Autotuner compiles one after the other.
 
 Triton has no hook for it. What is wrapped is Autotuner.prune_configs, which says which configurations are going to be measured,
-just before the first of them is compiled; what comes out of it is not touched. Everything else is Triton's own: AsyncCompileMode
-and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the kernels in Triton's memory, the same
-ones, and measures them in the same order. What does not compile here is compiled again there, and raises there what it raises.
+just before the first of them is compiled; what comes out of it is not touched. Where the compile of a first configuration is what has
+Triton import the plug-in, that moment has passed: Autotuner._bench, which measures one, is where the others are compiled then. Everything
+else is Triton's own: AsyncCompileMode and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the
+kernels in Triton's memory, the same ones, and measures them in the same order. What does not compile here is compiled again there, and
+raises there what it raises.
 
 Anything at all that is in the way leaves it to Triton: a hook or a mode of the program's own, configurations with a pre_hook (which
 may change what is compiled), no daemon.
@@ -12,6 +14,7 @@ may change what is compiled), no daemon.
 import functools
 import os
 import threading
+import weakref
 from typing import Any, Dict, List
 
 from triton import knobs
@@ -30,21 +33,32 @@ def is_ahead() -> bool:
 def install(settings: Settings) -> None:
     """Once in a process. Raises what it raises where this Triton's Autotuner is another."""
     from triton.runtime.autotuner import Autotuner
-    before = Autotuner.prune_configs
-    if hasattr(before, "__wrapped__"):
+    prune, bench = Autotuner.prune_configs, Autotuner._bench
+    if hasattr(prune, "__wrapped__"):
         return
+    seen: "weakref.WeakSet[Any]" = weakref.WeakSet()  # those that said which configurations they measure
 
-    @functools.wraps(before)
-    def prune_configs(self: Any, *arguments: Any, **keywords: Any) -> "List[Any]":
-        configs: List[Any] = before(self, *arguments, **keywords)
+    def compile_ahead(tuner: Any, kwargs: Dict[str, Any], configs: "List[Any]") -> None:
+        seen.add(tuner)
         try:
-            if _may_compile_ahead(self, configs):
-                _compile_ahead(settings, self, arguments[0], configs)
+            if _may_compile_ahead(tuner, configs):
+                _compile_ahead(settings, tuner, kwargs, configs)
         except Exception:  # whatever it is, Triton compiles one after the other
             LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
+
+    @functools.wraps(prune)
+    def prune_configs(self: Any, *arguments: Any, **keywords: Any) -> "List[Any]":
+        configs: List[Any] = prune(self, *arguments, **keywords)
+        compile_ahead(self, arguments[0] if arguments else keywords.get("kwargs", {}), configs)
         return configs
 
-    Autotuner.prune_configs = prune_configs
+    @functools.wraps(bench)
+    def _bench(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if self not in seen and not self.early_config_prune and not self.perf_model:  # so that it measures all
+            compile_ahead(self, {name: value for name, value in keywords.items() if name != "config"}, self.configs)
+        return bench(self, *arguments, **keywords)
+
+    Autotuner.prune_configs, Autotuner._bench = prune_configs, _bench
 
 
 def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
