@@ -1,0 +1,55 @@
+"""The bundle's daemon."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+START_SECONDS_MAX = 120
+
+
+class Kilnd:
+    """With this Python's environment as its toolchain."""
+
+    def __init__(self, bundle, folder):
+        self._bundle, self._folder = bundle, folder
+        self.root = folder / "root"
+        self.process = None
+
+    def start(self):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder), "KILN_TOOLCHAIN_DIRECTORIES": sys.prefix}
+        with open(self._folder / "kilnd.log", "ab") as log:
+            self.process = subprocess.Popen([self._bundle / "bin" / "kilnd", "--root", self.root], env=environment, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while self.stats() is None:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self._folder / "kilnd.log").read_text()[-4000:])
+            time.sleep(0.1)
+
+    def stop(self):
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def kiln(self, *arguments):
+        return subprocess.run([self._bundle / "bin" / "kiln", "--root", self.root, *arguments], capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def stats(self):
+        done = self.kiln("stats", "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def since(self, before):
+        """What was counted since these stats()."""
+        now = self.stats()
+        return {name: now[name] - before[name] for name in ("compiled", "joined", "hits_memory", "hits_disk", "failed", "requests", "errors")
+                if isinstance(now.get(name), int) and isinstance(before.get(name), int)}

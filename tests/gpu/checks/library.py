@@ -1,0 +1,61 @@
+"""The parts that need nothing but the bundle and a GPU: libkiln_launch."""
+
+import subprocess
+import time
+
+CHECK_SECONDS_MAX = 60
+COST_SECONDS_MAX = 120
+# What GoogleTest says of every run.
+NOISE = ("Note: Google Test", "Running main", "[")
+
+
+def checks(setting, row):
+    """Each a process of its own, so that one that fails or hangs costs no other."""
+    # Hot files must be what nobody else could have written; copying may have changed their mode.
+    for path in (setting.artifacts / "hot").rglob("*"):
+        if path.is_file():
+            path.chmod(0o444)
+    program = [setting.bundle / "bin" / "gpu_launch_test", setting.artifacts, setting.driver]
+    names = list_checks(program, setting.only)
+    if not names:
+        raise RuntimeError(f"no check is called {setting.only}")
+    for name in names:
+        check(setting, row, program, name)
+
+
+def list_checks(program, pattern):
+    done = subprocess.run([*program, "--gtest_list_tests", f"--gtest_filter={pattern}"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the test program does not run here: {done.stderr}")
+    names = []
+    for line in done.stdout.splitlines():
+        if line.startswith(" "):
+            names.append(suite + line.strip())
+        else:
+            suite = line.strip()
+    return names
+
+
+def check(setting, row, program, name):
+    began = time.monotonic()
+    seconds = setting.limit(CHECK_SECONDS_MAX)
+    try:
+        done = subprocess.run([*program, f"--gtest_filter={name}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as error:
+        row(name, f"took longer than {seconds:.0f} s", False)
+        output = (error.stdout or b"").decode(errors="replace").splitlines()
+    else:
+        took = f"{1000 * (time.monotonic() - began):.0f} ms"
+        row(name, took if done.returncode == 0 else f"exit {done.returncode} after {took}", done.returncode == 0)
+        output = done.stdout.splitlines()
+        if done.returncode == 0:
+            output = [line for line in output if line.startswith("  ")]
+    for line in [line for line in output if not line.startswith(NOISE)][:80]:
+        setting.report.say(line)
+
+
+def cost(setting, _):
+    """What a launch costs the CPU."""
+    setting.measure("cost", setting.bundle / "bin" / "gpu_launch_benchmark", setting.artifacts, setting.driver, seconds=COST_SECONDS_MAX)

@@ -1,0 +1,46 @@
+"""What this machine has of what the parts need."""
+
+import ctypes
+import datetime
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+
+TITLES = {"torch": "PyTorch", "triton": "Triton"}
+
+
+def describe():
+    """Lines for the head of a result."""
+    lines = [f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M:%S} UTC", f"{platform.system()} {platform.release()}, "
+             f"Python {platform.python_version()}"]
+    if shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        try:
+            lines += subprocess.run(query, capture_output=True, text=True, timeout=20, check=False).stdout.splitlines()
+        except subprocess.TimeoutExpired:
+            lines.append("nvidia-smi does not answer")
+    return lines
+
+
+def gpu_trouble(driver):
+    """Why no GPU can be used, or None."""
+    try:
+        library = ctypes.CDLL(driver)
+    except OSError as error:
+        return f"no NVIDIA driver here: {error}"
+    result = library.cuInit(0)
+    return f"no NVIDIA GPU here: cuInit of {driver} returns {result}" if result else None
+
+
+def python_trouble(modules, bundled_version):
+    """Why what needs these modules cannot run under this Python, or None. bundled_version: of the Python that the bundle's packages
+    are for."""
+    absent = [TITLES[module] for module in modules if importlib.util.find_spec(module) is None]
+    if absent:
+        return f"{sys.executable} has no {' and no '.join(absent)}: name another Python with KILN_GPU_PYTHON"
+    version = "{}.{}".format(*sys.version_info)
+    if "torch" in modules and version != bundled_version:
+        return f"the bundle is for Python {bundled_version}, {sys.executable} is {version}: tests/gpu/bundle makes another"
+    return None

@@ -1,0 +1,107 @@
+"""What tests/gpu/run runs."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+import autotune
+import library
+import machine
+import plugin
+from report import Report
+from setting import TESTS, Setting
+
+ROOT = TESTS.parent.parent  # of the bundle, or of the source tree
+# What each part needs besides the bundle and a GPU.
+PARTS = {
+    "checks": (library.checks, ()),
+    "cost": (library.cost, ()),
+    "autotune": (autotune.autotune, ("triton",)),
+    **{part.__name__: (part, ("torch", "triton")) for part in (
+        plugin.kernels, plugin.training, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning, plugin.python)},
+}
+GROUPS = {"launch": ["checks", "cost", "autotune"],
+          "plugin": ["kernels", "training", "ranks", "killed", "absent", "pool", "tuning", "python"]}
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
+        Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All but checks
+        and cost need a Python with Triton, all of plugin one with PyTorch too: KILN_GPU_PYTHON names it. KILN_GPU_DRIVER names another
+        library than libcuda.so.1. Exits with 1 where something failed or a goal was missed, with 2 where this machine lacks something.""")
+    parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
+                        "build/gpu-bundle)")
+    parser.add_argument("--part", action="append", choices=[*GROUPS, *PARTS], metavar="NAME", help="repeated for several; all without it")
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="of checks, those whose names match (as GoogleTest matches)")
+    parser.add_argument("--json", action="store_true", help="the measured rows alone on standard output, as tests/benchmarks/run --json has "
+                        "them; all else goes to stderr")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder for output.txt, results.json and logs.txt")
+    parser.add_argument("--seconds", type=float, default=540, help="that the whole run may take (default: 540)")
+    return parser.parse_args()
+
+
+def chosen(names):
+    """In the order of PARTS."""
+    asked = {part for name in names or GROUPS for part in GROUPS.get(name, [name])}
+    return [part for part in PARTS if part in asked]
+
+
+def troubles(bundle, driver, parts):
+    """Why this cannot run."""
+    if not (bundle / "about.json").is_file():
+        yield f"no bundle in {bundle}: tests/gpu/bundle makes one"
+        return
+    if trouble := machine.gpu_trouble(driver):
+        yield trouble
+    about = json.loads((bundle / "about.json").read_text())
+    lacking = {}
+    for part in parts:
+        if trouble := machine.python_trouble(PARTS[part][1], about["python"]):
+            lacking.setdefault(trouble, []).append(part)
+    for trouble, of in lacking.items():
+        yield f"{', '.join(of)}: {trouble}"
+
+
+def run_parts(setting, parts, report):
+    for name in parts:
+        began = time.monotonic()
+        try:
+            PARTS[name][0](setting, lambda *result, part=name: report.row(part, *result))
+        except Exception:
+            report.row(name, "stopped early", traceback.format_exc()[-3000:], False)
+        report.end_part(name, began)
+        report.save(sorted(setting.folder.glob("*.log")))
+
+
+def main():
+    arguments = parse()
+    driver = os.environ.get("KILN_GPU_DRIVER", "libcuda.so.1")
+    bundle = (arguments.bundle or (ROOT if (ROOT / "about.json").is_file() else ROOT / "build" / "gpu-bundle")).resolve()
+    parts = chosen(arguments.part)
+    if lacking := list(troubles(bundle, driver, parts)):
+        print("\n".join(lacking), file=sys.stderr)
+        return 2
+    report = Report(sys.stderr if arguments.json else sys.stdout, arguments.out)
+    for line in [*machine.describe(), (bundle / "about.json").read_text().strip()]:
+        report.say(line)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-gpu-"))
+    try:
+        with contextlib.closing(Setting(bundle, folder, report, driver, arguments.only, arguments.seconds)) as setting:
+            run_parts(setting, parts, report)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    report.end()
+    if arguments.json:
+        print(json.dumps(report.measured, indent=1))
+    return 0 if report.holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

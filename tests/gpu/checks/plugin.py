@@ -1,0 +1,134 @@
+"""The parts that check the Python package with this Python's Triton and PyTorch: the plug-in, kiln.load, CUDA graphs."""
+
+import os
+import pathlib
+import statistics
+import time
+
+from results import compare_caches, compare_losses
+
+PROCESSES = 8
+
+
+def kernels(setting, row):
+    plain = setting.run("kernels_job.py", setting.environment("kernels-plain", kiln=False), "kernels-plain")
+    before = setting.kilnd.stats()
+    first = setting.run("kernels_job.py", setting.environment("kernels-first"), "kernels-first")
+    row("daemon, first run", setting.kilnd.since(before))
+    second = setting.run("kernels_job.py", setting.environment("kernels-second"), "kernels-second")
+    plain_again = setting.run("kernels_job.py", setting.environment("kernels-plain", kiln=False), "kernels-plain-again")
+    again = setting.run("kernels_job.py", setting.environment("kernels-first"), "kernels-again")
+    for name, result in (("stock", plain), ("first", first), ("second", second), ("stock, files there", plain_again), ("files there", again)):
+        wrong = {kernel: text[-600:] for kernel, text in result["kernels"].items() if text != "ok"}
+        row(f"{name}: right results", f"{len(result['kernels']) - len(wrong)} of {len(result['kernels'])} in {result['seconds']:.2f} s "
+            f"{wrong or ''}", not wrong)
+    row("first: served by the daemon", first["report"], not first["report"]["local"])
+    row("second: all hits", second["report"], not second["report"]["local"] and not second["report"]["compiled"])
+    row("second: C compiler's runs spared", second["report"]["builds_spared"], second["report"]["builds_spared"] > 0)
+    ours, stock = (statistics.median(result["launch_us"] for result in results) for results in ((first, second, again), (plain, plain_again)))
+    row("kernel[grid] with the plug-in, by stock Triton", f"{ours:.2f} us, {stock:.2f} us: {ours / stock:.3f}")
+    caches = compare_caches(setting.folder / "kernels-plain" / "triton", setting.folder / "kernels-first" / "triton")
+    row("files equal to stock's", f"{caches.equal} of {caches.common}; only in one: {len(caches.only)}", not caches.only)
+    row("cubins with the same code as stock's", f"{caches.same} of {caches.cubins} {caches.different or ''}",
+        caches.cubins and caches.same == caches.cubins)
+
+
+def training(setting, row):
+    results = {}
+    for name, kiln in (("stock", False), ("kiln", True), ("again", True)):
+        before = setting.kilnd.stats()
+        # All in one folder, emptied each time: Inductor writes its sources there, and their paths are part of what is compiled.
+        results[name] = setting.run("training_job.py", setting.environment("training", kiln=kiln), f"training-{name}", 8)
+        os.rename(setting.folder / "training", setting.folder / f"training-{name}")
+        delta = setting.kilnd.since(before)
+        row(f"{name}: first step, all", f"{results[name]['first_step']:.2f} s, {results[name]['seconds']:.2f} s; daemon {delta}")
+        if name == "kiln":
+            row("kiln: compiled by the daemon", delta["compiled"], delta["compiled"] > 0)
+        if name == "again":
+            # Those that were found by Triton's own key are no requests.
+            own = results[name]["report"]["hits"].get("own", 0)
+            row("again: nothing compiled", f"{delta['compiled']}; {own} by Triton's key in the job itself",
+                delta["compiled"] == 0 and delta["requests"] + own > 0)
+    for name in ("kiln", "again"):
+        row(f"{name}: same losses", *compare_losses(results[name], results["stock"]))
+    row("compiled by the job itself", results["kiln"]["report"], not results["kiln"]["report"]["local"])
+    for line in setting.exit_lines("training-kiln"):
+        row("said at the end", line)
+    caches = compare_caches(setting.folder / "training-stock", setting.folder / "training-kiln")
+    row("cubins with the same code as stock's", f"{caches.same} of {caches.cubins}; only in one: {len(caches.only)} "
+        f"{caches.different[:4] or ''}", caches.cubins and caches.same == caches.cubins)
+
+
+def ranks(setting, row):
+    """Eight processes that start at once, none of which finds anything: one compile for each kernel."""
+    setting.kilnd.kiln("evict", "--all")
+    before = setting.kilnd.stats()
+    started = time.monotonic()
+    jobs = [setting.start("kernels_job.py", setting.environment(f"ranks-{rank}"), f"ranks-{rank}") for rank in range(PROCESSES)]
+    results = [setting.finish(job) for job in jobs]
+    delta = setting.kilnd.since(before)
+    count = len(list((setting.folder / "ranks-0" / "triton").rglob("*.cubin")))
+    wrong = sum(text != "ok" for result in results for text in result["kernels"].values())
+    row(f"{PROCESSES} processes, {count} kernels", f"{time.monotonic() - started:.1f} s; daemon {delta}", wrong == 0)
+    row("one compile for each kernel", delta["compiled"], delta["compiled"] == count)
+    local = sum(sum(result["report"]["local"].values()) for result in results)
+    row("compiled by the processes themselves", local, local == 0)
+
+
+def killed(setting, row):
+    """The daemon, in the middle of a training."""
+    job = setting.start("training_job.py", setting.environment("killed"), "killed", 8, 4)
+    try:
+        while "paused" not in (line := job.stdout.readline()):
+            if not line:
+                raise RuntimeError(pathlib.Path(job.log.name).read_text()[-3000:])
+        setting.kilnd.kill()
+        job.stdin.write("go on\n")
+        job.stdin.flush()
+        result = setting.finish(job)
+    finally:
+        setting.kilnd.start()
+    stock = setting.run("training_job.py", setting.environment("killed-stock", kiln=False), "killed-stock", 8, 4)
+    row("training goes on, same losses", *compare_losses(result, stock))
+    for line in setting.exit_lines("killed"):
+        row("said", line)
+
+
+def absent(setting, row):
+    plain = setting.run("kernels_job.py", setting.environment("absent-plain", kiln=False), "absent-plain")
+    got = setting.run("kernels_job.py", setting.environment("absent", KILN_ROOT=str(setting.folder / "nowhere")), "absent")
+    row("no daemon: right results", got["report"], all(text == "ok" for text in got["kernels"].values()))
+    row("seconds, stock and with the plug-in", f"{plain['seconds']:.2f}, {got['seconds']:.2f}")
+
+
+def pool(setting, row):
+    """Inductor's workers: subprocesses that fork, and forks of the job itself."""
+    for how in ("subprocess", "fork"):
+        before = setting.kilnd.stats()
+        name = f"pool-{how}"
+        result = setting.run("training_job.py", setting.environment(name, TORCHINDUCTOR_WORKER_START=how, TORCHINDUCTOR_COMPILE_THREADS="8"),
+                             name, 3)
+        delta = setting.kilnd.since(before)
+        row(f"{how}: daemon", f"{result['seconds']:.2f} s {delta}", delta["requests"] > 0 and delta["errors"] == 0)
+
+
+def tuning(setting, row):
+    """18 configurations of a matmul, with nothing stored; compiled by the daemon side by side."""
+    setting.kilnd.kiln("evict", "--all")
+    seconds = {}
+    for name, kiln in (("stock", False), ("kiln", True), ("again", True)):
+        before = setting.kilnd.stats()
+        result = setting.run("tuning_job.py", setting.environment(f"tuning-{name}", kiln=kiln), f"tuning-{name}")
+        seconds[name] = result["seconds"] - result["measured"]
+        delta = setting.kilnd.since(before)
+        row(f"{name}: without measuring", f"{seconds[name]:.2f} s; best {result['best']}; daemon {delta}",
+            not kiln or (not result["report"]["local"] and delta["compiled"] == (18 if name == "kiln" else 0)))
+    row(f"stock to kiln, {len(os.sched_getaffinity(0))} cores", f"{seconds['stock'] / seconds['kiln']:.1f} times as fast")
+
+
+def python(setting, row):
+    """kiln.load and CUDA graphs."""
+    result = setting.run("python_launch_job.py", setting.environment("python"), "python")
+    for what, words, is_ok in result["rows"]:
+        row(what, words, is_ok)
+    setting.report.measure(result["benchmark"])

@@ -1,0 +1,103 @@
+"""What the parts share: the bundle, a folder for what they leave behind, a daemon, processes with time limits."""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from kilnd import Kilnd
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+JOB_SECONDS_MAX = 240
+
+
+class Setting:
+
+    def __init__(self, bundle, folder, report, driver, only, seconds_max):
+        self.bundle, self.folder, self.report, self.driver, self.only = bundle, folder, report, driver, only
+        self.artifacts = bundle / "artifacts"
+        self._end = time.monotonic() + seconds_max
+        self._jobs = []
+
+    @functools.cached_property
+    def kilnd(self):
+        """Started by the first part that needs it."""
+        began = time.monotonic()
+        kilnd = Kilnd(self.bundle, self.folder)
+        try:
+            kilnd.start()
+        except BaseException:
+            kilnd.stop()
+            raise
+        self.report.say(f"      kilnd serves after {time.monotonic() - began:.1f} s")
+        return kilnd
+
+    def close(self):
+        """Ends what still runs."""
+        for job in self._jobs:
+            if job.poll() is None:
+                job.kill()
+                job.wait()
+        if "kilnd" in vars(self):
+            self.kilnd.stop()
+
+    def limit(self, seconds):
+        """For one process: no longer than the whole run may take."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no time is left: see --seconds")
+        return min(seconds, left)
+
+    def measure(self, part, *command, seconds):
+        """The rows that a benchmark prints; what it says is logged and shown."""
+        log = self.folder / f"{part}.log"
+        with open(log, "w") as file:
+            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=file, text=True, timeout=self.limit(seconds),
+                                  check=False)
+        self.report.say(log.read_text().rstrip())
+        if done.returncode != 0:
+            raise RuntimeError(f"{command[0]}: exit {done.returncode}")
+        self.report.measure(json.loads(done.stdout))
+
+    # Jobs: programs in the folder above that write what they saw as JSON, under this Python.
+
+    def environment(self, cache, kiln=True, **more):
+        """A job's, with caches of its own."""
+        base = self.folder / cache
+        own = {"TRITON_CACHE_DIR": str(base / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(base / "inductor"), "KILN_ROOT": str(self.kilnd.root),
+               "XDG_CACHE_HOME": str(self.folder / "home-cache"), "PYTHONPATH": str(self.bundle / "python"), "KILN_REPORT": "1"}
+        if kiln:
+            own["TRITON_CACHE_MANAGER"] = "kiln.triton:CacheManager"
+        return {**os.environ, **own, **more}
+
+    def start(self, program, environment, name, *arguments):
+        out = self.folder / f"{name}.json"
+        log = open(self.folder / f"{name}.log", "w")
+        process = subprocess.Popen([sys.executable, TESTS / program, out, *map(str, arguments)], env=environment, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=log, text=True)
+        process.out, process.log = out, log
+        self._jobs.append(process)
+        return process
+
+    def finish(self, process):
+        try:
+            process.communicate(timeout=self.limit(JOB_SECONDS_MAX))
+        except (subprocess.TimeoutExpired, TimeoutError) as error:
+            process.kill()
+            process.communicate()
+            raise RuntimeError(f"{process.log.name}: {error}") from None
+        finally:
+            process.log.close()
+        if process.returncode != 0:
+            raise RuntimeError(pathlib.Path(process.log.name).read_text()[-3000:])
+        return json.loads(process.out.read_text())
+
+    def run(self, *arguments):
+        return self.finish(self.start(*arguments))
+
+    def exit_lines(self, name):
+        """What each process of a job said at its end: Inductor's workers end without a word, so their answers are the daemon's to count."""
+        return [line for line in (self.folder / f"{name}.log").read_text().splitlines() if line.startswith("kiln:")]
