@@ -31,9 +31,9 @@ def list_checks(program, pattern):
     names = []
     for line in done.stdout.splitlines():
         if line.startswith(" "):
-            names.append(suite + line.strip())
+            names.append(suite + line.split()[0])  # behind it stands the parameter
         else:
-            suite = line.strip()
+            suite = line.split()[0]
     return names
 
 

@@ -25,11 +25,6 @@ class CaptureTest : public GpuTest {
     graph.Run(stream_);
     EXPECT_TRUE(add_.IsRight());
   }
-  // The driver tells of a graph's end from a thread of its own.
-  bool GraphsAreGone() {
-    for (int i = 0; i < 500 && Stats().live_graphs > 0; ++i) std::this_thread::sleep_for(10ms);
-    return Stats().live_graphs == 0;
-  }
 
   OwnStream stream_;
   VectorAdd add_;

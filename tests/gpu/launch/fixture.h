@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/launch/kiln_launch.h"
@@ -43,6 +45,13 @@ class GpuTest : public testing::Test {
     stats.size = sizeof stats;
     EXPECT_LAUNCH_OK(kiln_launch_get_stats(runtime_, &stats));
     return stats;
+  }
+  // The driver tells of a graph's end from a thread of its own.
+  bool GraphsAreGone() {
+    for (int i = 0; i < 500 && Stats().live_graphs > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return Stats().live_graphs == 0;
   }
   static std::string JsonOf(const std::string& name) {
     return places().artifacts + "/" + name + ".json";
