@@ -6,15 +6,23 @@ import sys
 
 from setting import TESTS
 
+sys.path.insert(0, str(TESTS.parent / "benchmarks"))
+
+import cores  # noqa: E402
+
 COMPILE_SECONDS_MAX = 300
 
 
-def autotune(setting, _):
+def autotune(setting, row):
     sources = setting.folder / "autotune"
     script = TESTS / "launch_kernels.py"
     subprocess.run([sys.executable, script, "lower", sources], check=True, timeout=setting.limit(COMPILE_SECONDS_MAX))
     stock = subprocess.run([sys.executable, script, "compile", sources], check=True, stdout=subprocess.PIPE, text=True,
                            timeout=setting.limit(COMPILE_SECONDS_MAX)).stdout.strip()
-    root = setting.kilnd.root
-    setting.measure("autotune", setting.bundle / "bin" / "gpu_autotune_benchmark", sources, root, stock, len(os.sched_getaffinity(0)),
-                    setting.driver, seconds=COMPILE_SECONDS_MAX)
+    root, visible = setting.kilnd.root, len(os.sched_getaffinity(0))
+    measured = cores.measure(visible)  # right before, since others may share the machine
+    setting.report.measure([cores.row(measured)])
+    row("0.7 × min(cores, 18)", f"{cores.goal(visible, 18):.1f} for the {visible} cores that show, which is the goal; "
+        f"{cores.goal(measured, 18):.1f} for the {measured:.1f} measured")
+    setting.measure("autotune", setting.bundle / "bin" / "gpu_autotune_benchmark", sources, root, stock, visible, setting.driver,
+                    seconds=COMPILE_SECONDS_MAX)
