@@ -19,16 +19,16 @@ namespace {
 // What the source is called in the folder, and the script that compiles it.
 struct Kind {
   std::string source_file;
-  std::string_view script;
+  std::string script;
 };
 
 // nullptr for a kind that this version does not know.
 const Kind* FindKind(const std::string& name) {
   static const auto* const kinds =
-      new std::map<std::string, Kind>{{"ttir", {"kernel.ttir", kTritonScript}},
-                                      {"ttgir", {"kernel.ttgir", kTritonScript}},
-                                      {"cuda", {"kernel.cu", kNativeScript}},
-                                      {"ptx", {"kernel.ptx", kNativeScript}}};
+      new std::map<std::string, Kind>{{"ttir", {"kernel.ttir", TritonScript()}},
+                                      {"ttgir", {"kernel.ttgir", TritonScript()}},
+                                      {"cuda", {"kernel.cu", NativeScript()}},
+                                      {"ptx", {"kernel.ptx", NativeScript()}}};
   const auto found = kinds->find(name);
   return found == kinds->end() ? nullptr : &found->second;
 }

@@ -1,9 +1,46 @@
 #include "client/cli/reproducer_scripts.h"
 
+#include <fmt/format.h>
+
 namespace kiln::cli {
+namespace {
+
+// Between a script's head, which imports what this needs, and the rest of it.
+constexpr std::string_view kShared = R"script(
+
+def read_inputs():
+    """What was expected, and the request. From here on this is the current directory."""
+    os.chdir(os.path.dirname(os.path.abspath(__file__)))
+    with open("expected.json") as expected, open("request.jsonl") as request:
+        return json.load(expected), json.load(request)
+
+
+def check_ptxas(path, digest, advice):
+    """Ends the program where that is not the ptxas of this SHA-256."""
+    try:
+        with open(path, "rb") as file:
+            found = hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        sys.exit(f"{path} is no file that can be read ({error.strerror}): {advice}")
+    if found != digest:
+        sys.exit(f"{path} is another ptxas, its SHA-256 is {found}: {advice}")
+
+
+def let_a_child_go_on():
+    """What crashed a worker takes this process along as well, so a child does the rest, and this one tells how it ended."""
+    child = os.fork()
+    if child == 0:
+        return
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        print(f"the compiler crashes: signal {os.WTERMSIG(status)}")
+    sys.exit(0 if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+
+)script";
 
 // What it asks of Triton is what kilnd's workers ask.
-const std::string_view kTritonScript = R"script(#!/usr/bin/env python3
+constexpr std::string_view kTritonHead = R"script(#!/usr/bin/env python3
 """Compiles the kernel beside it as kilnd did, without kilnd. Written by `kiln reproduce`.
 
 Run it with the Python of the toolchain that expected.json names; no GPU is needed. For a Triton from PyPI:
@@ -18,22 +55,19 @@ import json
 import os
 import shutil
 import sys
-
-# Some assemblers give one of two binaries, as the addresses fall. The other one is missed so often in a row once in a million times.
+)script";
+constexpr std::string_view kTritonRest =
+    R"script(# Some assemblers give one of two binaries, as the addresses fall. The other one is missed so often in a row once in a million times.
 TRIES = 20
 
-os.chdir(os.path.dirname(os.path.abspath(__file__)))
-with open("expected.json") as file:
-    expected = json.load(file)
-with open("request.jsonl") as file:
-    request = json.load(file)
-
+expected, request = read_inputs()
 if "ptxas" in request:
     # PyTorch's, say, and not the toolchain's own.
     ptxas = os.environ.get("TRITON_PTXAS_PATH", "")
-    with open(ptxas or os.devnull, "rb") as file:
-        if hashlib.sha256(file.read()).hexdigest() != request["ptxas"]:
-            sys.exit(f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {request['ptxas']}")
+    advice = f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {request['ptxas']}"
+    if not ptxas:
+        sys.exit(advice)
+    check_ptxas(ptxas, request["ptxas"], advice)
     os.environ["TRITON_PTXAS_BLACKWELL_PATH"] = ptxas
 
 # Read when triton is imported. The stages are left in the cache, in a directory of their own.
@@ -69,17 +103,6 @@ else:
 target = GPUTarget(backend, int(architecture) if backend == "cuda" else architecture, warp_size)
 options = {name: to_tuples(value)
            for given in ("launch", "options") for name, value in request.get(given, {}).items()}
-
-def let_a_child_go_on():
-    """What crashed a worker takes this process along as well, so a child does the rest, and this one tells how it ended."""
-    child = os.fork()
-    if child == 0:
-        return
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        print(f"the compiler crashes: signal {os.WTERMSIG(status)}")
-    sys.exit(0 if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
-
 
 if f"triton=={triton.__version__}" != expected["toolchain"]:
     print(f"warning: this is Triton {triton.__version__}, it was {expected['toolchain']}", file=sys.stderr)
@@ -120,7 +143,7 @@ sys.exit(0 if is_as_stored(made, final) else 1)
 )script";
 
 // What it asks of ptxas and of NVRTC is what kiln-worker asks.
-const std::string_view kNativeScript = R"script(#!/usr/bin/env python3
+constexpr std::string_view kNativeHead = R"script(#!/usr/bin/env python3
 """Compiles the kernel beside it as kilnd did, without kilnd. Written by `kiln reproduce`.
 
 Any Python 3 runs it, no GPU is needed. It is told where the compiler is that expected.json names:
@@ -141,8 +164,9 @@ import os
 import shutil
 import subprocess
 import sys
-
-# Options that take true or false. The others of that type are flags.
+)script";
+constexpr std::string_view kNativeRest =
+    R"script(# Options that take true or false. The others of that type are flags.
 TRUTHS = {
     "allow-expensive-optimizations", "builtin-initializer-list", "builtin-move-forward", "device-stack-protector", "fmad", "ftz",
     "modify-stack-limit", "position-independent-code", "prec-div", "prec-sqrt", "relocatable-device-code",
@@ -179,10 +203,9 @@ def arguments_of(request):
 
 
 def assemble(request, expected, ptxas=None):
-    ptxas = ptxas or shutil.which("ptxas") or os.devnull
-    with open(ptxas, "rb") as file:
-        if hashlib.sha256(file.read()).hexdigest() != expected["fingerprint"]:
-            sys.exit(f"give the ptxas whose SHA-256 is {expected['fingerprint']}: {expected['toolchain']}")
+    advice = f"give the ptxas whose SHA-256 is {expected['fingerprint']}: {expected['toolchain']}"
+    ptxas = ptxas or shutil.which("ptxas") or sys.exit(f"there is no ptxas in PATH: {advice}")
+    check_ptxas(ptxas, expected["fingerprint"], advice)
     shutil.copy("kernel.ptx", "out")
     # A PTX may name this very file as its source, and ptxas writes the times of those into the binary.
     os.utime("out/kernel.ptx", (0, 0))
@@ -257,24 +280,9 @@ def compile_cuda(request, expected, *place):
     return made
 
 
-def let_a_child_go_on():
-    """What crashed a worker takes this process along as well, so a child does the rest, and this one tells how it ended."""
-    child = os.fork()
-    if child == 0:
-        return
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        print(f"the compiler crashes: signal {os.WTERMSIG(status)}")
-    sys.exit(0 if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
-
-
 def main():
     place = [os.path.abspath(path) for path in sys.argv[1:]]
-    os.chdir(os.path.dirname(os.path.abspath(__file__)))
-    with open("expected.json") as file:
-        expected = json.load(file)
-    with open("request.jsonl") as file:
-        request = json.load(file)
+    expected, request = read_inputs()
     shutil.rmtree("out", ignore_errors=True)
     os.mkdir("out")
     if "crash" in expected.get("failure", {}):
@@ -297,5 +305,10 @@ def main():
 
 sys.exit(main())
 )script";
+
+}  // namespace
+
+std::string TritonScript() { return fmt::format("{}{}{}", kTritonHead, kShared, kTritonRest); }
+std::string NativeScript() { return fmt::format("{}{}{}", kNativeHead, kShared, kNativeRest); }
 
 }  // namespace kiln::cli

@@ -2,11 +2,11 @@
 // toolchain alone, and compares. They need Python and its standard library.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 namespace kiln::cli {
 
-extern const std::string_view kTritonScript;
-extern const std::string_view kNativeScript;  // PTX and CUDA C++
+std::string TritonScript();
+std::string NativeScript();  // PTX and CUDA C++
 
 }  // namespace kiln::cli

@@ -58,9 +58,9 @@ def ask(daemon, tmp_path):
     return send
 
 
-def run(folder, *arguments, python=PYTHON):
+def run(folder, *arguments, python=PYTHON, **environment):
     return subprocess.run([python, "-B", folder / "reproduce.py", *arguments], capture_output=True, text=True, check=False,
-                          env={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
+                          env={"PATH": "/usr/bin:/bin", "HOME": str(folder), **environment})
 
 
 @pytest.mark.parametrize("which", ["requests", "requests_without_locations"])
@@ -257,6 +257,27 @@ def test_another_ptxas_is_not_taken(native, tmp_path):
     assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path).code == 0
     done = run(tmp_path, ptxas().with_name("ptxas-blackwell"), python=sys.executable)
     assert done.returncode == 1 and "SHA-256" in done.stderr, done
+
+
+@pytest.mark.parametrize("given, why", [("/usr", "Is a directory"), ("/nowhere/ptxas", "No such file"), (None, "no ptxas in PATH")])
+def test_what_is_no_ptxas_is_named_with_the_one_that_is_wanted(native, given, why, tmp_path):
+    daemon, answers = native
+    wanted = hashlib.sha256(ptxas().read_bytes()).hexdigest()
+    assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path / "ptx").code == 0
+    done = run(tmp_path / "ptx", *filter(None, [given]), python=sys.executable, PATH=str(tmp_path))
+    assert done.returncode == 1 and why in done.stderr and (given or "") in done.stderr, done
+    assert f"give the ptxas whose SHA-256 is {wanted}" in done.stderr and "Traceback" not in done.stderr, done
+
+
+def test_triton_is_told_which_ptxas_it_has_to_run(daemon, requests, tmp_path):
+    key = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]["key"]
+    assert daemon.kiln("reproduce", key, "-o", tmp_path).code == 0
+    request = json.loads((tmp_path / "request.jsonl").read_text())
+    (tmp_path / "request.jsonl").write_text(json.dumps({**request, "ptxas": "0" * 64}))
+    for environment in ({}, {"TRITON_PTXAS_PATH": "/usr"}, {"TRITON_PTXAS_PATH": str(ptxas())}):
+        done = run(tmp_path, **environment)
+        assert done.returncode == 1 and f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {'0' * 64}" in done.stderr, done
+        assert "Traceback" not in done.stderr, done
 
 
 def test_a_changed_source_is_noticed(native, tmp_path):
