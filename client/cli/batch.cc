@@ -45,6 +45,7 @@ class Batch {
  private:
   struct Pending {
     std::string name;
+    std::string source_file;
     uint64_t line;
     std::string target;
     std::string file;
@@ -53,13 +54,18 @@ class Batch {
   };
 
   Pending Describe(const NamedRequest& named) const {
-    return {named.name, named.line, "", parts_.name_file ? parts_.name_file(named.name) : "",
+    return {named.name,
+            named.source_file,
+            named.line,
+            "",
+            parts_.name_file ? parts_.name_file(named.name) : "",
             clock_.Now()};
   }
 
   void Report(Pending pending, absl::StatusOr<v1::CompileResponse> answer) {
     const auto duration = clock_.Now() - pending.started;
     BatchAnswer reported{std::move(pending.name),
+                         std::move(pending.source_file),
                          pending.line,
                          std::move(pending.target),
                          std::move(pending.file),

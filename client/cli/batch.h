@@ -18,9 +18,10 @@ namespace kiln::cli {
 // One answer, with what was asked.
 struct BatchAnswer {
   std::string name;
-  uint64_t line = 0;   // in the file of requests; 0: not from one
-  std::string target;  // "" where the request could not be read
-  std::string file;    // the name under which it is written; "" where nothing is
+  std::string source_file;  // as it was given; "" where the request has the text itself
+  uint64_t line = 0;        // in the file of requests; 0: not from one
+  std::string target;       // "" where the request could not be read
+  std::string file;         // the name under which it is written; "" where nothing is
   // From sending to answer, as this side saw it.
   std::chrono::microseconds duration{0};
   absl::StatusOr<v1::CompileResponse> answer;

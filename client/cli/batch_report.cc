@@ -139,7 +139,8 @@ void BatchReport::OnAnswer(const BatchAnswer& answer) {
   }
   if (!answer.answer.ok()) {
     progress_.Clear();
-    PrintCompileFailure(session_.console(), answer.name, answer.answer.status());
+    PrintCompileFailure(session_.console(), answer.name, answer.source_file,
+                        answer.answer.status());
     if (answer.nearest) PrintNearest(session_.console(), *answer.nearest);
   }
   if (detail_ == Detail::kEveryAnswer) {

@@ -1,6 +1,8 @@
 #include "client/cli/errors.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
 #include "client/cli/format.h"
 #include "client/cli/words.h"
@@ -53,6 +55,23 @@ std::string AdviceOnCall(const absl::Status& status) {
 // A compiler that gives up may dump everything that it had in hand.
 constexpr int kOutputLinesMax = 24;
 
+// A compiler knows the source as kernel.cu, say, whatever its author calls it: equal sources are
+// compiled once.
+std::string WithOwnName(std::string text, const std::string& source_file) {
+  const auto is_part = [&text](size_t at) {
+    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) ||
+                                std::string_view("_./").find(text[at]) != std::string_view::npos);
+  };
+  for (const std::string_view name : {"kernel.cu", "kernel.ptx", "kernel.ttir", "kernel.ttgir"}) {
+    for (size_t at = text.find(name); at != std::string::npos;) {
+      const bool is_whole = (at == 0 || !is_part(at - 1)) && !is_part(at + name.size());
+      if (is_whole) text.replace(at, name.size(), source_file);
+      at = text.find(name, at + (is_whole ? source_file : name).size());
+    }
+  }
+  return text;
+}
+
 std::string Indented(std::string_view text) {
   std::string indented;
   for (int lines = 0; !text.empty(); ++lines) {
@@ -98,13 +117,17 @@ ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& 
   return kCouldNotRun;
 }
 
-void PrintCompileFailure(Console& console, std::string_view name, const absl::Status& status) {
+void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
+                         const absl::Status& status) {
   const auto diagnostics = DiagnosticsOf(status);
   if (!diagnostics.has_value()) {
     PrintError(console, name, status, AdviceOnCall(status));
     return;
   }
-  std::string where = Printable(name);
+  const bool is_named_so =
+      source_file.empty() || std::filesystem::path(source_file).stem().string() == name;
+  std::string where = is_named_so ? "" : fmt::format("{}: ", Printable(name));
+  where += source_file.empty() ? Printable(name) : Printable(source_file);
   if (diagnostics->line() > 0) {
     where += fmt::format(":{}", diagnostics->line());
     // ptxas has none.
@@ -112,7 +135,8 @@ void PrintCompileFailure(Console& console, std::string_view name, const absl::St
   }
   console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
               << ": " << Printable(diagnostics->message()) << '\n'
-              << Indented(diagnostics->output());
+              << Indented(source_file.empty() ? diagnostics->output()
+                                              : WithOwnName(diagnostics->output(), source_file));
 }
 
 std::string Summarize(const absl::Status& status) {

@@ -20,9 +20,11 @@ ExitCode FailToConnect(Console& console, const absl::Status& status);
 // The same for wrong usage and for files that cannot be opened: always kCouldNotRun.
 ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status);
 
-// What the compiler said about one kernel: "<name>:<line>:<column>: <stage>: <message>" and its
-// output, indented.
-void PrintCompileFailure(Console& console, std::string_view name, const absl::Status& status);
+// What the compiler said about one kernel: "<file>:<line>:<column>: <stage>: <message>" and its
+// output, indented. The file is called as its author called it. The kernel's name stands in its
+// place where there is none, and before it where it says more.
+void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
+                         const absl::Status& status);
 
 // What to do where the daemon cannot be reached; "" where there is nothing to be done.
 [[nodiscard]] std::string_view AdviceOnConnecting(const absl::Status& status);

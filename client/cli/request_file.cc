@@ -31,6 +31,13 @@ std::string NameOf(const Json& json, uint64_t line) {
   return DefaultName(line);
 }
 
+// "" where the source stands in the line.
+std::string SourceFileOf(const Json& json) {
+  const auto file = json.is_object() ? json.find("source_file") : json.end();
+  return json.is_object() && file != json.end() && file->is_string() ? file->get<std::string>()
+                                                                     : "";
+}
+
 // A whole source would be read as so many lines that are no JSON.
 bool IsNamedAsSource(std::string_view path) {
   for (const std::string_view ending : {".ttir", ".ttgir", ".mlir", ".cu", ".ptx"}) {
@@ -87,6 +94,7 @@ std::optional<NamedRequest> RequestFile::Next() {
     return named;
   }
   named.name = NameOf(*json, number);
+  named.source_file = SourceFileOf(*json);
   named.request = ParseRequest(*json, folder_);
   if (named.request.ok()) {
     named.request->mutable_source()->set_name(ContractName(named.name));

@@ -18,6 +18,7 @@ struct NamedRequest {
   std::string name;
   uint64_t line = 0;  // in the file of requests; 0: not from one
   absl::StatusOr<v1::CompileRequest> request;
+  std::string source_file = "";  // as it was given; "" where the request has the text itself
 };
 
 // Reads one line after the other and never holds more than one. Movable. Not thread-safe.

@@ -66,7 +66,7 @@ void FillIn(const v1::CompileRequest& shape, v1::CompileRequest& request) {
 }
 
 NamedRequest ReadFile(const std::string& path, const v1::CompileRequest& shape) {
-  NamedRequest named{std::filesystem::path(path).stem().string(), 0, shape};
+  NamedRequest named{std::filesystem::path(path).stem().string(), 0, shape, path};
   absl::StatusOr<std::string> text = ReadSource(path);
   if (!text.ok()) {
     named.request = text.status();

@@ -109,6 +109,18 @@ def test_long_names_and_many_kernels(daemon, tmp_path):
     assert metadata["toolchain_metadata"]["entry_count"] == 64
 
 
+def test_errors_are_in_the_files_that_their_author_knows(daemon, tmp_path):
+    source = tmp_path / "scale.cu"
+    source.write_text("__global__ void f() {\n  nonsense;\n}\n")
+    answer = daemon.kiln("compile", source, "--target", "cuda:90a")
+    assert answer.error.startswith(f'{source}:2: ptx: error: identifier "nonsense" is undefined\n    {source}(2): error: '), answer.error
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text(json.dumps({"name": "scale", "source_file": "scale.cu", "headers": {"my/tile.h": "nonsense\n"}, "target": "cuda:90a"}))
+    source.write_text('#include "my/tile.h"\n')
+    answer = daemon.kiln("compile", "--requests", requests)
+    assert answer.error.startswith("scale.cu: ptx: my/tile.h(1): error: "), answer.error
+
+
 def test_without_a_jail_nothing_of_it_is_compiled(start, tmp_path):
     with start(KILN_WORKERS_JAIL="off") as daemon:
         answers = [ask(daemon, tmp_path) for _ in range(3)]

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // The whole command in this process, against a daemon that does as it is told.
 class CommandLineTest : public ::testing::Test {
@@ -63,7 +64,8 @@ class CommandLineTest : public ::testing::Test {
           response.mutable_diagnostics()->set_message("expected operation name");
           response.mutable_diagnostics()->set_line(2);
           response.mutable_diagnostics()->set_column(5);
-          response.mutable_diagnostics()->set_output("the compiler's\nown words");
+          response.mutable_diagnostics()->set_output(
+              "the compiler's\nown words of kernel.cu, not of my/kernel.cu or kernel.cuh");
         } else {
           *response.mutable_response() = AnswerTo(request.request());
         }
@@ -258,11 +260,28 @@ TEST_F(CommandLineTest, ManyRequestsWithTheSameHostileName) {
   EXPECT_EQ(FilesIn(files_.path()), (std::set<std::string>{"out", "r.jsonl"}));
 }
 
-TEST_F(CommandLineTest, AFailureNamesPlaceAndWords) {
+TEST_F(CommandLineTest, AFailureNamesTheFileAsItWasGiven) {
   FailBadSources();
-  EXPECT_EQ(Run({"compile", Write("k.ttir", "bad"), "--target", "cuda:90"}), 1);
-  EXPECT_THAT(err_.str(), HasSubstr("k:2:5: parse: expected operation name\n"
-                                    "    the compiler's\n    own words\n"));
+  const std::string source = Write("k.cu", "bad");
+  const std::string words =
+      ":2:5: parse: expected operation name\n    the compiler's\n    own words of " + source +
+      ", not of my/kernel.cu or kernel.cuh\n";
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90"}), 1);
+  EXPECT_THAT(err_.str(), StartsWith(source + words));
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--target", "cuda:100"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("k.cuda-100: " + source + words));
+  const std::string line =
+      "{\"name\": \"one\", \"source_file\": \"k.cu\", \"target\": \"cuda:90\"}";
+  EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", line)}), 1);
+  EXPECT_THAT(err_.str(), StartsWith("one: k.cu:2:5: parse"));
+}
+
+TEST_F(CommandLineTest, AFailureNamesTheKernelWhereThereIsNoFile) {
+  FailBadSources();
+  const std::string line = R"({"name": "k", "source": "bad", "target": "cuda:90"})";
+  EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", line)}), 1);
+  EXPECT_THAT(err_.str(), StartsWith("k:2:5: parse: expected operation name\n"
+                                     "    the compiler's\n    own words of kernel.cu, not"));
 }
 
 TEST_F(CommandLineTest, AFolderThatCannotBeMadeIsSaidBeforeAnythingRuns) {
