@@ -1,6 +1,7 @@
 #include "client/rpc/dial.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,13 +30,22 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
+absl::Status DescribeRefusal(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || S_ISSOCK(info.st_mode)) {
+    return Unavailable("no daemon: nobody listens on {} (left behind by one that ended?)", path);
+  }
+  return Unavailable("{} is a {}, not a daemon's socket", path,
+                     S_ISDIR(info.st_mode) ? "directory" : "file");
+}
+
 absl::Status DescribeConnectError(int error_number, const std::string& path) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
       return Unavailable("no daemon: there is no socket at {}", path);
     case ECONNREFUSED:
-      return Unavailable("no daemon: nobody listens on {} (left behind by one that ended?)", path);
+      return DescribeRefusal(path);
     case EAGAIN:
       return Unavailable("the daemon's queue of connections on {} stayed full", path);
     case EACCES:

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import socket
 import subprocess
 import sys
@@ -331,6 +332,17 @@ def test_nobody_there_is_said_at_once(tmp_path):
     with pytest.raises(kiln.UnavailableError, match="no socket at"):
         kiln.Client(root=str(tmp_path))
     assert time.monotonic() - started < 0.1
+
+
+def test_what_is_no_socket_is_said_to_be_none_and_what_to_name(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, words in ((tmp_path, f"{tmp_path} is a directory, not a daemon's socket: name the kilnd.sock in it"),
+                        (tmp_path / "file", f"{tmp_path}/file is a file, not a daemon's socket: start kilnd, or say where"),
+                        (tmp_path / "none" / "s", f"no socket at {tmp_path}/none/s, and no directory {tmp_path}/none: start kilnd, or"),
+                        (tmp_path / "file" / "s", f"no socket at {tmp_path}/file/s, and no directory {tmp_path}/file: start kilnd, or"),
+                        (tmp_path / "s", f"no socket at {tmp_path}/s: start kilnd, or say where it is, with socket=")):
+        with pytest.raises(kiln.UnavailableError, match=re.escape(words)):
+            kiln.Client(socket=str(path))
 
 
 def test_a_socket_that_was_left_behind(tmp_path):

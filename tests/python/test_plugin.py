@@ -719,7 +719,7 @@ def test_require_without_a_daemon_fails(newest, tmp_path):
         answer = job.compile("vector_add")
     socket = tmp_path / "nowhere/run/kilnd.sock"
     assert answer["error"] == "CacheMissError", answer
-    assert f"vector_add for cuda:90: the daemon is away (no daemon: there is no socket at {socket})" in answer["message"], answer
+    assert f"vector_add for cuda:90: the daemon is away (no daemon: there is no socket at {socket}" in answer["message"], answer
     assert "is an error until that changes" in job.log and "compiles by itself" not in job.log
 
 

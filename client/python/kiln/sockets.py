@@ -15,6 +15,7 @@ from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, 
 __all__ = ["Endpoint", "check_server", "find_socket"]
 
 _PATH_BYTES_MAX = 107
+_ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -52,7 +53,7 @@ def find_socket(explicit: str = "", root: str = "", *, environment: Mapping[str,
     for candidate in candidates:
         if exists(candidate):
             return candidate
-    raise UnavailableError(f"no daemon: there is no socket at {' or '.join(candidates)}")
+    raise UnavailableError(f"no daemon: there is no socket at {' or '.join(candidates)}: {_ADVICE}")
 
 
 def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
@@ -109,11 +110,21 @@ def _connect(connection: socket.socket, path: str, budget_s: float) -> None:
 
 def _connect_error(error: int, path: str) -> KilnError:
     if error in (errno.ENOENT, errno.ENOTDIR):
-        return UnavailableError(f"no daemon: there is no socket at {path}")
+        folder = os.path.dirname(path) or "."
+        nor = "" if os.path.isdir(folder) else f", and no directory {folder}"
+        return UnavailableError(f"no daemon: there is no socket at {path}{nor}: {_ADVICE}")
     if error == errno.ECONNREFUSED:
-        return UnavailableError(f"no daemon: nobody listens on {path} (left behind by one that ended?)")
+        return UnavailableError(_why_refused(path))
     if error == errno.EAGAIN:
         return UnavailableError(f"the daemon's queue of connections on {path} stayed full")
     if error in (errno.EACCES, errno.EPERM):
-        return PermissionDeniedError(f"may not connect to {path}: {os.strerror(error)}")
+        return PermissionDeniedError(f"may not connect to {path}: {os.strerror(error)}: join the group that owns it (ls -l shows it)")
     return UnavailableError(f"connect to {path}: {os.strerror(error)}")
+
+
+def _why_refused(path: str) -> str:
+    if os.path.isdir(path):
+        return f"{path} is a directory, not a daemon's socket: name the kilnd.sock in it, or say root= where it is what kilnd --root has"
+    if os.path.isfile(path):
+        return f"{path} is a file, not a daemon's socket: {_ADVICE}"
+    return f"no daemon: nobody listens on {path} (left behind by one that ended?): {_ADVICE}"

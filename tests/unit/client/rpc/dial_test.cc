@@ -39,10 +39,14 @@ TEST(Dial, NoSocketAndAStaleSocketAreUnavailable) {
   EXPECT_THAT(std::string(Message(stale.status())), HasSubstr("nobody listens"));
 }
 
-TEST(Dial, AFileIsNoSocket) {
+TEST(Dial, WhatIsNoSocketIsSaidToBeNone) {
   const TempDirectory directory;
-  WriteFileOrDie(directory.File("s"), "");
-  EXPECT_EQ(Dial(OptionsFor(directory.File("s"))).status().code(), absl::StatusCode::kUnavailable);
+  const std::string file = directory.File("s");
+  WriteFileOrDie(file, "");
+  EXPECT_EQ(Dial(OptionsFor(file)).status(),
+            Unavailable("{} is a file, not a daemon's socket", file));
+  EXPECT_EQ(Dial(OptionsFor(directory.path())).status(),
+            Unavailable("{} is a directory, not a daemon's socket", directory.path()));
 }
 
 TEST(Dial, APathThatIsTooLongIsNamed) {
