@@ -115,6 +115,29 @@ def test_the_cache_is_the_same_with_the_versions_between(programs, tmp_path):
             check_that_the_cache_is_the_same(daemon, python_of(version), folder)
 
 
+# Where else than in the Python source an instruction is said to come from: docs/guarantees.md has why.
+PLACES_OF_LOOPS = {".llir": rb"!\d+ = !DILocation\(line: ", ".amdgcn": rb"\t\.loc\t"}
+
+
+def test_nothing_but_the_lines_of_loops_variables_is_lost(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, cache="plain") as plain:
+        for target in TARGETS:
+            plain.compile("matmul_128x128x64", target, num_stages=1)
+    with Job(tmp_path, newest, daemon.root, cache="kiln") as job:
+        for target in TARGETS:
+            job.compile("matmul_128x128x64", target, num_stages=1)
+        assert served(job.report()) == len(TARGETS), job.log
+    got, expected = job.files(), plain.files()
+    assert set(got) == set(expected)
+    for name, content in expected.items():
+        place = PLACES_OF_LOOPS.get(name[name.rfind("."):])
+        if place is not None:
+            pairs = list(zip(got[name].splitlines(), content.splitlines(), strict=True))
+            assert all(one == other or re.match(place, one) and re.match(place, other) for one, other in pairs), name
+        elif not name.endswith(".hsaco"):  # which has the line table of the amdgcn
+            assert comparable(name, got[name]) == comparable(name, content), name
+
+
 def test_a_second_process_with_an_empty_cache_hits(daemon, python, tmp_path):
     with Job(tmp_path, python, daemon.root, cache="first") as job:
         job.compile("softmax", num_stages=2)
