@@ -17,6 +17,34 @@ LINE = manifest.manifest_line(REQUEST)
 
 
 @pytest.fixture
+def forked():
+    """Forks a child that goes on to live, like another thread of a job that starts its workers."""
+    children = []
+
+    def fork():
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            signal.pause()
+            os._exit(0)
+        children.append(pid)
+
+    yield fork
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def is_locked(path):
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.fixture
 def recorded(tmp_path, monkeypatch):
     """The path of a manifest, for whose lock nobody waits long."""
     monkeypatch.setattr(manifest, "_LOCK_SECONDS_MAX", 0.1)
@@ -29,6 +57,18 @@ def test_whoever_holds_the_manifest_does_not_hold_up_the_job(recorded, caplog):
         fcntl.flock(held, fcntl.LOCK_EX)
         manifest.Manifest(str(recorded)).add(REQUEST)
     assert recorded.read_bytes() == b"" and "nothing more is recorded" in caplog.text and "cannot be locked" in caplog.text
+
+
+def test_a_child_that_is_forked_meanwhile_does_not_hold_the_manifest(recorded, monkeypatch, forked):
+    append = manifest._append_line
+
+    def append_and_fork(descriptor, line):
+        append(descriptor, line)
+        forked()
+
+    monkeypatch.setattr(manifest, "_append_line", append_and_fork)
+    manifest.Manifest(str(recorded)).add(REQUEST)
+    assert not is_locked(recorded)
 
 
 def test_a_pipe_that_nobody_reads_does_not_either(recorded, caplog):
@@ -76,3 +116,27 @@ def test_a_name_in_no_encoding(tmp_path, monkeypatch):
     identity._digest_of.cache_clear()
     monkeypatch.setattr(identity, "_hash_file", None)  # it is remembered
     assert len(identity.file_digest(str(path))) == 64
+
+
+@pytest.fixture
+def remembered(tmp_path, monkeypatch):
+    """What is computed where nothing is remembered, and the lock that others wait for meanwhile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def remember(compute):
+        value = identity._remembered("what it is", compute)
+        lock, = (tmp_path / "cache").rglob("*.lock")
+        return value, lock
+
+    return remember
+
+
+def test_a_child_that_is_forked_meanwhile_does_not_hold_up_who_looks_something_up(remembered, forked):
+    _, lock = remembered(lambda: forked() or "value")
+    assert not is_locked(lock)
+
+
+def test_what_is_remembered_needs_no_lock(remembered, monkeypatch):
+    remembered(lambda: "value")
+    monkeypatch.setattr(identity, "_locked", None)
+    assert remembered(lambda: "another")[0] == "value"

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Callable, Iterator, List, NamedTuple
 
-from kiln._plugin.file_lock import lock_within
+from kiln._plugin.file_lock import locked_within
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
@@ -175,12 +175,15 @@ def _remembered(listing: str, compute: Callable[[], str]) -> str:
     except OSError:
         return compute()
     path = os.path.join(folder, hashlib.sha256(os.fsencode(listing)).hexdigest())
+    return _read(path) or _first(path, compute)
+
+
+def _first(path: str, compute: Callable[[], str]) -> str:
     with _locked(path):
-        known = _read(path)
-        if known:
-            return known
-        value = compute()
-        _write(path, value)
+        value = _read(path)  # which another process may have computed meanwhile
+        if not value:
+            value = compute()
+            _write(path, value)
         return value
 
 
@@ -202,8 +205,8 @@ def _locked(path: str) -> Iterator[None]:
         yield
         return
     try:
-        lock_within(descriptor, _LOCK_SECONDS_MAX)  # without it, this process computes as well
-        yield
+        with locked_within(descriptor, _LOCK_SECONDS_MAX):  # without it, this process computes as well
+            yield
     finally:
         os.close(descriptor)
 

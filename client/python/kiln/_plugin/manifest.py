@@ -8,7 +8,7 @@ import threading
 from typing import Any, Dict
 
 from kiln import _process
-from kiln._plugin.file_lock import lock_within
+from kiln._plugin.file_lock import locked_within
 from kiln._plugin.settings import LOG
 from kiln.request import CompileRequest
 
@@ -47,9 +47,10 @@ class Manifest:
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         try:
             # Lines are longer than what is appended in one piece.
-            if not lock_within(descriptor, _LOCK_SECONDS_MAX):
-                raise TimeoutError("it cannot be locked")
-            _append_line(descriptor, line)
+            with locked_within(descriptor, _LOCK_SECONDS_MAX) as is_locked:
+                if not is_locked:
+                    raise TimeoutError("it cannot be locked")
+                _append_line(descriptor, line)
         finally:
             os.close(descriptor)
 
