@@ -18,6 +18,7 @@ import pytest
 import kiln
 from job import package_environment
 from kiln import _wire
+from kiln._link import Link
 from kiln.sockets import check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
 from places import PACKAGE, ROOT
@@ -26,6 +27,14 @@ WORKER = ROOT / "daemon" / "worker" / "triton_worker.py"
 FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
 # A kernel that every Triton parses: the one that the worker warms itself with.
 KERNEL = WORKER.read_text().partition('WARM_KERNEL = """')[2].partition('"""')[0]
+
+# Its binary is too large to come with an answer.
+LARGE = kiln.CompileRequest(""".version 8.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .b8 table[12000000] = {1};
+.visible .entry k() { ret; }
+""", "cuda:90", kind="ptx")
 
 
 def request(tag="", **changes):
@@ -131,6 +140,38 @@ def test_many_with_bad_ones_among_them(client):
     assert sorted(answers) == list(range(12))
     assert type(answers.pop(5)) is kiln.CompilationError and type(answers.pop(6)) is kiln.InvalidArgumentError
     assert all(isinstance(answer, kiln.Artifact) and answer.binary for answer in answers.values())
+
+
+@pytest.fixture
+def fetching(monkeypatch):
+    """Has something done before each blob is fetched that was too large for an answer."""
+
+    def before(act):
+        fetch = Link.fetch
+
+        def fetched(self, digest, deadline):
+            act()
+            return fetch(self, digest, deadline)
+
+        monkeypatch.setattr(Link, "fetch", fetched)
+
+    return before
+
+
+def test_one_whose_binary_is_gone_does_not_end_many(client, daemon, fetching):
+    fetching(lambda: daemon.kiln("evict", "--all"))
+    answers = dict(client.compile_many([LARGE, request("beside a large one"), LARGE]))
+    assert type(answers[0]) is type(answers[2]) is kiln.NotFoundError and isinstance(answers[1], kiln.Artifact)
+
+
+def test_a_connection_that_breaks_before_a_binary_is_fetched_answers_that_request(other_daemon, fetching):
+    with other_daemon:
+        client, answers = kiln.Client(root=str(other_daemon.root)), {}
+        fetching(other_daemon.kill)
+        with pytest.raises(kiln.UnavailableError):
+            for index, answer in client.compile_many([LARGE]):
+                answers[index] = answer
+        assert type(answers[0]) is kiln.UnavailableError
 
 
 def test_more_than_may_be_in_flight(client):

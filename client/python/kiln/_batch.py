@@ -79,9 +79,9 @@ class Batch:
         """None: a fork was in the way, and it is asked again. UnavailableError: there is nobody to ask any more."""
         passage = self._passages[index]
         try:
-            return _wire.artifact(passage.call.result())
+            return self._link.whole(_wire.artifact(passage.call.result()), self._deadline)
         except KilnError as error:
-            return error
+            return _failed(error)
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
             if not passage.was_interrupted:
                 return _failed(self._link.error(error))

@@ -9,6 +9,7 @@ import grpc
 from kiln import _wire
 from kiln._gate import Passage, gate
 from kiln._version import __version__
+from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, KilnError, UnavailableError, WedgedError
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
@@ -176,6 +177,14 @@ class Link:
             except BaseException:
                 passage.call.cancel()
                 raise
+
+    def whole(self, artifact: Artifact, deadline: Optional[float]) -> Artifact:
+        """With the contents that were too large to travel in the answer. DataLossError; NotFoundError where one has been evicted."""
+        contents = {
+            name: self.fetch(bytes.fromhex(stage.digest), deadline)
+            for name, stage in artifact.stages.items() if stage.content is None
+        }
+        return artifact.with_contents(contents) if contents else artifact
 
 
 def deadline_of(timeout_s: Optional[float]) -> Optional[float]:

@@ -78,7 +78,7 @@ class Client:
         deadline = deadline_of(timeout)
 
         def attempt(link: Link) -> Artifact:
-            return _fetch_missing(link, _wire.artifact(link.call("Compile", message, deadline)), deadline)
+            return link.whole(_wire.artifact(link.call("Compile", message, deadline)), deadline)
 
         return self._repeated(deadline, attempt)
 
@@ -94,8 +94,7 @@ class Client:
         link = self._connected()
         batch = Batch(link, requests, deadline, in_flight, self._endpoint.answer_s / 2)
         try:
-            for index, answer in batch.answers():
-                yield index, answer if isinstance(answer, KilnError) else _fetch_missing(link, answer, deadline)
+            yield from batch.answers()
         except UnavailableError:
             self._drop(link)
             raise
@@ -210,12 +209,3 @@ def _still_to_ask(keys: List[bytes], answer: Any) -> List[bytes]:
     if answered <= 0:
         raise InternalError("the daemon answers none of the keys")
     return keys[answered:]
-
-
-def _fetch_missing(link: Link, artifact: Artifact, deadline: Optional[float]) -> Artifact:
-    """Blobs that were too large to travel in the reply."""
-    contents = {
-        name: link.fetch(bytes.fromhex(stage.digest), deadline)
-        for name, stage in artifact.stages.items() if stage.content is None
-    }
-    return artifact.with_contents(contents) if contents else artifact
