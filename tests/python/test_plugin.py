@@ -249,13 +249,18 @@ def test_what_is_kept_is_gone_with_its_artifact(own_daemon, newest, tmp_path):
         assert job.run("state")["lowered"] == 2
 
 
-def test_what_the_daemon_has_no_toolchain_for_is_kept_whole(daemon, newest, tmp_path):
-    """As with a Triton that has no hook: for this user alone."""
-    copy = tmp_path / "ptxas"
-    own = next((newest.parent.parent / "lib").glob("python3*/site-packages/triton/backends/nvidia/bin/ptxas"))
+def another_ptxas(python, folder):
+    """The variables of a job that uses one that the daemon has not got."""
+    copy = folder / "ptxas"
+    own = next((python.parent.parent / "lib").glob("python3*/site-packages/triton/backends/nvidia/bin/ptxas"))
     copy.write_bytes(own.read_bytes() + b"\0")
     copy.chmod(0o755)
-    with Job(tmp_path, newest, daemon.root, TRITON_PTXAS_PATH=str(copy), TRITON_PTXAS_BLACKWELL_PATH=str(copy)) as job:
+    return {"TRITON_PTXAS_PATH": str(copy), "TRITON_PTXAS_BLACKWELL_PATH": str(copy)}
+
+
+def test_what_the_daemon_has_no_toolchain_for_is_kept_whole(daemon, newest, tmp_path):
+    """As with a Triton that has no hook: for this user alone."""
+    with Job(tmp_path, newest, daemon.root, **another_ptxas(newest, tmp_path)) as job:
         job.compile("vector_add")
         assert job.report()["local"] == {"the daemon has no such ptxas": 1}
         files = job.files()
@@ -489,7 +494,9 @@ def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, n
     assert {name: got[name] for name in ("launched", "best", "timings")} == {name: expected[name] for name in ("launched", "best", "timings")}
 
 
-@pytest.mark.parametrize("what", [{"pre_hook": True}, {"hooked": True}], ids=["configurations with a hook", "a hook of the program's"])
+@pytest.mark.parametrize("what", [
+    {"pre_hook": True}, {"hooked": ("runtime", "jit_post_compile_hook")}, {"hooked": ("compilation", "listener")}, {"odd": True}
+], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a tuner of the program's"])
 def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp_path, what):
     with Job(tmp_path, newest, daemon.root) as job:
         job.run("import", module="kiln.triton")
@@ -505,6 +512,19 @@ def test_a_configuration_that_does_not_compile_fails_alone(daemon, newest, tmp_p
         job.run("import", module="kiln.triton")
         got = job.run("autotune", blocks=[64, 128], bad="--no-such-option")
     assert got["timings"][0] == "[inf, inf, inf]" and got["launched"] == expected["launched"] and got["best"] == expected["best"]
+
+
+def test_what_the_daemon_has_no_toolchain_for_is_tuned_as_ever(daemon, newest, tmp_path):
+    """One compile at a time, and nothing is done ahead once it is known."""
+    copy = another_ptxas(newest, tmp_path)
+    with Job(tmp_path, newest, cache="plain", **copy) as plain:
+        expected = [plain.run("autotune", blocks=BLOCKS, size=size) for size in (4096, 4099)]
+    with Job(tmp_path, newest, daemon.root, cache="kiln", **copy) as job:
+        job.run("import", module="kiln.triton")
+        got = [job.run("autotune", blocks=BLOCKS, size=size) for size in (4096, 4099)]
+        assert job.report()["local"] == {"the daemon has no such ptxas": 4 * len(BLOCKS)}
+    assert [one["at_once_here"] for one in got] == [1, 1] and got[1]["asked"] == 0, got
+    assert [one["launched"] for one in got] == [one["launched"] for one in expected]
 
 
 def test_tuning_without_a_daemon(newest, tmp_path):

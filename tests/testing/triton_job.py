@@ -325,34 +325,43 @@ class StandInDriver:
         return lambda x, y, z, stream, function, *rest: self.launched.append(function)
 
 
-def count_calls():
-    """Of the client's: [under way, the most at once, those that were urgent]."""
-    from kiln.client import Client
-    counts, lock, compile_one = [0, 0, 0], threading.Lock(), Client.compile
+class Calls:
+    """Those of a function: `all`, `at_once` the most of them, `urgent` those that somebody waits for."""
 
-    def counted(self, request, **more):
-        with lock:
-            counts[0] += 1
-            counts[1] = max(counts[:2])
-            counts[2] += request.priority == "waiting-rank"
+    def __init__(self, owner, name):
+        self.all = self.at_once = self.urgent = self._under_way = 0
+        self._lock, self._call = threading.Lock(), getattr(owner, name)
+        setattr(owner, name, lambda *arguments, **more: self._count(*arguments, **more))
+
+    def _count(self, first, second, *arguments, **more):
+        with self._lock:
+            self._under_way += 1
+            self.all += 1
+            self.at_once = max(self.at_once, self._under_way)
+            self.urgent += getattr(second, "priority", "") == "waiting-rank"
         try:
-            return compile_one(self, request, **more)
+            return self._call(first, second, *arguments, **more)
         finally:
-            with lock:
-                counts[0] -= 1
-
-    Client.compile = counted
-    return counts
+            with self._lock:
+                self._under_way -= 1
 
 
-def autotune(blocks, pre_hook=False, bad=None, hooked=False):
-    """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration."""
+def count_calls():
+    """Of the client's, and of Triton's first stage that takes long."""
+    from kiln.client import Client
+    from triton.backends.nvidia.compiler import CUDABackend
+    return Calls(Client, "compile"), Calls(CUDABackend, "make_llir")
+
+
+def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=4096):
+    """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration. `hooked`: the name
+    of a hook of the program's own. `odd`: the tuner is one that cannot be hashed."""
     from triton.runtime.driver import driver
     from triton.runtime.jit import MockTensor
     from vector_add import vector_add
     stand_in = StandInDriver(catalog.gpu_target("cuda:90"))
     driver.set_active(stand_in)
-    counts = count_calls() if "TRITON_CACHE_MANAGER" in os.environ else None
+    asked, local = count_calls() if "TRITON_CACHE_MANAGER" in os.environ else (None, None)
 
     def bench(call, quantiles):
         call()
@@ -363,12 +372,16 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False):
     if bad is not None:
         configs[0].kwargs["ptx_options"] = bad
     if hooked:
-        knobs.runtime.jit_post_compile_hook = lambda **_: None
+        group, name = hooked
+        setattr(getattr(knobs, group), name, lambda **_: None)
     tuned = triton.autotune(configs, key=["n"], do_bench=bench)(vector_add)
+    if odd:
+        tuned.__class__ = type("Odd", (type(tuned),), {"__hash__": None})
     pointer = MockTensor(triton.language.float32)
-    tuned[(4,)](pointer, pointer, pointer, 4096)
+    tuned[(4,)](pointer, pointer, pointer, size)
     return {"launched": stand_in.launched, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
-            "at_once": counts and counts[1], "urgent": counts and counts[2]}
+            "at_once": asked and asked.at_once, "urgent": asked and asked.urgent, "asked": asked and asked.all,
+            "at_once_here": local and local.at_once}
 
 
 def build_driver():

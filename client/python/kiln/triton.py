@@ -34,6 +34,7 @@ __all__ = ["CacheManager"]
 _settings = Settings.of()
 _NO_KEY = ("", "")
 _HAS_HOOK = hasattr(getattr(knobs, "runtime", None), "add_stages_inspection_hook")
+_ONE_BY_ONE = "configurations are compiled one after the other"
 _said: Dict[str, None] = {}
 
 
@@ -188,7 +189,7 @@ def _install() -> None:
     if _settings.mode == "off":
         return
     for install, what in (
-        (_hook_stages, "the daemon is not asked for kernels"), (_compile_ahead, "configurations are compiled one after the other"),
+        (_hook_stages, "the daemon is not asked for kernels"), (_compile_ahead, _ONE_BY_ONE),
         (_remember_triton_key, "Triton's key for itself is not remembered"), (_ask_before_building, "libraries are always built"),
         (_print_report_at_exit, "no line will say what was done")
     ):
@@ -211,7 +212,7 @@ def _hook_stages() -> None:
 def _compile_ahead() -> None:
     if _HAS_HOOK:
         from kiln._plugin import autotune
-        autotune.install(_settings)
+        autotune.install(_settings, functools.partial(_leave_out, _ONE_BY_ONE))
 
 
 def _remember_triton_key() -> None:

@@ -4,18 +4,18 @@ Triton has no hook for it. What is wrapped is Autotuner.prune_configs, which say
 just before the first of them is compiled; what comes out of it is not touched. Where the compile of a first configuration is what has
 Triton import the plug-in, that moment has passed: Autotuner._bench, which measures one, is where the others are compiled then. Everything
 else is Triton's own: AsyncCompileMode and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the
-kernels in Triton's memory, the same ones, and measures them in the same order. What does not compile here is compiled again there, and
-raises there what it raises.
+kernels in Triton's memory, the same ones, and measures them in the same order. What the daemon does not give is not compiled in these
+threads: the Autotuner compiles it when its turn comes, one at a time as ever, and raises there what it raises.
 
-Anything at all that is in the way leaves it to Triton: a hook or a mode of the program's own, configurations with a pre_hook (which
-may change what is compiled), no daemon.
+Anything at all that is in the way leaves it to Triton: a hook, a listener or a mode of the program's own, configurations with a pre_hook
+(which may change what is compiled), no daemon or none that could.
 """
 
 import functools
 import os
 import threading
 import weakref
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from triton import knobs
 
@@ -30,19 +30,29 @@ def is_ahead() -> bool:
     return getattr(_ahead, "is_set", False)
 
 
-def install(settings: Settings) -> None:
-    """Once in a process. Raises what it raises where this Triton's Autotuner is another."""
+def install(settings: Settings, leave_out: Callable[[Exception], None]) -> None:
+    """Once in a process. Raises what it raises where this Triton's Autotuner is another. leave_out: told where that shows later."""
     from triton.runtime.autotuner import Autotuner
     prune, bench = Autotuner.prune_configs, Autotuner._bench
     if hasattr(prune, "__wrapped__"):
         return
     seen: "weakref.WeakSet[Any]" = weakref.WeakSet()  # those that said which configurations they measure
 
-    def compile_ahead(tuner: Any, kwargs: Dict[str, Any], configs: "List[Any]") -> None:
-        seen.add(tuner)
+    def compile_ahead(tuner: Any, kwargs: Dict[str, Any], configs: "Optional[List[Any]]") -> None:
+        """configs: None where the tuner has not said which they are, which it need not where it measures all."""
         try:
-            if _may_compile_ahead(tuner, configs):
-                _compile_ahead(settings, tuner, kwargs, configs)
+            if configs is None:
+                if tuner in seen or tuner.early_config_prune or tuner.perf_model:
+                    return
+                configs = tuner.configs
+            seen.add(tuner)
+            if not _may_compile_ahead(tuner, configs):
+                return
+        except Exception as error:
+            leave_out(error)
+            return
+        try:
+            _compile_ahead(settings, tuner, kwargs, configs)
         except Exception:  # whatever it is, Triton compiles one after the other
             LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
 
@@ -54,8 +64,7 @@ def install(settings: Settings) -> None:
 
     @functools.wraps(bench)
     def _bench(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if self not in seen and not self.early_config_prune and not self.perf_model:  # so that it measures all
-            compile_ahead(self, {name: value for name, value in keywords.items() if name != "config"}, self.configs)
+        compile_ahead(self, {name: value for name, value in keywords.items() if name != "config"}, None)
         return bench(self, *arguments, **keywords)
 
     Autotuner.prune_configs, Autotuner._bench = prune_configs, _bench
@@ -70,6 +79,7 @@ def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
         function = function.fn
     return (len(configs) > 1 and isinstance(function, JITFunction) and not function.pre_run_hooks and active_mode.get() is None
             and not tuner.cache_results and not knobs.runtime.jit_cache_hook and not knobs.runtime.jit_post_compile_hook
+            and not knobs.compilation.listener
             and not any(config.pre_hook or getattr(config, "ir_override", None) for config in configs))
 
 
@@ -77,20 +87,44 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Dict[str, Any], confi
     from concurrent.futures import ThreadPoolExecutor
 
     from triton.runtime._async_compile import AsyncCompileMode, active_mode
+    from triton.runtime.driver import driver
 
     from kiln._plugin import eligibility
     from kiln._plugin.service import service
     eligibility.check_switches()
-    service(settings).connect()
+    service(settings).check(eligibility.target_name(driver.active.get_current_target()))
     arguments = tuple(tuner.nargs.values())
     keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
     threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
     try:
-        with ThreadPoolExecutor(threads, "kiln-autotune", _begin_ahead) as pool, AsyncCompileMode(pool, ignore_errors=True):
+        with (ThreadPoolExecutor(threads, "kiln-autotune", _begin_ahead) as pool,
+              AsyncCompileMode(_UntilDeclined(pool), ignore_errors=True)):
             for config in configs:
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
     finally:
         active_mode.set(None)  # which an interrupt while it waits would have left behind
+
+
+class _UntilDeclined:
+    """Has work done by a pool until the daemon declines some of it, and none after that."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self._has_declined = False
+
+    def submit(self, work: Callable[[], Any]) -> Any:
+        return self._pool.submit(self._run, work)
+
+    def _run(self, work: Callable[[], Any]) -> Any:
+        from kiln._plugin.service import Declined, Failed
+        if self._has_declined:
+            raise Declined("another configuration was declined")
+        try:
+            return work()
+        except Declined as why:
+            # That one does not compile says nothing of the others.
+            self._has_declined = self._has_declined or not isinstance(why, Failed)
+            raise
 
 
 def _begin_ahead() -> None:

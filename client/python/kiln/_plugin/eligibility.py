@@ -39,6 +39,11 @@ class NotExpressible(Exception):
     """A compile that a request cannot describe; the text says why, in words for a report."""
 
 
+def target_name(target: Any) -> str:
+    """A request's, for a target of Triton's."""
+    return f"{target.backend}:{target.arch}:{target.warp_size}"
+
+
 def check(backend: Any, stages: Mapping[str, Any], options: Any) -> None:
     """NotExpressible where the daemon's result might differ from this process's."""
     vendor = _VENDORS.get(backend.target.backend)

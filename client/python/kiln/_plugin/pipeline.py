@@ -23,6 +23,7 @@ _BINARIES = ("cubin", "hsaco")
 _OVERWRITTEN = ("num_warps",)
 # Without them Triton cannot load what it has compiled.
 _NEEDED = ("name", "shared")
+_DECLINED_MAX = 256
 _Stage = Callable[[Any, Dict[str, Any]], Any]
 
 
@@ -39,6 +40,7 @@ class Pipeline:
         self._settings = settings
         self._manifest = Manifest(settings.manifest) if settings.mode == "record" else None
         self._has_warned = False
+        self._declined_ahead: Dict[str, Declined] = {}  # by Triton's key
 
     def take_over(self, backend: Any, stages: Dict[str, _Stage], options: Any) -> None:
         """Wraps those stages of one compile that the daemon can run; leaves the others alone."""
@@ -65,11 +67,15 @@ class Pipeline:
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
              metadata: Dict[str, Any]) -> Optional[_Answer]:
-        """None: Triton is to compile it. CacheMissError where it must not, and nothing else."""
+        """None: Triton is to compile it. CacheMissError where it must not, and nothing else; but ahead of an Autotuner, where Triton is
+        not to compile, whatever was in the way."""
+        triton_hash = metadata.get("hash", "")
         started = time.monotonic()
         request: Optional[CompileRequest] = None
         try:
             self._check(backend, stages, options)
+            if not autotune.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
+                raise declined
             if self._manifest is None:
                 service(self._settings).connect()  # before the compiler is read, which can take a second
             request = self._request(backend, stages, options, module)
@@ -78,14 +84,25 @@ class Pipeline:
                 self._manifest.add(dataclasses.replace(request, options=said))
             artifact = service(self._settings).compile(request)
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
-            groups(self._settings).note(metadata.get("hash", ""), artifact)
+            groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # whatever it is, the job goes on
+            if autotune.is_ahead():
+                self._note_declined_ahead(triton_hash, error, started)
+                raise
             self._decline(error, request or _asked_for(backend, module), started)
             if isinstance(error, Unsuited):
-                groups(self._settings).note(metadata.get("hash", ""), None)
+                groups(self._settings).note(triton_hash, None)
             return None
         counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds)
         return answer
+
+    def _note_declined_ahead(self, triton_hash: str, error: Exception, started: float) -> None:
+        """It is not waited for a second time when its turn comes."""
+        counters().waited(time.monotonic() - started)
+        if isinstance(error, Declined):
+            if len(self._declined_ahead) >= _DECLINED_MAX:  # of tunings that were broken off
+                self._declined_ahead.clear()
+            self._declined_ahead[triton_hash] = error
 
     def _decline(self, error: Exception, request: "Union[CompileRequest, str]", started: float) -> None:
         """CacheMissError in the mode that requires."""
@@ -104,7 +121,7 @@ class Pipeline:
     def _cache_miss(self, reason: str, request: "Union[CompileRequest, str]", was_looked_up: bool) -> CacheMissError:
         if isinstance(request, str):  # it could not even be asked
             return CacheMissError(f"KILN_MODE=require, and Triton would have to compile {request}: {reason}")
-        nearest = service(self._settings).nearest(request) if was_looked_up and not autotune.is_ahead() else None
+        nearest = service(self._settings).nearest(request) if was_looked_up else None
         near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
         words = f"KILN_MODE=require: {reason}: {_described(request)}"
         return CacheMissError(f"{words}. {near}" if was_looked_up else words, request=request, nearest=nearest)
@@ -123,12 +140,11 @@ class Pipeline:
             toolchain, ptxas = identity.toolchain_fingerprint(), _ptxas(backend)
         except (eligibility.NotExpressible, identity.ChangedError) as why:
             raise Declined(str(why)) from None
-        target = backend.target
         wanted = [stage for stage in list(stages)[list(stages).index("ttgir"):]
                   if stage in _BINARIES or not knobs.compilation.store_binary_only]
         return CompileRequest(
             source=str(module),
-            target=f"{target.backend}:{target.arch}:{target.warp_size}",
+            target=eligibility.target_name(backend.target),
             name=_name(module),
             options=given,
             toolchain=toolchain,

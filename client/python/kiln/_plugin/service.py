@@ -8,7 +8,7 @@ minute.
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Type, Union
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
@@ -42,11 +42,22 @@ class Unsuited(Declined):
     """The daemon has no toolchain that fits; otherwise it could have done it."""
 
 
+class Failed(Declined):
+    """The source does not compile, which says nothing of other sources."""
+
+
 class _Pause(NamedTuple):
     """Until when nothing is asked, by time.monotonic(), and what Declined says meanwhile."""
     until: float
     reason: str
     details: str
+
+    def check(self, kind: "Type[Declined]" = Declined) -> None:
+        if time.monotonic() < self.until:
+            raise kind(self.reason, self.details)
+
+
+_NO_PAUSE = _Pause(0.0, "", "")
 
 
 class Service:
@@ -67,20 +78,25 @@ class Service:
         self._lock = threading.Lock()
         _process.abandon(self._client)
         self._client = None
-        self._closed: _Pause = getattr(self, "_closed", _Pause(0.0, "", ""))
+        self._closed: _Pause = getattr(self, "_closed", _NO_PAUSE)
         self._unsuited: Dict[Tuple[str, str, str], _Pause] = dict(getattr(self, "_unsuited", {}))
 
     def connect(self) -> None:
         """Declined where there is no daemon, before anything is done that takes longer than to find that out."""
         self._connected()
 
+    def check(self, target: str) -> None:
+        """Declined where it is known already that no kernel for that target is to be had now."""
+        self._connected()
+        for (_, _, unsuited), pause in dict(self._unsuited).items():
+            if unsuited == target:
+                pause.check(Unsuited)
+
     def compile(self, request: CompileRequest) -> Artifact:
         """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up, and for nothing
         else."""
         what = (request.toolchain, request.ptxas, request.target)
-        unsuited = self._unsuited.get(what)
-        if unsuited is not None and time.monotonic() < unsuited.until:
-            raise Unsuited(unsuited.reason, unsuited.details)
+        self._unsuited.get(what, _NO_PAUSE).check(Unsuited)
         client = self._connected()
         try:
             artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
@@ -92,7 +108,7 @@ class Service:
             raise Declined("the artifact is gone") from None
         except CompilationError:
             # Compiled again here, so that the caller gets the very exception that Triton raises.
-            raise Declined("it does not compile") from None
+            raise Failed("it does not compile") from None
         except FailedPreconditionError as error:
             reason = _why_unsuited(client, request)
             self._unsuited[what] = _Pause(time.monotonic() + _UNSUITED_PAUSE_S, reason, str(error))
@@ -149,8 +165,7 @@ class Service:
         with self._lock:
             if self._client is not None:
                 return self._client
-            if time.monotonic() < self._closed.until:
-                raise Declined(self._closed.reason, self._closed.details)
+            self._closed.check()
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
                 # Only now: gRPC takes a tenth of a second to import.
