@@ -13,9 +13,9 @@ namespace {
 
 absl::StatusOr<std::shared_ptr<const FileSeal>> SealProgram(const std::string& path) {
   SealedFiles what;
-  what.list = [path]() -> absl::StatusOr<std::vector<ToolchainFile>> {
+  what.list = [path]() -> absl::StatusOr<FileListing> {
     KILN_ASSIGN_OR_RETURN(ToolchainFile file, InspectFile(path));
-    return std::vector<ToolchainFile>{std::move(file)};
+    return FileListing{{std::move(file)}, {}};
   };
   return FileSeal::Take(std::move(what));
 }

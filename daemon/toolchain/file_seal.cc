@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <thread>
 #include <utility>
@@ -17,8 +16,6 @@
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A file that is written all the time cannot be waited for.
 constexpr int kAttemptsMax = 5;
 
@@ -27,16 +24,6 @@ absl::Status WhyNot(int error_number, const std::string& path) {
   const bool is_gone = error_number == ENOENT || error_number == ENOTDIR;
   if (is_gone) return FailedPrecondition("{} is gone", path);
   return Unavailable("{}", Message(ErrnoStatus(error_number, "look at " + path)));
-}
-
-// Those that are there; what is gone shows by being missing.
-std::vector<ToolchainFile> InspectDirectories(const std::vector<std::string>& paths) {
-  std::vector<ToolchainFile> found;
-  for (const std::string& path : paths) {
-    auto directory = InspectDirectory(path);
-    if (directory.ok()) found.push_back(*std::move(directory));
-  }
-  return found;
 }
 
 // Whether another change could still get the time of the last one.
@@ -53,29 +40,23 @@ bool IsFresh(const std::vector<ToolchainFile>& files) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what) {
-  std::vector<ToolchainFile> directories;
-  std::vector<ToolchainFile> files;
+  FileListing listing;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(limits::kFileTimeTick);
-    // Directories first: what is added from then on shows in them.
-    directories = InspectDirectories(what.directories);
-    KILN_ASSIGN_OR_RETURN(files, what.list());
-    if (!IsFresh(files) && !IsFresh(directories)) break;
+    KILN_ASSIGN_OR_RETURN(listing, what.list());
+    if (!IsFresh(listing.files) && !IsFresh(listing.places)) break;
   }
-  return std::shared_ptr<const FileSeal>(
-      new FileSeal(std::move(what), std::move(files), std::move(directories)));
+  return std::shared_ptr<const FileSeal>(new FileSeal(std::move(what), std::move(listing)));
 }
 
-FileSeal::FileSeal(SealedFiles what, std::vector<ToolchainFile> files,
-                   std::vector<ToolchainFile> directories)
-    : what_(std::move(what)),
-      files_(std::move(files)),
-      holders_(GroupFiles()),
-      directories_(std::move(directories)) {}
+FileSeal::FileSeal(SealedFiles what, FileListing listing)
+    : what_(std::move(what)), files_(std::move(listing.files)), holders_(GroupFiles()) {
+  Keep(std::move(listing.places));
+}
 
 absl::Status FileSeal::Check() const {
   KILN_RETURN_IF_ERROR(CheckFiles());
-  return CheckDirectories();
+  return CheckPlaces();
 }
 
 std::vector<FileSeal::Holder> FileSeal::GroupFiles() const {
@@ -107,43 +88,33 @@ absl::Status FileSeal::CheckFiles() const {
   return absl::OkStatus();
 }
 
-absl::Status FileSeal::CheckDirectories() const {
-  std::vector<ToolchainFile> now = InspectDirectories(what_.directories);
+absl::Status FileSeal::CheckPlaces() const {
+  std::shared_ptr<const Places> places;
   {
     const std::lock_guard lock(mutex_);
-    if (now == directories_) return absl::OkStatus();
+    places = places_;
   }
-  // Something came or went that need not matter: bytecode, say.
-  KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> files, what_.list());
+  if (places != nullptr && std::all_of(places->begin(), places->end(), IsStillSuch)) {
+    return absl::OkStatus();
+  }
+  // Something came or went that need not matter: bytecode, a directory with nothing in it yet.
+  KILN_ASSIGN_OR_RETURN(FileListing now, what_.list());
   const auto [ours, theirs] =
-      std::mismatch(files_.begin(), files_.end(), files.begin(), files.end());
-  if (ours != files_.end() || theirs != files.end()) {
+      std::mismatch(files_.begin(), files_.end(), now.files.begin(), now.files.end());
+  if (ours != files_.end() || theirs != now.files.end()) {
     return FailedPrecondition("{}{} is new or gone", what_.prefix,
-                              theirs != files.end() ? theirs->path : ours->path);
+                              theirs != now.files.end() ? theirs->path : ours->path);
   }
-  const std::lock_guard lock(mutex_);
-  directories_ = std::move(now);
+  Keep(std::move(now.places));
   return absl::OkStatus();
 }
 
-std::vector<std::string> DirectoriesBeneath(const std::string& root,
-                                            const std::function<bool(std::string_view)>& decides) {
-  std::vector<std::string> found{root};
-  std::error_code error;
-  fs::recursive_directory_iterator walk(root, fs::directory_options::follow_directory_symlink,
-                                        error);
-  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
-    if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax)) break;
-    std::error_code ignored;
-    if (!walk->is_directory(ignored)) continue;
-    const std::string path = walk->path().string();
-    if (decides(path.substr(root.size() + 1) + "/x")) {
-      found.push_back(path);
-    } else {
-      walk.disable_recursion_pending();
-    }
-  }
-  return found;
+void FileSeal::Keep(Places places) const {
+  // What comes into a place that has changed just now could leave it the same time.
+  const bool is_final = !IsFresh(places);
+  auto kept = is_final ? std::make_shared<const Places>(std::move(places)) : nullptr;
+  const std::lock_guard lock(mutex_);
+  places_ = std::move(kept);
 }
 
 }  // namespace kiln

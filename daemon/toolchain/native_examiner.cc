@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <iterator>
 
 #include "daemon/toolchain/describe_program.h"
 #include "daemon/toolchain/description.h"
@@ -14,58 +14,48 @@
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
-
 absl::Status AddFile(const std::string& path, std::vector<ToolchainFile>& files) {
   KILN_ASSIGN_OR_RETURN(ToolchainFile file, InspectFile(path));
   files.push_back(std::move(file));
   return absl::OkStatus();
 }
 
-absl::Status AddHeaders(const std::string& directory, std::vector<ToolchainFile>& files) {
-  std::error_code error;
-  fs::recursive_directory_iterator walk(directory, fs::directory_options::follow_directory_symlink,
-                                        error);
-  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
-    if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
-        files.size() > limits::kToolchainFilesMax) {
-      return FailedPrecondition("{} has more files or levels of directories than any release",
-                                directory);
-    }
-    if (!walk->is_regular_file(error)) continue;
-    KILN_RETURN_IF_ERROR(AddFile(walk->path().string(), files));
+absl::Status AddHeaders(const std::string& directory, FileListing& listing) {
+  const auto every = [](std::string_view) { return true; };
+  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every));
+  for (ToolchainFile& file : beneath.files) {
+    file.path = fmt::format("{}/{}", directory, file.path);
+    listing.files.push_back(std::move(file));
   }
-  return error ? ErrnoStatus(error.value(), fmt::format("list {}", directory)) : absl::OkStatus();
+  std::move(beneath.places.begin(), beneath.places.end(), std::back_inserter(listing.places));
+  return absl::OkStatus();
 }
 
-// All that decide, by their paths; one that is in two include directories is there once.
-absl::StatusOr<std::vector<ToolchainFile>> DecidingFiles(const NativeToolchain& found) {
-  std::vector<ToolchainFile> files;
-  KILN_RETURN_IF_ERROR(AddFile(found.path, files));
-  for (const std::string& library : found.libraries) {
-    KILN_RETURN_IF_ERROR(AddFile(library, files));
-  }
-  for (const std::string& directory : found.includes) {
-    KILN_RETURN_IF_ERROR(AddHeaders(directory, files));
-  }
+// One that is in two include directories is there once.
+void SortByPath(std::vector<ToolchainFile>& files) {
   const auto by_path = [](const auto& a, const auto& b) { return a.path < b.path; };
   std::sort(files.begin(), files.end(), by_path);
   files.erase(std::unique(files.begin(), files.end()), files.end());
-  return files;
+}
+
+// All that decide, by their whole paths.
+absl::StatusOr<FileListing> DecidingFiles(const NativeToolchain& found) {
+  FileListing listing;
+  KILN_RETURN_IF_ERROR(AddFile(found.path, listing.files));
+  for (const std::string& library : found.libraries) {
+    KILN_RETURN_IF_ERROR(AddFile(library, listing.files));
+  }
+  for (const std::string& directory : found.includes) {
+    KILN_RETURN_IF_ERROR(AddHeaders(directory, listing));
+  }
+  SortByPath(listing.files);
+  SortByPath(listing.places);
+  return listing;
 }
 
 absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const NativeToolchain& found) {
   SealedFiles what;
   what.list = [found] { return DecidingFiles(found); };
-  for (const std::string& include : found.includes) {
-    const auto every = [](std::string_view) { return true; };
-    for (std::string& directory : DirectoriesBeneath(include, every)) {
-      what.directories.push_back(std::move(directory));
-    }
-  }
-  std::sort(what.directories.begin(), what.directories.end());
-  what.directories.erase(std::unique(what.directories.begin(), what.directories.end()),
-                         what.directories.end());
   return FileSeal::Take(std::move(what));
 }
 

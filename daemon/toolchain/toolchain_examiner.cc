@@ -53,7 +53,6 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory&
   SealedFiles what;
   what.list = [package = directory.package] { return ListToolchainFiles(package); };
   what.prefix = directory.package + "/";
-  what.directories = DirectoriesBeneath(directory.package, DecidesOutput);
   return FileSeal::Take(std::move(what));
 }
 

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <numeric>
-#include <optional>
 #include <thread>
 
 #include "storage/base/limits.h"
@@ -46,20 +45,41 @@ ToolchainFile MakeFile(const std::string& path, const struct stat& info) {
   return file;
 }
 
-// None where it is no file: a directory, or a link to nothing, which no import could open either.
-absl::StatusOr<std::optional<ToolchainFile>> Inspect(const std::string& package,
-                                                     const std::string& path) {
+bool IsSame(const ToolchainFile& file, const struct stat& now) {
+  return static_cast<uint64_t>(now.st_size) == file.size_bytes &&
+         Nanoseconds(now.st_mtim) == file.modified_ns &&
+         Nanoseconds(now.st_ctim) == file.changed_ns && now.st_ino == file.inode &&
+         now.st_dev == file.device;
+}
+
+// Of an entry of a directory that stat says nothing of: it was removed just now, or is a link that
+// leads nowhere, or to where this process may not look. No import and no #include opens it either.
+bool LeadsToNothing(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP ||
+         error_number == EACCES;
+}
+
+// `relative` is `full`, relative to the root of the walk. Whether it is a directory to go into.
+absl::StatusOr<bool> AddEntry(const std::string& full, std::string_view relative,
+                              const std::function<bool(std::string_view)>& decides,
+                              FileListing& listing) {
   struct stat info {};
-  const std::string full = package + "/" + path;
   if (::stat(full.c_str(), &info) != 0) {
-    if (errno == ENOENT) return std::nullopt;
-    return ErrnoStatus(errno, fmt::format("stat {}", full));
+    if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
+    listing.places.push_back({full});
+    return false;
   }
-  if (!S_ISREG(info.st_mode)) return std::nullopt;
-  if (path.find('\n') != std::string::npos) {
-    return FailedPrecondition("a file of {} has a newline in its name", package);
+  if (S_ISDIR(info.st_mode)) {
+    const bool may_hold_some = decides(fmt::format("{}/x", relative));
+    if (may_hold_some) listing.places.push_back(MakeFile(full, info));
+    return may_hold_some;
   }
-  return MakeFile(path, info);
+  if (!S_ISREG(info.st_mode) || !decides(relative)) return false;
+  if (relative.find('\n') != std::string_view::npos) {
+    return FailedPrecondition("{} has a newline in its name", full);
+  }
+  listing.files.push_back(MakeFile(std::string(relative), info));
+  return false;
 }
 
 std::string ListingLine(const ToolchainFile& file) {
@@ -123,27 +143,36 @@ bool DecidesOutput(std::string_view path) {
   return !ends_with(".pyc") && !ends_with(".a") && !ends_with(".h");
 }
 
-absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package) {
-  std::vector<ToolchainFile> files;
+absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
+                                             const std::function<bool(std::string_view)>& decides) {
+  FileListing listing;
+  struct stat info {};
+  // Each directory before it is read: what is added from then on shows in it.
+  if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
+  listing.places.push_back(MakeFile(root, info));
   std::error_code error;
   size_t visited = 0;
-  fs::recursive_directory_iterator walk(package, fs::directory_options::follow_directory_symlink,
+  fs::recursive_directory_iterator walk(root, fs::directory_options::follow_directory_symlink,
                                         error);
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
         ++visited > limits::kToolchainFilesMax) {
       return FailedPrecondition("{} has more files or levels of directories than any release",
-                                package);
+                                root);
     }
-    const std::string path = walk->path().string().substr(package.size() + 1);
-    if (!DecidesOutput(path)) continue;
-    KILN_ASSIGN_OR_RETURN(std::optional<ToolchainFile> file, Inspect(package, path));
-    if (file) files.push_back(*std::move(file));
+    const std::string path = walk->path().string();
+    const std::string_view relative = std::string_view(path).substr(root.size() + 1);
+    KILN_ASSIGN_OR_RETURN(const bool goes_on, AddEntry(path, relative, decides, listing));
+    if (!goes_on) walk.disable_recursion_pending();
   }
-  if (error) return ErrnoStatus(error.value(), fmt::format("list {}", package));
-  std::sort(files.begin(), files.end(),
+  if (error) return ErrnoStatus(error.value(), fmt::format("list {}", root));
+  std::sort(listing.files.begin(), listing.files.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
-  return files;
+  return listing;
+}
+
+absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package) {
+  return ListFilesBeneath(package, DecidesOutput);
 }
 
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
@@ -162,18 +191,14 @@ absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
   return MakeFile(path, info);
 }
 
-absl::StatusOr<ToolchainFile> InspectDirectory(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", path));
-  if (!S_ISDIR(info.st_mode)) return FailedPrecondition("{} is not a directory", path);
-  return MakeFile(path, info);
+bool IsStill(const ToolchainFile& file, const struct stat& now) {
+  return S_ISREG(now.st_mode) && IsSame(file, now);
 }
 
-bool IsStill(const ToolchainFile& file, const struct stat& now) {
-  return S_ISREG(now.st_mode) && static_cast<uint64_t>(now.st_size) == file.size_bytes &&
-         Nanoseconds(now.st_mtim) == file.modified_ns &&
-         Nanoseconds(now.st_ctim) == file.changed_ns && now.st_ino == file.inode &&
-         now.st_dev == file.device;
+bool IsStillSuch(const ToolchainFile& place) {
+  struct stat now {};
+  const bool leads_to_nothing = ::stat(place.path.c_str(), &now) != 0;
+  return leads_to_nothing ? place == ToolchainFile{place.path} : IsSame(place, now);
 }
 
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file) {
@@ -194,9 +219,8 @@ absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
     KILN_RETURN_IF_ERROR(digests[i].status());
     builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));
   }
-  KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> now,
-                        ListToolchainFiles(toolchain.package));
-  if (now != files) {
+  KILN_ASSIGN_OR_RETURN(const FileListing now, ListToolchainFiles(toolchain.package));
+  if (now.files != files) {
     return Unavailable("its files changed while they were read; they are looked at again soon");
   }
   return builder.Finish();

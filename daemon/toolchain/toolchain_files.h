@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,14 @@ struct ToolchainFile {
   friend bool operator==(const ToolchainFile&, const ToolchainFile&) = default;
 };
 
+// What one walk found.
+struct FileListing {
+  std::vector<ToolchainFile> files;  // sorted by path
+  // Where another one would show: every directory, as it was before it was read, and every link
+  // that leads to nothing yet, with all zero. Each by its whole path.
+  std::vector<ToolchainFile> places;
+};
+
 // Whether a file of the package (its path relative to that) can decide what a compile gives. Left
 // out is what no compile reads: bytecode that Python makes (`__pycache__`, `*.pyc`), headers
 // (`include/`, `*.h`), static libraries (`*.a`), the profiler (`libproton.so`, `profiler/`,
@@ -32,19 +41,24 @@ struct ToolchainFile {
 // known or not: a file too many costs a compile, one too few a wrong answer.
 bool DecidesOutput(std::string_view path);
 
-// The files of `package` that decide output, sorted by path. Symbolic links are followed, since
-// some installers make links of all files. FAILED_PRECONDITION where there are more than any
-// release has. Blocks as a disk does.
-absl::StatusOr<std::vector<ToolchainFile>> ListToolchainFiles(const std::string& package);
+// The files beneath `root` that `decides` does not leave out, by their paths relative to it.
+// Symbolic links are followed, since some installers make links of all files. A directory of which
+// it leaves out any file is not entered. FAILED_PRECONDITION where there are more than any release
+// has. Blocks as a disk does.
+absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
+                                             const std::function<bool(std::string_view)>& decides);
+
+// Those of `package` that decide output.
+absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package);
 
 // One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);
 
-// The same for a directory; its times are those of its list of entries.
-absl::StatusOr<ToolchainFile> InspectDirectory(const std::string& path);
-
 // Whether what stat says now is what it said of `file`, whatever path it was asked by.
 bool IsStill(const ToolchainFile& file, const struct stat& now);
+
+// Whether the path of one of a listing's places leads to the same as then, be it nothing.
+bool IsStillSuch(const ToolchainFile& place);
 
 // SHA-256 of a file that has not changed since it was inspected; UNAVAILABLE where it has.
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);

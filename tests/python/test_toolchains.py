@@ -277,3 +277,27 @@ def test_a_header_that_changes_makes_another_nvrtc(programs, tmp_path):
         source.write_text(source.read_text().replace("// another\n", ""))
         again, ptx = ask(daemon)
         assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx
+
+
+@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
+def test_headers_in_a_directory_that_came_later_make_another_nvrtc(programs, tmp_path):
+    headers = tmp_path / "include"
+    headers.mkdir()
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(headers)}
+    source = tmp_path / "k.cu"
+
+    def ask(daemon, text):
+        source.write_text(text + 'extern "C" __global__ void k(int* x) { *x = VALUE; }\n')
+        answer = daemon.kiln("compile", source, "--target", "cuda:90", "--emit", "ptx", "--json", "-o", tmp_path / "out")
+        assert answer.objects()[0]["outcome"] == "compiled", answer
+        return (tmp_path / "out" / "k.ptx").read_text()
+
+    include = "#include <late/value.h>\n"
+    with Daemon(programs, tmp_path, environment=environment) as daemon:
+        (headers / "late").mkdir()
+        assert ", 7;" in ask(daemon, "#define VALUE 7\n")  # which looks at the directory, and finds nothing in it
+        (headers / "late" / "value.h").write_text("#define VALUE 41\n")
+        assert ", 41;" in ask(daemon, include)
+        (headers / "late" / "value.h").write_text("#define VALUE 42\n")
+        assert ", 42;" in ask(daemon, include + "// another\n")
+        assert ", 42;" in ask(daemon, include)

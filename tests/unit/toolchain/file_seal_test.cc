@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
+#include <thread>
+#include <utility>
 
+#include "storage/base/limits.h"
 #include "tests/testing/temp_directory.h"
 #include "tests/unit/toolchain/fake_toolchain.h"
 
@@ -19,11 +23,12 @@ class FileSealTest : public testing::Test {
   std::shared_ptr<const FileSeal> Take() {
     SealedFiles what;
     what.list = [this] {
+      auto listing = ListToolchainFiles(toolchain_.package());
       ++listings_;
-      return ListToolchainFiles(toolchain_.package());
+      if (behind_a_listing_) std::exchange(behind_a_listing_, nullptr)();
+      return listing;
     };
     what.prefix = toolchain_.package() + "/";
-    what.directories = DirectoriesBeneath(toolchain_.package(), DecidesOutput);
     auto seal = FileSeal::Take(std::move(what));
     EXPECT_TRUE(seal.ok()) << seal.status();
     listings_ = 0;
@@ -34,6 +39,7 @@ class FileSealTest : public testing::Test {
   TempDirectory directory_;
   FakeToolchain toolchain_{directory_.File("t")};
   int listings_ = 0;
+  std::function<void()> behind_a_listing_;  // is done once
 };
 
 TEST_F(FileSealTest, HoldsWhileNothingIsDone) {
@@ -86,9 +92,51 @@ TEST_F(FileSealTest, BreaksWhereAFileComesIntoAnEmptyDirectory) {
   EXPECT_FALSE(seal->Check().ok());
 }
 
-TEST_F(FileSealTest, BytecodeIsLookedAtOnceAndHarmless) {
+TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameLater) {
+  const auto seal = Take();
+  for (const char* directory : {"plugins", "plugins/inner"}) {
+    fs::create_directory(File(directory));
+    EXPECT_TRUE(seal->Check().ok()) << directory;
+  }
+  toolchain_.Write("plugins/inner/pass.so", "code");
+  EXPECT_THAT(std::string(Message(seal->Check())), HasSubstr("plugins/inner/pass.so is new"));
+}
+
+// A tree that is being copied while its seal is taken.
+TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameWhileItWasTaken) {
+  behind_a_listing_ = [this] { fs::create_directory(File("plugins")); };
+  const auto seal = Take();
+  EXPECT_TRUE(seal->Check().ok());
+  toolchain_.Write("plugins/pass.so", "code");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+// Two changes within the kernel's tick leave a directory the same time.
+TEST_F(FileSealTest, BreaksWhereAFileComesAtOnceBehindALookAtItsDirectory) {
+  for (int i = 0; i < 20; ++i) {
+    const auto seal = Take();
+    const std::string directory = "plugins-" + std::to_string(i);
+    fs::create_directory(File(directory));
+    EXPECT_TRUE(seal->Check().ok());
+    toolchain_.Write(directory + "/pass.so", "code");
+    EXPECT_FALSE(seal->Check().ok()) << i;
+  }
+}
+
+TEST_F(FileSealTest, BreaksWhereALinkComesToLeadToFiles) {
+  fs::create_directory_symlink(directory_.File("later"), File("plugins"));
+  const auto seal = Take();
+  EXPECT_TRUE(seal->Check().ok());
+  fs::create_directory(directory_.File("later"));
+  WriteFileOrDie(directory_.File("later/pass.so"), "code");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+TEST_F(FileSealTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) {
   const auto seal = Take();
   toolchain_.Write("__pycache__/knobs.cpython-311.pyc", "bytecode");
+  fs::create_directory(File("plugins"));
+  std::this_thread::sleep_for(2 * limits::kFileTimeTick);
   EXPECT_TRUE(seal->Check().ok());
   EXPECT_TRUE(seal->Check().ok());
   EXPECT_EQ(listings_, 1);

@@ -56,12 +56,12 @@ class ToolchainFilesTest : public testing::Test {
   static Digest FingerprintOf(const ToolchainDirectory& toolchain) {
     const auto files = ListToolchainFiles(toolchain.package);
     EXPECT_TRUE(files.ok()) << files.status();
-    const auto fingerprint = Fingerprint(toolchain, *files);
+    const auto fingerprint = Fingerprint(toolchain, files->files);
     EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
     return fingerprint.value_or(Digest());
   }
   static Digest ListingOf(const FakeToolchain& toolchain) {
-    return ListingDigest(toolchain.AsDirectory(), *ListToolchainFiles(toolchain.package()));
+    return ListingDigest(toolchain.AsDirectory(), ListToolchainFiles(toolchain.package())->files);
   }
   Digest FingerprintNow() { return FingerprintOf(toolchain_.AsDirectory()); }
 
@@ -170,10 +170,10 @@ TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
   const auto files = ListToolchainFiles(toolchain_.package());
   ASSERT_TRUE(files.ok());
   toolchain_.Write("knobs.py", "now it is longer");
-  const auto fingerprint = Fingerprint(toolchain_.AsDirectory(), *files);
+  const auto fingerprint = Fingerprint(toolchain_.AsDirectory(), files->files);
   EXPECT_EQ(fingerprint.status().code(), absl::StatusCode::kUnavailable);
   fs::remove(toolchain_.package() + "/knobs.py");
-  EXPECT_FALSE(Fingerprint(toolchain_.AsDirectory(), *files).ok());
+  EXPECT_FALSE(Fingerprint(toolchain_.AsDirectory(), files->files).ok());
 }
 
 TEST_F(ToolchainFilesTest, APackageThatIsNotThereIsAnError) {
