@@ -48,6 +48,7 @@
 #include "storage/notifying_store.h"
 #include "storage/own_entries.h"
 #include "storage/own_ledger.h"
+#include "storage/own_pace.h"
 #include "storage/own_stock.h"
 #include "storage/quota_store.h"
 #include "storage/rocks_open.h"
@@ -153,6 +154,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<TieredStore> store_;
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
   std::unique_ptr<OwnEntries> own_;
+  OwnPace own_pace_{OwnPaceLimits(), clock_};
 
   // Compile path.
   std::unique_ptr<ServedToolchains> toolchains_;
@@ -387,9 +389,9 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<ServiceParts>(
-      ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
-                   *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_});
+  parts_ = std::make_unique<ServiceParts>(ServiceParts{
+      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, own_pace_,
+      *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,

@@ -150,7 +150,7 @@ grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* cal
                                                 v1::PutOwnResponse*) {
   return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
                              [&parts = parts_, request](const CallContext& context) {
-                               return kiln::PutOwn(parts.own, context, *request);
+                               return kiln::PutOwn(parts.own, parts.own_pace, context, *request);
                              });
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/rpc/own_calls.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,14 @@ void ToProto(std::vector<OwnFile> files, v1::OwnEntry& out) {
   }
 }
 
+uint64_t CostOf(const v1::PutOwnRequest& request) {
+  uint64_t bytes = 0;
+  for (const v1::OwnEntry& entry : request.entries()) {
+    bytes += std::max<uint64_t>(entry.ByteSizeLong(), limits::kOwnPutEntryBytesMin);
+  }
+  return bytes;
+}
+
 uint64_t ContentBytes(const std::vector<OwnFile>& files) {
   uint64_t bytes = 0;
   for (const OwnFile& file : files) bytes += file.content.size();
@@ -80,8 +89,10 @@ absl::Status GetOwn(OwnEntries& own, const CallContext& context, const v1::GetOw
   return absl::OkStatus();
 }
 
-absl::Status PutOwn(OwnEntries& own, const CallContext& context, const v1::PutOwnRequest& request) {
+absl::Status PutOwn(OwnEntries& own, OwnPace& pace, const CallContext& context,
+                    const v1::PutOwnRequest& request) {
   KILN_RETURN_IF_ERROR(CheckOwnCount(request.entries_size(), "entries"));
+  KILN_RETURN_IF_ERROR(pace.Spend(context.principal.uid, CostOf(request)));
   for (int i = 0; i < request.entries_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     const absl::Status status = PutOwnEntry(own, context, request.entries(i));

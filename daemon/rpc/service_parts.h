@@ -16,6 +16,7 @@
 #include "storage/base/call_context.h"
 #include "storage/blob_store.h"
 #include "storage/own_entries.h"
+#include "storage/own_pace.h"
 
 namespace kiln {
 
@@ -27,6 +28,7 @@ struct ServiceParts {
   ArtifactIndex& index;
   BlobStore& blobs;
   OwnEntries& own;
+  OwnPace& own_pace;
   ArtifactReader& reader;
   // For what reads more from the disk than the few threads that serve all connections should wait
   // for.

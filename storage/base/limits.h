@@ -246,6 +246,12 @@ inline constexpr size_t kOwnEntriesMax = 65'536;
 // The same for bytes, as parts of what the store may hold: a sixteenth, and a quarter.
 inline constexpr uint64_t kOwnBytesPerUserPart = 16;
 inline constexpr uint64_t kOwnBytesPart = 4;
+// What one user may put at once, and a second in the long run. A machine's cores compile less: a
+// kernel's files are 100 KB to 1 MB and take tenths of a second.
+inline constexpr uint64_t kOwnPutBytesAtOnce = 512 * kMiB;
+inline constexpr uint64_t kOwnPutBytesPerSecond = 32 * kMiB;
+// An entry counts as so much at least: a call of as many as there may be costs a full one.
+inline constexpr uint64_t kOwnPutEntryBytesMin = 64 * kKiB;
 
 // --- Clients ---
 // A look-up of thousands of keys with their metadata is the largest message that a client takes.

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 
 import grpc
 import pytest
@@ -366,6 +367,42 @@ def test_the_own_namespace_in_a_loop(daemon):
         return await client.get_own([b"loop", b"none"])
 
     assert in_loop(daemon, work) == {b"loop": {"x": b"1"}}
+
+
+def test_who_puts_without_a_pause_is_told_when_to_go_on(other_daemon):
+    entries = {b"%d" % number: {"file": b""} for number in range(256)}
+    with other_daemon as daemon, kiln.Client(root=str(daemon.root), attempts=1) as client:
+        with pytest.raises(kiln.ResourceExhaustedError, match="into its own namespace") as refused:
+            for _ in range(10_000):
+                client.put_own(entries)
+        assert 0 < refused.value.retry_after_s < 1
+        assert client.get_own([b"0"]) == {b"0": {"file": b""}}
+        with kiln.Client(root=str(daemon.root), attempts=100) as patient:
+            patient.put_own(entries)
+
+
+def test_the_plug_in_keeps_nothing_until_the_daemon_takes_it_again(monkeypatch):
+    from kiln._plugin import service
+    from kiln._plugin.settings import Settings
+
+    now = [1000.0]
+    monkeypatch.setattr(service, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Refusing:
+
+        def put_own(self, entries, timeout):
+            raise kiln.ResourceExhaustedError("too fast", retry_after_s=2.5)
+
+        def get_own(self, keys, timeout):
+            return {}
+
+    plugin = service.Service(Settings())
+    plugin._client = Refusing()
+    for seconds, words in ((0, "RESOURCE_EXHAUSTED"), (2.4, "out of use"), (2.6, "RESOURCE_EXHAUSTED")):
+        now[0] = 1000 + seconds
+        with pytest.raises(service.Declined, match=words):
+            plugin.put_own(b"key", {})
+    assert plugin.get_own(b"key") is None
 
 
 def test_nobody_there_is_said_at_once(tmp_path):

@@ -154,6 +154,24 @@ TEST_F(OwnCallsTest, WhatFindsNoRoomInOneAnswerIsAskedForAgain) {
   EXPECT_THAT(response.unanswered_keys(), ElementsAre("c"));
 }
 
+TEST_F(OwnCallsTest, WhoPutsWithoutAPauseIsToldToWaitAndNobodyElseIs) {
+  const std::vector<v1::OwnEntry> entries(limits::kOwnEntriesPerCallMax, Entry("a", "x"));
+  const auto calls = limits::kOwnPutBytesAtOnce / limits::kOwnPutEntryBytesMin / entries.size();
+  for (uint64_t i = 0; i < calls; ++i) ASSERT_TRUE(Put(*alice_, entries).ok()) << i;
+  const grpc::Status refused = Put(*alice_, {Entry("b", "x")});
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  v1::RpcStatus details;
+  ASSERT_TRUE(details.ParseFromString(refused.error_details()));
+  v1::RetryHint hint;
+  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_TRUE(details.details(0).UnpackTo(&hint));
+  EXPECT_EQ(hint.retry_after_ms(), 2u);
+  EXPECT_THAT(Read(*alice_, {"b"}), ElementsAre());
+  EXPECT_TRUE(Put(*bob_, entries).ok());
+  clock_.Advance(std::chrono::milliseconds(hint.retry_after_ms()));
+  EXPECT_TRUE(Put(*alice_, {Entry("b", "x")}).ok());
+}
+
 TEST_F(OwnCallsTest, WhatTheStoreCannotReadIsAnErrorAndNoMiss) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "1")}).ok());
   faults_.FailGets(Unavailable("the disk does not answer"));

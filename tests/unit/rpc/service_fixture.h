@@ -17,6 +17,7 @@
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
 #include "storage/own_entries.h"
+#include "storage/own_pace.h"
 #include "tests/testing/fake_catalog.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
@@ -43,6 +44,7 @@ class ServiceTest : public ::testing::Test {
                                        std::vector<ArtifactListener*>{&own_ledger_}),
       faults_};
   OwnEntries own_{store_.index(), store_.blobs(), own_ledger_, clock_};
+  OwnPace own_pace_{OwnPaceLimits(), clock_};
   FakeCatalog catalog_{{MakeTriton()}};
   RequestResolver resolver_{catalog_};
   FakeProvider provider_;
@@ -53,9 +55,9 @@ class ServiceTest : public ::testing::Test {
   DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<uint64_t> refused_{0};
   std::atomic<size_t> searches_{0};
-  ServiceParts parts_{resolver_,     provider_, catalog_,  store_.index(), store_.blobs(),
-                      own_,          reader_,   executor_, gate_,          memo_,
-                      descriptions_, refused_,  searches_};
+  ServiceParts parts_{resolver_, provider_,     catalog_, store_.index(), store_.blobs(),
+                      own_,      own_pace_,     reader_,  executor_,      gate_,
+                      memo_,     descriptions_, refused_, searches_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::optional<RememberedRequest> remembered_;

@@ -156,8 +156,8 @@ class Service:
             raise Declined("the daemon is away") from None
         except InvalidArgumentError as error:
             raise Declined(str(error)) from None
-        except KilnError as error:  # an older daemon, a full disk, no answer in time
-            self._own_closed_until[what] = time.monotonic() + _OWN_PAUSE_S
+        except KilnError as error:  # an older daemon, a full disk, no answer in time; or too much at once, which passes soon
+            self._own_closed_until[what] = time.monotonic() + (error.retry_after_s or _OWN_PAUSE_S)
             LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
             raise Declined(f"the daemon answered {error.code}") from None
 

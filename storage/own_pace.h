@@ -1,0 +1,55 @@
+// How fast each user may put entries into the own namespace.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+struct OwnPaceLimits {
+  // May be put without a pause.
+  uint64_t bytes_at_once = limits::kOwnPutBytesAtOnce;
+  // In the long run.
+  uint64_t bytes_per_second = limits::kOwnPutBytesPerSecond;
+  // Those of whom it is known how much they have put of late.
+  size_t users_max = limits::kPrincipalsMax;
+};
+
+// What a user may hold is bounded, and what is over the bound goes: who puts without end would keep
+// the disk busy for all. So a user who has put much lately is told to wait.
+//
+// Thread-safe; blocks on a short mutex.
+class OwnPace {
+ public:
+  // The clock outlives it.
+  OwnPace(const OwnPaceLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+
+  // RESOURCE_EXHAUSTED, with a hint when there is room for it, where `uid` has to wait: then
+  // nothing counts. What exceeds bytes_at_once by itself counts as that.
+  absl::Status Spend(uid_t uid, uint64_t bytes);
+
+ private:
+  // What was put, less what the time since then has made up for.
+  struct Account {
+    double bytes = 0;
+    SteadyTime at;
+  };
+
+  double BytesNow(const Account& account, SteadyTime now) const;
+  // REQUIRES: mutex_ is held.
+  void MakeRoom(SteadyTime now);
+
+  const OwnPaceLimits limits_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::unordered_map<uid_t, Account> accounts_;
+};
+
+}  // namespace kiln
