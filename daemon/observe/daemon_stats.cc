@@ -6,7 +6,8 @@ namespace kiln {
 
 std::string StatusLine(const DaemonStats& stats) {
   return fmt::format("{}: {} artifacts, {} workers, {} running, {} queued", stats.state,
-                     stats.artifacts, stats.workers, stats.running, stats.queued);
+                     stats.artifacts, stats.workers, stats.admission.running,
+                     stats.admission.queued);
 }
 
 }  // namespace kiln

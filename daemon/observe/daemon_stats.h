@@ -2,13 +2,13 @@
 // the meaning stands in protos/kiln/admin/v1/admin_service.proto.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "daemon/policy/admission_provider.h"
 #include "daemon/policy/auditing_provider.h"
+#include "daemon/worker/pool_stats.h"
 #include "storage/base/digest.h"
 #include "storage/own_ledger.h"
 
@@ -56,28 +56,12 @@ struct DaemonStats {
 
   std::vector<ToolchainState> toolchains;
   uint64_t toolchains_changed = 0;
-  uint64_t queued = 0;
-  uint64_t queued_bytes = 0;
-  std::array<uint64_t, 4> queued_by_priority{};
-  uint64_t running = 0;
+  AdmissionStats admission;
   uint64_t workers = 0;
-  uint64_t workers_started = 0;
-  uint64_t workers_killed = 0;
-  uint64_t workers_crashed = 0;
-  uint64_t workers_recycled = 0;
-  uint64_t workers_aborted = 0;
-  uint64_t workers_idled = 0;
-  uint64_t workers_gave_way = 0;
-  uint64_t zygotes_replaced = 0;
+  PoolCounters pools;  // of all toolchains, those that are here no more included
   uint64_t sources_quarantined = 0;
   uint64_t quarantine_refusals = 0;
   AuditStats audits;
-  uint64_t compile_cpu_micros = 0;
-  uint64_t running_max = 0;
-  uint64_t held_back = 0;
-  uint64_t expected_memory_bytes = 0;
-  std::optional<uint64_t> available_memory_bytes;
-  double memory_pressure_percent = 0;
   std::string jail;
   std::vector<std::string> jail_problems;
   uint64_t connections = 0;

@@ -45,34 +45,12 @@ void AddToolchain(const ToolchainPool& served, DaemonStats& stats) {
 }
 
 void AddPools(const StatsSources& sources, DaemonStats& stats) {
-  PoolCounters all = sources.ended_pools;
+  stats.pools = sources.ended_pools;
   for (const ToolchainPool& served : sources.pools) {
     AddToolchain(served, stats);
     stats.workers += static_cast<uint64_t>(served.stats.workers);
-    all += served.stats;
+    stats.pools += served.stats;
   }
-  stats.workers_started = all.started;
-  stats.workers_killed = all.killed;
-  stats.workers_crashed = all.crashed;
-  stats.workers_recycled = all.recycled;
-  stats.workers_aborted = all.aborted;
-  stats.workers_idled = all.idled;
-  stats.workers_gave_way = all.gave_way;
-  stats.zygotes_replaced = all.zygotes_replaced;
-  stats.compile_cpu_micros = all.compile_cpu_micros;
-}
-
-void AddQueue(const AdmissionStats& admission, DaemonStats& stats) {
-  stats.queued = admission.queued;
-  stats.queued_bytes = admission.queued_bytes;
-  std::copy(admission.queued_by_priority.begin(), admission.queued_by_priority.end(),
-            stats.queued_by_priority.begin());
-  stats.running = admission.running;
-  stats.running_max = static_cast<uint64_t>(admission.running_max);
-  stats.held_back = admission.held_back;
-  stats.expected_memory_bytes = admission.expected_bytes;
-  stats.available_memory_bytes = admission.memory.available_bytes;
-  stats.memory_pressure_percent = admission.memory.pressure_percent;
 }
 
 void SetState(const StatsSources& sources, const std::string& degraded, DaemonStats& stats) {
@@ -98,7 +76,7 @@ DaemonStats GatherStats(const StatsSources& sources) {
   AddStored(stored, sources.hot.Stats(), sources.own.Stats(), stats);
   AddPools(sources, stats);
   stats.toolchains_changed = sources.toolchains_changed;
-  AddQueue(sources.admission.Stats(), stats);
+  stats.admission = sources.admission.Stats();
   stats.sources_quarantined = sources.quarantine.size();
   stats.quarantine_refusals = sources.quarantine.refusals();
   stats.jail = NameOf(sources.jail.mode());

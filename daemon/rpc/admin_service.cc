@@ -61,20 +61,16 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
     converted.set_compiles(toolchain.compiles);
     converted.set_queued(toolchain.queued);
   }
-  out.set_queued(stats.queued);
-  out.set_queued_bytes(stats.queued_bytes);
-  out.mutable_queued_by_priority()->Assign(stats.queued_by_priority.begin(),
-                                           stats.queued_by_priority.end());
-  out.set_running(stats.running);
   out.set_workers(stats.workers);
-  out.set_workers_started(stats.workers_started);
-  out.set_workers_killed(stats.workers_killed);
-  out.set_workers_crashed(stats.workers_crashed);
-  out.set_workers_recycled(stats.workers_recycled);
-  out.set_workers_aborted(stats.workers_aborted);
-  out.set_workers_idled(stats.workers_idled);
-  out.set_workers_gave_way(stats.workers_gave_way);
-  out.set_zygotes_replaced(stats.zygotes_replaced);
+  out.set_workers_started(stats.pools.started);
+  out.set_workers_killed(stats.pools.killed);
+  out.set_workers_crashed(stats.pools.crashed);
+  out.set_workers_recycled(stats.pools.recycled);
+  out.set_workers_aborted(stats.pools.aborted);
+  out.set_workers_idled(stats.pools.idled);
+  out.set_workers_gave_way(stats.pools.gave_way);
+  out.set_zygotes_replaced(stats.pools.zygotes_replaced);
+  out.set_compile_cpu_micros(stats.pools.compile_cpu_micros);
   out.set_sources_quarantined(stats.sources_quarantined);
   out.set_quarantine_refusals(stats.quarantine_refusals);
   out.set_audits_waiting(stats.audits.waiting);
@@ -82,18 +78,25 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_audits_differed(stats.audits.differed);
   out.set_audits_nondeterministic(stats.audits.nondeterministic);
   out.set_audits_given_up(stats.audits.given_up);
-  out.set_compile_cpu_micros(stats.compile_cpu_micros);
-  out.set_running_max(stats.running_max);
-  out.set_held_back(stats.held_back);
-  out.set_expected_memory_bytes(stats.expected_memory_bytes);
-  if (stats.available_memory_bytes) {
-    out.set_available_memory_bytes(*stats.available_memory_bytes);
-  }
-  out.set_memory_pressure_percent(stats.memory_pressure_percent);
   out.set_toolchains_changed(stats.toolchains_changed);
   out.set_connections(stats.connections);
   out.set_jail(stats.jail);
   for (const std::string& problem : stats.jail_problems) out.add_jail_problems(ToUtf8(problem));
+}
+
+void SetQueue(const AdmissionStats& admission, GetStatsResponse& out) {
+  out.set_queued(admission.queued);
+  out.set_queued_bytes(admission.queued_bytes);
+  out.mutable_queued_by_priority()->Assign(admission.queued_by_priority.begin(),
+                                           admission.queued_by_priority.end());
+  out.set_running(admission.running);
+  out.set_running_max(static_cast<uint64_t>(admission.running_max));
+  out.set_held_back(admission.held_back);
+  out.set_expected_memory_bytes(admission.expected_bytes);
+  if (admission.memory.available_bytes) {
+    out.set_available_memory_bytes(*admission.memory.available_bytes);
+  }
+  out.set_memory_pressure_percent(admission.memory.pressure_percent);
 }
 
 void SetStats(const DaemonStats& stats, GetStatsResponse& out) {
@@ -106,6 +109,7 @@ void SetStats(const DaemonStats& stats, GetStatsResponse& out) {
   SetCounters(stats, out);
   SetStore(stats, out);
   SetWorkers(stats, out);
+  SetQueue(stats.admission, out);
 }
 
 absl::Status List(const ServiceParts& parts, const CallContext& context,

@@ -11,8 +11,8 @@ TEST(DaemonStatsTest, StatusLineSaysWhatAnOperatorLooksForFirst) {
   stats.state = "degraded";
   stats.artifacts = 12;
   stats.workers = 4;
-  stats.running = 3;
-  stats.queued = 2;
+  stats.admission.running = 3;
+  stats.admission.queued = 2;
   EXPECT_EQ(StatusLine(stats), "degraded: 12 artifacts, 4 workers, 3 running, 2 queued");
 }
 

@@ -121,14 +121,14 @@ TEST_F(GatherStatsTest, CountsRequestsUnderWayAndDone) {
   for (const char* source : {"a", "b", "c"}) Ask(source);
   DaemonStats stats = GatherStats(Sources());
   EXPECT_EQ(stats.requests, 3u);
-  EXPECT_EQ(stats.running, 1u);
-  EXPECT_EQ(stats.running_max, 1u);
-  EXPECT_EQ(stats.expected_memory_bytes, limits::kCompileMemoryDefault);
-  EXPECT_GT(stats.available_memory_bytes.value_or(0), 0u);
-  EXPECT_EQ(stats.held_back, 0u);
-  EXPECT_EQ(stats.queued, 2u);
-  EXPECT_EQ(stats.queued_bytes, admission_->Stats().queued_bytes);
-  EXPECT_EQ(stats.queued_by_priority, (std::array<uint64_t, 4>{2, 0, 0, 0}));
+  EXPECT_EQ(stats.admission.running, 1u);
+  EXPECT_EQ(stats.admission.running_max, 1);
+  EXPECT_EQ(stats.admission.expected_bytes, limits::kCompileMemoryDefault);
+  EXPECT_GT(stats.admission.memory.available_bytes.value_or(0), 0u);
+  EXPECT_EQ(stats.admission.held_back, 0u);
+  EXPECT_EQ(stats.admission.queued, 2u);
+  EXPECT_EQ(stats.admission.queued_bytes, admission_->Stats().queued_bytes);
+  EXPECT_EQ(stats.admission.queued_by_priority, (std::array<size_t, 4>{2, 0, 0, 0}));
   EXPECT_EQ(stats.compiled, 0u);
 
   fake_.FinishOne();
@@ -138,8 +138,8 @@ TEST_F(GatherStatsTest, CountsRequestsUnderWayAndDone) {
   hit.tier = Tier::kDisk;
   fake_.FinishOne(hit);
   stats = GatherStats(Sources());
-  EXPECT_EQ(stats.running, 0u);
-  EXPECT_EQ(stats.queued, 0u);
+  EXPECT_EQ(stats.admission.running, 0u);
+  EXPECT_EQ(stats.admission.queued, 0u);
   EXPECT_EQ(stats.compiled, 1u);
   EXPECT_EQ(stats.failed, 1u);
   EXPECT_EQ(stats.hits_disk, 1u);
@@ -215,10 +215,10 @@ TEST_F(GatherStatsTest, AddsUpTheWorkersOfAllToolchains) {
   crashing.Shutdown(SteadyTime::min());
   const DaemonStats stats = GatherStats(Sources());
   EXPECT_EQ(stats.workers, 1u);
-  EXPECT_EQ(stats.workers_started, 1 + crashing.Stats().started);
-  EXPECT_EQ(stats.workers_crashed, 2u);  // it was tried once more
+  EXPECT_EQ(stats.pools.started, 1 + crashing.Stats().started);
+  EXPECT_EQ(stats.pools.crashed, 2u);  // it was tried once more
   EXPECT_EQ(stats.toolchains[0].compiles, 1u);
-  EXPECT_EQ(stats.compile_cpu_micros, 1000u);
+  EXPECT_EQ(stats.pools.compile_cpu_micros, 1000u);
   ASSERT_EQ(stats.toolchains.size(), 2u);
   EXPECT_EQ(stats.toolchains[0].name, "fake==1.0");
   EXPECT_EQ(stats.toolchains[0].fingerprint, Digest::Of("fake==1.0"));
@@ -233,7 +233,7 @@ TEST_F(GatherStatsTest, ToolchainsThatAreGoneStillCount) {
   StatsSources sources = Sources();
   sources.ended_pools.crashed = 3;
   const DaemonStats stats = GatherStats(sources);
-  EXPECT_EQ(stats.workers_crashed, 3u);
+  EXPECT_EQ(stats.pools.crashed, 3u);
   EXPECT_TRUE(stats.toolchains.empty());
 }
 
