@@ -88,6 +88,7 @@ def check_that_the_cache_is_the_same(daemon, python, tmp_path):
         expected = [plain.compile(kernel, target) for kernel in KERNELS for target in TARGETS]
         assert plain.run("state")["modules"] == []
     with Job(tmp_path, python, daemon.root, cache="kiln") as job:
+        job.run("be patient")
         got = [job.compile(kernel, target) for kernel in KERNELS for target in TARGETS]
         report = job.report()
     assert served(report) == len(KERNELS) * len(TARGETS) and report["local"] == {}, (report, job.log)
@@ -96,6 +97,7 @@ def check_that_the_cache_is_the_same(daemon, python, tmp_path):
     got, expected = job.files(), plain.files()
     assert [name for name in expected if comparable(name, got[name]) != comparable(name, expected[name])] == []
     with Job(tmp_path, python, daemon.root, cache="again") as again:
+        again.run("be patient")
         for kernel in KERNELS:
             for target in TARGETS:
                 again.compile(kernel, target)
@@ -124,6 +126,7 @@ def test_nothing_but_the_lines_of_loops_variables_is_lost(daemon, newest, tmp_pa
         for target in TARGETS:
             plain.compile("matmul_128x128x64", target, num_stages=1)
     with Job(tmp_path, newest, daemon.root, cache="kiln") as job:
+        job.run("be patient")
         for target in TARGETS:
             job.compile("matmul_128x128x64", target, num_stages=1)
         assert served(job.report()) == len(TARGETS), job.log
