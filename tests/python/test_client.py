@@ -459,6 +459,14 @@ def test_a_stopped_daemon_is_noticed(stopped):
         asyncio.run(wait())
 
 
+def test_what_it_takes_to_look_for_a_daemon_counts_towards_its_answer(daemon, monkeypatch):
+    waited, look = [], Link._look
+    monkeypatch.setattr(Link, "_look", lambda self, budget_s: waited.append(budget_s) or look(self, 20))
+    for began in (None, time.monotonic() - 3, time.monotonic() - 60):
+        kiln.Client(root=str(daemon.root), connect_timeout=2, answer_timeout=10, _began=began)
+    assert 7 < waited[0] < 10 and 5 <= waited[1] < 7 and waited[2] == 5
+
+
 def test_calls_of_one_connection_learn_together_that_the_daemon_is_gone(other_daemon):
     """The one that finds out first takes the connection from the others: that is not their being cancelled."""
     with other_daemon:

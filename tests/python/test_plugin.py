@@ -596,7 +596,6 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
 
 def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_path):
     with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
-        job.run("import", module="kiln.client")
         other_daemon.stop_answering()
         try:
             job.compile("vector_add")
@@ -606,7 +605,7 @@ def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_
         finally:
             other_daemon.go_on()
     assert first["local"] == {"the daemon is away": 1} and second["local"] == {"the daemon is away": 2}
-    assert first["seconds_waited"] < 1.0
+    assert first["seconds_waited"] < 1.5  # a second, gRPC's import included, where nothing else takes the cores
     assert second["seconds_waited"] - first["seconds_waited"] < 0.1
     assert job.log.count("kiln:") == 1 and "does not answer" in job.log
 

@@ -56,13 +56,15 @@ def wedged() -> KilnError:
 
 
 class Link:
-    """Thread-safe; every method blocks. Must not be used in a forked child, not even to close it."""
+    """Thread-safe; every method blocks. Must not be used in a forked child, not even to close it. began: when looking for the daemon
+    did, by time.monotonic()."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, began: Optional[float] = None) -> None:
+        self._endpoint = endpoint
+        self._began = time.monotonic() if began is None else began
         self.socket = endpoint.locate()
         self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
-        self._greeting_s = endpoint.greeting_s
         self._is_lost = False
         with gate.section():
             self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
@@ -153,7 +155,7 @@ class Link:
     def greet(self) -> None:
         """Asks for a sign of life. UnavailableError where there is nobody, WedgedError where nothing comes."""
         try:
-            self._look(self._greeting_s)
+            self._look(self._endpoint.greeting_s(self._began))
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise wedged() from None

@@ -39,13 +39,15 @@ class Client:
     """
 
     def __init__(self, *, socket: str = "", root: str = "", server_uid: Optional[int] = None,
-                 connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5) -> None:
+                 connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
+                 _began: Optional[float] = None) -> None:
+        # _began: when looking for the daemon did, for whoever imports this module for it.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
         self._attempts = attempts
         self._link: Optional[Link] = None
         self._lock = threading.Lock()
         _process.reset_in_children(self)
-        self._connected()
+        self._connected(_began)
 
     def __enter__(self) -> "Client":
         return self
@@ -158,10 +160,10 @@ class Client:
         message = pb.ListToolchainsRequest()
         return _wire.toolchains(self._repeated(deadline, lambda link: link.call("ListToolchains", message, deadline)))
 
-    def _connected(self) -> Link:
+    def _connected(self, began: Optional[float] = None) -> Link:
         with self._lock:
             if self._link is None:
-                link = Link(self._endpoint)
+                link = Link(self._endpoint, began)
                 link.greet()
                 self._link = link
             return self._link

@@ -16,6 +16,7 @@ __all__ = ["Endpoint", "check_server", "find_socket"]
 
 _PATH_BYTES_MAX = 107
 _ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
+_SAYING_S = 0.05
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -28,10 +29,11 @@ class Endpoint:
     connect_s: float = 0.1
     answer_s: float = 1.0
 
-    @property
-    def greeting_s(self) -> float:
-        """What is left of answer_s when connecting has taken all that it may."""
-        return max(self.answer_s - self.connect_s, self.answer_s / 2)
+    def greeting_s(self, began: float) -> float:
+        """How long a sign of life may take where looking for the daemon began at that moment of time.monotonic(): what is left of
+        answer_s when it is over and that has been said. Half of answer_s at least: a process that was held up itself has not
+        seen that the daemon was."""
+        return max(began + self.answer_s - _SAYING_S - time.monotonic(), self.answer_s / 2)
 
     def locate(self) -> str:
         """The path of a socket that somebody serves who may be trusted. KilnError otherwise, within connect_s."""

@@ -166,11 +166,12 @@ class Service:
             if self._client is not None:
                 return self._client
             self._closed.check()
+            began = time.monotonic()
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
                 # Only now: gRPC takes a tenth of a second to import.
                 from kiln.client import Client
-                self._client = Client(server_uid=self._settings.server_uid, attempts=1)
+                self._client = Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
                 self._pause(error)
                 raise Declined(self._closed.reason, self._closed.details) from None
