@@ -11,7 +11,7 @@ import pytest
 
 from daemon import Daemon, Programs
 from job import Job
-from places import BINARIES, VERSIONS
+from places import BINARIES, ROOT, VERSIONS
 
 WANTED = os.environ.get("KILN_TEST_VERSIONS", "3.6.0 3.9.0").split()
 # The hook is there from 3.6 on.
@@ -21,6 +21,7 @@ BETWEEN = [version for version in ("3.7.1", "3.8.0") if version not in HOOKED]
 # One small one, one with a reduction, one with tensor cores: each comes out the same whenever Triton compiles it.
 KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
+LOADER_JOB = ROOT / "tests" / "testing" / "loader_job.py"
 
 
 def served(report):
@@ -445,6 +446,16 @@ def test_what_does_not_compile_raises_what_triton_raises(daemon, python, tmp_pat
     assert expected["error"] == got["error"] == "PTXASError"
 
 
+def test_what_needs_too_much_shared_memory_raises_what_triton_raises(daemon, python, tmp_path):
+    kernel = {"kernel": "matmul_128x128x64", "target": "cuda:90", "options": {"num_stages": 8}}
+    with Job(tmp_path, python, cache="plain") as job:
+        expected = job.run("load", **kernel)
+    with Job(tmp_path, python, daemon.root, cache="kiln") as job:
+        got = job.run("load", **kernel)
+        assert job.report()["local"] == {"it does not compile": 1}
+    assert got["error"] == "OutOfResources" and "shared memory" in got["message"] and got == expected
+
+
 # --- Import, launch --------------------------------------------------------------------------------------------------
 
 
@@ -571,6 +582,18 @@ def test_a_grandchild(daemon, newest, tmp_path):
     for child in done["answers"]:
         assert [answer.get("error") for answer in child["answers"]] == [None, None]
         assert all(answer["report"]["local"] == {} for answer in child["answers"])
+
+
+@pytest.mark.parametrize("context,first", [("fork", 10), ("spawn", 20), ("forkserver", 30)])
+def test_workers_that_live_as_long_as_the_job(daemon, newest, tmp_path, context, first):
+    """A DataLoader's: started by a process that has used the daemon, and goes on to, they do too."""
+    environment = Job(tmp_path, newest, daemon.root).environment
+    done = subprocess.run([newest, "-B", LOADER_JOB, context, str(first)], env=environment, capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    own, *workers = json.loads(done.stdout)
+    assert (served(own), own["local"]) == (3, {}), (own, done.stderr)
+    assert [(served(one), one["local"]) for one in workers] == [(2, {})] * 3, (workers, done.stderr)
 
 
 def test_threads_share_one_connection(daemon, newest, tmp_path):

@@ -40,13 +40,17 @@ def counted_make_ir(source, *arguments):
 triton.compiler.ASTSource.make_ir = counted_make_ir
 
 
-def compile_kernel(kernel, target, options=None):
+def compiled(kernel, target, options=None):
     instance = next(one for one in catalog.instances() if one.name == kernel)
     gpu = catalog.gpu_target(target)
+    return triton.compile(catalog.ast_source(instance, gpu.backend), target=gpu,
+                          options={**instance.options_for(gpu.backend), **(options or {})})
+
+
+def compile_kernel(kernel, target, options=None):
     started = time.monotonic()
     try:
-        done = triton.compile(catalog.ast_source(instance, gpu.backend), target=gpu,
-                              options={**instance.options_for(gpu.backend), **(options or {})})
+        done = compiled(kernel, target, options)
     except Exception as error:
         return {"error": type(error).__name__, "message": str(error), "seconds": time.monotonic() - started}
     return {"hash": done.hash, "seconds": time.monotonic() - started}
@@ -336,6 +340,18 @@ class StandInDriver:
         return lambda x, y, z, stream, function, *rest: self.launched.append(function)
 
 
+def load(kernel, target, options):
+    """Compiles it and prepares to launch it, on a device with 227 KiB of shared memory."""
+    from triton.runtime.driver import driver
+    driver.set_active(StandInDriver(catalog.gpu_target(target)))
+    done = compiled(kernel, target, options)
+    try:
+        done[(1, 1, 1)]
+    except Exception as error:
+        return {"error": type(error).__name__, "message": str(error), "shared": done.metadata.shared}
+    return {"hash": done.hash, "shared": done.metadata.shared}
+
+
 class Calls:
     """Those of a function: `all`, `at_once` the most of them, `urgent` those that somebody waits for."""
 
@@ -426,7 +442,7 @@ COMMANDS = {
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
-    "autotune": autotune,
+    "autotune": autotune, "load": load,
 }
 
 
