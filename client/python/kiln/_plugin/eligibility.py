@@ -66,10 +66,18 @@ def check_switches(*vendors: str) -> None:
 
 
 def _check_variables() -> None:
-    changed = set(get_cache_invalidating_env_vars()) - _HARMLESS_VARIABLES
+    changed = {name for name, value in get_cache_invalidating_env_vars().items() if value != "false" or not _is_off_unset(name)}
+    changed -= _HARMLESS_VARIABLES
     changed.update(name for name in _OTHER_VARIABLES if os.environ.get(name))
     if changed:
         raise NotExpressible(f"{', '.join(sorted(changed))} is set")
+
+
+def _is_off_unset(variable: str) -> bool:
+    """Whether it is one that turns something on, so that spelling out that it does not is the same as leaving it out."""
+    groups = (knobs.compilation, *(getattr(knobs, vendor) for vendor in _VENDORS.values()))
+    return any(knob.key == variable and getattr(knob, "default", None) is False
+               for group in groups for knob in group.knob_descriptors.values())
 
 
 def _check_knobs(group: Any) -> None:
