@@ -1,5 +1,6 @@
 #include "daemon/worker/native_worker/job_server.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
@@ -43,6 +44,11 @@ bool Confine(const Surroundings& surroundings, UniqueFd told) {
   // A zygote that is gone takes this process along.
   (void)!::write(told.get(), text.data(), text.size());
   return surroundings.jail && surroundings.jail->handled_files != 0 && problems.empty();
+}
+
+bool IsReadable(int socket) {
+  pollfd polled{socket, POLLIN, 0};
+  return ::poll(&polled, 1, 0) != 0;
 }
 
 uint64_t CpuMicros() {
@@ -120,14 +126,15 @@ absl::StatusOr<Surroundings> Surroundings::Parse(const nlohmann::json& request) 
   return surroundings;
 }
 
-void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings, UniqueFd job,
-               UniqueFd output, UniqueFd told) {
+void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
+               const TouchedMemory& touched, UniqueFd job, UniqueFd output, UniqueFd told) {
   ::dup2(output.get(), STDOUT_FILENO);
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
   absl::Status status = Settle(surroundings.directory);
   MemoryUse memory;
   const bool is_jailed = status.ok() && Confine(surroundings, std::move(told));
+  touched.TouchAgain([&job] { return IsReadable(job.get()); });
   RefusingCompiler refusing(compiler);
   NativeCompiler& allowed =
       compiler.NeedsJail() && !is_jailed ? static_cast<NativeCompiler&>(refusing) : compiler;

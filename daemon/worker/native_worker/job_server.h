@@ -8,6 +8,7 @@
 
 #include "daemon/worker/jail_description.h"
 #include "daemon/worker/native_worker/native_compiler.h"
+#include "daemon/worker/native_worker/touched_memory.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -23,10 +24,12 @@ struct Surroundings {
 };
 
 // What a forked child does: confines itself, then compiles what comes over `job`, one request at a
-// time, until the daemon closes it. `output` becomes its standard output and error. What of its
-// jail it could not enter is written to `told`, as a JSON array, which is then closed.
+// time, until the daemon closes it. Until the first one comes it makes `touched`, its zygote's, its
+// own. `output` becomes its standard output and error. What of its jail it could not enter is
+// written to `told`, as a JSON array, which is then closed.
 [[noreturn]] void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
-                            UniqueFd job, UniqueFd output, UniqueFd told);
+                            const TouchedMemory& touched, UniqueFd job, UniqueFd output,
+                            UniqueFd told);
 
 // Has the kernel load what this process executes at the same addresses every time: some releases of
 // ptxas allocate registers in an order that depends on addresses. Where a sandbox forbids the call,

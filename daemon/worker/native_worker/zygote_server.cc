@@ -96,6 +96,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   JailNeeds needs;
   if (!compiler_.NeedsJail()) needs = NeedsOfThisProcess(compiler_.Programs());
   for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));
+  // What starts a program compiles in that one's memory.
+  if (compiler_.Programs().empty()) touched_ = TouchedMemory::OfThisProcess();
   Send({{"type", "hello"},
         {"protocol", kControlProtocol},
         {"version", compiler_.Version()},
@@ -181,7 +183,7 @@ absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
     ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     terminated_.Reset();
     control_.Reset();
-    ServeJobs(compiler_, surroundings, std::move(request.descriptors[0]),
+    ServeJobs(compiler_, surroundings, touched_, std::move(request.descriptors[0]),
               std::move(request.descriptors[1]), std::move(told));
   }
   told.Reset();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/worker/native_worker/native_compiler.h"
+#include "daemon/worker/native_worker/touched_memory.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -41,6 +42,7 @@ class ZygoteServer {
   UniqueFd control_;
   UniqueFd terminated_;  // a signalfd: readable when SIGTERM came
   NativeCompiler& compiler_;
+  TouchedMemory touched_;  // by what every worker does again
   std::set<pid_t> workers_;
 };
 
