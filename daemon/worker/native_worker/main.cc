@@ -8,6 +8,7 @@
 // daemon/worker/protocol.md says what goes over the two sockets, and how processes live and die.
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@
 #include "daemon/worker/native_worker/nvrtc_compiler.h"
 #include "daemon/worker/native_worker/ptxas_compiler.h"
 #include "daemon/worker/native_worker/zygote_server.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -73,6 +75,15 @@ absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenWarm(const WorkerFlags& flag
   return compiler;
 }
 
+// A compile takes about as much memory as the last one gave back: a page fault for each page of it,
+// a thirtieth of a small compile's time. These are what the C library comes to by itself, at most,
+// in a process that frees large blocks.
+void KeepFreedMemory() {
+  constexpr int kOwnMappingBytesMin = 32 * static_cast<int>(limits::kMiB);
+  ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytesMin);
+  ::mallopt(M_TRIM_THRESHOLD, 2 * kOwnMappingBytesMin);
+}
+
 absl::Status RunZygote(const WorkerFlags& flags) {
   DieWith(flags.parent, SIGTERM);
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
@@ -80,6 +91,7 @@ absl::Status RunZygote(const WorkerFlags& flags) {
   std::signal(SIGINT, SIG_IGN);
   UniqueFd control(flags.control_fd);
   ::fcntl(control.get(), F_SETFD, FD_CLOEXEC);
+  KeepFreedMemory();
   const auto compiler = OpenWarm(flags);
   if (!compiler.ok()) {
     const std::string text =
