@@ -256,7 +256,11 @@ std::vector<WorkerPool::TaskPtr> WorkerPool::TakeLate(SteadyTime now) {
 
 bool WorkerPool::LookForIdleness(SteadyTime now) {
   if (options_.idle_time.count() > 0 && now >= idle_look_at_) {
-    surplus_ = std::max(0, stats_.workers - std::max(busy_peak_, options_.idle_workers_min));
+    // Not those of stats_: a worker that is to end has been counted before, and takes its time.
+    const int staying = CountSlots([](const Slot& slot) {
+      return slot.stage == Slot::Stage::kReady || slot.stage == Slot::Stage::kBusy;
+    });
+    surplus_ = std::max(0, staying - std::max(busy_peak_, options_.idle_workers_min));
     busy_peak_ = stats_.running;
     idle_look_at_ = now + options_.idle_time;
     if (surplus_ > 0) work_.notify_all();

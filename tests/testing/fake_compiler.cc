@@ -415,6 +415,7 @@ void Serve(const std::string& mode) {
     if (message.json["type"] == "reap") {
       int status = 0;
       const pid_t worker = message.json["pid"];
+      if (mode == "slow-reaping") ::usleep(100'000);
       ::waitpid(worker, &status, 0);
       Workers().erase(worker);
       EndOrphans();

@@ -593,6 +593,25 @@ TEST_F(WorkerPoolTest, IdleWorkersEndDownToAFloor) {
   for (auto& reply : sleeping) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
 }
 
+TEST_F(WorkerPoolTest, AWorkerThatIsLongInEndingIsNotCountedTwice) {
+  Start(
+      [](WorkerPoolOptions& options) {
+        options.slots = 4;
+        options.eager = true;
+        options.idle_time = milliseconds(20);
+        options.idle_workers_min = 2;
+      },
+      "slow-reaping");
+  WaitUntil([](const PoolStats& stats) { return stats.idled == 2; });
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> sleeping;
+  CallContext context;
+  for (int i = 0; i < 2; ++i) sleeping.push_back(Submit("sleep", context));
+  WaitUntilRunning(2);
+  EXPECT_EQ(pool_->Stats().started, 4u);
+  context.cancellation.Cancel();
+  for (auto& reply : sleeping) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
+}
+
 // However evenly the work is spread: what counts is how many are busy at the same time.
 TEST_F(WorkerPoolTest, WorkersThatAreNotNeededEndUnderALightLoadToo) {
   Start([](WorkerPoolOptions& options) {
