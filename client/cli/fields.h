@@ -10,7 +10,7 @@
 
 namespace kiln::cli {
 
-using Fields = std::vector<std::pair<std::string_view, std::string>>;
+using Fields = std::vector<std::pair<std::string, std::string>>;
 
 // Under a title, indented and aligned, for a person. Empty values are left out.
 void PrintFields(Console& console, std::string_view title, const Fields& fields);

@@ -98,6 +98,16 @@ std::string Jail(const Stats& stats) {
   return text;
 }
 
+// With the beginning of its fingerprint, as `kiln toolchain list` has it, where another has the
+// same name: two installations of one release that differ in a header.
+std::string Label(const admin::v1::ToolchainStats& toolchain, const Stats& stats) {
+  const auto& all = stats.toolchains();
+  const auto namesakes = std::count_if(
+      all.begin(), all.end(), [&](const auto& other) { return other.name() == toolchain.name(); });
+  if (namesakes < 2) return toolchain.name();
+  return fmt::format("{} {}", toolchain.name(), Hex(toolchain.fingerprint()).substr(0, 12));
+}
+
 void PrintWork(Console& console, const Stats& stats) {
   PrintFields(
       console, "Work",
@@ -126,7 +136,7 @@ void PrintWork(Console& console, const Stats& stats) {
   Fields toolchains;
   for (const auto& toolchain : stats.toolchains()) {
     toolchains.emplace_back(
-        toolchain.name(),
+        Label(toolchain, stats),
         fmt::format("{}, {}, {}, {} queued", toolchain.state(),
                     FormatCount(toolchain.workers(), "worker"),
                     FormatCount(toolchain.compiles(), "compile"), toolchain.queued()));

@@ -510,6 +510,19 @@ TEST_F(AdminCommandTest, ShowsStats) {
   EXPECT_EQ(Objects().front().at("requests"), 10);
 }
 
+TEST_F(AdminCommandTest, ToolchainsOfTheSameNameAreToldApart) {
+  for (const char* name : {"nvrtc==12.9.86", "nvrtc==12.9.86", "triton==3.6.0"}) {
+    auto& toolchain = *daemon_.admin().stats.add_toolchains();
+    toolchain.set_name(name);
+    toolchain.set_fingerprint(
+        std::string(32, static_cast<char>(daemon_.admin().stats.toolchains_size())));
+  }
+  EXPECT_EQ(Run({"stats", "--table"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("\n  nvrtc==12.9.86 010101010101  "));
+  EXPECT_THAT(out_.str(), HasSubstr("\n  nvrtc==12.9.86 020202020202  "));
+  EXPECT_THAT(out_.str(), HasSubstr("\n  triton==3.6.0                "));
+}
+
 TEST_F(AdminCommandTest, ShowsVersions) {
   daemon_.admin().stats.set_version("9.9.9");
   EXPECT_EQ(Run({"version", "--json"}), 0);
