@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "client/cli/errors.h"
+#include "client/cli/format.h"
 #include "client/cli/toolchain_list.h"
 #include "client/cli/toolchain_place.h"
 #include "client/rpc/admin_client.h"
@@ -118,15 +120,15 @@ absl::Status WhyNotThere(const DaemonSide& daemon, const std::string& installati
       name.name, name.version.empty() ? "" : "==", name.version);
 }
 
-// What the daemon found in what was added.
-absl::Status CheckFound(const DaemonSide& daemon, const std::string& installation,
-                        const ToolchainName& name) {
-  for (const HeldToolchain& held : daemon.here().toolchains()) {
+// What the daemon has of that name in an installation.
+std::optional<HeldToolchain> FindIn(const DaemonSide& daemon, const std::string& installation,
+                                    const ToolchainName& name) {
+  for (const HeldToolchain& held : daemon.In(installation)) {
     const bool is_named = held.toolchain().name() == name.name &&
                           (name.version.empty() || held.toolchain().version() == name.version);
-    if (is_named && IsSame(held.installation(), installation)) return absl::OkStatus();
+    if (is_named) return held;
   }
-  return WhyNotThere(daemon, installation, name);
+  return std::nullopt;
 }
 
 ExitCode Tell(Session& session, const DaemonSide& daemon, const std::string& what) {
@@ -139,27 +141,46 @@ ExitCode Tell(Session& session, const DaemonSide& daemon, const std::string& wha
   return kOk;
 }
 
-absl::StatusOr<std::string> PutOnDisk(const ToolchainAddition& wanted, const ToolchainName& name,
-                                      const std::string& place, bool& is_new_link) {
-  if (wanted.path.empty()) return InstallToolchain(place, name);
-  return LinkToolchain(place, name.name, wanted.path, is_new_link);
+struct Installation {
+  std::string path;
+  bool is_new_link = false;
+};
+
+absl::StatusOr<Installation> PutOnDisk(const ToolchainAddition& wanted, const ToolchainName& name,
+                                       const std::string& place) {
+  Installation made;
+  KILN_ASSIGN_OR_RETURN(made.path,
+                        wanted.path.empty()
+                            ? InstallToolchain(place, name)
+                            : LinkToolchain(place, name.name, wanted.path, made.is_new_link));
+  return made;
+}
+
+// Has the daemon look, and says what that changed.
+absl::StatusOr<std::string> Introduce(const std::string& installation, const ToolchainName& name,
+                                      DaemonSide& daemon) {
+  if (!daemon.IsThere()) return "added " + installation;
+  const auto before = FindIn(daemon, installation, name);
+  KILN_RETURN_IF_ERROR(daemon.Reload());
+  const auto now = FindIn(daemon, installation, name);
+  if (!now) return WhyNotThere(daemon, installation, name);
+  const std::string& fingerprint = now->toolchain().fingerprint();
+  if (!before || before->toolchain().fingerprint() != fingerprint) return "added " + installation;
+  return fmt::format("{} is already there: {}, fingerprint {}", installation, NameOf(*now),
+                     Hex(fingerprint));
 }
 
 absl::StatusOr<std::string> Add(const ToolchainAddition& wanted, DaemonSide& daemon) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(wanted.what));
   KILN_RETURN_IF_ERROR(CheckAddition(wanted, name));
   KILN_ASSIGN_OR_RETURN(const std::string place, PlaceFor(wanted, daemon));
-  bool is_new_link = false;
-  KILN_ASSIGN_OR_RETURN(const std::string installation,
-                        PutOnDisk(wanted, name, place, is_new_link));
-  absl::Status found = daemon.Reload();
-  if (found.ok() && daemon.IsThere()) found = CheckFound(daemon, installation, name);
-  if (found.ok()) return installation;
-  if (is_new_link) {
-    SetToolchainAside(place, installation).IgnoreError();
+  KILN_ASSIGN_OR_RETURN(const Installation made, PutOnDisk(wanted, name, place));
+  absl::StatusOr<std::string> introduced = Introduce(made.path, name, daemon);
+  if (!introduced.ok() && made.is_new_link) {
+    SetToolchainAside(place, made.path).IgnoreError();
     daemon.Reload().IgnoreError();
   }
-  return found;
+  return introduced;
 }
 
 // Every toolchain that goes when `what` does: all of its installation.
@@ -243,9 +264,7 @@ ExitCode AddToolchain(const ToolchainAddition& wanted, Session& session) {
   if (const absl::Status connected = daemon.Connect(); !connected.ok()) {
     return FailToConnect(session.console(), connected);
   }
-  absl::StatusOr<std::string> added = Add(wanted, daemon);
-  if (added.ok()) added = "added " + *added;
-  return Answer(session, daemon, "toolchain add", added);
+  return Answer(session, daemon, "toolchain add", Add(wanted, daemon));
 }
 
 ExitCode RemoveToolchain(const std::string& what, Session& session) {

@@ -92,15 +92,17 @@ def test_one_is_added_while_the_daemon_runs(daemon, place, tmp_path):
         assert compile_ptx(daemon, tmp_path, "a")["code"] == "FAILED_PRECONDITION"
         toolkit = install(OLD, tmp_path / "cuda-12.8")
         answer = daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit)
-        assert answer.code == 0, answer
+        assert answer.code == 0 and answer.error.startswith("added "), answer
         assert compile_ptx(daemon, tmp_path, "a")["outcome"] == "compiled"
         assert_is_of(OLD, tmp_path, "a")
         (added,) = toolchains(daemon)
         assert added["fingerprint"] == digest_of(OLD) and added["kinds"] == ["ptx"]
         assert (place / "ptxas-cuda-12.8").resolve() == toolkit.resolve()
         assert daemon.kiln("doctor").code == 0
-        # Once more is no error.
-        assert daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit).code == 0
+        # Once more is no error, and adds nothing.
+        answer = daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit)
+        assert answer.code == 0 and not answer.error.startswith("added "), answer
+        assert f"already there: ptxas=={added['version']}, fingerprint {digest_of(OLD)}" in answer.error
     with daemon:
         assert names(daemon) == [f"ptxas=={added['version']}"]
 
