@@ -132,7 +132,9 @@ typedef struct kiln_launch_settings {
   uint64_t resident_bytes_max;
   /* Scratch memory of kernels that need it. NULL: the driver's stream-ordered memory. `allocate`
    * returns 0 where it has none; `release` comes once the launch is on the stream, so it must give
-   * the memory back in stream order. Both are called on the launching thread. */
+   * the memory back in stream order. Both are called on the launching thread. Neither is for a
+   * launch that a stream captures: each replay of the graph uses the memory again, so it is always
+   * the driver's, allocated and freed by nodes of the graph. */
   uint64_t (*scratch_allocate)(void* user, uint64_t bytes, uint64_t alignment, void* stream);
   void (*scratch_release)(void* user, uint64_t address, void* stream);
   void* scratch_user;

@@ -142,8 +142,11 @@ Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
                                    bool is_capturing) {
   const LaunchPlan& plan = kernel.plan();
   const KernelMetadata& metadata = kernel.artifact().metadata();
-  Scratch global(*driver_, settings.scratch, call.stream);
-  Scratch profile(*driver_, settings.scratch, call.stream);
+  // A graph writes to it at each replay, long after a caller's allocator had it back. The driver's
+  // is the graph's own when it is captured.
+  const ScratchAllocator& allocator = is_capturing ? kDriversMemory : settings.scratch;
+  Scratch global(*driver_, allocator, call.stream);
+  Scratch profile(*driver_, allocator, call.stream);
   LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.GlobalScratchBytes(call),
                                          static_cast<uint64_t>(metadata.global_scratch_align)));
   LAUNCH_RETURN_IF_ERROR(profile.Allocate(plan.ProfileScratchBytes(call),

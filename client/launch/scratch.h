@@ -15,6 +15,7 @@ struct ScratchAllocator {
   void (*release)(void* user, Address address, Stream stream) = nullptr;
   void* user = nullptr;
 };
+inline constexpr ScratchAllocator kDriversMemory = {};
 
 // One piece, given back in stream order when this object goes: the launch that uses it has to be on
 // the stream by then. Not thread-safe.

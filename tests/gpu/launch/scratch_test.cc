@@ -113,6 +113,33 @@ TEST_F(ScratchTest, InAGraphItIsTheGraphs) {
   }
 }
 
+// An allocator that gives what came back to whoever asks next, as those of frameworks do.
+TEST_F(ScratchTest, InAGraphItIsNotTheCallersAllocators) {
+  const Buffer<uint8_t> pool(size_t{64} << 20);
+  const DevicePointer pool_address = pool.address();
+  kiln_launch_settings settings{};
+  settings.scratch_user = const_cast<DevicePointer*>(&pool_address);
+  settings.scratch_allocate = [](void* user, uint64_t bytes, uint64_t, void*) -> uint64_t {
+    return bytes <= size_t{64} << 20 ? *static_cast<DevicePointer*>(user) : 0;
+  };
+  settings.scratch_release = [](void*, uint64_t, void*) {};
+  Configure(settings);
+  DescriptorAdd add(Random(kCount), Random(kCount));
+  OwnStream stream;
+  ASSERT_LAUNCH_OK(kiln_launch_prepare(kernel_));
+  BeginCapture(stream, CaptureMode::kGlobal);
+  EXPECT_LAUNCH_OK(Enqueue(kernel_, Grid(stream.get()), add.arguments()));
+  Handle captured = EndCapture(stream);
+  ASSERT_NE(captured, nullptr);
+  const Graph graph(captured);
+  // Somebody else has it by now.
+  GPU(cuMemsetD8_v2(pool.address(), 0x5a, pool.bytes()));
+  add.Clear();
+  graph.Run(stream);
+  EXPECT_TRUE(add.IsRight());
+  EXPECT_EQ(pool.Read(), std::vector<uint8_t>(pool.bytes(), 0x5a)) << "a replay wrote to it";
+}
+
 TEST_F(ScratchTest, BesideACaptureOnAnotherStream) {
   DescriptorAdd captured_add(Random(kCount), Random(kCount));
   const DescriptorAdd add(Random(kCount), Random(kCount));

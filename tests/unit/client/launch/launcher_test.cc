@@ -389,6 +389,30 @@ TEST_F(LauncherTest, ScratchMayComeFromTheCaller) {
   EXPECT_EQ(fake_->calls("cuMemAllocAsync"), 0);
 }
 
+// The graph writes to it at each replay, and what was given back may be anybody's by then.
+TEST_F(LauncherTest, ScratchOfACapturedLaunchIsNotTheCallers) {
+  int asked = 0;
+  ScratchAllocator allocator;
+  allocator.user = &asked;
+  allocator.allocate = [](void* user, uint64_t, uint64_t, Stream) -> Address {
+    ++*static_cast<int*>(user);
+    return 0xabc00;
+  };
+  launcher_.Configure({.scratch = allocator});
+  const auto kernel = Open("k", R"({"global_scratch_bytes": 384, "profile_scratch_bytes": 8})");
+  fake_->BeginCapture(kStream);
+  EnqueueOk(kernel);
+  void* graph = fake_->EndCapture(kStream);
+  ASSERT_NE(graph, nullptr);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(fake_->calls("cuMemAllocAsync"), 2) << "the graph's own";
+  EXPECT_EQ(fake_->calls("cuMemFreeAsync"), 2);
+  EXPECT_NE(As<uint64_t>(fake_->launches()[0].arguments[2]), 0u);
+  EnqueueOk(kernel);
+  EXPECT_EQ(asked, 2);
+  fake_->DestroyGraph(graph);
+}
+
 TEST_F(LauncherTest, WithoutScratchThereIsNoLaunch) {
   fake_->Fail("cuMemAllocAsync", kOutOfMemory);
   const Status status = Enqueue(Open("k", R"({"global_scratch_bytes": 384})"));
