@@ -118,6 +118,7 @@ class Driver {
   // --- Code, in the current context ---
 
   // `image` must stay where it is until Unload. Waits for what runs on the device.
+  // RESOURCE_EXHAUSTED: there is no memory for it.
   virtual StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) = 0;
   virtual Status Unload(Module module) = 0;
   virtual StatusOr<FunctionFacts> Describe(Function function) = 0;

@@ -45,30 +45,27 @@ Kernel::Use ResidentKernels::Find(Kernel& kernel) {
 }
 
 Status ResidentKernels::LoadNow(Kernel& kernel, bool is_capturing) {
-  if (is_capturing) {
-    if (IsOver(1, kernel.artifact().binary().size())) ++stats_.unloads_put_off;
-    return LoadOnce(kernel);
+  const Artifact& artifact = kernel.artifact();
+  if (!is_capturing) {
+    DropUnreferenced();
+    MakeRoom(kernel, 1, artifact.binary().size());
+  } else if (IsOver(1, artifact.binary().size())) {
+    ++stats_.unloads_put_off;
   }
-  DropUnreferenced();
-  MakeRoom(kernel, 1, kernel.artifact().binary().size());
-  const Status status = LoadOnce(kernel);
-  if (status.code() != Code::kResourceExhausted) return status;
-  // What else is loaded makes room; who needs it loads it again.
-  ++stats_.out_of_memory_loads;
-  while (EvictOldest(&kernel)) {
-  }
-  return LoadOnce(kernel);
-}
-
-Status ResidentKernels::LoadOnce(Kernel& kernel) {
   const ScopedContext context(driver_, kernel.context());
   LAUNCH_RETURN_IF_ERROR(context.status());
   const ScopedRelaxedCapture relaxed(driver_);
-  const Artifact& artifact = kernel.artifact();
-  LAUNCH_ASSIGN_OR_RETURN(const LoadedCode code,
-                          driver_.Load(artifact.binary(), artifact.metadata().name));
-  Status status = Adopt(kernel, code);
-  if (!status.ok()) static_cast<void>(driver_.Unload(code.module));
+  StatusOr<LoadedCode> code = driver_.Load(artifact.binary(), artifact.metadata().name);
+  if (code.status().code() == Code::kResourceExhausted && !is_capturing) {
+    // What else is loaded makes room; who needs it loads it again.
+    ++stats_.out_of_memory_loads;
+    while (EvictOldest(&kernel)) {
+    }
+    code = driver_.Load(artifact.binary(), artifact.metadata().name);
+  }
+  LAUNCH_RETURN_IF_ERROR(code.status());
+  Status status = Adopt(kernel, *code);
+  if (!status.ok()) static_cast<void>(driver_.Unload(code->module));
   return status;
 }
 

@@ -75,7 +75,6 @@ class ResidentKernels {
 
   // REQUIRES: mutex_ is held, for all of these.
   Status LoadNow(Kernel& kernel, bool is_capturing);
-  Status LoadOnce(Kernel& kernel);
   Status Adopt(Kernel& kernel, const LoadedCode& code);
   // False: it stays, since a graph needs it.
   bool TryUnload(Kernel& kernel);

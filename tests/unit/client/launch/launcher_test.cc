@@ -334,6 +334,16 @@ TEST_F(LauncherTest, WhenMemoryIsFullOthersMakeRoom) {
   EXPECT_EQ(Enqueue(Open("d")).code(), Code::kResourceExhausted);
 }
 
+TEST_F(LauncherTest, WhatNeverFitsTheDeviceEvictsNobody) {
+  EnqueueOk(Open("a"));
+  const auto kernel = Open("k");
+  fake_->Define("k", {.parameter_bytes = {8, 4, 8, 8}, .registers = 255, .threads_max = 64});
+  EXPECT_EQ(Enqueue(kernel).code(), Code::kResourceExhausted);
+  EXPECT_EQ(fake_->loaded(), 1) << "a, and k no more";
+  EXPECT_EQ(fake_->calls("cuLibraryLoadData"), 2);
+  EXPECT_EQ(launcher_.Stats().residency.out_of_memory_loads, 0u);
+}
+
 TEST_F(LauncherTest, ManyThreadsUnderATightLimitAllLaunch) {
   launcher_.Configure({.limits = {.kernels_max = 1}});
   std::vector<std::shared_ptr<Kernel>> kernels;
