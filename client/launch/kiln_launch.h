@@ -121,8 +121,8 @@ typedef struct kiln_launch_settings {
   /* Not 0: a launch of a kernel that is not loaded fails (FAILED_PRECONDITION) rather than loads
    * it, since loading waits for what runs on the device. */
   uint32_t strict;
-  /* Not 0: launches are measured, see kiln_launch_kernel_times. Two event records more per launch.
-   */
+  /* Not 0: launches are measured, see kiln_launch_kernel_get_times. Two event records more per
+   * launch. */
   uint32_t times_launches;
   uint32_t reserved;
   /* How many kernels, and bytes of binaries, stay loaded; 0: no limit. The least recently launched
