@@ -344,8 +344,10 @@ kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel, uint32
                                               kiln_launch_times* times) {
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
-    LAUNCH_ASSIGN_OR_RETURN(const KernelTimes read, kernel->launcher.TimesOf(*kernel->kernel));
-    if (reset != 0) kernel->kernel->timer().Reset();
+    // Before the reset: times that cannot be given shall not be lost.
+    LAUNCH_RETURN_IF_ERROR(CheckHasSize(times));
+    LAUNCH_ASSIGN_OR_RETURN(const KernelTimes read,
+                            kernel->launcher.TimesOf(*kernel->kernel, reset != 0));
     kiln_launch_times result{};
     result.launches = read.launches;
     result.dropped = read.dropped;

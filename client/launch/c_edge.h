@@ -85,10 +85,14 @@ StatusOr<Struct> Read(const Struct* given) {
 }
 
 template <typename Struct>
+Status CheckHasSize(const Struct* out) {
+  if (out != nullptr && out->size >= sizeof out->size) return Status();
+  return InvalidArgument("a struct that is to be filled in has no size: set it to sizeof it");
+}
+
+template <typename Struct>
 Status Write(Struct value, Struct* out) {
-  if (out == nullptr || out->size < sizeof out->size) {
-    return InvalidArgument("a struct that is to be filled in has no size: set it to sizeof it");
-  }
+  LAUNCH_RETURN_IF_ERROR(CheckHasSize(out));
   value.size = out->size;
   std::memcpy(out, &value, std::min<size_t>(out->size, sizeof value));
   return Status();

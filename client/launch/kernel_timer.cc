@@ -80,7 +80,7 @@ Status KernelTimer::Harvest(const Pending& pending) {
   return Status();
 }
 
-StatusOr<KernelTimes> KernelTimer::Read() {
+StatusOr<KernelTimes> KernelTimer::Read(bool resets) {
   const std::lock_guard reading(reading_);
   std::deque<Pending> pending = TakePending();
   const Status status = HarvestAll(pending);
@@ -88,7 +88,7 @@ StatusOr<KernelTimes> KernelTimer::Read() {
   // Those that it did not come to.
   pending_.insert(pending_.begin(), pending.begin(), pending.end());
   LAUNCH_RETURN_IF_ERROR(status);
-  return times_;
+  return resets ? std::exchange(times_, {}) : times_;
 }
 
 std::deque<KernelTimer::Pending> KernelTimer::TakePending() {
@@ -118,11 +118,6 @@ void KernelTimer::Release() {
   }
   free_.clear();
   pending_.clear();
-}
-
-void KernelTimer::Reset() {
-  const std::lock_guard lock(mutex_);
-  times_ = {};
 }
 
 }  // namespace kiln::launch

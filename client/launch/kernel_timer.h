@@ -42,9 +42,9 @@ class KernelTimer {
     Event end_ = nullptr;
   };
 
-  // Waits for the launches under way, one reader after the other.
-  StatusOr<KernelTimes> Read();
-  void Reset();
+  // Waits for the launches under way, one reader after the other. `resets`: the next reading begins
+  // anew, where this one succeeds.
+  StatusOr<KernelTimes> Read(bool resets);
   // Gives its events back to the driver. What is not given back goes with the context.
   void Release();
 

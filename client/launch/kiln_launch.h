@@ -345,8 +345,9 @@ typedef struct kiln_launch_times {
   double max_ms;
 } kiln_launch_times;
 
-/* How long its launches took, where the settings have them measured. Waits for those under way.
- * Those under capture are not measured. `reset` not 0: the next reading begins anew. */
+/* How long its launches took, where the settings have them measured; what a load took is no part of
+ * it. Waits for those under way. Those under capture are not measured. `reset` not 0: the next
+ * reading begins anew, if this one succeeds. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel,
                                                               uint32_t reset,
                                                               kiln_launch_times* times);

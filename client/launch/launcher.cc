@@ -53,10 +53,10 @@ StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
   return facts;
 }
 
-StatusOr<KernelTimes> Launcher::TimesOf(Kernel& kernel) {
+StatusOr<KernelTimes> Launcher::TimesOf(Kernel& kernel, bool resets) {
   const ScopedContext context(*driver_, kernel.context());
   LAUNCH_RETURN_IF_ERROR(context.status());
-  StatusOr<KernelTimes> times = kernel.timer().Read();
+  StatusOr<KernelTimes> times = kernel.timer().Read(resets);
   if (!times.ok()) return times.status().Annotate(kernel.artifact().label());
   return times;
 }
@@ -159,31 +159,28 @@ Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
 
 Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
                              const LauncherSettings& settings, bool is_capturing) {
+  LAUNCH_ASSIGN_OR_RETURN(const Kernel::Use use, UseLoaded(kernel, settings, is_capturing));
+  std::optional<KernelTimer::Measurement> measurement;
   // Inside a graph an event would be a node of it.
-  if (!settings.times_launches || is_capturing) {
-    return LaunchLoaded(kernel, launch, arguments, settings, is_capturing);
+  if (settings.times_launches && !is_capturing) measurement.emplace(kernel.timer(), launch.stream);
+  const Status status = driver_->Launch(use.function(), launch, arguments);
+  if (!status.ok()) return status.Annotate(Describe(launch));
+  if (measurement) measurement->End();
+  return status;
+}
+
+StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const LauncherSettings& settings,
+                                          bool is_capturing) {
+  if (Kernel::Use use(kernel); use.function() != nullptr) {
+    kernel.NoteUse(kernels_.NextTick());
+    return use;
   }
-  KernelTimer::Measurement measurement(kernel.timer(), launch.stream);
-  LAUNCH_RETURN_IF_ERROR(LaunchLoaded(kernel, launch, arguments, settings, is_capturing));
-  measurement.End();
-  return Status();
-}
-
-// Nothing: the use has no function.
-std::optional<Status> Launcher::LaunchWith(const Kernel::Use& use, Kernel& kernel,
-                                           const DriverLaunch& launch, void** arguments) {
-  if (use.function() == nullptr) return std::nullopt;
-  kernel.NoteUse(kernels_.NextTick());
-  Status status = driver_->Launch(use.function(), launch, arguments);
-  return status.ok() ? status : status.Annotate(Describe(launch));
-}
-
-Status Launcher::LaunchLoaded(Kernel& kernel, const DriverLaunch& launch, void** arguments,
-                              const LauncherSettings& settings, bool is_capturing) {
-  if (auto status = LaunchWith(Kernel::Use(kernel), kernel, launch, arguments)) return *status;
   if (settings.is_strict) {
     // An eviction that was given up hides a function for a moment.
-    if (auto status = LaunchWith(kernels_.Find(kernel), kernel, launch, arguments)) return *status;
+    if (Kernel::Use use = kernels_.Find(kernel); use.function() != nullptr) {
+      kernel.NoteUse(kernels_.NextTick());
+      return use;
+    }
     refused_launches_.fetch_add(1, std::memory_order_relaxed);
     return FailedPrecondition(
         "it is not loaded, and launches must not load (strict): prepare it "
@@ -191,9 +188,7 @@ Status Launcher::LaunchLoaded(Kernel& kernel, const DriverLaunch& launch, void**
         "step launches");
   }
   loads_at_launch_.fetch_add(1, std::memory_order_relaxed);
-  LAUNCH_ASSIGN_OR_RETURN(const Kernel::Use use, kernels_.Load(kernel, is_capturing));
-  Status status = driver_->Launch(use.function(), launch, arguments);
-  return status.ok() ? status : status.Annotate(Describe(launch));
+  return kernels_.Load(kernel, is_capturing);
 }
 
 void Launcher::Configure(const LauncherSettings& settings) {

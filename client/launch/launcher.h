@@ -66,9 +66,10 @@ class Launcher {
 
   // Of the thread's current context, or a device's (`device` >= 0).
   StatusOr<DeviceFacts> Device(int device);
-  // What the driver says of a loaded kernel; how long its launches took.
+  // What the driver says of a loaded kernel; how long its launches took, since the last time with
+  // `resets`.
   StatusOr<FunctionFacts> FactsOf(Kernel& kernel);
-  StatusOr<KernelTimes> TimesOf(Kernel& kernel);
+  StatusOr<KernelTimes> TimesOf(Kernel& kernel, bool resets = false);
 
   // Takes effect for launches that begin after it.
   void Configure(const LauncherSettings& settings);
@@ -88,10 +89,9 @@ class Launcher {
                            const LauncherSettings& settings, bool is_capturing);
   Status LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
                      const LauncherSettings& settings, bool is_capturing);
-  std::optional<Status> LaunchWith(const Kernel::Use& use, Kernel& kernel,
-                                   const DriverLaunch& launch, void** arguments);
-  Status LaunchLoaded(Kernel& kernel, const DriverLaunch& launch, void** arguments,
-                      const LauncherSettings& settings, bool is_capturing);
+  // The use has a function. Loads it where settings allow that.
+  StatusOr<Kernel::Use> UseLoaded(Kernel& kernel, const LauncherSettings& settings,
+                                  bool is_capturing);
 
   const std::unique_ptr<Driver> driver_;
   ResidentKernels kernels_;

@@ -178,6 +178,22 @@ TEST_F(CApiTest, NullIsAnErrorOrNothing) {
   kiln_launch_close(nullptr);
 }
 
+TEST_F(CApiTest, TimesAreGivenBeforeTheyAreReset) {
+  kiln_launch_settings settings{};
+  settings.size = sizeof settings;
+  settings.times_launches = 1;
+  ASSERT_EQ(kiln_launch_configure(runtime_, &settings), KILN_LAUNCH_OK);
+  EXPECT_EQ(Enqueue(), KILN_LAUNCH_OK);
+  kiln_launch_times times{};
+  EXPECT_EQ(kiln_launch_kernel_get_times(kernel_, 1, &times), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_launch_kernel_get_times(kernel_, 1, nullptr), KILN_LAUNCH_INVALID_ARGUMENT);
+  times.size = sizeof times;
+  ASSERT_EQ(kiln_launch_kernel_get_times(kernel_, 1, &times), KILN_LAUNCH_OK);
+  EXPECT_EQ(times.launches, 1u) << "lost by a call that failed";
+  ASSERT_EQ(kiln_launch_kernel_get_times(kernel_, 0, &times), KILN_LAUNCH_OK);
+  EXPECT_EQ(times.launches, 0u);
+}
+
 TEST_F(CApiTest, HooksOfASetting) {
   kiln_launch_settings settings{};
   settings.size = sizeof settings;

@@ -464,6 +464,16 @@ TEST_F(LauncherTest, LaunchesAreTimedWhenAskedFor) {
   EXPECT_FLOAT_EQ(static_cast<float>(times->max_ms), 1);
 }
 
+TEST_F(LauncherTest, ALoadIsNotTimed) {
+  const auto kernel = Open("k");
+  launcher_.Configure({.times_launches = true});
+  int recorded_before_load = -1;
+  fake_->OnCall("cuLibraryLoadData", [&] { recorded_before_load = fake_->calls("cuEventRecord"); });
+  EnqueueOk(kernel);
+  EXPECT_EQ(recorded_before_load, 0);
+  EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 1u);
+}
+
 TEST_F(LauncherTest, TimingManyLaunchesKeepsFewEvents) {
   const auto kernel = Open("k");
   launcher_.Configure({.times_launches = true});
