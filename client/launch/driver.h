@@ -26,6 +26,8 @@ using Graph = void*;
 // Whether somebody made it. The others are words for a stream of whichever context is current:
 // NULL, the legacy one, a thread's own.
 inline bool IsMadeStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) > 2; }
+// NULL or the legacy one, which no capture can be of.
+inline bool IsLegacyStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
 
 struct DeviceFacts {
   int ordinal = 0;

@@ -318,7 +318,9 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
                                                      uint32_t argument_count);
 
 /* What is put on `stream` from now on, launches of the kernel among it, waits for what is on
- * `producer` by now. Both belong to the kernel's context. */
+ * `producer` by now. Both belong to the kernel's context. Inside a capture this forks and joins as
+ * an event of the driver's does. FAILED_PRECONDITION: `stream` captures, and `producer` does not,
+ * or into another graph; the capture goes on. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream,
                                                          void* producer);
 

@@ -66,9 +66,33 @@ Status Launcher::Prepare(Kernel& kernel) {
   return use.status().Annotate(kernel.artifact().label());
 }
 
+// The driver would refuse it too, but end the capture with that.
+Status Launcher::CheckMayWait(Stream stream, Stream producer) {
+  LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(stream));
+  LAUNCH_ASSIGN_OR_RETURN(const bool is_produced_under_capture, driver_->IsCapturing(producer));
+  if (is_capturing && is_produced_under_capture) {
+    LAUNCH_ASSIGN_OR_RETURN(const Capture own, driver_->CaptureOf(stream));
+    LAUNCH_ASSIGN_OR_RETURN(const Capture producers, driver_->CaptureOf(producer));
+    if (own.id == producers.id) return Status();
+  } else if (!is_capturing && (!is_produced_under_capture || !IsLegacyStream(stream))) {
+    // What waits for a capture becomes a part of it.
+    return Status();
+  }
+  return FailedPrecondition(
+      "stream {} cannot wait for stream {}: {}, and a graph depends on nothing outside it. Let the "
+      "producer's stream join the capture first, or have its work done before the capture begins "
+      "and do not wait for it",
+      stream, producer,
+      is_capturing && is_produced_under_capture ? "both capture, but not the same graph"
+      : is_capturing                            ? "it captures, the other one does not"
+                                                : "the other one captures, which it never can");
+}
+
 Status Launcher::Order(Kernel& kernel, Stream stream, Stream producer) {
   const ScopedContext context(*driver_, kernel.context());
   LAUNCH_RETURN_IF_ERROR(context.status());
+  const ScopedRelaxedCapture relaxed(*driver_);
+  LAUNCH_RETURN_IF_ERROR(CheckMayWait(stream, producer));
   LAUNCH_ASSIGN_OR_RETURN(const Event event, driver_->MakeEvent());
   Status status = driver_->Record(event, producer);
   if (status.ok()) status = driver_->WaitOn(stream, event);

@@ -58,7 +58,8 @@ class Launcher {
   // loaded.
   Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   // What comes on `stream` from now on waits for what is on `producer` by now. Both are of the
-  // kernel's context.
+  // kernel's context. FAILED_PRECONDITION: one captures what the other does not. But `stream` may
+  // join the capture of `producer`.
   Status Order(Kernel& kernel, Stream stream, Stream producer);
   // The same with no hook, no measuring and no strictness: of a tuning, not of the job.
   Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
@@ -80,6 +81,7 @@ class Launcher {
   GraphRegistry& graphs() { return graphs_; }
 
  private:
+  Status CheckMayWait(Stream stream, Stream producer);
   Status EnterDevice(int device, std::optional<ScopedContext>& scope);
   Status EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
                          const LauncherSettings& settings);

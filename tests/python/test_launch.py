@@ -237,6 +237,16 @@ def test_the_launch_waits_for_the_producers_stream(driver, kernel):
     assert driver.calls("cuStreamWaitEvent") == 1
 
 
+def test_a_capture_does_not_wait_for_a_producer_outside_it(driver, kernel):
+    driver.begin_capture(STREAM)
+    with pytest.raises(kiln.LaunchError, match="have its work done before the capture begins"):
+        kernel[1](Interface(X, stream=0x6000), 1, stream=STREAM)
+    kernel[1](X, 1, stream=STREAM)
+    graph = driver.end_capture(STREAM)
+    assert graph and len(driver.launches()) == 1
+    driver.destroy_graph(graph)
+
+
 # --- Streams ---------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,9 @@ using namespace launch::cuda;  // NOLINT: this file is that interface
 
 constexpr Result kInvalidHandle = 400;
 constexpr Result kCaptureUnsupported = 900;
+constexpr Result kCaptureMerge = 903;
+constexpr Result kCaptureIsolation = 905;
+constexpr int kCaptureStatusInvalidated = 2;
 
 struct FakeContext {
   uint64_t id;
@@ -44,6 +47,7 @@ struct CapturedGraph {
 struct FakeEvent {
   double ms = -1;
   Handle stream = nullptr;
+  CapturedGraph* graph = nullptr;  // that its stream captured into; it is of that then
 };
 struct Block {
   size_t bytes;
@@ -88,7 +92,8 @@ class State final : public FakeCuda {
     {
       const std::lock_guard lock(mutex_);
       graph = captures_[stream];
-      captures_.erase(stream);
+      // Those that have joined it, too.
+      std::erase_if(captures_, [&](const auto& capture) { return capture.second == graph; });
     }
     if (graph->is_valid) return graph;
     DestroyGraph(graph);
@@ -181,6 +186,30 @@ class State final : public FakeCuda {
     ++ended_captures_;
     return kCaptureUnsupported;
   }
+  // All streams are blocking ones: while one captures the NULL stream waits for it.
+  Result Record(FakeEvent& event, Handle stream) {
+    const std::lock_guard lock(mutex_);
+    if (stream == nullptr && !captures_.empty()) {
+      for (auto& [capturing, graph] : captures_) EndCaptureLocked(graph);
+      return kStreamCaptureImplicit;
+    }
+    event = {now_ms_, stream, CaptureOfLocked(stream)};
+    return kSuccess;
+  }
+  // An event of a capture makes the stream a part of it; one from outside ends the stream's own.
+  Result WaitFor(const FakeEvent& event, Handle stream) {
+    const std::lock_guard lock(mutex_);
+    CapturedGraph* own = CaptureOfLocked(stream);
+    if (event.graph == own) return kSuccess;
+    if (own == nullptr) {
+      captures_[stream] = event.graph;
+      return kSuccess;
+    }
+    EndCaptureLocked(own);
+    if (event.graph == nullptr) return kCaptureIsolation;
+    EndCaptureLocked(event.graph);
+    return kCaptureMerge;
+  }
 
   FakeContext* NewContext() {
     const std::lock_guard lock(mutex_);
@@ -260,8 +289,7 @@ class State final : public FakeCuda {
   }
   CapturedGraph* CaptureOf(Handle stream) const {
     const std::lock_guard lock(mutex_);
-    const auto found = captures_.find(stream);
-    return found == captures_.end() ? nullptr : found->second;
+    return CaptureOfLocked(stream);
   }
   bool IsAnyCapturing() const {
     const std::lock_guard lock(mutex_);
@@ -298,12 +326,17 @@ class State final : public FakeCuda {
     WriteLocked(to, ReadLocked(from, bytes));
     return kSuccess;
   }
-  double now_ms() const {
-    const std::lock_guard lock(mutex_);
-    return now_ms_;
-  }
 
  private:
+  CapturedGraph* CaptureOfLocked(Handle stream) const {
+    const auto found = captures_.find(stream);
+    return found == captures_.end() ? nullptr : found->second;
+  }
+  void EndCaptureLocked(CapturedGraph* graph) {
+    if (graph->is_valid) ++ended_captures_;
+    graph->is_valid = false;
+  }
+
   struct Failure {
     Result result;
     int count;
@@ -579,17 +612,21 @@ EXPORT Result cuLaunchKernelEx(const LaunchConfig* config, Handle function, void
   if (contexts.empty()) return kInvalidContext;
   return state().Launch(*config, function, arguments);
 }
+static int StatusOf(const CapturedGraph* graph) {
+  if (graph == nullptr) return 0;
+  return graph->is_valid ? kCaptureStatusActive : kCaptureStatusInvalidated;
+}
 EXPORT Result cuStreamIsCapturing(Handle stream, int* status) {
   ENTER(cuStreamIsCapturing);
   if (stream == nullptr && state().IsAnyCapturing()) return kStreamCaptureImplicit;
-  *status = state().CaptureOf(stream) == nullptr ? 0 : kCaptureStatusActive;
+  *status = StatusOf(state().CaptureOf(stream));
   return kSuccess;
 }
 EXPORT Result cuStreamGetCaptureInfo_v2(Handle stream, int* status, uint64_t* id, Handle* graph,
                                         const Handle**, size_t*) {
   ENTER(cuStreamGetCaptureInfo);
   CapturedGraph* captured = state().CaptureOf(stream);
-  *status = captured == nullptr ? 0 : kCaptureStatusActive;
+  *status = StatusOf(captured);
   if (captured == nullptr) return kSuccess;
   *id = captured->id;
   *graph = captured;
@@ -655,16 +692,13 @@ EXPORT Result cuEventDestroy_v2(Handle) {
 }
 EXPORT Result cuEventRecord(Handle event, Handle stream) {
   ENTER(cuEventRecord);
-  static_cast<FakeEvent*>(event)->ms = state().now_ms();
-  static_cast<FakeEvent*>(event)->stream = stream;
-  return kSuccess;
+  return state().Record(*static_cast<FakeEvent*>(event), stream);
 }
 EXPORT Result cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
   ENTER(cuStreamWaitEvent);
-  state().Enter(
-      fmt::format("cuStreamWaitEvent {} after {}", stream, static_cast<FakeEvent*>(event)->stream)
-          .c_str());
-  return kSuccess;
+  const auto& known = *static_cast<FakeEvent*>(event);
+  state().Enter(fmt::format("cuStreamWaitEvent {} after {}", stream, known.stream).c_str());
+  return state().WaitFor(known, stream);
 }
 // Memory below the first megabyte is nobody's; the upper 16 bits of an address say its device.
 EXPORT Result cuPointerGetAttribute(void* value, int attribute, DevicePointer address) {

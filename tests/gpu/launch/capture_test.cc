@@ -49,9 +49,10 @@ TEST_F(CaptureTest, Matrix) {
   struct Action {
     const char* name;
     std::function<kiln_launch_code()> run;
+    kiln_launch_code code = KILN_LAUNCH_OK;
   };
   kiln_launch_kernel* other = nullptr;
-  OwnStream other_stream;
+  OwnStream other_stream, third_stream;
   const int32_t rows = 0, columns = 16, stride = 16;
   const Action actions[] = {
       {"prepare", [&] { return kiln_launch_prepare(other); }},
@@ -69,6 +70,17 @@ TEST_F(CaptureTest, Matrix) {
          return code;
        }},
       {"trim", [&] { return kiln_launch_trim(runtime_); }},
+      {"another stream waits for a third",
+       [&] { return kiln_launch_stream_wait(kernel_, other_stream.get(), third_stream.get()); }},
+      {"the capturing stream waits for another",
+       [&] { return kiln_launch_stream_wait(kernel_, stream_.get(), other_stream.get()); },
+       KILN_LAUNCH_FAILED_PRECONDITION},
+      {"the capturing stream waits for the NULL stream",
+       [&] { return kiln_launch_stream_wait(kernel_, stream_.get(), nullptr); },
+       KILN_LAUNCH_FAILED_PRECONDITION},
+      {"the NULL stream waits for the capturing stream",
+       [&] { return kiln_launch_stream_wait(kernel_, nullptr, stream_.get()); },
+       KILN_LAUNCH_FAILED_PRECONDITION},
   };
   for (const CaptureMode mode :
        {CaptureMode::kGlobal, CaptureMode::kThreadLocal, CaptureMode::kRelaxed}) {
@@ -89,7 +101,7 @@ TEST_F(CaptureTest, Matrix) {
         } else {
           run();
         }
-        EXPECT_EQ(code, KILN_LAUNCH_OK) << error;
+        EXPECT_EQ(code, action.code) << action.name << ": " << error;
         SCOPED_TRACE(std::string(action.name) + ", mode " + std::to_string(int(mode)) +
                      (is_other_thread ? ", other thread" : ", same thread"));
         ExpectReplayIsRight(EndCapture(stream_));
@@ -101,6 +113,17 @@ TEST_F(CaptureTest, Matrix) {
       }
     }
   }
+}
+
+TEST_F(CaptureTest, ForksToAnotherStreamAndJoinsIt) {
+  ASSERT_LAUNCH_OK(kiln_launch_prepare(kernel_));
+  OwnStream other;
+  BeginCapture(stream_, CaptureMode::kGlobal);
+  EXPECT_LAUNCH_OK(kiln_launch_stream_wait(kernel_, other.get(), stream_.get()));
+  EXPECT_LAUNCH_OK(
+      Enqueue(kernel_, Config(VectorAdd::kPrograms, 1, other.get()), add_.arguments()));
+  EXPECT_LAUNCH_OK(kiln_launch_stream_wait(kernel_, stream_.get(), other.get()));
+  ExpectReplayIsRight(EndCapture(stream_));
 }
 
 // Whichever is the least recently used goes, but not what the graph launches.

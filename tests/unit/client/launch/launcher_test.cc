@@ -620,6 +620,45 @@ TEST_F(LauncherTest, UnloadingBesideACaptureDoesNotEndIt) {
   fake_->DestroyGraph(graph);
 }
 
+TEST_F(LauncherTest, ACaptureDoesNotWaitForWorkOutsideIt) {
+  const auto kernel = Open("k");
+  const auto other = reinterpret_cast<Stream>(0x6000);
+  const auto captures_elsewhere = reinterpret_cast<Stream>(0x7000);
+  fake_->BeginCapture(kStream);
+  fake_->BeginCapture(captures_elsewhere);
+  for (const Stream producer : {other, captures_elsewhere, Stream{nullptr}}) {
+    const Status status = launcher_.Order(*kernel, kStream, producer);
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition) << producer;
+    EXPECT_EQ(fake_->ended_captures(), 0) << producer;
+  }
+  EXPECT_THAT(std::string(launcher_.Order(*kernel, kStream, other).message()),
+              HasSubstr("have its work done before the capture begins"));
+  EXPECT_EQ(launcher_.Order(*kernel, nullptr, kStream).code(), Code::kFailedPrecondition);
+  // The same beside a capture.
+  EXPECT_TRUE(launcher_.Order(*kernel, reinterpret_cast<Stream>(0x8000), other).ok());
+  EXPECT_EQ(fake_->calls("cuStreamWaitEvent"), 1);
+  for (const Stream stream : {kStream, captures_elsewhere}) {
+    void* graph = fake_->EndCapture(stream);
+    ASSERT_NE(graph, nullptr);
+    fake_->DestroyGraph(graph);
+  }
+}
+
+TEST_F(LauncherTest, ACaptureForksAndJoins) {
+  const auto kernel = Open("k");
+  const auto other = reinterpret_cast<Stream>(0x6000);
+  fake_->BeginCapture(kStream);
+  const Status forked = launcher_.Order(*kernel, other, kStream);
+  EXPECT_TRUE(forked.ok()) << forked.message();
+  EXPECT_TRUE(launcher_.Enqueue(kernel, Call(other)).ok());
+  EXPECT_EQ(launcher_.Stats().live_graphs, 1u) << "the other stream captures, too";
+  const Status joined = launcher_.Order(*kernel, kStream, other);
+  EXPECT_TRUE(joined.ok()) << joined.message();
+  void* graph = fake_->EndCapture(kStream);
+  ASSERT_NE(graph, nullptr);
+  fake_->DestroyGraph(graph);
+}
+
 TEST_F(LauncherTest, ALaunchOnTheNullStreamDoesNotEndAnothersCapture) {
   const auto kernel = Open("k");
   EnqueueOk(kernel);
