@@ -15,10 +15,12 @@
 namespace kiln::launch {
 
 // What names a kernel in this process: its key, and its binary, since a compiler that is not
-// deterministic may give two for one key.
+// deterministic may give two for one key. Without a key the JSON with its metadata, too, as one
+// binary may be launched in several ways.
 struct ArtifactId {
   Sha256Digest key{};  // zeroes: not known
   Sha256Digest binary{};
+  Sha256Digest document{};  // zeroes: the key stands for it
   auto operator<=>(const ArtifactId&) const = default;
 };
 

@@ -29,7 +29,12 @@ std::string_view BytesOf(const Sha256Digest& digest) {
 std::string TuningKey(const ArtifactId& artifact, const DeviceFacts& device, const LaunchCall& call,
                       std::string_view problem) {
   std::string text;
-  AppendField(text, BytesOf(artifact.key == Sha256Digest{} ? artifact.binary : artifact.key));
+  if (artifact.key != Sha256Digest{}) {
+    AppendField(text, BytesOf(artifact.key));
+  } else {
+    AppendField(text, BytesOf(artifact.binary));
+    AppendField(text, BytesOf(artifact.document));
+  }
   AppendField(text, device.name);
   AppendField(text, device.architecture);
   AppendField(text, std::to_string(device.driver_version));

@@ -105,6 +105,17 @@ TEST(ArtifactBytesTest, ThatAreNoElfFileAreRefused) {
   EXPECT_EQ(artifact.status().code(), Code::kInvalidArgument);
 }
 
+TEST(ArtifactBytesTest, WithoutAKeyAreNamedByTheirMetadataToo) {
+  const auto id = [](const std::string& json, const std::optional<Sha256Digest>& key) {
+    return (*Artifact::FromBytes(json, kBinary, Sha256(kBinary), key))->id();
+  };
+  const std::string cooperative = MadeDocument("softmax", {{"out_ptr", "*fp32"}, {"rows", "i32"}},
+                                               R"({"launch_cooperative_grid": true})");
+  EXPECT_NE(id(kJson, std::nullopt), id(cooperative, std::nullopt));
+  EXPECT_EQ(id(kJson, std::nullopt), id(kJson, std::nullopt));
+  EXPECT_EQ(id(kJson, Sha256("key")), id(cooperative, Sha256("key")));
+}
+
 class JsonFileTest : public testing::Test {
  protected:
   // As `kiln compile -o` writes it.
