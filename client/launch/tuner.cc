@@ -199,14 +199,12 @@ StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const Tun
   LAUNCH_ASSIGN_OR_RETURN(const Context context, tuning.CheckCandidates());
   if (context == nullptr) return FastestOf(results);
   const ScopedContext scope(launcher_.driver(), context);
-  LAUNCH_RETURN_IF_ERROR(scope.status());
-  LAUNCH_RETURN_IF_ERROR(tuning.LookUp());
-  if (tuning.IsComplete()) return FastestOf(results);
-  if (Status status = tuning.TimeTheRest(); !status.ok()) {
-    tuning.GiveUp(status);
-    return status;
-  }
-  return FastestOf(results);
+  Status status = scope.status();
+  if (status.ok()) status = tuning.LookUp();
+  if (status.ok() && !tuning.IsComplete()) status = tuning.TimeTheRest();
+  if (status.ok()) return FastestOf(results);
+  tuning.GiveUp(status);
+  return status;
 }
 
 }  // namespace kiln::launch

@@ -380,6 +380,18 @@ TEST_F(TunerTest, ABrokenContextEndsTheTuning) {
   EXPECT_THAT(fake_->launches(), SizeIs(1));
 }
 
+TEST_F(TunerTest, WhatCouldNotBeginSaysSoOfEachCandidate) {
+  const auto candidates = std::vector{Taking("a", 1), Taking("b", 2)};
+  fake_->Fail("cuDeviceGetAttribute", kLaunchFailed);
+  EXPECT_FALSE(Tune(candidates).ok());
+  for (const CandidateResult& result : results_) EXPECT_EQ(result.status.code(), Code::kInternal);
+  fake_->SetCurrent(nullptr);
+  fake_->Fail("cuCtxPushCurrent", kLaunchFailed);
+  EXPECT_FALSE(Tune(candidates).ok());
+  for (const CandidateResult& result : results_) EXPECT_EQ(result.status.code(), Code::kInternal);
+  EXPECT_THAT(fake_->launches(), SizeIs(0));
+}
+
 TEST_F(TunerTest, CancellingKeepsWhatWasTimedAndPutsTheInputsBack) {
   ReadAndWrite("A234");
   request_.store = store_.callbacks();
