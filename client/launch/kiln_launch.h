@@ -310,7 +310,8 @@ typedef struct kiln_launch_config {
  * called with any context current, and while the stream captures: then the graph's kernels and
  * the buffers that arguments lead to (see kiln_launch_check_free) are remembered for as long as the
  * graph lives.
- * INVALID_ARGUMENT: a wrong number or size of arguments, an impossible grid or block.
+ * INVALID_ARGUMENT: a wrong number or size of arguments, an impossible grid or block, more shared
+ * memory than there is.
  * FAILED_PRECONDITION: not loaded, in strict mode. RESOURCE_EXHAUSTED. INTERNAL. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
                                                      const kiln_launch_config* config,
@@ -369,7 +370,8 @@ typedef struct kiln_launch_tensor {
 /* The arguments for the tensor descriptor that begins at parameter number `parameter`, however the
  * kernel takes it (a CUtensorMap by value, or pointer and lengths). May be used for many launches
  * of the kernel, as long as the tensor stays where it is. INVALID_ARGUMENT: no descriptor of that
- * rank begins there, or the tensor cannot be one. UNIMPLEMENTED: it is an im2col one. */
+ * rank begins there, or the tensor cannot be one, or is to be rounded and is no float32.
+ * UNIMPLEMENTED: it is an im2col one. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_descriptor_open(kiln_launch_kernel* kernel,
                                                              uint32_t parameter,
                                                              const kiln_launch_tensor* tensor,

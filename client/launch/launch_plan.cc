@@ -151,15 +151,24 @@ Status LaunchPlan::ResolveBlock(const LaunchCall& call, DriverLaunch& launch) co
   return Status();
 }
 
+Status LaunchPlan::ResolveSharedBytes(const LaunchCall& call, DriverLaunch& launch) const {
+  // Of a plain kernel the metadata counts what is static, and that the driver adds by itself.
+  const int64_t own = metadata_.IsTriton() ? metadata_.shared_bytes : 0;
+  const int64_t bytes = own + call.dynamic_shared_bytes;
+  if (bytes > device_.shared_bytes_max) {
+    return InvalidArgument("{} bytes of shared memory besides its own {}, {} has {} for a block",
+                           call.dynamic_shared_bytes, own, device_.name, device_.shared_bytes_max);
+  }
+  launch.dynamic_shared_bytes = static_cast<uint32_t>(bytes);
+  return Status();
+}
+
 StatusOr<DriverLaunch> LaunchPlan::Resolve(const LaunchCall& call) const {
   LAUNCH_RETURN_IF_ERROR(CheckArguments(call));
   DriverLaunch launch;
   LAUNCH_RETURN_IF_ERROR(ResolveGrid(call, launch));
   LAUNCH_RETURN_IF_ERROR(ResolveBlock(call, launch));
-  // Of a plain kernel the metadata counts what is static, and that the driver adds by itself.
-  launch.dynamic_shared_bytes =
-      call.dynamic_shared_bytes +
-      (metadata_.IsTriton() ? static_cast<uint32_t>(metadata_.shared_bytes) : 0);
+  LAUNCH_RETURN_IF_ERROR(ResolveSharedBytes(call, launch));
   launch.stream = call.stream;
   launch.pdl = call.pdl || metadata_.launch_pdl;
   launch.cooperative = call.cooperative || metadata_.launch_cooperative_grid;

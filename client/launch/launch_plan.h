@@ -49,7 +49,8 @@ class LaunchPlan {
   int SharedBytesToAllow(const FunctionFacts& facts) const;
   bool NeedsLargeClusters() const;
 
-  // INVALID_ARGUMENT: a wrong number or size of arguments, a grid or block that is not possible.
+  // INVALID_ARGUMENT: a wrong number or size of arguments; a grid, a block or so much shared memory
+  // that is not possible.
   // REQUIRES: the call is not empty.
   StatusOr<DriverLaunch> Resolve(const LaunchCall& call) const;
 
@@ -72,6 +73,7 @@ class LaunchPlan {
   Status CheckArguments(const LaunchCall& call) const;
   Status ResolveGrid(const LaunchCall& call, DriverLaunch& launch) const;
   Status ResolveBlock(const LaunchCall& call, DriverLaunch& launch) const;
+  Status ResolveSharedBytes(const LaunchCall& call, DriverLaunch& launch) const;
   uint64_t ScratchBytes(const LaunchCall& call, int64_t bytes_each) const;
 
   const KernelMetadata& metadata_;

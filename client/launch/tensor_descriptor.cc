@@ -19,6 +19,7 @@ int HostElementType(int64_t device_type) {
       return static_cast<int>(device_type);
   }
 }
+constexpr int kFloat32 = 7;
 constexpr int kTf32 = 11;
 
 Status CheckTensor(const Tensor& tensor) {
@@ -140,7 +141,14 @@ Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadat
   }
   TensorMapRequest request;
   request.base = tensor.address;
-  request.type = tensor.rounds_to_tf32 ? kTf32 : HostElementType(metadata.elem_type);
+  request.type = HostElementType(metadata.elem_type);
+  if (tensor.rounds_to_tf32) {
+    if (request.type != kFloat32 && request.type != kTf32) {
+      return InvalidArgument("only float32 is rounded to tf32, the elements' type is number {}",
+                             metadata.elem_type);
+    }
+    request.type = kTf32;
+  }
   request.swizzle = static_cast<int>(metadata.swizzle);
   request.rank = static_cast<int>(rank);
   request.fills_with_nan = tensor.fills_with_nan;

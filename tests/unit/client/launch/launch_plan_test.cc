@@ -212,5 +212,16 @@ TEST(LaunchPlanFunctionTest, OptsInToMoreSharedMemoryWhereItIsNeeded) {
   EXPECT_EQ(allowed(R"({"shared_bytes": 0, "hidden_pointers": 0})"), (227 << 10) - 16);
 }
 
+TEST_F(LaunchPlanTest, MoreDynamicSharedMemoryThanThereIsIsRefused) {
+  for (const uint32_t bytes : {uint32_t{227 << 10}, ~uint32_t{0}}) {
+    call_.dynamic_shared_bytes = bytes;
+    const auto launch = Resolve(R"({"shared_bytes": 4096})");
+    EXPECT_EQ(launch.status().code(), Code::kInvalidArgument) << bytes;
+    EXPECT_NE(launch.status().message().find("bytes of shared memory"), std::string_view::npos);
+  }
+  call_.dynamic_shared_bytes = (227 << 10) - 4096;
+  EXPECT_EQ(Resolve(R"({"shared_bytes": 4096})")->dynamic_shared_bytes, 227u << 10);
+}
+
 }  // namespace
 }  // namespace kiln::launch

@@ -161,5 +161,14 @@ TEST_F(TensorDescriptorTest, ATensorThatCannotBeOneIsAnError) {
   EXPECT_EQ(Make(kMaps, kTwoDescriptors, 3).status().driver_result(), 1);
 }
 
+TEST_F(TensorDescriptorTest, OnlyFloat32IsRoundedToTf32) {
+  tensor_ = {0xabcd00, {64}, {1}, false, /*rounds_to_tf32=*/true};
+  const auto rounded = Make(kMaps, kTwoDescriptors, 0);
+  ASSERT_TRUE(rounded.ok()) << rounded.status().message();
+  EXPECT_EQ((At<std::array<uint64_t, 16>>((*rounded)->arguments(), 0)[0]), 11u);
+  tensor_ = {0xabcd00, {1000, 512}, {2048, 1}, false, /*rounds_to_tf32=*/true};
+  EXPECT_EQ(Make(kMaps, kTwoDescriptors, 3).status().code(), Code::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace kiln::launch
