@@ -1,9 +1,9 @@
-"""Trains a small transformer for some steps with torch.compile.
+"""Trains a small transformer for some steps with torch.compile, a kernel of its own in it.
 
     python training_job.py OUT.json STEPS [PAUSE_AT]
 
-Writes {"losses": [...], "seconds": ..., "first_step": ..., "report": ...}. At step PAUSE_AT it prints "paused" and goes on when a
-line comes in; the model then changes its shape, so that there is something new to compile.
+Writes {"losses": [...], "seconds": ..., "first_step": ..., "report": ..., "inductor": what Inductor counted}. At step PAUSE_AT it
+prints "paused" and goes on when a line comes in; the model then changes its shape, so that there is something new to compile.
 """
 
 import json
@@ -12,6 +12,24 @@ import sys
 import time
 
 import torch
+import triton
+import triton.language as tl
+from torch._dynamo.utils import counters
+
+WORDS = 1024
+
+
+@triton.jit
+def shift_words(words, out, count, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + index, (tl.load(words + index, index < count) + 7) % COUNT, index < count)
+
+
+def shifted(words):
+    """By a user-defined kernel: of integers, so that there is nothing to differentiate."""
+    out = torch.empty_like(words)
+    shift_words[(triton.cdiv(words.numel(), 256),)](words, out, words.numel(), COUNT=WORDS, BLOCK=256)
+    return out
 
 
 class Block(torch.nn.Module):
@@ -31,7 +49,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, words=1024, width=256, depth=2):
+    def __init__(self, words=WORDS, width=256, depth=2):
         super().__init__()
         self.words = torch.nn.Embedding(words, width)
         self.blocks = torch.nn.Sequential(*(Block(width, 4) for _ in range(depth)))
@@ -49,7 +67,8 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     @torch.compile(dynamic=False)
-    def loss_of(tokens):
+    def loss_of(given):
+        tokens = shifted(given)
         scores = model(tokens[:, :-1])
         return torch.nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
 
@@ -59,7 +78,7 @@ def main():
             print("paused", flush=True)
             sys.stdin.readline()
             length = 193
-        tokens = torch.randint(0, 1024, (8, length), device="cuda")
+        tokens = torch.randint(0, WORDS, (8, length), device="cuda")
         optimizer.zero_grad()
         loss = loss_of(tokens)
         loss.backward()
@@ -71,7 +90,7 @@ def main():
         import kiln
         report = vars(kiln.report())
     pathlib.Path(out).write_text(json.dumps({"losses": losses, "seconds": time.monotonic() - started, "first_step": first_step,
-                                             "report": report}))
+                                             "report": report, "inductor": dict(counters["inductor"])}))
 
 
 if __name__ == "__main__":

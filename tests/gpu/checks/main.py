@@ -25,10 +25,11 @@ PARTS = {
     "cost": (library.cost, ()),
     "autotune": (autotune.autotune, ("triton",)),
     **{part.__name__: (part, ("torch", "triton")) for part in (
-        plugin.kernels, plugin.training, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning, plugin.python)},
+        plugin.kernels, plugin.training, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
+        plugin.python)},
 }
 GROUPS = {"launch": ["checks", "cost", "autotune"],
-          "plugin": ["kernels", "training", "ranks", "killed", "absent", "pool", "tuning", "python"]}
+          "plugin": ["kernels", "training", "bundler", "ranks", "killed", "absent", "pool", "tuning", "python"]}
 
 
 def parse():
