@@ -12,14 +12,17 @@ source "$here/../installed_library.sh"
 
 install_and_move kiln_launch libkiln_launch.so
 
-# A kernel as `kiln compile -o` writes it, of an ELF header alone, for a GPU that is not the stand-in's.
+# Kernels as `kiln compile -o` writes them, of an ELF header alone, for the stand-in's GPU and for another.
 printf '\x7fELF\x02\x01\x01' >"$work/k.cubin"
 truncate -s 64 "$work/k.cubin"
-cat >"$work/k.json" <<JSON
+for architecture in 80 90; do
+  cat >"$work/k$architecture.json" <<JSON
 {"stages": [{"stage": "cubin", "digest": "$(sha256sum "$work/k.cubin" | cut -d' ' -f1)", "file": "k.cubin"}],
- "metadata": {"name": "k", "target": "cuda:80", "num_warps": 4, "hidden_pointers": 2,
+ "metadata": {"name": "k", "target": "cuda:$architecture", "num_warps": 4, "hidden_pointers": 2,
               "parameters": [{"name": "x", "type": "*fp32"}]}}
 JSON
+done
+"$c_compiler" -shared -fPIC -o "$work/knowing_driver.so" "$here/knowing_driver.c" "$driver" -Wl,-rpath,"$(dirname "$driver")"
 
 # expect WORDS PROGRAM ARGUMENT…: it fails, and says so.
 expect() {
@@ -29,10 +32,14 @@ expect() {
   [[ $answer == *"$words"* ]] || fail "$1 said: $answer"
 }
 
+null=0000000000000000
 check() {
-  expect "no GPU driver here: /nowhere/libcuda.so.1" "$1" "$work/k.json" /nowhere/libcuda.so.1
-  expect "kernel k (binary " "$1" "$work/k.json" "$driver"
-  expect "compiled for cuda:80, but device 0 (Stand-in GPU) is cuda:90" "$1" "$work/k.json" "$driver"
+  local launched
+  launched=$(LD_LIBRARY_PATH=$library "$1" "$work/k90.json" "$work/knowing_driver.so") || fail "$1 failed"
+  [[ $launched == "launched k"$'\n'"k 1x1x1 128x1x1 0 0x0 $null $null $null" ]] || fail "$1 launched: $launched"
+  expect "no GPU driver here: /nowhere/libcuda.so.1" "$1" "$work/k80.json" /nowhere/libcuda.so.1
+  expect "kernel k (binary " "$1" "$work/k80.json" "$driver"
+  expect "compiled for cuda:80, but device 0 (Stand-in GPU) is cuda:90" "$1" "$work/k80.json" "$driver"
   expect "No such file" "$1" "$work/none.json" "$driver"
 }
 
