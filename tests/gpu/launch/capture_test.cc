@@ -205,6 +205,43 @@ TEST_F(CaptureTest, AnInstantiatedGraphOutlivesTheOneItCameFrom) {
   EXPECT_TRUE(GraphsAreGone());
 }
 
+// An update puts the new graph's launches in the place of the old one's, and what each of them
+// holds goes with it.
+TEST_F(CaptureTest, AnUpdatedGraphHoldsWhatItWasUpdatedFrom) {
+  VectorAdd later(Random(VectorAdd::kCount), Random(VectorAdd::kCount));
+  const auto is_held = [&](const VectorAdd& add) {
+    return kiln_launch_check_free(runtime_, add.x(), 1) == KILN_LAUNCH_FAILED_PRECONDITION;
+  };
+  BeginCapture(stream_, CaptureMode::kGlobal);
+  ASSERT_LAUNCH_OK(EnqueueAdd());
+  Handle first = EndCapture(stream_);
+  Handle exec = nullptr;
+  GPU(cuGraphInstantiateWithFlags(&exec, first, 0));
+  GPU(cuGraphDestroy(first));
+  BeginCapture(stream_, CaptureMode::kGlobal);
+  ASSERT_LAUNCH_OK(
+      Enqueue(kernel_, Config(VectorAdd::kPrograms, 1, stream_.get()), later.arguments()));
+  Handle second = EndCapture(stream_);
+  EXPECT_TRUE(is_held(add_) && is_held(later));
+  struct {
+    int result;
+    Handle node, from;
+  } info{};
+  GPU(cuGraphExecUpdate_v2(exec, second, &info));
+  GPU(cuGraphDestroy(second));
+  for (int i = 0; i < 500 && is_held(add_); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(is_held(add_)) << "the graph before the update is still there";
+  std::this_thread::sleep_for(200ms);
+  EXPECT_TRUE(is_held(later)) << "the updated graph is no more thought to be there";
+  EXPECT_EQ(Stats().live_graphs, 1u);
+  later.Clear();
+  GPU(cuGraphLaunch(exec, stream_.get()));
+  stream_.Wait();
+  EXPECT_TRUE(later.IsRight());
+  GPU(cuGraphExecDestroy(exec));
+  EXPECT_TRUE(GraphsAreGone());
+}
+
 TEST_F(CaptureTest, FreeingABufferOfALiveGraphIsAnErrorWithAName) {
   BeginCapture(stream_, CaptureMode::kGlobal);
   ASSERT_LAUNCH_OK(kiln_launch_graph_set_name(runtime_, stream_.get(), "decode"));

@@ -49,6 +49,7 @@ using launch::cuda::Result;
   ENTRY(cuStreamBeginCapture_v2, Result(Handle, int))                                  \
   ENTRY(cuStreamEndCapture, Result(Handle, Handle*))                                   \
   ENTRY(cuGraphInstantiateWithFlags, Result(Handle*, Handle, unsigned long long))      \
+  ENTRY(cuGraphExecUpdate_v2, Result(Handle, Handle, void*))                           \
   ENTRY(cuGraphLaunch, Result(Handle, Handle))                                         \
   ENTRY(cuGraphExecDestroy, Result(Handle))                                            \
   ENTRY(cuGraphDestroy, Result(Handle))                                                \
