@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "daemon/worker/process_table.h"
 #include "storage/base/unique_fd.h"
@@ -40,25 +44,87 @@ absl::Status ForEachName(const std::string& path,
   return absl::OkStatus();
 }
 
-// Files that it has open and that have no name; a process that is over has none.
-uint64_t NamelessBytes(pid_t process, dev_t device) {
-  uint64_t bytes = 0;
-  // Who may not look at its own worker's files has lost nothing but this count.
-  ForEachName(fmt::format("/proc/{}/fd", process), [&](int directory, const char* name) {
-    struct stat info;
-    // Follows the link to what is open, and to nothing else: that is how /proc has them.
-    if (::fstatat(directory, name, &info, 0) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 0 &&
-        info.st_dev == device) {
-      bytes += BytesOf(info);
+// What a process has mapped and has no name any more, as /proc/PID/map_files calls it. A file whose
+// name ends like this is among them.
+std::vector<std::string> NamelessMappings(pid_t process) {
+  std::vector<std::string> found;
+  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with(" (deleted)")) found.push_back(line.substr(0, line.find(' ')));
+  }
+  return found;
+}
+
+// Files of one file system that have no name and are there as long as somebody holds them; each
+// counts once, however often it is open or mapped.
+class NamelessFiles {
+ public:
+  explicit NamelessFiles(dev_t device) : device_(device) {}
+
+  // What a process holds; one that is over holds nothing. Who may not look at its own worker's
+  // files has lost nothing but this count.
+  void AddThoseOf(pid_t process) {
+    ForEachName(fmt::format("/proc/{}/fd", process), [this](int directory, const char* name) {
+      Add(directory, name);
+      return true;
+    }).IgnoreError();
+    const std::vector<std::string> mappings = NamelessMappings(process);
+    if (mappings.empty()) return;
+    const UniqueFd directory(::open(fmt::format("/proc/{}/map_files", process).c_str(),
+                                    O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (const std::string& mapping : mappings) Add(directory.get(), mapping.c_str());
+  }
+
+  bool IsEmpty() const { return bytes_.empty(); }
+  uint64_t BytesWithout(const NamelessFiles& others) const {
+    uint64_t sum = 0;
+    for (const auto& [inode, bytes] : bytes_) {
+      if (!others.bytes_.contains(inode)) sum += bytes;
     }
-    return true;
-  }).IgnoreError();
-  return bytes;
+    return sum;
+  }
+
+ private:
+  void Add(int directory, const char* name) {
+    struct stat info;
+    // Follows the link to what is held, and to nothing else: that is how /proc has them.
+    if (::fstatat(directory, name, &info, 0) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 0 &&
+        info.st_dev == device_) {
+      bytes_[info.st_ino] = BytesOf(info);
+    }
+  }
+
+  const dev_t device_;
+  std::map<ino_t, uint64_t> bytes_;
+};
+
+// The worker, what it has started, and what of that has lost its parent, which the zygote has
+// become.
+std::vector<pid_t> ProcessesOf(pid_t worker, pid_t zygote) {
+  std::vector<pid_t> processes{worker};
+  for (const pid_t child : ChildrenOf(zygote)) {
+    if (child != worker && ::getpgid(child) == worker) processes.push_back(child);
+  }
+  for (size_t i = 0; i < processes.size() && processes.size() < kProcessesMax; ++i) {
+    for (const pid_t child : ChildrenOf(processes[i])) processes.push_back(child);
+  }
+  processes.resize(std::min(processes.size(), kProcessesMax));
+  return processes;
+}
+
+// An upgrade beneath a running zygote takes the names of the libraries that it has mapped, and that
+// its workers have of it: those are no compile's.
+uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device) {
+  NamelessFiles held(device);
+  for (const pid_t process : ProcessesOf(worker, zygote)) held.AddThoseOf(process);
+  NamelessFiles began_with(device);
+  if (!held.IsEmpty()) began_with.AddThoseOf(zygote);
+  return held.BytesWithout(began_with);
 }
 
 }  // namespace
 
-absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t process,
+absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t worker, pid_t zygote,
                                        uint64_t entries_max) {
   DiskUse use;
   struct stat info;
@@ -68,13 +134,7 @@ absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t proce
     if (::fstatat(opened, name, &info, AT_SYMLINK_NOFOLLOW) == 0) use.bytes += BytesOf(info);
     return ++use.entries < entries_max;
   }));
-  std::vector<pid_t> processes{process};
-  for (size_t i = 0; i < processes.size(); ++i) {
-    use.bytes += NamelessBytes(processes[i], device);
-    for (const pid_t child : ChildrenOf(processes[i])) {
-      if (processes.size() < kProcessesMax) processes.push_back(child);
-    }
-  }
+  use.bytes += NamelessBytes(worker, zygote, device);
   return use;
 }
 

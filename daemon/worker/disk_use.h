@@ -16,10 +16,12 @@ struct DiskUse {
 };
 
 // Of the files in `directory` itself (workers cannot make others in it), and of those that lie on
-// the same file system without a name, as far as `process` or its children have them open. Follows
-// no symbolic link. Stops counting at `entries_max`. Errors are those of ErrnoStatus. Blocks for as
-// long as it takes to look at a handful of files.
-absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t process,
+// the same file system without a name, as far as a process of the group that `worker` leads has
+// them open or mapped, and `zygote`, which all of these come from, has not. The mappings take
+// CAP_CHECKPOINT_RESTORE, as root has it; without it they are not seen. Follows no symbolic link.
+// Stops counting at `entries_max`. Errors are those of ErrnoStatus. Blocks for as long as it takes
+// to look at a handful of files.
+absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t worker, pid_t zygote,
                                        uint64_t entries_max);
 
 }  // namespace kiln

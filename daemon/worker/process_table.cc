@@ -1,6 +1,7 @@
 #include "daemon/worker/process_table.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -24,20 +25,17 @@ std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
   return stat;
 }
 
-std::vector<pid_t> ChildProcesses() {
-  std::vector<pid_t> children;
-  std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream file(thread.path() / "children");
-    for (pid_t child; file >> child;) children.push_back(child);
-  }
-  return children;
-}
+std::vector<pid_t> ChildProcesses() { return ChildrenOf(::getpid()); }
 
 std::vector<pid_t> ChildrenOf(pid_t process) {
   std::vector<pid_t> children;
-  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", process));
-  for (pid_t child; file >> child;) children.push_back(child);
+  std::error_code error;
+  const std::string threads = fmt::format("/proc/{}/task", process);
+  for (std::filesystem::directory_iterator it(threads, error), end; !error && it != end;
+       it.increment(error)) {
+    std::ifstream file(it->path() / "children");
+    for (pid_t child; file >> child;) children.push_back(child);
+  }
   return children;
 }
 

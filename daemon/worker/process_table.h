@@ -19,7 +19,7 @@ std::optional<ProcessStat> ReadProcessStat(pid_t pid);
 
 // The children of this process, zombies included; none on a kernel without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> ChildProcesses();
-// The same of another process, of which no thread but the first has any.
+// The same of another process.
 std::vector<pid_t> ChildrenOf(pid_t process);
 
 // Threads of the whole machine, or 0 where /proc does not say.

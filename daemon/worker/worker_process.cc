@@ -83,7 +83,7 @@ absl::Status WorkerProcess::LookAtDisk() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now < next_disk_look_) return absl::OkStatus();
   next_disk_look_ = now + limits::kWorkerDiskLookTime;
-  const auto use = MeasureDiskUse(directory_, pid_, limits_.disk_entries);
+  const auto use = MeasureDiskUse(directory_, pid_, zygote_->pid(), limits_.disk_entries);
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(use.status())) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(use.status());

@@ -1,5 +1,6 @@
 // See fake_compiler.h. Speaks daemon/worker/protocol.md as a zygote and as its workers.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -167,21 +168,29 @@ void Bury() {
   ::close(here);
 }
 
-[[noreturn]] void Hoard(bool keeps_names, size_t bytes) {
+enum class Held { kByName, kOpen, kMapped };
+
+[[noreturn]] void Hoard(Held held, size_t bytes) {
   const std::string content(bytes, 'x');
   for (int i = 0;; ++i) {
     const std::string name = std::to_string(i);
-    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) SleepForever();
     if (bytes > 0 && ::write(file, content.data(), bytes) < 0) SleepForever();
-    if (keeps_names) {
-      ::close(file);
-    } else {
-      ::unlink(name.c_str());
-    }
+    if (held == Held::kMapped) ::mmap(nullptr, 1, PROT_READ, MAP_PRIVATE, file, 0);
+    if (held != Held::kOpen) ::close(file);
+    if (held != Held::kByName) ::unlink(name.c_str());
     // So that a look comes before there is no more space.
-    ::usleep(keeps_names && bytes == 0 ? 100 : 10'000);
+    ::usleep(held == Held::kByName && bytes == 0 ? 100 : 10'000);
   }
+}
+
+[[noreturn]] void HoardAsOrphan(size_t bytes) {
+  const pid_t parent = ::fork();
+  if (parent == 0 && ::fork() != 0) std::_Exit(0);
+  if (parent == 0) Hoard(Held::kOpen, bytes);
+  ::waitpid(parent, nullptr, 0);
+  SleepForever();
 }
 
 void ForkChildren() {
@@ -225,9 +234,11 @@ void Obey(int job, const kiln::Frame& frame) {
     TakenOverBy() = argument;
     return Answer(job, frame.id, argument);
   }
-  if (what == "hoard") Hoard(/*keeps_names=*/true, size_t{4} << 20);
-  if (what == "hoard-nameless") Hoard(/*keeps_names=*/false, size_t{4} << 20);
-  if (what == "litter") Hoard(/*keeps_names=*/true, 0);
+  if (what == "hoard") Hoard(Held::kByName, size_t{4} << 20);
+  if (what == "hoard-nameless") Hoard(Held::kOpen, size_t{4} << 20);
+  if (what == "hoard-mapped") Hoard(Held::kMapped, size_t{4} << 20);
+  if (what == "hoard-orphaned") HoardAsOrphan(size_t{4} << 20);
+  if (what == "litter") Hoard(Held::kByName, 0);
   if (what == "bury") {
     Bury();
     return Answer(job, frame.id, "");

@@ -21,6 +21,8 @@
 //   process          its process id, as the ptx; a second line may tell it from another
 //   hoard            fills one file of 4 MiB after the other, for ever
 //   hoard-nameless   the same, of files that it has open and that have no name
+//   hoard-mapped     the same, of files that it has mapped a page of, neither open nor named
+//   hoard-orphaned   hoard-nameless, in a process whose parent has ended
 //   litter           makes one empty file after the other, for ever
 //   link TEXT        puts links to the system's files where outputs would lie, and answers TEXT
 //   junk             writes bytes that are no frame
