@@ -15,6 +15,7 @@
 #include "daemon/toolchain/toolchain_examiner.h"
 #include "daemon/toolchain/toolchain_selector.h"
 #include "daemon/toolchain/version.h"
+#include "daemon/toolchain/worker_digest.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -102,17 +103,17 @@ class Findings {
   }
 };
 
-absl::StatusOr<DescribeProgram> MakeProgram(const std::string& worker,
+using DigestOf = absl::StatusOr<Digest>(const std::string& program, Filesystem& filesystem);
+
+absl::StatusOr<DescribeProgram> MakeProgram(const std::string& worker, DigestOf* digest_of,
                                             const DiscoveryOptions& options,
                                             Filesystem& filesystem) {
   std::error_code error;
   // Filesystem follows no link.
-  const auto path = std::filesystem::canonical(worker, error);
-  const auto program =
-      filesystem.Read(error ? worker : path.string(), limits::kWorkerProgramBytesMax);
-  if (!program.ok()) return Annotate(program.status(), "the worker's program cannot be read");
-  return DescribeProgram{path.string(), Digest::Of(*program), options.work_directory,
-                         options.describe_time};
+  const std::string path = std::filesystem::canonical(worker, error);
+  const auto digest = digest_of(error ? worker : path, filesystem);
+  if (!digest.ok()) return Annotate(digest.status(), "the worker's program cannot be read");
+  return DescribeProgram{path, *digest, options.work_directory, options.describe_time};
 }
 
 bool IsCancelled(const DiscoveryOptions& options) {
@@ -121,7 +122,8 @@ bool IsCancelled(const DiscoveryOptions& options) {
 
 void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
                  Findings& findings) {
-  const auto program = MakeProgram(options.worker_script, options, filesystem);
+  const auto program =
+      MakeProgram(options.worker_script, DigestOfTritonWorker, options, filesystem);
   for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
     if (IsCancelled(options)) return;
     findings.Add(
@@ -133,7 +135,8 @@ void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
 void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
                  Findings& findings) {
   if (options.native_worker.empty()) return;
-  const auto program = MakeProgram(options.native_worker, options, filesystem);
+  const auto program =
+      MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
   for (const NativeToolchain& native :
        FindNativeToolchains(options.search_path, options.include_directories)) {
     if (IsCancelled(options)) return;
@@ -144,7 +147,8 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
 
 void FindDisassembler(const DiscoveryOptions& options, Filesystem& filesystem, Findings& findings) {
   if (options.native_worker.empty()) return;
-  const auto program = MakeProgram(options.native_worker, options, filesystem);
+  const auto program =
+      MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
   for (const NativeToolchain& native : FindDisassemblers(options.search_path)) {
     if (IsCancelled(options)) return;
     findings.AddDisassembler(

@@ -15,7 +15,7 @@ namespace kiln {
 // How a toolchain is asked what it can do.
 struct DescribeProgram {
   std::string path;            // triton_worker.py, or kiln-worker
-  Digest digest;               // of its bytes
+  Digest digest;               // as worker_digest.h has it
   std::string work_directory;  // for temporary files; "": the system's place for them
   std::chrono::milliseconds time{};
 };

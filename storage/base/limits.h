@@ -136,7 +136,7 @@ inline constexpr auto kToolchainLookTime = std::chrono::seconds(30);
 inline constexpr auto kToolchainChangeRetry = std::chrono::seconds(1);
 // Two changes of a file within the kernel's tick may leave it the same time: 10 ms at most.
 inline constexpr auto kFileTimeTick = std::chrono::milliseconds(20);
-// A worker's program: triton_worker.py, or kiln-worker, of which an unoptimised build takes 20 MiB.
+// A file of a worker's program: an unoptimised build of kiln-worker takes 20 MiB.
 inline constexpr size_t kWorkerProgramBytesMax = 256 * kMiB;
 // What a toolchain says of itself: 3 KB for Triton 3.6.
 inline constexpr size_t kToolchainDescriptionBytesMax = kMiB;

@@ -216,6 +216,16 @@ TEST_F(DiscoveredToolchainsTest, IsAskedAgainWhenItsBytesOrTheWorkerChange) {
   EXPECT_EQ(installed.TimesAsked(), 3);
 }
 
+TEST_F(DiscoveredToolchainsTest, IsAskedAgainWhenAModuleOfTheWorkerChanges) {
+  const FakeToolchain installed = Install("a");
+  Discover();
+  fs::create_directory(directory_.File("kiln_triton_worker"));
+  WriteFileOrDie(directory_.File("kiln_triton_worker/description.py"), "def describe(): pass");
+  Discover();
+  Discover();
+  EXPECT_EQ(installed.TimesAsked(), 2);
+}
+
 TEST_F(DiscoveredToolchainsTest, ADamagedCacheCostsTimeOnly) {
   const FakeToolchain installed = Install("a");
   const Digest before = Discover()->List().at(0)->fingerprint;
