@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from daemon import Daemon, Programs
-from places import BINARIES, KERNELS, PACKAGE, TOOLCHAIN, TOOLCHAINS
+from places import BINARIES, KERNELS, PACKAGE, TOOLCHAIN, TOOLCHAINS, WORKER
 from processes import CheckedProcess
 
-sys.path.insert(0, str(PACKAGE))
+sys.path[:0] = [str(PACKAGE), str(WORKER)]
 
 
 @pytest.fixture(scope="session")

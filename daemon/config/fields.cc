@@ -242,7 +242,8 @@ std::vector<Field> MakeFields() {
                    "the time (the kernel's pressure stall information). 0: never for that.",
                    workers(&Config::Workers::memory_pressure_percent), 0, 100),
       TextField("workers", "script",
-                "The worker program. Empty: ../lib/kiln/triton_worker.py from the executable.",
+                "The program of Triton's workers, with kiln_triton_worker beside it. Empty: "
+                "../lib/kiln/triton_worker.py from the executable.",
                 "an absolute path", workers(&Config::Workers::script), AbsolutePath),
       TextField("workers", "jail",
                 "\"off\" runs compilers with all that the daemon may do: only to find a fault.",

@@ -74,11 +74,10 @@ Digest ListingDigest(const ToolchainFile& file);
 //   triton <version of the installed distribution, or "unknown">\n
 //   <64 hex digits of the file's SHA-256><space><space><path>\n      for each file, sorted by path
 //
-// The number in the first line stands for how triton_worker.py calls Triton. So `sha256sum` prints
-// all but the first three lines. Paths are relative to the package:
-// where it is installed decides nothing. Reads every file, on two threads: about half a second for
-// a release. UNAVAILABLE where `files` is no longer what is there: whoever installs it has not
-// finished.
+// The number in the first line stands for how kiln_triton_worker calls Triton. So `sha256sum`
+// prints all but the first three lines. Paths are relative to the package: where it is installed
+// decides nothing. Reads every file, on two threads: about half a second for a release. UNAVAILABLE
+// where `files` is no longer what is there: whoever installs it has not finished.
 absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
                                    const std::vector<ToolchainFile>& files);
 

@@ -1,4 +1,4 @@
-// How a worker in C++ confines itself. triton_worker.py does the same in Python.
+// How a worker in C++ confines itself. kiln_triton_worker/jail.py does the same in Python.
 #pragma once
 
 #include <string>

@@ -22,12 +22,10 @@ from kiln import _wire
 from kiln._link import Link
 from kiln.sockets import check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
+from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import PACKAGE, ROOT
 
-WORKER = ROOT / "daemon" / "worker" / "triton_worker.py"
 FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
-# A kernel that every Triton parses: the one that the worker warms itself with.
-KERNEL = WORKER.read_text().partition('WARM_KERNEL = """')[2].partition('"""')[0]
 
 # Its binary is too large to come with an answer.
 LARGE = kiln.CompileRequest(""".version 8.0

@@ -5,7 +5,6 @@ What comes back is always a failed compile, whose message begins with "done" or 
 
 import ctypes
 import fcntl
-import importlib.util
 import os
 import pathlib
 import resource
@@ -15,10 +14,12 @@ import socket
 import subprocess
 import sys
 
-WORKER = pathlib.Path(__file__).resolve().parents[2] / "daemon" / "worker" / "triton_worker.py"
-spec = importlib.util.spec_from_file_location("triton_worker", WORKER)
-worker = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(worker)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "daemon" / "worker"))
+from kiln_triton_worker.compiler import Compiler
+from kiln_triton_worker.failure import Failure
+from kiln_triton_worker.libc import checked
+from kiln_triton_worker.program import main
+del sys.path[0]  # the jail lets through what is on it
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_TRACEME = 0
@@ -27,7 +28,7 @@ CLONE_NEWUSER = 0x10000000
 
 
 def call(name, *arguments):
-    return worker.checked(getattr(LIBC, name)(*arguments))
+    return checked(getattr(LIBC, name)(*arguments))
 
 
 def read(path):
@@ -151,7 +152,7 @@ ATTACKS = {
 }
 
 
-class Attacker(worker.Compiler):
+class Attacker(Compiler):
     """Obeys sources that begin with "attack "."""
 
     def compile(self, request, source):
@@ -159,15 +160,14 @@ class Attacker(worker.Compiler):
         order, *arguments = source.decode().split()
         if order != "attack":
             return super().compile(request, source)
-        PTXAS = os.path.realpath(self._tool_path("ptxas"))
+        PTXAS = os.path.realpath(self.assemblers.path("ptxas"))
         attack, *arguments = arguments
         try:
             said = f"done: {ATTACKS[attack](*arguments)!r:.200}"
         except (OSError, subprocess.CalledProcessError) as error:
             said = f"refused: {error!r:.200}"
-        raise worker.Failure("invalid_argument", "parse", said)
+        raise Failure("invalid_argument", "parse", said)
 
 
-worker.Compiler = Attacker
 if __name__ == "__main__":
-    sys.exit(worker.main())
+    sys.exit(main(Attacker))

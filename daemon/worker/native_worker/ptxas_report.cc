@@ -70,8 +70,8 @@ bool HasOneOf(std::string_view text, std::initializer_list<std::string_view> par
   return std::any_of(parts.begin(), parts.end(), [&](auto part) { return Has(text, part); });
 }
 
-// ptxas_failure in triton_worker.py reads them the same way; tests/vectors/ptxas_complaints.json
-// holds the two together.
+// code_of_complaint in kiln_triton_worker/ptxas_report.py reads them the same way;
+// tests/vectors/ptxas_complaints.json holds the two together.
 absl::StatusCode CodeOfComplaint(std::string_view text) {
   if (HasOneOf(text, {"uses too much", "egister allocation failed", "nsufficient registers",
                       "oo many registers", "exceeds the limit", "exceeds limit"})) {

@@ -1,0 +1,42 @@
+"""That a source does not compile, in the words of the protocol."""
+
+OUTPUT_BYTES_MAX = 64 << 10
+MESSAGE_CHARS_MAX = 1000
+
+
+class Failure(Exception):
+    """The source does not compile: what, where and whose fault.
+
+    `code` is invalid_argument or resource_exhausted; internal where a program gave out before anything was decided;
+    unavailable where the machine lacks something that is not the source's business. `deterministic` says that trying again
+    cannot help, and is True of the first two alone.
+    """
+
+    def __init__(self, code, stage, message, line=0, column=0, output="", deterministic=True):
+        super().__init__(message)
+        self.code = code
+        self.stage = stage
+        self.line = line
+        self.column = column
+        self.output = output
+        self.deterministic = deterministic
+
+    def to_json(self):
+        return {
+            "code": self.code,
+            "stage": self.stage,
+            "message": one_line(str(self)),
+            "line": self.line,
+            "column": self.column,
+            "output": self.output.encode("utf-8", "replace")[-OUTPUT_BYTES_MAX:].decode("utf-8", "ignore"),
+            "deterministic": self.deterministic,
+        }
+
+
+def one_line(text):
+    text = " ".join(str(text).split())
+    return text if len(text) <= MESSAGE_CHARS_MAX else text[:MESSAGE_CHARS_MAX] + " …"
+
+
+def shortened(name):
+    return repr(name if len(name) <= 80 else name[:80] + "…")

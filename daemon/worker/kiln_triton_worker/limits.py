@@ -1,0 +1,39 @@
+"""What a process may take from now on: it and all that it will start."""
+
+import resource
+
+
+class Limits:
+    """What a process may take, by the names of the fork message."""
+
+    RESOURCES = {
+        "file_bytes": resource.RLIMIT_FSIZE,
+        "address_space_bytes": resource.RLIMIT_AS,
+        "processes": resource.RLIMIT_NPROC,
+        "descriptors": resource.RLIMIT_NOFILE,
+    }
+
+    def __init__(self, limits):
+        self._limits = limits
+
+    def set(self):
+        """Like Confinement.enter."""
+        problems = []
+        wanted = {resource.RLIMIT_CORE: 0}
+        wanted.update({limit: self._limits[name] for name, limit in self.RESOURCES.items() if self._limits[name]})
+        for limit, value in wanted.items():
+            _, most = resource.getrlimit(limit)
+            value = value if most == resource.RLIM_INFINITY else min(value, most)
+            try:
+                resource.setrlimit(limit, (value, value))
+            except OSError as error:
+                problems.append(f"limit {limit}: {error.strerror}")
+        return problems
+
+    def extend_cpu_time(self):
+        """For one more compile: the kernel counts from the start of the process. Deadlines end a compile that takes long; this ends
+        what has got away from them."""
+        if self._limits["cpu_seconds"]:
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            _, most = resource.getrlimit(resource.RLIMIT_CPU)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + self._limits["cpu_seconds"], most))

@@ -1,0 +1,109 @@
+"""A worker's process: from the fork into its jail, then one compile after the other."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+
+from kiln_triton_worker.diagnosis import is_tainted
+from kiln_triton_worker.failure import Failure
+from kiln_triton_worker.frames import read_frame, write_frame
+from kiln_triton_worker.jail import Confinement
+from kiln_triton_worker.libc import die_with, do_not_randomize_programs
+from kiln_triton_worker.limits import Limits
+from kiln_triton_worker.output import Output
+from kiln_triton_worker.usage import PeakMemory, cpu_micros, elapsed_micros, resident_bytes
+
+
+def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
+    """What a forked child does. Never returns."""
+    try:
+        os.setpgid(0, 0)
+        die_with(zygote, signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        control.close()
+        os.dup2(output_fd, 1)
+        os.dup2(output_fd, 2)
+        os.close(output_fd)
+        job = socket.socket(fileno=job_fd)
+        worker = Worker(compiler, job, message)
+        with open(told_fd, "w") as told:
+            json.dump(worker.confine(), told)
+        worker.serve()
+        os._exit(0)
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(1)
+
+
+class Worker:
+    """Compiles what comes in on a job socket, one after the other."""
+
+    def __init__(self, compiler, job, message):
+        self._compiler = compiler
+        self._job = job
+        self._message = message
+        self._limits = Limits(message["limits"])
+        # A jailed process opens nothing of /proc.
+        self._memory = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._peak = PeakMemory(self._memory)
+
+    def confine(self):
+        """What of it failed, in words."""
+        directory = self._message["directory"]
+        os.chdir(directory)
+        for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
+            os.environ[name] = directory
+        tempfile.tempdir = None
+        os.umask(0o077)
+        do_not_randomize_programs()
+        problems = self._limits.set()
+        if self._message["jail"] is not None:
+            problems += Confinement(self._message["jail"]).enter()
+        return problems
+
+    def serve(self):
+        while True:
+            frame = read_frame(self._job)
+            if frame is None:
+                return
+            self._limits.extend_cpu_time()
+            if not self._compile(*frame):
+                return
+
+    def _compile(self, identifier, request, source):
+        """False where this process must not go on."""
+        before = cpu_micros()
+        started = time.perf_counter_ns()
+        self._peak.reset()
+        output = Output()
+        reply = {"stages": []}
+        blobs = []
+        try:
+            done, reply["kernel"] = self._compiler.compile(request, source)
+            reply["outcome"] = "compiled"
+            for stage, content, micros in done:
+                reply["stages"].append({"name": stage, "bytes": len(content or b""), "micros": micros})
+                if content is not None:
+                    blobs.append(content)
+        except Failure as failure:
+            reply["outcome"] = "failed"
+            reply["failure"] = failure.to_json()
+        tainted = is_tainted(output.text())
+        if tainted:
+            reply["outcome"] = "crashed"
+        reply["usage"] = {
+            "cpu_micros": cpu_micros() - before,
+            "wall_micros": elapsed_micros(started),
+            "rss_bytes": resident_bytes(self._memory),
+            "peak_bytes": self._peak.bytes(),
+        }
+        write_frame(self._job, identifier, reply, blobs)
+        return not tainted
