@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from daemon import Daemon
+from kiln_triton_worker.warm_kernel import WARM_KERNEL
 from places import TOOLCHAIN
 
 PTX = """.version 8.0
@@ -155,6 +156,30 @@ def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path,
         assert compile_ptx(daemon, tmp_path, "a")["outcome"] == "hit"
         assert_is_of(OLD, tmp_path, "a")
     assert "toolchain changed on disk" in daemon.log.read_text()
+
+
+def test_one_that_triton_assembles_with_and_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path):
+    (place / "triton").symlink_to(TOOLCHAIN)
+    path = install(OLD, place / "cuda") / "bin" / "ptxas"
+    with open(path, "ab") as file:
+        file.write(b"not Triton's own")
+    before = digest_of(path)
+    source = tmp_path / "k.ttir"
+
+    def compile_with(ptxas, tag):
+        source.write_text(f"{WARM_KERNEL}// {tag}\n")
+        answer = daemon.kiln("compile", source, "--target", "cuda:90", "--toolchain", "triton==3.6.0", "--ptxas", ptxas, "--json",
+                             "-o", tmp_path / "out")
+        return answer.objects()[0]
+
+    with daemon:
+        assert compile_with(before, "a")["outcome"] == "compiled"
+        old = (tmp_path / "out" / "k.cubin").read_bytes()
+        # The worker has assembled with it before, and now with another by the same name.
+        shutil.copyfile(NEW, path)
+        assert compile_with(before, "b")["code"] == "FAILED_PRECONDITION"
+        assert compile_with(digest_of(NEW), "a")["outcome"] == "compiled"
+        assert (tmp_path / "out" / "k.cubin").read_bytes() != old
 
 
 def test_the_default_is_chosen_and_kept(daemon, place, programs, tmp_path):

@@ -9,9 +9,7 @@ import sys
 
 import pytest
 
-from kiln_triton_worker.assembler import check_digest
 from kiln_triton_worker.diagnosis import classify
-from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.ptxas_report import ptxas_failure
 from places import ROOT, TOOLCHAIN, WORKER
 
@@ -49,14 +47,6 @@ def test_every_module_is_imported_before_anything_is_done():
 def test_only_what_the_machine_lacks_is_held_against_nobody(error, code):
     failure = classify(error, "cubin", None)
     assert (failure.code, failure.deterministic) == (code, False)
-
-
-def test_an_assembler_that_was_exchanged_is_not_the_kernels_fault(tmp_path):
-    (tmp_path / "ptxas").write_text("another")
-    for path in (tmp_path / "ptxas", tmp_path / "missing"):
-        with pytest.raises(Failure) as caught:
-            check_digest(str(path), "0" * 64)
-        assert caught.value.code == "unavailable"
 
 
 def complaints():

@@ -1,7 +1,6 @@
 """The programs that Triton assembles with: its own, or a ptxas that a request names."""
 
 import contextlib
-import hashlib
 import os
 import re
 import subprocess
@@ -46,11 +45,13 @@ class Assemblers:
         return self._versions[tool]
 
     def use_ptxas(self, named):
-        """Has Triton assemble with the ptxas that a request names; None: with its own. All stays as it was where it does not."""
+        """Has Triton assemble with the ptxas that a request names; None: with its own. All stays as it was where it does not.
+
+        Whether the file is the one whose digest is in the key, the daemon finds out when the compile is done: if nothing has been done
+        to it since the digest was taken, it is. Looking here as well would save no more than a compile that is thrown away.
+        """
         if named == self._named:
             return
-        if named is not None:
-            check_digest(named["path"], named["sha256"])
         self._name_ptxas(named)
         # Where it does not find the program it falls back to its own without a word.
         if named is not None and not self._takes_ptxas(named["path"]):
@@ -91,18 +92,3 @@ class Assemblers:
         with contextlib.suppress(AttributeError, TypeError):  # before 3.6
             return os.path.basename(sys.modules["triton.backends.nvidia.compiler"].get_ptxas(architecture).path)
         return "ptxas-blackwell" if architecture >= 100 and os.path.exists(self.path("ptxas-blackwell")) else "ptxas"
-
-
-def check_digest(path, expected):
-    """Failure where the file is no longer the one whose digest the daemon took, which is in the key."""
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-    except OSError as error:
-        raise Failure("unavailable", "cubin", f"{path} cannot be read: {error.strerror}", deterministic=False) from None
-    if digest.hexdigest() != expected:
-        raise Failure("unavailable", "cubin", f"{path} is no longer the file that it was when the daemon read it: it reads it again",
-                      deterministic=False)
-
