@@ -152,6 +152,15 @@ def test_a_second_process_with_an_empty_cache_hits(daemon, python, tmp_path):
     assert report["seconds_saved"] + report["seconds_waited"] > 0
 
 
+def test_files_are_written_without_a_folder_for_each(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        assert job.run("compile counting folders", kernel="vector_add", target="cuda:90")["removed"] == 0
+        before = job.files()
+        answer = job.run("compile counting folders", kernel="softmax", target="cuda:90", remove=True)
+        assert "hash" in answer and answer["removed"] > 0, answer
+    assert {name.rpartition(".")[2] for name in before} == {name.rpartition(".")[2] for name in job.files()}
+
+
 def test_only_the_binary_is_kept_where_triton_is_told_so(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, TRITON_STORE_BINARY_ONLY="1") as job:
         job.compile("vector_add")

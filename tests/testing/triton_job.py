@@ -380,6 +380,25 @@ def count_calls():
     return Calls(Client, "compile"), Calls(CUDABackend, "make_llir")
 
 
+def compile_counting_folders(kernel, target, remove=False):
+    """How many Triton removes on the way. remove: so does somebody else, with all that is in the cache."""
+    remove_folders, lower = os.removedirs, triton.compiler.ASTSource.make_ir
+    removed = []
+
+    def counted(path):
+        removed.append(path)
+        remove_folders(path)
+
+    def after_removal(*arguments, **more):
+        shutil.rmtree(knobs.cache.dir)
+        return lower(*arguments, **more)
+
+    os.removedirs = counted
+    if remove:
+        triton.compiler.ASTSource.make_ir = after_removal
+    return {**compile_kernel(kernel, target), "removed": len(removed)}
+
+
 def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=4096):
     """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration. `hooked`: the name
     of a hook of the program's own. `odd`: the tuner is one that cannot be hashed."""
@@ -442,7 +461,7 @@ COMMANDS = {
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
-    "autotune": autotune, "load": load,
+    "compile counting folders": compile_counting_folders, "autotune": autotune, "load": load,
 }
 
 

@@ -12,11 +12,12 @@ Triton is another project's, and changes. Each thing that is put into it stands 
 named in the log and left out, and Triton does it alone. Nothing comes out of here but CacheMissError, in the mode that requires.
 """
 
+import contextlib
 import functools
 import os
 import sys
 import uuid
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Union
 
 import triton
 from triton.runtime.cache import FileCacheManager
@@ -60,6 +61,8 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         """Keeps what is to be in the group at hand: by then another process may have replaced the files."""
         if self._is_ordinary:
             self._made[filename] = data = data if isinstance(data, bytes) else str(data)
+            with contextlib.suppress(OSError):  # Triton makes its folder again where somebody has removed it
+                return self._write(filename, data)
         path: str = super().put(data, filename, *arguments, **more)
         return path
 
@@ -84,11 +87,11 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         super().put_group(filename, group)
         return group
 
-    def _write(self, name: str, content: bytes) -> str:
+    def _write(self, name: str, content: Union[bytes, str]) -> str:
         """As Triton does it, but without a folder for each file: making and removing those takes longer than all else together."""
         path: str = self._make_path(name)
         part = f"{path}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
-        with open(part, "wb") as file:
+        with open(part, "wb" if isinstance(content, bytes) else "w") as file:
             file.write(content)
         os.replace(part, path)
         return path
