@@ -188,6 +188,14 @@ def test_tritons_key_for_itself_is_what_it_would_be_and_is_remembered(daemon, py
     assert again["seconds"] < stock["seconds"] / 4, "it was hashed again"
 
 
+def test_the_fingerprint_is_taken_beside_tritons_key_where_there_is_a_daemon(daemon, newest, tmp_path):
+    for root, expected in (daemon.root, 2), (tmp_path / "nowhere", 1):
+        own = tmp_path / f"own-{expected}"
+        with Job(tmp_path, newest, root, XDG_CACHE_HOME=str(own)) as job:
+            job.run("triton_key")
+        assert len(list((own / "kiln/fingerprints").glob("*[0-9a-f]"))) == expected
+
+
 def test_what_is_remembered_of_triton_is_not_believed_when_it_was_cut(daemon, newest, tmp_path):
     own = tmp_path / "own"
     with Job(tmp_path, newest, daemon.root, XDG_CACHE_HOME=str(own)) as job:

@@ -230,13 +230,22 @@ def _remember_triton_key() -> None:
     def triton_key() -> str:
         try:
             from kiln._plugin import identity
-            return identity.triton_key(compute)
+            return identity.triton_key(compute, beside=_prepare_to_ask)
         except Exception:  # of which Triton's own is the judge
             return str(compute())
 
     for module in (cache, autotuner):
         if getattr(module, "triton_key", None) is compute:
             module.triton_key = triton_key
+
+
+def _prepare_to_ask() -> None:
+    """What the first look for a kernel waits for otherwise: gRPC's import, and the digest of the same files."""
+    from kiln._plugin import eligibility, identity
+    from kiln._plugin.service import service
+    eligibility.check_switches()
+    service(_settings).connect()
+    identity.toolchain_fingerprint()
 
 
 def _ask_before_building() -> None:

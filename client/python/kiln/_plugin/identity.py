@@ -10,8 +10,9 @@ import functools
 import hashlib
 import os
 import sys
+import threading
 import time
-from typing import Callable, Iterator, List, NamedTuple
+from typing import Any, Callable, Iterator, List, NamedTuple
 
 from kiln._plugin.file_lock import locked_within
 
@@ -59,11 +60,33 @@ def toolchain_fingerprint() -> str:
     return _of_installation(package, f"{package}\n{python}\n{version}\n", fingerprint)
 
 
-def triton_key(compute: Callable[[], str]) -> str:
-    """What `compute`, Triton's function of that name, makes of the files of this process's Triton. ChangedError; OSError."""
+def triton_key(compute: Callable[[], str], beside: Callable[[], Any]) -> str:
+    """What `compute`, Triton's function of that name, makes of the files of this process's Triton. ChangedError; OSError. Where it is
+    not remembered, `beside` runs meanwhile, and nobody hears of what it raises."""
     import triton
     package = os.path.dirname(os.path.abspath(triton.__file__))
-    return _of_installation(package, f"key\n{package}\n", lambda _: compute())
+
+    def value(_: List[_File]) -> str:
+        with _running(beside):
+            return compute()
+
+    return _of_installation(package, f"key\n{package}\n", value)
+
+
+@contextlib.contextmanager
+def _running(work: Callable[[], Any]) -> Iterator[None]:
+    """In a thread of its own, which has ended afterwards."""
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            work()
+
+    thread = threading.Thread(target=run, name="kiln-prepare")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def _of_installation(package: str, what: str, compute: Callable[[List[_File]], str]) -> str:
