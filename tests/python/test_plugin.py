@@ -525,6 +525,16 @@ def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, n
     assert {name: got[name] for name in ("launched", "best", "timings")} == {name: expected[name] for name in ("launched", "best", "timings")}
 
 
+def test_the_configurations_of_a_tuning_are_lowered_in_turns_the_largest_first(daemon, newest, tmp_path):
+    """So that the daemon has something to compile while the others are lowered, and little after the last."""
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("import", module="kiln.triton")
+        job.run("lower slowly", seconds=0.01)
+        got = job.run("autotune", blocks=BLOCKS)
+    assert got["lowered_at_once"] <= 2
+    assert len(got["begun_ahead"]) == 2 * len(BLOCKS) and got["begun_ahead"] == sorted(got["begun_ahead"], reverse=True)
+
+
 @pytest.mark.parametrize("what", [
     {"pre_hook": True}, {"hooked": ("runtime", "jit_post_compile_hook")}, {"hooked": ("compilation", "listener")}, {"odd": True}
 ], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a tuner of the program's"])

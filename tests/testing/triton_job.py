@@ -374,10 +374,10 @@ class Calls:
 
 
 def count_calls():
-    """Of the client's, and of Triton's first stage that takes long."""
+    """Of the client's, of Triton's first stage that takes long, and of what comes before the stages."""
     from kiln.client import Client
     from triton.backends.nvidia.compiler import CUDABackend
-    return Calls(Client, "compile"), Calls(CUDABackend, "make_llir")
+    return Calls(Client, "compile"), Calls(CUDABackend, "make_llir"), Calls(triton.compiler.ASTSource, "make_ir")
 
 
 def compile_counting_folders(kernel, target, remove=False):
@@ -399,6 +399,17 @@ def compile_counting_folders(kernel, target, remove=False):
     return {**compile_kernel(kernel, target), "removed": len(removed)}
 
 
+def lower_slowly(seconds):
+    quick = triton.compiler.ASTSource.make_ir
+
+    def slow(*arguments, **more):
+        time.sleep(seconds)
+        return quick(*arguments, **more)
+
+    triton.compiler.ASTSource.make_ir = slow
+    return {"done": True}
+
+
 def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=4096):
     """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration. `hooked`: the name
     of a hook of the program's own. `odd`: the tuner is one that cannot be hashed."""
@@ -407,7 +418,14 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=409
     from vector_add import vector_add
     stand_in = StandInDriver(catalog.gpu_target("cuda:90"))
     driver.set_active(stand_in)
-    asked, local = count_calls() if "TRITON_CACHE_MANAGER" in os.environ else (None, None)
+    asked, local, lowering = count_calls() if "TRITON_CACHE_MANAGER" in os.environ else (None, None, None)
+    begun_ahead, warmup = [], vector_add.warmup
+
+    def noted_warmup(*arguments, **keywords):
+        begun_ahead.append(keywords["BLOCK"] // keywords["num_warps"])
+        return warmup(*arguments, **keywords)
+
+    vector_add.warmup = noted_warmup
 
     def bench(call, quantiles):
         call()
@@ -427,7 +445,7 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=409
     tuned[(4,)](pointer, pointer, pointer, size)
     return {"launched": stand_in.launched, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
             "at_once": asked and asked.at_once, "urgent": asked and asked.urgent, "asked": asked and asked.all,
-            "at_once_here": local and local.at_once}
+            "at_once_here": local and local.at_once, "lowered_at_once": lowering and lowering.at_once, "begun_ahead": begun_ahead}
 
 
 def build_driver():
@@ -461,7 +479,7 @@ COMMANDS = {
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
-    "compile counting folders": compile_counting_folders, "autotune": autotune, "load": load,
+    "compile counting folders": compile_counting_folders, "autotune": autotune, "lower slowly": lower_slowly, "load": load,
 }
 
 

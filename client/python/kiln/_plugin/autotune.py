@@ -11,7 +11,9 @@ Anything at all that is in the way leaves it to Triton: a hook, a listener or a 
 (which may change what is compiled), no daemon or none that could.
 """
 
+import contextlib
 import functools
+import math
 import os
 import threading
 import weakref
@@ -22,12 +24,20 @@ from triton import knobs
 from kiln._plugin.settings import LOG, Settings
 
 _THREADS_MAX = 32
+# How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.
+_LOWERED_AT_ONCE = 2
 _ahead = threading.local()
 
 
 def is_ahead() -> bool:
     """Whether this thread compiles ahead of an Autotuner, so that nobody waits for this very kernel."""
-    return getattr(_ahead, "is_set", False)
+    return getattr(_ahead, "turn", None) is not None
+
+
+def end_turn() -> None:
+    """From now on this thread only waits for the daemon, and another may lower its kernel."""
+    if is_ahead():
+        _ahead.turn.close()
 
 
 def install(settings: Settings, leave_out: Callable[[Exception], None]) -> None:
@@ -97,19 +107,31 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Dict[str, Any], confi
     keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
     threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
     try:
-        with (ThreadPoolExecutor(threads, "kiln-autotune", _begin_ahead) as pool,
-              AsyncCompileMode(_UntilDeclined(pool), ignore_errors=True)):
-            for config in configs:
+        with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(_InTurns(pool), ignore_errors=True):
+            # What is begun last keeps everybody waiting, and ought to be little.
+            for config in sorted(configs, key=_work_of, reverse=True):
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
     finally:
         active_mode.set(None)  # which an interrupt while it waits would have left behind
 
 
-class _UntilDeclined:
-    """Has work done by a pool until the daemon declines some of it, and none after that."""
+def _work_of(config: Any) -> float:
+    """Grows with the time that it takes to compile: what one thread of a kernel computes is unrolled."""
+    sizes = (value for value in config.kwargs.values() if isinstance(value, int) and value > 1)
+    return math.prod(sizes) / config.num_warps
+
+
+class _InTurns:
+    """Has work done by a pool: one piece after the other, up to where it only waits (end_turn()), until the daemon declines some of it,
+    and none after that.
+
+    Lowering is Python, and takes the lock that all of it shares. Begun together, every kernel would be lowered at the end of all the
+    lowering; in turns, the daemon compiles the first while the second is lowered.
+    """
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
+        self._free = threading.Semaphore(_LOWERED_AT_ONCE)
         self._has_declined = False
 
     def submit(self, work: Callable[[], Any]) -> Any:
@@ -117,15 +139,13 @@ class _UntilDeclined:
 
     def _run(self, work: Callable[[], Any]) -> Any:
         from kiln._plugin.service import Declined, Failed
-        if self._has_declined:
-            raise Declined("another configuration was declined")
-        try:
-            return work()
-        except Declined as why:
-            # That one does not compile says nothing of the others.
-            self._has_declined = self._has_declined or not isinstance(why, Failed)
-            raise
-
-
-def _begin_ahead() -> None:
-    _ahead.is_set = True
+        with contextlib.ExitStack() as _ahead.turn:
+            _ahead.turn.enter_context(self._free)
+            if self._has_declined:
+                raise Declined("another configuration was declined")
+            try:
+                return work()
+            except Declined as why:
+                # That one does not compile says nothing of the others.
+                self._has_declined = self._has_declined or not isinstance(why, Failed)
+                raise

@@ -82,6 +82,7 @@ class Pipeline:
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
                 self._manifest.add(dataclasses.replace(request, options=said))
+            autotune.end_turn()
             artifact = service(self._settings).compile(request)
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
             groups(self._settings).note(triton_hash, artifact)
