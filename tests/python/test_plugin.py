@@ -515,13 +515,17 @@ def test_the_configurations_of_a_tuning_are_compiled_together(other_daemon, vers
         assert len(first) == 2 * len(BLOCKS) and first == second, stage
 
 
-def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, newest, tmp_path):
+@pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
+def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, version, tmp_path):
+    python = python_of(version)
     blocks = BLOCKS[:6]
-    with Job(tmp_path, newest, cache="plain") as plain:
+    with Job(tmp_path, python, cache="plain") as plain:
         expected = plain.run("autotune", blocks=blocks)
-    with Job(tmp_path, newest, daemon.root, cache="kiln") as job:
+    with Job(tmp_path, python, daemon.root, cache="kiln") as job:
         got = job.run("autotune", blocks=blocks)
-    assert got["urgent"] == 1, "others than the first were compiled one after the other"
+        assert job.report()["compiled"] == 2 * len(blocks)
+    # From 3.7 on, the key that Triton made before the plug-in came is not the one that it makes from then on, and it asks once more.
+    assert not got["begins_urgent"] and got["urgent"] <= 1, "the first was compiled alone"
     assert {name: got[name] for name in ("launched", "best", "timings")} == {name: expected[name] for name in ("launched", "best", "timings")}
 
 
@@ -537,7 +541,7 @@ def test_the_configurations_of_a_tuning_are_lowered_in_turns_the_largest_first(d
 
 @pytest.mark.parametrize("what", [
     {"pre_hook": True}, {"hooked": ("runtime", "jit_post_compile_hook")}, {"hooked": ("compilation", "listener")}, {"odd": True}
-], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a tuner of the program's"])
+], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a kernel of the program's kind"])
 def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp_path, what):
     with Job(tmp_path, newest, daemon.root) as job:
         job.run("import", module="kiln.triton")

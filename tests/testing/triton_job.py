@@ -353,10 +353,11 @@ def load(kernel, target, options):
 
 
 class Calls:
-    """Those of a function: `all`, `at_once` the most of them, `urgent` those that somebody waits for."""
+    """Those of a function: `all`, `at_once` the most of them, `urgent` those that somebody waits for, `begins_urgent` the first."""
 
     def __init__(self, owner, name):
         self.all = self.at_once = self.urgent = self._under_way = 0
+        self.begins_urgent = False
         self._lock, self._call = threading.Lock(), getattr(owner, name)
         setattr(owner, name, lambda *arguments, **more: self._count(*arguments, **more))
 
@@ -365,7 +366,9 @@ class Calls:
             self._under_way += 1
             self.all += 1
             self.at_once = max(self.at_once, self._under_way)
-            self.urgent += getattr(second, "priority", "") == "waiting-rank"
+            is_urgent = getattr(second, "priority", "") == "waiting-rank"
+            self.urgent += is_urgent
+            self.begins_urgent = self.begins_urgent or is_urgent and self.all == 1
         try:
             return self._call(first, second, *arguments, **more)
         finally:
@@ -378,6 +381,17 @@ def count_calls():
     from kiln.client import Client
     from triton.backends.nvidia.compiler import CUDABackend
     return Calls(Client, "compile"), Calls(CUDABackend, "make_llir"), Calls(triton.compiler.ASTSource, "make_ir")
+
+
+class Odd:
+    """A kernel that cannot be looked into."""
+
+    def __init__(self, kernel):
+        self.run = kernel.run
+
+    @property
+    def fn(self):
+        raise ValueError("there is none")
 
 
 def compile_counting_folders(kernel, target, remove=False):
@@ -412,7 +426,7 @@ def lower_slowly(seconds):
 
 def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=4096):
     """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration. `hooked`: the name
-    of a hook of the program's own. `odd`: the tuner is one that cannot be hashed."""
+    of a hook of the program's own. `odd`: the tuner has a kernel of the program's own kind."""
     from triton.runtime.driver import driver
     from triton.runtime.jit import MockTensor
     from vector_add import vector_add
@@ -440,11 +454,12 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=409
         setattr(getattr(knobs, group), name, lambda **_: None)
     tuned = triton.autotune(configs, key=["n"], do_bench=bench)(vector_add)
     if odd:
-        tuned.__class__ = type("Odd", (type(tuned),), {"__hash__": None})
+        tuned.fn = Odd(tuned.fn)
     pointer = MockTensor(triton.language.float32)
     tuned[(4,)](pointer, pointer, pointer, size)
     return {"launched": stand_in.launched, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
             "at_once": asked and asked.at_once, "urgent": asked and asked.urgent, "asked": asked and asked.all,
+            "begins_urgent": asked and asked.begins_urgent,
             "at_once_here": local and local.at_once, "lowered_at_once": lowering and lowering.at_once, "begun_ahead": begun_ahead}
 
 

@@ -68,6 +68,8 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
 
     def get_group(self, filename: str) -> Optional[Dict[str, str]]:
         """Whoever records wants every kernel of the job, those that Triton has already too."""
+        if self._is_ordinary and _HAS_HOOK and _settings.mode != "off":
+            _join_tuning(sys._getframe(1))
         if _settings.mode == "record":
             return None
         found: Optional[Dict[str, str]] = super().get_group(filename)
@@ -216,6 +218,14 @@ def _compile_ahead() -> None:
     if _HAS_HOOK:
         from kiln._plugin import autotune
         autotune.install(_settings, functools.partial(_leave_out, _ONE_BY_ONE))
+
+
+def _join_tuning(caller: Any) -> None:
+    try:
+        from kiln._plugin import autotune
+        autotune.join_tuning(_settings, functools.partial(_leave_out, _ONE_BY_ONE), caller)
+    except Exception as error:
+        _leave_out(_ONE_BY_ONE, error)
 
 
 def _remember_triton_key() -> None:

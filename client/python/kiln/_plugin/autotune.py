@@ -2,9 +2,9 @@
 
 Triton has no hook for it. What is wrapped is Autotuner.prune_configs, which says which configurations are going to be measured,
 just before the first of them is compiled; what comes out of it is not touched. Where the compile of a first configuration is what has
-Triton import the plug-in, that moment has passed: Autotuner._bench, which measures one, is where the others are compiled then. Everything
-else is Triton's own: AsyncCompileMode and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the
-kernels in Triton's memory, the same ones, and measures them in the same order. What the daemon does not give is not compiled in these
+Triton import the plug-in, that moment has passed: then the tuning is looked for among the callers of that compile. Everything else is
+Triton's own: AsyncCompileMode and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the kernels in
+Triton's memory or its cache, the same ones, and measures them in the same order. What the daemon does not give is not compiled in these
 threads: the Autotuner compiles it when its turn comes, one at a time as ever, and raises there what it raises.
 
 Anything at all that is in the way leaves it to Triton: a hook, a listener or a mode of the program's own, configurations with a pre_hook
@@ -16,8 +16,7 @@ import functools
 import math
 import os
 import threading
-import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, List, Mapping, Optional
 
 from triton import knobs
 
@@ -27,6 +26,8 @@ _THREADS_MAX = 32
 # How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.
 _LOWERED_AT_ONCE = 2
 _ahead = threading.local()
+_may_have_missed_one = True
+_LeaveOut = Callable[[Exception], None]
 
 
 def is_ahead() -> bool:
@@ -40,44 +41,59 @@ def end_turn() -> None:
         _ahead.turn.close()
 
 
-def install(settings: Settings, leave_out: Callable[[Exception], None]) -> None:
+def install(settings: Settings, leave_out: _LeaveOut) -> None:
     """Once in a process. Raises what it raises where this Triton's Autotuner is another. leave_out: told where that shows later."""
     from triton.runtime.autotuner import Autotuner
-    prune, bench = Autotuner.prune_configs, Autotuner._bench
+    prune = Autotuner.prune_configs
     if hasattr(prune, "__wrapped__"):
         return
-    seen: "weakref.WeakSet[Any]" = weakref.WeakSet()  # those that said which configurations they measure
-
-    def compile_ahead(tuner: Any, kwargs: Dict[str, Any], configs: "Optional[List[Any]]") -> None:
-        """configs: None where the tuner has not said which they are, which it need not where it measures all."""
-        try:
-            if configs is None:
-                if tuner in seen or tuner.early_config_prune or tuner.perf_model:
-                    return
-                configs = tuner.configs
-            seen.add(tuner)
-            if not _may_compile_ahead(tuner, configs):
-                return
-        except Exception as error:
-            leave_out(error)
-            return
-        try:
-            _compile_ahead(settings, tuner, kwargs, configs)
-        except Exception:  # whatever it is, Triton compiles one after the other
-            LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
 
     @functools.wraps(prune)
     def prune_configs(self: Any, *arguments: Any, **keywords: Any) -> "List[Any]":
         configs: List[Any] = prune(self, *arguments, **keywords)
-        compile_ahead(self, arguments[0] if arguments else keywords.get("kwargs", {}), configs)
+        _try_to_compile_ahead(settings, leave_out, self, arguments[0] if arguments else keywords.get("kwargs", {}), configs)
         return configs
 
-    @functools.wraps(bench)
-    def _bench(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        compile_ahead(self, {name: value for name, value in keywords.items() if name != "config"}, None)
-        return bench(self, *arguments, **keywords)
+    Autotuner.prune_configs = prune_configs
 
-    Autotuner.prune_configs, Autotuner._bench = prune_configs, _bench
+
+def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) -> None:
+    """To be called by Triton's compile(), whose frame it is given, before that looks for a kernel. Where it is the first in this process
+    and works for a tuning that began before install(), compiles the configurations of that, its own among them."""
+    global _may_have_missed_one
+    if not _may_have_missed_one:
+        return
+    _may_have_missed_one = False
+    try:
+        bench = None if is_ahead() else _find_bench(compile_frame)
+        if bench is None or bench["self"].early_config_prune or bench["self"].perf_model:
+            return
+        tuner, kwargs = bench["self"], bench["meta"]
+    except Exception as error:
+        leave_out(error)
+        return
+    _try_to_compile_ahead(settings, leave_out, tuner, kwargs, tuner.configs)
+
+
+def _find_bench(frame: Any) -> "Optional[Mapping[str, Any]]":
+    """The variables of Autotuner._bench, which has one configuration compiled and measured, where it is among the callers."""
+    from triton.runtime.autotuner import Autotuner
+    while frame is not None and frame.f_code is not Autotuner._bench.__code__:
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals
+
+
+def _try_to_compile_ahead(settings: Settings, leave_out: _LeaveOut, tuner: Any, kwargs: Mapping[str, Any], configs: "List[Any]") -> None:
+    try:
+        if not _may_compile_ahead(tuner, configs):
+            return
+    except Exception as error:
+        leave_out(error)
+        return
+    try:
+        _compile_ahead(settings, tuner, kwargs, configs)
+    except Exception:  # whatever it is, Triton compiles one after the other
+        LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
 
 
 def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
@@ -93,7 +109,7 @@ def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
             and not any(config.pre_hook or getattr(config, "ir_override", None) for config in configs))
 
 
-def _compile_ahead(settings: Settings, tuner: Any, kwargs: Dict[str, Any], configs: "List[Any]") -> None:
+def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], configs: "List[Any]") -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from triton.runtime._async_compile import AsyncCompileMode, active_mode
