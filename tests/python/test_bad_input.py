@@ -112,6 +112,29 @@ def test_mlir_of_another_dialect_version(ask):
     assert answer["diagnostics"]["line"] == 3
 
 
+# An operation that this Triton parses, and has no code for.
+NOT_LEGAL = """module {
+  tt.func public @k(%x: !tt.ptr<f32>) {
+    %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %a = tt.splat %x : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %b = tt.addptr %a, %r : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    %c = tt.load %b : tensor<128x!tt.ptr<f32>>
+    %d = math.atan %c : tensor<128xf32>
+    tt.store %b, %d : tensor<128x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_an_operation_that_has_no_code(ask, target):
+    answer = ask(source=NOT_LEGAL, target=target)
+    assert_failed(answer, "INVALID_ARGUMENT", "failed to legalize operation 'math.atan'", f"{target} may not have that operation",
+                  "printed by another version of Triton? This is 3.6.0", "kiln doctor lists those here")
+    assert (answer["diagnostics"]["stage"], answer["diagnostics"]["line"]) == ("ttgir", 7)
+
+
 def test_syntax_of_another_dialect_version(ask):
     source = "module {\n  tt.func public @k(%0: !tt.tensordesc<i32>) {\n    tt.return\n  }\n}\n"
     assert_failed(ask(source=source), "INVALID_ARGUMENT", "printed by another version of Triton? This is 3.6.0")

@@ -7,7 +7,7 @@ import os
 import time
 
 from kiln_triton_worker.assembler import Assemblers
-from kiln_triton_worker.diagnosis import classify, parse_advice
+from kiln_triton_worker.diagnosis import classify, parse_advice, pass_advice
 from kiln_triton_worker.elf import is_whole_elf
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.hardware import check_fits
@@ -56,7 +56,9 @@ class Compiler:
                     module = run(module, metadata)
                     done.append((stage, to_bytes(module), elapsed_micros(started)))
                 except Exception as error:
-                    raise classify(error, stage, output) from None
+                    failure = classify(error, stage, output)
+                    failure.args = (str(failure) + pass_advice(str(failure), target, self.toolchain.version),)
+                    raise failure from None
                 check_stage(stage, done[-1][1], target, metadata)
             del context  # every module of it is gone now
         kernel = describe_kernel(target, metadata, done, printed.getvalue())

@@ -64,6 +64,13 @@ def parse_advice(text, version):
     return other_version_advice(version)
 
 
+def pass_advice(message, target, version):
+    """What to do about a source that a pass refuses."""
+    if "failed to legalize" not in message:
+        return ""
+    return f"; {target.backend}:{target.arch} may not have that operation{other_version_advice(version)}"
+
+
 def other_version_advice(version):
     return (f"; was it printed by another version of Triton? This is {version}: name the toolchain that printed it, such as "
             f"--toolchain triton=={version} for this one; kiln doctor lists those here")
