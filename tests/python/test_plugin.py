@@ -161,6 +161,22 @@ def test_files_are_written_without_a_folder_for_each(daemon, newest, tmp_path):
     assert {name.rpartition(".")[2] for name in before} == {name.rpartition(".")[2] for name in job.files()}
 
 
+@pytest.mark.parametrize("target, options", [("cuda:90", {"num_stages": 9}), ("hip:gfx942", {"num_stages": 5}), ("cuda:80", {"num_warps": 64})])
+def test_what_no_block_has_room_for_is_compiled_as_triton_compiles_it(daemon, python, tmp_path, target, options):
+    """Triton finds out when it loads the kernel, and then tunes on without it."""
+    kernel = "vector_add" if "num_warps" in options else "matmul_128x128x64"
+    with Job(tmp_path, python, cache="plain") as plain:
+        plain.compile(kernel, target, **options)
+    with Job(tmp_path, python, daemon.root, cache="kiln") as job:
+        job.run("be patient")
+        job.compile(kernel, target, **options)
+        report = job.report()
+    assert served(report) == 1 and report["local"] == {}, (report, job.log)
+    got, expected = job.files(), plain.files()
+    assert {name: comparable(name, content) for name, content in got.items()} == {
+        name: comparable(name, content) for name, content in expected.items()}
+
+
 def test_only_the_binary_is_kept_where_triton_is_told_so(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, TRITON_STORE_BINARY_ONLY="1") as job:
         job.compile("vector_add")

@@ -111,7 +111,7 @@ class DataLossError(KilnError):
 
 class CompilationError(KilnError):
     """The compiler refused the source: `diagnostics` has its words. `code` is INVALID_ARGUMENT, or
-    RESOURCE_EXHAUSTED for a kernel that does not fit its target."""
+    RESOURCE_EXHAUSTED for a kernel that the assembler finds no room for."""
     code = "INVALID_ARGUMENT"
 
 

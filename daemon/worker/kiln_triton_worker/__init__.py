@@ -7,7 +7,6 @@ Runs with nothing but the standard library and `triton`. A module imports only w
   jail, limits                         what a worker may do, and what it may take
   source_text                          a request's text, before it is parsed
   ptxas_report, diagnosis              what an exception amounts to, and what to do about it
-  hardware                             which architectures there are, and what fits on one
   toolchain, assembler                 Triton, and the programs that it assembles with
   module, kernel                       what is asked of the IR, and what is said of the binary
   compiler                             from a request to the outputs of its stages

@@ -10,7 +10,6 @@ from kiln_triton_worker.assembler import Assemblers
 from kiln_triton_worker.diagnosis import classify, parse_advice, pass_advice
 from kiln_triton_worker.elf import is_whole_elf
 from kiln_triton_worker.failure import Failure
-from kiln_triton_worker.hardware import check_fits
 from kiln_triton_worker.kernel import describe_kernel, parameters
 from kiln_triton_worker.module import check_kind, entry_function, options_of_ttgir
 from kiln_triton_worker.output import Output
@@ -59,7 +58,7 @@ class Compiler:
                     failure = classify(error, stage, output)
                     failure.args = (str(failure) + pass_advice(str(failure), target, self.toolchain.version),)
                     raise failure from None
-                check_stage(stage, done[-1][1], target, metadata)
+                check_stage(stage, done[-1][1])
             del context  # every module of it is gone now
         kernel = describe_kernel(target, metadata, done, printed.getvalue())
         kernel["hidden_pointers"] = self.toolchain.hidden_pointers()
@@ -92,13 +91,11 @@ class Compiler:
         return context, module, name, signature
 
 
-def check_stage(stage, content, target, metadata):
+def check_stage(stage, content):
     if stage in ("cubin", "hsaco") and not is_whole_elf(content):
         # Where the disk is full ptxas ends well all the same, and leaves what there was room for.
         raise Failure("unavailable", stage, "the assembler ended well, but its output is cut off: is the disk full that "
                       "holds the workers' directories?", deterministic=False)
-    if stage == "llir":
-        check_fits(target, metadata)
 
 
 def to_bytes(stage_output):

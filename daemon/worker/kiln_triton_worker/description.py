@@ -4,8 +4,14 @@ import sys
 import typing
 
 from kiln_triton_worker.frames import PROTOCOL
-from kiln_triton_worker.hardware import CANDIDATE_ARCHITECTURES
 from kiln_triton_worker.warm_kernel import compiles
+
+# Architectures worth trying: a description lists those for which WARM_KERNEL compiles.
+CANDIDATE_ARCHITECTURES = {
+    "cuda": ("75", "80", "86", "87", "89", "90", "100", "101", "103", "110", "120", "121"),
+    "hip": ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151",
+            "gfx1200", "gfx1201", "gfx1250"),
+}
 
 OPTION_TYPES = {bool: "bool", int: "integer", float: "number", str: "string", tuple: "tuple", dict: "tuple", list: "tuple"}
 
