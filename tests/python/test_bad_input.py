@@ -167,6 +167,26 @@ def test_more_parameters_than_any(ask, target):
     assert_failed(ask(source=source, target=target), "INVALID_ARGUMENT", "has 5000 parameters", "at most 4096")
 
 
+# Odd, and nothing that a local compile minds.
+@pytest.mark.parametrize("parameters", ["%" + 2000 * "x" + ": i32", ", ".join(f"%x{number}: i32" for number in range(4000))],
+                         ids=["long", "many"])
+def test_long_names_and_many_parameters_compile(ask, parameters):
+    answer = ask(source=f"module {{ tt.func public @k({parameters}) {{ tt.return }} }}\n")
+    assert answer["outcome"] in ("compiled", "hit"), answer
+
+
+def test_a_place_beyond_any_source_is_left_out(ask):
+    body = '%r = tt.make_range {end = 100 : i32, start = 0 : i32} : tensor<100xi32> loc("kernel.ttir":4294967295:7)'
+    answer = ask(source=f"module {{ tt.func public @k(%x: i32) {{ {body} tt.return }} }}\n")
+    assert_failed(answer, "INVALID_ARGUMENT", "power-of-two")
+    assert answer["diagnostics"]["line"] == 0
+
+
+def test_a_name_that_is_no_text(ask):
+    assert_failed(ask(source=f"module {{{FUNCTION.format(visibility='public', name=chr(34) + chr(92) + 'FFk' + chr(34))}}}\n"),
+                  "INVALID_ARGUMENT", "is not UTF-8")
+
+
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
 def test_truncated(ask, text, kept):
     # In the middle of the function, never just behind it.

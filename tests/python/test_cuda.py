@@ -51,6 +51,12 @@ def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
     assert metadata["name"] == "_Z5writeI6__halfEvPT_" and metadata["registers"] > 0
 
 
+def test_a_line_beyond_any_source_is_left_out(daemon, tmp_path):
+    answer = ask(daemon, tmp_path, source="#line 2000000000\n__global__ void f(int* x) { *x = nothing; }", name_expressions=[])
+    assert answer["code"] == "INVALID_ARGUMENT" and "nothing" in answer["error"], answer
+    assert answer["diagnostics"]["line"] == 0
+
+
 def test_headers_and_defines_are_in_the_key(daemon, tmp_path):
     base = {"source": "#include \"answer.h\"\n__global__ void f(int* x) { *x = ANSWER; }", "name_expressions": []}
     one = ask(daemon, tmp_path, **base)

@@ -10,7 +10,10 @@ import sys
 import pytest
 
 from kiln_triton_worker.diagnosis import classify
+from kiln_triton_worker.failure import Failure
+from kiln_triton_worker.kernel import without_long_names
 from kiln_triton_worker.ptxas_report import ptxas_failure
+from kiln_triton_worker.reply import compiled_reply
 from places import ROOT, TOOLCHAIN, WORKER
 
 FIND_PACKAGE = f"import sys; sys.path.insert(0, {str(WORKER)!r})\n"
@@ -63,22 +66,39 @@ def test_what_ptxas_says_means_the_same_to_both_workers(case):
 
 
 PREPARE = FIND_PACKAGE + """
-import hashlib, os
+import hashlib, json, os, socket
 from kiln_triton_worker.compiler import Compiler
 from kiln_triton_worker.elf import is_whole_elf
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.warm_kernel import WARM_KERNEL, request_for
+from kiln_triton_worker.worker import Worker
 compiler = Compiler()
 request = request_for("cuda", "90")
+
+# The header of a worker's answer, as the daemon gets it.
+def answer(source, **fields):
+    ours, its = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+    with ours, its:
+        Worker(compiler, its, {"limits": {}})._compile(1, {**request, **fields}, source.encode())
+        its.close()
+        frame = b"".join(iter(lambda: ours.recv(1 << 20), b""))
+    size = int.from_bytes(frame[8:12], "little")
+    assert size <= 2 << 20, size
+    return json.loads(frame[24:24 + size])
 """
 
 
 def in_triton(script, *arguments, directory):
     """Runs a script in the toolchain's own Python, with a compiler and a request of the worker's."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
-    ran = subprocess.run([TOOLCHAIN / "bin" / "python", "-B", "-c", PREPARE + script, *arguments], cwd=directory, env=environment,
-                         capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    # A file, out of which a worker reads what the compiler said.
+    with open(directory / "stderr", "w+") as stderr:
+        ran = subprocess.run([TOOLCHAIN / "bin" / "python", "-B", "-c", PREPARE + script, *arguments], cwd=directory, env=environment,
+                             stderr=stderr)
+        stderr.seek(0)
+        assert ran.returncode == 0, stderr.read()
 
 
 # On a full disk ptxas ends with 0 and leaves what there was room for; here a script does the leaving.
@@ -126,6 +146,72 @@ for mode in (0o700, 0o600):
     assert compiler.toolchain.knobs.ptxas.path != path
 assert assembler() == before
 """, ptxas, directory=tmp_path)
+
+
+# What a local compile accepts comes back, and what it refuses is refused in its own words, however long or odd.
+def test_what_the_daemon_would_not_take_is_cut(tmp_path):
+    in_triton("""
+def kernel(parameters, body="", name="k"):
+    return "module {\\n  tt.func public @%s(%s) {\\n    %s\\n    tt.return\\n  }\\n}\\n" % (name, parameters, body)
+
+def names(said):
+    assert said["outcome"] == "compiled", said
+    return [name for name, _ in said["kernel"]["parameters"]]
+
+assert names(answer(kernel("%" + 2000 * "x" + ": i32, %n: i32"))) == ["", "n"]
+many = names(answer(kernel("%n: i32"), parameters=[[str(i) + 397 * "\xe9", "i32"] for i in range(1)]))
+assert many == ["0" + 397 * "\xe9"], many
+said = answer(kernel(", ".join(f"%a{i}: i32" for i in range(1000))), parameters=[[f"{i:04}" + 398 * "\xe9", "i32"] for i in range(1000)])
+assert names(said)[999] == "0999" + 398 * "\xe9"
+
+wrong = "%r = tt.make_range {end = 100 : i32, start = 0 : i32} : tensor<100xi32>"
+for place, taken in (("3:1", (3, 1)), ("4294967295:1", (0, 1)), ("1:4294967295", (1, 0))):
+    said = answer(kernel("%x: i32", f'{wrong} loc("kernel.ttir":{place})'))
+    assert said["failure"]["code"] == "invalid_argument", said
+    assert (said["failure"]["line"], said["failure"]["column"]) == taken, said
+
+said = answer(kernel("%x: i32", name='"\\\\FFk"'))
+assert said["failure"]["code"] == "invalid_argument" and "not UTF-8" in said["failure"]["message"], said
+""", directory=tmp_path)
+
+
+def replies():
+    return json.loads((ROOT / "tests" / "vectors" / "worker_replies.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("groups", replies()["parameter_names"], ids=str)
+def test_names_are_left_out_as_the_native_worker_leaves_them_out(groups):
+    names = ["a" * group["bytes"] for group in groups for _ in range(group["names"])]
+    expected = ["a" * group["bytes"] if i < group["kept"] else "" for group in groups for i in range(group["names"])]
+    assert without_long_names(names) == expected
+
+
+@pytest.mark.parametrize("case", replies()["places"], ids=str)
+def test_places_are_those_of_the_native_worker(case):
+    said = Failure("invalid_argument", "parse", "x", case["given"], case["given"]).to_json()
+    assert (said["line"], said["column"]) == (case["said"], case["said"])
+
+
+@pytest.mark.parametrize("case", replies()["outputs"], ids=lambda case: case["text"])
+def test_output_is_cut_as_by_the_native_worker(case):
+    whole = case["text"] * case["times"] + case["end"]
+    said = Failure("invalid_argument", "parse", "x", output=whole).to_json()["output"]
+    assert whole.endswith(said) and len(said.encode()) == case["bytes"]
+
+
+@pytest.mark.parametrize("case", replies()["descriptions"], ids=str)
+def test_a_description_is_too_large_where_it_is_for_the_native_worker(case):
+    kernel = {"name": "k", "parameters": [], "toolchain_metadata": ""}
+    if case["field"] == "parameters":
+        kernel["parameters"] = [["n" * case["name_bytes"], "u64"]] * case["size"]
+    else:
+        kernel[case["field"]] = "n" * case["size"]
+    try:
+        outcome = compiled_reply([("cubin", b"binary", 1)], kernel)[0]["outcome"]
+    except Failure as failure:
+        outcome = "failed"
+        assert failure.code == "resource_exhausted" and failure.deterministic
+    assert outcome == case["outcome"]
 
 
 def test_a_path_that_cannot_be_opened_costs_that_path_alone(tmp_path):

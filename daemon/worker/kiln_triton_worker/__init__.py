@@ -10,6 +10,7 @@ Runs with nothing but the standard library and `triton`. A module imports only w
   toolchain, assembler                 Triton, and the programs that it assembles with
   module, kernel                       what is asked of the IR, and what is said of the binary
   compiler                             from a request to the outputs of its stages
+  reply                                what the daemon takes of these
   warm_kernel, description             what the toolchain can do
   worker, zygote                       processes
   program                              the command line

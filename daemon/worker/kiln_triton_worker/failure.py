@@ -1,6 +1,7 @@
 """That a source does not compile, in the words of the protocol."""
 
 OUTPUT_BYTES_MAX = 64 << 10
+PLACE_MAX = 1 << 30
 MESSAGE_CHARS_MAX = 1000
 
 
@@ -26,11 +27,16 @@ class Failure(Exception):
             "code": self.code,
             "stage": self.stage,
             "message": one_line(str(self)),
-            "line": self.line,
-            "column": self.column,
+            "line": place(self.line),
+            "column": place(self.column),
             "output": self.output.encode("utf-8", "replace")[-OUTPUT_BYTES_MAX:].decode("utf-8", "ignore"),
             "deterministic": self.deterministic,
         }
+
+
+def place(number):
+    """A line or a column as the daemon takes it. What a source says of its own place (loc) can be anything; 0 is none."""
+    return number if 0 <= number <= PLACE_MAX else 0
 
 
 def one_line(text):

@@ -39,7 +39,12 @@ def read_frame(job):
     return None if header is None or payload is None else (identifier, json.loads(header), payload)
 
 
+def to_json(header):
+    # As UTF-8: escaped, a letter beyond ASCII would take up to six times the bytes that the daemon counts.
+    return json.dumps(header, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def write_frame(job, identifier, header, blobs):
-    text = json.dumps(header).encode()
+    text = to_json(header)
     start = FRAME.pack(FRAME_MAGIC, PROTOCOL, FRAME_RESULT, len(text), identifier, sum(map(len, blobs)))
     job.sendall(b"".join((start, text, *blobs)))

@@ -49,6 +49,24 @@ def amdgcn_usage(text):
     return registers and int(registers.group(1)), spills and 4 * int(spills.group(1))
 
 
+# Of a parameter's name, and of those of one kernel together.
+NAME_BYTES_MAX = 1 << 10
+NAMES_BYTES_MAX = 256 << 10
+
+
+def without_long_names(names):
+    """The same, with "" for those that the daemon does not take. They say nothing that the order does not.
+
+    LeaveOutLongNames in native_worker/kernel_description.cc is the same.
+    """
+    kept, taken = [], 0
+    for name in names:
+        size = len(name.encode())
+        taken += size
+        kept.append(name if size <= NAME_BYTES_MAX and taken <= NAMES_BYTES_MAX else "")
+    return kept
+
+
 def parameters(text, function, signature, given):
     """[[name, type]] in the order of passing.
 
@@ -60,4 +78,4 @@ def parameters(text, function, signature, given):
     names = argument_names(text, function)
     if len(names) != len(signature):
         names = [""] * len(signature)
-    return [[name, kind] for name, kind in zip(names, signature)]
+    return [[name, kind] for name, kind in zip(without_long_names(names), signature)]

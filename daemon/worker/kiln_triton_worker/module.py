@@ -67,7 +67,11 @@ def public_functions(module):
         if operation.get_name() == "tt.func" and operation.get_str_attr("sym_visibility") in (None, "public"):
             names.append(operation.get_str_attr("sym_name"))
 
-    module.walk(visit)
+    try:
+        module.walk(visit)
+    except UnicodeDecodeError:
+        raise Failure("invalid_argument", "parse", "the name of a public function is not UTF-8; rename it to letters, digits and "
+                      "underscores") from None
     return names
 
 

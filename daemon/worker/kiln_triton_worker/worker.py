@@ -17,6 +17,7 @@ from kiln_triton_worker.jail import Confinement
 from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import Limits
 from kiln_triton_worker.output import Output
+from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import PeakMemory, cpu_micros, elapsed_micros, resident_bytes
 
 
@@ -84,18 +85,10 @@ class Worker:
         started = time.perf_counter_ns()
         self._peak.reset()
         output = Output()
-        reply = {"stages": []}
-        blobs = []
         try:
-            done, reply["kernel"] = self._compiler.compile(request, source)
-            reply["outcome"] = "compiled"
-            for stage, content, micros in done:
-                reply["stages"].append({"name": stage, "bytes": len(content or b""), "micros": micros})
-                if content is not None:
-                    blobs.append(content)
+            reply, blobs = compiled_reply(*self._compiler.compile(request, source))
         except Failure as failure:
-            reply["outcome"] = "failed"
-            reply["failure"] = failure.to_json()
+            reply, blobs = failed_reply(failure)
         tainted = is_tainted(output.text())
         if tainted:
             reply["outcome"] = "crashed"

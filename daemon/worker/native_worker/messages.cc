@@ -85,12 +85,19 @@ std::string EndOf(const std::string& raw, size_t bytes_max) {
   return text.substr(begin);
 }
 
+// A line or a column as the daemon takes it. What a source says of its own place (#line) can be
+// anything; 0 is none.
+int PlaceOf(int number) {
+  constexpr int kPlaceMax = 1 << 30;
+  return number > kPlaceMax ? 0 : std::max(number, 0);
+}
+
 Json EncodeFailure(const CompileFailure& failure) {
   return {{"code", CodeWord(failure.code)},
           {"stage", BeginOf(failure.stage, limits::kNameBytesMax)},
           {"message", BeginOf(failure.message, limits::kDiagnosticsBytesMax)},
-          {"line", failure.line},
-          {"column", failure.column},
+          {"line", PlaceOf(failure.line)},
+          {"column", PlaceOf(failure.column)},
           {"output", EndOf(failure.output, limits::kDiagnosticsBytesMax)},
           {"deterministic", failure.deterministic}};
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "daemon/worker/native_worker/messages.h"
@@ -55,6 +56,24 @@ TEST(KernelDescriptionTest, ManyParametersOfManyNamesFit) {
   ASSERT_EQ(reply.metadata.parameters.size(), limits::kParametersMax);
   EXPECT_FALSE(reply.metadata.parameters.front().name.empty());
   EXPECT_TRUE(reply.metadata.parameters.back().name.empty());
+}
+
+TEST(KernelDescriptionTest, NamesAreLeftOutAsTheTritonWorkerLeavesThemOut) {
+  std::ifstream file(KILN_SOURCE_DIR "/tests/vectors/worker_replies.json");
+  const auto vectors = nlohmann::json::parse(file);
+  for (const auto& groups : vectors.at("parameter_names")) {
+    std::string parameters;
+    std::vector<KernelParameter> expected;
+    for (const auto& group : groups) {
+      const std::string name(group.at("bytes").get<size_t>(), 'a');
+      for (int i = 0; i < group.at("names"); ++i) {
+        parameters += (parameters.empty() ? "\t.param .u64 " : ",\n\t.param .u64 ") + name;
+        expected.push_back({i < group.at("kept") ? name : "", "u64"});
+      }
+    }
+    const WorkerReply reply = Describe(".visible .entry k(\n" + parameters + "\n)\n{\n\tret;\n}\n");
+    EXPECT_EQ(reply.metadata.parameters, expected) << groups;
+  }
 }
 
 TEST(KernelDescriptionTest, OfManyKernelsAsManyAsThereIsRoomForAreDescribed) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "daemon/worker/native_worker/native_compiler.h"
 #include "storage/base/limits.h"
@@ -172,6 +174,59 @@ TEST(MessagesTest, AKernelBeyondTheLimitsIsAFailureAndNoNonsense) {
     EXPECT_EQ(decoded->failure.code, absl::StatusCode::kResourceExhausted);
     EXPECT_TRUE(decoded->failure.deterministic);
     EXPECT_THAT(decoded->failure.message, HasSubstr("Kiln takes at most"));
+  }
+}
+
+// What triton_worker.py says at most, too.
+nlohmann::json ReplyVectors() {
+  std::ifstream file(KILN_SOURCE_DIR "/tests/vectors/worker_replies.json");
+  return nlohmann::json::parse(file);
+}
+
+TEST(MessagesTest, PlacesAreThoseOfTheTritonWorker) {
+  for (const auto& each : ReplyVectors().at("places")) {
+    WorkerReply reply;
+    reply.failure.line = reply.failure.column = each.at("given");
+    const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+    ASSERT_TRUE(decoded.ok()) << each << decoded.status();
+    EXPECT_EQ(decoded->failure.line, each.at("said").get<int>());
+    EXPECT_EQ(decoded->failure.column, each.at("said").get<int>());
+  }
+}
+
+TEST(MessagesTest, OutputIsCutAsByTheTritonWorker) {
+  for (const auto& each : ReplyVectors().at("outputs")) {
+    std::string whole;
+    for (int i = 0; i < each.at("times"); ++i) whole += each.at("text").get<std::string>();
+    whole += each.at("end").get<std::string>();
+    WorkerReply reply;
+    reply.failure.output = whole;
+    const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+    ASSERT_TRUE(decoded.ok()) << each << decoded.status();
+    EXPECT_EQ(decoded->failure.output.size(), each.at("bytes").get<size_t>()) << each;
+    EXPECT_TRUE(whole.ends_with(decoded->failure.output)) << each;
+  }
+}
+
+TEST(MessagesTest, ADescriptionIsTooLargeWhereItIsForTheTritonWorker) {
+  for (const auto& each : ReplyVectors().at("descriptions")) {
+    WorkerReply reply = CompiledReply();
+    const size_t size = each.at("size");
+    if (each.at("field") == "name") reply.metadata.name.assign(size, 'n');
+    if (each.at("field") == "toolchain_metadata") {
+      reply.metadata.toolchain_metadata.assign(size, 'n');
+    }
+    if (each.at("field") == "parameters") {
+      reply.metadata.parameters.assign(
+          size, {std::string(each.at("name_bytes").get<size_t>(), 'n'), "u64"});
+    }
+    const auto decoded = DecodeResult(ResultFrame(reply), {"cubin"});
+    ASSERT_TRUE(decoded.ok()) << each << decoded.status();
+    EXPECT_EQ(decoded->outcome == WorkerReply::Outcome::kCompiled, each.at("outcome") == "compiled")
+        << each;
+    if (decoded->outcome != WorkerReply::Outcome::kCompiled) {
+      EXPECT_EQ(decoded->failure.code, absl::StatusCode::kResourceExhausted);
+    }
   }
 }
 
