@@ -148,6 +148,18 @@ assert assembler() == before
 """, ptxas, directory=tmp_path)
 
 
+def test_what_the_machine_lacks_while_the_source_is_written_is_not_the_sources_fault(tmp_path):
+    (tmp_path / "kernel.ttir").symlink_to("/dev/full")
+    in_triton("""
+said = answer(WARM_KERNEL)
+assert said["outcome"] == "failed", said
+assert (said["failure"]["code"], said["failure"]["deterministic"]) == ("unavailable", False), said
+assert "No space left" in said["failure"]["message"], said
+os.unlink("kernel.ttir")
+assert answer(WARM_KERNEL)["outcome"] == "compiled"
+""", directory=tmp_path)
+
+
 # What a local compile accepts comes back, and what it refuses is refused in its own words, however long or odd.
 def test_what_the_daemon_would_not_take_is_cut(tmp_path):
     in_triton("""

@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 
-from kiln_triton_worker.diagnosis import is_tainted
+from kiln_triton_worker.diagnosis import classify, is_tainted
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.frames import read_frame, write_frame
 from kiln_triton_worker.jail import Confinement
@@ -87,8 +87,8 @@ class Worker:
         output = Output()
         try:
             reply, blobs = compiled_reply(*self._compiler.compile(request, source))
-        except Failure as failure:
-            reply, blobs = failed_reply(failure)
+        except (Failure, OSError, MemoryError) as error:
+            reply, blobs = failed_reply(classify(error, "parse", output))
         tainted = is_tainted(output.text())
         if tainted:
             reply["outcome"] = "crashed"
