@@ -158,6 +158,7 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
   JsonReader reader(reply, "a zygote's answer");
   if (reader.String("type", 64) == "error") {
+    ++refusals_;
     return Unavailable("the zygote could not fork: {}", reader.String("message", kControlBytesMax));
   }
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
@@ -167,6 +168,7 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     End();
     return Unavailable("the zygote named a worker that is not its child");
   }
+  refusals_ = 0;
   workers_.insert(worker);
   OfferToTheOutOfMemoryKiller(worker, kWorkerScore);
   if (request["jail"].is_null()) return worker;

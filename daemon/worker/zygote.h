@@ -67,6 +67,8 @@ class Zygote {
   pid_t pid() const { return pid_; }
   // The end of what it wrote.
   std::string LastWords() const;
+  // How often in a row it has answered that it could not fork.
+  int refusals() const { return refusals_; }
 
  private:
   Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail);
@@ -99,6 +101,7 @@ class Zygote {
   JailNeeds needs_;
   mutable std::mutex mutex_;
   std::atomic<bool> alive_ = true;
+  std::atomic<int> refusals_ = 0;
   std::set<pid_t> workers_;  // given out by Fork and not ended yet
 };
 

@@ -14,6 +14,8 @@ constexpr auto kRetryLast = std::chrono::milliseconds(30'000);
 // One that dies sooner than this may not have worked. A few times that is somebody's stray kill.
 constexpr auto kSettled = std::chrono::seconds(5);
 constexpr int kEarlyDeathsMax = 3;
+// In a row. The machine may lack processes for a while, a zygote something for ever.
+constexpr int kRefusalsMax = 8;
 
 }  // namespace
 
@@ -24,6 +26,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
   std::unique_lock lock(mutex_);
   while (true) {
     if (stopping_) return Cancelled("the pool is shutting down");
+    if (zygote_ != nullptr && zygote_->refusals() >= kRefusalsMax) LetGoOfRefusing();
     if (zygote_ != nullptr && zygote_->IsAlive()) return zygote_;
     if (!starting_ && Steady::now() < retry_at_) return Unshared(last_failure_);
     wanted_ = true;
@@ -35,6 +38,12 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
 void ZygoteKeeper::LetGo() {
   std::lock_guard lock(mutex_);
   if (zygote_ == nullptr) return;
+  zygote_.reset();
+  stop_.Set();
+}
+
+void ZygoteKeeper::LetGoOfRefusing() {
+  RecordFailure(Unavailable("the zygote could not fork {} times in a row", zygote_->refusals()));
   zygote_.reset();
   stop_.Set();
 }

@@ -16,8 +16,9 @@
 namespace kiln {
 
 // Starts a zygote when the first one asks, notices its death, and starts another when one is needed
-// again: at once when it had worked, ever later when it keeps failing. Its thread is the zygote's
-// parent in the kernel's eyes, so it lives as long (spawn.h).
+// again: at once when it had worked, ever later when it keeps failing. One that refuses to fork,
+// time and again, is replaced too. Its thread is the zygote's parent in the kernel's eyes, so it
+// lives as long (spawn.h).
 //
 // Thread-safe.
 class ZygoteKeeper {
@@ -48,6 +49,8 @@ class ZygoteKeeper {
   void Loop();
   // One zygote from start to death. REQUIRES: `lock` is held; it is released in between.
   void KeepOne(std::unique_lock<std::mutex>& lock);
+  // Another one is tried in a while. REQUIRES: mutex_ held, zygote_ is not null.
+  void LetGoOfRefusing();
   void RecordFailure(const absl::Status& failure);
 
   const ZygoteCommand command_;

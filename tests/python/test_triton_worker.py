@@ -14,6 +14,7 @@ from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.kernel import without_long_names
 from kiln_triton_worker.ptxas_report import ptxas_failure
 from kiln_triton_worker.reply import compiled_reply
+from kiln_triton_worker.zygote import Zygote
 from places import ROOT, TOOLCHAIN, WORKER
 
 FIND_PACKAGE = f"import sys; sys.path.insert(0, {str(WORKER)!r})\n"
@@ -158,6 +159,17 @@ assert "No space left" in said["failure"]["message"], said
 os.unlink("kernel.ttir")
 assert answer(WARM_KERNEL)["outcome"] == "compiled"
 """, directory=tmp_path)
+
+
+def test_a_fork_that_fails_costs_the_zygote_nothing(monkeypatch):
+    def refuse():
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", refuse)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(BlockingIOError):
+        Zygote(None, None)._fork({}, -1, -1)
+    assert os.listdir("/proc/self/fd") == before
 
 
 # What a local compile accepts comes back, and what it refuses is refused in its own words, however long or odd.

@@ -94,7 +94,13 @@ class Zygote:
         """The pid of a new worker, and what of its jail it could not enter."""
         zygote = os.getpid()
         read_end, write_end = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            # Enough of these, and there would be no descriptors left to fork with.
+            os.close(read_end)
+            os.close(write_end)
+            raise
         if pid == 0:
             os.close(read_end)
             run_worker(self._compiler, self._control, job, output, message, zygote, write_end)

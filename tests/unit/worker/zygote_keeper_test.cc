@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/temp_directory.h"
 
 namespace kiln {
 namespace {
@@ -58,6 +60,27 @@ TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
   const auto second = keeper.Get();
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_NE((*second)->pid(), first);
+}
+
+TEST(ZygoteKeeperTest, OneThatKeepsRefusingToForkIsReplaced) {
+  ZygoteCommand command = FakeZygote("infertile");
+  command.retry_first = std::chrono::milliseconds(1);
+  const TempDirectory directory;
+  ZygoteKeeper keeper(command, [] {});
+  const auto first = keeper.Get();
+  ASSERT_TRUE(first.ok()) << first.status();
+  absl::StatusOr<std::shared_ptr<Zygote>> now = first;
+  int refused = 0;
+  while (now.ok() && *now == *first) {
+    EXPECT_TRUE(absl::IsUnavailable(
+        (*now)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {}).status()));
+    ++refused;
+    now = keeper.Get();
+  }
+  EXPECT_GT(refused, 1);  // one alone may be chance
+  EXPECT_THAT(std::string(Message(now.status())), HasSubstr("could not fork"));
+  while (!now.ok()) now = keeper.Get();
+  EXPECT_NE(*now, *first);
 }
 
 TEST(ZygoteKeeperTest, RefusingWakesThoseWhoWait) {
