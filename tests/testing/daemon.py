@@ -52,10 +52,10 @@ class Daemon:
         self.root = root or folder / "root"
         self.log = folder / "kilnd.log"
 
-    def beside(self, folder):
-        """Another one with the same settings and no artifacts, which need not find out again what its toolchains can do: that
-        takes most of a daemon's first start. Not started yet."""
-        other = Daemon(self._programs, folder, root=folder / "other", environment=self._environment)
+    def beside(self, folder, **environment):
+        """Another one with the same settings, but for `environment`, and no artifacts, which need not find out again what its
+        toolchains can do: that takes most of a daemon's first start. Not started yet."""
+        other = Daemon(self._programs, folder, root=folder / "other", environment={**self._environment, **environment})
         (other.root / "state").mkdir(mode=0o700, parents=True)
         shutil.copytree(self.root / "state" / "toolchains", other.root / "state" / "toolchains")
         return other

@@ -9,7 +9,7 @@ class Failure(Exception):
     """The source does not compile: what, where and whose fault.
 
     `code` is invalid_argument or resource_exhausted; internal where a program gave out before anything was decided;
-    unavailable where the machine lacks something that is not the source's business. `deterministic` says that trying again
+    unavailable and failed_precondition where the machine, or its operator, lacks something that is not the source's business. `deterministic` says that trying again
     cannot help, and is True of the first two alone.
     """
 

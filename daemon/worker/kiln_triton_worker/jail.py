@@ -25,6 +25,8 @@ class Confinement:
 
     def __init__(self, jail):
         self._jail = jail
+        # Whether files that the jail does not name are out of reach.
+        self.hides_files = False
 
     def enter(self):
         """Goes as far as it gets. What could not be done, in words for the operator."""
@@ -62,6 +64,7 @@ class Confinement:
                 except OSError as error:  # costs this path, and not the jail
                     problems.append(f"Landlock, {path}: {error.strerror}")
             checked(LIBC.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0))
+            self.hides_files = True
         finally:
             os.close(ruleset)
         return problems

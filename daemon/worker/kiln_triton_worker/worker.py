@@ -52,6 +52,7 @@ class Worker:
         self._job = job
         self._message = message
         self._limits = Limits(message["limits"])
+        self._hides_files = False
         # A jailed process opens nothing of /proc.
         self._memory = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._peak = PeakMemory(self._memory)
@@ -67,7 +68,9 @@ class Worker:
         do_not_randomize_programs()
         problems = self._limits.set()
         if self._message["jail"] is not None:
-            problems += Confinement(self._message["jail"]).enter()
+            confinement = Confinement(self._message["jail"])
+            problems += confinement.enter()
+            self._hides_files = confinement.hides_files
         return problems
 
     def serve(self):
@@ -86,6 +89,7 @@ class Worker:
         self._peak.reset()
         output = Output()
         try:
+            self._check_surroundings(request)
             reply, blobs = compiled_reply(*self._compiler.compile(request, source))
         except (Failure, OSError, MemoryError) as error:
             reply, blobs = failed_reply(classify(error, "parse", output))
@@ -100,3 +104,14 @@ class Worker:
         }
         write_frame(self._job, identifier, reply, blobs)
         return not tainted
+
+    def _check_surroundings(self, request):
+        """Failure where a source could read files that are none of its business.
+
+        What a module for AMD says in inline assembly goes through LLVM's assembler, which has macros, and directives that include
+        files. In PTX there are none.
+        """
+        if request["backend"] == "hip" and not self._hides_files:
+            raise Failure("failed_precondition", "options", "AMD code can include any file of this machine (inline assembly), so it "
+                          "compiles in a jail only, and this worker is in none that hides files; kiln doctor says why",
+                          deterministic=False)
