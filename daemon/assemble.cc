@@ -32,6 +32,7 @@
 #include "daemon/rpc/open_sockets.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/shared_uid.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/served_toolchains.h"
 #include "daemon/worker/disassembling_provider.h"
@@ -389,9 +390,14 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<ServiceParts>(ServiceParts{
-      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, own_pace_,
-      *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_});
+  parts_ = std::make_unique<ServiceParts>(
+      ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
+                   own_pace_, *reader_, *read_executor_, gate_, memo_, descriptions_, refused_,
+                   searches_, SharedUidHere(OsFilesystem())});
+  if (parts_->shared_uid) {
+    LogWarning("users that this user namespace does not map keep nothing of their own",
+               {{"uid", *parts_->shared_uid}});
+  }
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,

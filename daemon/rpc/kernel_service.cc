@@ -10,6 +10,7 @@
 #include "daemon/rpc/fetch_call.h"
 #include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/own_calls.h"
+#include "daemon/rpc/shared_uid.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
@@ -141,6 +142,9 @@ grpc::ServerUnaryReactor* KernelService::GetOwn(grpc::CallbackServerContext* cal
                                                 v1::GetOwnResponse* response) {
   return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
                              [&parts = parts_, request, response](const CallContext& context) {
+                               const auto allowed =
+                                   CheckIsOneUser(parts.shared_uid, context.principal);
+                               if (!allowed.ok()) return allowed;
                                return kiln::GetOwn(parts.own, context, *request, *response);
                              });
 }
@@ -150,6 +154,9 @@ grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* cal
                                                 v1::PutOwnResponse*) {
   return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
                              [&parts = parts_, request](const CallContext& context) {
+                               const auto allowed =
+                                   CheckIsOneUser(parts.shared_uid, context.principal);
+                               if (!allowed.ok()) return allowed;
                                return kiln::PutOwn(parts.own, parts.own_pace, context, *request);
                              });
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "daemon/compile/artifact_reader.h"
 #include "daemon/compile/compilation_provider.h"
@@ -40,6 +41,8 @@ struct ServiceParts {
   std::atomic<uint64_t>& refused;
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
+  // Whoever has it keeps nothing of their own (shared_uid.h).
+  std::optional<uid_t> shared_uid = {};
 };
 
 }  // namespace kiln

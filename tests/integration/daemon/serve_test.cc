@@ -23,7 +23,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uid_t kNobody = 65534;
+// Not 65534: in a user namespace that may be several users.
+constexpr uid_t kNobody = 65533;
 // HealthCheckResponse{status: SERVING}.
 const std::string kServing("\x08\x01");
 

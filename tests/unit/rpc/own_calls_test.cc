@@ -66,6 +66,18 @@ TEST_F(OwnCallsTest, EntriesComeBackInTheOrderOfTheRequestWithoutThoseThatAreNot
   EXPECT_THAT(Read(*alice_, {}), ElementsAre());
 }
 
+TEST_F(OwnCallsTest, AUidOfSeveralUsersHasNone) {
+  ASSERT_TRUE(Put(*bob_, {Entry("a", "bob's")}).ok());
+  parts_.shared_uid = 1001;
+  v1::GetOwnResponse response;
+  EXPECT_EQ(Get(*bob_, {"a"}, response).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  const grpc::Status status = Put(*bob_, {Entry("a", "whose?")});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("uid 1001 is what the daemon's user namespace has"));
+  EXPECT_TRUE(Put(*alice_, {Entry("a", "alice's")}).ok());
+}
+
 TEST_F(OwnCallsTest, AnotherUserHasOthersUnderTheSameKey) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "alice's")}).ok());
   EXPECT_THAT(Read(*bob_, {"a"}), ElementsAre());
