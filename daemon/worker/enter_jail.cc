@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "daemon/worker/landlock.h"
@@ -116,6 +117,19 @@ std::vector<std::string> EnterJail(const JailDescription& jail) {
   if (jail.handled_files != 0) RestrictFiles(jail, problems);
   if (!jail.filter.empty()) FilterSystemCalls(jail, problems);
   return problems;
+}
+
+bool RefuseDating() {
+  // The jail's own filter lets no other architecture's numbers through.
+  std::array<sock_filter, 4> refusal{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_utimensat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  sock_fprog program{static_cast<unsigned short>(refusal.size()), refusal.data()};
+  // Any other error: it is not in a jail, or in one that has left it nothing.
+  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 || errno != ENOMEM;
 }
 
 }  // namespace kiln

@@ -25,4 +25,10 @@ void ExtendCpuTime(const WorkerLimits& limits);
 // close what the worker should not have.
 [[nodiscard]] std::vector<std::string> EnterJail(const JailDescription& jail);
 
+// Takes from this thread, and from all that it will start, the right to set times of files that a
+// jail with JailNeeds::dates_files has left; where there is no such jail there is nothing to take.
+// Makes a single system call, so that a child may do it before it becomes another program. False,
+// with errno, where it did not work.
+[[nodiscard]] bool RefuseDating();
+
 }  // namespace kiln

@@ -50,6 +50,15 @@ void Jail::SetAssemblers(const std::vector<std::string>& assemblers) {
   programs_.swap(programs);
 }
 
+absl::Status Jail::CompileFilters() {
+  const bool signals_are_scoped = landlock::AllScopes(support_.landlock_abi) != 0;
+  KILN_ASSIGN_OR_RETURN(filter_,
+                        CompileSystemCallFilter(signals_are_scoped, /*dates_files=*/false));
+  KILN_ASSIGN_OR_RETURN(dating_filter_,
+                        CompileSystemCallFilter(signals_are_scoped, /*dates_files=*/true));
+  return absl::OkStatus();
+}
+
 std::vector<std::string> Jail::FindMissing() {
   if (mode_ == Mode::kOff) return {"it is switched off (workers.jail)"};
   std::vector<std::string> missing;
@@ -58,12 +67,8 @@ std::vector<std::string> Jail::FindMissing() {
     missing.emplace_back("this kernel has no system call filters (seccomp)");
     return missing;
   }
-  auto filter = CompileSystemCallFilter(landlock::AllScopes(support_.landlock_abi) != 0);
-  if (filter.ok()) {
-    filter_ = *std::move(filter);
-  } else {
-    missing.emplace_back(Message(filter.status()));
-  }
+  const absl::Status compiled = CompileFilters();
+  if (!compiled.ok()) missing.emplace_back(Message(compiled));
   return missing;
 }
 
@@ -72,7 +77,7 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   if (mode_ == Mode::kOff) return std::nullopt;
   KILN_RETURN_IF_ERROR(Judge(missing_));
   JailDescription jail;
-  jail.filter = filter_;
+  jail.filter = needs.dates_files ? dating_filter_ : filter_;
   jail.handled_files = landlock::AllFileRights(support_.landlock_abi);
   jail.handled_network = landlock::AllNetworkRights(support_.landlock_abi);
   jail.scopes = landlock::AllScopes(support_.landlock_abi);

@@ -54,12 +54,15 @@ class Jail {
   std::vector<std::string> Problems() const;
 
  private:
+  // The filters.
+  absl::Status CompileFilters();
   std::vector<std::string> FindMissing();
   absl::Status Judge(const std::vector<std::string>& problems) const;
 
   const Mode mode_;
   const JailSupport support_;
   std::vector<FilterInstruction> filter_;
+  std::vector<FilterInstruction> dating_filter_;  // where a worker dates files
   const std::vector<std::string> missing_;  // of this kernel
   mutable std::mutex mutex_;
   std::vector<std::string> programs_;  // that every worker may start

@@ -69,7 +69,7 @@ JailNeeds NeedsOfThisProcess(const std::vector<std::string>& programs) {
     if (const std::string file = MappedFile(line); !file.empty())
       read.insert(DirectoryOrFile(file));
   }
-  return {{started.begin(), started.end()}, {read.begin(), read.end()}};
+  return {{started.begin(), started.end()}, {read.begin(), read.end()}, false};
 }
 
 }  // namespace kiln

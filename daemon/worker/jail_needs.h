@@ -10,6 +10,8 @@ namespace kiln {
 struct JailNeeds {
   std::vector<std::string> programs;   // that they start, with what loads these
   std::vector<std::string> libraries;  // files, and directories with all that is in them, to read
+  // They set the time of a file of theirs, and have none of their programs do it.
+  bool dates_files = false;
 };
 
 // For workers that are forked from this process and start `programs`. A library of the system

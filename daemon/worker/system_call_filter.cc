@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -30,7 +31,8 @@ namespace {
 // * sockets: the one to the daemon is open, and receiving and sending without an address is all
 // that it takes;
 // * what changes a file by its name and is none of Landlock's business: chmod, chown, utime,
-// setxattr, truncate;
+// setxattr, truncate; nor the times of a file that is open, since who owns it may set them through
+// a descriptor that only reads;
 // * memfd_create and execveat, with which code could be run that no path leads to;
 // * setsid and setpgid: whoever stays in the worker's group dies with it;
 // * ptrace, process_vm_*, pidfd_*, mount and all of its kind, keys, BPF, io_uring, namespaces,
@@ -149,8 +151,6 @@ void AllowWithConditions(FilterBuilder& filter) {
        {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW}) {
     filter.Allow("fcntl", ArgumentIs(1, static_cast<scmp_datum_t>(command)));
   }
-  // The time of an open file, which ptxas would store. Never of one by its name.
-  filter.Allow("utimensat", ArgumentIs(1, 0));
   // What opening a file asks of it.
   for (const unsigned long request :
        {static_cast<unsigned long>(TCGETS), static_cast<unsigned long>(FIOCLEX),
@@ -170,7 +170,8 @@ void AllowWithConditions(FilterBuilder& filter) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<FilterInstruction>> CompileSystemCallFilter(bool signals_are_scoped) {
+absl::StatusOr<std::vector<FilterInstruction>> CompileSystemCallFilter(bool signals_are_scoped,
+                                                                       bool dates_files) {
   FilterBuilder filter;
   for (const char* call : kAllowed) filter.Allow(call);
   AllowWithConditions(filter);
@@ -178,6 +179,12 @@ absl::StatusOr<std::vector<FilterInstruction>> CompileSystemCallFilter(bool sign
     // abort() signals its own thread; where that is refused, it dies of another signal all the
     // same.
     for (const char* call : {"kill", "tkill", "tgkill"}) filter.Allow(call);
+  }
+  if (dates_files) {
+    // Never of a file by its name.
+    filter.Allow("utimensat", ArgumentIs(1, 0));
+    // Another filter can only take away.
+    filter.Allow("prctl", ArgumentIs(0, PR_SET_SECCOMP), ArgumentIs(1, SECCOMP_MODE_FILTER));
   }
   return filter.Compile();
 }

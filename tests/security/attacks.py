@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_TRACEME = 0
 PTRACE_SEIZE = 0x4206
 CLONE_NEWUSER = 0x10000000
+UTIME_OMIT = (1 << 30) - 2
 
 
 def call(name, *arguments):
@@ -81,6 +83,12 @@ def in_a_child(attack):
         raise OSError(status, "in a child")
 
 
+def utime_through_a_descriptor():
+    """Of a file of the toolchain, which may be read. Neither time is to change: other tests use that toolchain."""
+    with open(sys.modules["triton"].__file__, "rb") as file:
+        call("futimens", file.fileno(), struct.pack("@4l", 0, UTIME_OMIT, 0, UTIME_OMIT))
+
+
 def signal_through_a_file(victim):
     """A pipe tells its owner that there is something to read, by whatever signal: this one does nothing."""
     readable, writable = os.pipe()
@@ -124,6 +132,7 @@ ATTACKS = {
     "chmod": lambda path: os.chmod(path, 0o777),
     "chown": lambda path: os.chown(path, os.getuid(), os.getgid()),
     "utime": os.utime,
+    "utime-through-a-descriptor": utime_through_a_descriptor,
     "truncate": lambda path: os.truncate(path, 0),
     "set-attribute": lambda path: os.setxattr(path, "user.kiln", b"x"),
     "inet-socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),

@@ -1,6 +1,6 @@
-// What a source that has taken over a worker can reach: the real worker program in the real jail,
-// with a compiler that does what the source says (attacks.py). Everything that is refused is also
-// done without the jail, or a test that can only pass would prove nothing.
+// What a source that has taken over a worker can reach: the real worker programs in the real jail,
+// with compilers that do what the source says (attacks.py, attacking_ptxas.cc). Everything that is
+// refused is also done without the jail, or a test that can only pass would prove nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -28,16 +29,34 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// A pool of one worker.
+// A pool of one worker: Triton's, or that of a ptxas.
 class TakenOver {
  public:
-  TakenOver(Jail::Mode mode, JailSupport support) : jail_(std::make_shared<Jail>(mode, support)) {
+  enum class Compiler { kTriton, kPtxas };
+
+  TakenOver(Jail::Mode mode, JailSupport support, Compiler compiler = Compiler::kTriton)
+      : jail_(std::make_shared<Jail>(mode, support)), compiler_(compiler) {
     WorkerPoolOptions options;
     options.work_directory = directory_.File("work");
-    options.zygote = TritonZygoteCommand(*RealTriton(), KILN_ATTACKS, directory_.File("zygote"));
+    const std::string zygote = directory_.File("zygote");
+    if (compiler == Compiler::kTriton) {
+      toolchain_ = RealTriton();
+      options.zygote = TritonZygoteCommand(*toolchain_, KILN_ATTACKS, zygote);
+    } else {
+      toolchain_ = InstallPtxas();
+      options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), zygote);
+    }
     options.zygote.jail = jail_;
-    provider_ = std::make_unique<PooledProvider>(RealTriton(), options, SystemClock());
+    provider_ = std::make_unique<PooledProvider>(toolchain_, options, SystemClock());
     Restore();
+  }
+
+  std::filesystem::file_time_type TimeOfPtxas() const {
+    return std::filesystem::last_write_time(Ptxas());
+  }
+  void RunPtxasByHand(const std::string& attack) const {
+    WriteFileOrDie(directory_.File("kernel.ptx"), "attack " + attack);
+    EXPECT_NE(std::system(("cd " + directory_.path() + " && ./ptxas 2>/dev/null").c_str()), 0);
   }
 
   // What is outside the job's directory and must stay as it is.
@@ -60,8 +79,9 @@ class TakenOver {
   absl::StatusOr<CompileResult> Compile(const std::string& source) {
     auto job = std::make_shared<CompileJob>();
     job->request.source.text = source;
+    if (compiler_ == Compiler::kPtxas) job->request.source.kind = SourceKind::kPtx;
     job->request.target = {"cuda", "90", 0};
-    job->toolchain = RealTriton();
+    job->toolchain = toolchain_;
     std::promise<absl::StatusOr<CompileResult>> promise;
     provider_->Compile({}, job, [&](auto result) { promise.set_value(std::move(result)); });
     return promise.get_future().get();
@@ -78,8 +98,21 @@ class TakenOver {
   std::vector<std::string> Problems() const { return jail_->Problems(); }
 
  private:
+  std::string Ptxas() const { return directory_.File("ptxas"); }
+
+  std::shared_ptr<const Toolchain> InstallPtxas() const {
+    std::filesystem::copy_file(KILN_ATTACKING_PTXAS, Ptxas());
+    auto ptxas = std::make_shared<Toolchain>(*RealPtxas());
+    ptxas->version = "1.2.3";
+    ptxas->directory = Ptxas();
+    ptxas->fingerprint = Digest::Of(ReadFileOrDie(Ptxas()));
+    return ptxas;
+  }
+
   TempDirectory directory_;
   std::shared_ptr<Jail> jail_;
+  Compiler compiler_;
+  std::shared_ptr<const Toolchain> toolchain_;
   std::unique_ptr<PooledProvider> provider_;
 };
 
@@ -154,6 +187,24 @@ TEST_F(WorkerJailTest, NothingChangesOutsideTheJobsDirectory) {
                              "make-directory OUT-new", "truncate OUT", "hard-link OUT", "chmod OUT",
                              "chown OUT", "utime OUT", "write /dev/shm/kiln-jail-test",
                              "remove /dev/shm/kiln-jail-test"});
+}
+
+// Whoever owns a file may set its times through any descriptor of it, and that would break the seal
+// of a toolchain for everybody.
+TEST_F(WorkerJailTest, NoTimeIsSetThroughADescriptor) {
+  ExpectOnlyTheJailPrevents({"utime-through-a-descriptor"});
+}
+
+// The worker itself may, and nothing that it starts.
+TEST_F(WorkerJailTest, NoAssemblerSetsATimeThroughADescriptor) {
+  constexpr char kAttack[] = "utime-through-a-descriptor";
+  TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel(), TakenOver::Compiler::kPtxas);
+  const auto before = jailed.TimeOfPtxas();
+  EXPECT_THAT(jailed.Try(kAttack), HasSubstr("refused: "));
+  EXPECT_EQ(jailed.TimeOfPtxas(), before);
+  jailed.RunPtxasByHand(kAttack);
+  EXPECT_NE(jailed.TimeOfPtxas(), before);
+  EXPECT_THAT(jailed.Problems(), IsEmpty());
 }
 
 TEST_F(WorkerJailTest, NoDirectoryIsMadeInTheJobsOwn) {

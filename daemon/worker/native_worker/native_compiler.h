@@ -29,6 +29,10 @@ class NativeCompiler {
   // once it is warm.
   virtual bool NeedsJail() const { return false; }
 
+  // Whether it sets the time of a file of its own. What it starts must not be able to:
+  // RefuseDating.
+  virtual bool DatesFiles() const { return false; }
+
   // The JSON object that --describe prints; daemon/toolchain/description.h reads it. Blocks: it may
   // compile something for every architecture.
   virtual absl::StatusOr<nlohmann::json> Describe() = 0;

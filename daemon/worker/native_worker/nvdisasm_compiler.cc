@@ -45,7 +45,7 @@ absl::StatusOr<nlohmann::json> NvdisasmCompiler::Describe() {
 }
 
 WorkerReply NvdisasmCompiler::Compile(const CompileRequest& request) {
-  const absl::Status written = WriteNewFile(kCubinFile, request.source.text);
+  const absl::Status written = WriteNewFile(kCubinFile, request.source.text, FileTime::kNow);
   if (!written.ok()) return FailedReply("sass", OfThisMachine(written));
   WorkerReply reply = Disassemble();
   for (const char* file : {kCubinFile, kSassFile, kErrorFile}) ::unlink(file);

@@ -1,7 +1,6 @@
 #include "daemon/worker/native_worker/program.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "daemon/worker/enter_jail.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -51,24 +51,37 @@ absl::StatusOr<UniqueFd> MakeOutputFile(const std::string& name) {
   return file;
 }
 
-// Standard streams of a child: nothing to read, what it writes goes to files.
-class ChildStreams {
- public:
-  ChildStreams(int output, int errors) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
-  }
-  ~ChildStreams() { ::posix_spawn_file_actions_destroy(&actions_); }
-  ChildStreams(const ChildStreams&) = delete;
-  ChildStreams& operator=(const ChildStreams&) = delete;
-
-  const posix_spawn_file_actions_t* get() const { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
+struct Image {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  int output;
+  int errors;
 };
+
+// In a child that has its parent's memory and must not return: what posix_spawn does, and one thing
+// that it cannot. The error is left in `error`. Nothing to read; what it writes goes to files.
+[[noreturn]] void Become(const Image& image, volatile int& error) {
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
+      ::dup2(image.output, STDOUT_FILENO) >= 0 && ::dup2(image.errors, STDERR_FILENO) >= 0 &&
+      (nothing == STDIN_FILENO || ::close(nothing) == 0) && RefuseDating()) {
+    ::execve(image.path, image.arguments, image.environment);
+  }
+  error = errno;
+  ::_exit(1);
+}
+
+absl::StatusOr<pid_t> Start(const Image& image) {
+  volatile int error = 0;
+  // The parent goes on when the child has become another program, or has ended.
+  const pid_t pid = ::vfork();
+  if (pid == 0) Become(image, error);
+  if (pid < 0) return ErrnoStatus(errno, "vfork");
+  if (error == 0) return pid;
+  ::waitpid(pid, nullptr, 0);
+  return ErrnoStatus(error, "exec");
+}
 
 }  // namespace
 
@@ -109,15 +122,13 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   // Of some inputs ptxas makes files beside those that it is told of: here, not in /tmp.
   std::string temporary_files = "TMPDIR=.";
   char* const environment[] = {temporary_files.data(), nullptr};
-  const ChildStreams streams(apart ? apart.get() : log.get(), log.get());
-  // posix_spawn takes a path only. The descriptor is closed by a successful exec, not before.
+  // The descriptor is closed by a successful exec, not before.
   const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
-  pid_t pid = -1;
-  const int error =
-      ::posix_spawn(&pid, path.c_str(), streams.get(), nullptr, words.data(), environment);
-  if (error != 0) return ErrnoStatus(error, "start " + name_);
+  const absl::StatusOr<pid_t> pid =
+      Start({path.c_str(), words.data(), environment, apart ? apart.get() : log.get(), log.get()});
+  if (!pid.ok()) return Annotate(pid.status(), "start " + name_);
   Result result;
-  KILN_RETURN_IF_ERROR(WaitForChild(pid, result));
+  KILN_RETURN_IF_ERROR(WaitForChild(*pid, result));
   struct stat info {};
   if (::fstat(log.get(), &info) != 0) return ErrnoStatus(errno, "look at " + output);
   const auto size = static_cast<size_t>(info.st_size);
@@ -127,7 +138,7 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   return result;
 }
 
-absl::Status WriteNewFile(const std::string& name, std::string_view content) {
+absl::Status WriteNewFile(const std::string& name, std::string_view content, FileTime time) {
   const UniqueFd file(
       ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return ErrnoStatus(errno, "make " + name);
@@ -137,7 +148,8 @@ absl::Status WriteNewFile(const std::string& name, std::string_view content) {
     if (wrote > 0) content.remove_prefix(static_cast<size_t>(wrote));
   }
   const std::array<timespec, 2> epoch{};
-  if (::futimens(file.get(), epoch.data()) != 0) return ErrnoStatus(errno, "date " + name);
+  if (time == FileTime::kZero && ::futimens(file.get(), epoch.data()) != 0)
+    return ErrnoStatus(errno, "date " + name);
   return absl::OkStatus();
 }
 

@@ -30,10 +30,10 @@ class Program {
   // SHA-256 of its bytes. Reads all of them.
   absl::StatusOr<Digest> ComputeDigest() const;
 
-  // Runs it in the current directory, with nothing to read and no environment but TMPDIR, until it
-  // ends. Its output goes through a file of the name `output` there; with `standard_output`, what
-  // it writes to that goes into a file of this name and stays there. The error is one of starting
-  // it; how it ended is in the result.
+  // Runs it in the current directory, with nothing to read, no environment but TMPDIR and no right
+  // to set times of files, until it ends. Its output goes through a file of the name `output`
+  // there; with `standard_output`, what it writes to that goes into a file of this name and stays
+  // there. The error is one of starting it; how it ended is in the result.
   absl::StatusOr<Result> Run(const std::vector<std::string>& arguments, const std::string& output,
                              const std::string& standard_output = "") const;
 
@@ -44,9 +44,10 @@ class Program {
   std::string name_;
 };
 
-// Makes a file in the current directory, with the time 0. Where there is one already, that is an
-// error.
-absl::Status WriteNewFile(const std::string& name, std::string_view content);
+enum class FileTime { kNow, kZero };
+
+// Makes a file in the current directory. Where there is one already, that is an error.
+absl::Status WriteNewFile(const std::string& name, std::string_view content, FileTime time);
 
 // "13.0.88" of what NVIDIA's tools say with --version, "…release 13.0, V13.0.88…"; "" where there
 // is none.

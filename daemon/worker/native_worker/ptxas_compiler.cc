@@ -95,7 +95,7 @@ WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
   arguments.insert(arguments.end(), options->begin(), options->end());
   arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
   // A PTX may name this very file as its source, and ptxas stores the times of those: hence 0.
-  const absl::Status written = WriteNewFile(kPtxFile, request.source.text);
+  const absl::Status written = WriteNewFile(kPtxFile, request.source.text, FileTime::kZero);
   if (!written.ok()) return FailedReply("cubin", OfThisMachine(written));
   WorkerReply reply = Assemble(request, arguments);
   for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);

@@ -23,6 +23,7 @@ class PtxasCompiler final : public NativeCompiler {
 
   std::string Version() const override { return version_; }
   std::vector<std::string> Programs() const override { return {program_.Path()}; }
+  bool DatesFiles() const override { return true; }
   absl::StatusOr<nlohmann::json> Describe() override;
   absl::Status Warm() override { return absl::OkStatus(); }
   WorkerReply Compile(const CompileRequest& request) override;

@@ -103,7 +103,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
         {"version", compiler_.Version()},
         {"warm", Json::object()},
         {"programs", needs.programs},
-        {"libraries", needs.libraries}});
+        {"libraries", needs.libraries},
+        {"dates_files", compiler_.DatesFiles()}});
 }
 
 absl::Status ZygoteServer::Serve() {

@@ -60,11 +60,11 @@ TEST_F(ProgramTest, StandardOutputMayGoApart) {
 
 TEST_F(ProgramTest, ANewFileIsNewAndOfNoTime) {
   const std::string path = directory_.File("new");
-  ASSERT_TRUE(WriteNewFile(path, "content").ok());
+  ASSERT_TRUE(WriteNewFile(path, "content", FileTime::kZero).ok());
   EXPECT_EQ(ReadFileOrDie(path), "content");
   EXPECT_EQ(fs::last_write_time(path),
             fs::file_time_type::clock::from_sys(std::chrono::sys_seconds{}));
-  EXPECT_FALSE(WriteNewFile(path, "again").ok());
+  EXPECT_FALSE(WriteNewFile(path, "again", FileTime::kZero).ok());
   EXPECT_EQ(ReadFileOrDie(path), "content");
 }
 
