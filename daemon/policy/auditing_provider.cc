@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/compile/request_shape.h"
+#include "daemon/policy/same_code.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
 
@@ -13,9 +14,9 @@ namespace kiln {
 
 struct AuditingProvider::Audit {
   CompileJobPtr job;
-  size_t bytes = 0;           // of the request
-  Digest stored;              // of the final binary
-  std::vector<Digest> fresh;  // all of them differ from it
+  size_t bytes = 0;           // of the request and of what is stored
+  Blob stored;                // the final binary
+  std::vector<Blob> fresh;    // all of them differ from it, and not for debuggers alone
   Cancellation cancellation;  // of the compile under way
 };
 
@@ -26,9 +27,15 @@ constexpr size_t kWitnesses = 3;
 
 enum class Verdict { kSame, kDiffers, kNondeterministic, kUndecided };
 
-Verdict Compare(const Digest& stored, const std::vector<Digest>& earlier, const Digest& fresh) {
-  if (fresh == stored) return earlier.empty() ? Verdict::kSame : Verdict::kNondeterministic;
-  if (!earlier.empty() && fresh != earlier.front()) return Verdict::kNondeterministic;
+bool RunAlike(const Blob& one, const Blob& other) {
+  return one.digest() == other.digest() || HaveSameCode(one.bytes(), other.bytes());
+}
+
+Verdict Compare(const Blob& stored, const std::vector<Blob>& earlier, const Blob& fresh) {
+  const bool is_same = earlier.empty() && fresh.digest() == stored.digest();
+  if (is_same) return Verdict::kSame;
+  if (RunAlike(stored, fresh)) return Verdict::kNondeterministic;
+  if (!earlier.empty() && !RunAlike(earlier.front(), fresh)) return Verdict::kNondeterministic;
   return earlier.size() + 1 < kWitnesses ? Verdict::kUndecided : Verdict::kDiffers;
 }
 
@@ -63,7 +70,8 @@ void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& r
   {
     std::lock_guard lock(mutex_);
     if (seen_.Find(job->key) != nullptr) return;
-    const size_t bytes = RequestBytes(job->request);
+    const Blob& stored = artifact->stages.back().blob;
+    const size_t bytes = RequestBytes(job->request) + stored.size_bytes();
     if (waiting_.size() >= limits::kAuditsWaitingMax ||
         kept_bytes_ + bytes > limits::kAuditBytesMax) {
       ++stats_.given_up;
@@ -74,7 +82,7 @@ void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& r
     auto audit = std::make_shared<Audit>();
     audit->job = job;
     audit->bytes = bytes;
-    audit->stored = artifact->stages.back().blob.digest();
+    audit->stored = stored;
     waiting_.push_back(std::move(audit));
   }
   LookLater();
@@ -129,7 +137,7 @@ void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<Compile
     std::lock_guard lock(mutex_);
     running_ = nullptr;
     if (artifact != nullptr) {
-      const Digest fresh = artifact->stages.back().blob.digest();
+      const Blob& fresh = artifact->stages.back().blob;
       verdict = Compare(audit->stored, audit->fresh, fresh);
       if (verdict == Verdict::kSame) ++stats_.same;
       if (verdict == Verdict::kNondeterministic) ++stats_.nondeterministic;
@@ -163,8 +171,8 @@ void AuditingProvider::Evict(const Audit& audit) {
   const Digest key = audit.job->key;
   LogError("AUDIT: A STORED BINARY IS NOT WHAT ITS SOURCE COMPILES TO; evicted",
            {{"key", key.Hex()},
-            {"stored", audit.stored.Hex()},
-            {"compiled", audit.fresh.front().Hex()}});
+            {"stored", audit.stored.digest().Hex()},
+            {"compiled", audit.fresh.front().digest().Hex()}});
   parts_.executor.Run([this, key] {
     const absl::Status removed = parts_.index.Remove({}, key);
     if (removed.ok() || absl::IsNotFound(removed)) return;

@@ -23,7 +23,8 @@ struct AuditStats {
   size_t waiting = 0;
   uint64_t same = 0;
   uint64_t differed = 0;          // and evicted
-  uint64_t nondeterministic = 0;  // fresh compiles differ from each other
+  // Fresh compiles differ from each other, or from what is stored for debuggers alone.
+  uint64_t nondeterministic = 0;
   uint64_t given_up = 0;          // could not be compiled, or too many waited
 };
 
@@ -36,7 +37,8 @@ struct AuditStats {
 // Where they differ, two more compiles tell why. All the same, and not what is stored: the stored
 // one is wrong, or the machine was when it was made. It is evicted, so that its next use compiles,
 // and the log says so loudly. Otherwise the compiler gives one thing now and another then, as some
-// passes do; that is counted and left alone. What is stored under a key is audited once in a
+// passes do; that is counted and left alone. So is what differs in nothing that is executed
+// (same_code.h). What is stored under a key is audited once in a
 // process's life.
 //
 // Changes no answer. Errors: the next provider's. Thread-safe; does not block. All that it refers
@@ -84,7 +86,7 @@ class AuditingProvider final : public CompilationProvider {
   mutable std::mutex mutex_;
   std::deque<AuditPtr> waiting_;
   AuditPtr running_;
-  size_t kept_bytes_ = 0;  // of the requests of both
+  size_t kept_bytes_ = 0;  // of both
   LruCache<bool> seen_;
   AuditStats stats_;
   bool will_look_ = false;

@@ -192,7 +192,7 @@ inline constexpr size_t kQuarantinedSourceBytesMax = 64 * kMiB;
 // --- Audits
 // -----------------------------------------------------------------------------------------------------------
 inline constexpr size_t kAuditsWaitingMax = 64;
-// Their requests together.
+// Their requests together, and the binaries that these are compared with.
 inline constexpr size_t kAuditBytesMax = 64 * kMiB;
 inline constexpr size_t kAuditedKeysMax = 65'536;
 // How often it is looked whether there is nothing else to do.

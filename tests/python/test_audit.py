@@ -1,5 +1,8 @@
 """The daemon compiles some of what it found stored once more, and says what came of it."""
 
+import json
+import pathlib
+import re
 import time
 
 import pytest
@@ -16,16 +19,45 @@ def requests(run_with_triton, tmp_path_factory):
     return folder / "requests.jsonl"
 
 
+def wait_for_audits(daemon, count):
+    deadline = time.monotonic() + 60
+    while True:
+        stats = daemon.kiln("stats", "--json").objects()[0]
+        if stats["audits_same"] + stats["audits_differed"] + stats["audits_nondeterministic"] >= count:
+            return stats
+        assert time.monotonic() < deadline, stats
+        time.sleep(0.1)
+
+
 def test_every_hit_is_audited_when_nothing_else_is_to_be_done(programs, requests, tmp_path):
     with Daemon(programs, tmp_path, environment={"KILN_AUDIT_ONE_IN": "1"}) as daemon:
         for outcome in ("compiled", "hit"):
             answers = daemon.kiln("compile", "--requests", requests, "--json").objects()
             assert [one["outcome"] for one in answers if "key" in one] == 2 * [outcome]
-        deadline = time.monotonic() + 60
-        while (stats := daemon.kiln("stats", "--json").objects()[0])["audits_same"] < 2:
-            assert time.monotonic() < deadline, stats
-            time.sleep(0.1)
-        assert (stats["audits_differed"], stats["audits_nondeterministic"], stats["audits_waiting"]) == (0, 0, 0)
+        stats = wait_for_audits(daemon, 2)
+        assert (stats["audits_same"], stats["audits_differed"], stats["audits_nondeterministic"]) == (2, 0, 0)
+        assert stats["audits_waiting"] == 0
         assert stats["compiled"] == 2  # audits are nobody's requests
         assert "auditing(" in stats["compile_path"]
         assert "2 the same" in daemon.kiln("stats", "--table").out
+
+
+def test_a_source_file_that_was_edited_makes_no_binary_wrong(programs, requests, tmp_path):
+    """Its time and its size are in the line table; what runs is the same."""
+    written = tmp_path / "kernel.py"
+    written.write_text("# what the locations name\n")
+    request = json.loads(requests.read_text().splitlines()[0])
+    text = pathlib.Path(request.pop("source_file")).read_text()
+    request["source"] = re.sub(r'loc\("[^"]*\.py"', f'loc("{written}"', text)
+    assert str(written) in request["source"]
+    (tmp_path / "requests.jsonl").write_text(json.dumps(request))
+    with Daemon(programs, tmp_path, environment={"KILN_AUDIT_ONE_IN": "1"}) as daemon:
+        def ask():
+            return daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--json").objects()[0]["outcome"]
+
+        assert ask() == "compiled"
+        written.write_text("# what the locations name, with a comment\n")
+        assert ask() == "hit"
+        stats = wait_for_audits(daemon, 1)
+        assert (stats["audits_differed"], stats["audits_nondeterministic"]) == (0, 1)
+        assert ask() == "hit"

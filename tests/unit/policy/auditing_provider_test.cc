@@ -10,6 +10,7 @@
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
 #include "tests/testing/result_probe.h"
+#include "tests/unit/policy/small_elf.h"
 
 namespace kiln {
 namespace {
@@ -112,6 +113,23 @@ TEST_F(AuditingProviderTest, ANondeterministicCompilerIsNoWrongBinary) {
   EXPECT_EQ(provider_->Stats().nondeterministic, 2u);
   EXPECT_EQ(provider_->Stats().differed, 0u);
   EXPECT_TRUE(IsStored("each another"));
+}
+
+// ptxas stores the times of the files that its input names, and somebody has edited one.
+TEST_F(AuditingProviderTest, ADifferenceForDebuggersAloneIsNoWrongBinary) {
+  const auto made = [](const std::string& time) {
+    return MakeSmallElf({{".debug_line", time}, {".text.k", "code", SHF_ALLOC}});
+  };
+  fake_.AnswerWith([&](const CompileJob& job) {
+    auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
+    artifact->stages.back().blob = Blob::FromBytes(made("12:00"));
+    return CompileResult{Outcome::kCompiled, std::nullopt, artifact};
+  });
+  Hit("a");
+  Compiled("a", made("12:01"));
+  EXPECT_EQ(provider_->Stats().nondeterministic, 1u);
+  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_TRUE(IsStored("a"));
 }
 
 TEST_F(AuditingProviderTest, WaitsUntilNothingIsToBeDone) {
