@@ -593,6 +593,12 @@ void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& w
   }
   if (again) return work_.notify_all();
   if (stopping) return Finish(task, Unavailable("the worker pool is shutting down"));
+  // One crash proves nothing, so it says nothing of the source.
+  if (task->attempts < kAttemptsMax) {
+    return Finish(task, task->context.cancellation.IsCancelled()
+                            ? Cancelled("the caller went away")
+                            : Unavailable("the worker pool is shutting down"));
+  }
   Finish(task, MarkCompilerCrash(Internal("the compiler crashed{}: {}; its last words: {}",
                                           ending.empty() ? "" : fmt::format(" ({})", ending), what,
                                           last_words)));

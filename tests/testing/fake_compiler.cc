@@ -230,6 +230,10 @@ void Obey(int job, const kiln::Frame& frame) {
     AwaitRemovalOf(argument.substr(0, argument.find('\n')));
     return Answer(job, frame.id, argument);
   }
+  if (what == "await-and-crash") {
+    AwaitRemovalOf(argument);
+    Segfault();
+  }
   if (what == "take-over") {
     TakenOverBy() = argument;
     return Answer(job, frame.id, argument);

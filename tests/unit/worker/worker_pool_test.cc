@@ -9,6 +9,7 @@
 #include <future>
 #include <iostream>
 #include <set>
+#include <thread>
 
 #include "daemon/compile/compiler_crash.h"
 #include "daemon/worker/enter_jail.h"
@@ -233,6 +234,24 @@ TEST_F(WorkerPoolTest, TwoCrashesAreInternalWithSignalAndLastWords) {
   EXPECT_THAT(std::string(Message(status)), HasSubstr("last words"));
   EXPECT_EQ(pool_->Stats().crashed, 2u);
   EXPECT_EQ(Ptx("answer next"), "next");
+}
+
+// It may have been bad luck, and nobody is going to find out.
+TEST_F(WorkerPoolTest, OneCrashThatIsNotTriedAgainIsNotHeldAgainstTheSource) {
+  Start();
+  const std::string marker = directory_.File("not-yet");
+  ASSERT_TRUE(OsFilesystem().WriteNew(marker, "", 0600).ok());
+  auto reply = Submit("await-and-crash " + marker);
+  WaitUntilRunning(1);
+  std::thread shutdown([this] { pool_->Shutdown(steady_clock::now() + seconds(60)); });
+  while (!absl::IsUnavailable(Do("answer x", Until(milliseconds(100))).status())) {
+  }
+  std::filesystem::remove(marker);
+  const absl::Status status = reply.get().status();
+  shutdown.join();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_FALSE(IsCompilerCrash(status));
+  EXPECT_EQ(pool_->Stats().crashed, 1u);
 }
 
 TEST_F(WorkerPoolTest, WhatIsNotDeterministicIsTriedOnceMore) {
