@@ -98,25 +98,13 @@ class NamelessFiles {
   std::map<ino_t, uint64_t> bytes_;
 };
 
-// The worker, what it has started, and what of that has lost its parent, which the zygote has
-// become.
-std::vector<pid_t> ProcessesOf(pid_t worker, pid_t zygote) {
-  std::vector<pid_t> processes{worker};
-  for (const pid_t child : ChildrenOf(zygote)) {
-    if (child != worker && ::getpgid(child) == worker) processes.push_back(child);
-  }
-  for (size_t i = 0; i < processes.size() && processes.size() < kProcessesMax; ++i) {
-    for (const pid_t child : ChildrenOf(processes[i])) processes.push_back(child);
-  }
-  processes.resize(std::min(processes.size(), kProcessesMax));
-  return processes;
-}
-
 // An upgrade beneath a running zygote takes the names of the libraries that it has mapped, and that
 // its workers have of it: those are no compile's.
 uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device) {
   NamelessFiles held(device);
-  for (const pid_t process : ProcessesOf(worker, zygote)) held.AddThoseOf(process);
+  for (const pid_t process : ProcessesOf(worker, zygote, kProcessesMax)) {
+    held.AddThoseOf(process);
+  }
   NamelessFiles began_with(device);
   if (!held.IsEmpty()) began_with.AddThoseOf(zygote);
   return held.BytesWithout(began_with);

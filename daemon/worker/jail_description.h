@@ -23,6 +23,8 @@ struct WorkerLimits {
   // All files together, and their number: the daemon looks now and then, the kernel does not.
   uint64_t disk_bytes = limits::kWorkerDiskBytesMax;
   uint64_t disk_entries = limits::kWorkerDiskEntriesMax;
+  // Of the worker's group; likewise, since the kernel's limit does not hold root.
+  uint64_t threads = limits::kWorkerProcessesMore;
 };
 
 // One file, or a directory with all that is in it, and the rights of landlock.h to it.

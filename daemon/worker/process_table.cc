@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -37,6 +38,31 @@ std::vector<pid_t> ChildrenOf(pid_t process) {
     for (pid_t child; file >> child;) children.push_back(child);
   }
   return children;
+}
+
+std::vector<pid_t> ProcessesOf(pid_t worker, pid_t zygote, size_t most) {
+  std::vector<pid_t> processes{worker};
+  for (const pid_t child : ChildrenOf(zygote)) {
+    if (child != worker && ::getpgid(child) == worker) processes.push_back(child);
+  }
+  for (size_t i = 0; i < processes.size() && processes.size() < most; ++i) {
+    for (const pid_t child : ChildrenOf(processes[i])) processes.push_back(child);
+  }
+  processes.resize(std::min(processes.size(), most));
+  return processes;
+}
+
+uint64_t CountThreads(const std::vector<pid_t>& processes, uint64_t most) {
+  uint64_t threads = 0;
+  for (const pid_t process : processes) {
+    std::error_code error;
+    const std::string path = fmt::format("/proc/{}/task", process);
+    for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error)) {
+      if (++threads >= most) return threads;
+    }
+  }
+  return threads;
 }
 
 uint64_t RunningThreads() {

@@ -22,6 +22,13 @@ std::vector<pid_t> ChildProcesses();
 // The same of another process.
 std::vector<pid_t> ChildrenOf(pid_t process);
 
+// The worker, what it has started, and what of that has lost its parent, which the zygote has
+// become: the first `most` of them.
+std::vector<pid_t> ProcessesOf(pid_t worker, pid_t zygote, size_t most);
+
+// Threads of these; stops counting at `most`.
+uint64_t CountThreads(const std::vector<pid_t>& processes, uint64_t most);
+
 // Threads of the whole machine, or 0 where /proc does not say.
 uint64_t RunningThreads();
 

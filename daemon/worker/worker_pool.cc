@@ -503,7 +503,7 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   wait.wake_fd = slot.wake.fd();
   ++task->attempts;
   absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
-  if (slot.worker->TookTooMuchDisk()) return FinishOverfull(slot, task, reply.status());
+  if (slot.worker->TookTooMuch()) return FinishOverfull(slot, task, reply.status());
   const bool is_over =
       absl::IsDeadlineExceeded(reply.status()) || absl::IsCancelled(reply.status());
   if (!reply.ok() && !is_over) {

@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "daemon/worker/disk_use.h"
+#include "daemon/worker/process_table.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/log.h"
 
@@ -68,8 +69,8 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   output_.Clear();
   wait.peer_fd = process_.get();
   wait.look_time = limits::kWorkerDiskLookTime;
-  wait.look = [this] { return LookAtDisk(); };
-  next_disk_look_ = std::chrono::steady_clock::now() + wait.look_time;
+  wait.look = [this] { return Look(); };
+  next_look_ = std::chrono::steady_clock::now() + wait.look_time;
   ++compiles_;
   const uint32_t id = RandomId();
   KILN_RETURN_IF_ERROR(
@@ -79,16 +80,30 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   return DecodeResult(frame, request.stages);
 }
 
-absl::Status WorkerProcess::LookAtDisk() {
+absl::Status WorkerProcess::Look() {
   const SteadyTime now = std::chrono::steady_clock::now();
-  if (now < next_disk_look_) return absl::OkStatus();
-  next_disk_look_ = now + limits::kWorkerDiskLookTime;
+  if (now < next_look_) return absl::OkStatus();
+  next_look_ = now + limits::kWorkerDiskLookTime;
+  KILN_RETURN_IF_ERROR(LookAtThreads());
+  return LookAtDisk();
+}
+
+absl::Status WorkerProcess::LookAtThreads() {
+  if (limits_.threads == 0) return absl::OkStatus();
+  took_too_much_ = CountThreads(ProcessesOf(pid_, zygote_->pid(), limits_.threads),
+                                limits_.threads) >= limits_.threads;
+  if (!took_too_much_) return absl::OkStatus();
+  return ResourceExhausted(
+      "the compiler started more processes and threads than the {} it may have", limits_.threads);
+}
+
+absl::Status WorkerProcess::LookAtDisk() {
   const auto use = MeasureDiskUse(directory_, pid_, zygote_->pid(), limits_.disk_entries);
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(use.status())) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(use.status());
-  took_too_much_disk_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
-  if (!took_too_much_disk_) return absl::OkStatus();
+  took_too_much_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
+  if (!took_too_much_) return absl::OkStatus();
   return ResourceExhausted(
       "the compiler wrote {} MiB in {} files; all of one compile's files together may have {} MiB, "
       "and be fewer than {}",

@@ -37,7 +37,7 @@ class WorkerProcess {
 
   // Blocks for one compile. After any error the worker is of no further use: DEADLINE_EXCEEDED and
   // CANCELLED as `wait` says, UNAVAILABLE when it died, INTERNAL when it answered nonsense, any
-  // when it took too much of the disk.
+  // when it took too much.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
 
   // Kills it with everything in its process group, without waiting for anything. End() is still
@@ -49,8 +49,8 @@ class WorkerProcess {
 
   // Whether it waits for work, having said nothing that it was not asked.
   bool IsReady() const;
-  // Whether the last compile took more of the disk than it may.
-  bool TookTooMuchDisk() const { return took_too_much_disk_; }
+  // Whether the last compile took more of the disk, or of processes, than it may.
+  bool TookTooMuch() const { return took_too_much_; }
   int compiles() const { return compiles_; }
   // The end of what it wrote during the last compile.
   std::string LastWords(size_t bytes_max) const { return output_.Tail(bytes_max); }
@@ -59,7 +59,10 @@ class WorkerProcess {
  private:
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
                 OutputCapture output, const WorkerLimits& limits);
+  // Now and then, while it compiles.
+  absl::Status Look();
   absl::Status LookAtDisk();
+  absl::Status LookAtThreads();
 
   const std::shared_ptr<Zygote> zygote_;
   const std::string directory_;
@@ -69,8 +72,8 @@ class WorkerProcess {
   UniqueFd process_;  // a pidfd
   pid_t pid_ = -1;
   int compiles_ = 0;
-  SteadyTime next_disk_look_{};
-  bool took_too_much_disk_ = false;
+  SteadyTime next_look_{};
+  bool took_too_much_ = false;
 };
 
 }  // namespace kiln

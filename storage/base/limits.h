@@ -113,7 +113,8 @@ inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and st
 inline constexpr uint64_t kAddressSpacePerRss = 2;
 inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten open
 // What a worker may start besides what runs on the machine already: one assembler at a time is
-// enough.
+// enough. The kernel sees to it, but not where the worker is root's: there the daemon counts its
+// processes and threads, as often as it looks at its disk.
 inline constexpr uint64_t kWorkerProcessesMore = 1024;
 // How long a slot that could not have a worker rests; doubled each time.
 inline constexpr auto kWorkerRetryFirst = std::chrono::milliseconds(50);

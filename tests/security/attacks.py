@@ -102,6 +102,19 @@ def signal_through_a_file(victim):
         os.close(writable)
 
 
+def breed():
+    """Processes whose parents are gone. They end by themselves, should nobody end them."""
+    for _ in range(60):
+        if os.fork() == 0:
+            if os.fork() != 0:
+                os._exit(0)
+            signal.alarm(60)
+            while True:
+                signal.pause()
+    signal.alarm(60)
+    signal.pause()
+
+
 def seize(victim):
     in_a_child(lambda: call("ptrace", PTRACE_SEIZE, victim, None, None))
 
@@ -153,6 +166,7 @@ ATTACKS = {
     "signal-through-a-file": lambda: signal_through_a_file(os.getppid()),
     "pin-another": lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid())),
     "limit-another": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE),
+    "breed": breed,
     "mount": mount_and_unmount,
     "new-user-namespace": lambda: in_a_child(lambda: call("unshare", CLONE_NEWUSER)),
     "session": lambda: in_a_child(os.setsid),

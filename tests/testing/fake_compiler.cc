@@ -202,6 +202,21 @@ void ForkChildren() {
   }
 }
 
+// Processes of which half are left behind by their parents. They end by themselves, should nobody
+// end them.
+[[noreturn]] void Breed() {
+  constexpr int kPairs = 100;
+  constexpr unsigned kSecondsMax = 60;
+  for (int i = 0; i < kPairs; ++i) {
+    if (::fork() != 0) continue;
+    const bool is_left_behind = ::fork() == 0;
+    ::alarm(kSecondsMax);
+    if (is_left_behind || i % 2 == 0) SleepForever();
+    std::_Exit(0);
+  }
+  SleepForever();
+}
+
 // Until there is no more, which no compiler bears.
 [[noreturn]] void EatMemory() {
   constexpr size_t kBite = size_t{16} << 20;
@@ -273,6 +288,7 @@ void Obey(int job, const kiln::Frame& frame) {
     ForkChildren();
     SleepForever();
   }
+  if (what == "breed") Breed();
   if (what == "eat") EatMemory();
   if (what == "link") {
     // Where a compiler would have left its output. Nobody should come and look.

@@ -793,6 +793,20 @@ TEST_F(WorkerPoolTest, WhatFillsTheDiskIsEndedAndToldSo) {
   EXPECT_EQ(pool_->Stats().crashed, 0u);
 }
 
+// Root's processes are limited by nobody else.
+TEST_F(WorkerPoolTest, AForkBombIsEndedAndToldSo) {
+  Start([](WorkerPoolOptions& options) { options.worker_limits.threads = 170; });
+  EXPECT_EQ(Ptx("answer before"), "before");
+  const auto reply = Do("breed");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(reply->failure.message, HasSubstr("processes and threads than the 170"));
+  EXPECT_EQ(Ptx("answer next"), "next");
+  EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and a worker
+  EXPECT_EQ(pool_->Stats().killed, 1u);
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
 // In whose place neither the slot's directory can be made nor what is there be set aside.
 void Obstruct(const std::string& slot_directory) {
   for (int i = 0; i < limits::kDirectoriesAsideMax; ++i) {
