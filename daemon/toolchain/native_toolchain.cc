@@ -1,6 +1,5 @@
 #include "daemon/toolchain/native_toolchain.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "daemon/toolchain/toolchain_directory.h"
+#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -49,18 +49,11 @@ const std::vector<NvrtcPlace>& PackagedNvrtc() {
 }
 
 std::string WhyNotUsable(const std::string& path, int access_mode) {
-  struct stat info {};
   if (::access(path.c_str(), access_mode) != 0) {
     return access_mode == X_OK ? "it is not executable (chmod +x)" : "it cannot be read";
   }
-  for (const std::string& each : {path, fs::path(path).parent_path().string()}) {
-    if (::stat(each.c_str(), &info) != 0) return "it cannot be read";
-    if ((info.st_mode & S_IWOTH) != 0) {
-      return "everyone may write to it, or to its directory, and it is run; take that right away "
-             "(chmod o-w)";
-    }
-  }
-  return "";
+  std::string problem = WhyNotTrusted(path);
+  return problem.empty() ? WhyNotTrusted(fs::path(path).parent_path().string()) : problem;
 }
 
 // The files of `directory` called `stem` and a version behind it: "libnvrtc.so.", and then

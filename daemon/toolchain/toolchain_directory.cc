@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
@@ -78,14 +79,12 @@ std::string DistributionVersion(const std::string& site_packages) {
 }
 
 std::string FindProblem(const ToolchainDirectory& found, size_t pythons) {
-  struct stat info;
   if (pythons > 1) return "it has Triton for more than one Python; install each into its own";
   if (!IsFile(found.interpreter) || ::access(found.interpreter.c_str(), X_OK) != 0) {
     return "its bin/python does not run; was the system's Python replaced? Install it again";
   }
-  if (::stat(found.path.c_str(), &info) != 0) return "it cannot be read";
-  if ((info.st_mode & S_IWOTH) != 0) {
-    return "everyone may write to it, and what it holds is run; take that right away (chmod o-w)";
+  for (const std::string& path : {found.path, found.interpreter, found.package}) {
+    if (std::string problem = WhyNotTrusted(path); !problem.empty()) return problem;
   }
   return "";
 }

@@ -1,0 +1,77 @@
+#include "daemon/toolchain/trusted_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+// Nobody's, in no database.
+constexpr uid_t kStranger = 1'234'567;
+
+class TrustedFileTest : public testing::Test {
+ protected:
+  TrustedFileTest() { WriteFileOrDie(path_, "program"); }
+
+  std::string With(mode_t mode) const {
+    EXPECT_EQ(::chmod(path_.c_str(), mode), 0);
+    return WhyNotTrusted(path_);
+  }
+
+  const TempDirectory directory_;
+  const std::string path_ = directory_.File("ptxas");
+};
+
+TEST_F(TrustedFileTest, WhatNobodyElseMayWriteTo) {
+  EXPECT_EQ(With(0755), "");
+  EXPECT_EQ(WhyNotTrusted(directory_.path()), "");
+}
+
+TEST_F(TrustedFileTest, NotWhatEveryoneMayWriteTo) {
+  EXPECT_THAT(With(0757), HasSubstr("chmod o-w"));
+}
+
+TEST_F(TrustedFileTest, NotWhatIsNotThere) { EXPECT_NE(WhyNotTrusted(path_ + "-not"), ""); }
+
+class TrustedFileOfRootTest : public TrustedFileTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  }
+  void Give(uid_t uid, gid_t gid) const { ASSERT_EQ(::chown(path_.c_str(), uid, gid), 0); }
+};
+
+TEST_F(TrustedFileOfRootTest, AGroupOfTheOwnersAloneMay) {
+  Give(0, 0);
+  EXPECT_EQ(With(0775), "");
+}
+
+TEST_F(TrustedFileOfRootTest, AnotherGroupMayNot) {
+  Give(0, kStranger);
+  EXPECT_THAT(With(0775), HasSubstr("chmod g-w"));
+  EXPECT_EQ(With(0755), "");
+}
+
+TEST_F(TrustedFileOfRootTest, AnotherOwnerMayNot) {
+  Give(kStranger, 0);
+  EXPECT_THAT(With(0755), HasSubstr("belongs to user 1234567"));
+}
+
+TEST_F(TrustedFileOfRootTest, TheDaemonsOwnUserMay) {
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
+  Give(kStranger, kStranger);
+  EXPECT_EQ(::chmod(path_.c_str(), 0775), 0);
+  ASSERT_EQ(::seteuid(kStranger), 0);
+  const std::string problem = WhyNotTrusted(path_);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(problem, "");
+}
+
+}  // namespace
+}  // namespace kiln
