@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::string_view kScheme = "kiln-key-v1";
 
+// Beside the ptxas, whose bytes are its fingerprint, how kiln-worker calls it decides the cubin:
+// the options that it adds, under which name it has the PTX read. Raised by hand with these
+// (ptxas_compiler.cc), here and in client/python/kiln/key.py, so that what was made otherwise is
+// not found any more. kTritonCall and kNvrtcCall are the same for the other toolchains, whose
+// fingerprints have room for it.
+constexpr int64_t kPtxasCall = 1;
+
 // The primitives of docs/key.md. Every element is either of fixed size or carries its length, so no
 // two different requests share an encoding.
 class Encoder {
@@ -103,6 +110,10 @@ std::string CanonicalEncoding(const CompileRequest& canonical,
   encoder.Map(canonical.options);
   encoder.Bytes("toolchain");
   encoder.Bytes(toolchain_fingerprint.Bytes());
+  if (canonical.source.kind == SourceKind::kPtx) {
+    encoder.Bytes("call");
+    encoder.Integer(kPtxasCall);
+  }
   if (!canonical.ptxas.empty()) {
     encoder.Bytes("ptxas");
     encoder.Bytes(canonical.ptxas);

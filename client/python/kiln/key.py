@@ -16,6 +16,8 @@ __all__ = ["Parameter", "canonical_encoding", "compile_key"]
 
 _SCHEME = b"kiln-key-v1"
 _FINGERPRINT_BYTES = 32
+# How the daemon's worker calls a ptxas: kPtxasCall in daemon/compile/compile_key.cc.
+_PTXAS_CALL = 1
 _LAUNCH_PARAMETERS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "cluster_dims", "launch_pdl",
     "launch_cooperative_grid"
@@ -130,6 +132,7 @@ def canonical_encoding(*,
         _map(options),
         _bytes("toolchain"),
         _bytes(toolchain_fingerprint),
+        *([_bytes("call"), _integer(_PTXAS_CALL)] if kind == "ptx" else []),
         *([_bytes("ptxas"), _bytes(ptxas)] if ptxas else []),
         *([_bytes("headers"), _map(headers, _bytes)] if headers else []),
     ])

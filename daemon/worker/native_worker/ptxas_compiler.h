@@ -12,8 +12,8 @@ namespace kiln {
 
 // Runs `ptxas -v --gpu-name=sm_<architecture> <options> kernel.ptx -o kernel.cubin` and reads what
 // it says. ptxas is always called "ptxas": its name stands in the binary, and the fingerprint
-// covers the bytes alone. A change to what it adds to a request is another scheme of keys
-// (docs/key.md).
+// covers the bytes alone. Whoever changes what it adds to a request raises kPtxasCall
+// (compile_key.cc).
 class PtxasCompiler final : public NativeCompiler {
  public:
   // `digest`: 64 hex digits that the file's SHA-256 must have, or "". FAILED_PRECONDITION where it
