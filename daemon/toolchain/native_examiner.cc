@@ -1,7 +1,5 @@
 #include "daemon/toolchain/native_examiner.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 
@@ -64,12 +62,17 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const NativeToolchain& fo
 // otherwise is not found any more.
 constexpr int kNvrtcCall = 2;
 
+// A header's __FILE__, and with it every assert in it, says where it lies.
 std::string Preamble(const NativeToolchain& found) {
-  return fmt::format("kiln-toolchain-1\n{}\ncall {}\n", found.name, kNvrtcCall);
+  std::string text = fmt::format("kiln-toolchain-1\n{}\ncall {}\n", found.name, kNvrtcCall);
+  for (size_t i = 0; i < found.includes.size(); ++i) {
+    text += fmt::format("include-{} {}\n", i, found.includes[i]);
+  }
+  return text;
 }
 
 struct LabelledFile {
-  std::string label;  // what the fingerprint calls it: where it is installed decides nothing
+  std::string label;  // what the fingerprint calls it
   const ToolchainFile* file;
 };
 
@@ -108,9 +111,8 @@ absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
 }
 
 Digest ListingDigest(const NativeToolchain& found, const std::vector<ToolchainFile>& files) {
-  // The order of the include directories decides the labels.
-  std::string lines =
-      fmt::format("{}{}\n{}\n", Preamble(found), found.path, fmt::join(found.includes, "\n"));
+  // The order of the include directories decides the labels, and is in the preamble.
+  std::string lines = fmt::format("{}{}\n", Preamble(found), found.path);
   for (const ToolchainFile& file : files) lines += kiln::ListingDigest(file).Hex();
   return Digest::Of(lines);
 }

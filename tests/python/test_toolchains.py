@@ -307,6 +307,23 @@ def test_a_header_that_changes_makes_another_nvrtc(programs, tmp_path):
 
 
 @pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
+def test_a_header_in_another_place_is_another_header(programs, tmp_path):
+    source = tmp_path / "k.cu"
+    source.write_text('#include "here.h"\nextern "C" __global__ void k(const char** x) { *x = here(); }\n')
+    keys = set()
+    for place in (tmp_path / "one", tmp_path / "another"):
+        place.mkdir()
+        (place / "here.h").write_text("__device__ const char* here() { return __FILE__; }\n")
+        environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(place)}
+        with Daemon(programs, tmp_path, environment=environment) as daemon:
+            answer = daemon.kiln("compile", source, "--target", "cuda:90", "--emit", "cubin", "--json", "-o", tmp_path / "out")
+            assert answer.objects()[0]["outcome"] == "compiled", answer
+            keys.add(answer.objects()[0]["key"])
+        assert f"{place}/here.h".encode() in (tmp_path / "out" / "k.cubin").read_bytes()
+    assert len(keys) == 2
+
+
+@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
 def test_headers_in_a_directory_that_came_later_make_another_nvrtc(programs, tmp_path):
     headers = tmp_path / "include"
     headers.mkdir()

@@ -49,8 +49,9 @@ def fingerprint_of(version):
         for parent, _, names in os.walk(folder, followlinks=True):
             path = os.path.join(parent, "")[len(str(folder)) + 1:]
             files.update({f"include-{number}/{path}{name}": os.path.join(parent, name) for name in names})
+    places = [f"include-{number} {os.path.realpath(folder)}\n" for number, folder in enumerate(includes)]
     lines = [f"{hashlib.sha256(open(files[name], 'rb').read()).hexdigest()}  {name}\n" for name in sorted(files)]
-    return hashlib.sha256(("kiln-toolchain-1\nnvrtc\ncall 2\n" + "".join(lines)).encode()).hexdigest()
+    return hashlib.sha256(("kiln-toolchain-1\nnvrtc\ncall 2\n" + "".join(places + lines)).encode()).hexdigest()
 
 
 @pytest.fixture(scope="module")
