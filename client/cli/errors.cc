@@ -117,6 +117,14 @@ ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& 
   return kCouldNotRun;
 }
 
+// As compilers write it: "scale.cu:3: note: instantiation of …".
+void PrintNote(Console& console, const v1::CompileNote& note, std::string_view own_name) {
+  std::string where(note.file().empty() ? own_name : std::string_view(note.file()));
+  if (note.line() > 0) where += fmt::format(":{}", note.line());
+  if (note.line() > 0 && note.column() > 0) where += fmt::format(":{}", note.column());
+  console.err << "  " << Printable(where) << ": note: " << Printable(note.message()) << '\n';
+}
+
 void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
                          const absl::Status& status) {
   const auto diagnostics = DiagnosticsOf(status);
@@ -134,8 +142,11 @@ void PrintCompileFailure(Console& console, std::string_view name, const std::str
     if (diagnostics->column() > 0) where += fmt::format(":{}", diagnostics->column());
   }
   console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
-              << ": " << Printable(diagnostics->message()) << '\n'
-              << Indented(source_file.empty() ? diagnostics->output()
+              << ": " << Printable(diagnostics->message()) << '\n';
+  for (const v1::CompileNote& note : diagnostics->notes()) {
+    PrintNote(console, note, source_file.empty() ? name : std::string_view(source_file));
+  }
+  console.err << Indented(source_file.empty() ? diagnostics->output()
                                               : WithOwnName(diagnostics->output(), source_file));
 }
 

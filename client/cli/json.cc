@@ -279,11 +279,19 @@ Json ToJson(const v1::StageTiming& timing) {
   return {{"stage", timing.stage()}, {"micros", timing.micros()}};
 }
 
+Json ToJson(const v1::CompileNote& note) {
+  return {{"file", note.file()},
+          {"line", note.line()},
+          {"column", note.column()},
+          {"message", note.message()}};
+}
+
 Json ToJson(const v1::CompileDiagnostics& diagnostics) {
   return {{"stage", diagnostics.stage()},
           {"message", diagnostics.message()},
           {"line", diagnostics.line()},
           {"column", diagnostics.column()},
+          {"notes", ToArray(diagnostics.notes())},
           {"output", diagnostics.output()}};
 }
 

@@ -57,6 +57,7 @@ using JsonFields = std::vector<std::pair<std::string_view, JsonScalar>>;
 [[nodiscard]] Json ToJson(const v1::Provenance& provenance);
 [[nodiscard]] Json ToJson(const v1::StageBlob& stage);
 [[nodiscard]] Json ToJson(const v1::StageTiming& timing);
+[[nodiscard]] Json ToJson(const v1::CompileNote& note);
 [[nodiscard]] Json ToJson(const v1::CompileDiagnostics& diagnostics);
 [[nodiscard]] Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageBlob>& stages);
 [[nodiscard]] Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageTiming>& timings);

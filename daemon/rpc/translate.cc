@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/compile/compile_notes.h"
 #include "daemon/rpc/text.h"
 #include "storage/base/limits.h"
 
@@ -330,8 +331,19 @@ void ToProto(const CompileFailure& failure, const Digest& key, size_t output_byt
   out.set_message(ToUtf8(failure.message));
   out.set_line(failure.line);
   out.set_column(failure.column);
-  out.set_output(Tail(failure.output, output_bytes_max));
   out.set_key(BytesOf(key));
+  size_t note_bytes = 0;
+  for (const CompileNote& note : NotesIn(failure.output)) {
+    v1::CompileNote added;
+    added.set_file(ToUtf8(note.file));
+    added.set_line(note.line);
+    added.set_column(note.column);
+    added.set_message(ToUtf8(note.message));
+    if (note_bytes + added.ByteSizeLong() > output_bytes_max / 3) break;
+    note_bytes += added.ByteSizeLong();
+    *out.add_notes() = std::move(added);
+  }
+  out.set_output(Tail(failure.output, output_bytes_max - note_bytes));
 }
 
 void ToProto(const StageReference& stage, v1::StageBlob& out) {

@@ -30,7 +30,8 @@ void ToProto(const StageTiming& timing, v1::StageTiming& out);
 void ToProto(const OptionValue& value, v1::OptionValue& out);
 void ToProto(const Toolchain& toolchain, v1::Toolchain& out);
 v1::Tier ToProto(Tier tier);
-// `output_bytes_max`: how much of the end of the compiler's output goes along.
+// `output_bytes_max`: how much of what the compiler wrote goes along: its first notes, as many as a
+// third of that holds, and the end of the output.
 void ToProto(const CompileFailure& failure, const Digest& key, size_t output_bytes_max,
              v1::CompileDiagnostics& out);
 // Without content.

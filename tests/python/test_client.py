@@ -105,6 +105,19 @@ def test_a_source_that_does_not_compile(client):
     assert copy.key == caught.value.key == caught.value.diagnostics.key and len(copy.key) == 64
 
 
+def test_what_the_compiler_adds_to_its_complaint(client):
+    bitcast = "%b = arith.bitcast %a : tensor<128xf8E4M3FN> to tensor<128xi8>"
+    source = ("module {\n  tt.func public @k(%x: i32) {\n    %c = arith.constant dense<1.0> : tensor<128xf32>\n    %a = tt.fp_to_fp %c, "
+              f"rounding = rtne : tensor<128xf32> -> tensor<128xf8E4M3FN>\n    {bitcast}\n    tt.return\n  }}\n}}\n")
+    with pytest.raises(kiln.CompilationError) as caught:
+        client.compile(request(source=source))
+    diagnostics = caught.value.diagnostics
+    assert (diagnostics.stage, diagnostics.line) == ("ttgir", 5)
+    [note] = diagnostics.notes
+    assert (note.file, note.line) == ("", 1) and "ConvertTritonToTritonGPU" in note.message
+    assert pickle.loads(pickle.dumps(caught.value)).diagnostics.notes == diagnostics.notes
+
+
 @pytest.mark.parametrize("changes,kind,words", [
     (dict(options={"no_such": 1}), kiln.InvalidArgumentError, "no_such"),
     (dict(options={"num_warps": 4.5}), kiln.InvalidArgumentError, "num_warps"),

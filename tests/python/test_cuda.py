@@ -51,6 +51,15 @@ def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
     assert metadata["name"] == "_Z5writeI6__halfEvPT_" and metadata["registers"] > 0
 
 
+def test_what_nvrtc_adds_to_its_complaint(daemon, tmp_path):
+    header = "template<class T> __device__ int call(T t) { return t.foo(); }\n"
+    source = '#include "call.h"\n__global__ void f(int* x) {\n  *x = call(1);\n}\n'
+    answer = ask(daemon, tmp_path, source=source, headers={"call.h": header}, name_expressions=[])
+    assert answer["code"] == "INVALID_ARGUMENT", answer
+    [note] = answer["diagnostics"]["notes"]
+    assert (note["file"], note["line"]) == ("", 3) and note["message"].startswith('instantiation of "int call('), note
+
+
 def test_a_line_beyond_any_source_is_left_out(daemon, tmp_path):
     answer = ask(daemon, tmp_path, source="#line 2000000000\n__global__ void f(int* x) { *x = nothing; }", name_expressions=[])
     assert answer["code"] == "INVALID_ARGUMENT" and "nothing" in answer["error"], answer

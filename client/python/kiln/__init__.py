@@ -20,8 +20,8 @@ if TYPE_CHECKING:
                                NearestArtifact, OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
     from kiln.client import Client
     from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
-                             Diagnostics, FailedPreconditionError, InternalError, InvalidArgumentError, KilnError,
-                             LaunchError, NotFoundError, PermissionDeniedError, ResourceExhaustedError,
+                             DiagnosticNote, Diagnostics, FailedPreconditionError, InternalError,
+                             InvalidArgumentError, KilnError, LaunchError, NotFoundError, PermissionDeniedError, ResourceExhaustedError,
                              UnavailableError)
     from kiln.key import Parameter, canonical_encoding, compile_key
     from kiln.launch import DescriptorArgument, Kernel, KernelFacts, KernelTimes, LaunchStats, Runtime, load, runtime
@@ -35,7 +35,7 @@ _PLACES = {
                       "NearestArtifact", "OptionDeclaration", "Provenance", "Stage", "TensorDescriptor", "Toolchain"),
     "kiln.client": ("Client",),
     "kiln.errors": ("CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError",
-                    "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError",
+                    "DiagnosticNote", "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError",
                     "LaunchError", "NotFoundError", "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError"),
     "kiln.key": ("Parameter", "canonical_encoding", "compile_key"),
     "kiln.launch": ("DescriptorArgument", "Kernel", "KernelFacts", "KernelTimes", "LaunchStats", "Runtime", "load", "runtime"),
@@ -46,7 +46,7 @@ _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names
 
 __all__ = [
     "Artifact", "ArtifactOutput", "AsyncClient", "Backend", "CacheMissError", "CallCancelledError", "Client",
-    "CompilationError", "CompileRequest", "DataLossError", "DeadlineExceededError", "DescriptorArgument", "Diagnostics",
+    "CompilationError", "CompileRequest", "DataLossError", "DeadlineExceededError", "DescriptorArgument", "DiagnosticNote", "Diagnostics",
     "Difference", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "Kernel", "KernelFacts",
     "KernelMetadata", "KernelParameter", "KernelTimes", "KilnError", "LaunchError", "LaunchStats", "NearestArtifact",
     "NotFoundError", "OptionDeclaration", "Parameter", "PermissionDeniedError", "Provenance", "Report", "ResourceExhaustedError", "Runtime", "Stage",

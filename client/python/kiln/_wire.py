@@ -6,7 +6,7 @@ from typing import Any, Iterable, List, Mapping, Optional, TypeVar
 
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
-from kiln.errors import DataLossError, Diagnostics, InvalidArgumentError, KilnError, error_for
+from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, error_for
 from kiln.key import Parameter
 from kiln.request import CompileRequest
 from kiln.v1 import kernel_pb2, kernel_service_pb2
@@ -294,4 +294,5 @@ def _details(raw: bytes) -> "dict[str, Any]":
 
 
 def _diagnostics(message: Any) -> Diagnostics:
-    return Diagnostics(message.stage, message.message, message.line, message.column, message.output, message.key.hex())
+    notes = tuple(DiagnosticNote(one.file, one.line, one.column, one.message) for one in message.notes)
+    return Diagnostics(message.stage, message.message, message.line, message.column, message.output, message.key.hex(), notes)

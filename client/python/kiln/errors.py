@@ -5,17 +5,26 @@ refused the source, so that a local compile would end the same way.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 if TYPE_CHECKING:
     from kiln.artifact import NearestArtifact
     from kiln.request import CompileRequest
 
 __all__ = [
-    "CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError", "Diagnostics",
-    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError", "LaunchError", "NotFoundError",
+    "CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError", "DiagnosticNote",
+    "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError", "LaunchError", "NotFoundError",
     "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError", "WedgedError", "error_for"
 ]
+
+
+@dataclass(frozen=True)
+class DiagnosticNote:
+    """Where else to look, and why. file: as the compiler names it; "" is the source itself. line, column: from 1; 0: unknown."""
+    file: str
+    line: int
+    column: int
+    message: str
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,7 @@ class Diagnostics:
 
     stage: which one refused ("parse", "ttgir", "cubin", ...). line, column: in the source, from 1; 0: unknown.
     output: the end of what the compiler wrote. key: of the request, 64 hex digits; "" where it is not known.
+    notes: what the compiler added to its message; they stand in the output, too.
     """
     stage: str
     message: str
@@ -31,6 +41,7 @@ class Diagnostics:
     column: int
     output: str
     key: str
+    notes: "Tuple[DiagnosticNote, ...]" = ()
 
 
 class KilnError(Exception):

@@ -176,7 +176,12 @@ TEST_F(KernelServiceTest, FailureCarriesTheCompilersWords) {
     failure.message = "unexpected token";
     failure.line = 3;
     failure.column = 7;
-    failure.output = std::string(100'000, 'x') + "\xff the end";
+    failure.output =
+        "kernel.cu(3): error: unexpected token\nkernel.cu(1): note #7: declared here\n";
+    for (int i = 0; i < 9; ++i) {
+      failure.output += "a.h(1): note #7: " + std::string(200, 'y') + "\n";
+    }
+    failure.output += std::string(100'000, 'x') + "\xff the end";
     CompileResult result;
     result.value = std::make_shared<const CompileFailure>(failure);
     return absl::StatusOr<CompileResult>(result);
@@ -193,6 +198,13 @@ TEST_F(KernelServiceTest, FailureCarriesTheCompilersWords) {
   EXPECT_EQ(diagnostics.line(), 3);
   EXPECT_EQ(diagnostics.key().size(), 32u);
   EXPECT_THAT(diagnostics.output(), ::testing::EndsWith(" the end"));
+  // As many notes as leave room for the output.
+  ASSERT_GE(diagnostics.notes_size(), 2);
+  EXPECT_LE(diagnostics.notes_size(), 6);
+  EXPECT_EQ(diagnostics.notes(0).file(), "");
+  EXPECT_EQ(diagnostics.notes(0).line(), 1);
+  EXPECT_EQ(diagnostics.notes(0).message(), "declared here");
+  EXPECT_EQ(diagnostics.notes(1).file(), "a.h");
   // This channel accepts gRPC's default of 8 KiB.
   EXPECT_LE(status.error_details().size(), 6u * 1024);
 }

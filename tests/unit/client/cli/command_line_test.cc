@@ -66,6 +66,14 @@ class CommandLineTest : public ::testing::Test {
           response.mutable_diagnostics()->set_column(5);
           response.mutable_diagnostics()->set_output(
               "the compiler's\nown words of kernel.cu, not of my/kernel.cu or kernel.cuh");
+          v1::CompileNote& note = *response.mutable_diagnostics()->add_notes();
+          note.set_line(7);
+          note.set_message("declared here");
+          v1::CompileNote& elsewhere = *response.mutable_diagnostics()->add_notes();
+          elsewhere.set_file("a.h");
+          elsewhere.set_line(8);
+          elsewhere.set_column(9);
+          elsewhere.set_message("or there");
         } else {
           *response.mutable_response() = AnswerTo(request.request());
         }
@@ -236,6 +244,8 @@ TEST_F(CommandLineTest, AnswersRequestsAsJsonLines) {
   EXPECT_EQ(worse.at("code"), "INVALID_ARGUMENT");
   EXPECT_EQ(worse.at("error"), "parse: expected operation name");
   EXPECT_EQ(worse.at("diagnostics").at("line"), 2);
+  EXPECT_EQ(worse.at("diagnostics").at("notes").at(1),
+            Json({{"file", "a.h"}, {"line", 8}, {"column", 9}, {"message", "or there"}}));
   EXPECT_EQ(objects[3].at("summary").at("requests"), 3);
   EXPECT_EQ(objects[3].at("summary").at("failed"), 2);
   EXPECT_EQ(objects[3].at("summary").at("compiled"), 1);
@@ -264,8 +274,9 @@ TEST_F(CommandLineTest, AFailureNamesTheFileAsItWasGiven) {
   FailBadSources();
   const std::string source = Write("k.cu", "bad");
   const std::string words =
-      ":2:5: parse: expected operation name\n    the compiler's\n    own words of " + source +
-      ", not of my/kernel.cu or kernel.cuh\n";
+      ":2:5: parse: expected operation name\n  " + source +
+      ":7: note: declared here\n  a.h:8:9: note: or there\n    the compiler's\n    own words of " +
+      source + ", not of my/kernel.cu or kernel.cuh\n";
   EXPECT_EQ(Run({"compile", source, "--target", "cuda:90"}), 1);
   EXPECT_THAT(err_.str(), StartsWith(source + words));
   EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--target", "cuda:100"}), 1);
@@ -281,6 +292,8 @@ TEST_F(CommandLineTest, AFailureNamesTheKernelWhereThereIsNoFile) {
   const std::string line = R"({"name": "k", "source": "bad", "target": "cuda:90"})";
   EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", line)}), 1);
   EXPECT_THAT(err_.str(), StartsWith("k:2:5: parse: expected operation name\n"
+                                     "  k:7: note: declared here\n"
+                                     "  a.h:8:9: note: or there\n"
                                      "    the compiler's\n    own words of kernel.cu, not"));
 }
 
