@@ -11,9 +11,9 @@ import pytest
 
 from kiln_triton_worker.diagnosis import classify
 from kiln_triton_worker.failure import Failure
-from kiln_triton_worker.kernel import without_long_names
+from kiln_triton_worker.kernel import amdgcn_usage, without_long_names
 from kiln_triton_worker.ptxas_report import ptxas_failure
-from kiln_triton_worker.reply import compiled_reply
+from kiln_triton_worker.reply import COUNTS_MAX, compiled_reply
 from kiln_triton_worker.zygote import Zygote
 from places import ROOT, TOOLCHAIN, WORKER
 
@@ -225,7 +225,7 @@ def test_output_is_cut_as_by_the_native_worker(case):
 
 @pytest.mark.parametrize("case", replies()["descriptions"], ids=str)
 def test_a_description_is_too_large_where_it_is_for_the_native_worker(case):
-    kernel = {"name": "k", "parameters": [], "toolchain_metadata": ""}
+    kernel = {"name": "k", "parameters": [], "toolchain_metadata": "", "cluster_dims": [1, 1, 1], **dict.fromkeys(COUNTS_MAX, 1)}
     if case["field"] == "parameters":
         kernel["parameters"] = [["n" * case["name_bytes"], "u64"]] * case["size"]
     else:
@@ -236,6 +236,11 @@ def test_a_description_is_too_large_where_it_is_for_the_native_worker(case):
         outcome = "failed"
         assert failure.code == "resource_exhausted" and failure.deterministic
     assert outcome == case["outcome"]
+
+
+def test_words_of_the_source_are_no_usage():
+    text = "; .vgpr_count: 123456789\n; .vgpr_spill_count: 12345678901\n    .vgpr_count:     17\n    .vgpr_spill_count: 2\n"
+    assert amdgcn_usage(text) == (17, 8)
 
 
 def test_a_path_that_cannot_be_opened_costs_that_path_alone(tmp_path):

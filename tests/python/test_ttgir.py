@@ -55,6 +55,21 @@ def test_it_is_for_the_target_and_the_launch_that_it_was_made_for(daemon, compil
     assert "from ttgir it has llir, ptx, cubin" in refused("--target", "cuda:90", "--emit", "ttgir")
 
 
+@pytest.mark.parametrize("blocks", [-1, 2_000_000])
+def test_what_it_says_of_itself_may_be_impossible(daemon, tmp_path, blocks):
+    source = tmp_path / "kernel.ttgir"
+    source.write_text(f"""module attributes {{"ttg.num-ctas" = {blocks} : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
+  tt.func public @k(%x: !tt.ptr<i32>) {{
+    %c = arith.constant 1 : i32
+    tt.store %x, %c : !tt.ptr<i32>
+    tt.return
+  }}
+}}
+""")
+    one, *_ = daemon.kiln("compile", source, "--target", "cuda:90", "--json").objects()
+    assert one["code"] == "INVALID_ARGUMENT" and str(blocks) in one["error"], one
+
+
 def test_ttir_is_no_ttgir(daemon, tmp_path):
     source = tmp_path / "kernel.ttir"
     source.write_text("module { tt.func public @k() { tt.return } }")

@@ -44,8 +44,9 @@ def descriptor(entry):
 
 def amdgcn_usage(text):
     """(registers, bytes of spill stores) out of the code object's metadata, where a spilled register is 4 bytes per thread."""
-    registers = re.search(r"\.vgpr_count:\s+(\d+)", text)
-    spills = re.search(r"\.vgpr_spill_count:\s+(\d+)", text)
+    # Inline assembly may say the same in a comment, with numbers that no kernel has.
+    registers = re.search(r"\.vgpr_count:\s+(\d{1,5})\b", text)
+    spills = re.search(r"\.vgpr_spill_count:\s+(\d{1,9})\b", text)
     return registers and int(registers.group(1)), spills and 4 * int(spills.group(1))
 
 
