@@ -199,15 +199,23 @@ Status ReadMetadata(const Json& json, KernelMetadata& metadata) {
   return reader.status();
 }
 
-// The final binary is the last stage.
+bool IsBinary(const Json& stage) {
+  if (!stage.is_object()) return false;
+  const auto name = stage.find("stage");
+  return name != stage.end() && (*name == "cubin" || *name == "hsaco");
+}
+
+// The stages stand in the order in which they were asked for, so the binary may be any of them.
+// The last one where none is a binary: it is named in the refusal.
 void ReadStages(Reader& reader, ArtifactDescription& description) {
   const Json* stages = reader.List("stages", limits::kStagesMax);
   if (stages == nullptr || stages->empty()) return;
-  Reader last(stages->back(), "stages");
-  last.Text("stage", description.binary_stage);
-  last.Text("digest", description.binary_digest);
-  last.Text("file", description.binary_file);
-  reader.Adopt(last.status());
+  const auto found = std::find_if(stages->begin(), stages->end(), IsBinary);
+  Reader chosen(found == stages->end() ? stages->back() : *found, "stages");
+  chosen.Text("stage", description.binary_stage);
+  chosen.Text("digest", description.binary_digest);
+  chosen.Text("file", description.binary_file);
+  reader.Adopt(chosen.status());
 }
 
 }  // namespace

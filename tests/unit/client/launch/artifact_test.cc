@@ -140,6 +140,20 @@ TEST_F(JsonFileTest, LeadsToTheBinaryBesideIt) {
   EXPECT_EQ((*artifact)->id().key, Sha256("key"));
 }
 
+// The order of --emit, which is what a person happened to type.
+TEST_F(JsonFileTest, LeadsToTheBinaryWhereverItStandsAmongTheStages) {
+  const std::string digest = ToHex(Sha256(kBinary));
+  const std::string text =
+      R"({"stage": "ptx", "digest": ")" + ToHex(Sha256("x")) + R"(", "file": "softmax.ptx"})";
+  const std::string path = Write("softmax.cubin", digest);
+  std::string json = ReadFileOrDie(path);
+  json.insert(json.find(']'), ", " + text);
+  WriteFileOrDie(path, json);
+  const auto artifact = Artifact::FromJsonFile(path);
+  ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+  EXPECT_EQ((*artifact)->binary(), kBinary);
+}
+
 TEST_F(JsonFileTest, NeverLeadsElsewhere) {
   for (const char* name : {"../softmax.cubin", "/etc/passwd", "..", ""}) {
     EXPECT_EQ(Artifact::FromJsonFile(Write(name, ToHex(Sha256(kBinary)))).status().code(),
