@@ -22,10 +22,10 @@ namespace kiln {
 struct AuditStats {
   size_t waiting = 0;
   uint64_t same = 0;
-  uint64_t differed = 0;          // and evicted
+  uint64_t differed = 0;  // and evicted
   // Fresh compiles differ from each other, or from what is stored for debuggers alone.
   uint64_t nondeterministic = 0;
-  uint64_t given_up = 0;          // could not be compiled, or too many waited
+  uint64_t given_up = 0;  // could not be compiled, or too many waited
 };
 
 // One in `one_in` of the artifacts that the next provider finds stored is noted down. When nothing

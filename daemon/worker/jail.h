@@ -63,7 +63,7 @@ class Jail {
   const JailSupport support_;
   std::vector<FilterInstruction> filter_;
   std::vector<FilterInstruction> dating_filter_;  // where a worker dates files
-  const std::vector<std::string> missing_;  // of this kernel
+  const std::vector<std::string> missing_;        // of this kernel
   mutable std::mutex mutex_;
   std::vector<std::string> programs_;  // that every worker may start
   std::vector<std::string> of_latest_worker_;

@@ -24,25 +24,24 @@ TEST(CompileNotesTest, MlirNamesThePassThatFailed) {
 }
 
 TEST(CompileNotesTest, MlirWritesPlacesInTwoWays) {
-  EXPECT_THAT(NotesIn("loc(\"kernel.ttir\":3:10): error: 'tt.x' op failed\n"
-                      "loc(\"/home/me/add.py\":12:5): note: see current operation: %0 = tt.x\n"),
-              ElementsAre(CompileNote{"/home/me/add.py", 12, 5,
-                                      "see current operation: %0 = tt.x"}));
+  EXPECT_THAT(
+      NotesIn("loc(\"kernel.ttir\":3:10): error: 'tt.x' op failed\n"
+              "loc(\"/home/me/add.py\":12:5): note: see current operation: %0 = tt.x\n"),
+      ElementsAre(CompileNote{"/home/me/add.py", 12, 5, "see current operation: %0 = tt.x"}));
 }
 
 TEST(CompileNotesTest, NvrtcSaysWhyEachFunctionDoesNotFit) {
-  EXPECT_THAT(
-      NotesIn("kernel.cu(2): error: no instance of overloaded function \"f\" matches\n"
-              "            argument types are: (double)\n"
-              "  __global__ void k(int*p){ f(1.0); }\n"
-              "                            ^\n"
-              "my/a.h(1): note #3326-D: function \"f(char *)\" does not match\n"
-              "  __device__ int f(int*); __device__ int f(char*);\n"
-              "                                         ^\n"
-              "kernel.cu(7): note #3326-D: function \"f(int *)\" does not match\n"
-              "\n1 error detected in the compilation of \"kernel.cu\".\n"),
-      ElementsAre(CompileNote{"my/a.h", 1, 0, "function \"f(char *)\" does not match"},
-                  CompileNote{"", 7, 0, "function \"f(int *)\" does not match"}));
+  EXPECT_THAT(NotesIn("kernel.cu(2): error: no instance of overloaded function \"f\" matches\n"
+                      "            argument types are: (double)\n"
+                      "  __global__ void k(int*p){ f(1.0); }\n"
+                      "                            ^\n"
+                      "my/a.h(1): note #3326-D: function \"f(char *)\" does not match\n"
+                      "  __device__ int f(int*); __device__ int f(char*);\n"
+                      "                                         ^\n"
+                      "kernel.cu(7): note #3326-D: function \"f(int *)\" does not match\n"
+                      "\n1 error detected in the compilation of \"kernel.cu\".\n"),
+              ElementsAre(CompileNote{"my/a.h", 1, 0, "function \"f(char *)\" does not match"},
+                          CompileNote{"", 7, 0, "function \"f(int *)\" does not match"}));
 }
 
 TEST(CompileNotesTest, NvrtcSaysWhatATemplateWasInstantiatedBy) {
@@ -85,8 +84,9 @@ TEST(CompileNotesTest, WhatASourceMayHaveThemWriteIsBounded) {
   EXPECT_EQ(notes[0].message.size(), kCompileNoteBytesMax);
   EXPECT_THAT(NotesIn("kernel.cu(99999999999): error: x\na(4294967296): note: y\n"),
               ElementsAre(CompileNote{"a", 0, 0, "y"}));
-  for (const char* text : {"", "\n", ": note: ", "error", "detected during:", "(1): note",
-                           "loc(: error: \nloc(\": note: x", "    detected during:\n      at line "}) {
+  for (const char* text :
+       {"", "\n", ": note: ", "error", "detected during:", "(1): note",
+        "loc(: error: \nloc(\": note: x", "    detected during:\n      at line "}) {
     EXPECT_THAT(NotesIn(text), IsEmpty()) << text;
   }
 }
