@@ -13,6 +13,7 @@ from kiln.errors import CallCancelledError, KilnError, UnavailableError
 from kiln.request import CompileRequest
 
 _Answer = Tuple[int, Union[Artifact, KilnError]]
+_END: Tuple[int, Any] = (-1, None)
 
 
 class Batch:
@@ -49,8 +50,8 @@ class Batch:
     def _fill(self) -> Iterator[_Answer]:
         """Starts as many as may be under way. What is no request is answered at once."""
         while len(self._passages) < self._in_flight:
-            index, request = next(self._requests, (-1, None))
-            if request is None:
+            index, request = next(self._requests, _END)
+            if index < 0:
                 return
             try:
                 self._messages[index] = _wire.request_message(request)

@@ -2,16 +2,18 @@
 
 import hashlib
 import math
-from typing import Any, Iterable, List, Mapping, Optional, TypeVar
+import os
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
-from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, error_for
+from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
 from kiln.key import Parameter
 from kiln.request import CompileRequest
 from kiln.v1 import kernel_pb2, kernel_service_pb2
 
 _T = TypeVar("_T")
+_SOURCE_BYTES_MAX = 16 << 20
 _DETAIL_URL = "type.googleapis.com/kiln.v1."
 KINDS = {
     "ttir": kernel_pb2.SOURCE_KIND_TTIR,
@@ -47,47 +49,89 @@ _TIERS = {
 
 
 def request_message(request: CompileRequest) -> Any:
-    """The message for it. InvalidArgumentError for what has none."""
+    """The message for it. InvalidArgumentError for what has none, ResourceExhaustedError for what is too long to be sent."""
+    if not isinstance(request, CompileRequest):
+        raise _mistaken("a request", request, "a kiln.CompileRequest")
     message = kernel_service_pb2.CompileRequest(
         target=_target(request.target),
-        toolchain=request.toolchain,
-        stages=listed(request.stages, "stages"),
+        toolchain=_text(request.toolchain, "toolchain", "such as 'triton==3.6.0'"),
+        stages=[_text(stage, "a stage", "such as 'cubin'") for stage in listed(request.stages, "stages")],
         cache_policy=_choose(CACHE_POLICIES, request.cache, "cache"),
         priority=_choose(PRIORITIES, request.priority, "priority"),
-        job=request.job,
-        ptxas=request.ptxas)
+        job=_text(request.job, "job"),
+        ptxas=_text(request.ptxas, "ptxas", "such as 'ptxas==13.0.88', or the 64 hex digits of the file's SHA-256"))
     message.source.kind = _choose(KINDS, request.kind, "kind")
-    message.source.text = _bytes(request.source)
-    message.source.name = request.name
-    for name, value in request.options.items():
+    message.source.text = _content(request.source, "source")
+    message.source.name = _text(request.name, "name")
+    for name, value in _items(request.options, "options", "{'num_warps': 8}"):
         if value is not None:
             _set_value(message.options[name], value, f"option '{name}'")
-    for parameter in request.parameters:
+    for parameter in listed(request.parameters, "parameters"):
         _add_parameter(message.specialization.parameters.add(), parameter)
-    for name, text in request.headers.items():
-        message.headers.add(name=name, text=_bytes(text))
+    for name, text in _items(request.headers, "headers", "{'tile.h': 'its text'}"):
+        message.headers.add(name=name, text=_content(text, f"header '{name}'"))
+    _check_size(message)
     return message
 
 
+def _mistaken(what: str, given: Any, meant: str) -> InvalidArgumentError:
+    shown = repr(given)
+    shown = shown if len(shown) <= 80 else shown[:80] + "..."
+    return InvalidArgumentError(f"{what}: {shown} is of type {type(given).__name__}, where {meant} is meant")
+
+
 def listed(given: "Iterable[_T]", what: str) -> "List[_T]":
-    """InvalidArgumentError for one text where a sequence of them is meant: it would be taken apart."""
-    if isinstance(given, (str, bytes)):
-        raise InvalidArgumentError(f"{what}: {given!r} is a {type(given).__name__}, where a list or tuple of such is meant")
+    """InvalidArgumentError for one text where a sequence of them is meant, which would be taken apart, and for what is no sequence."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise _mistaken(what, given, "a list or tuple of such")
     return list(given)
 
 
-def _bytes(text: "str | bytes") -> bytes:
-    return text.encode() if isinstance(text, str) else bytes(text)
+def check_count(given: int, what: str) -> None:
+    """InvalidArgumentError for what is no whole number from 1 on."""
+    if not isinstance(given, int) or given < 1:
+        raise InvalidArgumentError(f"{what} is {given!r}; it must be a whole number from 1 on")
+
+
+def _text(given: str, what: str, example: str = "") -> str:
+    if not isinstance(given, str):
+        raise _mistaken(what, given, f"a str{example and ' '}{example}")
+    return given
+
+
+def _content(given: "str | bytes", what: str) -> bytes:
+    # A path has bytes too, which would be compiled: those of its own text.
+    if isinstance(given, os.PathLike):
+        raise _mistaken(what, given, "the text itself, such as the path's read_text(),")
+    if not isinstance(given, (str, bytes, bytearray, memoryview)):
+        raise _mistaken(what, given, "the text, a str or bytes,")
+    return given.encode() if isinstance(given, str) else bytes(given)
+
+
+def _items(given: "Mapping[str, _T]", what: str, example: str) -> "Iterable[Tuple[str, _T]]":
+    if not isinstance(given, Mapping):
+        raise _mistaken(what, given, f"a mapping such as {example}")
+    for name in given:
+        _text(name, f"a name in {what}")
+    return given.items()
+
+
+def _check_size(message: Any) -> None:
+    """The daemon's own limit. A mebibyte more is gRPC's, which would speak of messages."""
+    size = len(message.source.text) + sum(len(header.text) for header in message.headers)
+    if size > _SOURCE_BYTES_MAX:
+        what = "source and headers are" if message.headers else "the source is"
+        raise ResourceExhaustedError(f"{what} {size} bytes long; at most {_SOURCE_BYTES_MAX} (16 MiB) are accepted")
 
 
 def _choose(known: Mapping[str, _T], word: str, what: str) -> _T:
-    if word not in known:
+    if _text(word, what) not in known:
         raise InvalidArgumentError(f"{what} {word!r} is not known; there are {', '.join(known)}")
     return known[word]
 
 
 def _target(text: str) -> Any:
-    backend, _, rest = text.partition(":")
+    backend, _, rest = _text(text, "target", "such as 'cuda:90'").partition(":")
     architecture, _, warp_size = rest.partition(":")
     if not backend or not architecture or (warp_size and not warp_size.isdecimal()):
         raise InvalidArgumentError(f"target {text!r} is none; write it as cuda:90, hip:gfx942 or hip:gfx942:64")
@@ -95,6 +139,8 @@ def _target(text: str) -> Any:
 
 
 def _add_parameter(message: Any, parameter: Parameter) -> None:
+    if not isinstance(parameter, Parameter):
+        raise _mistaken("a parameter", parameter, "a kiln.Parameter")
     message.name, message.type = parameter.name, parameter.type
     for name, value in parameter.attributes.items():
         message.attributes[name] = value
@@ -126,21 +172,35 @@ def _set_value(message: Any, value: Any, what: str) -> None:
 def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput]"]) -> Any:
     """InvalidArgumentError for what has none."""
     message = kernel_service_pb2.PutOwnRequest()
+    if not isinstance(entries, Mapping):
+        raise _mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
     for key, files in entries.items():
-        entry = message.entries.add(key=bytes(key))
-        for name, content in files.items():
+        entry = message.entries.add(key=_raw(key, "a key"))
+        for name, content in _items(files, f"the files of {key!r}", "{'name': b'content'}"):
             if isinstance(content, ArtifactOutput):
                 output = kernel_service_pb2.ArtifactOutput(key=digest_bytes(content.key), stage=content.stage)
                 entry.files.add(name=name, digest=digest_bytes(content.digest), output=output)
             else:
+                content = _raw(content, f"the content of {name!r}")
                 entry.files.add(name=name, digest=hashlib.sha256(content).digest(), content=content)
     return message
+
+
+def own_keys(keys: "Sequence[bytes]") -> "List[bytes]":
+    """InvalidArgumentError for what is no list of keys."""
+    return [_raw(key, "a key") for key in listed(keys, "keys")]
+
+
+def _raw(given: bytes, what: str) -> bytes:
+    if not isinstance(given, (bytes, bytearray, memoryview)):
+        raise _mistaken(what, given, "bytes")
+    return bytes(given)
 
 
 def digest_bytes(digits: str) -> bytes:
     """InvalidArgumentError for what is not 64 hex digits."""
     try:
-        if len(digits) == 64:
+        if isinstance(digits, str) and len(digits) == 64:
             return bytes.fromhex(digits)
     except ValueError:
         pass

@@ -74,6 +74,7 @@ class AsyncClient:
                            in_flight: int = 64) -> "AsyncIterator[Tuple[int, Union[Artifact, KilnError]]]":
         """Yields (index of the request, its artifact or why there is none) as answers come, with no more than `in_flight`
         calls at once. `timeout` is that of each. Ending the iteration early cancels what is under way."""
+        _wire.check_count(in_flight, "in_flight")
         waiting: "Dict[asyncio.Task[Artifact], int]" = {}
         source = enumerate(requests)
         try:
@@ -115,7 +116,7 @@ class AsyncClient:
         """As Client.get_own."""
         deadline = deadline_of(timeout)
         found: Dict[bytes, Dict[str, bytes]] = {}
-        left = _wire.listed(keys, "keys")
+        left = _wire.own_keys(keys)
         while left:
             answer = await self._call("GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX]), deadline)
             found.update(_wire.own_entries(answer))

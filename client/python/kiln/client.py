@@ -28,7 +28,7 @@ class Client:
 
     Connects when it is made: UnavailableError where nobody is there, said within `connect_timeout` seconds, or where
     somebody is there who does not answer within `answer_timeout`, connecting included; PermissionDeniedError where the socket does not let
-    this user in or somebody who is not trusted serves it.
+    this user in or somebody who is not trusted serves it; InvalidArgumentError where an argument makes no sense.
 
     socket: the path of kilnd.sock. root: a daemon's --root. Without either: $KILN_ROOT, then the usual places.
     server_uid: who may run the daemon, besides root and oneself. attempts: how often a call is made that finds the
@@ -43,6 +43,7 @@ class Client:
                  _began: Optional[float] = None) -> None:
         # _began: when looking for the daemon did, for whoever imports this module for it.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
+        _wire.check_count(attempts, "attempts")
         self._attempts = attempts
         self._link: Optional[Link] = None
         self._lock = threading.Lock()
@@ -86,12 +87,14 @@ class Client:
 
     def compile_many(self, requests: Iterable[CompileRequest], *, timeout: Optional[float] = None,
                      in_flight: int = 64) -> "Iterator[Tuple[int, Union[Artifact, KilnError]]]":
-        """Many kernels at once. Yields (index of the request, its artifact or why there is none) as answers come.
+        """Many kernels at once. Yields (index of the request, its artifact or why there is none) as answers come; what is no request
+        is answered too.
 
         `requests` is read here, between the answers, so that never more than `in_flight` are under way. Where the connection
         breaks, what was in flight is answered with that error, and then it is raised. Ending the iteration early cancels
         what is under way.
         """
+        _wire.check_count(in_flight, "in_flight")
         deadline = deadline_of(timeout)
         link = self._connected()
         batch = Batch(link, requests, deadline, in_flight, self._endpoint.answer_s / 2)
@@ -132,7 +135,7 @@ class Client:
         were put. Only processes of the same uid read and write them. Each content has been checked against its digest."""
         deadline = deadline_of(timeout)
         found: Dict[bytes, Dict[str, bytes]] = {}
-        left = _wire.listed(keys, "keys")
+        left = _wire.own_keys(keys)
         while left:
             answer = self._get_own(left[:_OWN_KEYS_MAX], deadline)
             found.update(_wire.own_entries(answer))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import math
 import os
 import random
 import socket
@@ -28,6 +29,14 @@ class Endpoint:
     server_uid: Optional[int] = None
     connect_s: float = 0.1
     answer_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        """InvalidArgumentError, in the words of a client's arguments."""
+        for name, seconds in (("connect_timeout", self.connect_s), ("answer_timeout", self.answer_s)):
+            if not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+                raise InvalidArgumentError(f"{name} is {seconds!r}; it must be a number of seconds above 0")
+        if self.server_uid is not None and (not isinstance(self.server_uid, int) or self.server_uid < 0):
+            raise InvalidArgumentError(f"server_uid is {self.server_uid!r}; it must be the number of a user")
 
     def greeting_s(self, began: float) -> float:
         """How long a sign of life may take where looking for the daemon began at that moment of time.monotonic(): what is left of
