@@ -134,7 +134,7 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
 def _work_of(config: Any) -> float:
     """Grows with the time that it takes to compile: what one thread of a kernel computes is unrolled."""
     sizes = (value for value in config.kwargs.values() if isinstance(value, int) and value > 1)
-    return math.prod(sizes) / config.num_warps
+    return float(math.prod(sizes) / config.num_warps)
 
 
 class _InTurns:
