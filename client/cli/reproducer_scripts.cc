@@ -74,7 +74,13 @@ if "ptxas" in request:
 folder = os.getcwd()
 os.environ["TRITON_CACHE_DIR"] = os.path.abspath("out")
 
-import triton  # noqa: E402
+try:
+    import triton  # noqa: E402
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "triton":
+        raise
+    sys.exit(f"{sys.executable} has no Triton ({error}): run this with the Python of {expected['toolchain']}. For a Triton from PyPI:\n"
+             f"python3 -m venv venv && venv/bin/pip install {expected['toolchain']} && venv/bin/python {os.path.join(folder, 'reproduce.py')}")
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import compiler  # noqa: E402
 

@@ -96,6 +96,15 @@ def test_a_result_that_is_another_is_noticed(daemon, requests, tmp_path):
     assert done.returncode == 1 and "NOT as stored" in done.stdout, done
 
 
+def test_a_python_without_triton_is_told_whose_to_use(daemon, requests, tmp_path):
+    answer = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
+    daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "k")
+    done = run(tmp_path / "k", python=sys.executable)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"{sys.executable} has no Triton" in done.stderr and "the Python of triton==" in done.stderr
+    assert f"pip install triton==3.6.0 && venv/bin/python {tmp_path}/k/reproduce.py\n" in done.stderr, done.stderr
+
+
 def test_a_failure_that_is_remembered(daemon, ask, tmp_path):
     failed = ask("module {\n  nonsense\n}\n", "cuda:90")
     assert failed["code"] == "INVALID_ARGUMENT"
