@@ -96,7 +96,9 @@ def test_not_mlir(ask, source):
 
 @pytest.mark.parametrize("source, kind", [("extern \"C\" __global__ void k() {}\n", "cuda"), ("//\n.version 8.4\n.target sm_90\n", "ptx")])
 def test_another_language(ask, source, kind):
-    assert_failed(ask(source=source), "INVALID_ARGUMENT", f"--kind {kind}")
+    answer = ask(source=source)
+    assert_failed(answer, "INVALID_ARGUMENT", f"say that its kind is {kind}")
+    assert "--kind" not in answer["error"]  # nobody but a shell has that
 
 
 def test_a_parse_error_has_its_place(ask):
@@ -108,7 +110,7 @@ def test_a_parse_error_has_its_place(ask):
 def test_mlir_of_another_dialect_version(ask):
     answer = ask(source=OTHER_VERSION)
     assert_failed(answer, "INVALID_ARGUMENT", "experimental_descriptor_load", "printed by another version of Triton? This is 3.6.0",
-                  "name the toolchain that printed it, such as --toolchain triton==3.6.0", "kiln doctor lists those here")
+                  "name the toolchain that printed it, such as triton==3.6.0", "kiln doctor lists those here")
     assert answer["diagnostics"]["line"] == 3
 
 

@@ -58,7 +58,7 @@ def parse_advice(text, version):
     """What to do about a source that does not parse. Versions differ in more than names, so any complaint may come of it."""
     other = "cuda" if "__global__" in text else "ptx" if PTX_VERSION.search(text) else ""
     if other:
-        return f"; this looks like {other.upper()} and was sent as Triton IR: say which kind it is, as --kind {other}"
+        return f"; this looks like {other.upper()} and was sent as Triton IR: say that its kind is {other}"
     if "tt.func" not in text:
         return "; there is no tt.func in the source: send the module as it is after Triton's ttir stage"
     return other_version_advice(version)
@@ -73,7 +73,7 @@ def pass_advice(message, target, version):
 
 def other_version_advice(version):
     return (f"; was it printed by another version of Triton? This is {version}: name the toolchain that printed it, such as "
-            f"--toolchain triton=={version} for this one; kiln doctor lists those here")
+            f"triton=={version} for this one; kiln doctor lists those here")
 
 
 def is_tainted(words):
