@@ -1,15 +1,18 @@
-"""What the plug-in writes and remembers in files that other processes have too. No Triton, no daemon."""
+"""What the plug-in writes, says and remembers in files that other processes have too. No Triton, no daemon."""
 
 import fcntl
 import hashlib
 import os
+import re
 import resource
 import signal
+import sys
+import types
 
 import pytest
 
-from kiln import CompileRequest, Report
-from kiln._plugin import identity, manifest
+from kiln import CompileRequest, DeadlineExceededError, FailedPreconditionError, Report
+from kiln._plugin import identity, manifest, service
 from kiln._plugin.settings import Settings
 
 REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
@@ -106,6 +109,60 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch, caplog):
 def test_the_line_of_a_report():
     report = Report(hits={"own": 1}, refused=2, seconds_saved=-0.001)
     assert str(report) == "1 hit (1 in own), 0 joined, 0 compiled, 0 compiled here, 2 refused, 0 builds spared; waited 0.00 s, saved 0.00 s"
+    assert str(Report(seconds_saved=1.5)).endswith("waited 0.00 s, saved 1.50 s")
+
+
+def test_what_took_longer_than_compiling_is_not_said_to_be_saved():
+    assert str(Report(seconds_waited=0.05, seconds_saved=-0.03)).endswith("waited 0.05 s, lost 0.03 s")
+
+
+class _Unhelpful:
+    """A client whose daemon has other toolchains, or takes too long."""
+
+    def __init__(self, error, *versions):
+        self._error = error
+        self._versions = versions
+
+    def compile(self, request, timeout):
+        raise self._error
+
+    def toolchains(self, timeout):
+        return [types.SimpleNamespace(name="triton", version=version, fingerprint="0" * 64, backends=()) for version in self._versions]
+
+
+def declined(client, **settings):
+    """What the plug-in raises instead of an artifact."""
+    plugin = service.Service(Settings(**settings))
+    plugin._client = client
+    with pytest.raises(service.Declined) as caught:
+        plugin.compile(CompileRequest("module {}", "cuda:90", toolchain="6" * 64))
+    return caught.value
+
+
+@pytest.mark.parametrize("version, there, said, unsaid", [
+    ("3.6.0", "3.7.1", "this is Triton 3.6.0 for Python 3.*: 'kiln toolchain add triton==3.6.0' .*, 'kiln toolchain add triton --path PREFIX'",
+     "of another build"),
+    ("3.6.0", "3.6.0", "Triton 3.6.0 .* of another build or for another Python.*: 'kiln toolchain add triton --path PREFIX'", "triton=="),
+    ("3.8.0+git12", "3.7.1", "this is Triton 3.8.0.git12 .*: 'kiln toolchain add triton --path PREFIX'", "triton=="),
+])
+def test_it_is_said_how_the_daemon_gets_the_triton_of_the_job(monkeypatch, caplog, version, there, said, unsaid):
+    monkeypatch.setitem(sys.modules, "triton", types.SimpleNamespace(__version__=version, __file__=f"{sys.prefix}/lib/triton/__init__.py"))
+    why = declined(_Unhelpful(FailedPreconditionError("no toolchain here is that"), there))
+    assert why.reason == "the daemon has no such toolchain"
+    for words in (why.details, caplog.text):
+        assert re.search(said.replace("PREFIX", re.escape(sys.prefix)), words) and unsaid not in words, words
+
+
+def test_a_triton_outside_of_the_environment_is_not_named_by_its_path(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", types.SimpleNamespace(__version__="3.6.0", __file__="/elsewhere/triton/__init__.py"))
+    why = declined(_Unhelpful(FailedPreconditionError("no toolchain here is that")))
+    assert "triton==3.6.0" in why.details and "--path" not in why.details
+
+
+def test_a_daemon_that_takes_too_long_is_told_of(caplog):
+    client = _Unhelpful(DeadlineExceededError("too long"))
+    assert declined(client, timeout_s=0.001).reason == "the daemon took too long"
+    assert "longer than 0.001 s (KILN_TIMEOUT)" in caplog.text and "Triton compiles by itself" in caplog.text
 
 
 def test_a_name_in_no_encoding(tmp_path, monkeypatch):

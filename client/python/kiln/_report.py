@@ -17,7 +17,7 @@ class Report:
     hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
     joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
     that Triton compiled here, by reason. refused: those that it would have had to, in KILN_MODE=require. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
-    what the compiles that hits and joins spared took, less the waiting for them. builds_spared: libraries that the C
+    what the compiles that hits and joins spared took, less the waiting for them: below zero where the answers took longer. builds_spared: libraries that the C
     compiler did not have to make.
     """
     hits: Dict[str, int] = field(default_factory=dict)
@@ -34,10 +34,11 @@ class Report:
         local = ", ".join(f"{count} because {reason}" for reason, count in self.local.items())
         count = sum(self.hits.values())
         refused = f"{self.refused} refused, " if self.refused else ""
+        saved = round(self.seconds_saved, 2) + 0.0  # no "-0.00"
         return (f"{count} {'hit' if count == 1 else 'hits'}{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
                 f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}, {refused}"
                 f"{self.builds_spared} {'build' if self.builds_spared == 1 else 'builds'} spared; "
-                f"waited {self.seconds_waited:.2f} s, saved {round(self.seconds_saved, 2) + 0.0:.2f} s")  # + 0.0: no "-0.00"
+                f"waited {self.seconds_waited:.2f} s, {'lost' if saved < 0 else 'saved'} {abs(saved):.2f} s")
 
 
 class Counters:

@@ -24,6 +24,7 @@ _OVERWRITTEN = ("num_warps",)
 # Without them Triton cannot load what it has compiled.
 _NEEDED = ("name", "shared")
 _DECLINED_MAX = 256
+_HOW_TO_STORE = "To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest"
 _Stage = Callable[[Any, Dict[str, Any]], Any]
 
 
@@ -125,7 +126,7 @@ class Pipeline:
         nearest = service(self._settings).nearest(request) if was_looked_up else None
         near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
         words = f"KILN_MODE=require: {reason}: {_described(request)}"
-        return CacheMissError(f"{words}. {near}" if was_looked_up else words, request=request, nearest=nearest)
+        return CacheMissError(f"{words}. {near}. {_HOW_TO_STORE}" if was_looked_up else words, request=request, nearest=nearest)
 
     @staticmethod
     def _check(backend: Any, stages: Dict[str, _Stage], options: Any) -> None:

@@ -5,10 +5,12 @@ second again only after longer and longer pauses. What it cannot compile here (n
 minute.
 """
 
+import os
+import re
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
@@ -27,6 +29,7 @@ _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
 # What grpcio and protobuf are called when they are imported.
 _PACKAGES = ("grpc", "google")
+_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # what install-toolchain takes
 
 
 class Declined(Exception):
@@ -110,14 +113,16 @@ class Service:
             # Compiled again here, so that the caller gets the very exception that Triton raises.
             raise Failed("it does not compile") from None
         except FailedPreconditionError as error:
-            reason = _why_unsuited(client, request)
-            self._unsuited[what] = _Pause(time.monotonic() + _UNSUITED_PAUSE_S, reason, str(error))
-            self._say(f"the daemon cannot compile for this Triton; {self._otherwise}: {error}")
-            raise Unsuited(reason, str(error)) from None
+            reason, advice = _why_unsuited(client, request)
+            words = f"{error}{advice}"
+            self._unsuited[what] = _Pause(time.monotonic() + _UNSUITED_PAUSE_S, reason, words)
+            self._say(f"the daemon cannot compile for this Triton; {self._otherwise}: {words}")
+            raise Unsuited(reason, words) from None
         except UnavailableError as error:
             self._close(client, error)
             raise Declined("the daemon is away", str(error)) from None
         except DeadlineExceededError:
+            self._say(f"the daemon took longer than {self._settings.timeout_s:g} s (KILN_TIMEOUT) for a kernel; {self._otherwise}")
             raise Declined("the daemon took too long") from None
         except KilnError as error:
             self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
@@ -225,19 +230,36 @@ class Service:
             LOG.warning("kiln: %s", words)
 
 
-def _why_unsuited(client: Any, request: CompileRequest) -> str:
-    """What the daemon has not got for it, so far as its list of toolchains tells."""
+def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
+    """What the daemon has not got for it, so far as its list of toolchains tells, and what to do about that."""
     try:
         there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
     except Exception:  # it is only for people
         LOG.debug("kiln: nobody knows which toolchains there are", exc_info=True)
-        return "the daemon has no toolchain that fits"
+        return "the daemon has no toolchain that fits", ""
     if request.toolchain not in there:
-        return "the daemon has no such toolchain"
+        return "the daemon has no such toolchain", _how_to_add_triton({one.version for one in there.values() if one.name == "triton"})
     backend, architecture, *_ = request.target.split(":")
     if not any(one.backend == backend and architecture in one.architectures for one in there[request.toolchain].backends):
-        return f"the daemon's toolchain does not compile for {backend}:{architecture}"
-    return "the daemon has no such ptxas" if request.ptxas and request.ptxas not in there else "the daemon has no toolchain that fits"
+        return f"the daemon's toolchain does not compile for {backend}:{architecture}", ""
+    if request.ptxas and request.ptxas not in there:
+        return "the daemon has no such ptxas", ""
+    return "the daemon has no toolchain that fits", ""
+
+
+def _how_to_add_triton(there: "Set[str]") -> str:
+    """This process's, where the daemon has those versions. One of the same version is another build of it, or another Python's."""
+    triton = sys.modules.get("triton")
+    version = getattr(triton, "__version__", "")
+    if not version:
+        return ""
+    ways = []
+    if version not in there and _RELEASE.fullmatch(version):
+        ways.append(f"'kiln toolchain add triton=={version}' installs the one of PyPI")
+    if str(getattr(triton, "__file__", "")).startswith(sys.prefix + os.sep):
+        ways.append(f"'kiln toolchain add triton --path {sys.prefix}' has the daemon use this one")
+    other = ", of another build or for another Python than the daemon's of that version" if version in there else ""
+    return f"; this is Triton {version} for Python {sys.version_info.major}.{sys.version_info.minor}{other}{': ' if ways else ''}{', '.join(ways)}"
 
 
 _service: Optional[Service] = None
