@@ -182,6 +182,13 @@ def test_a_client_that_could_not_work_is_not_made(daemon, kind, wrong):
         kind(root=str(daemon.root), **wrong)
 
 
+@pytest.mark.parametrize("place", [dict(root=""), dict(socket="run/kilnd.sock")])
+def test_a_place_may_be_a_path(daemon, place):
+    (name, inside), = place.items()
+    with kiln.Client(**{name: pathlib.Path(daemon.root) / inside}) as client:
+        assert client.socket_path == f"{daemon.root}/run/kilnd.sock"
+
+
 @pytest.mark.parametrize("attempts", [0, -1, "5"])
 def test_a_call_is_attempted_once_at_least(daemon, attempts):
     with pytest.raises(kiln.InvalidArgumentError, match="attempts is"):

@@ -13,7 +13,7 @@ from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
 from kiln.errors import KilnError, UnavailableError
 from kiln.request import CompileRequest
-from kiln.sockets import Endpoint
+from kiln.sockets import Endpoint, Place
 from kiln.v1 import kernel_service_pb2 as pb
 
 __all__ = ["AsyncClient"]
@@ -32,8 +32,8 @@ class AsyncClient:
     the event loop either, gets UnavailableError from it and makes one of its own.
     """
 
-    def __init__(self, *, socket: str = "", root: str = "", server_uid: Optional[int] = None,
-                 connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
+    def __init__(self, *, socket: Place = "", root: Place = "",
+                 server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
         self._link: Optional[Link] = None
 

@@ -11,7 +11,7 @@ from kiln._link import Link, deadline_of
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import InternalError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
-from kiln.sockets import Endpoint
+from kiln.sockets import Endpoint, Place
 from kiln.v1 import kernel_service_pb2 as pb
 
 __all__ = ["Client"]
@@ -38,8 +38,8 @@ class Client:
     None: as long as the daemon lives. Thread-safe.
     """
 
-    def __init__(self, *, socket: str = "", root: str = "", server_uid: Optional[int] = None,
-                 connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
+    def __init__(self, *, socket: Place = "", root: Place = "",
+                 server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
                  _began: Optional[float] = None) -> None:
         # _began: when looking for the daemon did, for whoever imports this module for it.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)

@@ -9,12 +9,13 @@ import socket
 import stat
 import struct
 import time
-from typing import Callable, List, Mapping, Optional
+from typing import Callable, List, Mapping, Optional, Union
 
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
-__all__ = ["Endpoint", "check_server", "find_socket"]
+__all__ = ["Endpoint", "Place", "check_server", "find_socket"]
 
+Place = Union[str, "os.PathLike[str]"]
 _PATH_BYTES_MAX = 107
 _ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
 _SAYING_S = 0.05
@@ -24,8 +25,8 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
     """Where the daemon is and how long it may take to show itself, in seconds."""
-    socket: str = ""
-    root: str = ""
+    socket: Place = ""
+    root: Place = ""
     server_uid: Optional[int] = None
     connect_s: float = 0.1
     answer_s: float = 1.0
@@ -51,12 +52,12 @@ class Endpoint:
         return path
 
 
-def find_socket(explicit: str = "", root: str = "", *, environment: Mapping[str, str] = os.environ,
+def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[str, str] = os.environ,
                 uid: Optional[int] = None, exists: Callable[[str], bool] = os.path.exists) -> str:
     """`explicit` where it is set; ROOT/run/kilnd.sock for `root` or $KILN_ROOT; otherwise the first that exists of the
     person's and the system's. UnavailableError, naming every place, where none does."""
     if explicit:
-        return explicit
+        return os.fspath(explicit)
     root = root or environment.get("KILN_ROOT", "")
     if root:
         return f"{root}/run/kilnd.sock"
