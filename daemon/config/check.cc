@@ -81,7 +81,10 @@ absl::Status CheckThingsNamed(const LoadedConfig& loaded) {
   KILN_RETURN_IF_ERROR(loaded.Blame("sockets.group", CheckGroup(config.sockets.group)));
   KILN_RETURN_IF_ERROR(loaded.Blame("sockets.admin_group", CheckGroup(config.sockets.admin_group)));
   KILN_RETURN_IF_ERROR(loaded.Blame("workers.script", CheckScript(config.workers.script)));
-  return loaded.Blame("toolchain.directories", CheckDirectories(config.toolchain.directories));
+  KILN_RETURN_IF_ERROR(
+      loaded.Blame("toolchain.directories", CheckDirectories(config.toolchain.directories)));
+  return loaded.Blame("toolchain.include_directories",
+                      CheckDirectories(config.toolchain.include_directories));
 }
 
 }  // namespace kiln

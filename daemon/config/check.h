@@ -7,8 +7,8 @@
 namespace kiln {
 
 // Looks at this machine: the groups of the sockets, the worker program and the directories of
-// toolchains, as far as they are configured; defaults may be absent. INVALID_ARGUMENT naming
-// source, setting, value and what is wrong. Blocks on the file system.
+// toolchains and of headers, as far as they are configured; defaults may be absent.
+// INVALID_ARGUMENT naming source, setting, value and what is wrong. Blocks on the file system.
 absl::Status CheckThingsNamed(const LoadedConfig& loaded);
 
 // Whether they can be made and used: INVALID_ARGUMENT where a socket's path is longer than the

@@ -33,7 +33,9 @@ TEST(CheckThingsNamedTest, WhatIsNotThereIsNamedWithItsSetting) {
   for (const auto& [setting, value] : {std::pair{"sockets.group", "no-such-group"},
                                        {"sockets.admin_group", "no-such-group"},
                                        {"workers.script", "/no/such/script.py"},
-                                       {"toolchain.directories", "/no/such/directory"}}) {
+                                       {"toolchain.directories", "/no/such/directory"},
+                                       {"toolchain.include_directories", "/no/such/directory"},
+                                       {"toolchain.include_directories", "/proc/self/exe"}}) {
     const absl::Status status = Check(fmt::format("{}={}", setting, value));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(Message(status)),
