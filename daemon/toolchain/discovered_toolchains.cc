@@ -27,9 +27,10 @@ using Rejected = DiscoveredToolchains::Rejected;
 constexpr std::string_view kFirstVersion = "3.6.0";
 constexpr std::string_view kFirstNvrtc = "12.9.86";
 
-// What deploy/install-toolchain takes.
-bool IsRelease(std::string_view version) {
-  return std::count(version.begin(), version.end(), '.') == 2 &&
+// Whether deploy/install-toolchain takes it.
+bool CanBeInstalled(std::string_view name, std::string_view version) {
+  return (name == "triton" || name == "nvrtc") &&
+         std::count(version.begin(), version.end(), '.') == 2 &&
          version.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
@@ -323,7 +324,7 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
   AddRejected(rejected_, log);
   const std::string here = log.ToString();
   std::string next;
-  if (selector.name() == "triton" && IsRelease(selector.version())) {
+  if (CanBeInstalled(selector.name(), selector.version())) {
     next = fmt::format("; {}", InstallHint(selector.name(), selector.version()));
   }
   return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",

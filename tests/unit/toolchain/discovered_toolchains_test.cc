@@ -161,6 +161,8 @@ TEST_F(DiscoveredToolchainsTest, AnUnknownOneIsAnsweredWithThoseThereAre) {
   EXPECT_THAT(Reason(*catalog, "triton==9.9.9"),
               AllOf(HasSubstr("\"triton==9.9.9\""), HasSubstr("triton==3.6.0 (sha256 "),
                     HasSubstr("kiln toolchain add triton==9.9.9")));
+  EXPECT_THAT(Reason(*catalog, "nvrtc==13.0.88", "cuda:90", SourceKind::kCudaCxx),
+              HasSubstr("kiln toolchain add nvrtc==13.0.88"));
   EXPECT_THAT(Reason(*catalog, "gcc==12"),
               AllOf(HasSubstr("triton==3.6.0"), Not(HasSubstr("toolchain add"))));
   const std::string zeroes(64, '0');
