@@ -56,6 +56,15 @@ std::string WhyNotUsable(const std::string& path, int access_mode) {
   return problem.empty() ? WhyNotTrusted(fs::path(path).parent_path().string()) : problem;
 }
 
+// Of a directory that holds headers by the configuration.
+std::string WhyNoHeaders(const std::string& directory) {
+  std::error_code error;
+  const bool is_directory = fs::is_directory(directory, error);
+  if (is_directory) return "";
+  return fmt::format("toolchain.include_directories names {}: {}", directory,
+                     error ? error.message() : "it is not a directory");
+}
+
 // The files of `directory` called `stem` and a version behind it: "libnvrtc.so.", and then
 // "libnvrtc.so.12", sorted. Not libnvrtc.so itself, which is a link for those who build with it.
 std::vector<std::string> Versioned(const std::string& directory, std::string_view stem) {
@@ -74,7 +83,11 @@ std::vector<std::string> Versioned(const std::string& directory, std::string_vie
 
 class NativeFindings {
  public:
-  explicit NativeFindings(const std::vector<std::string>& includes) : includes_(includes) {}
+  explicit NativeFindings(const std::vector<std::string>& includes) : includes_(includes) {
+    for (const std::string& each : includes) {
+      if (no_headers_.empty()) no_headers_ = WhyNoHeaders(each);
+    }
+  }
 
   // The two below: whether `directory` holds any.
   bool AddCompilers(const std::string& directory) {
@@ -126,6 +139,7 @@ class NativeFindings {
       const std::string real = fs::canonical(path, error).string();
       if (error || !seen_.insert(real).second) continue;
       NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(real, R_OK), installation_};
+      if (toolchain.problem.empty()) toolchain.problem = no_headers_;
       toolchain.libraries =
           Versioned(fs::path(real).parent_path().string(), "libnvrtc-builtins.so.");
       for (const std::string_view include : place.includes) {
@@ -139,6 +153,7 @@ class NativeFindings {
   }
 
   const std::vector<std::string>& includes_;
+  std::string no_headers_;  // why not all of these can be used, or ""
   std::vector<NativeToolchain> found_;
   std::set<std::string> seen_;
   std::string installation_;

@@ -18,8 +18,9 @@ struct NativeToolchain {
 
 // In the order of `directories`, and within each by name. Each may hold such files itself, or have
 // subdirectories that do; everything else in them is passed over. A file that two paths lead to
-// counts once. Where they are looked for: docs/toolchains.md. `includes` are given to every NVRTC,
-// behind its own. Blocks as a disk does.
+// counts once. Where they are looked for: docs/toolchains.md. `includes`, those of
+// toolchain.include_directories, are given to every NVRTC, behind its own; none can be used where
+// one of them is not there. Blocks as a disk does.
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
                                                   const std::vector<std::string>& includes = {});
 

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 class NativeToolchainTest : public testing::Test {
  protected:
@@ -85,14 +86,28 @@ TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
   Install("cuda/include/cuda_fp16.h");
   fs::create_symlink("libnvrtc.so.13.0.88", directory_.File("cuda/lib64/libnvrtc.so.13"));
   fs::create_symlink("libnvrtc.so.13", directory_.File("cuda/lib64/libnvrtc.so"));
-  const auto found = FindNativeToolchains({directory_.path()}, {"/opt/include"});
+  fs::create_directory(directory_.File("mine"));
+  const auto found = FindNativeToolchains({directory_.path()}, {directory_.File("mine")});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "nvrtc");
   EXPECT_EQ(found[0].path, library);
   EXPECT_EQ(found[0].problem, "");
   EXPECT_THAT(found[0].libraries, ElementsAre(builtins));
   EXPECT_THAT(found[0].includes,
-              ElementsAre(fs::canonical(directory_.File("cuda/include")).string(), "/opt/include"));
+              ElementsAre(fs::canonical(directory_.File("cuda/include")).string(),
+                          directory_.File("mine")));
+}
+
+TEST_F(NativeToolchainTest, HeadersThatAreNotThereAreNamedWithTheirSetting) {
+  Install("cuda/lib64/libnvrtc.so.13.0.88");
+  Install("cuda/bin/ptxas");
+  for (const std::string& bad : {directory_.File("nope"), directory_.File("cuda/bin/ptxas")}) {
+    const auto found = FindNativeToolchains({directory_.path()}, {directory_.path(), bad});
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_THAT(found[0].problem, StartsWith("toolchain.include_directories names " + bad + ": "));
+    EXPECT_EQ(found[1].name, "ptxas");
+    EXPECT_EQ(found[1].problem, "");
+  }
 }
 
 TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
