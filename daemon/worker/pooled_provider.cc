@@ -98,6 +98,7 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
   command.spawn.directory = directory;
+  command.name = toolchain.Name();
   command.version = toolchain.version;
   return command;
 }
@@ -118,6 +119,7 @@ ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string&
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory};
   command.spawn.directory = directory;
+  command.name = toolchain.Name();
   command.version = toolchain.version;
   return command;
 }

@@ -25,6 +25,7 @@ namespace kiln {
 struct ZygoteCommand {
   SpawnCommand spawn;   // "--parent" and this process's pid are appended to its arguments; the
                         // control socket is descriptor 3
+  std::string name;     // of its toolchain, for the log
   std::string version;  // what the toolchain must say it is; "": anything
   std::chrono::milliseconds start_time = limits::kZygoteStartTime;
   // Before it is tried again when it does not start; doubled each time.

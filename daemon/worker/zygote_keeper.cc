@@ -103,7 +103,8 @@ void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
   const auto ready_at = Steady::now();
   lock.unlock();
   LogInfo("zygote ready",
-          {{"pid", (*zygote)->pid()},
+          {{"toolchain", command_.name},
+           {"pid", (*zygote)->pid()},
            {"ms",
             std::chrono::duration_cast<std::chrono::milliseconds>(ready_at - started_at).count()}});
   on_change_();
@@ -114,7 +115,9 @@ void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
   if (!stopping_) stop_.Clear();
   if (!stopping_ && !was_let_go) {
     const std::string last_words = (*zygote)->LastWords();
-    LogWarning("zygote died", {{"pid", (*zygote)->pid()}, {"last_words", last_words}});
+    LogWarning(
+        "zygote died",
+        {{"toolchain", command_.name}, {"pid", (*zygote)->pid()}, {"last_words", last_words}});
     if (Steady::now() - ready_at >= kSettled) {
       early_deaths_ = failures_in_a_row_ = 0;
     } else if (++early_deaths_ > kEarlyDeathsMax) {
