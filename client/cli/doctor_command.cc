@@ -101,6 +101,7 @@ class Examination {
     }
     CheckVersion(*stats);
     CheckState(*stats);
+    CheckRejected(**admin);
     CheckJail(*stats);
     CheckDisk(*stats);
   }
@@ -143,6 +144,19 @@ class Examination {
                       stats.audits_differed()),
           "the daemon's log names them; look at the machine's memory, and at what was done to the "
           "toolchains");
+    }
+  }
+
+  // What lies where toolchains are looked for, and is none that can be used.
+  void CheckRejected(AdminClient& admin) {
+    const auto here = admin.ListToolchains(session_.Call(kQuestionTime));
+    if (!here.ok()) {
+      return Add("toolchains", Verdict::kWarning, Summarize(here.status()), "see the daemon's log");
+    }
+    for (const auto& rejected : here->rejected()) {
+      Add("toolchain", Verdict::kWarning,
+          fmt::format("{} is not used: {}", rejected.path(), rejected.reason()),
+          "mend or remove it, and then kiln toolchain reload");
     }
   }
 

@@ -100,6 +100,8 @@ def test_one_is_added_while_the_daemon_runs(daemon, place, tmp_path):
         assert added["fingerprint"] == digest_of(OLD) and added["kinds"] == ["ptx"]
         assert (place / "ptxas-cuda-12.8").resolve() == toolkit.resolve()
         assert daemon.kiln("doctor").code == 0
+        assert f'toolchain="ptxas=={added["version"]}"' in next(
+            line for line in daemon.log.read_text().splitlines() if "zygote ready" in line)
         # Once more is no error, and adds nothing.
         answer = daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit)
         assert answer.code == 0 and not answer.error.startswith("added "), answer
@@ -304,6 +306,18 @@ def test_a_header_that_changes_makes_another_nvrtc(programs, tmp_path):
         source.write_text(source.read_text().replace("// another\n", ""))
         again, ptx = ask(daemon)
         assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx
+
+
+@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
+def test_doctor_says_why_one_is_not_used(programs, tmp_path):
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{CUDA}:{TOOLCHAIN}",
+                   "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(tmp_path / "nope")}
+    with Daemon(programs, tmp_path, environment=environment) as daemon:
+        found = [each for each in daemon.kiln("doctor", "--json").objects() if "libnvrtc.so" in each["detail"]]
+    assert found, daemon.log.read_text()
+    for each in found:
+        assert each["verdict"] == "warning"
+        assert f"toolchain.include_directories names {tmp_path}/nope" in each["detail"]
 
 
 @pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
