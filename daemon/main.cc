@@ -285,12 +285,18 @@ int Run(const Config& config, const Environment& environment) {
   return kOk;
 }
 
+// An empty path would mean the system's own place, and is a script's variable that is not set.
+std::string CheckPathGiven(const std::string& text) {
+  return text.empty() ? "is empty; name a path, or leave it out" : "";
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Compiles GPU kernels once and keeps them.", "kilnd");
   Flags flags;
   app.add_option("--root", flags.root,
-                 "Keep everything (state, sockets, hot directory) beneath this directory");
-  app.add_option("--config", flags.config_file, "Read this TOML file");
+                 "Keep everything (state, sockets, hot directory) beneath this directory")
+      ->check(CheckPathGiven);
+  app.add_option("--config", flags.config_file, "Read this TOML file")->check(CheckPathGiven);
   app.add_option("--set", flags.settings, "section.field=value; wins over file and environment");
   app.add_flag("--check-config", flags.check_config, "Check the configuration and exit");
   app.add_flag("--print-config", flags.print_config,

@@ -13,9 +13,9 @@ namespace {
 void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
   arguments.Add("--root", options.root,
                 "The daemon that runs with --root DIR (default: $KILN_ROOT, then the usual places)",
-                {.value_name = "DIR"});
+                {.value_name = "DIR", .is_path = true});
   arguments.Add("--socket", options.socket, "The daemon's kilnd.sock itself",
-                {.value_name = "PATH"});
+                {.value_name = "PATH", .is_path = true});
   arguments.Add("--server-uid", options.server_uid,
                 "Also trust a daemon that runs as this uid, besides root's and your own",
                 {.value_name = "UID"});

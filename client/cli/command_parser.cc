@@ -14,6 +14,10 @@
 namespace kiln::cli {
 namespace {
 
+std::string CheckPath(const std::string& text) {
+  return text.empty() ? "is empty; name a path, or leave it out" : "";
+}
+
 template <typename Value>
 CLI::Option& AddOption(CLI::App& app, const std::string& names, Value& value,
                        const std::string& help, const ArgumentTraits& traits) {
@@ -21,6 +25,7 @@ CLI::Option& AddOption(CLI::App& app, const std::string& names, Value& value,
   if (!traits.value_name.empty()) option.type_name(traits.value_name);
   option.required(traits.is_required);
   option.delimiter(traits.separator);
+  if (traits.is_path) option.check(CheckPath);
   return option;
 }
 

@@ -25,6 +25,7 @@ struct ArgumentTraits {
   std::string value_name = "";  // as the help calls it; "": by its type
   bool is_required = false;
   char separator = '\0';  // of several values in one argument; '\0': each is one
+  bool is_path = false;   // an empty one is refused, as a variable of a script that is not set
 };
 
 // The arguments of one command, declared one after the other. A view: whoever made it outlives it.

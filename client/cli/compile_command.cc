@@ -148,9 +148,10 @@ void AddCompile(CommandParser& parser) {
   Arguments command =
       parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", run);
   command.Add("FILE", arguments->files,
-              "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), PTX (.ptx)");
+              "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), PTX (.ptx)",
+              {.is_path = true});
   command.Add("--requests", arguments->requests,
-              "A file with one JSON request a line; - for the standard input");
+              "A file with one JSON request a line; - for the standard input", {.is_path = true});
   command.Add("--option", arguments->flags.options,
               "An option of the compiler, as num_warps=8. Repeat it for several",
               {.value_name = "NAME=VALUE"});
@@ -160,7 +161,7 @@ void AddCompile(CommandParser& parser) {
   command.Add("--kind", arguments->flags.kind,
               "ttir, ttgir, cuda or ptx (default: by the file's name)");
   command.Add("-o,--output", arguments->output, "Write NAME.<stage> and NAME.json into this folder",
-              {.value_name = "DIR"});
+              {.value_name = "DIR", .is_path = true});
   AddRequestFlags(command, arguments->flags);
 }
 

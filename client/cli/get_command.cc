@@ -100,7 +100,8 @@ void AddGet(CommandParser& parser) {
   command.Add("KEY", arguments->key, "64 hex digits, or the first 4 and more",
               {.is_required = true});
   command.Add("--stage", arguments->stage, "ptx, cubin, … (default: the final binary)");
-  command.Add("-o,--output", arguments->output, "The file (default: standard output)");
+  command.Add("-o,--output", arguments->output, "The file (default: standard output)",
+              {.is_path = true});
 }
 
 }  // namespace kiln::cli

@@ -48,7 +48,7 @@ void AddReproduce(CommandParser& parser) {
   command.Add("KEY", arguments->key, "64 hex digits; of a stored artifact, the first 4 and more",
               {.is_required = true});
   command.Add("-o,--output", arguments->directory, "The folder (default: ./kiln-KEY)",
-              {.value_name = "DIR"});
+              {.value_name = "DIR", .is_path = true});
 }
 
 }  // namespace kiln::cli

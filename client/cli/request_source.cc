@@ -118,7 +118,8 @@ void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
                 "The compiler, as triton==3.6.0 or by its fingerprint (default: the daemon's)");
   arguments.Add(
       "--ptxas", flags.ptxas,
-      "What assembles PTX: a file, ptxas==13.0.88 or a SHA-256 (default: the toolchain's)");
+      "What assembles PTX: a file, ptxas==13.0.88 or a SHA-256 (default: the toolchain's)",
+      {.is_path = true});
   arguments.Add("--cache", flags.cache_policy, "use, refresh or only-if-cached",
                 {.value_name = "POLICY"});
   arguments.Add("--priority", flags.priority, "waiting-rank, autotune, warm or background");

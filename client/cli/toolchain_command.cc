@@ -85,10 +85,10 @@ void AddToolchainCommand(CommandParser& parser) {
   command.Add("NAME", given->what, "NAME==VERSION, as triton==3.7.1 or nvrtc==12.9.86");
   command.Add("--path", given->path,
               "add: use what is installed in this directory, by a link to it (NAME alone will do)",
-              {.value_name = "DIR"});
+              {.value_name = "DIR", .is_path = true});
   command.Add("--into", given->into,
               "add: put it into this directory, not into the first that the daemon searches",
-              {.value_name = "DIR"});
+              {.value_name = "DIR", .is_path = true});
   command.AddFlag("--newest", given->newest, "default: take a choice back");
 }
 

@@ -57,7 +57,7 @@ void AddWarm(CommandParser& parser) {
       "warm", "Fill the cache before a job starts, from a file of requests", run);
   command.Add("FILE", arguments->requests,
               "A file with one JSON request a line; - for the standard input",
-              {.is_required = true});
+              {.is_required = true, .is_path = true});
   AddRequestFlags(command, arguments->flags);
 }
 

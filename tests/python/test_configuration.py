@@ -41,6 +41,14 @@ def test_a_root_that_cannot_be_made(kilnd):
     assert "/proc/kiln" in checked.stderr
 
 
+@pytest.mark.parametrize("flag", ["--root", "--config"])
+def test_an_empty_path_is_not_the_systems_own(kilnd, flag):
+    """As a script has it whose variable is not set."""
+    refused = kilnd("--check-config", flag, "")
+    assert refused.returncode == 2
+    assert f"{flag}: is empty" in refused.stderr
+
+
 def test_a_word_that_is_no_flag(kilnd):
     refused = kilnd("foo")
     assert refused.returncode == 2

@@ -732,6 +732,27 @@ TEST_F(CommandLineTest, AnOptionWithoutItsValue) {
   EXPECT_EQ(err_.str(), "kiln: --root: give it a value\n  try: 'kiln stats --help'\n");
 }
 
+// As a script has it whose variable is not set.
+TEST_F(CommandLineTest, AnEmptyPathIsNone) {
+  EXPECT_EQ(RunCommandLine({"--root", "", "stats"}, out_, err_, {}), 2);
+  EXPECT_THAT(err_.str(), StartsWith("kiln: --root: is empty; name a path, or leave it out\n"));
+  const std::string key = Digest::Of("x").Hex();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"stats", "--socket", ""},
+        {"compile", "--requests", ""},
+        {"compile", "k.ttir", "--target", "cuda:90", "-o", ""},
+        {"compile", "k.ttir", "--target", "cuda:90", "--ptxas", ""},
+        {"compile", "", "--target", "cuda:90"},
+        {"warm", ""},
+        {"get", key, "-o", ""},
+        {"reproduce", key, "-o", ""},
+        {"toolchain", "add", "triton", "--path", ""},
+        {"toolchain", "add", "triton==3.6.0", "--into", ""}}) {
+    EXPECT_EQ(Run(arguments), 2) << arguments.front();
+    EXPECT_THAT(err_.str(), HasSubstr("is empty; name a path")) << arguments.front();
+  }
+}
+
 TEST_F(CommandLineTest, AnOptionThatIsGivenTwice) {
   EXPECT_EQ(RunCommandLine({"compile", "--requests", "a", "--requests", "b"}, out_, err_, {}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("kiln: --requests: give it only once\n"));
