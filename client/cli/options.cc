@@ -53,10 +53,14 @@ absl::Status Convert(const Json& json, size_t depth, v1::OptionValue& value) {
 }
 
 // What the shell can hand over unquoted: 8, 1e-5, true, [1,2,3], fp16.
-Json ReadValue(std::string_view text) {
+absl::StatusOr<Json> ReadValue(std::string_view text) {
   absl::StatusOr<Json> parsed = ParseJson(text);
-  if (parsed.ok() && !parsed->is_object()) return *std::move(parsed);
-  return Json(text);
+  if (!parsed.ok() || parsed->is_object()) return Json(text);
+  // The reader of JSON makes a float of an integer that is too large.
+  if (parsed->is_number_float() && text.find_first_not_of("-0123456789") == text.npos) {
+    return InvalidArgument("{} does not fit in 64 bits with a sign", text);
+  }
+  return parsed;
 }
 
 absl::Status SetOption(const std::string& name, const Json& json, v1::CompileRequest& request) {
@@ -95,7 +99,9 @@ absl::Status SetOptions(const std::vector<std::string>& assignments, v1::Compile
     }
     const std::string name = assignment.substr(0, equals);
     if (!seen.insert(name).second) return InvalidArgument("--option {} is given twice", name);
-    KILN_RETURN_IF_ERROR(SetOption(name, ReadValue(assignment.substr(equals + 1)), request));
+    const auto value = ReadValue(assignment.substr(equals + 1));
+    if (!value.ok()) return Annotate(value.status(), fmt::format("option '{}'", name));
+    KILN_RETURN_IF_ERROR(SetOption(name, *value, request));
   }
   return absl::OkStatus();
 }

@@ -50,6 +50,9 @@ TEST(Assignments, WhatIsWrongIsNamed) {
   EXPECT_THAT(wrong({"=8"}), HasSubstr("not name=value"));
   EXPECT_THAT(wrong({"a=1", "a=2"}), HasSubstr("a is given twice"));
   EXPECT_THAT(wrong({"a=18446744073709551615"}), HasSubstr("option 'a'"));
+  EXPECT_THAT(wrong({"a=99999999999999999999"}),
+              HasSubstr("option 'a': 99999999999999999999 does not fit in 64 bits with a sign"));
+  EXPECT_THAT(wrong({"a=-99999999999999999999"}), HasSubstr("does not fit in 64 bits"));
 }
 
 }  // namespace
