@@ -149,7 +149,8 @@ void BatchReport::OnAnswer(const BatchAnswer& answer) {
   progress_.Update(answers_, failures_ == 0 ? "" : fmt::format("{} failed", failures_));
 }
 
-ExitCode BatchReport::Finish(const BatchCounts& counts, const absl::Status& ended) {
+ExitCode BatchReport::Finish(const BatchCounts& counts, const absl::Status& ended,
+                             std::string_view requests) {
   Console& console = session_.console();
   progress_.Clear();
   table_.Flush();
@@ -160,6 +161,10 @@ ExitCode BatchReport::Finish(const BatchCounts& counts, const absl::Status& ende
                                counts.requests, FormatDuration(counts.wall), counts.hit,
                                counts.joined, counts.compiled, counts.failed,
                                FormatBytes(counts.bytes));
+  }
+  if (counts.requests == 0 && ended.ok() && !requests.empty()) {
+    CannotRun(console, requests,
+              InvalidArgument("there are no requests in it, so nothing was compiled"));
   }
   if (!ended.ok()) {
     const ExitCode code = Fail(console, "stopped early", WithCode(ended));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "client/cli/batch.h"
 #include "client/cli/json.h"
@@ -29,7 +30,9 @@ class BatchReport {
 
   void OnAnswer(const BatchAnswer& answer);
   // The summary. Returns what the command exits with.
-  [[nodiscard]] ExitCode Finish(const BatchCounts& counts, const absl::Status& ended);
+  // `requests`: the file of requests, which is named where it has none; "" where there is none.
+  [[nodiscard]] ExitCode Finish(const BatchCounts& counts, const absl::Status& ended,
+                                std::string_view requests);
 
  private:
   Session& session_;

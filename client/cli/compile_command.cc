@@ -137,7 +137,7 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
     const absl::Status finished = (*output)->FinishIndex();
     if (ended.ok()) ended = finished;
   }
-  return report.Finish(counts, ended);
+  return report.Finish(counts, ended, arguments.requests);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ ExitCode RunWarm(const WarmArguments& arguments, Session& session) {
   options.call = session.Call();
   options.call.fetch_content = false;
   const absl::Status ended = RunBatch(**client, options, SystemClock(), parts, counts);
-  return report.Finish(counts, ended);
+  return report.Finish(counts, ended, arguments.requests);
 }
 
 }  // namespace

@@ -348,6 +348,16 @@ TEST_F(CommandLineTest, WarmSaysWhatFailed) {
   EXPECT_EQ(Run({"warm", files_.File("none")}), 2);
 }
 
+TEST_F(CommandLineTest, AFileWithoutRequestsIsNamed) {
+  const std::string requests = Write("r.jsonl", "\n \n");
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"warm", requests},
+                                                    {"warm", requests, "--json"},
+                                                    {"compile", "--requests", requests}}) {
+    EXPECT_EQ(Run(arguments), 0);
+    EXPECT_THAT(err_.str(), HasSubstr("kiln: " + requests + ": there are no requests in it"));
+  }
+}
+
 TEST_F(CommandLineTest, GetsAStoredStage) {
   daemon_.kernels().AddBlob("the binary");
   const std::string key = Digest::Of("the binary").Hex();
