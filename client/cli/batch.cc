@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "client/cli/ptxas_selector.h"
 #include "client/cli/words.h"
 
 namespace kiln::cli {
@@ -19,6 +20,7 @@ class Batch {
       Pending pending = Describe(*named);
       if (named->request.ok()) {
         request = *std::move(named->request);
+        pending.ptxas = request.ptxas();
         if (request.has_target()) pending.target = TargetName(request.target());
         if (request.cache_policy() == v1::CACHE_POLICY_ONLY_IF_CACHED) pending.cached = request;
         pending_.emplace(sent_++, std::move(pending));
@@ -39,6 +41,7 @@ class Batch {
 
   void OnAnswer(uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
     auto pending = pending_.extract(index);
+    if (!answer.ok()) answer = WithPtxasNamed(answer.status(), pending.mapped().ptxas);
     Report(std::move(pending.mapped()), std::move(answer));
   }
 
@@ -51,6 +54,7 @@ class Batch {
     std::string file;
     SteadyTime started;
     std::optional<v1::CompileRequest> cached = std::nullopt;  // a request for the cache alone
+    std::string ptxas = "";                                   // as the daemon was told
   };
 
   Pending Describe(const NamedRequest& named) const {

@@ -25,19 +25,58 @@ absl::StatusOr<std::string> Sha256Of(const std::string& path) {
   return builder.Finish().Hex();
 }
 
+// The files that were named, each with its digest. Every line of a file of requests names the same
+// one, and it takes 30 MB of reading.
+class NamedFiles {
+ public:
+  static NamedFiles& Instance() {
+    static auto* const files = new NamedFiles();
+    return *files;
+  }
+
+  absl::StatusOr<std::string> DigestOf(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    std::string& digest = digests_[path];
+    if (digest.empty()) {
+      KILN_ASSIGN_OR_RETURN(digest, Sha256Of(path));
+    }
+    return digest;
+  }
+
+  // "" where none has it.
+  std::string PathOf(std::string_view digest) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [path, of_path] : digests_) {
+      if (of_path == digest) return path;
+    }
+    return "";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> digests_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
   if (word.find('/') == std::string_view::npos) return std::string(word);
-  // Every line of a file of requests names the same one, and it takes 30 MB of reading.
-  static std::mutex mutex;
-  static auto* const known = new std::map<std::string, std::string>();
-  std::lock_guard lock(mutex);
-  std::string& digest = (*known)[std::string(word)];
-  if (digest.empty()) {
-    KILN_ASSIGN_OR_RETURN(digest, Sha256Of(std::string(word)));
-  }
-  return digest;
+  return NamedFiles::Instance().DigestOf(std::string(word));
+}
+
+absl::Status WithPtxasNamed(const absl::Status& status, std::string_view selector) {
+  constexpr size_t kDigitsNamed = 12;
+  if (!absl::IsFailedPrecondition(status) || selector.empty()) return status;
+  // Another toolchain may be what is missing.
+  const std::string_view digits = selector.substr(0, kDigitsNamed);
+  if (Message(status).find(digits) == std::string_view::npos) return status;
+  const std::string path = NamedFiles::Instance().PathOf(selector);
+  if (path.empty()) return status;
+  return Annotate(status,
+                  fmt::format("{}: the daemon has no ptxas of these bytes; where it is one, "
+                              "'kiln toolchain add ptxas --path DIR' with its directory "
+                              "adds it",
+                              path));
 }
 
 }  // namespace kiln::cli

@@ -358,6 +358,33 @@ TEST_F(CommandLineTest, AFileWithoutRequestsIsNamed) {
   }
 }
 
+// The daemon knows its bytes alone.
+TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
+  daemon_.kernels().on_stream = [](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      response.set_code(9);
+      response.set_message("no toolchain here is \"" + request.request().ptxas() + "\"");
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  const std::string source = Write("k.ptx", "m");
+  const std::string ptxas = Write("ptxas", "no such thing");
+  const std::string words = ptxas + ": the daemon has no ptxas of these bytes";
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--ptxas", ptxas}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr(words));
+  EXPECT_THAT(err_.str(), HasSubstr("'kiln toolchain add ptxas --path DIR'"));
+  const std::string line =
+      "{\"source\": \"m\", \"target\": \"cuda:90\", \"ptxas\": \"" + ptxas + "\"}";
+  EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", line), "--json"}), 1);
+  EXPECT_THAT(out_.str(), HasSubstr(words));
+  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--ptxas", "ptxas==1.2"}), 1);
+  EXPECT_THAT(err_.str(), Not(HasSubstr("of these bytes")));
+}
+
 TEST_F(CommandLineTest, GetsAStoredStage) {
   daemon_.kernels().AddBlob("the binary");
   const std::string key = Digest::Of("the binary").Hex();
