@@ -79,7 +79,7 @@ ExitCode RunGet(const GetArguments& arguments, Session& session) {
   if (!content.ok()) return Fail(console, arguments.key, content.status());
   if (!arguments.output.empty() && arguments.output != "-") {
     const absl::Status written = Write(arguments.output, *content);
-    return written.ok() ? kOk : Fail(console, "cannot write", written);
+    return written.ok() ? kOk : CannotRun(console, "cannot write", written);
   }
   if (console.aligned && content->find('\0') != std::string::npos) {
     return CannotRun(console, "get",

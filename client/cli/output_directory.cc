@@ -65,8 +65,8 @@ absl::Status WriteUnderTemporaryName(const std::string& path, std::string_view c
   ::unlink(temporary.c_str());  // of a dead process with our number
   UniqueFd file(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file) return ErrnoStatus(errno, temporary);
-  if (absl::Status status = WriteAll(file.get(), content, temporary); !status.ok()) {
+  if (!file) return ErrnoStatus(errno, path);
+  if (absl::Status status = WriteAll(file.get(), content, path); !status.ok()) {
     ::unlink(temporary.c_str());
     return status;
   }

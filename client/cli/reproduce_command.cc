@@ -2,6 +2,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/keys.h"
 #include "client/cli/reproducer.h"
 #include "client/rpc/admin_client.h"
 
@@ -20,14 +21,19 @@ std::string DefaultDirectory(const std::string& key_bytes) {
 
 ExitCode RunReproduce(const ReproduceArguments& arguments, Session& session) {
   Console& console = session.console();
+  if (const absl::Status status = CheckKey(arguments.key); !status.ok()) {
+    return CannotRun(console, "reproduce", status);
+  }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
   const auto found = (*admin)->GetRequest(arguments.key, session.Call(kQuestionTime));
   if (!found.ok()) return Fail(console, arguments.key, found.status());
   const std::string directory =
       arguments.directory.empty() ? DefaultDirectory(found->key()) : arguments.directory;
-  const absl::Status written = WriteReproducer(*found, directory);
-  if (!written.ok()) return Fail(console, "reproduce", written);
+  const auto reproducer = MakeReproducer(*found);
+  if (!reproducer.ok()) return Fail(console, "reproduce", reproducer.status());
+  const absl::Status written = WriteReproducer(*reproducer, directory);
+  if (!written.ok()) return CannotRun(console, "cannot write", written);
   if (session.json()) {
     console.out << DumpFields(
                        {{"key", Hex(found->key())}, {"directory", directory}, {"script", true}})

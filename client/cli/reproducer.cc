@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -15,6 +14,8 @@
 
 namespace kiln::cli {
 namespace {
+
+constexpr char kScriptFile[] = "reproduce.py";
 
 // What the source is called in the folder, and the script that compiles it.
 struct Kind {
@@ -73,22 +74,22 @@ Json Expected(const admin::v1::GetRequestResponse& found, const Parts& parts) {
 
 }  // namespace
 
-absl::Status WriteReproducer(const admin::v1::GetRequestResponse& found,
-                             const std::string& directory) {
+absl::StatusOr<Reproducer> MakeReproducer(const admin::v1::GetRequestResponse& found) {
   KILN_ASSIGN_OR_RETURN(const Parts parts, TakeApart(found.request()));
   const Kind* const kind = FindKind(parts.kind);
   if (kind == nullptr) return Internal("this kiln knows no source of kind {}", parts.kind);
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return ErrnoStatus(error.value(), "cannot make " + directory);
-  const auto write = [&directory](const std::string& name, std::string_view content) {
-    return WriteFileAtomically(directory + "/" + name, content);
-  };
-  KILN_RETURN_IF_ERROR(write(kind->source_file, parts.source));
-  KILN_RETURN_IF_ERROR(write("request.jsonl", Dump(parts.request) + "\n"));
-  KILN_RETURN_IF_ERROR(write("expected.json", DumpPretty(Expected(found, parts)) + "\n"));
-  KILN_RETURN_IF_ERROR(write("reproduce.py", kind->script));
-  const std::string script = directory + "/reproduce.py";
+  return Reproducer{{kind->source_file, parts.source},
+                    {"request.jsonl", Dump(parts.request) + "\n"},
+                    {"expected.json", DumpPretty(Expected(found, parts)) + "\n"},
+                    {kScriptFile, kind->script}};
+}
+
+absl::Status WriteReproducer(const Reproducer& reproducer, const std::string& directory) {
+  KILN_RETURN_IF_ERROR(OutputDirectory::Open(directory).status());
+  for (const auto& [name, content] : reproducer) {
+    KILN_RETURN_IF_ERROR(WriteFileAtomically(directory + "/" + name, content));
+  }
+  const std::string script = directory + "/" + kScriptFile;
   if (::chmod(script.c_str(), 0755) != 0) return ErrnoStatus(errno, script);
   return absl::OkStatus();
 }

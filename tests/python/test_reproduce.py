@@ -141,23 +141,25 @@ def test_what_llvm_gives_up_on_is_the_sources_fault(daemon, ask):
     assert ask(FP8, "cuda:90")["outcome"] == "compiled"
 
 
-@pytest.mark.parametrize("key, word", [
-    ("0" * 64, "no "),
-    ("abc", "4"),
-    ("not a key", "digits"),
-    ("../../etc/passwd", "digits"),
+@pytest.mark.parametrize("key, code, word", [
+    ("0" * 64, 1, "no "),
+    ("abc", 2, "4"),
+    ("not a key", 2, "digits"),
+    ("../../etc/passwd", 2, "digits"),
 ])
-def test_keys_that_lead_nowhere(daemon, key, word, tmp_path):
+def test_keys_that_lead_nowhere(daemon, key, code, word, tmp_path):
     answer = daemon.kiln("reproduce", key, "-o", tmp_path / "made")
-    assert answer.code == 1 and word in answer.error, answer
+    assert answer.code == code and word in answer.error, answer
     assert not (tmp_path / "made").exists()
 
 
-def test_a_folder_that_cannot_be_made(daemon, requests, tmp_path):
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_folder_that_cannot_be_made(daemon, requests, tmp_path, name):
     key = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]["key"]
     (tmp_path / "file").write_text("")
-    answer = daemon.kiln("reproduce", key, "-o", tmp_path / "file" / "below")
-    assert answer.code == 1 and str(tmp_path / "file") in answer.error, answer
+    answer = daemon.kiln("reproduce", key, "-o", tmp_path / name)
+    assert answer.code == 2 and str(tmp_path / name) in answer.error, answer
+    assert "try:" not in answer.error, answer
     assert (tmp_path / "file").read_text() == ""
 
 

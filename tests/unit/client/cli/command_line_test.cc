@@ -398,6 +398,17 @@ TEST_F(CommandLineTest, GetsAStoredStage) {
   EXPECT_THAT(err_.str(), HasSubstr("not in the cache"));
 }
 
+// Nothing to look for in the daemon's log.
+TEST_F(CommandLineTest, AFileThatCannotBeWrittenIsTheCallersOwnAffair) {
+  daemon_.kernels().AddBlob("the binary");
+  const std::string key = Digest::Of("the binary").Hex();
+  EXPECT_EQ(Run({"get", key, "-o", files_.path()}), 2);
+  EXPECT_EQ(err_.str(), "kiln: cannot write: " + files_.path() + ": Is a directory\n");
+  EXPECT_EQ(Run({"get", key, "-o", files_.File("none/x")}), 2);
+  EXPECT_EQ(err_.str(),
+            "kiln: cannot write: " + files_.File("none/x") + ": No such file or directory\n");
+}
+
 TEST_F(CommandLineTest, ABinaryDoesNotGarbleTheTerminal) {
   const std::string binary(
       "\x7f"
@@ -496,7 +507,7 @@ TEST_F(AdminCommandTest, ListsEntriesOfUsersOwnForWhatTheyAre) {
 }
 
 TEST_F(AdminCommandTest, WhatIsNoKeyIsWrongUsage) {
-  const std::string command[] = {"inspect", "get", "pin", "evict", "ls"};
+  const std::string command[] = {"inspect", "get", "pin", "evict", "reproduce", "ls"};
   for (const std::string& name : command) {
     EXPECT_EQ(Run({name, "KEY"}), 2) << name;
     EXPECT_THAT(err_.str(), HasSubstr("'KEY' is no key: one is written in the digits")) << name;
