@@ -146,6 +146,13 @@ def test_a_ptxas_that_is_not_here_is_said(daemon, source, tmp_path):
     assert "ptxas==" in answer.objects()[0]["error"]
 
 
+def test_a_text_for_a_later_architecture_says_what_to_ask_for(daemon, digest, tmp_path):
+    path = tmp_path / "late.ptx"
+    path.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
+    answer = daemon.kiln("compile", path, "--target", "cuda:80", "--toolchain", digest)
+    assert answer.code == 1 and ".target sm_90: ask for --target cuda:90" in answer.error, answer
+
+
 def test_ptx_has_one_compiler(daemon, digest, source):
     answer = daemon.kiln("compile", source, "--target", "cuda:90", "--ptxas", digest, "--toolchain", digest, "--json")
     assert answer.objects()[0]["code"] == "INVALID_ARGUMENT"

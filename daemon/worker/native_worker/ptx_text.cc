@@ -133,4 +133,18 @@ std::vector<PtxEntry> PtxEntries(std::string_view text) {
   return entries;
 }
 
+std::string PtxArchitecture(std::string_view text) {
+  constexpr std::string_view kPrefix = "sm_";
+  PtxTokens tokens(text);
+  std::string_view word = tokens.Next();
+  while (!word.empty() && word != ".target") word = tokens.Next();
+  // A list: ".target sm_90, debug".
+  do {
+    word = tokens.Next();
+    if (word.starts_with(kPrefix)) return std::string(word.substr(kPrefix.size()));
+    word = tokens.Next();
+  } while (word == ",");
+  return "";
+}
+
 }  // namespace kiln

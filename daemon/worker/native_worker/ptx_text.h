@@ -27,4 +27,7 @@ struct PtxEntry {
 // nothing: whether it is PTX at all, ptxas says. What it cannot read it passes over.
 std::vector<PtxEntry> PtxEntries(std::string_view text);
 
+// The architecture that `text` says it is written for, without "sm_": "90a". "" where it says none.
+std::string PtxArchitecture(std::string_view text);
+
 }  // namespace kiln

@@ -113,6 +113,7 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
     reply.failure = ReadPtxasFailure(result->output,
                                      fmt::format("ptxas ended with {} and said nothing of the PTX",
                                                  DescribeWaitStatus(result->wait_status)));
+    NameArchitectureOf(request.source.text, reply.failure);
     return reply;
   }
   absl::StatusOr<std::string> cubin = ReadRegularFile(kCubinFile, limits::kBlobBytesMax);

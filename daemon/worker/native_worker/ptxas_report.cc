@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "daemon/worker/native_worker/ptx_text.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -131,6 +132,15 @@ CompileFailure ReadPtxasFailure(std::string_view log, std::string_view otherwise
   failure.line = first ? first->line : 0;
   failure.message = first ? fmt::format("ptxas: {}", first->text) : std::string(otherwise);
   return failure;
+}
+
+void NameArchitectureOf(std::string_view ptx, CompileFailure& failure) {
+  if (!HasOneOf(failure.message, {"SM version specified by .target", " with .target '"})) return;
+  constexpr size_t kArchitectureBytesMax = 16;  // of "90a" and what is to come
+  const std::string architecture = PtxArchitecture(ptx);
+  if (architecture.empty() || architecture.size() > kArchitectureBytesMax) return;
+  failure.message +=
+      fmt::format("; this PTX says .target sm_{0}: ask for --target cuda:{0}", architecture);
 }
 
 }  // namespace kiln

@@ -28,4 +28,7 @@ std::map<std::string, PtxasUsage> ReadPtxasUsage(std::string_view log);
 // the log says that the PTX is at fault, with `otherwise` as the message.
 CompileFailure ReadPtxasFailure(std::string_view log, std::string_view otherwise);
 
+// Adds what to ask for where `ptx` was refused because it is written for another architecture.
+void NameArchitectureOf(std::string_view ptx, CompileFailure& failure);
+
 }  // namespace kiln

@@ -56,6 +56,14 @@ TEST(PtxTextTest, CommentsAndStringsAreNoCode) {
               IsEmpty());
 }
 
+TEST(PtxTextTest, TheArchitectureThatItIsWrittenFor) {
+  EXPECT_EQ(PtxArchitecture("// .target sm_80\n.version 8.0\n.target sm_90a, debug\n"), "90a");
+  EXPECT_EQ(PtxArchitecture(".version 8.0\n.target texmode_unified, sm_75\n"), "75");
+  for (const char* text : {"", ".target", ".target ,", ".target texmode_unified\n.entry sm_90"}) {
+    EXPECT_EQ(PtxArchitecture(text), "") << text;
+  }
+}
+
 TEST(PtxTextTest, ADeclarationIsNoDefinition) {
   EXPECT_THAT(PtxEntries(".extern .entry a(.param .u32 x);"), IsEmpty());
 }

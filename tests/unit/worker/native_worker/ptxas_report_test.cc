@@ -103,6 +103,23 @@ TEST(PtxasReportTest, WhatItSaysMeansTheSameToBothWorkers) {
   }
 }
 
+TEST(PtxasReportTest, ATextForAnotherArchitectureNamesTheOneToAskFor) {
+  for (const std::string complaint :
+       {"SM version specified by .target is higher than default SM version assumed",
+        "PTX with .target 'sm_90a' cannot be compiled for architecture 'sm_80'",
+        "Program with .target 'sm_90a' cannot be compiled to future architecture"}) {
+    auto failure = ReadPtxasFailure("ptxas fatal   : " + complaint + "\n", "");
+    NameArchitectureOf(".version 8.0\n.target sm_90a\n", failure);
+    EXPECT_EQ(failure.message,
+              "ptxas: " + complaint + "; this PTX says .target sm_90a: ask for --target cuda:90a");
+  }
+  auto other = ReadPtxasFailure(
+      "ptxas kernel.ptx, line 5; error   : Feature 'x' requires .target sm_90 or higher\n", "");
+  const std::string message = other.message;
+  NameArchitectureOf(".version 8.0\n.target sm_80\n", other);
+  EXPECT_EQ(other.message, message);
+}
+
 TEST(PtxasReportTest, WordsOfTheSourceAreNoComplaint) {
   const auto failure = ReadPtxasFailure(
       "ptxas info    : error: fatal\n"
