@@ -97,15 +97,33 @@ absl::StatusOr<std::string> PlaceFor(const ToolchainAddition& wanted, const Daem
                             fmt::join(searched, ", "));
 }
 
+// What deploy/install-toolchain takes.
+bool IsRelease(std::string_view version) {
+  return std::count(version.begin(), version.end(), '.') == 2 && version.front() != '.' &&
+         version.back() != '.' && version.find("..") == std::string_view::npos &&
+         version.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 absl::Status CheckAddition(const ToolchainAddition& wanted, const ToolchainName& name) {
+  const bool can_be_installed = name.name == "triton" || name.name == "nvrtc";
+  if (!can_be_installed && name.name != kPtxas) {
+    return InvalidArgument(
+        "toolchains are called triton, nvrtc (CUDA's compiler of C++) and ptxas, and none {}",
+        name.name);
+  }
   if (!wanted.path.empty()) return absl::OkStatus();
-  if (name.name != "triton" && name.name != "nvrtc") {
+  if (!can_be_installed) {
     return InvalidArgument(
         "triton and nvrtc are what can be installed; use a {} that is there with --path DIR",
         name.name);
   }
-  if (!name.version.empty()) return absl::OkStatus();
-  return InvalidArgument("say which version: {}==VERSION", name.name);
+  const std::string_view example = name.name == "triton" ? "3.6.0" : "12.9.86";
+  if (name.version.empty()) {
+    return InvalidArgument("say which version: {}==VERSION, as {}", name.name, example);
+  }
+  if (IsRelease(name.version)) return absl::OkStatus();
+  return InvalidArgument("a version to install has three numbers, as {}=={}; {} has not", name.name,
+                         example, name.version);
 }
 
 // Why nothing of `installation` answers to the name.
@@ -141,14 +159,31 @@ ExitCode Tell(Session& session, const DaemonSide& daemon, const std::string& wha
   return kOk;
 }
 
+// Where the daemon has what lies in `directory` already, by whatever path; "" where it has not.
+std::string ServedFrom(const std::string& directory, const DaemonSide& daemon,
+                       const ToolchainName& name) {
+  std::error_code error;
+  for (const HeldToolchain& held : daemon.here().toolchains()) {
+    const std::string& installation = held.installation();
+    if (std::filesystem::equivalent(directory, installation, error) && !error &&
+        FindIn(daemon, installation, name)) {
+      return installation;
+    }
+  }
+  return "";
+}
+
 struct Installation {
   std::string path;
   bool is_new_link = false;
 };
 
 absl::StatusOr<Installation> PutOnDisk(const ToolchainAddition& wanted, const ToolchainName& name,
-                                       const std::string& place) {
+                                       const DaemonSide& daemon, std::string& place) {
   Installation made;
+  if (!wanted.path.empty()) made.path = ServedFrom(wanted.path, daemon, name);
+  if (!made.path.empty()) return made;
+  KILN_ASSIGN_OR_RETURN(place, PlaceFor(wanted, daemon));
   KILN_ASSIGN_OR_RETURN(made.path,
                         wanted.path.empty()
                             ? InstallToolchain(place, name)
@@ -173,8 +208,8 @@ absl::StatusOr<std::string> Introduce(const std::string& installation, const Too
 absl::StatusOr<std::string> Add(const ToolchainAddition& wanted, DaemonSide& daemon) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(wanted.what));
   KILN_RETURN_IF_ERROR(CheckAddition(wanted, name));
-  KILN_ASSIGN_OR_RETURN(const std::string place, PlaceFor(wanted, daemon));
-  KILN_ASSIGN_OR_RETURN(const Installation made, PutOnDisk(wanted, name, place));
+  std::string place;
+  KILN_ASSIGN_OR_RETURN(const Installation made, PutOnDisk(wanted, name, daemon, place));
   absl::StatusOr<std::string> introduced = Introduce(made.path, name, daemon);
   if (!introduced.ok() && made.is_new_link) {
     SetToolchainAside(place, made.path).IgnoreError();
@@ -230,9 +265,19 @@ absl::StatusOr<std::string> RemoveByName(const ToolchainName& name) {
   return "removed " + installation;
 }
 
+absl::Status SayWhich(const DaemonSide& daemon, const std::string& name) {
+  if (!daemon.IsThere()) return InvalidArgument("say which: {}==VERSION", name);
+  std::vector<std::string> versions;
+  for (const HeldToolchain& held : daemon.here().toolchains()) {
+    if (held.toolchain().name() == name) versions.push_back(NameOf(held));
+  }
+  if (!versions.empty()) return InvalidArgument("say which: {}", fmt::join(versions, ", "));
+  return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", name);
+}
+
 absl::StatusOr<std::string> Remove(const std::string& what, DaemonSide& daemon) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(what));
-  if (name.version.empty()) return InvalidArgument("say which: {}==VERSION", name.name);
+  if (name.version.empty()) return SayWhich(daemon, name.name);
   if (!daemon.IsThere()) return RemoveByName(name);
   KILN_ASSIGN_OR_RETURN(const std::vector<HeldToolchain> removed, FindRemoved(daemon, name));
   const std::string installation = removed.front().installation();

@@ -61,6 +61,12 @@ absl::Status RunProgram(const std::string& path, std::vector<std::string> argume
   return FailedPrecondition("{} failed; what it said stands above", path);
 }
 
+// Where it lies in an installation.
+std::string_view PlaceIn(std::string_view name) {
+  if (name == "ptxas") return "bin/ptxas";
+  return name == "nvrtc" ? "lib64/libnvrtc.so" : "bin/python";
+}
+
 std::string Installer() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -111,6 +117,9 @@ absl::StatusOr<std::string> LinkToolchain(const std::string& place, const std::s
                                           const std::string& directory, bool& is_new) {
   std::error_code error;
   const fs::path real = fs::canonical(directory, error);
+  if (!error && fs::is_regular_file(real, error)) {
+    return NotFound("{} is a file; give the directory that has {}", directory, PlaceIn(name));
+  }
   if (error || !fs::is_directory(real, error)) {
     return NotFound("{} is no directory, or you may not look into it", directory);
   }

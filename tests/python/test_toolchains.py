@@ -110,6 +110,22 @@ def test_one_is_added_while_the_daemon_runs(daemon, place, tmp_path):
         assert names(daemon) == [f"ptxas=={added['version']}"]
 
 
+def test_what_is_served_already_is_not_added_a_second_time(programs, place, tmp_path):
+    toolkit = install(OLD, tmp_path / "cuda-12.8")
+    (tmp_path / "cuda").symlink_to(toolkit)
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{place}:{tmp_path}/cuda"}
+    with Daemon(programs, tmp_path, environment=environment) as daemon:
+        before = toolchains(daemon)
+        for path in (tmp_path / "cuda", toolkit):
+            answer = daemon.kiln("toolchain", "add", "ptxas", "--path", path)
+            assert answer.code == 0, answer
+            assert answer.error.startswith(f"{tmp_path}/cuda is already there: ptxas=={before[0]['version']}, "), answer
+        assert list(place.iterdir()) == [] and toolchains(daemon) == before
+        for name, said in ("ptxas", f"say which: ptxas=={before[0]['version']}"), ("foo", "the daemon has no foo"):
+            answer = daemon.kiln("toolchain", "remove", name)
+            assert answer.code != 0 and said in answer.error, answer
+
+
 def test_what_holds_none_is_not_added(daemon, place, tmp_path):
     (tmp_path / "empty").mkdir()
     with daemon:
@@ -124,7 +140,14 @@ def test_what_holds_none_is_not_added(daemon, place, tmp_path):
         answer = daemon.kiln("toolchain", "add", "ptxas", "--path", broken)
         assert answer.code == 1
         assert "is not used" in answer.error and "said no version" in answer.error
-        assert daemon.kiln("toolchain", "add", "gcc==12").code == 2
+        for words, said in [
+                (["gcc==12"], "triton, nvrtc"),
+                (["cuda==12.9.86"], "nvrtc (CUDA's compiler of C++)"),
+                (["cuda", "--path", tmp_path / "empty"], "nvrtc (CUDA's compiler of C++)"),
+                (["nvrtc==12.9"], "three numbers, as nvrtc==12.9.86"),
+                (["triton==3.6"], "three numbers, as triton==3.6.0")]:
+            answer = daemon.kiln("toolchain", "add", *words)
+            assert answer.code == 2 and said in answer.error and "usage" not in answer.error, answer
         assert daemon.kiln("toolchain", "add", "../x==1").code == 2
         assert daemon.kiln("toolchain", "add", "triton").code == 2
         assert daemon.kiln("toolchain", "frobnicate").code == 2

@@ -65,6 +65,16 @@ TEST_F(ToolchainPlaceTest, ALinkIsMadeOnceAndNothingIsReplaced) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(ToolchainPlaceTest, OfAFileTheDirectoryIsAskedFor) {
+  const std::string file = MakeDirectory("cuda/bin") + "/ptxas";
+  WriteFileOrDie(file, "x");
+  bool is_new = false;
+  const auto link = LinkToolchain(directory_.File("place"), "ptxas", file, is_new);
+  EXPECT_EQ(link.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(link.status().message()),
+              HasSubstr("is a file; give the directory that has bin/ptxas"));
+}
+
 TEST_F(ToolchainPlaceTest, ALinkDoesNotSayItsNameTwice) {
   bool is_new = false;
   const auto link = LinkToolchain(directory_.File("place"), "nvrtc",
