@@ -457,7 +457,8 @@ DaemonStats RunningDaemon::Stats() const {
                       .is_draining = draining_,
                       .connections = listener_->connections(),
                       .refused = refused_ + listener_->refused(),
-                      .toolchains_changed = toolchains_->changes()});
+                      .toolchains_changed = toolchains_->changes(),
+                      .toolchain_change = toolchains_->last_change()});
 }
 
 ToolchainsHere RunningDaemon::Toolchains() const {

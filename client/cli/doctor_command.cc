@@ -126,10 +126,11 @@ class Examination {
     }
     if (stats.toolchains_changed() > 0) {
       Add("toolchains", Verdict::kWarning,
-          fmt::format("changed on disk {} since the start, and were read again",
-                      stats.toolchains_changed() == 1
-                          ? "once"
-                          : fmt::format("{} times", stats.toolchains_changed())),
+          fmt::format(
+              "changed on disk {} since the start, and were read again{}{}",
+              stats.toolchains_changed() == 1 ? "once"
+                                              : fmt::format("{} times", stats.toolchains_changed()),
+              stats.toolchain_change().empty() ? "" : "; last of all ", stats.toolchain_change()),
           "kiln toolchain list, and see who writes to them: a toolchain is installed once and left "
           "alone");
     }

@@ -102,6 +102,7 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   }
   json["memory_pressure_percent"] = stats.memory_pressure_percent();
   json["toolchains_changed"] = stats.toolchains_changed();
+  json["toolchain_change"] = stats.toolchain_change();
   json["connections"] = stats.connections();
   json["jail"] = stats.jail();
   json["jail_problems"] = stats.jail_problems();

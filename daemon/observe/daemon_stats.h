@@ -56,6 +56,7 @@ struct DaemonStats {
 
   std::vector<ToolchainState> toolchains;
   uint64_t toolchains_changed = 0;
+  std::string toolchain_change;  // the last of them, for a person to read; "" where there is none
   AdmissionStats admission;
   uint64_t workers = 0;
   PoolCounters pools;  // of all toolchains, those that are here no more included

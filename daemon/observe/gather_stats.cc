@@ -76,6 +76,7 @@ DaemonStats GatherStats(const StatsSources& sources) {
   AddStored(stored, sources.hot.Stats(), sources.own.Stats(), stats);
   AddPools(sources, stats);
   stats.toolchains_changed = sources.toolchains_changed;
+  stats.toolchain_change = sources.toolchain_change;
   stats.admission = sources.admission.Stats();
   stats.sources_quarantined = sources.quarantine.size();
   stats.quarantine_refusals = sources.quarantine.refusals();

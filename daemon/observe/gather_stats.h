@@ -38,6 +38,8 @@ struct StatsSources {
   uint64_t connections = 0;
   uint64_t refused = 0;  // before they reached the chain
   uint64_t toolchains_changed = 0;
+  std::string toolchain_change =
+      {};  // the last of them, for a person to read; "" where there is none
 };
 
 // Not at one moment: each part is asked after the other. Blocks only on the parts' short mutexes.

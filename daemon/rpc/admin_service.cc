@@ -79,6 +79,7 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_audits_nondeterministic(stats.audits.nondeterministic);
   out.set_audits_given_up(stats.audits.given_up);
   out.set_toolchains_changed(stats.toolchains_changed);
+  out.set_toolchain_change(ToUtf8(stats.toolchain_change));
   out.set_connections(stats.connections);
   out.set_jail(stats.jail);
   for (const std::string& problem : stats.jail_problems) out.add_jail_problems(ToUtf8(problem));

@@ -52,6 +52,7 @@ void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status
     if (changed_.size() >= kChangesKnownMax) changed_.clear();
     if (!changed_.insert(toolchain.listing).second) return;
     ++changes_;
+    last_change_ = fmt::format("{}: {}", toolchain.Name(), Message(why));
   }
   LogWarning("toolchain changed on disk; what it gave since counts for nothing",
              {{"name", toolchain.Name()},
@@ -62,6 +63,11 @@ void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status
 uint64_t ServedToolchains::changes() const {
   const std::lock_guard lock(mutex_);
   return changes_;
+}
+
+std::string ServedToolchains::last_change() const {
+  const std::lock_guard lock(mutex_);
+  return last_change_;
 }
 
 void ServedToolchains::LookAround(const std::function<bool()>& is_stopping) {

@@ -67,6 +67,8 @@ class ServedToolchains final : public ToolchainCatalog {
   void NoteChange(const Toolchain& toolchain, const absl::Status& why);
   // How often that was.
   uint64_t changes() const;
+  // The last of them, with the file: "ptxas==12.8.93: /x/bin/ptxas is not as it was"; or "".
+  std::string last_change() const;
 
   // Begins nothing new, and tells whoever waits for a reload. Does not block.
   void Refuse() { thread_.Refuse(); }
@@ -87,6 +89,7 @@ class ServedToolchains final : public ToolchainCatalog {
   mutable std::mutex mutex_;
   Found current_;
   uint64_t changes_ = 0;
+  std::string last_change_;
   std::set<Digest> changed_;  // listings that were found to be no longer so
   ReloadThread thread_;       // last: it uses everything above
 };

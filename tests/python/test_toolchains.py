@@ -174,7 +174,8 @@ def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path,
         assert told["fingerprint"] == new
         assert daemon.kiln("inspect", before["key"], "--json").objects()[0]["provenance"]["toolchain_fingerprint"] == old
         assert daemon.kiln("stats", "--json").objects()[0]["toolchains_changed"] == 1
-        assert "changed on disk once" in daemon.kiln("doctor").out
+        doctor = daemon.kiln("doctor").out
+        assert "changed on disk once" in doctor and f"{path} is not as it was" in doctor, doctor
         # What was stored stays what it was, and is found again when the old one is back.
         replace(OLD, path)
         assert daemon.kiln("toolchain", "reload").code == 0

@@ -118,8 +118,10 @@ TEST_F(ServedToolchainsTest, AChangeIsCountedOnceAndLookedAt) {
   const auto served = Start();
   const auto old = served->List()[0];
   Install({MakeTritonOf("3.9.0")});
+  EXPECT_EQ(served->last_change(), "");
   served->NoteChange(*old, FailedPrecondition("x"));
   served->NoteChange(*old, FailedPrecondition("x"));
+  EXPECT_EQ(served->last_change(), old->Name() + ": x");
   EXPECT_TRUE(Reload(*served).ok());
   EXPECT_EQ(served->changes(), 1u);
   EXPECT_EQ(Chosen(*served), "3.9.0");
