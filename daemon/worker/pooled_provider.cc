@@ -94,6 +94,9 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   // -B: a finished toolchain is not written to, not even bytecode.
   command.spawn.arguments = {toolchain.interpreter, "-I", "-B", script, "--zygote",
                              "--control-fd",        "3"};
+  for (const BackendDescription& backend : toolchain.backends) {
+    command.spawn.arguments.insert(command.spawn.arguments.end(), {"--backend", backend.backend});
+  }
   // All of it: what a compile gives must not depend on who started the daemon.
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};

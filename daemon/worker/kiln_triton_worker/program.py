@@ -3,8 +3,8 @@
   triton_worker.py --describe
       Prints one JSON object that says what this toolchain is and can do, and exits.
 
-  triton_worker.py --zygote --control-fd N --parent PID
-      Imports triton, warms it, and then forks one worker process per request of the daemon.
+  triton_worker.py --zygote --control-fd N --parent PID [--backend NAME]…
+      Imports triton, warms it for these backends, and then forks one worker process per request of the daemon.
 """
 
 import argparse
@@ -27,11 +27,12 @@ def main(make_compiler=Compiler):
     arguments.add_argument("--output-fd", type=int, default=1, help="where --describe prints to")
     arguments.add_argument("--control-fd", type=int, default=-1)
     arguments.add_argument("--parent", type=int, default=-1, help="pid of the daemon")
+    arguments.add_argument("--backend", action="append", default=[], help="one that --describe named")
     chosen = arguments.parse_args()
     if chosen.zygote:
         if chosen.control_fd < 0 or not stat.S_ISSOCK(os.fstat(chosen.control_fd).st_mode):
             arguments.error("--zygote needs --control-fd with an open socket: it is the daemon that starts it")
-        return run_zygote(make_compiler, chosen.control_fd, chosen.parent)
+        return run_zygote(make_compiler, chosen.control_fd, chosen.parent, chosen.backend)
     with tempfile.TemporaryDirectory(prefix="kiln-describe-") as directory:
         os.chdir(directory)
         text = json.dumps(describe(make_compiler())) + "\n"

@@ -26,11 +26,12 @@ def request_for(backend, architecture):
     return {"kind": "ttir", "backend": backend, "architecture": architecture, "warp_size": 0, "options": {}}
 
 
-def warm(compiler):
-    """{"cuda:90": ""} with the error where one failed: that costs its first compile some time, nothing more."""
+def warm(compiler, backends):
+    """{"cuda:90": ""} with the error where one failed: that costs its first compile some time, nothing more. `backends`: those for
+    which this toolchain compiles at all. Triton 3.4.0 brings a linker for AMD along that fails and leaves its threads behind."""
     results = {}
     for backend, architecture in WARM_TARGETS:
-        if backend not in compiler.toolchain.backends:
+        if backend not in backends:
             continue
         try:
             compiler.compile(request_for(backend, architecture), WARM_KERNEL.encode())

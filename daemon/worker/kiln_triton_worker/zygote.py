@@ -154,7 +154,7 @@ def child_processes():
         return []
 
 
-def run_zygote(make_compiler, control_fd, parent):
+def run_zygote(make_compiler, control_fd, parent, backends):
     """Until the daemon is gone. The exit code."""
     die_with(parent, signal.SIGTERM)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -162,7 +162,7 @@ def run_zygote(make_compiler, control_fd, parent):
     control.set_inheritable(False)
     try:
         compiler = make_compiler()
-        warmed = warm(compiler)
+        warmed = warm(compiler, backends)
         check_forkable()
     except Exception as error:
         traceback.print_exc()
