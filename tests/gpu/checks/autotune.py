@@ -36,4 +36,4 @@ def _compile_with_triton(setting, script, sources):
     """Seconds for all, and for the one that took longest."""
     printed = subprocess.run([sys.executable, script, "compile", sources], check=True, stdout=subprocess.PIPE, text=True,
                              timeout=setting.limit(COMPILE_SECONDS_MAX)).stdout
-    return map(float, printed.split())
+    return tuple(map(float, printed.split()))
