@@ -76,16 +76,22 @@ def _check_variables() -> None:
 def _is_off_unset(variable: str) -> bool:
     """Whether it is one that turns something on, so that spelling out that it does not is the same as leaving it out."""
     groups = (knobs.compilation, *(getattr(knobs, vendor) for vendor in _VENDORS.values()))
-    return any(knob.key == variable and getattr(knob, "default", None) is False
+    return any(knob.key == variable and _default(knob) is False
                for group in groups for knob in group.knob_descriptors.values())
 
 
 def _check_knobs(group: Any) -> None:
     for name, knob in group.knob_descriptors.items():
-        if name not in _HARMLESS_KNOBS and getattr(group, name) != getattr(knob, "default", None):
+        if name not in _HARMLESS_KNOBS and getattr(group, name) != _default(knob):
             raise NotExpressible(f"{knob.key} is set")
     if getattr(group, "instrumentation_mode", ""):  # a plain attribute, read once
         raise NotExpressible("it is instrumented")
+
+
+def _default(knob: Any) -> Any:
+    """None also where nothing is declared. In Triton 3.4 it comes from a function."""
+    default = getattr(knob, "default", None)
+    return default() if callable(default) else default
 
 
 def expressed(backend: Any, options: Any) -> Dict[str, Any]:
