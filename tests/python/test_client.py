@@ -537,7 +537,7 @@ def stopped(other_daemon):
 def test_a_stopped_daemon_is_noticed(stopped):
     client = kiln.Client(root=str(stopped.root))
     stopped.stop_answering()
-    for ask in (lambda: kiln.Client(root=str(stopped.root)), lambda: client.compile(request("stopped"))):
+    for ask in (lambda: kiln.Client(root=str(stopped.root)), lambda: client.compile(request("stopped")), lambda: client.fetch("0" * 64)):
         started = time.monotonic()
         with pytest.raises(kiln.UnavailableError, match="does not answer"):
             ask()

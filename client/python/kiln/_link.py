@@ -164,18 +164,26 @@ class Link:
             raise self.error(error) from None
 
     def fetch(self, digest: bytes, deadline: Optional[float]) -> bytes:
-        """A blob, checked against its digest. DataLossError."""
+        """A blob, checked against its digest. DataLossError; WedgedError as with call()."""
         request = pb.FetchRequest(digest=digest)
+        patience_s = self._quiet_s
         while True:
             self._check_process()
-            passage = self._enter(lambda: self._fetch(request, timeout=seconds_left(deadline)))
+            # gRPC's iterator waits for the next message without a limit of its own: a limit of the call stands in for it.
+            is_last = deadline is not None and deadline <= time.monotonic() + patience_s
+            passage = self._enter(lambda: self._fetch(request, timeout=seconds_left(deadline) if is_last else patience_s))
             try:
                 content = b"".join(chunk.content for chunk in passage.call)
                 _wire.check_digest(content, digest)
                 return content
             except grpc.RpcError as error:
-                if not passage.was_interrupted:
+                if passage.was_interrupted:
+                    continue
+                if is_last or error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise self.error(error) from None
+                if not self.shows_life(self._quiet_s):
+                    raise wedged() from None
+                patience_s *= 2  # it is there, and slow
             except BaseException:
                 passage.call.cancel()
                 raise
