@@ -1,7 +1,6 @@
 """The parts that check the Python package with this Python's Triton and PyTorch: the plug-in, kiln.load, CUDA graphs."""
 
 import os
-import pathlib
 import shutil
 import time
 
@@ -100,9 +99,7 @@ def killed(setting, row):
     """The daemon, in the middle of a training."""
     job = setting.start("training_job.py", setting.environment("killed"), "killed", 8, 4)
     try:
-        while "paused" not in (line := job.stdout.readline()):
-            if not line:
-                raise RuntimeError(pathlib.Path(job.log.name).read_text()[-3000:])
+        setting.wait_for(job, "paused")
         setting.kilnd.kill()
         job.stdin.write("go on\n")
         job.stdin.flush()

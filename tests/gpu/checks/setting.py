@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 from kilnd import Kilnd
@@ -81,6 +82,17 @@ class Setting:
         process.out, process.log = out, log
         self._jobs.append(process)
         return process
+
+    def wait_for(self, process, word):
+        """Until the job prints a line with that word in it; killed where it takes too long."""
+        timer = threading.Timer(self.limit(JOB_SECONDS_MAX), process.kill)
+        timer.start()
+        try:
+            while word not in (line := process.stdout.readline()):
+                if not line:
+                    raise RuntimeError(f"it ended before it said {word!r}: {pathlib.Path(process.log.name).read_text()[-3000:]}")
+        finally:
+            timer.cancel()
 
     def finish(self, process):
         try:
