@@ -63,14 +63,14 @@ def bundler(setting, row):
     """A second start that finds Inductor's graphs, which bring their kernels along as Triton's files, or ready to be launched."""
     first = setting.run("training_job.py", setting.environment("bundler"), "bundler-first", 4)
     triton = setting.folder / "bundler" / "triton"
-    made = len(list(triton.rglob("*.cubin")))
+    made = _cubins(setting, "bundler")
     shutil.rmtree(triton)
     before = setting.kilnd.stats()
     second = setting.run("training_job.py", setting.environment("bundler"), "bundler-second", 4)
     delta = setting.kilnd.since(before)
     saved, read, launched = (result["inductor"].get(f"triton_bundler_{what}", 0) for result, what in (
         (first, "save_kernel"), (second, "read_and_emit_kernel"), (second, "load_static_autotuner")))
-    back = len(list(triton.rglob("*.cubin")))
+    back = _cubins(setting, "bundler")
     row("first: files put into the graphs", f"{saved}; {made} cubins", saved > 0)
     row("second: files that come out of them", f"{read}; {back} cubins", read > 0 and back > 0)
     row("second: ready for the static launcher", launched, launched > 0)
@@ -87,7 +87,7 @@ def ranks(setting, row):
     jobs = [setting.start("kernels_job.py", setting.environment(f"ranks-{rank}"), f"ranks-{rank}") for rank in range(PROCESSES)]
     results = [setting.finish(job) for job in jobs]
     delta = setting.kilnd.since(before)
-    count = len(list((setting.folder / "ranks-0" / "triton").rglob("*.cubin")))
+    count = _cubins(setting, "ranks-0")
     wrong = sum(text != "ok" for result in results for text in result["kernels"].values())
     row(f"{PROCESSES} processes, {count} kernels", f"{time.monotonic() - started:.1f} s; daemon {delta}", wrong == 0)
     row("one compile for each kernel", delta["compiled"], delta["compiled"] == count)
@@ -97,19 +97,28 @@ def ranks(setting, row):
 
 def killed(setting, row):
     """The daemon, in the middle of a training."""
+    before = setting.kilnd.stats()
     job = setting.start("training_job.py", setting.environment("killed"), "killed", 8, 4)
     try:
         setting.wait_for(job, "paused")
+        compiled, had = setting.kilnd.since(before)["compiled"], _cubins(setting, "killed")
         setting.kilnd.kill()
         job.stdin.write("go on\n")
         job.stdin.flush()
         result = setting.finish(job)
     finally:
         setting.kilnd.start()
+    row("compiled by the daemon before", compiled, compiled > 0)
+    alone = _cubins(setting, "killed") - had
+    row("kernels that came after it was gone", alone, alone > 0)
     stock = setting.run("training_job.py", setting.environment("killed-stock", kiln=False), "killed-stock", 8, 4)
     row("training goes on, same losses", *compare_losses(result, stock))
     for line in setting.exit_lines("killed"):
         row("said", line)
+
+
+def _cubins(setting, cache):
+    return len(list((setting.folder / cache / "triton").rglob("*.cubin")))
 
 
 def absent(setting, row):
@@ -124,13 +133,16 @@ def absent(setting, row):
 
 def pool(setting, row):
     """Inductor's workers: subprocesses that fork, and forks of the job itself."""
+    stock = setting.run("training_job.py", setting.environment("pool-stock", kiln=False), "pool-stock", 3)
     for how in ("subprocess", "fork"):
         before = setting.kilnd.stats()
         name = f"pool-{how}"
         result = setting.run("training_job.py", setting.environment(name, TORCHINDUCTOR_WORKER_START=how, TORCHINDUCTOR_COMPILE_THREADS="8"),
                              name, 3)
-        delta = setting.kilnd.since(before)
-        row(f"{how}: daemon", f"{result['seconds']:.2f} s {delta}", delta["requests"] > 0 and delta["errors"] == 0)
+        delta, cubins = setting.kilnd.since(before), _cubins(setting, name)
+        row(f"{how}: all {cubins} kernels by the daemon", f"{result['seconds']:.2f} s {delta}",
+            0 < cubins <= delta["requests"] - delta["errors"] - delta["failed"])
+        row(f"{how}: same losses", *compare_losses(result, stock))
 
 
 def tuning(setting, row):
