@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional
 
 import grpc
 
-from kiln import _wire
+from kiln import _given, _wire
 from kiln._gate import Passage, gate
 from kiln._version import __version__
 from kiln.artifact import Artifact
@@ -198,7 +198,9 @@ class Link:
 
 
 def deadline_of(timeout_s: Optional[float]) -> Optional[float]:
-    return None if timeout_s is None else time.monotonic() + timeout_s
+    """InvalidArgumentError for what is no time to wait."""
+    seconds = _given.timeout(timeout_s)
+    return None if seconds is None else time.monotonic() + seconds
 
 
 def seconds_left(deadline: Optional[float]) -> Optional[float]:

@@ -3,8 +3,10 @@
 import hashlib
 import math
 import os
+import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
+from kiln import _given
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
@@ -14,6 +16,9 @@ from kiln.v1 import kernel_pb2, kernel_service_pb2
 
 _T = TypeVar("_T")
 _SOURCE_BYTES_MAX = 16 << 20
+_OPTION_DEPTH_MAX = 8  # the daemon's limit, which says the same
+_WARP_SIZE_DIGITS_MAX = 9
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 _DETAIL_URL = "type.googleapis.com/kiln.v1."
 KINDS = {
     "ttir": kernel_pb2.SOURCE_KIND_TTIR,
@@ -42,7 +47,6 @@ _TIERS = {
     kernel_service_pb2.TIER_DISK: "disk",
     kernel_service_pb2.TIER_REMOTE: "remote",
 }
-# gRPC's codes in the order of their numbers.
 
 
 # --- To messages -----------------------------------------------------------------------------------------------------
@@ -51,68 +55,43 @@ _TIERS = {
 def request_message(request: CompileRequest) -> Any:
     """The message for it. InvalidArgumentError for what has none, ResourceExhaustedError for what is too long to be sent."""
     if not isinstance(request, CompileRequest):
-        raise _mistaken("a request", request, "a kiln.CompileRequest")
+        raise _given.mistaken("a request", request, "a kiln.CompileRequest")
     message = kernel_service_pb2.CompileRequest(
         target=_target(request.target),
-        toolchain=_text(request.toolchain, "toolchain", "such as 'triton==3.6.0'"),
-        stages=[_text(stage, "a stage", "such as 'cubin'") for stage in listed(request.stages, "stages")],
+        toolchain=_given.text(request.toolchain, "toolchain", "such as 'triton==3.6.0'"),
+        stages=[_given.text(stage, "a stage in stages", "such as 'cubin'") for stage in _given.listed(request.stages, "stages")],
         cache_policy=_choose(CACHE_POLICIES, request.cache, "cache"),
         priority=_choose(PRIORITIES, request.priority, "priority"),
-        job=_text(request.job, "job"),
-        ptxas=_text(request.ptxas, "ptxas", "such as 'ptxas==13.0.88', or the 64 hex digits of the file's SHA-256"))
+        job=_given.text(request.job, "job"),
+        ptxas=_given.text(request.ptxas, "ptxas", "such as 'ptxas==13.0.88', or the 64 hex digits of the file's SHA-256"))
     message.source.kind = _choose(KINDS, request.kind, "kind")
     message.source.text = _content(request.source, "source")
-    message.source.name = _text(request.name, "name")
+    message.source.name = _given.text(request.name, "name")
     for name, value in _items(request.options, "options", "{'num_warps': 8}"):
         if value is not None:
-            _set_value(message.options[name], value, f"option '{name}'")
-    for parameter in listed(request.parameters, "parameters"):
+            _set_value(message.options[name], value, f"option {_given.shown(name)}")
+    for parameter in _given.listed(request.parameters, "parameters"):
         _add_parameter(message.specialization.parameters.add(), parameter)
     for name, text in _items(request.headers, "headers", "{'tile.h': 'its text'}"):
-        message.headers.add(name=name, text=_content(text, f"header '{name}'"))
+        message.headers.add(name=name, text=_content(text, f"header {_given.shown(name)}"))
     _check_size(message)
     return message
-
-
-def _mistaken(what: str, given: Any, meant: str) -> InvalidArgumentError:
-    shown = repr(given)
-    shown = shown if len(shown) <= 80 else shown[:80] + "..."
-    return InvalidArgumentError(f"{what}: {shown} is of type {type(given).__name__}, where {meant} is meant")
-
-
-def listed(given: "Iterable[_T]", what: str) -> "List[_T]":
-    """InvalidArgumentError for one text where a sequence of them is meant, which would be taken apart, and for what is no sequence."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise _mistaken(what, given, "a list or tuple of such")
-    return list(given)
-
-
-def check_count(given: int, what: str) -> None:
-    """InvalidArgumentError for what is no whole number from 1 on."""
-    if not isinstance(given, int) or given < 1:
-        raise InvalidArgumentError(f"{what} is {given!r}; it must be a whole number from 1 on")
-
-
-def _text(given: str, what: str, example: str = "") -> str:
-    if not isinstance(given, str):
-        raise _mistaken(what, given, f"a str{example and ' '}{example}")
-    return given
 
 
 def _content(given: "str | bytes", what: str) -> bytes:
     # A path has bytes too, which would be compiled: those of its own text.
     if isinstance(given, os.PathLike):
-        raise _mistaken(what, given, "the text itself, such as the path's read_text(),")
+        raise _given.mistaken(what, given, "the text itself, such as the path's read_text(),")
     if not isinstance(given, (str, bytes, bytearray, memoryview)):
-        raise _mistaken(what, given, "the text, a str or bytes,")
-    return given.encode() if isinstance(given, str) else bytes(given)
+        raise _given.mistaken(what, given, "the text, a str or bytes,")
+    return _given.utf8(given, what) if isinstance(given, str) else bytes(given)
 
 
 def _items(given: "Mapping[str, _T]", what: str, example: str) -> "Iterable[Tuple[str, _T]]":
     if not isinstance(given, Mapping):
-        raise _mistaken(what, given, f"a mapping such as {example}")
+        raise _given.mistaken(what, given, f"a mapping such as {example}")
     for name in given:
-        _text(name, f"a name in {what}")
+        _given.text(name, f"a name in {what}")
     return given.items()
 
 
@@ -125,86 +104,94 @@ def _check_size(message: Any) -> None:
 
 
 def _choose(known: Mapping[str, _T], word: str, what: str) -> _T:
-    if _text(word, what) not in known:
+    if _given.text(word, what) not in known:
         raise InvalidArgumentError(f"{what} {word!r} is not known; there are {', '.join(known)}")
     return known[word]
 
 
 def _target(text: str) -> Any:
-    backend, _, rest = _text(text, "target", "such as 'cuda:90'").partition(":")
+    backend, _, rest = _given.text(text, "target", "such as 'cuda:90'").partition(":")
     architecture, _, warp_size = rest.partition(":")
-    if not backend or not architecture or (warp_size and not warp_size.isdecimal()):
+    has_size = warp_size.isdecimal() and len(warp_size) <= _WARP_SIZE_DIGITS_MAX
+    if not backend or not architecture or (warp_size and not has_size):
         raise InvalidArgumentError(f"target {text!r} is none; write it as cuda:90, hip:gfx942 or hip:gfx942:64")
     return kernel_pb2.Target(backend=backend, architecture=architecture, warp_size=int(warp_size or 0))
 
 
 def _add_parameter(message: Any, parameter: Parameter) -> None:
     if not isinstance(parameter, Parameter):
-        raise _mistaken("a parameter", parameter, "a kiln.Parameter")
-    message.name, message.type = parameter.name, parameter.type
-    for name, value in parameter.attributes.items():
-        message.attributes[name] = value
+        raise _given.mistaken("a parameter in parameters", parameter, "a kiln.Parameter")
+    message.name = _given.text(parameter.name, "the name of a parameter")
+    what = f"parameter {_given.shown(parameter.name)}"
+    message.type = _given.text(parameter.type, f"the type of {what}", "such as '*fp32'")
+    for name, value in _items(parameter.attributes, f"the attributes of {what}", "{'tt.divisibility': 16}"):
+        message.attributes[name] = _given.integer(value, f"attribute {_given.shown(name)} of {what}")
     if parameter.constant is not None:
-        _set_value(message.constant, parameter.constant, f"parameter '{parameter.name}'")
+        _set_value(message.constant, parameter.constant, f"the constant of {what}")
 
 
-def _set_value(message: Any, value: Any, what: str) -> None:
+def _set_value(message: Any, value: Any, what: str, depth: int = 1) -> None:
+    if depth > _OPTION_DEPTH_MAX:
+        raise InvalidArgumentError(f"{what}: tuples are nested deeper than {_OPTION_DEPTH_MAX} levels")
     if isinstance(value, bool):  # before int, which it is too
         message.bool_value = value
     elif isinstance(value, int):
-        if not -2**63 <= value < 2**63:
-            raise InvalidArgumentError(f"{what} is {value}, which does not fit 64 bits")
-        message.int_value = value
+        message.int_value = _given.integer(value, what)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidArgumentError(f"{what} is {value}; it must be finite")
         message.double_value = value
     elif isinstance(value, str):
-        message.string_value = value
+        message.string_value = _given.text(value, what)
     elif isinstance(value, (tuple, list)):
         message.tuple_value.SetInParent()
         for item in value:
-            _set_value(message.tuple_value.items.add(), item, what)
+            _set_value(message.tuple_value.items.add(), item, what, depth + 1)
     else:
-        raise InvalidArgumentError(f"{what} is {value!r}; it must be a bool, int, float, str or a tuple of such")
+        raise InvalidArgumentError(f"{what} is {_given.shown(value)}, of type {type(value).__name__}; it must be a bool, int, float, str or a "
+                                   "tuple of such")
 
 
 def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput]"]) -> Any:
     """InvalidArgumentError for what has none."""
     message = kernel_service_pb2.PutOwnRequest()
     if not isinstance(entries, Mapping):
-        raise _mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
+        raise _given.mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
     for key, files in entries.items():
-        entry = message.entries.add(key=_raw(key, "a key"))
-        for name, content in _items(files, f"the files of {key!r}", "{'name': b'content'}"):
+        entry = message.entries.add(key=_raw(key, "a key in entries"))
+        for name, content in _items(files, f"the files of {_given.shown(key)}", "{'name': b'content'}"):
+            what = f"the content of {_given.shown(name)}"
             if isinstance(content, ArtifactOutput):
-                output = kernel_service_pb2.ArtifactOutput(key=digest_bytes(content.key), stage=content.stage)
-                entry.files.add(name=name, digest=digest_bytes(content.digest), output=output)
+                output = kernel_service_pb2.ArtifactOutput(
+                    key=digest_bytes(content.key, f"{what}: key"), stage=_given.text(content.stage, f"{what}: stage", "such as 'cubin'"))
+                entry.files.add(name=name, digest=digest_bytes(content.digest, f"{what}: digest"), output=output)
             else:
-                content = _raw(content, f"the content of {name!r}")
+                content = _raw(content, what)
                 entry.files.add(name=name, digest=hashlib.sha256(content).digest(), content=content)
     return message
 
 
 def own_keys(keys: "Sequence[bytes]") -> "List[bytes]":
     """InvalidArgumentError for what is no list of keys."""
-    return [_raw(key, "a key") for key in listed(keys, "keys")]
+    return [_raw(key, "a key in keys") for key in _given.listed(keys, "keys")]
 
 
 def _raw(given: bytes, what: str) -> bytes:
     if not isinstance(given, (bytes, bytearray, memoryview)):
-        raise _mistaken(what, given, "bytes")
+        raise _given.mistaken(what, given, "bytes")
     return bytes(given)
 
 
-def digest_bytes(digits: str) -> bytes:
+def artifact_keys(keys: "Sequence[str]") -> "List[bytes]":
+    """InvalidArgumentError for what is no list of keys."""
+    return [digest_bytes(key, "a key in keys") for key in _given.listed(keys, "keys")]
+
+
+def digest_bytes(digits: str, what: str) -> bytes:
     """InvalidArgumentError for what is not 64 hex digits."""
-    try:
-        if isinstance(digits, str) and len(digits) == 64:
-            return bytes.fromhex(digits)
-    except ValueError:
-        pass
-    raise InvalidArgumentError(f"{digits!r} is not 64 hex digits")
+    if not isinstance(digits, str) or not _DIGEST.fullmatch(digits):
+        raise InvalidArgumentError(f"{what}: {_given.shown(digits)} is not 64 hex digits")
+    return bytes.fromhex(digits)
 
 
 # --- From messages ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, 
 
 import grpc
 
-from kiln import _wire
+from kiln import _given, _wire
 from kiln._gate import Passage
 from kiln._link import Link, deadline_of, wedged
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
@@ -74,9 +74,10 @@ class AsyncClient:
                            in_flight: int = 64) -> "AsyncIterator[Tuple[int, Union[Artifact, KilnError]]]":
         """Yields (index of the request, its artifact or why there is none) as answers come, with no more than `in_flight`
         calls at once. `timeout` is that of each. Ending the iteration early cancels what is under way."""
-        _wire.check_count(in_flight, "in_flight")
+        _given.count(in_flight, "in_flight")
+        _given.timeout(timeout)
         waiting: "Dict[asyncio.Task[Artifact], int]" = {}
-        source = enumerate(requests)
+        source = enumerate(_given.each(requests, "requests"))
         try:
             while True:
                 for index, request in source:
@@ -95,7 +96,7 @@ class AsyncClient:
 
     async def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """As Client.lookup."""
-        raw = [_wire.digest_bytes(key) for key in _wire.listed(keys, "keys")]
+        raw = _wire.artifact_keys(keys)
         deadline = deadline_of(timeout)
         found: List[Optional[Artifact]] = []
         for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
@@ -110,7 +111,7 @@ class AsyncClient:
 
     async def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """As Client.fetch."""
-        return await self._blob(_wire.digest_bytes(digest), deadline_of(timeout))
+        return await self._blob(_wire.digest_bytes(digest, "digest"), deadline_of(timeout))
 
     async def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
         """As Client.get_own."""

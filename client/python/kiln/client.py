@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from kiln import _process, _wire
+from kiln import _given, _process, _wire
 from kiln._batch import Batch
 from kiln._link import Link, deadline_of
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
@@ -43,7 +43,7 @@ class Client:
                  _began: Optional[float] = None) -> None:
         # _began: when looking for the daemon did, for whoever imports this module for it.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        _wire.check_count(attempts, "attempts")
+        _given.count(attempts, "attempts")
         self._attempts = attempts
         self._link: Optional[Link] = None
         self._lock = threading.Lock()
@@ -94,10 +94,11 @@ class Client:
         breaks, what was in flight is answered with that error, and then it is raised. Ending the iteration early cancels
         what is under way.
         """
-        _wire.check_count(in_flight, "in_flight")
+        _given.count(in_flight, "in_flight")
+        given = _given.each(requests, "requests")
         deadline = deadline_of(timeout)
         link = self._connected()
-        batch = Batch(link, requests, deadline, in_flight, self._endpoint.answer_s / 2)
+        batch = Batch(link, given, deadline, in_flight, self._endpoint.answer_s / 2)
         try:
             yield from batch.answers()
         except UnavailableError:
@@ -106,7 +107,7 @@ class Client:
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
-        raw = [_wire.digest_bytes(key) for key in _wire.listed(keys, "keys")]
+        raw = _wire.artifact_keys(keys)
         deadline = deadline_of(timeout)
         found: List[Optional[Artifact]] = []
         for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
@@ -127,8 +128,9 @@ class Client:
 
     def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""
+        raw = _wire.digest_bytes(digest, "digest")
         deadline = deadline_of(timeout)
-        return self._repeated(deadline, lambda link: link.fetch(_wire.digest_bytes(digest), deadline))
+        return self._repeated(deadline, lambda link: link.fetch(raw, deadline))
 
     def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
         """Entries of this user's own namespace: the files of each of these keys that is there, by name, in the order in which they

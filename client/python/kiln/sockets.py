@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import math
 import os
 import random
 import socket
@@ -11,6 +10,7 @@ import struct
 import time
 from typing import Callable, List, Mapping, Optional, Union
 
+from kiln import _given
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
 __all__ = ["Endpoint", "Place", "check_server", "find_socket"]
@@ -33,11 +33,11 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """InvalidArgumentError, in the words of a client's arguments."""
-        for name, seconds in (("connect_timeout", self.connect_s), ("answer_timeout", self.answer_s)):
-            if not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
-                raise InvalidArgumentError(f"{name} is {seconds!r}; it must be a number of seconds above 0")
-        if self.server_uid is not None and (not isinstance(self.server_uid, int) or self.server_uid < 0):
-            raise InvalidArgumentError(f"server_uid is {self.server_uid!r}; it must be the number of a user")
+        _given.place(self.socket, "socket")
+        _given.place(self.root, "root")
+        _given.pause(self.connect_s, "connect_timeout")
+        _given.pause(self.answer_s, "answer_timeout")
+        _given.user(self.server_uid, "server_uid")
 
     def greeting_s(self, began: float) -> float:
         """How long a sign of life may take where looking for the daemon began at that moment of time.monotonic(): what is left of

@@ -1,9 +1,14 @@
 """What the environment says. Read once, when the plug-in is imported: children inherit it."""
 
+import contextlib
 import logging
+import math
 import os
 from dataclasses import dataclass
 from typing import Mapping, Optional
+
+from kiln import _given
+from kiln.errors import InvalidArgumentError
 
 MODES = ("off", "use", "require", "record")
 LOG = logging.getLogger("kiln")
@@ -50,7 +55,7 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
         value = float(text) if text else default
     except ValueError:
         value = -1.0
-    if value > 0:
+    if 0 < value < math.inf:
         return value
     LOG.warning("kiln: %s=%s is no number of seconds; using %g", name, text, default)
     return default
@@ -61,6 +66,7 @@ def _whole(environment: Mapping[str, str], name: str) -> Optional[int]:
     if not text:
         return None
     if text.isdecimal():
-        return int(text)
+        with contextlib.suppress(ValueError, InvalidArgumentError):
+            return _given.user(int(text), name)
     LOG.warning("kiln: %s=%s is no uid; trusting root and this user alone", name, text)
     return None

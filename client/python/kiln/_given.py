@@ -1,0 +1,116 @@
+"""What callers give, looked at before anything is made of it: whoever passes something else by mistake is told which field it is and
+what is meant, rather than what protobuf, gRPC or the system make of it."""
+
+import contextlib
+import math
+import os
+from typing import Any, Iterable, List, Optional, TypeVar, Union
+
+from kiln.errors import InvalidArgumentError
+
+_T = TypeVar("_T")
+_SHOWN_LENGTH_MAX = 80
+# A year and a day. What is longer is a slip of units; gRPC counts what is much longer as over.
+_SECONDS_MAX = 366.0 * 86400
+
+
+def mistaken(what: str, given: Any, meant: str) -> InvalidArgumentError:
+    """What is of another type than it should be."""
+    return InvalidArgumentError(f"{what}: {shown(given)} is of type {type(given).__name__}, where {meant} is meant")
+
+
+def shown(given: Any) -> str:
+    """For a message; the beginning of what is long."""
+    try:
+        words = repr(given)
+    except Exception:  # tuples within tuples, thousands of digits
+        words = "something that cannot be shown"
+    return words if len(words) <= _SHOWN_LENGTH_MAX else words[:_SHOWN_LENGTH_MAX] + "..."
+
+
+def text(given: str, what: str, example: str = "") -> str:
+    """A str that UTF-8 can say."""
+    if not isinstance(given, str):
+        raise mistaken(what, given, f"a str{example and ' '}{example}")
+    utf8(given, what)
+    return given
+
+
+def utf8(given: str, what: str) -> bytes:
+    try:
+        return given.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{what} has {given[error.start]!r} at position {error.start}, half of a surrogate pair, for which UTF-8 "
+                                   "has no bytes: was it read with another encoding, or with errors='surrogateescape'?") from None
+
+
+def listed(given: "Iterable[_T]", what: str) -> "List[_T]":
+    """Not one text where a sequence of them is meant, which would be taken apart."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise mistaken(what, given, "a list or tuple of such")
+    return list(given)
+
+
+def each(given: "Iterable[_T]", what: str) -> "Iterable[_T]":
+    """The same, taken one by one."""
+    with contextlib.suppress(TypeError):
+        if not isinstance(given, (str, bytes)):
+            return iter(given)
+    raise mistaken(what, given, "a list, an iterator or the like")
+
+
+def integer(given: int, what: str) -> int:
+    """Of 64 bits. No bool, which is an int too, and nothing that is only like an int."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise mistaken(what, given, "an int")
+    if not -2**63 <= given < 2**63:
+        raise InvalidArgumentError(f"{what} is {shown(given)}, which does not fit 64 bits")
+    return given
+
+
+def count(given: int, what: str) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise InvalidArgumentError(f"{what} is {shown(given)}; it must be a whole number from 1 on")
+    return given
+
+
+def place(given: "Union[str, os.PathLike[str], None]", what: str) -> None:
+    """A path; "" and None are none."""
+    if given is None:
+        return
+    path = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(path, str):
+        raise mistaken(what, given, "a str or a path")
+    if "\0" in path:
+        raise InvalidArgumentError(f"{what} is {shown(path)}; no path has a NUL")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        utf8(path, what)
+
+
+def user(given: Optional[int], what: str) -> Optional[int]:
+    """A uid, or None."""
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < 2**32 - 1):
+        raise InvalidArgumentError(f"{what} is {shown(given)}; it must be the number of a user")
+    return given
+
+
+def pause(given: float, what: str) -> float:
+    """Seconds that something may take."""
+    if not _is_number(given) or not 0 < given <= _SECONDS_MAX:
+        raise InvalidArgumentError(f"{what} is {shown(given)}; it must be a number of seconds above 0, and a year at most")
+    return given
+
+
+def timeout(given: Optional[float]) -> Optional[float]:
+    """Seconds that a call may take. None: as long as it takes, which is also what becomes of more than a year."""
+    if given is None:
+        return None
+    if not _is_number(given) or not 0 <= given < math.inf:
+        raise InvalidArgumentError(f"timeout is {shown(given)}; it must be a number of seconds from 0 on, or None for no limit")
+    return given if given <= _SECONDS_MAX else None
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool)
