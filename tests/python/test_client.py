@@ -7,6 +7,7 @@ import os
 import pathlib
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from kiln._link import Link
 from kiln.sockets import check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
-from places import PACKAGE, ROOT
+from places import PACKAGE, ROOT, TOOLCHAIN
 
 FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
 
@@ -151,6 +152,83 @@ def test_a_place_may_be_a_path(daemon, place):
     (name, inside), = place.items()
     with kiln.Client(**{name: pathlib.Path(daemon.root) / inside}) as client:
         assert client.socket_path == f"{daemon.root}/run/kilnd.sock"
+
+
+# --- A ptxas by its path ---------------------------------------------------------------------------------------------
+
+PTXAS, = TOOLCHAIN.glob("lib/python3.*/site-packages/triton/backends/nvidia/bin/ptxas-blackwell")
+
+
+def test_a_ptxas_is_named_by_its_path_as_well(client, daemon, tmp_path):
+    elsewhere = shutil.copy2(PTXAS, tmp_path / "other")
+    digest = hashlib.sha256(PTXAS.read_bytes()).hexdigest()
+    expected = client.compile(request("by path", ptxas=digest))
+    assert expected.key != client.compile(request("by path")).key and expected.provenance.assembler.startswith("ptxas 12.9")
+    given = [request("by path", ptxas=path) for path in (PTXAS, str(PTXAS), elsewhere, pathlib.Path(os.path.relpath(PTXAS)))]
+
+    async def work(client):
+        return [await client.compile(one) for one in given], dict([answer async for answer in client.compile_many(given)])
+
+    one_by_one, together = in_loop(daemon, work)
+    for answers in (map(client.compile, given), dict(client.compile_many(given)).values(), one_by_one, together.values()):
+        assert {(answer.key, answer.outcome) for answer in answers} == {(expected.key, "hit")}
+    assert all(client.nearest(one).key == expected.key for one in given)
+
+
+def test_a_ptxas_that_is_another_one_by_now_is_read_again(tmp_path):
+    path = tmp_path / "ptxas"
+    for content in (b"one", b"two"):
+        path.write_bytes(content)
+        path.chmod(0o755)
+        message = _wire.request_message(request(ptxas=path))
+        assert message.ptxas == hashlib.sha256(content).hexdigest()
+
+
+def test_a_ptxas_that_the_daemon_has_not_got_is_named(client, daemon, tmp_path):
+    path = tmp_path / "ptxas"
+    path.write_bytes(b"no ptxas")
+    path.chmod(0o755)
+    asked = request(ptxas=path)
+
+    async def work(client):
+        with pytest.raises(kiln.FailedPreconditionError) as caught:
+            await client.compile(asked)
+        return caught.value
+
+    with pytest.raises(kiln.FailedPreconditionError) as caught:
+        client.compile(asked)
+    for error in (caught.value, dict(client.compile_many([asked]))[0], in_loop(daemon, work)):
+        assert str(error).startswith(f"{path}: the daemon has no ptxas of these bytes; where it is one, 'kiln toolchain add ptxas --path"), error
+    with pytest.raises(kiln.FailedPreconditionError) as caught:
+        client.compile(request(toolchain="triton==0.1"))
+    assert str(path) not in str(caught.value)
+
+
+def test_a_path_of_no_ptxas_is_said_to_be_none(client, tmp_path):
+    (tmp_path / "text").write_text("text")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe", 0o755)
+    for path, words in ((tmp_path / "none", "none': No such file or directory"), (tmp_path, "': Is a directory"),
+                        (tmp_path / "text", "text' is no program: it may not be executed"), (tmp_path / "pipe", "pipe' is no program"),
+                        (tmp_path / "text" / "ptxas", "ptxas': Not a directory"), (tmp_path / "loop", "Too many levels of symbolic links"),
+                        (pathlib.Path(""), "ptxas: '.': Is a directory"), ("/no\0where", "embedded null byte"), ("/\ud800", "surrogates not allowed")):
+        for given in {path, str(path)} if len(str(path)) > 1 else {path}:
+            with pytest.raises(kiln.InvalidArgumentError, match=re.escape(words)) as caught:
+                client.compile(request(ptxas=given))
+            assert str(caught.value).startswith("ptxas: "), caught.value
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_a_ptxas_that_may_not_be_read(tmp_path):
+    path = tmp_path / "ptxas"
+    path.write_bytes(b"")
+    path.chmod(0o711)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(kiln.InvalidArgumentError, match=f"ptxas: '{path}': Permission denied"):
+            _wire.request_message(request(ptxas=path))
+    finally:
+        os.seteuid(0)
 
 
 def test_a_timeout_is_kept(client):

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from kiln import _given
+from kiln import _given, _ptxas
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
@@ -63,7 +63,7 @@ def request_message(request: CompileRequest) -> Any:
         cache_policy=_choose(CACHE_POLICIES, request.cache, "cache"),
         priority=_choose(PRIORITIES, request.priority, "priority"),
         job=_given.text(request.job, "job"),
-        ptxas=_given.text(request.ptxas, "ptxas", "such as 'ptxas==13.0.88', or the 64 hex digits of the file's SHA-256"))
+        ptxas=_ptxas.selector(request.ptxas))
     message.source.kind = _choose(KINDS, request.kind, "kind")
     message.source.text = _content(request.source, "source")
     message.source.name = _given.text(request.name, "name")
@@ -320,6 +320,8 @@ def rpc_error(code: str, message: str, trailers: Iterable[Any]) -> KilnError:
     for name, value in trailers or ():
         if name == "grpc-status-details-bin":
             details = _details(value)
+    if code == "FAILED_PRECONDITION":
+        message = _ptxas.with_path(message)
     return error_for(code, message, **details)
 
 

@@ -1,5 +1,6 @@
 """What to compile."""
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence, Union
 
@@ -21,8 +22,8 @@ class CompileRequest:
     parameters: of the kernel, folded ones included; empty: not said. They are in the key.
     headers: of CUDA C++, what the source may include besides the toolchain's headers: texts by name.
     toolchain: "triton==3.6.0", 64 hex digits of a fingerprint, or "" for the daemon's choice.
-    ptxas: which one assembles what Triton makes: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, or "" for
-        the toolchain's own.
+    ptxas: which one assembles what Triton makes, and PTX: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, the file's path
+        (a str with a '/', or an os.PathLike), whose bytes count, or "" for the toolchain's own.
     stages: those whose content is wanted, such as ("ptx", "cubin"); empty: the final binary.
     cache: "use", "refresh" (compile even on a hit) or "only-if-cached" (NotFoundError on a miss).
     priority: "waiting-rank", "autotune", "warm" or "background".
@@ -36,7 +37,7 @@ class CompileRequest:
     parameters: Sequence[Parameter] = ()
     headers: Mapping[str, Union[str, bytes]] = field(default_factory=dict)
     toolchain: str = ""
-    ptxas: str = ""
+    ptxas: "Union[str, os.PathLike[str]]" = ""
     stages: Sequence[str] = ()
     cache: str = "use"
     priority: str = "waiting-rank"

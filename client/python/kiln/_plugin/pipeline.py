@@ -199,5 +199,5 @@ def _asked_for(backend: Any, module: Any) -> str:
 
 def _described(request: CompileRequest) -> str:
     options = ", ".join(f"{name}={value}" for name, value in request.options.items())
-    ptxas = f", ptxas {request.ptxas[:12]}" if request.ptxas else ""
+    ptxas = f", ptxas {str(request.ptxas)[:12]}" if request.ptxas else ""
     return f"{request.name or 'a kernel'} for {request.target}, toolchain {request.toolchain[:12]}{ptxas}, {options}"

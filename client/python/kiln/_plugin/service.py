@@ -98,7 +98,7 @@ class Service:
     def compile(self, request: CompileRequest) -> Artifact:
         """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up, and for nothing
         else."""
-        what = (request.toolchain, request.ptxas, request.target)
+        what = (request.toolchain, str(request.ptxas), request.target)
         self._unsuited.get(what, _NO_PAUSE).check(Unsuited)
         client = self._connected()
         try:

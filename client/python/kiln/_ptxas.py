@@ -1,0 +1,74 @@
+"""The ptxas that a request names, in the words that the daemon understands."""
+
+import errno
+import functools
+import hashlib
+import os
+import stat
+from typing import Dict, NamedTuple, Union
+
+from kiln import _given
+from kiln.errors import InvalidArgumentError
+
+_CHUNK_BYTES = 1 << 20
+_NAMED_MAX = 256
+# By the digest, those that requests have named by their paths.
+_named: Dict[str, str] = {}
+
+
+def selector(given: "Union[str, os.PathLike[str]]") -> str:
+    """For a path, which is a str with a '/' or an os.PathLike, the SHA-256 of the file: the daemon may have the same bytes
+    elsewhere. Anything else as it is. InvalidArgumentError."""
+    if isinstance(given, os.PathLike):
+        return _digest_at(os.fsdecode(given))
+    word = given if isinstance(given, str) and "/" in given else _given.text(
+        given, "ptxas", "such as 'ptxas==13.0.88', the 64 hex digits of the file's SHA-256, or its path")
+    return _digest_at(word) if "/" in word else word
+
+
+def with_path(message: str) -> str:
+    """The same refusal with the file in it, where the daemon has no ptxas of that digest and a request of this process got it from one."""
+    for digest, path in list(_named.items()):
+        if digest in message:  # in full it is what was asked for; of those that are there it has the first digits
+            return (f"{path}: the daemon has no ptxas of these bytes; where it is one, 'kiln toolchain add ptxas --path DIR' with its "
+                    f"directory adds it: {message}")
+    return message
+
+
+class _File(NamedTuple):
+    """As long as all of it is the same, the file is."""
+    path: str
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+    device: int
+
+
+def _digest_at(path: str) -> str:
+    try:
+        info = os.stat(path)
+        if stat.S_ISDIR(info.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # Not by access(2), which says no on a file system without programs too: it is the daemon that runs one.
+        if not stat.S_ISREG(info.st_mode) or not info.st_mode & 0o111:
+            raise InvalidArgumentError(f"ptxas: {path!r} is no program: it may not be executed")
+        digest = _digest_of(_File(path, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev))
+    except OSError as error:
+        raise InvalidArgumentError(f"ptxas: {path!r}: {error.strerror}") from None
+    except ValueError as error:  # a NUL in it, or what no path has
+        raise InvalidArgumentError(f"ptxas: {path!r}: {error}") from None
+    if len(_named) >= _NAMED_MAX:
+        _named.clear()
+    _named[digest] = path
+    return digest
+
+
+# All requests of a job name the same one, and it takes 30 MB of reading.
+@functools.lru_cache(maxsize=64)
+def _digest_of(file: _File) -> str:
+    digest = hashlib.sha256()
+    with open(file.path, "rb") as content:
+        while chunk := content.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
