@@ -231,6 +231,13 @@ def test_a_ptxas_that_may_not_be_read(tmp_path):
         os.seteuid(0)
 
 
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%41b", "a%2Fb", "a b", "a+b", "[a]", "a:b", "\u00e4", "\udcff"], ids=ascii)
+def test_a_folder_may_be_called_anything(daemon, tmp_path, name):
+    (tmp_path / name).symlink_to(daemon.root)
+    with kiln.Client(root=tmp_path / name) as client:
+        assert client.lookup(["0" * 64]) == [None]
+
+
 def test_a_timeout_is_kept(client):
     with pytest.raises(kiln.DeadlineExceededError):
         client.compile(request("in no time"), timeout=0.001)

@@ -2,6 +2,7 @@
 
 import os
 import time
+import urllib.parse
 from typing import Any, Callable, Dict, Optional
 
 import grpc
@@ -41,7 +42,8 @@ _UNARY: Dict[str, Any] = {
 
 
 def _channel_target(path: str) -> str:
-    return "unix:" + os.path.abspath(path)
+    # A URI, in which '%', '?' and '#' mean something else, and which has no bytes of other encodings.
+    return "unix:" + urllib.parse.quote(os.fsencode(os.path.abspath(path)))
 
 
 def _call_error(error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
