@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -106,6 +107,7 @@ MISFITS = (
     ("i32", None, "None is no whole number"), ("u64", 2**64, "does not fit 64 bits"), ("fp16", 1e6, "1000000.0 does not fit 16 bits"),
     ("fp32", 1e39, "does not fit 32 bits"), ("bf16", 1e39, "does not fit 32 bits"), ("fp32", "1", "'1' is no number"),
     ("*fp32", -1, "does not fit 64 bits without a sign"), ("*fp32", 1.0, "neither an address nor an array"), ("*fp32", None, "neither an address"),
+    ("*fp32", True, "True is neither an address nor an array"),
 )
 
 
@@ -128,12 +130,94 @@ def test_a_wrong_number_of_arguments_lists_the_right_ones(kernel):
 @pytest.mark.parametrize("keywords,words", [
     (dict(grid=(-1, 1, 1)), "grid: -1"), (dict(grid=(1, 2, 3, 4)), "grid: 4 lengths"), (dict(grid=None), "grid: None"),
     (dict(grid=(1.5, 1, 1)), "grid: 1.5"), (dict(grid=1, stream=-1), "stream: -1"), (dict(grid=1, stream="s"), "no stream"),
-    (dict(grid=1, block=128.0), "block: 128.0"), (dict(grid=1, dynamic_shared_bytes=2**40), "dynamic_shared_bytes"),
+    (dict(grid=1, block=128.0), "block: 128.0"), (dict(grid=b"ab"), "grid: b'ab' is neither"), (dict(grid="5"), "grid: '5'"), (dict(grid=1, dynamic_shared_bytes=2**40), "dynamic_shared_bytes"),
 ])
 def test_a_launch_that_makes_no_sense_is_named(driver, kernel, keywords, words):
     with pytest.raises(kiln.LaunchError) as caught:
         kernel.launch(keywords.pop("grid"), X, 1, **keywords)
     assert words in str(caught.value) and caught.value.code == "INVALID_ARGUMENT" and driver.launches() == []
+
+
+SURROGATE = "a\ud800b"
+NAN = float("nan")
+BUFFER = (STREAM, X, 64, "buffer")
+
+
+class Integer:
+    """As NumPy's."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def with_one(values, place, value):
+    return (*values[:place], value, *values[place + 1:])
+
+
+# What is called, and what is wrong with what it is given.
+MISTAKES = (
+    *((lambda runtime, value=value: kiln.Runtime(value), "driver") for value in (5, b"libcuda.so", True, SURROGATE, "a\0b")),
+    *((lambda runtime, value=value: kiln.Runtime(backend=value), "backend") for value in (5, b"cuda", None, SURROGATE, "cuda\0")),
+    *((lambda runtime, value=value: runtime.load(artifact("*fp32", "i32"), device=value), "device")
+      for value in ("0", b"0", 0.0, NAN, True, -1, -2**32, 2**31, 2**32, 2**70)),
+    *((lambda runtime, value=value: runtime.load("/no/such/file", server_uid=value), "server_uid")
+      for value in ("0", 1.5, True, -1, 2**32, 2**70, Integer(0))),
+    *((lambda runtime, value=value: runtime.load(value), "source") for value in (SURROGATE, f"{SURROGATE}.json", "a\0b.json", b"a\0")),
+    *((lambda runtime, name=name, value=value: runtime.configure(**{name: value}), name)
+      for name in ("strict", "times_launches") for value in ("yes", None, 2, -1, NAN, 2**32)),
+    *((lambda runtime, name=name, value=value: runtime.configure(**{name: value}), name)
+      for name in ("resident_kernels_max", "resident_bytes_max") for value in ("5", None, -1, NAN, 1e9, True, 2**64)),
+    *((lambda runtime, value=value: runtime.name_graph(value, "graph"), "stream") for value in ("5", None, -1, NAN, True, 2**64)),
+    *((lambda runtime, value=value: runtime.name_graph(STREAM, value), "name") for value in (5, None, b"graph", SURROGATE, "a\0b")),
+    *((lambda runtime, place=place, value=value: runtime.add_graph_buffer(*with_one(BUFFER, place, value)), name)
+      for place, name in ((0, "stream"), (1, "address"), (2, "size_bytes"), (3, "name")) for value in (None, NAN, b"", -1)),
+    *((lambda runtime, place=place, value=value: runtime.check_free(*with_one((X, 64), place, value)), name)
+      for place, name in ((0, "address"), (1, "size_bytes")) for value in ("5", None, -1, NAN, 1.5, True, 2**64)),
+)
+
+
+@pytest.mark.parametrize("call,name", MISTAKES)
+def test_an_argument_of_a_runtime_that_makes_no_sense_is_named(runtime, call, name):
+    """Rather than cut to the bits that there are."""
+    with pytest.raises(kiln.LaunchError) as caught:
+        call(runtime)
+    assert caught.value.code == "INVALID_ARGUMENT" and re.search(rf"\b{name}\b", str(caught.value)), caught.value
+
+
+def test_numbers_of_numpys_are_numbers(driver, runtime):
+    kernel = runtime.load(artifact("*fp32", "i32"), device=Integer(0))
+    runtime.configure(strict=Integer(0), resident_kernels_max=Integer(7))
+    runtime.check_free(Integer(X), Integer(64))
+    kernel[(Integer(3), 1, 1)](Integer(X), Integer(-7), stream=STREAM)
+    launch, = driver.launches()
+    assert (launch.grid, launch.arguments[:2]) == ("3x1x1", [packed("Q", X), packed("i", -7)])
+
+
+@pytest.mark.parametrize("changes,words", [
+    *((dict(parameter=value), "parameter: ") for value in ("0", None, NAN, True, -1, 5, 2**32)),
+    *((dict(tensor=value), "tensor: ") for value in (-1, 2**64)), (dict(tensor=True), "neither an address nor an array"),
+    *((dict(shape=value), "shape: ") for value in ("ab", b"ab", None, 5, (NAN, 1), ("5", 1), (1.5, 2), (True, 1), (2**63, 1), (2**70, 1))),
+    *((dict(strides=value), "strides: ") for value in ("ab", None, 5, (NAN, 1), (2**70, 1), (True, 1))),
+    *(({name: value}, f"{name}: ") for name in ("fills_with_nan", "rounds_to_tf32") for value in ("x", None, 2, NAN)),
+], ids=ascii)
+def test_a_descriptor_of_what_makes_no_sense_names_it(driver, runtime, changes, words):
+    layout = kiln.TensorDescriptor(swizzle=3, elem_size=2, elem_type=6, block_size=(128, 64), fp4_padded=False)
+    kernel = load(runtime, driver, "!tt.tensordesc<tensor<128x64xf16>>", "i32", "i32", "i64", "i64", sizes=(128, 4, 4, 8, 8),
+                  tensor_descriptors=(layout,))
+    assert kernel.descriptor(Integer(0), X, (Integer(512), 256)).values == kernel.descriptor(0, X, (512, 256), (256, 1)).values
+    with pytest.raises(kiln.LaunchError) as caught:
+        kernel.descriptor(**{**dict(parameter=0, tensor=X, shape=(512, 256)), **changes})
+    assert (caught.value.code, caught.value.key) == ("INVALID_ARGUMENT", kernel.key) and words in str(caught.value), caught.value
+
+
+@pytest.mark.parametrize("reset", ["x", None, 2])
+def test_times_are_reset_or_not(kernel, reset):
+    with pytest.raises(kiln.LaunchError, match="reset: .* neither true nor false") as caught:
+        kernel.times(reset=reset)
+    assert caught.value.key == kernel.key
 
 
 def test_a_type_that_nobody_knows(driver, runtime):

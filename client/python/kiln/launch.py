@@ -7,23 +7,28 @@
 docs/launch.md says what holds of loading, graphs and buffers; it holds here. Importing this module opens nothing.
 """
 
+import contextlib
 import ctypes
 import functools
 import json
+import operator
 import os
 import struct
 import weakref
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from kiln import _process
+from kiln import _given, _process
 from kiln._launch import library as c
 from kiln._launch.arrays import Addresses
 from kiln._launch.packer import Packer
 from kiln._launch.parameters import Kind, Misfit, kind_of, value_of
 from kiln._launch.streams import handle_of, torch_stream
 from kiln.artifact import Artifact, KernelParameter
-from kiln.errors import LaunchError
+from kiln.errors import InvalidArgumentError, LaunchError
+
+if TYPE_CHECKING:
+    from kiln.sockets import Place
 
 __all__ = ["DescriptorArgument", "Kernel", "KernelFacts", "KernelTimes", "LaunchStats", "Runtime", "load", "runtime"]
 
@@ -84,11 +89,12 @@ class Runtime:
     UNAVAILABLE where there is no driver or no GPU. Thread-safe. Of no use in a forked child, as the driver itself.
     """
 
-    def __init__(self, driver: str = "", *, backend: str = "cuda") -> None:
+    def __init__(self, driver: "Place" = "", *, backend: str = "cuda") -> None:
         _check_process()
         self.backend = backend
         handle = ctypes.c_void_p()
-        options = c.OpenOptions(backend=backend.encode(), driver_path=driver.encode() if driver else None)
+        with _told():
+            options = c.OpenOptions(backend=_encoded("backend", backend), driver_path=_encoded_path("driver", driver) if driver else None)
         c.library().call("open", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
         _remember_process()
@@ -109,7 +115,9 @@ class Runtime:
             return self._open(artifact, device)
 
     def _open(self, artifact: "_Handle", device: Optional[int]) -> "Kernel":
-        return Kernel(self, artifact.value, -1 if device is None else device)
+        with _told():
+            number = -1 if device is None else _whole("device", device, end=2**31)
+        return Kernel(self, artifact.value, number)
 
     def configure(self, *, strict: bool = False, times_launches: bool = False, resident_kernels_max: int = 0,
                   resident_bytes_max: int = 0) -> None:
@@ -118,8 +126,10 @@ class Runtime:
         strict: a launch of a kernel that is not loaded fails rather than loads it. times_launches: Kernel.times has what launches
         take. resident_*_max: what stays loaded; the least recently launched goes first. 0: no limit.
         """
-        settings = c.Settings(strict=strict, times_launches=times_launches, resident_kernels_max=resident_kernels_max,
-                              resident_bytes_max=resident_bytes_max)
+        with _told():
+            settings = c.Settings(strict=_flag("strict", strict), times_launches=_flag("times_launches", times_launches),
+                                  resident_kernels_max=_whole("resident_kernels_max", resident_kernels_max),
+                                  resident_bytes_max=_whole("resident_bytes_max", resident_bytes_max))
         self._call("configure", ctypes.byref(settings))
 
     def stats(self) -> LaunchStats:
@@ -134,16 +144,22 @@ class Runtime:
 
     def name_graph(self, stream: Any, name: str) -> None:
         """Names the CUDA graph that the stream captures into, for messages."""
-        self._call("graph_set_name", handle_of(stream), name.encode())
+        with _told():
+            given = _stream(stream), _encoded("name", name)
+        self._call("graph_set_name", *given)
 
     def add_graph_buffer(self, stream: Any, address: int, size_bytes: int, name: str) -> None:
         """Says that the graph refers to a buffer that no launch through Kiln shows, or how long one is."""
-        self._call("graph_add_buffer", handle_of(stream), address, size_bytes, name.encode())
+        with _told():
+            given = _stream(stream), _whole("address", address), _whole("size_bytes", size_bytes), _encoded("name", name)
+        self._call("graph_add_buffer", *given)
 
     def check_free(self, address: int, size_bytes: int) -> None:
         """To be asked before device memory is freed. LaunchError (FAILED_PRECONDITION), which names buffer and graph, where a live
         graph refers to some of it."""
-        self._call("check_free", address, size_bytes)
+        with _told():
+            given = _whole("address", address), _whole("size_bytes", size_bytes)
+        self._call("check_free", *given)
 
     def _call(self, name: str, *arguments: Any) -> None:
         _check_process()
@@ -275,14 +291,18 @@ class Kernel:
         tensor: as a pointer argument, on a multiple of 16; ordered with each launch like one, and kept. shape, strides: in elements, row-major, up to five; no strides: as the
         shape has them. fills_with_nan: what lies outside reads as NaN. rounds_to_tf32: float32 is rounded on its way.
         """
-        strides = tuple(strides) or _row_major(shape)
+        with _told(self._misfit):
+            parameter = _whole("parameter", parameter, end=len(self.parameters))
+            shape = _extents("shape", shape)
+            strides = _extents("strides", strides) or _row_major(shape)
+            fills, rounds = _flag("fills_with_nan", fills_with_nan), _flag("rounds_to_tf32", rounds_to_tf32)
+            tensor = _whole("tensor", tensor) if type(tensor) is int else tensor
         if not 1 <= len(shape) <= _TENSOR_RANK_MAX or len(strides) != len(shape):
             raise self._misfit(f"a tensor of shape {tuple(shape)} with strides {tuple(strides)} has no descriptor")
         kept: List[Any] = []
         address = tensor if type(tensor) is int else self._address_of(parameter, tensor, self._current_stream(), kept)
         producer = None if type(tensor) is int else tensor
-        given = c.Tensor(rank=len(shape), address=address, shape=tuple(shape), strides=strides, fills_with_nan=fills_with_nan,
-                         rounds_to_tf32=rounds_to_tf32)
+        given = c.Tensor(rank=len(shape), address=address, shape=tuple(shape), strides=strides, fills_with_nan=fills, rounds_to_tf32=rounds)
         with _Handle("descriptor_close") as handle:
             self._call("descriptor_open", parameter, ctypes.byref(given), ctypes.byref(handle))
             room = (ctypes.c_void_p * len(self.parameters))()
@@ -300,7 +320,9 @@ class Kernel:
     def times(self, *, reset: bool = False) -> KernelTimes:
         """How long its launches took, where the runtime has them measured. Waits for those under way. `reset`: begin anew."""
         times = c.Times()
-        self._call("kernel_get_times", reset, ctypes.byref(times))
+        with _told(self._misfit):
+            is_reset = _flag("reset", reset)
+        self._call("kernel_get_times", is_reset, ctypes.byref(times))
         return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
 
     # --- Calls ---
@@ -386,8 +408,8 @@ class Kernel:
     def _lengths(self, what: str, given: Any) -> "Tuple[Any, ...]":
         """Along x, y and z."""
         try:
-            lengths = (given,) if hasattr(given, "__index__") else tuple(given)
-        except TypeError:
+            lengths = (given,) if hasattr(given, "__index__") else tuple(_given.each(given, what))
+        except (TypeError, InvalidArgumentError):
             raise self._misfit(f"{what}: {given!r} is neither a number nor a tuple of numbers") from None
         if not 1 <= len(lengths) <= 3:
             raise self._misfit(f"{what}: {len(lengths)} lengths; it has one to three")
@@ -412,6 +434,62 @@ class DescriptorArgument:
 
 
 # --- What the library is given ---------------------------------------------------------------------------------------
+# ctypes cuts a number that is too long, and ends a text at a NUL.
+
+
+@contextlib.contextmanager
+def _told(refused: "Callable[[str], LaunchError]" = functools.partial(LaunchError, code="INVALID_ARGUMENT")) -> Iterator[None]:
+    """What is wrong with an argument, as an error."""
+    try:
+        yield
+    except (Misfit, InvalidArgumentError) as why:
+        raise refused(str(why)) from None
+
+
+def _whole(what: str, given: Any, *, low: int = 0, end: int = 2**64) -> int:
+    """A number from `low` to below `end`; NumPy's are some as well."""
+    number = _index(given)
+    if number is None or isinstance(given, bool):
+        raise Misfit(f"{what}: {_given.shown(given)} is no whole number")
+    if not low <= number < end:
+        raise Misfit(f"{what}: {_given.shown(number)} is no number from {low} to {end - 1}")
+    return number
+
+
+def _index(given: Any) -> Optional[int]:
+    try:
+        return operator.index(given)
+    except TypeError:
+        return None
+
+
+def _flag(what: str, given: Any) -> bool:
+    number = _index(given)
+    if number not in (0, 1):
+        raise Misfit(f"{what}: {_given.shown(given)} is neither true nor false")
+    return bool(number)
+
+
+def _extents(what: str, given: Any) -> "Tuple[int, ...]":
+    return tuple(_whole(what, length, low=-2**63, end=2**63) for length in _given.each(given, what))
+
+
+def _encoded(what: str, given: Any) -> bytes:
+    if "\0" in _given.text(given, what):
+        raise Misfit(f"{what}: {_given.shown(given)} has a NUL")
+    return bytes(given.encode())
+
+
+def _encoded_path(what: str, given: Any) -> bytes:
+    _given.place(given, what)
+    return os.fsencode(given)
+
+
+def _stream(given: Any) -> int:
+    try:
+        return _whole("stream", handle_of(given))
+    except TypeError as error:
+        raise Misfit(str(error)) from None
 
 
 class _Handle(ctypes.c_void_p):
@@ -435,13 +513,16 @@ def _open_artifact(source: Source, server_uid: Optional[int], handle: _Handle) -
         return
     if not isinstance(source, (str, bytes, os.PathLike)):
         raise LaunchError(f"an Artifact or the path of a file is loaded, not {type(source).__name__}", code="INVALID_ARGUMENT")
-    path = os.fsencode(source)
+    with _told():
+        path = _encoded_path("source", os.fsdecode(source) if isinstance(source, bytes) else source)
     if os.path.splitext(path)[1] in _OUTPUTS:
         raise LaunchError(f"{os.fsdecode(path)}: load the .json file that `kiln compile -o` wrote beside it", code="INVALID_ARGUMENT")
     if path.endswith(b".json"):
         c.library().call("artifact_open_json", path, ctypes.byref(handle))
     else:
-        options = c.HotOptions(has_server_uid=server_uid is not None, server_uid=server_uid or 0)
+        with _told():
+            uid = _given.user(server_uid, "server_uid")
+        options = c.HotOptions(has_server_uid=uid is not None, server_uid=uid or 0)
         c.library().call("artifact_open_hot", path, ctypes.byref(options), ctypes.byref(handle))
 
 

@@ -65,7 +65,7 @@ class Addresses:
         interface = getattr(value, "__cuda_array_interface__", None)
         if interface is not None:
             return self._by_interface(interface, stream)
-        if hasattr(value, "__index__"):
+        if hasattr(value, "__index__") and not isinstance(value, bool):
             return int(value.__index__())
         raise Misfit(f"{value!r} is neither an address nor an array: it has no __dlpack__ and no __cuda_array_interface__")
 
