@@ -9,6 +9,8 @@ from places import ROOT
 
 _VECTORS = json.loads((ROOT / "tests" / "vectors" / "compile_key.json").read_text("utf-8"))
 _FINGERPRINT = bytes(range(32))
+_ITSELF = []
+_ITSELF.append(_ITSELF)
 
 
 def _request(case):
@@ -89,6 +91,24 @@ def test_launch_parameters_have_their_place():
         _key(options={"num_warps": 4})
     with pytest.raises(ValueError):
         _key(launch={"enable_fp_fusion": True})
+
+
+@pytest.mark.parametrize("field,value", [
+    *((field, value) for field in ("kind", "source", "backend", "architecture") for value in (90, None, "a\ud800b")),
+    *(("warp_size", value) for value in ("32", None, 1.5, True, 2**63)),
+    *(("toolchain_fingerprint", value) for value in ("0" * 32, "0" * 64, 32, None, b"")),
+    *(("parameters", value) for value in (5, ["x"], [Parameter(5, "i32")], [Parameter("x", "i32", {"a": 2**63})],
+                                          [Parameter("x", "i32", {5: 1})], [Parameter("x", "i32", {}, float("nan"))])),
+    *((field, value) for field in ("launch", "options", "headers") for value in (5, ["num_warps"])),
+    *(("launch", {"num_warps": value}) for value in (2**63, float("nan"), "\ud800", b"4")),
+    *(("options", value) for value in ({"o": "\ud800"}, {"\ud800": 1}, {5: 1}, {"o": b""}, {"o": _ITSELF})),
+    *(("headers", value) for value in ({"a.h": 5}, {"a.h": None}, {5: ""}, {"a.h": "\ud800"})),
+    *(("ptxas", value) for value in (5, None, b"ab" * 32)),
+], ids=ascii)
+def test_the_argument_that_has_no_encoding_is_named(field, value):
+    with pytest.raises((TypeError, ValueError), match=rf"\b{field}\b|a {field} ") as caught:
+        _key(**{field: value})
+    assert not isinstance(caught.value, UnicodeError)
 
 
 def test_a_short_fingerprint_is_refused():

@@ -41,6 +41,8 @@ def _count(value: int) -> bytes:
 
 
 def _bytes(value: Union[bytes, str]) -> bytes:
+    if not isinstance(value, (str, bytes, bytearray, memoryview)):  # of an int, bytes() makes as many zeros
+        raise TypeError(f"expected a text, got {value!r}")
     raw = value.encode() if isinstance(value, str) else bytes(value)
     return _count(len(raw)) + raw
 
@@ -76,14 +78,52 @@ def _map(entries: Mapping[str, Any], encode: Callable[[Any], bytes] = _value) ->
     return _count(len(ordered)) + b"".join(_bytes(name) + encode(value) for name, value in ordered)
 
 
+def _map_of_texts(entries: Mapping[str, Any]) -> bytes:
+    return _map(entries, _bytes)
+
+
 def _parameter(parameter: Parameter) -> bytes:
     constant = b"-" if parameter.constant is None else _value(parameter.constant)
     return (_bytes(parameter.name) + _bytes(parameter.type) + _map(parameter.attributes, _integer) +
             constant)
 
 
-def _present(entries: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return {name: value for name, value in (entries or {}).items() if value is not None}
+def _named(name: str, encode: Callable[[Any], bytes], value: Any) -> bytes:
+    """What `encode` makes of it, with the argument's name before what it complains of."""
+    try:
+        return encode(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    except (TypeError, AttributeError) as error:
+        raise TypeError(f"{name}: {error}") from None
+
+
+def _fingerprint(value: bytes) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"expected {_FINGERPRINT_BYTES} bytes, got {value!r}")
+    if len(value) != _FINGERPRINT_BYTES:
+        raise ValueError(f"a fingerprint has {_FINGERPRINT_BYTES} bytes")
+    return _bytes(value)
+
+
+def _parameters(parameters: Iterable[Parameter]) -> bytes:
+    encoded = list(map(_parameter, parameters))
+    return _count(len(encoded)) + b"".join(encoded)
+
+
+def _check_options(launch: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    if not _LAUNCH_PARAMETERS.issuperset(launch) or not _LAUNCH_PARAMETERS.isdisjoint(options):
+        raise ValueError("launch parameters belong into `launch`, everything else into `options`")
+
+
+def _entries(what: str, given: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{what}: expected a mapping, got {given!r}")
+    return given or {}
+
+
+def _present(what: str, given: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return {name: value for name, value in _entries(what, given).items() if value is not None}
 
 
 def canonical_encoding(*,
@@ -106,35 +146,30 @@ def canonical_encoding(*,
 
     Raises TypeError or ValueError for what has no encoding.
     """
-    if len(toolchain_fingerprint) != _FINGERPRINT_BYTES:
-        raise ValueError(f"a fingerprint has {_FINGERPRINT_BYTES} bytes")
-    launch, options = _present(launch), _present(options)
-    if not _LAUNCH_PARAMETERS.issuperset(launch) or not _LAUNCH_PARAMETERS.isdisjoint(options):
-        raise ValueError("launch parameters belong into `launch`, everything else into `options`")
-    if ptxas and not re.fullmatch(r"[0-9a-f]{64}", ptxas):
+    launch, options, headers = _present("launch", launch), _present("options", options), _entries("headers", headers)
+    _check_options(launch, options)
+    if not isinstance(ptxas, str) or ptxas and not re.fullmatch(r"[0-9a-f]{64}", ptxas):
         raise ValueError("a ptxas is named by the 64 lowercase hex digits of its SHA-256")
-    parameters = list(parameters)
     return b"".join([
         _bytes(_SCHEME),
         _bytes("source"),
-        _bytes(kind),
-        _bytes(source),
+        _named("kind", _bytes, kind),
+        _named("source", _bytes, source),
         _bytes("target"),
-        _bytes(backend),
-        _bytes(architecture),
-        _integer(warp_size),
+        _named("backend", _bytes, backend),
+        _named("architecture", _bytes, architecture),
+        _named("warp_size", _integer, warp_size),
         _bytes("specialization"),
-        _count(len(parameters)),
-        *map(_parameter, parameters),
+        _named("parameters", _parameters, parameters),
         _bytes("launch"),
-        _map(launch),
+        _named("launch", _map, launch),
         _bytes("options"),
-        _map(options),
+        _named("options", _map, options),
         _bytes("toolchain"),
-        _bytes(toolchain_fingerprint),
+        _named("toolchain_fingerprint", _fingerprint, toolchain_fingerprint),
         *([_bytes("call"), _integer(_PTXAS_CALL)] if kind == "ptx" else []),
         *([_bytes("ptxas"), _bytes(ptxas)] if ptxas else []),
-        *([_bytes("headers"), _map(headers, _bytes)] if headers else []),
+        *([_bytes("headers"), _named("headers", _map_of_texts, headers)] if headers else []),
     ])
 
 
