@@ -11,6 +11,7 @@
 
 #include "client/cli/errors.h"
 #include "client/cli/format.h"
+#include "client/cli/sought_files.h"
 #include "client/cli/toolchain_list.h"
 #include "client/cli/toolchain_place.h"
 #include "client/rpc/admin_client.h"
@@ -131,11 +132,16 @@ absl::Status WhyNotThere(const DaemonSide& daemon, const std::string& installati
                          const ToolchainName& name) {
   for (const auto& rejected : daemon.here().rejected()) {
     if (!IsSame(rejected.installation(), installation)) continue;
-    return FailedPrecondition("{} is not used: {}", rejected.path(), rejected.reason());
+    return FailedPrecondition("{} is not used: {}; mend that or install it anew, and add it again",
+                              rejected.path(), rejected.reason());
+  }
+  for (const HeldToolchain& held : daemon.In(installation)) {
+    if (held.toolchain().name() != name.name) continue;
+    return FailedPrecondition("what it has is {}, and not {}=={}", NameOf(held), name.name,
+                              name.version);
   }
   return FailedPrecondition(
-      "there is no {}{}{} in it, or the daemon has the same one already ('kiln toolchain list')",
-      name.name, name.version.empty() ? "" : "==", name.version);
+      "the daemon has the same {} already, by another path ('kiln toolchain list')", name.name);
 }
 
 // What the daemon has of that name in an installation.
@@ -183,6 +189,8 @@ absl::StatusOr<Installation> PutOnDisk(const ToolchainAddition& wanted, const To
   Installation made;
   if (!wanted.path.empty()) made.path = ServedFrom(wanted.path, daemon, name);
   if (!made.path.empty()) return made;
+  // The same whether a daemon runs or not, and before anything is made.
+  if (!wanted.path.empty()) KILN_RETURN_IF_ERROR(CheckHolds(wanted.path, name.name));
   KILN_ASSIGN_OR_RETURN(place, PlaceFor(wanted, daemon));
   KILN_ASSIGN_OR_RETURN(made.path,
                         wanted.path.empty()

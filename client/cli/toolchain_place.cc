@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kEquals = "==";
 constexpr std::string_view kOfPackages = "/usr/";
 constexpr std::string_view kRemoving = ".removing-";
+constexpr std::string_view kUnfinished[] = {".partial", ".tmp"};
 constexpr std::string_view kInstaller = "install-toolchain";
 
 bool IsWord(std::string_view text) {
@@ -59,12 +60,6 @@ absl::Status RunProgram(const std::string& path, std::vector<std::string> argume
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
   return FailedPrecondition("{} failed; what it said stands above", path);
-}
-
-// Where it lies in an installation.
-std::string_view PlaceIn(std::string_view name) {
-  if (name == "ptxas") return "bin/ptxas";
-  return name == "nvrtc" ? "lib64/libnvrtc.so" : "bin/python";
 }
 
 std::string Installer() {
@@ -117,15 +112,18 @@ absl::StatusOr<std::string> LinkToolchain(const std::string& place, const std::s
                                           const std::string& directory, bool& is_new) {
   std::error_code error;
   const fs::path real = fs::canonical(directory, error);
-  if (!error && fs::is_regular_file(real, error)) {
-    return NotFound("{} is a file; give the directory that has {}", directory, PlaceIn(name));
-  }
-  if (error || !fs::is_directory(real, error)) {
-    return NotFound("{} is no directory, or you may not look into it", directory);
+  if (error) return ErrnoStatus(error.value(), directory);
+  if (!fs::is_directory(real, error)) return NotFound("{} is no directory", directory);
+  const std::string last = real.filename().string();
+  for (const std::string_view mark : kUnfinished) {
+    if (last.find(mark) == std::string::npos) continue;
+    return FailedPrecondition(
+        "{} has '{}' in its name, which kilnd takes for an installation that is not finished: "
+        "rename it",
+        real.string(), mark);
   }
   fs::create_directories(place, error);
   if (error) return ErrnoStatus(error.value(), "make " + place);
-  const std::string last = real.filename().string();
   const bool is_named_so = last.starts_with(name + "-");
   const fs::path link = fs::path(place) / (is_named_so ? last : fmt::format("{}-{}", name, last));
   fs::create_directory_symlink(real, link, error);

@@ -28,8 +28,9 @@ struct ToolchainName {
 [[nodiscard]] absl::StatusOr<std::string> OwnPlace();
 
 // Makes `place` where it is missing, and in it a link to `directory`, by the name of both. Says in
-// `is_new` whether it was not there already. NOT_FOUND where `directory` is none; ALREADY_EXISTS
-// where something else has that name.
+// `is_new` whether it was not there already. NOT_FOUND where `directory` is none;
+// FAILED_PRECONDITION where kilnd would pass over its name; ALREADY_EXISTS where something else has
+// that of the link.
 [[nodiscard]] absl::StatusOr<std::string> LinkToolchain(const std::string& place,
                                                         const std::string& name,
                                                         const std::string& directory, bool& is_new);

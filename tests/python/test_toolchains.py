@@ -1,9 +1,11 @@
 """Toolchains that come, change and go under a running daemon, and `kiln toolchain`, which sees to it."""
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -11,7 +13,7 @@ import pytest
 
 from daemon import Daemon
 from kiln_triton_worker.warm_kernel import WARM_KERNEL
-from places import TOOLCHAIN
+from places import ROOT, TOOLCHAIN
 
 PTX = """.version 8.0
 .target sm_80
@@ -35,6 +37,17 @@ def tritons(name):
     return found
 
 
+PACKAGES = "lib/python3.11/site-packages"
+
+
+def ptxas_files():
+    """Relative to a toolkit or an environment, all that the daemon looks for."""
+    source = (ROOT / "daemon/toolchain/native_toolchain.cc").read_text()
+    toolkit, packaged = (re.search(rf"k{which}Ptxas\[\] = {{(.*?)}};", source, re.DOTALL)[1] for which in ("Toolkit", "Packaged"))
+    return re.findall('"(.*?)"', toolkit) + [f"{PACKAGES}/{file}" for file in re.findall('"(.*?)"', packaged)]
+
+
+PTXAS_FILES = ptxas_files()
 OLD, NEW = tritons("ptxas"), tritons("ptxas-blackwell")
 
 
@@ -129,17 +142,13 @@ def test_what_is_served_already_is_not_added_a_second_time(programs, place, tmp_
 def test_what_holds_none_is_not_added(daemon, place, tmp_path):
     (tmp_path / "empty").mkdir()
     with daemon:
-        answer = daemon.kiln("toolchain", "add", "nvrtc", "--path", tmp_path / "empty")
-        assert answer.code == 1
-        assert "no nvrtc" in answer.error
-        assert daemon.kiln("toolchain", "add", "ptxas", "--path", tmp_path / "missing").code == 1
         broken = tmp_path / "broken"
         (broken / "bin").mkdir(parents=True)
         (broken / "bin" / "ptxas").write_text("#!/bin/sh\nexit 3\n")
         (broken / "bin" / "ptxas").chmod(0o755)
         answer = daemon.kiln("toolchain", "add", "ptxas", "--path", broken)
         assert answer.code == 1
-        assert "is not used" in answer.error and "said no version" in answer.error
+        assert "is not used" in answer.error and "said no version" in answer.error and "mend that or" in answer.error
         for words, said in [
                 (["gcc==12"], "triton, nvrtc"),
                 (["cuda==12.9.86"], "nvrtc (CUDA's compiler of C++)"),
@@ -152,6 +161,70 @@ def test_what_holds_none_is_not_added(daemon, place, tmp_path):
         assert daemon.kiln("toolchain", "add", "triton").code == 2
         assert daemon.kiln("toolchain", "frobnicate").code == 2
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["daemon", "no daemon"])
+def test_a_directory_without_it_is_told_in_one_way(daemon, place, tmp_path, runs):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "dangling" / "lib64").mkdir(parents=True)
+    (tmp_path / "dangling" / "lib64" / "libnvrtc.so.12").symlink_to("nowhere")
+    in_use = tmp_path / ".cache" / "kiln" / "toolchains" / "nvrtc-empty"
+    in_use.mkdir(parents=True)
+    with daemon if runs else contextlib.nullcontext():
+        for name, said in [("empty", f"there is no nvrtc in {tmp_path}/empty"), ("missing", f"{tmp_path}/missing is not there"),
+                           ("file", f"{tmp_path}/file is no directory"), ("dangling", "libnvrtc.so.12 is no file, or a link that")]:
+            answer = daemon.kiln("toolchain", "add", "nvrtc", "--path", tmp_path / name)
+            assert answer.code == 1 and answer.out == "" and answer.error.count("\n") == 1, answer
+            for words in said, "lib64/libnvrtc.so.*", "Give that of a CUDA toolkit", "kiln toolchain add nvrtc==12.9.86":
+                assert words in answer.error, answer
+        answer = daemon.kiln("toolchain", "add", "nvrtc==12.9.86", "--path", tmp_path / "empty", "--into", tmp_path / "elsewhere")
+        assert f"there is no nvrtc in {tmp_path}/empty" in answer.error, answer
+    assert list(place.iterdir()) == [] and list(in_use.parent.iterdir()) == [in_use]
+
+
+@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
+def test_an_nvrtc_that_does_not_open_is_named_with_the_reason(daemon, place, tmp_path):
+    library = tmp_path / "cuda" / "lib64" / "libnvrtc.so.12"
+    library.parent.mkdir(parents=True)
+    library.write_text("no library")
+    (builtins, *_) = CUDA.glob("**/libnvrtc-builtins.so.*")
+    shutil.copy(builtins, library.parent)
+    with daemon:
+        answer = daemon.kiln("toolchain", "add", "nvrtc", "--path", tmp_path / "cuda")
+    assert answer.code == 1 and list(place.iterdir()) == [], answer
+    assert f"{library} is not used: " in answer.error and "it does not open" in answer.error, answer
+    assert "mend that or install it anew, and add it again" in answer.error
+
+
+def test_one_of_another_version_is_told_by_its_own(daemon, tmp_path):
+    with daemon:
+        answer = daemon.kiln("toolchain", "add", "ptxas==1.2.3", "--path", install(OLD, tmp_path / "cuda"))
+        assert answer.code == 1 and "what it has is ptxas==12" in answer.error and "and not ptxas==1.2.3" in answer.error, answer
+
+
+def test_one_that_is_there_by_another_path_is_told_so(daemon, place, tmp_path):
+    install(OLD, place / "cuda")
+    with daemon:
+        answer = daemon.kiln("toolchain", "add", "ptxas", "--path", install(OLD, tmp_path / "copy"))
+        assert answer.code == 1 and "the daemon has the same ptxas already, by another path" in answer.error, answer
+    assert list(place.iterdir()) == [place / "cuda"]
+
+
+@pytest.mark.parametrize("name, file", [
+    *(("ptxas", file) for file in PTXAS_FILES),
+    ("nvrtc", "lib64/libnvrtc.so.12"),
+    ("nvrtc", f"{PACKAGES}/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"),
+    ("nvrtc", f"{PACKAGES}/nvidia/cu13/lib/libnvrtc.so.13"),
+    ("triton", f"{PACKAGES}/triton/__init__.py"),
+])
+def test_the_command_looks_for_what_the_daemon_looks_for(daemon, name, file, tmp_path):
+    """What is there and works not is found by both: the daemon says why."""
+    (tmp_path / "made" / file).parent.mkdir(parents=True)
+    (tmp_path / "made" / file).write_text("nothing")
+    with daemon:
+        answer = daemon.kiln("toolchain", "add", name, "--path", tmp_path / "made")
+    assert answer.code == 1 and " is not used: " in answer.error, answer
 
 
 @pytest.mark.parametrize("replace", [shutil.copyfile, lambda new, path: (shutil.copy(new, f"{path}.new"), os.rename(f"{path}.new", path))],

@@ -65,14 +65,14 @@ TEST_F(ToolchainPlaceTest, ALinkIsMadeOnceAndNothingIsReplaced) {
             absl::StatusCode::kNotFound);
 }
 
-TEST_F(ToolchainPlaceTest, OfAFileTheDirectoryIsAskedFor) {
-  const std::string file = MakeDirectory("cuda/bin") + "/ptxas";
-  WriteFileOrDie(file, "x");
-  bool is_new = false;
-  const auto link = LinkToolchain(directory_.File("place"), "ptxas", file, is_new);
-  EXPECT_EQ(link.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(link.status().message()),
-              HasSubstr("is a file; give the directory that has bin/ptxas"));
+TEST_F(ToolchainPlaceTest, ANameThatIsPassedOverIsNotLinked) {
+  for (const char* name : {"cuda.tmp", "cuda.partial-1"}) {
+    bool is_new = false;
+    const auto link = LinkToolchain(directory_.File("place"), "ptxas", MakeDirectory(name), is_new);
+    EXPECT_EQ(link.status().code(), absl::StatusCode::kFailedPrecondition) << name;
+    EXPECT_THAT(std::string(link.status().message()), HasSubstr("not finished: rename it"));
+  }
+  EXPECT_FALSE(fs::exists(directory_.File("place")));
 }
 
 TEST_F(ToolchainPlaceTest, ALinkDoesNotSayItsNameTwice) {
