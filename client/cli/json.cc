@@ -2,11 +2,10 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "client/cli/format.h"
+#include "client/cli/parse_json.h"
 #include "client/cli/words.h"
-#include "storage/base/limits.h"
 
 namespace kiln::cli {
 namespace {
@@ -131,43 +130,6 @@ void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
   }
 }
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: …" from "column" on: what is
-// parsed here is one line, and whose words these are helps nobody.
-std::string_view WithoutLibrary(std::string_view text) {
-  constexpr std::string_view kPlace = "parse error at line 1, ";
-  if (const size_t place = text.find(kPlace); place != std::string_view::npos) {
-    return text.substr(place + kPlace.size());
-  }
-  const size_t end = text.find("] ");
-  return end == std::string_view::npos ? text : text.substr(end + 2);
-}
-
-// What the parser itself lets pass. Sees each event of a parse.
-class ShapeCheck {
- public:
-  bool Accept(int depth, Json::parse_event_t event, const Json& value) {
-    if (!status_.ok()) return false;
-    // A line of nothing but brackets would otherwise take many times its size in memory.
-    if (depth > static_cast<int>(2 * limits::kOptionDepthMax)) {
-      status_ = InvalidArgument("the JSON is nested too deep");
-    }
-    if (event == Json::parse_event_t::object_start) names_.emplace_back();
-    if (event == Json::parse_event_t::object_end) names_.pop_back();
-    // The last one would win, and nobody would know.
-    if (event == Json::parse_event_t::key &&
-        !names_.back().insert(value.get<std::string>()).second) {
-      status_ = InvalidArgument("the JSON says \"{}\" twice", value.get<std::string>());
-    }
-    return status_.ok();
-  }
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  std::vector<std::set<std::string>> names_;  // of the objects that are open
-  absl::Status status_;
-};
-
 }  // namespace
 
 std::string Dump(const Json& json) {
@@ -198,20 +160,6 @@ FlatFields Flatten(const admin::v1::InspectArtifactResponse& found) {
 }
 
 FlatFields Flatten(const admin::v1::GetStatsResponse& stats) { return Flatten(Describe(stats)); }
-
-absl::StatusOr<Json> ParseJson(std::string_view text) {
-  ShapeCheck check;
-  try {
-    Json parsed = Json::parse(text.begin(), text.end(),
-                              [&check](int depth, Json::parse_event_t event, const Json& value) {
-                                return check.Accept(depth, event, value);
-                              });
-    KILN_RETURN_IF_ERROR(check.status());
-    return parsed;
-  } catch (const Json::exception& error) {
-    return InvalidArgument("this is not JSON: {}", WithoutLibrary(error.what()));
-  }
-}
 
 absl::StatusOr<int64_t> ToInt64(const Json& json) {
   if (json.is_number_unsigned() &&

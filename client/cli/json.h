@@ -45,9 +45,6 @@ using JsonFields = std::vector<std::pair<std::string_view, JsonScalar>>;
 // Such an object, as Dump.
 [[nodiscard]] std::string DumpFields(const JsonFields& fields);
 
-// INVALID_ARGUMENT where `text` is no JSON, is nested deeper than anything here needs, or says a
-// name twice in one object.
-[[nodiscard]] absl::StatusOr<Json> ParseJson(std::string_view text);
 // INVALID_ARGUMENT for what is beyond 64 bits with a sign. REQUIRES: `json` is an integer.
 [[nodiscard]] absl::StatusOr<int64_t> ToInt64(const Json& json);
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "client/cli/parse_json.h"
 #include "storage/base/limits.h"
 
 namespace kiln::cli {
@@ -23,8 +24,9 @@ absl::Status ConvertTuple(const Json& json, size_t depth, v1::OptionValue& value
     return InvalidArgument("tuples are nested deeper than {}", limits::kOptionDepthMax);
   }
   value.mutable_tuple_value();
-  for (const Json& item : json) {
-    KILN_RETURN_IF_ERROR(Convert(item, depth + 1, *value.mutable_tuple_value()->add_items()));
+  for (size_t i = 0; i < json.size(); ++i) {
+    v1::OptionValue& item = *value.mutable_tuple_value()->add_items();
+    KILN_RETURN_IF_ERROR(Annotate(Convert(json[i], depth + 1, item), fmt::format("item {}", i)));
   }
   return absl::OkStatus();
 }
@@ -55,11 +57,8 @@ absl::Status Convert(const Json& json, size_t depth, v1::OptionValue& value) {
 // What the shell can hand over unquoted: 8, 1e-5, true, [1,2,3], fp16.
 absl::StatusOr<Json> ReadValue(std::string_view text) {
   absl::StatusOr<Json> parsed = ParseJson(text);
+  if (absl::IsOutOfRange(parsed.status())) return InvalidArgument("{}", Message(parsed.status()));
   if (!parsed.ok() || parsed->is_object()) return Json(text);
-  // The reader of JSON makes a float of an integer that is too large.
-  if (parsed->is_number_float() && text.find_first_not_of("-0123456789") == text.npos) {
-    return InvalidArgument("{} does not fit in 64 bits with a sign", text);
-  }
   return parsed;
 }
 

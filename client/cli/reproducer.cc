@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "client/cli/format.h"
-#include "client/cli/json.h"
 #include "client/cli/output_directory.h"
+#include "client/cli/parse_json.h"
 #include "client/cli/reproducer_scripts.h"
 
 namespace kiln::cli {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "client/cli/json.h"
+#include "client/cli/parse_json.h"
 #include "client/cli/request_json.h"
 #include "storage/base/limits.h"
 
@@ -90,7 +90,8 @@ std::optional<NamedRequest> RequestFile::Next() {
   }
   const absl::StatusOr<Json> json = ParseJson(line);
   if (!json.ok()) {
-    named.request = json.status();
+    // Whatever is wrong with a line is its writer's.
+    named.request = InvalidArgument("{}", Message(json.status()));
     return named;
   }
   named.name = NameOf(*json, number);

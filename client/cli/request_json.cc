@@ -24,6 +24,7 @@ absl::StatusOr<std::string> StringOf(const Json& json) {
 }
 
 absl::StatusOr<int64_t> IntegerOf(const Json& json) {
+  if (json.is_number_float()) return InvalidArgument("is {}, not an integer", Dump(json));
   if (!json.is_number_integer()) return InvalidArgument("is {}, not an integer", json.type_name());
   return ToInt64(json);
 }
@@ -33,23 +34,20 @@ absl::StatusOr<bool> BoolOf(const Json& json) {
   return json.get<bool>();
 }
 
-absl::StatusOr<std::vector<std::string>> StringsOf(const Json& json) {
+// An array of what kRead reads.
+template <typename Item, auto kRead>
+absl::StatusOr<std::vector<Item>> ArrayOf(const Json& json) {
   if (!json.is_array()) return InvalidArgument("is {}, not an array", json.type_name());
-  std::vector<std::string> strings;
-  for (const Json& item : json) {
-    KILN_ASSIGN_OR_RETURN(strings.emplace_back(), StringOf(item));
+  std::vector<Item> items;
+  for (size_t i = 0; i < json.size(); ++i) {
+    auto item = kRead(json[i]);
+    if (!item.ok()) return Annotate(item.status(), fmt::format("item {}", i));
+    items.push_back(*std::move(item));
   }
-  return strings;
+  return items;
 }
-
-absl::StatusOr<std::vector<int64_t>> IntegersOf(const Json& json) {
-  if (!json.is_array()) return InvalidArgument("is {}, not an array", json.type_name());
-  std::vector<int64_t> integers;
-  for (const Json& item : json) {
-    KILN_ASSIGN_OR_RETURN(integers.emplace_back(), IntegerOf(item));
-  }
-  return integers;
-}
+constexpr auto StringsOf = ArrayOf<std::string, StringOf>;
+constexpr auto IntegersOf = ArrayOf<int64_t, IntegerOf>;
 
 // A string that kParse understands.
 template <auto kParse>
@@ -117,7 +115,9 @@ absl::Status ReadLaunch(const Json& json, v1::CompileRequest& request) {
 absl::Status ReadAttributes(const Json& json, v1::Parameter& parameter) {
   if (!json.is_object()) return InvalidArgument("is {}, not an object", json.type_name());
   for (const auto& [name, value] : json.items()) {
-    KILN_ASSIGN_OR_RETURN((*parameter.mutable_attributes())[name], IntegerOf(value));
+    const auto integer = IntegerOf(value);
+    if (!integer.ok()) return Annotate(integer.status(), fmt::format("'{}'", name));
+    (*parameter.mutable_attributes())[name] = *integer;
   }
   return absl::OkStatus();
 }
@@ -164,9 +164,11 @@ absl::Status ReadLater(const Json&, v1::CompileRequest&) { return absl::OkStatus
 absl::Status ReadHeaders(const Json& json, v1::CompileRequest& request) {
   if (!json.is_object()) return InvalidArgument("is {}, not an object", json.type_name());
   for (const auto& [name, text] : json.items()) {
+    auto content = StringOf(text);
+    if (!content.ok()) return Annotate(content.status(), fmt::format("'{}'", name));
     v1::SourceHeader& header = *request.add_headers();
     header.set_name(name);
-    KILN_ASSIGN_OR_RETURN(*header.mutable_text(), StringOf(text));
+    header.set_text(*std::move(content));
   }
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "client/cli/format.h"
-#include "client/cli/json.h"
+#include "client/cli/parse_json.h"
 #include "client/cli/words.h"
 #include "storage/base/digest.h"
 #include "tests/unit/client/fake_daemon.h"

@@ -1,5 +1,6 @@
 #include "client/cli/request_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -116,7 +117,7 @@ TEST_F(RequestFileTest, WhatIsWrongIsNamed) {
   ExpectWrong(R"({"source": "m", "target": "cuda"})", "field 'target': 'cuda' is no target");
   ExpectWrong(R"({"source": "m", "options": []})", "array where an object was expected");
   ExpectWrong(R"({"source": "m", "options": {"o": {}}})", "option 'o': object is no option value");
-  ExpectWrong(R"({"source": "m", "options": {"o": [null]}})", "option 'o': null");
+  ExpectWrong(R"({"source": "m", "options": {"o": [null]}})", "option 'o': item 0: null");
   ExpectWrong(R"({"source": "m", "options": {"o": 9223372036854775808}})", "64 bits");
   ExpectWrong(R"({"source": "m", "options": {"o": [[[[[[[[[1]]]]]]]]]}})", "nested deeper than 8");
   ExpectWrong(R"({"source": "m", "launch": {"num_warps": true}})",
@@ -129,6 +130,53 @@ TEST_F(RequestFileTest, WhatIsWrongIsNamed) {
               "parameter 0: there is no field 'nam'");
   ExpectWrong(R"({"source": "m", "specialization": 7})", "field 'specialization'");
   ExpectWrong("{\"source\": \"\xff\"}", "not JSON");
+}
+
+TEST_F(RequestFileTest, WhatIsWrongInsideOfSomethingIsNamedByItsPlace) {
+  ExpectWrong(R"({"source": "m", "stages": ["ptx", 7]})",
+              "field 'stages': item 1: is number, not a string");
+  ExpectWrong(R"({"source": "m", "defines": ["a", {}]})",
+              "field 'defines': item 1: is object, not a string");
+  ExpectWrong(R"({"source": "m", "launch": {"cluster_dims": [1, 4.0, 1]}})",
+              "field 'cluster_dims': item 1: is 4.0, not an integer");
+  ExpectWrong(R"({"source": "m", "headers": {"a.h": "", "b.h": 1}})",
+              "field 'headers': 'b.h': is number, not a string");
+  ExpectWrong(R"({"source": "m", "options": {"o": ["a", [1, null]]}})",
+              "option 'o': item 1: item 1: null is no option value");
+  ExpectWrong(R"({"source": "m", "options": {"o": [[9223372036854775808]]}})",
+              "option 'o': item 0: item 0: 9223372036854775808 does not fit in 64 bits");
+  ExpectWrong(R"({"source": "m", "specialization": {"parameters": [{"attributes": {"a": "1"}}]}})",
+              "parameter 0: field 'attributes': 'a': is string, not an integer");
+}
+
+TEST_F(RequestFileTest, ANumberThatWouldBeRoundedIsRefused) {
+  ExpectWrong(R"({"source": "m", "options": {"o": 99999999999999999999}})",
+              "options.o: 99999999999999999999 does not fit in 64 bits with a sign");
+  ExpectWrong(R"({"source": "m", "options": {"o": ["a", [-9223372036854775809]]}})",
+              "options.o.1.0: -9223372036854775809 does not fit in 64 bits with a sign");
+  ExpectWrong(R"({"source": "m", "launch": {"maxnreg": 18446744073709551616}})",
+              "launch.maxnreg: 18446744073709551616 does not fit");
+  ExpectWrong(R"({"source": "m", "specialization": {"parameters": [{"name": "x"}, )"
+              R"({"constant": 99999999999999999999}]}})",
+              "specialization.parameters.1.constant: 99999999999999999999 does not fit");
+  ExpectWrong(R"({"source": "m", "options": {"a": 1, "o": 1e400}})",
+              "options.o: 1e400 does not fit in a double");
+  EXPECT_TRUE(ReadOne(R"({"source": "m", "options": {"o": 1e20}})").request.ok());
+}
+
+TEST_F(RequestFileTest, WhatIsNoJsonIsNamedByItsField) {
+  for (const char* number : {"NaN", "Infinity", "-Infinity"}) {
+    ExpectWrong(fmt::format(R"({{"source": "m", "options": {{"a": 1, "o": [2, {}]}}}})", number),
+                "this is not JSON: options.o.1, JSON has no NaN and no Infinity; column 4");
+  }
+  ExpectWrong(R"({"source": "m", "options": {"o": "\ud800"}})",
+              "this is not JSON: options.o, column 4");
+  ExpectWrong(R"({"source": "m", "options": {"a": 1, "\udc00": 1}})",
+              "this is not JSON: options, column ");
+  ExpectWrong(R"({"source": "m", "options": {"a": 1},})", "this is not JSON: column 37: ");
+  ExpectWrong(R"({"source": "m", "options": {"o": [{"a": 1, "a": 2}]}})",
+              "options.o.0: the JSON says \"a\" twice");
+  ExpectWrong(R"({"source": "m", "job": "a", "job": "b"})", "the JSON says \"job\" twice");
 }
 
 TEST_F(RequestFileTest, ABadLineDoesNotStopTheOthers) {
