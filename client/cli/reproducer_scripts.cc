@@ -8,11 +8,40 @@ namespace {
 // Between a script's head, which imports what this needs, and the rest of it.
 constexpr std::string_view kShared = R"script(
 
-def read_inputs():
-    """What was expected, and the request. From here on this is the current directory."""
-    os.chdir(os.path.dirname(os.path.abspath(__file__)))
-    with open("expected.json") as expected, open("request.jsonl") as request:
-        return json.load(expected), json.load(request)
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def refuse(why):
+    """Ends the program: what would have come out is not known."""
+    print(f"reproduce.py: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
+def parse_arguments(**given):
+    """What was given on the command line, by name; `given` says how many there may be of each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, count in given.items():
+        parser.add_argument(name, nargs=count, metavar=name.upper())
+    return parser.parse_args()
+
+
+def read(name):
+    try:
+        with open(os.path.join(HERE, name), encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        refuse(f"{name} has to lie beside it, as `kiln reproduce` wrote it: {error}")
+
+
+def make_out(source):
+    """An empty out/ beside this file, but for the source. HERE is the current directory from here on."""
+    try:
+        os.chdir(HERE)
+        shutil.rmtree("out", ignore_errors=True)
+        os.mkdir("out")
+        shutil.copy(source, "out")
+    except OSError as error:
+        refuse(f"it cannot put {source} into {os.path.join(HERE, 'out')}: {error}")
 
 
 def check_ptxas(path, digest, advice):
@@ -21,9 +50,9 @@ def check_ptxas(path, digest, advice):
         with open(path, "rb") as file:
             found = hashlib.sha256(file.read()).hexdigest()
     except OSError as error:
-        sys.exit(f"{path} is no file that can be read ({error.strerror}): {advice}")
+        refuse(f"{path} is no file that can be read ({error.strerror}): {advice}")
     if found != digest:
-        sys.exit(f"{path} is another ptxas, its SHA-256 is {found}: {advice}")
+        refuse(f"{path} is another ptxas, its SHA-256 is {found}: {advice}")
 
 
 def let_a_child_go_on():
@@ -47,9 +76,10 @@ Run it with the Python of the toolchain that expected.json names; no GPU is need
 
     python3 -m venv venv && venv/bin/pip install triton==VERSION && venv/bin/python reproduce.py
 
-Every stage ends up in out/. Exit status: 0 as expected, 1 otherwise.
+It takes no arguments. Every stage ends up in out/, beside it. Exit status: 0 as expected, 1 otherwise, 2 where it could not be tried.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -60,27 +90,28 @@ constexpr std::string_view kTritonRest =
     R"script(# Some assemblers give one of two binaries, as the addresses fall. The other one is missed so often in a row once in a million times.
 TRIES = 20
 
-expected, request = read_inputs()
+parse_arguments()
+expected, request = read("expected.json"), read("request.jsonl")
 if "ptxas" in request:
     # PyTorch's, say, and not the toolchain's own.
     ptxas = os.environ.get("TRITON_PTXAS_PATH", "")
     advice = f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {request['ptxas']}"
     if not ptxas:
-        sys.exit(advice)
+        refuse(advice)
     check_ptxas(ptxas, request["ptxas"], advice)
-    os.environ["TRITON_PTXAS_BLACKWELL_PATH"] = ptxas
+    for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        os.environ[name] = os.path.abspath(ptxas)
 
 # Read when triton is imported. The stages are left in the cache, in a directory of their own.
-folder = os.getcwd()
-os.environ["TRITON_CACHE_DIR"] = os.path.abspath("out")
+os.environ["TRITON_CACHE_DIR"] = os.path.join(HERE, "out")
 
 try:
     import triton  # noqa: E402
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "triton":
         raise
-    sys.exit(f"{sys.executable} has no Triton ({error}): run this with the Python of {expected['toolchain']}. For a Triton from PyPI:\n"
-             f"python3 -m venv venv && venv/bin/pip install {expected['toolchain']} && venv/bin/python {os.path.join(folder, 'reproduce.py')}")
+    refuse(f"{sys.executable} has no Triton ({error}): run this with the Python of {expected['toolchain']}. For a Triton from PyPI:\n"
+           f"python3 -m venv venv && venv/bin/pip install {expected['toolchain']} && venv/bin/python {os.path.join(HERE, 'reproduce.py')}")
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import compiler  # noqa: E402
 
@@ -115,10 +146,7 @@ if f"triton=={triton.__version__}" != expected["toolchain"]:
 
 
 def compile_afresh():
-    os.chdir(folder)
-    shutil.rmtree("out", ignore_errors=True)
-    os.mkdir("out")
-    shutil.copy(f"kernel.{request['kind']}", "out")
+    make_out(f"kernel.{request['kind']}")
     os.chdir("out")
     asm = triton.compile(f"kernel.{request['kind']}", target=target, options=options).asm
     return {stage: asm[stage] if isinstance(asm[stage], bytes) else str(asm[stage]).encode() for stage in expected.get("stages", {})}
@@ -132,6 +160,8 @@ if "crash" in expected.get("failure", {}):
     let_a_child_go_on()
 try:
     made = compile_afresh()
+except OSError as error:
+    refuse(error)
 except Exception as error:
     print(f"it does not compile: {error}")
     sys.exit(0 if "failure" in expected else 1)
@@ -159,9 +189,10 @@ Any Python 3 runs it, no GPU is needed. It is told where the compiler is that ex
                                                  with NVIDIA's wheels for NVRTC and the CUDA runtime of its release. INCLUDE is
                                                  what kilnd was told of as toolchain.include_directories
 
-Every stage ends up in out/. Exit status: 0 as expected, 1 otherwise.
+Every stage ends up in out/, beside it. Exit status: 0 as expected, 1 otherwise, 2 where it could not be tried.
 """
 
+import argparse
 import ctypes
 import glob
 import hashlib
@@ -210,9 +241,8 @@ def arguments_of(request):
 
 def assemble(request, expected, ptxas=None):
     advice = f"give the ptxas whose SHA-256 is {expected['fingerprint']}: {expected['toolchain']}"
-    ptxas = ptxas or shutil.which("ptxas") or sys.exit(f"there is no ptxas in PATH: {advice}")
+    ptxas = ptxas or shutil.which("ptxas") or refuse(f"there is no ptxas in PATH: {advice}")
     check_ptxas(ptxas, expected["fingerprint"], advice)
-    shutil.copy("kernel.ptx", "out")
     # A PTX may name this very file as its source, and ptxas writes the times of those into the binary.
     os.utime("out/kernel.ptx", (0, 0))
     # Some releases allocate registers in an order that depends on addresses.
@@ -227,7 +257,7 @@ def assemble(request, expected, ptxas=None):
 
 
 class Nvrtc:
-    def __init__(self, directory="/usr/local/cuda", *includes):
+    def __init__(self, directory, includes):
         for pattern, headers in PLACES:
             for folder in glob.glob(os.path.join(directory, pattern)):
                 if not glob.glob(f"{folder}/libnvrtc.so.*"):
@@ -235,11 +265,12 @@ class Nvrtc:
                 base = os.path.dirname(folder) if pattern == "lib64" else folder
                 found = [os.path.realpath(os.path.join(base, each)) for each in headers]
                 self.includes = [each for each in found if os.path.isdir(each)] + [os.path.realpath(each) for each in includes]
-                ctypes.CDLL(sorted(glob.glob(f"{folder}/libnvrtc-builtins.so.*"))[-1], ctypes.RTLD_GLOBAL)
+                builtins = sorted(glob.glob(f"{folder}/libnvrtc-builtins.so.*")) or refuse(f"no libnvrtc-builtins.so lies in {folder}")
+                ctypes.CDLL(builtins[-1], ctypes.RTLD_GLOBAL)
                 self._library = ctypes.CDLL(os.path.realpath(sorted(glob.glob(f"{folder}/libnvrtc.so.*"))[0]))
                 self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
                 return
-        sys.exit(f"no NVRTC in {directory}: give the directory of a CUDA toolkit or a virtual environment")
+        refuse(f"no NVRTC in {directory}: give the directory of a CUDA toolkit, or of a virtual environment with NVIDIA's wheels")
 
     def call(self, name, *arguments):
         error = getattr(self._library, name)(*arguments)
@@ -259,8 +290,8 @@ def strings(texts):
     return (ctypes.c_char_p * len(texts))(*texts)
 
 
-def compile_cuda(request, expected, *place):
-    nvrtc = Nvrtc(*place)
+def compile_cuda(request, expected, directory=None, includes=()):
+    nvrtc = Nvrtc(directory or "/usr/local/cuda", includes)
     headers = request.get("headers", {})
     expressions = request.get("options", {}).get("name-expressions", [])
     program = ctypes.c_void_p()
@@ -287,14 +318,19 @@ def compile_cuda(request, expected, *place):
 
 
 def main():
-    place = [os.path.abspath(path) for path in sys.argv[1:]]
-    expected, request = read_inputs()
-    shutil.rmtree("out", ignore_errors=True)
-    os.mkdir("out")
+    expected, request = read("expected.json"), read("request.jsonl")
+    if request["kind"] == "ptx":
+        source, make, given = "kernel.ptx", assemble, parse_arguments(ptxas="?")
+    else:
+        source, make, given = "kernel.cu", compile_cuda, parse_arguments(directory="?", includes="*")
+    # They are relative to where this was started.
+    places = {name: os.path.abspath(value) if isinstance(value, str) else [os.path.abspath(path) for path in value]
+              for name, value in vars(given).items() if value}
+    make_out(source)
     if "crash" in expected.get("failure", {}):
         let_a_child_go_on()
     try:
-        made = {"ptx": assemble, "cuda": compile_cuda}[request["kind"]](request, expected, *place)
+        made = make(request, expected, **places)
     except Refused as error:
         print(f"it does not compile: {error}")
         return 0 if "failure" in expected else 1
@@ -309,7 +345,10 @@ def main():
     return 0 if equal else 1  # the last one, which is the final binary, decides
 
 
-sys.exit(main())
+try:
+    sys.exit(main())
+except OSError as error:
+    refuse(error)
 )script";
 
 }  // namespace

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -100,7 +101,7 @@ def test_a_python_without_triton_is_told_whose_to_use(daemon, requests, tmp_path
     answer = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
     daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "k")
     done = run(tmp_path / "k", python=sys.executable)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "Traceback" not in done.stderr
     assert f"{sys.executable} has no Triton" in done.stderr and "the Python of triton==" in done.stderr
     assert f"pip install triton==3.6.0 && venv/bin/python {tmp_path}/k/reproduce.py\n" in done.stderr, done.stderr
 
@@ -267,7 +268,7 @@ def test_another_ptxas_is_not_taken(native, tmp_path):
     daemon, answers = native
     assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path).code == 0
     done = run(tmp_path, ptxas().with_name("ptxas-blackwell"), python=sys.executable)
-    assert done.returncode == 1 and "SHA-256" in done.stderr, done
+    assert done.returncode == 2 and "SHA-256" in done.stderr, done
 
 
 @pytest.mark.parametrize("given, why", [("/usr", "Is a directory"), ("/nowhere/ptxas", "No such file"), (None, "no ptxas in PATH")])
@@ -276,7 +277,7 @@ def test_what_is_no_ptxas_is_named_with_the_one_that_is_wanted(native, given, wh
     wanted = hashlib.sha256(ptxas().read_bytes()).hexdigest()
     assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path / "ptx").code == 0
     done = run(tmp_path / "ptx", *filter(None, [given]), python=sys.executable, PATH=str(tmp_path))
-    assert done.returncode == 1 and why in done.stderr and (given or "") in done.stderr, done
+    assert done.returncode == 2 and why in done.stderr and (given or "") in done.stderr, done
     assert f"give the ptxas whose SHA-256 is {wanted}" in done.stderr and "Traceback" not in done.stderr, done
 
 
@@ -287,8 +288,63 @@ def test_triton_is_told_which_ptxas_it_has_to_run(daemon, requests, tmp_path):
     (tmp_path / "request.jsonl").write_text(json.dumps({**request, "ptxas": "0" * 64}))
     for environment in ({}, {"TRITON_PTXAS_PATH": "/usr"}, {"TRITON_PTXAS_PATH": str(ptxas())}):
         done = run(tmp_path, **environment)
-        assert done.returncode == 1 and f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {'0' * 64}" in done.stderr, done
+        assert done.returncode == 2 and f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {'0' * 64}" in done.stderr, done
         assert "Traceback" not in done.stderr, done
+
+
+@pytest.fixture(scope="module")
+def folders(daemon, native, requests, tmp_path_factory):
+    """What is written for one kernel of each kind, by its name: "ttgir" too."""
+    made = tmp_path_factory.mktemp("folders")
+    ttir = daemon.kiln("compile", "--requests", requests, "--json", "--emit", "ttgir,cubin,hsaco", "-o", made / "ttgir").objects()[0]
+    ttgir = daemon.kiln("compile", next((made / "ttgir").glob("*cuda*.ttgir")), "--target", "cuda:90", "--json").objects()[0]
+    for which, name, key in [(daemon, "ttir", ttir["key"]), (daemon, "ttgir.of", ttgir["key"]),
+                             *((native[0], name, native[1][name]["key"]) for name in ("ptx", "cuda"))]:
+        assert which.kiln("reproduce", key, "-o", made / "of" / name.partition(".")[0]).code == 0
+    return made / "of"
+
+
+@pytest.mark.parametrize("kind", ["ttir", "ttgir", "ptx", "cuda"])
+def test_the_script_says_what_it_takes(folders, kind, tmp_path):
+    shutil.copytree(folders / kind, tmp_path / kind)
+    takes = {"ptx": "[PTXAS]", "cuda": "[DIRECTORY] [INCLUDES ...]"}.get(kind, "")
+    # No compiler is asked for before the arguments are read.
+    python = {"python": sys.executable}
+    done = run(tmp_path / kind, "--help", **python)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: reproduce.py [-h]"), done
+    assert takes in done.stdout and "Every stage ends up in out/" in done.stdout
+    for wrong in [["--frobnicate"]] + ([] if kind == "cuda" else [["/bin/sh", "/bin/sh"]]):
+        done = run(tmp_path / kind, *wrong, **python)
+        assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("usage: reproduce.py [-h]"), done
+        assert "unrecognized arguments" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / kind / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["ttir", "ttgir", "ptx", "cuda"])
+def test_what_cannot_be_tried_is_told_from_what_comes_out_otherwise(folders, kind, tmp_path):
+    folder = tmp_path / kind
+    shutil.copytree(folders / kind, folder)
+    whose = {"ptx": [ptxas()], "cuda": [CUDA]}.get(kind, [])
+
+    def refused(said, *given):
+        done = run(folder, *(given or whose), python=PYTHON)
+        assert done.returncode == 2 and "Traceback" not in done.stderr and said in done.stderr, done
+
+    if kind == "cuda":
+        refused(f"no NVRTC in {tmp_path}", tmp_path)
+        refused("no NVRTC in /bin/sh", "/bin/sh")
+        shutil.rmtree(folder / "out")
+    (folder / "out").write_text("in the way")
+    refused(f"{folder}/out: ")
+    (folder / "out").unlink()
+    assert run(folder, *whose, python=PYTHON).returncode == 0
+    source, = folder.glob("kernel.*")
+    for name in (source.name, "request.jsonl", "expected.json"):
+        (folder / name).rename(tmp_path / name)
+        refused(name)
+        (tmp_path / name).rename(folder / name)
+    (folder / "expected.json").write_text("{")
+    refused("expected.json has to lie beside it")
 
 
 def test_a_changed_source_is_noticed(native, tmp_path):
