@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from places import TOOLCHAIN
+
 SECRET = "words that stand in this file alone"
 SOURCE = """module {{
   tt.func public @k(%x: !tt.ptr<i32>) {{
@@ -56,6 +58,16 @@ def test_the_jail_keeps_the_assembler_from_it(daemon, ask, secret, spelling):
     answer, binary = ask(daemon, source(SPELLINGS[spelling].format(file=secret)))
     assert SECRET.encode() not in binary
     assert answer["outcome"] == "failed" and SECRET not in json.dumps(answer), answer
+    assert "Could not find incbin file" in json.dumps(answer), answer
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_assembler_understands_each_spelling(daemon, ask, spelling):
+    """Or the jail would not be what keeps it from a file."""
+    readable = next((TOOLCHAIN / "lib").glob("python*/site-packages/triton/errors.py"))
+    answer, binary = ask(daemon, source(SPELLINGS[spelling].format(file=readable)))
+    assert answer["outcome"] == "compiled", answer
+    assert readable.read_bytes() in binary
 
 
 def test_an_included_file_is_not_quoted_in_a_complaint(daemon, ask, secret):
