@@ -27,6 +27,7 @@ from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import PACKAGE, ROOT, TOOLCHAIN
 
 FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
+FIRST_USE_JOB = ROOT / "tests" / "testing" / "first_use_job.py"
 
 # Its binary is too large to come with an answer.
 LARGE = kiln.CompileRequest(""".version 8.0
@@ -720,6 +721,14 @@ def test_forks_while_calls_are_under_way(daemon, situation):
     """Neither the parent nor a child crashes or hangs, and every call is answered."""
     done = subprocess.run([sys.executable, "-B", FORKING_JOB, daemon.root, situation], input=KERNEL, env=package_environment(),
                           capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("situation", ["plugin", "client", "too_slow"])
+def test_forks_while_another_thread_imports_grpc(daemon, situation):
+    """A child has the locks of Python's imports without the thread that would give them back."""
+    done = subprocess.run([sys.executable, "-B", FIRST_USE_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
+                          text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
 
 

@@ -42,6 +42,8 @@ _PLACES = {
     "kiln._report": ("Report", "report"),
     "kiln.request": ("CompileRequest",),
 }
+# What imports gRPC: while that is under way, no child is forked.
+_WITH_GRPC = ("kiln.aio", "kiln.client")
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
@@ -58,6 +60,14 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'kiln' has no attribute {name!r}")
-    value = getattr(import_module(_PLACE_OF[name]), name)
+    value = getattr(_imported(_PLACE_OF[name]), name)
     globals()[name] = value
     return value
+
+
+def _imported(place: str) -> Any:
+    if place not in _WITH_GRPC:
+        return import_module(place)
+    from kiln._gate import gate
+    with gate.section():
+        return import_module(place)

@@ -5,20 +5,28 @@ without the threads, and waits for them for ever; with older versions the parent
 no call of Kiln's is in gRPC: new ones are held back, those under way are cancelled, and whoever made them makes them again when the
 fork is over.
 
+An import is a section too: while another thread is at that of gRPC, a child has the locks of the modules that are half imported, and nobody
+to give them back.
+
 Nobody waits for ever. A fork waits for gRPC's own thread, which ends a cancelled call without anybody's help and takes no lock but
 gRPC's and the gate's, and for sections, which wait for nothing. Neither needs a lock of Python code that the forking thread may
 hold, nor that thread itself, which may be in a call: a signal's handler can fork anywhere. Whatever should go wrong with that costs
-a second, and then the process forks as it would without a gate.
+seconds, and then the process forks as it would without a gate. A child of a fork that did not wait for a section to its end uses no
+gRPC at all: it cannot know what that holds.
 """
 
 import contextlib
+import logging  # noqa: F401
 import os
 import threading
-import time
-from typing import Any, Callable, Dict, Iterator, Optional, Set
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
-_FORK_WAITS_SECONDS_MAX = 1.0
-_CALL_WAITS_SECONDS_MAX = 5.0
+from kiln.errors import UnavailableError
+
+# An import from a slow disk, or beside much else, takes seconds.
+_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = 5.0
+_FORK_WAITS_FOR_CALLS_SECONDS_MAX = 1.0
+_SECTION_WAITS_SECONDS_MAX = 10.0
 
 
 class Passage:
@@ -37,13 +45,22 @@ class Gate:
     """One for each process. Thread-safe."""
 
     def __init__(self) -> None:
+        self._inside: Set[int] = set()
+        self._is_cut = False
         self.reset_after_fork()
+
+    def register(self) -> None:
+        """From now on forks wait. Of what is to be done before a fork, the last registered is done first. So once before gRPC is imported,
+        but after logging, which takes a lock then that the import needs; and again afterwards, for handlers of gRPC's own, where they are
+        turned on, to find it idle."""
+        os.register_at_fork(before=self.before_fork, after_in_parent=self.after_fork_in_parent, after_in_child=self.reset_after_fork)
 
     def reset_after_fork(self) -> None:
         # Reentrant by default, for the handler of a signal that forks while its thread is in here.
         self._changed = threading.Condition()
-        self._forks = 0
-        self._inside: Set[int] = set()
+        self._forking: List[int] = []  # the threads; one twice, where it has registered twice
+        self._is_cut = self._is_cut or not self._inside <= {threading.get_ident()}
+        self._inside = set()
         self._passages: Dict[Passage, None] = {}
 
     def start(self, start: Callable[[], Any], then: Optional[Callable[[], None]] = None) -> Passage:
@@ -64,34 +81,42 @@ class Gate:
 
     @contextlib.contextmanager
     def section(self) -> Iterator[None]:
-        """For what uses gRPC for a moment and waits for nothing: no fork begins before it is over."""
+        """For what uses gRPC for a moment, or imports it, and waits for nothing: no fork begins before it is over. UnavailableError in a
+        child of a fork that has begun all the same."""
+        if self._is_cut:
+            raise UnavailableError("this process was forked while another thread was in the middle of using gRPC")
         me = threading.get_ident()
         with self._changed:
-            if me not in self._inside:
-                self._changed.wait_for(lambda: self._forks == 0, _CALL_WAITS_SECONDS_MAX)
+            is_outermost = me not in self._inside
+            if is_outermost:
+                self._changed.wait_for(lambda: not self._forking, _SECTION_WAITS_SECONDS_MAX)
             self._inside.add(me)
         try:
             yield
         finally:
-            with self._changed:
-                self._inside.discard(me)
-                self._changed.notify_all()
+            if is_outermost:
+                with self._changed:
+                    self._inside.discard(me)
+                    self._changed.notify_all()
 
     def before_fork(self) -> None:
-        deadline = time.monotonic() + _FORK_WAITS_SECONDS_MAX
         me = threading.get_ident()
         with self._changed:
-            self._forks += 1
-            self._changed.wait_for(lambda: self._inside <= {me}, deadline - time.monotonic())
+            self._forking.append(me)
+            if self._forking.count(me) > 1:  # it has waited
+                return
+            self._changed.wait_for(lambda: self._inside <= {me}, _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
             passages = list(self._passages)
         for passage in passages:
             passage.interrupt()
         with self._changed:
-            self._changed.wait_for(lambda: not self._passages, deadline - time.monotonic())
+            self._changed.wait_for(lambda: not self._passages, _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
 
     def after_fork_in_parent(self) -> None:
+        me = threading.get_ident()
         with self._changed:
-            self._forks -= 1
+            if me in self._forking:  # not where what this fork waited for has registered it again
+                self._forking.remove(me)
             self._changed.notify_all()
 
     def _leave(self, passage: Passage) -> None:
@@ -101,5 +126,4 @@ class Gate:
 
 
 gate = Gate()
-# After gRPC is imported, for handlers of its own, where they are turned on, to find it idle: the last registered is run first.
-os.register_at_fork(before=gate.before_fork, after_in_parent=gate.after_fork_in_parent, after_in_child=gate.reset_after_fork)
+gate.register()

@@ -15,6 +15,8 @@ from kiln.errors import CallCancelledError, KilnError, UnavailableError, WedgedE
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 
+gate.register()
+
 _SERVICE = "/kiln.v1.KernelService/"
 _RECEIVE_BYTES_MAX = 64 << 20
 _REQUEST_BYTES_MAX = 17 << 20

@@ -13,6 +13,7 @@ import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
 from kiln import _process
+from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
@@ -175,7 +176,8 @@ class Service:
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
                 # Only now: gRPC takes a tenth of a second to import.
-                from kiln.client import Client
+                with gate.section():
+                    from kiln.client import Client
                 self._client = Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
                 self._pause(error)
