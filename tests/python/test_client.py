@@ -732,6 +732,13 @@ def test_forks_while_another_thread_imports_grpc(daemon, situation):
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
 
 
+@pytest.mark.parametrize("situation", ["handler", "handler_in_greeting"])
+def test_signal_handlers_that_call_while_their_thread_connects(daemon, situation):
+    done = subprocess.run([sys.executable, "-B", FIRST_USE_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
+                          text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+
+
 def test_the_wheel_names_what_it_needs():
     text = pathlib.Path(PACKAGE / "pyproject.toml").read_text()
     assert 'version = "0.1.0"' in text and kiln.__version__ == "0.1.0" and "@" not in text

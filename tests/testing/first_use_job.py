@@ -126,6 +126,41 @@ def too_slow():
     expect(1, lambda number: fork_at(number, use, SECONDS_MAX))
 
 
+def handler():
+    """A signal's handler uses Kiln while its thread does so for the first time: at once it does without, and later it can."""
+    service = Service(Settings())
+
+    def use(number):
+        codes = []
+        signal.signal(signal.SIGUSR1, lambda *_: codes.append(connect(service)))
+        disturb_at(number, lambda: signal.raise_signal(signal.SIGUSR1))
+        assert connect(service) == connect(service) == 0
+        return codes[0] if codes else NO_SUCH_MODULE
+
+    expect(1, use)
+
+
+def handler_in_greeting():
+    """It makes a connection of its own."""
+    from kiln._link import Link
+    greet, found = Link.greet, []
+
+    def disturbed(link):
+        Link.greet = greet
+        signal.raise_signal(signal.SIGUSR1)
+        greet(link)
+
+    def use():
+        connected = kiln.Client(answer_timeout=SECONDS_MAX)
+        connected.close()
+        signal.signal(signal.SIGUSR1, lambda *_: found.append(look_up(connected)))
+        Link.greet = disturbed
+        return found[0] if look_up(connected) == look_up(connected) == 0 else 1
+
+    got = in_child(use)
+    assert got == 0, got
+
+
 assert not {"grpc", "google.protobuf", "kiln.client"} & set(sys.modules)
 os.environ["KILN_ROOT"] = sys.argv[1]
 be_patient()

@@ -49,7 +49,7 @@ class Counters:
         _process.reset_in_children(self)
 
     def reset_after_fork(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may compile while its thread is in here
         self._report = Report()
 
     def answered(self, outcome: str, tier: str, waited_s: float, compile_s: float) -> None:

@@ -46,7 +46,7 @@ class Client:
         _given.count(attempts, "attempts")
         self._attempts = attempts
         self._link: Optional[Link] = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may call while its thread is in here
         _process.reset_in_children(self)
         self._connected(_began)
 
@@ -65,7 +65,7 @@ class Client:
 
     def reset_after_fork(self) -> None:
         """Not for callers: the child opens a connection of its own when it needs one."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         link, self._link = self._link, None
         _process.abandon(link)
 
@@ -170,7 +170,10 @@ class Client:
             if self._link is None:
                 link = Link(self._endpoint, began)
                 link.greet()
-                self._link = link
+                if self._link is None:
+                    self._link = link
+                else:  # a signal's handler has connected meanwhile
+                    link.close()
             return self._link
 
     def _drop(self, link: Link) -> None:

@@ -26,7 +26,7 @@ class Manifest:
         _process.reset_in_children(self)
 
     def reset_after_fork(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may compile while its thread is in here
 
     def add(self, request: CompileRequest) -> None:
         """A disk that does not take it is named in the log, once: the job goes on."""

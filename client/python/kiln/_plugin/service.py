@@ -79,7 +79,9 @@ class Service:
 
     def reset_after_fork(self) -> None:
         """The child connects anew; that the daemon is away it need not find out again."""
-        self._lock = threading.Lock()
+        # Reentrant: a signal's handler may compile while its thread is in here.
+        self._lock = threading.RLock()
+        self._is_connecting = False
         _process.abandon(self._client)
         self._client = None
         self._closed: _Pause = getattr(self, "_closed", _NO_PAUSE)
@@ -171,8 +173,11 @@ class Service:
         with self._lock:
             if self._client is not None:
                 return self._client
+            if self._is_connecting:
+                raise Declined("this thread is in the middle of connecting")
             self._closed.check()
             began = time.monotonic()
+            self._is_connecting = True
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
                 # Only now: gRPC takes a tenth of a second to import.
@@ -182,6 +187,8 @@ class Service:
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
                 self._pause(error)
                 raise Declined(self._closed.reason, self._closed.details) from None
+            finally:
+                self._is_connecting = False
             self._welcome()
             return self._client
 
