@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -35,6 +36,7 @@
 #include "daemon/rpc/shared_uid.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/served_toolchains.h"
+#include "daemon/worker/allocator.h"
 #include "daemon/worker/disassembling_provider.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/pooled_provider.h"
@@ -74,6 +76,19 @@ int SlotsOf(const Config::Workers& workers) {
 Jail::Mode JailMode(const Config::Workers& workers) {
   if (workers.jail == "off") return Jail::Mode::kOff;
   return workers.require_jail ? Jail::Mode::kRequired : Jail::Mode::kOn;
+}
+
+std::string AllocatorOf(const DaemonSetting& setting) {
+  if (setting.config.workers.malloc != "jemalloc") return "";
+  // Of a carried installation, whose worker's program is lib/kiln/triton_worker.py.
+  const auto libraries = std::filesystem::path(setting.worker_script).parent_path().parent_path();
+  std::string found = FindJemalloc(libraries);
+  if (found.empty()) {
+    LogInfo(
+        "Triton's workers use the C library's malloc: with libjemalloc2 installed, compiles are "
+        "faster");
+  }
+  return found;
 }
 
 // Why backends that a toolchain may have are not used.
@@ -161,6 +176,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ServedToolchains> toolchains_;
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::shared_ptr<Jail> jail_;
+  std::string allocator_;  // of Triton's workers; "": the C library's
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
@@ -195,6 +211,7 @@ absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
   FindToolchains();
   jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
+  allocator_ = AllocatorOf(setting_);
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();
@@ -373,7 +390,7 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   WorkerPoolOptions options;
   options.zygote = toolchain.interpreter.empty()
                        ? NativeZygoteCommand(toolchain, setting_.native_worker, zygote)
-                       : TritonZygoteCommand(toolchain, setting_.worker_script, zygote);
+                       : TritonZygoteCommand(toolchain, setting_.worker_script, zygote, allocator_);
   options.zygote.jail = jail_;
   options.worker_limits = LimitsOf(config);
   options.work_directory = directory;

@@ -37,6 +37,7 @@ struct Config {
     // From this much memory pressure on, compiles run one at a time. 0: whatever the pressure.
     int64_t memory_pressure_percent = limits::kMemoryPressurePercentDefault;
     std::string script;  // "": beside the executable
+    std::string malloc = "jemalloc";
     std::string jail = "on";
     bool require_jail = false;
   };

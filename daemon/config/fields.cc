@@ -137,6 +137,11 @@ absl::Status OnOrOff(std::string_view text) {
   return InvalidArgument("must be \"on\" or \"off\"");
 }
 
+absl::Status JemallocOrLibc(std::string_view text) {
+  if (text == "jemalloc" || text == "libc") return absl::OkStatus();
+  return InvalidArgument("must be \"jemalloc\" or \"libc\"");
+}
+
 absl::Status LogLevel(std::string_view text) {
   for (const std::string_view level : {"debug", "info", "warning", "error"}) {
     if (text == level) return absl::OkStatus();
@@ -245,6 +250,10 @@ std::vector<Field> MakeFields() {
                 "The program of Triton's workers, with kiln_triton_worker beside it. Empty: "
                 "../lib/kiln/triton_worker.py from the executable.",
                 "an absolute path", workers(&Config::Workers::script), AbsolutePath),
+      TextField("workers", "malloc",
+                "What Triton's workers allocate with. \"jemalloc\": with it where libjemalloc2 is "
+                "installed, which makes compiles faster.",
+                "\"jemalloc\" or \"libc\"", workers(&Config::Workers::malloc), JemallocOrLibc),
       TextField("workers", "jail",
                 "\"off\" runs compilers with all that the daemon may do: only to find a fault.",
                 "\"on\" or \"off\"", workers(&Config::Workers::jail), OnOrOff),

@@ -88,7 +88,7 @@ std::string PooledProvider::Describe() const {
 }
 
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
-                                  const std::string& directory) {
+                                  const std::string& directory, const std::string& allocator) {
   ZygoteCommand command;
   // -I: neither the environment, nor the user's packages, nor the current directory has a say.
   // -B: a finished toolchain is not written to, not even bytecode.
@@ -100,6 +100,9 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   // All of it: what a compile gives must not depend on who started the daemon.
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
+  for (std::string& variable : AllocatorEnvironment(allocator)) {
+    command.spawn.environment.push_back(std::move(variable));
+  }
   command.spawn.directory = directory;
   command.name = toolchain.Name();
   command.version = toolchain.version;

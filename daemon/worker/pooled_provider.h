@@ -38,8 +38,9 @@ class PooledProvider final : public CompilationProvider {
 
 // How to start the zygote of a Triton toolchain: its own interpreter, isolated from the daemon's
 // environment. `script` is triton_worker.py; `directory` becomes private to the zygote.
+// `allocator`: the library whose malloc it and its workers use; "": the C library's.
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
-                                  const std::string& directory);
+                                  const std::string& directory, const std::string& allocator);
 
 // The same for a toolchain that kiln-worker (`program`) runs: it refuses where the toolchain is no
 // longer the one whose fingerprint was taken.

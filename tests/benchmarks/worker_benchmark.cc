@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "daemon/worker/allocator.h"
 #include "daemon/worker/pooled_provider.h"
 #include "daemon/worker/worker_process.h"
 #include "tests/testing/real_toolchains.h"
@@ -45,8 +46,8 @@ double MillisSince(Steady::time_point start) {
 // A zygote, and a directory for its workers.
 struct Side {
   explicit Side(Jail::Mode mode) {
-    ZygoteCommand command =
-        TritonZygoteCommand(*RealTriton(), WorkerScript(), directory.File("zygote"));
+    ZygoteCommand command = TritonZygoteCommand(*RealTriton(), WorkerScript(),
+                                                directory.File("zygote"), FindJemalloc(""));
     std::filesystem::create_directory(command.spawn.directory);
     command.jail = std::make_shared<Jail>(mode, JailSupport::OfThisKernel());
     zygote = OrDie(Zygote::Start(command, stop));

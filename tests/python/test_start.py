@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import socket
 
 import pytest
@@ -161,3 +162,22 @@ def test_sigterm_finishes_what_is_under_way(fresh, request_file, tmp_path):
         for answer in answers[:-1]:
             if answer["outcome"] == "compiled":
                 assert running.kiln("inspect", answer["key"]).code == 0
+
+
+def maps_of_workers(daemon):
+    """Of the processes that run Triton for it."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            if b"--zygote" in command and b"--backend" in command and str(daemon.pid).encode() in command:
+                yield (process / "maps").read_text()
+        except OSError:  # it is gone
+            pass
+
+
+@pytest.mark.parametrize("malloc, is_there", [("jemalloc", True), ("libc", False)])
+def test_workers_allocate_with_what_is_configured(programs, tmp_path, request_file, malloc, is_there):
+    with Daemon(programs, tmp_path, environment={"KILN_WORKERS_MALLOC": malloc}) as running:
+        assert outcome(running, request_file) == "compiled"
+        mapped = list(maps_of_workers(running))
+        assert mapped and all(("libjemalloc" in maps) == is_there for maps in mapped)

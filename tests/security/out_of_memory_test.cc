@@ -7,6 +7,7 @@
 #include <array>
 #include <fstream>
 
+#include "daemon/worker/allocator.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"
@@ -42,8 +43,9 @@ void ExpectWorkersGoFirst(const ZygoteCommand& command, const std::string& direc
 
 TEST(OutOfMemory, AWorkerOfTritonGoesBeforeItsZygote) {
   const TempDirectory directory;
-  ExpectWorkersGoFirst(TritonZygoteCommand(*RealTriton(), WorkerScript(), directory.path()),
-                       directory.path());
+  ExpectWorkersGoFirst(
+      TritonZygoteCommand(*RealTriton(), WorkerScript(), directory.path(), FindJemalloc("")),
+      directory.path());
 }
 
 TEST(OutOfMemory, ANativeWorkerGoesBeforeItsZygote) {

@@ -14,6 +14,7 @@
 #include <future>
 #include <thread>
 
+#include "daemon/worker/allocator.h"
 #include "daemon/worker/enter_jail.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/fake_compiler.h"
@@ -43,7 +44,7 @@ class TakenOver {
     const std::string zygote = directory_.File("zygote");
     if (compiler == Compiler::kTriton) {
       toolchain_ = RealTriton();
-      options.zygote = TritonZygoteCommand(*toolchain_, KILN_ATTACKS, zygote);
+      options.zygote = TritonZygoteCommand(*toolchain_, KILN_ATTACKS, zygote, FindJemalloc(""));
     } else {
       toolchain_ = InstallPtxas();
       options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), zygote);

@@ -30,6 +30,8 @@ from kiln_triton_worker.worker import run_worker
 PR_SET_CHILD_SUBREAPER = 36
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
 CONTROL_BYTES_MAX = 64 << 10
+# Say which malloc this process has, and so its workers. Programs that they start are to run as anywhere else.
+ALLOCATOR_VARIABLES = ("LD_PRELOAD", "MALLOC_CONF")
 
 
 def check_forkable():
@@ -157,6 +159,8 @@ def child_processes():
 def run_zygote(make_compiler, control_fd, parent, backends):
     """Until the daemon is gone. The exit code."""
     die_with(parent, signal.SIGTERM)
+    for variable in ALLOCATOR_VARIABLES:
+        os.environ.pop(variable, None)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)

@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 
+#include "daemon/worker/allocator.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
@@ -80,7 +81,8 @@ class RealWorkerTest : public testing::Test {
     options.slots = 2;
     options.eager = true;
     options.work_directory = directory_->File("work");
-    options.zygote = TritonZygoteCommand(*RealTriton(), WorkerScript(), directory_->File("zygote"));
+    options.zygote = TritonZygoteCommand(*RealTriton(), WorkerScript(), directory_->File("zygote"),
+                                         FindJemalloc(""));
     options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
     provider_ = new PooledProvider(RealTriton(), options, SystemClock());
   }

@@ -87,7 +87,7 @@ TEST_F(PooledProviderTest, DescribesItself) { EXPECT_EQ(provider_.Describe(), "p
 TEST(TritonZygoteCommandTest, IsIsolatedFromTheDaemonsEnvironment) {
   Toolchain toolchain;
   toolchain.interpreter = "/opt/triton/bin/python";
-  const ZygoteCommand command = TritonZygoteCommand(toolchain, "/lib/worker.py", "/run/zygote");
+  const ZygoteCommand command = TritonZygoteCommand(toolchain, "/lib/worker.py", "/run/zygote", "");
   EXPECT_EQ(command.spawn.arguments[0], "/opt/triton/bin/python");
   EXPECT_EQ(command.spawn.arguments[1], "-I");
   EXPECT_EQ(command.spawn.arguments[2], "-B");
