@@ -716,7 +716,7 @@ def test_children_connect_anew(client):
     assert client.compile(request("forked")).outcome == "hit"
 
 
-@pytest.mark.parametrize("situation", ["threads", "compile", "many", "handler", "asynchronous"])
+@pytest.mark.parametrize("situation", ["threads", "compile", "many", "handler", "nested_handlers", "asynchronous"])
 def test_forks_while_calls_are_under_way(daemon, situation):
     """Neither the parent nor a child crashes or hangs, and every call is answered."""
     done = subprocess.run([sys.executable, "-B", FORKING_JOB, daemon.root, situation], input=KERNEL, env=package_environment(),

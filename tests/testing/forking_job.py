@@ -100,28 +100,41 @@ def many():
     assert seen == set(range(40))
 
 
-def handler():
-    """A signal's handler forks, wherever its thread is: in a call, mostly, for which the fork must not wait."""
+def handler(nested_max=1):
+    """A signal's handler forks, wherever its thread is: in a call, mostly, for which the fork must not wait. nested_max: how many
+    handlers there are at a time, the later of them while the one before prepares to fork."""
     client.compile(request())
     pids = []
+    depth, deepest = 0, 0
 
     def handle(*_):
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(deepest, depth)
+        if depth < nested_max:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002)
         pid = os.fork()
         if pid == 0:
             os._exit(0)  # in the middle of whatever the thread was at, a child can do no more
         pids.append(pid)
+        depth -= 1
         # Once more, when this is over: on a slow machine, signals that come of themselves would pile up on the stack.
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        if depth == 0:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
 
     signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.01)
     deadline = time.monotonic() + FORKING_SECONDS_MAX
-    while len(pids) < 20 and time.monotonic() < deadline:
+    while (len(pids) < 20 * nested_max or deepest < nested_max) and time.monotonic() < deadline:
         assert client.compile(request()).outcome == "hit"
     signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one may be on its way
     for pid in pids:
         wait(pid)
-    assert len(pids) >= 20
+    assert len(pids) >= 20 and deepest == nested_max, (len(pids), deepest)
+
+
+def nested_handlers():
+    handler(nested_max=5)
 
 
 async def compile_async(tag=""):
