@@ -635,6 +635,17 @@ def test_a_connection_that_breaks_answers_what_was_in_flight(other_daemon):
         assert all(isinstance(answer, kiln.UnavailableError) for answer in answers.values())
 
 
+def test_in_a_loop_each_request_is_answered_where_the_daemon_is_gone(other_daemon):
+    async def work(client):
+        assert (await client.compile(request("gone"))).binary
+        other_daemon.kill()
+        return {index: answer async for index, answer in client.compile_many([request("gone")] * 4, in_flight=2)}
+
+    with other_daemon:
+        answers = in_loop(other_daemon, work)
+    assert {index: type(answer) for index, answer in answers.items()} == dict.fromkeys(range(4), kiln.UnavailableError)
+
+
 # --- Whom it trusts --------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ class AsyncClient:
         async with kiln.AsyncClient() as client:
             artifact = await client.compile(request)
 
-    Connects on entering: UnavailableError and PermissionDeniedError as Client does. Calls are not repeated by
+    Connects on entering: UnavailableError and PermissionDeniedError as Client does; InvalidArgumentError before. Calls are not repeated by
     themselves, but for those that a fork of this process has interrupted. Not thread-safe. A forked child, which must not go on with
     the event loop either, gets UnavailableError from it and makes one of its own.
     """

@@ -150,8 +150,8 @@ class Client:
 
     def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
                 timeout: Optional[float] = None) -> None:
-        """Stores files under keys of this user's own namespace, each entry in place of what its key had: at most 256 entries, of 16
-        MiB together. A key (1 to 256 bytes) must name everything that decides what is under it: nobody checks. An ArtifactOutput
+        """Stores files under keys of this user's own namespace, each entry in place of what its key had: at most 256 entries of
+        16 MiB each, and 17 MiB of them at once. A key (1 to 256 bytes) must name everything that decides what is under it: nobody checks. An ArtifactOutput
         stands for its content and takes no room; once that artifact is gone, the entry is, too. Entries are evicted like artifacts.
         NotFoundError: an artifact does not have such an output any more. ResourceExhaustedError with retry_after_s: this user's
         processes have put too much lately, and the attempts are used up."""

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tupl
 from kiln import _process
 from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
+from kiln._report import counters
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
                          NotFoundError, PermissionDeniedError, UnavailableError, WedgedError)
@@ -148,7 +149,11 @@ class Service:
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
         """Stores them under that key. Declined where it is not to be had now."""
-        self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S))
+        started = time.monotonic()
+        try:
+            self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S))
+        finally:
+            counters().waited(time.monotonic() - started)
 
     def _on_own(self, what: str, ask: Callable[[Any], Any]) -> Any:
         """What is only a short cut is not worth waiting for, nor asking for again where it does not work."""

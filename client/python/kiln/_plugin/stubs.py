@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from triton import knobs
@@ -58,7 +59,7 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
         name, source, folder, *rest = arguments
         service(settings).connect()  # before the compiler is looked at
         key = _key(name, source, folder, rest, more)
-        found = service(settings).get_own(key)
+        found = _ask(settings, key)
         if found and _FILE in found:
             path = os.path.join(folder, name + sysconfig.get_config_var("EXT_SUFFIX"))
             with open(path, "wb") as file:
@@ -69,6 +70,14 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
     except Exception:
         LOG.debug("kiln: a library was not looked for", exc_info=True)
     return key, ""
+
+
+def _ask(settings: Settings, key: bytes) -> "Dict[str, bytes] | None":
+    started = time.monotonic()
+    try:
+        return service(settings).get_own(key)
+    finally:
+        counters().waited(time.monotonic() - started)
 
 
 def _keep(settings: Settings, key: bytes, path: str) -> None:
