@@ -65,11 +65,10 @@ absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
 }
 
 absl::Status WithPtxasNamed(const absl::Status& status, std::string_view selector) {
-  constexpr size_t kDigitsNamed = 12;
   if (!absl::IsFailedPrecondition(status) || selector.empty()) return status;
-  // Another toolchain may be what is missing.
-  const std::string_view digits = selector.substr(0, kDigitsNamed);
-  if (Message(status).find(digits) == std::string_view::npos) return status;
+  // Another toolchain may be what is missing. In full it is what was asked for; of those that are
+  // there the message has the first digits.
+  if (Message(status).find(selector) == std::string_view::npos) return status;
   const std::string path = NamedFiles::Instance().PathOf(selector);
   if (path.empty()) return status;
   return Annotate(status,

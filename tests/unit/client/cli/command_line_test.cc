@@ -385,6 +385,28 @@ TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
   EXPECT_THAT(err_.str(), Not(HasSubstr("of these bytes")));
 }
 
+// The list of what is there has its first digits.
+TEST_F(CommandLineTest, APtxasThatTheDaemonHasIsNotNamedWhereItLacksSomethingElse) {
+  const std::string ptxas = Write("ptxas", "the daemon has it");
+  const std::string digits = Digest::Of("the daemon has it").Hex().substr(0, 12);
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      response.set_code(9);
+      response.set_message(
+          "no toolchain here is \"triton==9.9.9\"; there are ptxas==12.8.93 (sha256 " + digits +
+          ")");
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"compile", Write("k.ptx", "m"), "--target", "cuda:90", "--ptxas", ptxas}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("triton==9.9.9"));
+  EXPECT_THAT(err_.str(), Not(HasSubstr(ptxas)));
+}
+
 TEST_F(CommandLineTest, GetsAStoredStage) {
   daemon_.kernels().AddBlob("the binary");
   const std::string key = Digest::Of("the binary").Hex();
