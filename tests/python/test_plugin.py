@@ -588,6 +588,18 @@ def test_what_the_daemon_has_no_toolchain_for_is_tuned_as_ever(daemon, newest, t
     assert [one["launched"] for one in got] == [one["launched"] for one in expected]
 
 
+@pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
+def test_a_tuning_that_is_interrupted_waits_for_no_kernel(other_daemon, version, tmp_path):
+    """Without a sign of life from the daemon, which the job has the patience to wait for: KILN_TIMEOUT, for the first of them."""
+    with other_daemon, Job(tmp_path, python_of(version), other_daemon.root, KILN_TIMEOUT="20") as job:
+        job.run("be patient")
+        job.compile("softmax")
+        got = job.run("interrupt autotuning", blocks=[64, 128, 256, 512, 1024, 2048], daemon=other_daemon.pid)
+        assert got["cancelled"] > 0 and got["under_way"] == 0, got
+        assert len(job.run("autotune", blocks=[64, 128])["launched"]) == 5
+    assert "took longer" not in job.log and "gave no kernel" not in job.log, job.log
+
+
 def test_tuning_without_a_daemon(newest, tmp_path):
     with Job(tmp_path, newest, tmp_path / "nowhere") as job:
         job.run("import", module="kiln.triton")

@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -470,6 +471,36 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=409
             "at_once_here": local and local.at_once, "lowered_at_once": lowering and lowering.at_once, "begun_ahead": begun_ahead}
 
 
+def interrupt_autotuning(blocks, daemon):
+    """As Ctrl-C does, when the first of the configurations is asked for, of a daemon that does not answer any more: its process, which goes
+    on afterwards."""
+    from kiln.client import Client
+    from kiln.errors import CallCancelledError
+    compile_one, under_way, cancelled = Client.compile, [], []
+
+    def interrupting(*arguments, **more):
+        under_way.append(arguments)
+        if len(under_way) == 1:
+            os.kill(daemon, signal.SIGSTOP)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        try:
+            return compile_one(*arguments, **more)
+        except CallCancelledError:
+            cancelled.append(arguments)
+            raise
+        finally:
+            under_way.remove(arguments)
+
+    Client.compile = interrupting
+    try:
+        return autotune(blocks)
+    except KeyboardInterrupt:
+        return {"cancelled": len(cancelled), "under_way": len(under_way), "report": report()}
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+        Client.compile = compile_one
+
+
 def build_driver():
     """What Triton builds when it first uses a GPU."""
     from triton.backends.nvidia.driver import CudaUtils
@@ -502,6 +533,7 @@ COMMANDS = {
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
     "compile counting folders": compile_counting_folders, "autotune": autotune, "lower slowly": lower_slowly, "load": load,
+    "interrupt autotuning": interrupt_autotuning,
 }
 
 

@@ -30,10 +30,11 @@ _SECTION_WAITS_SECONDS_MAX = 10.0
 
 
 class Passage:
-    """A call and what became of it. was_interrupted: a fork ended it, so it is to be made again."""
+    """A call, the thread that made it, and what became of it. was_interrupted: a fork ended it, so it is to be made again."""
 
     def __init__(self, call: Any) -> None:
         self.call = call
+        self.thread = threading.get_ident()
         self.was_interrupted = False
 
     def interrupt(self) -> None:
@@ -78,6 +79,13 @@ class Gate:
             if not passage.call.add_callback(leave):
                 leave()
         return passage
+
+    def cancel_calls_of(self, threads: Set[int]) -> None:
+        """Nobody is going to wait for what these threads have under way."""
+        with self._changed:
+            passages = [passage for passage in self._passages if passage.thread in threads]
+        for passage in passages:
+            passage.call.cancel()
 
     @contextlib.contextmanager
     def section(self) -> Iterator[None]:

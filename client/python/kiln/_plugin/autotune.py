@@ -16,15 +16,18 @@ import functools
 import math
 import os
 import threading
-from typing import Any, Callable, List, Mapping, Optional
+import time
+from typing import Any, Callable, List, Mapping, Optional, Set, Type
 
 from triton import knobs
 
+from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
 
 _THREADS_MAX = 32
 # How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.
 _LOWERED_AT_ONCE = 2
+_CANCEL_PAUSE_S = 0.01
 _ahead = threading.local()
 _may_have_missed_one = True
 _LeaveOut = Callable[[Exception], None]
@@ -36,9 +39,10 @@ def is_ahead() -> bool:
 
 
 def end_turn() -> None:
-    """From now on this thread only waits for the daemon, and another may lower its kernel."""
+    """From now on this thread only waits for the daemon, and another may lower its kernel. Declined where nobody wants it any more."""
     if is_ahead():
         _ahead.turn.close()
+        _ahead.turns.check()
 
 
 def install(settings: Settings, leave_out: _LeaveOut) -> None:
@@ -110,7 +114,7 @@ def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
 
 
 def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], configs: "List[Any]") -> None:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor, wait
 
     from triton.runtime._async_compile import AsyncCompileMode, active_mode
     from triton.runtime.driver import driver
@@ -123,10 +127,12 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
     keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
     threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
     try:
-        with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(_InTurns(pool), ignore_errors=True):
+        with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(turns := _InTurns(pool), ignore_errors=True), turns:
             # What is begun last keeps everybody waiting, and ought to be little.
             for config in sorted(configs, key=_work_of, reverse=True):
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
+            # AsyncCompileMode waits as well; but where an interrupt ends that, Triton keeps kernels that never come.
+            wait(turns.begun)
     finally:
         active_mode.set(None)  # which an interrupt while it waits would have left behind
 
@@ -143,20 +149,53 @@ class _InTurns:
 
     Lowering is Python, and takes the lock that all of it shares. Begun together, every kernel would be lowered at the end of all the
     lowering; in turns, the daemon compiles the first while the second is lowered.
+
+    As a context it ends the work where an interrupt comes: Ctrl-C, or what a signal's handler raises. Then nothing is begun any more,
+    calls are cancelled, and what is being lowered is waited for. begun: a future for each piece.
     """
 
     def __init__(self, pool: Any) -> None:
+        self.begun: List[Any] = []
         self._pool = pool
         self._free = threading.Semaphore(_LOWERED_AT_ONCE)
         self._has_declined = False
+        self._is_broken_off = False
+        self._threads: Set[int] = set()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
+        if kind is None or issubclass(kind, Exception):
+            return
+        self._is_broken_off = True
+        while self._threads:  # again, for those that were just about to call
+            gate.cancel_calls_of(set(self._threads))
+            time.sleep(_CANCEL_PAUSE_S)
+
+    def check(self) -> None:
+        from kiln._plugin.service import Declined
+        if self._is_broken_off:
+            raise Declined("the tuning was broken off")
 
     def submit(self, work: Callable[[], Any]) -> Any:
-        return self._pool.submit(self._run, work)
+        self.begun.append(self._pool.submit(self._run, work))
+        return self.begun[-1]
 
     def _run(self, work: Callable[[], Any]) -> Any:
+        me = threading.get_ident()
+        self._threads.add(me)
+        try:
+            return self._in_turn(work)
+        finally:
+            self._threads.discard(me)
+
+    def _in_turn(self, work: Callable[[], Any]) -> Any:
         from kiln._plugin.service import Declined, Failed
         with contextlib.ExitStack() as _ahead.turn:
+            _ahead.turns = self
             _ahead.turn.enter_context(self._free)
+            self.check()
             if self._has_declined:
                 raise Declined("another configuration was declined")
             try:

@@ -17,7 +17,7 @@ from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
-from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
+from kiln.errors import (CallCancelledError, CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
                          NotFoundError, PermissionDeniedError, UnavailableError, WedgedError)
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
@@ -31,6 +31,7 @@ _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
 # What grpcio and protobuf are called when they are imported.
 _PACKAGES = ("grpc", "google")
+_CANCELLED = "the call was cancelled"
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # what install-toolchain takes
 
 
@@ -128,6 +129,8 @@ class Service:
         except DeadlineExceededError:
             self._say(f"the daemon took longer than {self._settings.timeout_s:g} s (KILN_TIMEOUT) for a kernel; {self._otherwise}")
             raise Declined("the daemon took too long") from None
+        except CallCancelledError:
+            raise Declined(_CANCELLED) from None
         except KilnError as error:
             self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
             raise Declined(f"the daemon answered {error.code}", str(error)) from None
@@ -169,6 +172,8 @@ class Service:
             raise Declined("the daemon is away") from None
         except InvalidArgumentError as error:
             raise Declined(str(error)) from None
+        except CallCancelledError:
+            raise Declined(_CANCELLED) from None
         except KilnError as error:  # an older daemon, a full disk, no answer in time; or too much at once, which passes soon
             self._own_closed_until[what] = time.monotonic() + (error.retry_after_s or _OWN_PAUSE_S)
             LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
