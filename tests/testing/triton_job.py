@@ -238,7 +238,7 @@ def break_key():
     __import__("kiln.triton")
     from kiln._plugin import identity
 
-    def fail(compute):
+    def fail(*_, **__):
         raise UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
 
     identity.triton_key = fail
