@@ -623,6 +623,25 @@ def test_a_daemon_that_restarts_is_found_again(other_daemon):
             assert client.compile(request("restart")).key == first.key
 
 
+@pytest.mark.parametrize("hint_s,earliest_s", [(None, 0), (0.5, 0.5), (2, 2), (1e9, 30)])
+def test_clients_with_the_same_hint_do_not_come_back_at_once(client, monkeypatch, hint_s, earliest_s):
+    """As libkiln does, which adds a random wait to the daemon's hint, and believes no long one."""
+    waits = []
+    monkeypatch.setattr(kiln.client.time, "sleep", waits.append)
+    kind = kiln.UnavailableError if hint_s is None else kiln.ResourceExhaustedError
+
+    def refuse(link):
+        raise kind("full", retry_after_s=hint_s)
+
+    for _ in range(20):
+        with pytest.raises(kind):
+            client._repeated(None, refuse)
+    on_top = [wait - earliest_s for wait in waits]
+    assert len(set(waits)) == len(waits) == 80
+    for attempt, pause_s in enumerate((0.02, 0.04, 0.08, 0.16)):
+        assert all(0.49 * pause_s <= one <= 1.01 * pause_s for one in on_top[attempt::4]), on_top
+
+
 def test_a_connection_that_breaks_answers_what_was_in_flight(other_daemon):
     with other_daemon:
         client = kiln.Client(root=str(other_daemon.root))

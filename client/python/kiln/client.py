@@ -21,6 +21,7 @@ _LOOKUP_KEYS_MAX = 4096
 _OWN_KEYS_MAX = 256
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MAX_S = 1.0
+_HINT_MAX_S = 30.0
 
 
 class Client:
@@ -206,8 +207,9 @@ def _is_worth_repeating(error: KilnError) -> bool:
 
 
 def _wait(error: KilnError, pause_s: float, deadline: Optional[float]) -> bool:
-    """False where there is no time left for it. Random, since a thousand ranks lose the daemon in the same instant."""
-    wait_s = error.retry_after_s or random.uniform(pause_s / 2, pause_s)
+    """False where there is no time left for it. Random, since a thousand ranks lose the daemon in the same instant; on top of the daemon's
+    hint, which is the earliest moment that makes sense, and all of them got the same one."""
+    wait_s = min(error.retry_after_s or 0.0, _HINT_MAX_S) + random.uniform(pause_s / 2, pause_s)
     if deadline is not None and time.monotonic() + wait_s >= deadline:
         return False
     time.sleep(wait_s)
