@@ -651,6 +651,7 @@ def test_a_connection_that_breaks_answers_what_was_in_flight(other_daemon):
             other_daemon.kill()
             for index, answer in stream:
                 answers[index] = answer
+        assert sorted(answers) == [0, 1, 2, 3]
         assert all(isinstance(answer, kiln.UnavailableError) for answer in answers.values())
 
 
