@@ -677,7 +677,10 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
 
 
 def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_path):
+    """Here a second is longer, for what a machine that does much else adds to it to count for little; and gRPC has been imported."""
+    second_s = 8.0
     with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
+        job.run("be patient", seconds=second_s)
         other_daemon.stop_answering()
         try:
             job.compile("vector_add")
@@ -687,8 +690,8 @@ def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_
         finally:
             other_daemon.go_on()
     assert first["local"] == {"the daemon is away": 1} and second["local"] == {"the daemon is away": 2}
-    assert first["seconds_waited"] < 1.5  # a second, gRPC's import included, where nothing else takes the cores
-    assert second["seconds_waited"] - first["seconds_waited"] < 0.1
+    assert second_s / 2 < first["seconds_waited"] < 1.5 * second_s
+    assert second["seconds_waited"] - first["seconds_waited"] < second_s / 10
     assert job.log.count("kiln:") == 1 and "does not answer" in job.log
 
 

@@ -115,11 +115,10 @@ def state():
             "threads": threading.active_count(), "version": triton.__version__, "lowered": len(lowered)}
 
 
-def be_patient():
-    """Has the plug-in wait for the daemon as long as it takes: on a machine with much else to do, a second is soon over."""
+def be_patient(seconds=120.0):
+    """Has the plug-in wait for the daemon that long: on a machine with much else to do, a second is soon over."""
     from kiln import client, sockets
     from kiln._plugin import service
-    seconds = 120.0
     sockets.Endpoint.__init__.__defaults__ = tuple(seconds if isinstance(one, float) else one for one in sockets.Endpoint.__init__.__defaults__)
     client.Client.__init__.__kwdefaults__.update(connect_timeout=seconds, answer_timeout=seconds)
     service._OWN_TIMEOUT_S = seconds
