@@ -75,8 +75,10 @@ struct Line {
   std::string_view message;
 };
 
-// `PLACE: KIND: message`, where NVRTC puts a number behind some kinds: `note #3326-D`.
+// `PLACE: KIND: message`, where NVRTC puts a number behind some kinds: `note #3326-D`. What it
+// quotes of the source may look the same, behind the two blanks that it puts in front.
 std::optional<Line> ReadLine(std::string_view text) {
+  if (text.starts_with(' ') || text.starts_with('\t')) return std::nullopt;
   for (const std::string_view kind : {"note", "error", "catastrophic error", "warning"}) {
     size_t at = text.find(kind);
     while (at != std::string_view::npos && (at < 2 || text.substr(at - 2, 2) != ": ")) {

@@ -63,6 +63,21 @@ TEST(CompileNotesTest, NvrtcSaysWhatATemplateWasInstantiatedBy) {
               ElementsAre(CompileNote{"", 3, 0, "instantiation of \"int g(T)\""}));
 }
 
+// Any line of a source may stand among the compiler's, with blanks in front of it.
+TEST(CompileNotesTest, ALineOfTheSourceIsNoWordOfNvrtcs) {
+  EXPECT_THAT(NotesIn("kernel.cu(3): error: no instance of overloaded function \"f\" matches\n"
+                      "    f(1.0); } // TODO(7): error: handle\n"
+                      "    ^\n"
+                      "kernel.cu(1): note #3326-D: function \"f(char *)\" does not match\n"),
+              ElementsAre(CompileNote{"", 1, 0, "function \"f(char *)\" does not match"}));
+  EXPECT_THAT(
+      NotesIn("kernel.cu(1): error: identifier \"nothing\" is undefined\n"
+              "  __global__ void k(int* p) { *p = nothing; } // see foo.h(12): note: hello\n"
+              "                                   ^\n"
+              "\t// see foo.h(12): note: hello\n"),
+      IsEmpty());
+}
+
 TEST(CompileNotesTest, NotesOfWarningsAreNone) {
   EXPECT_THAT(NotesIn("kernel.cu(2): warning #549-D: variable \"a\" is used\n"
                       "          detected during instantiation of \"int g(T)\" at line 3\n"
