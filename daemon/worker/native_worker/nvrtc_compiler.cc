@@ -49,23 +49,40 @@ absl::StatusOr<std::vector<std::string>> TakeNameExpressions(Options& options) {
                          kNameExpressionsMax);
 }
 
+// Takes the first line off.
+std::string_view TakeLine(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// Where in a line the words of an error begin, behind its place; npos: it is none. What NVRTC
+// quotes of the source may look the same, behind the two blanks that it puts in front.
+size_t FindError(std::string_view line) {
+  if (line.starts_with(' ')) return std::string_view::npos;
+  size_t first = std::string_view::npos;
+  for (const std::string_view word : {"): error: ", "): catastrophic error: ", "): error #"}) {
+    first = std::min(first, line.find(word));
+  }
+  return first;
+}
+
 // "kernel.cu(12): error: expected an expression"; the first that is no warning.
 CompileFailure ReadNvrtcFailure(const NvrtcOutput& output) {
   CompileFailure failure;
   failure.stage = "ptx";
   failure.output = output.log;
   failure.message = fmt::format("NVRTC: {}", output.problem);
-  const std::string_view log = output.log;
-  for (const std::string_view word : {"): error: ", "): catastrophic error: ", "): error #"}) {
-    const size_t at = log.find(word);
+  for (std::string_view log = output.log; !log.empty();) {
+    const std::string_view line = TakeLine(log);
+    const size_t at = FindError(line);
     if (at == std::string_view::npos) continue;
-    const size_t begin = log.rfind('\n', at) + 1;  // npos + 1 is 0
-    const std::string_view line = log.substr(begin, log.find('\n', at) - begin);
-    const size_t bracket = line.rfind('(', at - begin);
+    const size_t bracket = line.rfind('(', at);
     failure.message = line;
     if (bracket != std::string_view::npos && line.substr(0, bracket) == kCudaFile) {
-      std::from_chars(line.data() + bracket + 1, line.data() + (at - begin), failure.line);
-      failure.message = line.substr(at - begin + 3);
+      std::from_chars(line.data() + bracket + 1, line.data() + at, failure.line);
+      failure.message = line.substr(at + 3);
     }
     break;
   }
