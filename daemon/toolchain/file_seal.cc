@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <map>
 #include <thread>
 #include <utility>
@@ -27,30 +26,33 @@ absl::Status WhyNot(int error_number, const std::string& path) {
 }
 
 // Whether another change could still get the time of the last one.
-bool IsFresh(const std::vector<ToolchainFile>& files) {
-  const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                          std::chrono::system_clock::now().time_since_epoch())
-                          .count();
-  const int64_t tick = std::chrono::nanoseconds(limits::kFileTimeTick).count();
+bool IsFresh(const std::vector<ToolchainFile>& files, const Clock& clock) {
+  constexpr int64_t kNanosPerMilli = 1'000'000;
+  const int64_t now_ms = clock.UnixMillis();
   return std::any_of(files.begin(), files.end(), [&](const ToolchainFile& file) {
-    return file.changed_ns <= now && now - file.changed_ns < tick;
+    const int64_t age_ms = now_ms - file.changed_ns / kNanosPerMilli;
+    return age_ms >= 0 && age_ms <= limits::kFileTimeTick.count();
   });
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what) {
+absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what,
+                                                               const Clock& clock) {
   FileListing listing;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(limits::kFileTimeTick);
     KILN_ASSIGN_OR_RETURN(listing, what.list());
-    if (!IsFresh(listing.files) && !IsFresh(listing.places)) break;
+    if (!IsFresh(listing.files, clock) && !IsFresh(listing.places, clock)) break;
   }
-  return std::shared_ptr<const FileSeal>(new FileSeal(std::move(what), std::move(listing)));
+  return std::shared_ptr<const FileSeal>(new FileSeal(std::move(what), std::move(listing), clock));
 }
 
-FileSeal::FileSeal(SealedFiles what, FileListing listing)
-    : what_(std::move(what)), files_(std::move(listing.files)), holders_(GroupFiles()) {
+FileSeal::FileSeal(SealedFiles what, FileListing listing, const Clock& clock)
+    : what_(std::move(what)),
+      clock_(clock),
+      files_(std::move(listing.files)),
+      holders_(GroupFiles()) {
   Keep(std::move(listing.places));
 }
 
@@ -111,7 +113,7 @@ absl::Status FileSeal::CheckPlaces() const {
 
 void FileSeal::Keep(Places places) const {
   // What comes into a place that has changed just now could leave it the same time.
-  const bool is_final = !IsFresh(places);
+  const bool is_final = !IsFresh(places, clock_);
   auto kept = is_final ? std::make_shared<const Places>(std::move(places)) : nullptr;
   const std::lock_guard lock(mutex_);
   places_ = std::move(kept);

@@ -9,6 +9,7 @@
 
 #include "daemon/compile/toolchain.h"
 #include "daemon/toolchain/toolchain_files.h"
+#include "storage/base/clock.h"
 
 namespace kiln {
 
@@ -28,8 +29,9 @@ struct SealedFiles {
 class FileSeal final : public ToolchainSeal {
  public:
   // The files as they are now, and long enough after the last change that the next one has another
-  // time. Blocks as a disk does.
-  static absl::StatusOr<std::shared_ptr<const FileSeal>> Take(SealedFiles what);
+  // time. Blocks as a disk does. `clock` outlives the seal.
+  static absl::StatusOr<std::shared_ptr<const FileSeal>> Take(SealedFiles what,
+                                                              const Clock& clock = SystemClock());
 
   absl::Status Check() const override;
 
@@ -38,7 +40,7 @@ class FileSeal final : public ToolchainSeal {
  private:
   using Places = std::vector<ToolchainFile>;
 
-  FileSeal(SealedFiles what, FileListing listing);
+  FileSeal(SealedFiles what, FileListing listing, const Clock& clock);
 
   // The files of one directory, since a file is found sooner from there than by its whole path.
   struct Holder {
@@ -52,6 +54,7 @@ class FileSeal final : public ToolchainSeal {
   void Keep(Places places) const;
 
   const SealedFiles what_;
+  const Clock& clock_;
   const std::vector<ToolchainFile> files_;
   const std::vector<Holder> holders_;  // into files_
   mutable std::mutex mutex_;
