@@ -163,8 +163,8 @@ ExitCode BatchReport::Finish(const BatchCounts& counts, const absl::Status& ende
                                FormatBytes(counts.bytes));
   }
   if (counts.requests == 0 && ended.ok() && !requests.empty()) {
-    CannotRun(console, requests,
-              InvalidArgument("there are no requests in it, so nothing was compiled"));
+    console.err << "kiln: " << Printable(requests)
+                << ": there are no requests in it, so nothing was compiled\n";
   }
   if (!ended.ok()) {
     const ExitCode code = Fail(console, "stopped early", WithCode(ended));
