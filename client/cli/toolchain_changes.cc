@@ -181,21 +181,22 @@ std::string ServedFrom(const std::string& directory, const DaemonSide& daemon,
 
 struct Installation {
   std::string path;
+  std::string place;  // the searched directory that it was put into; "": it was there
   bool is_new_link = false;
 };
 
 absl::StatusOr<Installation> PutOnDisk(const ToolchainAddition& wanted, const ToolchainName& name,
-                                       const DaemonSide& daemon, std::string& place) {
+                                       const DaemonSide& daemon) {
   Installation made;
   if (!wanted.path.empty()) made.path = ServedFrom(wanted.path, daemon, name);
   if (!made.path.empty()) return made;
   // The same whether a daemon runs or not, and before anything is made.
   if (!wanted.path.empty()) KILN_RETURN_IF_ERROR(CheckHolds(wanted.path, name.name));
-  KILN_ASSIGN_OR_RETURN(place, PlaceFor(wanted, daemon));
+  KILN_ASSIGN_OR_RETURN(made.place, PlaceFor(wanted, daemon));
   KILN_ASSIGN_OR_RETURN(made.path,
                         wanted.path.empty()
-                            ? InstallToolchain(place, name)
-                            : LinkToolchain(place, name.name, wanted.path, made.is_new_link));
+                            ? InstallToolchain(made.place, name)
+                            : LinkToolchain(made.place, name.name, wanted.path, made.is_new_link));
   return made;
 }
 
@@ -216,11 +217,10 @@ absl::StatusOr<std::string> Introduce(const std::string& installation, const Too
 absl::StatusOr<std::string> Add(const ToolchainAddition& wanted, DaemonSide& daemon) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(wanted.what));
   KILN_RETURN_IF_ERROR(CheckAddition(wanted, name));
-  std::string place;
-  KILN_ASSIGN_OR_RETURN(const Installation made, PutOnDisk(wanted, name, daemon, place));
+  KILN_ASSIGN_OR_RETURN(const Installation made, PutOnDisk(wanted, name, daemon));
   absl::StatusOr<std::string> introduced = Introduce(made.path, name, daemon);
   if (!introduced.ok() && made.is_new_link) {
-    SetToolchainAside(place, made.path).IgnoreError();
+    SetToolchainAside(made.place, made.path).IgnoreError();
     daemon.Reload().IgnoreError();
   }
   return introduced;
