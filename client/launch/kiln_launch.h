@@ -32,6 +32,8 @@
  *   stream. Device addresses are uint64_t.
  * Units are in the names; otherwise counts. Sizes are bytes.
  * Fork: after a fork nothing of this library works in the child, as nothing of the driver does.
+ * Unloading: dlclose is allowed at any time and leaves the library where it is, since the driver
+ *   calls into it when a captured graph ends.
  */
 /* clang-format on */
 #ifndef KILN_LAUNCH_H_
