@@ -282,9 +282,10 @@ kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
                                          kiln_launch_kernel** kernel) {
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, artifact, kernel));
-    LAUNCH_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> opened,
-                            runtime->launcher.Open(artifact->artifact, device));
-    *kernel = new kiln_launch_kernel{runtime->launcher, std::move(opened)};
+    // Before the open: what is open and has no handle is never closed.
+    std::unique_ptr<kiln_launch_kernel> handle(new kiln_launch_kernel{runtime->launcher, nullptr});
+    LAUNCH_ASSIGN_OR_RETURN(handle->kernel, runtime->launcher.Open(artifact->artifact, device));
+    *kernel = handle.release();
     return Status();
   });
 }

@@ -16,14 +16,17 @@ StatusOr<std::shared_ptr<Kernel>> ResidentKernels::Open(std::shared_ptr<const Ar
   LAUNCH_ASSIGN_OR_RETURN(const DeviceFacts device, driver_.CurrentDevice());
   LAUNCH_ASSIGN_OR_RETURN(LaunchPlan plan,
                           LaunchPlan::Make(artifact->metadata(), driver_.backend(), device));
+  const Id id{context_id, artifact->id()};
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Kernel>& kernel = kernels_[Id{context_id, artifact->id()}];
-  if (kernel == nullptr) {
-    kernel = std::make_shared<Kernel>(std::move(artifact), context, context_id, std::move(plan),
-                                      driver_);
+  auto place = kernels_.find(id);
+  if (place == kernels_.end()) {
+    // Made first: an entry without a kernel, where there is no memory for one, would crash others.
+    auto made = std::make_shared<Kernel>(std::move(artifact), context, context_id, std::move(plan),
+                                         driver_);
+    place = kernels_.emplace(id, std::move(made)).first;
   }
-  ++kernel->references_;
-  return kernel;
+  ++place->second->references_;
+  return place->second;
 }
 
 void ResidentKernels::Close(Kernel& kernel) {
