@@ -64,8 +64,9 @@ kiln_launch_code Guarded(Body body) noexcept {
     if (status.ok()) return KILN_LAUNCH_OK;
     return ReportFailure(status);
   } catch (const std::bad_alloc&) {
-    // A message would need memory again; the one that was there may be wrong, so there is none.
+    // A message would need memory again; what was there is of another failure.
     last_error().words.clear();
+    last_error().driver_result = 0;
     return KILN_LAUNCH_RESOURCE_EXHAUSTED;
   } catch (const std::exception& error) {
     return ReportFailure(Internal("{}", error.what()));

@@ -78,8 +78,8 @@ typedef struct kiln_launch_descriptor kiln_launch_descriptor;
 /* "0.1.0". Static. */
 KILN_LAUNCH_API const char* kiln_launch_version(void);
 
-/* What the last call that failed on this thread has to say; empty before the first. Valid until the
- * next call on this thread that fails. */
+/* What the last call that failed on this thread has to say; empty before the first, and where the
+ * process had no memory for words. Valid until the next call on this thread that fails. */
 KILN_LAUNCH_API const char* kiln_launch_error(void);
 
 /* What the GPU driver returned in that call (a CUresult, a hipError_t); 0: it was not the driver

@@ -97,5 +97,14 @@ TEST_F(AllocationTest, AnOpenWithoutMemoryLeavesNothingBehind) {
   EXPECT_EQ(Stats().kernels_open, 0u);
 }
 
+TEST_F(AllocationTest, WithoutMemoryNothingIsSaidOfTheFailureBefore) {
+  kiln_launch_kernel* kernel = nullptr;
+  EXPECT_EQ(kiln_launch_kernel_open(runtime_, artifact_, 7, &kernel), KILN_LAUNCH_INVALID_ARGUMENT);
+  EXPECT_NE(kiln_launch_driver_result(), 0);
+  EXPECT_EQ(WithAllocations(0, [&] { return Open(&kernel); }), KILN_LAUNCH_RESOURCE_EXHAUSTED);
+  EXPECT_STREQ(kiln_launch_error(), "");
+  EXPECT_EQ(kiln_launch_driver_result(), 0);
+}
+
 }  // namespace
 }  // namespace kiln
