@@ -232,10 +232,13 @@ StatusOr<FunctionFacts> CudaDriver::Describe(Function function) {
 }
 
 Status CudaDriver::AllowSharedBytes(Function function, int bytes) {
-  LAUNCH_RETURN_IF_ERROR(
-      Check(cu_.cuFuncSetCacheConfig(function, cuda::kCachePreferShared), "cuFuncSetCacheConfig"));
   return Check(cu_.cuFuncSetAttribute(function, cuda::kFunctionMaxDynamicSharedSizeBytes, bytes),
                "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
+}
+
+Status CudaDriver::PreferSharedMemory(Function function) {
+  return Check(cu_.cuFuncSetCacheConfig(function, cuda::kCachePreferShared),
+               "cuFuncSetCacheConfig");
 }
 
 Status CudaDriver::AllowLargeClusters(Function function) {

@@ -31,6 +31,7 @@ class CudaDriver final : public Driver {
   Status Unload(Module module) override;
   StatusOr<FunctionFacts> Describe(Function function) override;
   Status AllowSharedBytes(Function function, int bytes) override;
+  Status PreferSharedMemory(Function function) override;
   Status AllowLargeClusters(Function function) override;
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
   Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;

@@ -126,6 +126,8 @@ class Driver {
   virtual StatusOr<FunctionFacts> Describe(Function function) = 0;
   // Lets a block have so much dynamic shared memory.
   virtual Status AllowSharedBytes(Function function, int bytes) = 0;
+  // Gives shared memory what L1 cache could have had.
+  virtual Status PreferSharedMemory(Function function) = 0;
   // Lets clusters be larger than every device has them.
   virtual Status AllowLargeClusters(Function function) = 0;
   // `arguments` has one pointer per parameter, hidden ones included.

@@ -35,9 +35,10 @@ class HipDriver final : public Driver {
   StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) override;
   Status Unload(Module module) override;
   StatusOr<FunctionFacts> Describe(Function function) override;
-  // Neither has to be asked for: a block may have all of a device's local memory, and
+  // None has to be asked for: a block may have all of a device's local memory, and
   // hipFuncSetAttribute takes functions of the program, not of modules.
   Status AllowSharedBytes(Function, int) override { return Status(); }
+  Status PreferSharedMemory(Function) override { return Status(); }
   Status AllowLargeClusters(Function) override { return Status(); }
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
   Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;

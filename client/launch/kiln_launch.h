@@ -295,7 +295,8 @@ typedef struct kiln_launch_config {
   /* Threads along x, y, z. Zeroes: as the kernel was compiled. Only kernels out of CUDA C++ or PTX
    * take anything else. */
   uint32_t block[3];
-  /* Dynamic shared memory besides what the kernel itself asks for. */
+  /* Dynamic shared memory besides what the kernel itself asks for: with that, up to what the device
+   * has for a block (`shared_bytes_max`). */
   uint32_t dynamic_shared_bytes;
   /* Not 0: programmatic dependent launch, all blocks resident at once; also where the kernel was
    * not compiled with it. */

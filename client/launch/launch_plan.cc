@@ -92,10 +92,14 @@ Status LaunchPlan::CheckFunction(const FunctionFacts& facts) const {
 }
 
 int LaunchPlan::SharedBytesToAllow(const FunctionFacts& facts) const {
-  // A plain kernel's caller says only at the launch how much it wants.
-  const bool may_need_more = !metadata_.IsTriton() || metadata_.shared_bytes > kSharedBytesDefault;
-  if (!may_need_more || device_.shared_bytes_max <= kSharedBytesDefault) return 0;
+  // All there is, as only a launch says how much it wants. What it may have and does not ask for
+  // costs it nothing.
+  if (device_.shared_bytes_max <= kSharedBytesDefault) return 0;
   return static_cast<int>(device_.shared_bytes_max) - facts.static_shared_bytes;
+}
+
+bool LaunchPlan::PrefersSharedMemory() const {
+  return metadata_.IsTriton() && metadata_.shared_bytes > kSharedBytesDefault;
 }
 
 bool LaunchPlan::NeedsLargeClusters() const { return metadata_.num_ctas > kPortableClusterMax; }
@@ -152,14 +156,15 @@ Status LaunchPlan::ResolveBlock(const LaunchCall& call, DriverLaunch& launch) co
 }
 
 Status LaunchPlan::ResolveSharedBytes(const LaunchCall& call, DriverLaunch& launch) const {
-  // Of a plain kernel the metadata counts what is static, and that the driver adds by itself.
-  const int64_t own = metadata_.IsTriton() ? metadata_.shared_bytes : 0;
-  const int64_t bytes = own + call.dynamic_shared_bytes;
+  const int64_t bytes = metadata_.shared_bytes + call.dynamic_shared_bytes;
   if (bytes > device_.shared_bytes_max) {
     return InvalidArgument("{} bytes of shared memory besides its own {}, {} has {} for a block",
-                           call.dynamic_shared_bytes, own, device_.name, device_.shared_bytes_max);
+                           call.dynamic_shared_bytes, metadata_.shared_bytes, device_.name,
+                           device_.shared_bytes_max);
   }
-  launch.dynamic_shared_bytes = static_cast<uint32_t>(bytes);
+  // A plain kernel's own is static, and that the driver adds by itself.
+  launch.dynamic_shared_bytes =
+      metadata_.IsTriton() ? static_cast<uint32_t>(bytes) : call.dynamic_shared_bytes;
   return Status();
 }
 

@@ -47,6 +47,8 @@ class LaunchPlan {
 
   // What a block may have of dynamic shared memory once the function is allowed to. 0: no need.
   int SharedBytesToAllow(const FunctionFacts& facts) const;
+  // Whether L1 cache is to make room for it, as Triton has it.
+  bool PrefersSharedMemory() const;
   bool NeedsLargeClusters() const;
 
   // INVALID_ARGUMENT: a wrong number or size of arguments; a grid, a block or so much shared memory

@@ -79,6 +79,9 @@ Status ResidentKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   if (const int bytes = plan.SharedBytesToAllow(kernel.facts_); bytes > 0) {
     LAUNCH_RETURN_IF_ERROR(driver_.AllowSharedBytes(code.function, bytes));
   }
+  if (plan.PrefersSharedMemory()) {
+    LAUNCH_RETURN_IF_ERROR(driver_.PreferSharedMemory(code.function));
+  }
   if (plan.NeedsLargeClusters()) {
     LAUNCH_RETURN_IF_ERROR(driver_.AllowLargeClusters(code.function));
   }

@@ -21,6 +21,9 @@ constexpr Result kCaptureUnsupported = 900;
 constexpr Result kCaptureMerge = 903;
 constexpr Result kCaptureIsolation = 905;
 constexpr int kCaptureStatusInvalidated = 2;
+// Of a block: without opting in, and at most.
+constexpr int kSharedBytesDefault = 48 << 10;
+constexpr int kSharedBytesMax = 227 << 10;
 
 struct FakeContext {
   uint64_t id;
@@ -33,6 +36,7 @@ struct Library {
 struct Code {
   std::string name;
   Library* library;
+  int dynamic_shared_bytes_max;
 };
 struct UserObject {
   void* data;
@@ -243,8 +247,19 @@ class State final : public FakeCuda {
   }
   Result Find(Handle library, const char* name, Handle* code) {
     const std::lock_guard lock(mutex_);
-    if (!kernels_.contains(name)) return kNotFound;
-    *code = codes_.emplace_back(new Code{name, static_cast<Library*>(library)}).get();
+    const auto kernel = kernels_.find(name);
+    if (kernel == kernels_.end()) return kNotFound;
+    const int dynamic_bytes = kSharedBytesDefault - kernel->second.static_shared_bytes;
+    *code =
+        codes_.emplace_back(new Code{name, static_cast<Library*>(library), dynamic_bytes}).get();
+    return kSuccess;
+  }
+  Result AllowSharedBytes(Handle handle, int bytes) {
+    const std::lock_guard lock(mutex_);
+    auto* code = static_cast<Code*>(handle);
+    const int own = kernels_.at(code->name).static_shared_bytes;
+    if (bytes < 0 || bytes + own > kSharedBytesMax) return kInvalidValue;
+    code->dynamic_shared_bytes_max = bytes;
     return kSuccess;
   }
   FakeKernel KernelOf(Handle code) const {
@@ -274,6 +289,9 @@ class State final : public FakeCuda {
     for (unsigned i = 0; i < config.attribute_count; ++i) {
       std::memcpy(launch.attributes[config.attributes[i].id].data(),
                   config.attributes[i].value.bytes, 12);
+    }
+    if (config.shared_bytes > static_cast<unsigned>(code->dynamic_shared_bytes_max)) {
+      return kInvalidValue;
     }
     const FakeKernel& kernel = kernels_.at(code->name);
     if (kernel.launch_result != kSuccess) return kernel.launch_result;
@@ -524,7 +542,7 @@ EXPORT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
                                      {kL2CacheSize, 50 << 20},
                                      {kComputeCapabilityMajor, state().capability_major},
                                      {kComputeCapabilityMinor, state().capability_minor},
-                                     {kMaxSharedMemoryPerBlockOptin, 227 << 10}};
+                                     {kMaxSharedMemoryPerBlockOptin, kSharedBytesMax}};
   *value = values.at(attribute);
   return kSuccess;
 }
@@ -588,12 +606,13 @@ EXPORT Result cuFuncGetAttribute(int* value, int attribute, Handle function) {
   *value = values.at(attribute);
   return kSuccess;
 }
-EXPORT Result cuFuncSetAttribute(Handle, int attribute, int value) {
+EXPORT Result cuFuncSetAttribute(Handle function, int attribute, int value) {
   ENTER(cuFuncSetAttribute);
   // Shows which, and how much: a test asks for the calls of that name.
   state().Enter(
       ("cuFuncSetAttribute " + std::to_string(attribute) + "=" + std::to_string(value)).c_str());
-  return kSuccess;
+  if (attribute != kFunctionMaxDynamicSharedSizeBytes) return kSuccess;
+  return state().AllowSharedBytes(function, value);
 }
 EXPORT Result cuFuncSetCacheConfig(Handle, int) {
   ENTER(cuFuncSetCacheConfig);

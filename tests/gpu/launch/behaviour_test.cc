@@ -71,6 +71,25 @@ TEST_F(BehaviourTest, HotFilesAreReadInPlace) {
   EXPECT_GT(found, 0);
 }
 
+TEST_F(BehaviourTest, ASmallKernelMayHaveAllTheSharedMemoryThereIs) {
+  kiln_launch_device device{};
+  device.size = sizeof device;
+  ASSERT_LAUNCH_OK(kiln_launch_get_device(runtime_, 0, &device));
+  VectorAdd add(Random(VectorAdd::kCount), Random(VectorAdd::kCount));
+  kiln_launch_kernel* kernel = Open("vector_add");
+  const auto all = static_cast<uint32_t>(device.shared_bytes_max);
+  for (const uint32_t bytes : {uint32_t{48 << 10} + 1, uint32_t{100'000}, all}) {
+    add.Clear();
+    kiln_launch_config config = Config(VectorAdd::kPrograms);
+    config.dynamic_shared_bytes = bytes;
+    ASSERT_LAUNCH_OK(Enqueue(kernel, config, add.arguments())) << bytes;
+    EXPECT_TRUE(add.IsRight()) << bytes;
+  }
+  kiln_launch_config config = Config(VectorAdd::kPrograms);
+  config.dynamic_shared_bytes = all + 1;
+  EXPECT_EQ(Enqueue(kernel, config, add.arguments()), KILN_LAUNCH_INVALID_ARGUMENT);
+}
+
 TEST_F(BehaviourTest, StrictRefusesToLoadInMidRun) {
   kiln_launch_settings settings{};
   settings.strict = 1;

@@ -46,6 +46,7 @@ class PlainKernelTest : public GpuTest, public testing::WithParamInterface<Sourc
     kiln_launch_config config = Config((kCount + kBlock - 1) / kBlock, 1, stream_.get());
     config.block[0] = kBlock;
     config.block[1] = config.block[2] = 1;
+    config.dynamic_shared_bytes = dynamic_shared_bytes_;
     const uint32_t bytes[] = {8, 8, sizeof scale_, 8};
     config.argument_bytes = bytes;
     return Enqueue(kernel_, config, {out_.argument(), in_.argument(), &scale_, table_.argument()});
@@ -79,10 +80,17 @@ class PlainKernelTest : public GpuTest, public testing::WithParamInterface<Sourc
   Buffer<DevicePointer> table_;
   Scale scale_;
   std::vector<float> expected_;
+  uint32_t dynamic_shared_bytes_ = 0;
   kiln_launch_kernel* kernel_;
 };
 
 TEST_P(PlainKernelTest, ComputesWhatItSays) {
+  ASSERT_LAUNCH_OK(EnqueueScaledAdd());
+  EXPECT_TRUE(OutIsRight());
+}
+
+TEST_P(PlainKernelTest, TakesSharedMemoryFromTheLaunch) {
+  dynamic_shared_bytes_ = 100'000;
   ASSERT_LAUNCH_OK(EnqueueScaledAdd());
   EXPECT_TRUE(OutIsRight());
 }

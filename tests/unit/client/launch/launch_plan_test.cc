@@ -200,16 +200,25 @@ TEST(LaunchPlanFunctionTest, BinaryAndMetadataMustBelongTogether) {
   EXPECT_EQ(plan.CheckFunction(facts).code(), Code::kResourceExhausted);
 }
 
-TEST(LaunchPlanFunctionTest, OptsInToMoreSharedMemoryWhereItIsNeeded) {
+TEST(LaunchPlanFunctionTest, OptsInToAllTheSharedMemoryThatALaunchMayWant) {
   FunctionFacts facts;
   facts.static_shared_bytes = 16;
-  const auto allowed = [&](const std::string& patch) {
+  const KernelMetadata metadata = Metadata();
+  DeviceFacts device = Hopper();
+  EXPECT_EQ(LaunchPlan::Make(metadata, "cuda", device)->SharedBytesToAllow(facts),
+            (227 << 10) - 16);
+  device.shared_bytes_max = 48 << 10;
+  EXPECT_EQ(LaunchPlan::Make(metadata, "cuda", device)->SharedBytesToAllow(facts), 0);
+}
+
+TEST(LaunchPlanFunctionTest, OnlyAKernelThatNeedsMuchSharedMemoryTakesItFromTheCache) {
+  const auto prefers = [](const std::string& patch) {
     const KernelMetadata metadata = Metadata(patch);
-    return LaunchPlan::Make(metadata, "cuda", Hopper())->SharedBytesToAllow(facts);
+    return LaunchPlan::Make(metadata, "cuda", Hopper())->PrefersSharedMemory();
   };
-  EXPECT_EQ(allowed(R"({"shared_bytes": 49152})"), 0);
-  EXPECT_EQ(allowed(R"({"shared_bytes": 49153})"), (227 << 10) - 16);
-  EXPECT_EQ(allowed(R"({"shared_bytes": 0, "hidden_pointers": 0})"), (227 << 10) - 16);
+  EXPECT_FALSE(prefers(R"({"shared_bytes": 49152})"));
+  EXPECT_TRUE(prefers(R"({"shared_bytes": 49153})"));
+  EXPECT_FALSE(prefers(R"({"shared_bytes": 0, "hidden_pointers": 0})"));
 }
 
 TEST_F(LaunchPlanTest, MoreDynamicSharedMemoryThanThereIsIsRefused) {

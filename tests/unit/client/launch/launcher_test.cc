@@ -140,6 +140,37 @@ TEST_F(LauncherTest, OptsInToSharedMemoryOnceAtLoad) {
   EXPECT_EQ(fake_->calls("cuFuncSetAttribute 8=232448"), 1);
 }
 
+TEST_F(LauncherTest, ASmallKernelMayHaveAsMuchSharedMemoryAsThereIs) {
+  const auto kernel = Open("k", R"({"shared_bytes": 1024})");
+  LaunchCall call = Call();
+  for (const uint32_t bytes : {100000u, (227u << 10) - 1024}) {
+    call.dynamic_shared_bytes = bytes;
+    const Status status = launcher_.Enqueue(kernel, call);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(fake_->launches().back().shared_bytes, 1024 + bytes);
+  }
+  EXPECT_EQ(fake_->calls("cuFuncSetAttribute"), 1) << "for all launches";
+  EXPECT_EQ(fake_->calls("cuFuncSetCacheConfig"), 0) << "which would cost it L1 cache";
+  EnqueueOk(Open("large", R"({"shared_bytes": 100000})"));
+  EXPECT_EQ(fake_->calls("cuFuncSetCacheConfig"), 1);
+}
+
+TEST_F(LauncherTest, APlainKernelsStaticSharedMemoryCounts) {
+  fake_->Define("plain", {.parameter_bytes = {8, 4}, .static_shared_bytes = 4096});
+  const auto kernel =
+      *launcher_.Open(MadeArtifact(MadeDocument("plain", {{"x", "u64"}, {"n", "u32"}},
+                                                R"({"hidden_pointers": 0, "shared_bytes": 4096})")),
+                      -1);
+  LaunchCall call = Call();
+  call.dynamic_shared_bytes = (227 << 10) - 4096;
+  EXPECT_TRUE(launcher_.Enqueue(kernel, call).ok());
+  EXPECT_EQ(fake_->calls("cuFuncSetCacheConfig"), 0);
+  ++call.dynamic_shared_bytes;
+  EXPECT_THAT(std::string(launcher_.Enqueue(kernel, call).message()),
+              HasSubstr("228353 bytes of shared memory besides its own 4096, Stand-in GPU has "
+                        "232448 for a block"));
+}
+
 TEST_F(LauncherTest, AStreamWaitsForAnother) {
   const auto kernel = Open("k");
   const Status status = launcher_.Order(*kernel, kStream, reinterpret_cast<Stream>(0x6000));
