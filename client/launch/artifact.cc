@@ -80,7 +80,7 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromBytes(
     return InvalidArgument("{}: nobody says the binary's digest, so it cannot be checked",
                            LabelOf(id, description.metadata));
   }
-  if (id.key == Sha256Digest{}) id.document = Sha256(json);
+  if (id.key == Sha256Digest{}) id.metadata = Sha256(CanonicalText(description.metadata));
   const std::string label = LabelOf(id, description.metadata);
   if (const Sha256Digest actual = Sha256(binary); actual != id.binary) {
     return DataLoss("{}: the binary's {} bytes should have digest {}, have {}", label,

@@ -15,12 +15,12 @@
 namespace kiln::launch {
 
 // What names a kernel in this process: its key, and its binary, since a compiler that is not
-// deterministic may give two for one key. Without a key the JSON with its metadata, too, as one
-// binary may be launched in several ways.
+// deterministic may give two for one key. Without a key the metadata, too, as one binary may be
+// launched in several ways; not the rest of its JSON, which tells who compiled it and when.
 struct ArtifactId {
   Sha256Digest key{};  // zeroes: not known
   Sha256Digest binary{};
-  Sha256Digest document{};  // zeroes: the key stands for it
+  Sha256Digest metadata{};  // of its CanonicalText; zeroes: the key stands for it
   auto operator<=>(const ArtifactId&) const = default;
 };
 

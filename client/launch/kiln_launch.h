@@ -228,7 +228,8 @@ typedef struct kiln_launch_bytes {
   uint64_t binary_bytes;
   /* SHA-256 of the binary, 32 bytes. NULL: as the JSON says. */
   const uint8_t* digest;
-  /* The compile key, 32 bytes, for errors and sharing. NULL: as the JSON says, or unknown. */
+  /* The compile key, 32 bytes, for errors and sharing. NULL: as the JSON says, or unknown; then a
+   * kernel is shared, and tuned, by its binary and by what of the JSON a launch depends on. */
   const uint8_t* key;
 } kiln_launch_bytes;
 

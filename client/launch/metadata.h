@@ -54,6 +54,10 @@ struct KernelMetadata {
   bool IsTriton() const { return hidden_pointers > 0; }
 };
 
+// All of the above, for metadata to be compared by: launches of a binary with the same text are the
+// same, whoever compiled it and when. Not for people.
+std::string CanonicalText(const KernelMetadata& metadata);
+
 // What the JSON around the metadata says besides.
 struct ArtifactDescription {
   KernelMetadata metadata;

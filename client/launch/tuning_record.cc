@@ -33,7 +33,7 @@ std::string TuningKey(const ArtifactId& artifact, const DeviceFacts& device, con
     AppendField(text, BytesOf(artifact.key));
   } else {
     AppendField(text, BytesOf(artifact.binary));
-    AppendField(text, BytesOf(artifact.document));
+    AppendField(text, BytesOf(artifact.metadata));
   }
   AppendField(text, device.name);
   AppendField(text, device.architecture);

@@ -13,7 +13,7 @@
 
 namespace kiln::launch {
 
-// Of the artifact (by its key; by its binary and JSON where it has none), the device's model,
+// Of the artifact (by its key; by its binary and metadata where it has none), the device's model,
 // the driver's version, the launch's grid and block, and the caller's words for the problem.
 // Printable; always of the same length.
 std::string TuningKey(const ArtifactId& artifact, const DeviceFacts& device, const LaunchCall& call,

@@ -116,6 +116,16 @@ TEST(ArtifactBytesTest, WithoutAKeyAreNamedByTheirMetadataToo) {
   EXPECT_EQ(id(kJson, Sha256("key")), id(cooperative, Sha256("key")));
 }
 
+// As the daemon's document of an artifact that was evicted and compiled again.
+TEST(ArtifactBytesTest, WithoutAKeyAreTheSameWhoeverCompiledThemAndWhen) {
+  const auto id = [](const std::string& json) {
+    return (*Artifact::FromBytes(json, kBinary, Sha256(kBinary), std::nullopt))->id();
+  };
+  std::string again = kJson;
+  again.insert(1, R"("provenance": {"compiled_unix_ms": 1795368080848}, "timings": [3], )");
+  EXPECT_EQ(id(kJson), id(again));
+}
+
 class JsonFileTest : public testing::Test {
  protected:
   // As `kiln compile -o` writes it.

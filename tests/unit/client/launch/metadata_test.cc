@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 #include "client/launch/elf_image.h"
 #include "client/launch/parameter_type.h"
@@ -60,6 +61,53 @@ TEST(MetadataTest, WhatIsOutOfAllBoundsIsRefused) {
         R"({"hidden_pointers": 17})", R"({"global_scratch_bytes": 1e300})"}) {
     EXPECT_EQ(Parse(patch).code(), Code::kInvalidArgument) << patch;
   }
+}
+
+std::string TextOf(const std::string& patch) {
+  const auto read = ParseDescription(MadeDocument("k", {{"x", "i32"}}, patch));
+  EXPECT_TRUE(read.ok()) << patch << ": " << read.status().message();
+  return read.ok() ? CanonicalText(read->metadata) : "";
+}
+
+TEST(MetadataTest, TextTellsWhatIsLaunchedInAnotherWay) {
+  std::set<std::string> texts = {TextOf("{}")};
+  size_t count = 1;
+  for (const std::string& patch :
+       std::initializer_list<std::string>{R"({"name": "l"})",
+                                          R"({"target": "hip:90"})",
+                                          R"({"target": "cuda:80"})",
+                                          R"({"shared_bytes": 7})",
+                                          R"({"num_warps": 7})",
+                                          R"({"warp_size": 64})",
+                                          R"({"num_ctas": 2, "cluster_dims": [2, 1, 1]})",
+                                          R"({"num_ctas": 2, "cluster_dims": [1, 2, 1]})",
+                                          R"({"global_scratch_bytes": 7})",
+                                          R"({"global_scratch_align": 7})",
+                                          R"({"profile_scratch_bytes": 7})",
+                                          R"({"profile_scratch_align": 7})",
+                                          R"({"tensor_memory_columns": 7})",
+                                          R"({"launch_pdl": true})",
+                                          R"({"launch_cooperative_grid": true})",
+                                          R"({"hidden_pointers": 1})",
+                                          R"({"toolchain_metadata": {"triton_version": "3.6.0"}})",
+                                          R"({"parameters": [{"name": "y", "type": "i32"}]})",
+                                          R"({"parameters": [{"name": "x", "type": "i64"}]})",
+                                          R"({"tensor_descriptors": [{}]})",
+                                          R"({"tensor_descriptors": [{"swizzle": 3}]})",
+                                          R"({"tensor_descriptors": [{"elem_size": 3}]})",
+                                          R"({"tensor_descriptors": [{"elem_type": 3}]})",
+                                          R"({"tensor_descriptors": [{"block_size": [3]}]})",
+                                          R"({"tensor_descriptors": [{"fp4_padded": true}]})",
+                                          R"({"tensor_descriptors": [{}],
+               "toolchain_metadata": {"tensordesc_meta": [{"is_im2col": true}]}})"}) {
+    texts.insert(TextOf(patch));
+    EXPECT_EQ(texts.size(), ++count) << patch;
+  }
+}
+
+TEST(MetadataTest, TextLeavesOutWhatNoLaunchReads) {
+  EXPECT_EQ(TextOf("{}"), TextOf(R"({"registers": 99, "spill_bytes": 3, "later": true,
+                                     "toolchain_metadata": {"extern_libs": "/here"}})"));
 }
 
 TEST(MetadataTest, WhatIsNoJsonIsRefused) {
