@@ -1,13 +1,27 @@
 #include "client/launch/kernel.h"
 
+#include <chrono>
 #include <thread>
 
 namespace kiln::launch {
+namespace {
+
+constexpr int kYieldsMax = 100;
+constexpr std::chrono::microseconds kNap(50);
+
+}  // namespace
 
 Function Kernel::Withdraw() {
   const Function function = function_.exchange(nullptr, std::memory_order_seq_cst);
-  // Microseconds: what a call into the driver takes.
-  while (users_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  // Microseconds, mostly. But a launch stays in the driver for as long as its stream's queue is
+  // full, and then a core is worth more than the delay.
+  for (int yields = 0; users_.load(std::memory_order_seq_cst) != 0; ++yields) {
+    if (yields < kYieldsMax) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
   return function;
 }
 

@@ -18,19 +18,13 @@ namespace kiln::launch {
 // ResidentKernels' business; launches see it through Use alone, without a lock.
 class Kernel {
  public:
-  Kernel(std::shared_ptr<const Artifact> artifact, Context context, uint64_t context_id,
-         LaunchPlan plan, Driver& driver)
-      : artifact_(std::move(artifact)),
-        context_(context),
-        context_id_(context_id),
-        plan_(std::move(plan)),
-        timer_(driver) {}
+  Kernel(std::shared_ptr<const Artifact> artifact, Context context, LaunchPlan plan, Driver& driver)
+      : artifact_(std::move(artifact)), context_(context), plan_(std::move(plan)), timer_(driver) {}
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
   const Artifact& artifact() const { return *artifact_; }
   Context context() const { return context_; }
-  uint64_t context_id() const { return context_id_; }
   const LaunchPlan& plan() const { return plan_; }
   KernelTimer& timer() { return timer_; }
 
@@ -74,7 +68,6 @@ class Kernel {
 
   const std::shared_ptr<const Artifact> artifact_;
   const Context context_;
-  const uint64_t context_id_;
   const LaunchPlan plan_;
   KernelTimer timer_;
 

@@ -21,8 +21,7 @@ StatusOr<std::shared_ptr<Kernel>> ResidentKernels::Open(std::shared_ptr<const Ar
   auto place = kernels_.find(id);
   if (place == kernels_.end()) {
     // Made first: an entry without a kernel, where there is no memory for one, would crash others.
-    auto made = std::make_shared<Kernel>(std::move(artifact), context, context_id, std::move(plan),
-                                         driver_);
+    auto made = std::make_shared<Kernel>(std::move(artifact), context, std::move(plan), driver_);
     place = kernels_.emplace(id, std::move(made)).first;
   }
   ++place->second->references_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <future>
 #include <map>
 #include <thread>
@@ -22,6 +23,13 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int kOutOfMemory = 2;
+
+// The processor time of this thread, as std::clock has that of the process.
+std::clock_t ThreadClock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * CLOCKS_PER_SEC + now.tv_nsec * CLOCKS_PER_SEC / 1'000'000'000;
+}
 
 class LauncherTest : public testing::Test {
  protected:
@@ -351,6 +359,30 @@ TEST_F(LauncherTest, BytesCountToo) {
   for (const char* name : {"b", "c", "d"}) EnqueueOk(Open(name));
   EXPECT_EQ(launcher_.Stats().residency.resident_bytes, 2 * bytes);
   EXPECT_EQ(fake_->loaded(), 2);
+}
+
+// As one does while its stream's queue is full.
+TEST_F(LauncherTest, AnUnloadWaitsForALaunchWithoutUsingACore) {
+  const auto kernel = Open("k");
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
+  std::promise<void> entered;
+  fake_->OnCall("cuLaunchKernelEx", [&] {
+    entered.set_value();
+    std::promise<void> never;
+    never.get_future().wait_for(std::chrono::milliseconds(300));
+  });
+  auto launch = std::async(std::launch::async, [&] {
+    fake_->SetCurrent(kernel->context());
+    EnqueueOk(kernel);
+  });
+  entered.get_future().wait();
+  launcher_.Configure({.limits = {.bytes_max = 1}});
+  const std::clock_t before = ThreadClock();
+  launcher_.Trim();
+  EXPECT_LT(ThreadClock() - before, CLOCKS_PER_SEC / 20);
+  EXPECT_EQ(fake_->launches().size(), 1u) << "it was waited for";
+  EXPECT_EQ(fake_->loaded(), 0);
+  launch.get();
 }
 
 TEST_F(LauncherTest, WhenMemoryIsFullOthersMakeRoom) {
