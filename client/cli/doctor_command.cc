@@ -8,6 +8,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/words.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
 #include "storage/base/digest.h"
@@ -119,9 +120,12 @@ class Examination {
         stats.state_reason().empty() ? stats.state()
                                      : fmt::format("{}: {}", stats.state(), stats.state_reason()),
         is_serving ? "" : "see the daemon's log (journalctl -u kilnd)");
+    std::vector<std::string> names;
+    for (const auto& toolchain : stats.toolchains()) names.push_back(toolchain.name());
     for (const auto& toolchain : stats.toolchains()) {
       if (!toolchain.state().starts_with("failed")) continue;
-      Add("toolchain " + toolchain.name(), Verdict::kBad, toolchain.state(),
+      Add("toolchain " + ToolchainLabel(toolchain.name(), toolchain.fingerprint(), names),
+          Verdict::kBad, toolchain.state(),
           "install it anew; kilnd's log has what its Python said");
     }
     if (stats.toolchains_changed() > 0) {

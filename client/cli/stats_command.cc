@@ -7,6 +7,7 @@
 #include "client/cli/fields.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
+#include "client/cli/words.h"
 #include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 
@@ -98,16 +99,6 @@ std::string Jail(const Stats& stats) {
   return text;
 }
 
-// With the beginning of its fingerprint, as `kiln toolchain list` has it, where another has the
-// same name: two installations of one release that differ in a header.
-std::string Label(const admin::v1::ToolchainStats& toolchain, const Stats& stats) {
-  const auto& all = stats.toolchains();
-  const auto namesakes = std::count_if(
-      all.begin(), all.end(), [&](const auto& other) { return other.name() == toolchain.name(); });
-  if (namesakes < 2) return toolchain.name();
-  return fmt::format("{} {}", toolchain.name(), Hex(toolchain.fingerprint()).substr(0, 12));
-}
-
 void PrintWork(Console& console, const Stats& stats) {
   PrintFields(
       console, "Work",
@@ -133,10 +124,12 @@ void PrintWork(Console& console, const Stats& stats) {
                     stats.audits_given_up(), stats.audits_waiting())},
        {"CPU time", FormatDuration(std::chrono::microseconds(
                         static_cast<int64_t>(stats.compile_cpu_micros())))}});
+  std::vector<std::string> names;
+  for (const auto& toolchain : stats.toolchains()) names.push_back(toolchain.name());
   Fields toolchains;
   for (const auto& toolchain : stats.toolchains()) {
     toolchains.emplace_back(
-        Label(toolchain, stats),
+        ToolchainLabel(toolchain.name(), toolchain.fingerprint(), names),
         fmt::format("{}, {}, {}, {} queued", toolchain.state(),
                     FormatCount(toolchain.workers(), "worker"),
                     FormatCount(toolchain.compiles(), "compile"), toolchain.queued()));

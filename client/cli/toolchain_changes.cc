@@ -277,7 +277,7 @@ absl::Status SayWhich(const DaemonSide& daemon, const std::string& name) {
   if (!daemon.IsThere()) return InvalidArgument("say which: {}==VERSION", name);
   std::vector<std::string> versions;
   for (const HeldToolchain& held : daemon.here().toolchains()) {
-    if (held.toolchain().name() == name) versions.push_back(NameOf(held));
+    if (held.toolchain().name() == name) versions.push_back(ToolchainLabel(held, daemon.here()));
   }
   if (!versions.empty()) return InvalidArgument("say which: {}", fmt::join(versions, ", "));
   return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", name);

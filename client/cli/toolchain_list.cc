@@ -41,6 +41,10 @@ std::string TargetsInShort(const Console& console, const v1::Toolchain& toolchai
   return fmt::format("{}", fmt::join(backends, ", "));
 }
 
+std::string SelectorOf(const admin::v1::HeldToolchain& held) {
+  return fmt::format("{}=={}", held.toolchain().name(), held.toolchain().version());
+}
+
 void PrintObjects(Console& console, const admin::v1::ListToolchainsResponse& here) {
   for (const auto& held : here.toolchains()) {
     const v1::Toolchain& toolchain = held.toolchain();
@@ -80,8 +84,7 @@ void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here)
   for (const auto& held : here.toolchains()) {
     const v1::Toolchain& toolchain = held.toolchain();
     const std::string fingerprint = Hex(toolchain.fingerprint());
-    table.AddRow({fmt::format("{}=={}", toolchain.name(), toolchain.version()),
-                  console.aligned ? fingerprint.substr(0, 12) : fingerprint,
+    table.AddRow({SelectorOf(held), console.aligned ? fingerprint.substr(0, 12) : fingerprint,
                   fmt::format("{}", fmt::join(KindsOf(toolchain), " ")), held.state(),
                   DefaultMark(here, toolchain), held.path(), TargetsInShort(console, toolchain)});
   }
@@ -90,14 +93,20 @@ void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here)
 
 }  // namespace
 
+std::string ToolchainLabel(const admin::v1::HeldToolchain& held,
+                           const admin::v1::ListToolchainsResponse& here) {
+  std::vector<std::string> names;
+  for (const auto& other : here.toolchains()) names.push_back(SelectorOf(other));
+  return ToolchainLabel(SelectorOf(held), held.toolchain().fingerprint(), names);
+}
+
 void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& here) {
   Console& console = session.console();
   if (session.json()) return PrintObjects(console, here);
   PrintTable(console, here);
   for (const auto& held : here.toolchains()) {
     for (const std::string& remark : held.remarks()) {
-      console.err << fmt::format("{}=={}: {}\n", held.toolchain().name(),
-                                 held.toolchain().version(), Printable(remark));
+      console.err << fmt::format("{}: {}\n", ToolchainLabel(held, here), Printable(remark));
     }
   }
   for (const auto& rejected : here.rejected()) {

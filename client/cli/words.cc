@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "client/cli/format.h"
+
 namespace kiln::cli {
 namespace {
 
@@ -87,6 +89,12 @@ absl::StatusOr<v1::CachePolicy> ParseCachePolicy(std::string_view word) {
 
 absl::StatusOr<v1::Priority> ParsePriority(std::string_view word) {
   return Find(kPriorities, word, "priority");
+}
+
+std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
+                           const std::vector<std::string>& names) {
+  if (std::count(names.begin(), names.end(), name) < 2) return name;
+  return fmt::format("{} {}", name, Hex(fingerprint).substr(0, 12));
 }
 
 std::string_view OutcomeName(v1::Outcome outcome) {

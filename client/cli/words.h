@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kiln/v1/kernel.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -25,6 +26,12 @@ namespace kiln::cli {
 [[nodiscard]] absl::StatusOr<v1::CachePolicy> ParseCachePolicy(std::string_view word);
 // "waiting-rank", "autotune", "warm", "background".
 [[nodiscard]] absl::StatusOr<v1::Priority> ParsePriority(std::string_view word);
+
+// "nvrtc==12.9.86"; where `names` has it more than once, as of two installations of one release
+// that differ in a header, with the beginning of its fingerprint, as `kiln toolchain list` shows
+// it.
+[[nodiscard]] std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
+                                         const std::vector<std::string>& names);
 
 // "hit", "joined", "compiled".
 [[nodiscard]] std::string_view OutcomeName(v1::Outcome outcome);

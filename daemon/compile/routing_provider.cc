@@ -60,8 +60,15 @@ void RoutingProvider::Raise(const Digest& key, const CallContext& waiter) {
 }
 
 std::string RoutingProvider::Describe() const {
+  const Routes routes = Current();
   std::vector<std::string> parts;
-  for (const Route& route : *Current()) parts.push_back(route.provider->Describe());
+  for (const Route& route : *routes) {
+    parts.push_back(route.provider->Describe());
+    const auto namesakes = std::count_if(routes->begin(), routes->end(), [&](const Route& other) {
+      return other.toolchain->Name() == route.toolchain->Name();
+    });
+    if (namesakes > 1) parts.back() += ' ' + route.toolchain->fingerprint.ShortHex();
+  }
   return fmt::format("routing({})", fmt::join(parts, ", "));
 }
 

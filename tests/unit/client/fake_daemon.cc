@@ -163,6 +163,13 @@ grpc::Status FakeAdminService::GetStats(grpc::ServerContext*, const admin::v1::G
   return grpc::Status::OK;
 }
 
+grpc::Status FakeAdminService::ListToolchains(grpc::ServerContext*,
+                                              const admin::v1::ListToolchainsRequest*,
+                                              admin::v1::ListToolchainsResponse* response) {
+  *response = toolchains;
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeAdminService::ListArtifacts(grpc::ServerContext*,
                                              const admin::v1::ListArtifactsRequest* request,
                                              admin::v1::ListArtifactsResponse* response) {

@@ -88,6 +88,7 @@ class FakeKernelService final : public v1::KernelService::Service {
 class FakeAdminService final : public admin::v1::AdminService::Service {
  public:
   admin::v1::GetStatsResponse stats;
+  admin::v1::ListToolchainsResponse toolchains;
   std::vector<admin::v1::ArtifactSummary> artifacts;  // in the order of their keys
   std::vector<admin::v1::VerifyReport> reports;
   admin::v1::EvictRequest evicted;
@@ -98,6 +99,8 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
 
   grpc::Status GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                         admin::v1::GetStatsResponse* response) override;
+  grpc::Status ListToolchains(grpc::ServerContext*, const admin::v1::ListToolchainsRequest*,
+                              admin::v1::ListToolchainsResponse* response) override;
   grpc::Status ListArtifacts(grpc::ServerContext*, const admin::v1::ListArtifactsRequest* request,
                              admin::v1::ListArtifactsResponse* response) override;
   grpc::Status InspectArtifact(grpc::ServerContext*,

@@ -1,5 +1,6 @@
 #include "daemon/compile/routing_provider.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,6 +81,16 @@ TEST_F(RoutingProviderTest, RoutesAreExchangedWhileTheyAreUsed) {
 
 TEST_F(RoutingProviderTest, DescribesItself) {
   EXPECT_EQ(provider_->Describe(), "routing(fake, fake)");
+}
+
+TEST_F(RoutingProviderTest, ToolchainsOfTheSameNameAreToldApart) {
+  auto namesake = std::make_shared<Toolchain>(*new_);
+  namesake->fingerprint = Digest::Of("another header");
+  const auto workers = std::make_shared<FakeProvider>();
+  provider_->Replace({{old_, workers}, {new_, workers}, {namesake, workers}});
+  EXPECT_EQ(provider_->Describe(),
+            fmt::format("routing(fake, fake {}, fake {})", new_->fingerprint.ShortHex(),
+                        namesake->fingerprint.ShortHex()));
 }
 
 }  // namespace

@@ -604,6 +604,28 @@ TEST_F(AdminCommandTest, ToolchainsOfTheSameNameAreToldApart) {
   EXPECT_THAT(out_.str(), HasSubstr("\n  nvrtc==12.9.86 010101010101  "));
   EXPECT_THAT(out_.str(), HasSubstr("\n  nvrtc==12.9.86 020202020202  "));
   EXPECT_THAT(out_.str(), HasSubstr("\n  triton==3.6.0                "));
+  daemon_.admin().stats.mutable_toolchains(1)->set_state("failed: it does not start");
+  EXPECT_EQ(Run({"doctor"}), 1);
+  EXPECT_THAT(out_.str(), HasSubstr("bad     toolchain nvrtc==12.9.86 020202020202: failed: it"));
+}
+
+TEST_F(AdminCommandTest, ToolchainsOfTheSameNameAreToldApartInRemarksAndWhereOneIsAskedFor) {
+  for (const char* version : {"12.9.86", "12.9.86", "13.0.88"}) {
+    auto& held = *daemon_.admin().toolchains.add_toolchains();
+    held.mutable_toolchain()->set_name("nvrtc");
+    held.mutable_toolchain()->set_version(version);
+    held.mutable_toolchain()->set_fingerprint(
+        std::string(32, static_cast<char>(daemon_.admin().toolchains.toolchains_size())));
+    held.add_remarks("not used for hip");
+  }
+  EXPECT_EQ(Run({"toolchain", "list"}), 0);
+  EXPECT_EQ(err_.str(),
+            "nvrtc==12.9.86 010101010101: not used for hip\n"
+            "nvrtc==12.9.86 020202020202: not used for hip\n"
+            "nvrtc==13.0.88: not used for hip\n");
+  EXPECT_EQ(Run({"toolchain", "remove", "nvrtc"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("say which: nvrtc==12.9.86 010101010101, "
+                                    "nvrtc==12.9.86 020202020202, nvrtc==13.0.88\n"));
 }
 
 TEST_F(AdminCommandTest, ShowsVersions) {
