@@ -11,8 +11,9 @@ namespace {
 
 class Batch {
  public:
-  Batch(const Clock& clock, const BatchParts& parts, BatchCounts& counts)
-      : clock_(clock), parts_(parts), counts_(counts) {}
+  Batch(Client& client, const CallOptions& call, const Clock& clock, const BatchParts& parts,
+        BatchCounts& counts)
+      : client_(client), call_(call), clock_(clock), parts_(parts), counts_(counts) {}
 
   // The next request that can be sent; those that could not be read are reported on the way.
   bool Next(v1::CompileRequest& request) {
@@ -41,7 +42,9 @@ class Batch {
 
   void OnAnswer(uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
     auto pending = pending_.extract(index);
-    if (!answer.ok()) answer = WithPtxasNamed(answer.status(), pending.mapped().ptxas);
+    if (!answer.ok()) {
+      answer = WithPtxasNamed(answer.status(), pending.mapped().ptxas, client_, call_);
+    }
     Report(std::move(pending.mapped()), std::move(answer));
   }
 
@@ -99,6 +102,8 @@ class Batch {
     }
   }
 
+  Client& client_;
+  const CallOptions& call_;
   const Clock& clock_;
   const BatchParts& parts_;
   BatchCounts& counts_;
@@ -117,7 +122,7 @@ uint64_t BytesOf(const v1::CompileResponse& response) {
 absl::Status RunBatch(Client& client, const ManyOptions& options, const Clock& clock,
                       const BatchParts& parts, BatchCounts& counts) {
   const SteadyTime started = clock.Now();
-  Batch batch(clock, parts, counts);
+  Batch batch(client, options.call, clock, parts, counts);
   absl::Status status =
       client.CompileMany([&](v1::CompileRequest& request) { return batch.Next(request); },
                          [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {

@@ -1,10 +1,12 @@
 #include "client/cli/ptxas_selector.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <map>
 #include <mutex>
 
+#include "client/cli/format.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 
@@ -57,6 +59,12 @@ class NamedFiles {
   std::map<std::string, std::string> digests_;
 };
 
+bool IsListed(const v1::ListToolchainsResponse& listed, std::string_view fingerprint) {
+  return std::any_of(
+      listed.toolchains().begin(), listed.toolchains().end(),
+      [&](const v1::Toolchain& one) { return Hex(one.fingerprint()) == fingerprint; });
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
@@ -64,13 +72,14 @@ absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
   return NamedFiles::Instance().DigestOf(std::string(word));
 }
 
-absl::Status WithPtxasNamed(const absl::Status& status, std::string_view selector) {
+absl::Status WithPtxasNamed(const absl::Status& status, std::string_view selector, Client& client,
+                            const CallOptions& call) {
   if (!absl::IsFailedPrecondition(status) || selector.empty()) return status;
-  // Another toolchain may be what is missing. In full it is what was asked for; of those that are
-  // there the message has the first digits.
-  if (Message(status).find(selector) == std::string_view::npos) return status;
   const std::string path = NamedFiles::Instance().PathOf(selector);
   if (path.empty()) return status;
+  // One that is there may not fit, and another toolchain may be what is missing.
+  const auto listed = client.ListToolchains(call);
+  if (!listed.ok() || IsListed(*listed, selector)) return status;
   return Annotate(status,
                   fmt::format("{}: the daemon has no ptxas of these bytes; where it is one, "
                               "'kiln toolchain add ptxas --path DIR' with its directory "

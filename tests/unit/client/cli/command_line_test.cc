@@ -358,7 +358,7 @@ TEST_F(CommandLineTest, AFileWithoutRequestsIsNamed) {
   }
 }
 
-// The daemon knows its bytes alone.
+// The daemon knows its bytes alone, and names them too where it has them and they do not fit.
 TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
   daemon_.kernels().on_stream = [](FakeKernelService::Stream* stream) {
     v1::CompileStreamRequest request;
@@ -366,15 +366,17 @@ TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
       v1::CompileStreamResponse response;
       response.set_id(request.id());
       response.set_code(9);
-      response.set_message("no toolchain here is \"" + request.request().ptxas() + "\"");
+      response.set_message("no toolchain fits: ptxas " + request.request().ptxas());
       stream->Write(response);
     }
     return grpc::Status::OK;
   };
   const std::string source = Write("k.ptx", "m");
-  const std::string ptxas = Write("ptxas", "no such thing");
+  const std::string ptxas = Write("ptxas", "its bytes");
   const std::string words = ptxas + ": the daemon has no ptxas of these bytes";
-  EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--ptxas", ptxas}), 1);
+  const std::vector<std::string> compile = {"compile", source,    "--target",
+                                            "cuda:90", "--ptxas", ptxas};
+  EXPECT_EQ(Run(compile), 1);
   EXPECT_THAT(err_.str(), HasSubstr(words));
   EXPECT_THAT(err_.str(), HasSubstr("'kiln toolchain add ptxas --path DIR'"));
   const std::string line =
@@ -383,12 +385,20 @@ TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
   EXPECT_THAT(out_.str(), HasSubstr(words));
   EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--ptxas", "ptxas==1.2"}), 1);
   EXPECT_THAT(err_.str(), Not(HasSubstr("of these bytes")));
+
+  v1::Toolchain& served = *daemon_.kernels().toolchains.add_toolchains();
+  served.set_fingerprint(std::string(Digest::Of("its bytes").Bytes()));
+  EXPECT_EQ(Run(compile), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("no toolchain fits"));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("of these bytes")));
 }
 
-// The list of what is there has its first digits.
+// What is there is listed by its first digits.
 TEST_F(CommandLineTest, APtxasThatTheDaemonHasIsNotNamedWhereItLacksSomethingElse) {
   const std::string ptxas = Write("ptxas", "the daemon has it");
   const std::string digits = Digest::Of("the daemon has it").Hex().substr(0, 12);
+  daemon_.kernels().toolchains.add_toolchains()->set_fingerprint(
+      std::string(Digest::Of("the daemon has it").Bytes()));
   daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
     v1::CompileStreamRequest request;
     while (stream->Read(&request)) {
