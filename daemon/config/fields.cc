@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "storage/base/nearest.h"
 #include "storage/base/units.h"
@@ -149,6 +150,15 @@ absl::Status LogLevel(std::string_view text) {
   return InvalidArgument("there is no such level");
 }
 
+// "/x/inc" of "/x//inc/" and "/x/./inc". ".." stays: where it leads is up to links.
+std::string WithoutEmptyParts(const std::string& path) {
+  std::string plain;
+  for (const std::filesystem::path& part : std::filesystem::path(path).relative_path()) {
+    if (!part.empty() && part != ".") plain += "/" + part.string();
+  }
+  return plain.empty() ? "/" : plain;
+}
+
 absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
   std::vector<std::string> paths;
   if (const auto* list = std::get_if<std::vector<std::string>>(&raw)) {
@@ -162,10 +172,11 @@ absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
   } else {
     return InvalidArgument("expected a list of directories");
   }
-  for (const std::string& path : paths) {
+  for (std::string& path : paths) {
     if (path.empty() || path.front() != '/') {
       return InvalidArgument("\"{}\" is not an absolute path", path);
     }
+    path = WithoutEmptyParts(path);
   }
   return paths;
 }

@@ -41,7 +41,8 @@ struct FileListing {
 // known or not: a file too many costs a compile, one too few a wrong answer.
 bool DecidesOutput(std::string_view path);
 
-// The files beneath `root` that `decides` does not leave out, by their paths relative to it.
+// The files beneath `root`, which ends in no '/', that `decides` does not leave out, by their paths
+// relative to it.
 // Symbolic links are followed, since some installers make links of all files. A directory of which
 // it leaves out any file is not entered. FAILED_PRECONDITION where there are more than any release
 // has. Blocks as a disk does.

@@ -384,7 +384,7 @@ def test_a_header_that_changes_makes_another_nvrtc(programs, tmp_path):
     headers = tmp_path / "include"
     headers.mkdir()
     (headers / "answer.h").write_text("#define ANSWER 41\n")
-    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(headers)}
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": f"{headers}/"}
     source = tmp_path / "k.cu"
     source.write_text('#include "answer.h"\nextern "C" __global__ void k(int* x) { *x = ANSWER; }\n')
 
