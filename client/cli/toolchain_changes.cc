@@ -16,6 +16,7 @@
 #include "client/cli/toolchain_place.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/wedged.h"
+#include "storage/base/release.h"
 
 namespace kiln::cli {
 namespace {
@@ -98,15 +99,8 @@ absl::StatusOr<std::string> PlaceFor(const ToolchainAddition& wanted, const Daem
                             fmt::join(searched, ", "));
 }
 
-// What deploy/install-toolchain takes.
-bool IsRelease(std::string_view version) {
-  return std::count(version.begin(), version.end(), '.') == 2 && version.front() != '.' &&
-         version.back() != '.' && version.find("..") == std::string_view::npos &&
-         version.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
 absl::Status CheckAddition(const ToolchainAddition& wanted, const ToolchainName& name) {
-  const bool can_be_installed = name.name == "triton" || name.name == "nvrtc";
+  const bool can_be_installed = IsInstallable(name.name);
   if (!can_be_installed && name.name != kPtxas) {
     return InvalidArgument(
         "toolchains are called triton, nvrtc (CUDA's compiler of C++) and ptxas, and none {}",

@@ -17,6 +17,7 @@
 #include "daemon/toolchain/version.h"
 #include "daemon/toolchain/worker_digest.h"
 #include "storage/base/log.h"
+#include "storage/base/release.h"
 
 namespace kiln {
 namespace {
@@ -26,13 +27,6 @@ using Rejected = DiscoveredToolchains::Rejected;
 
 constexpr std::string_view kFirstVersion = "3.6.0";
 constexpr std::string_view kFirstNvrtc = "12.9.86";
-
-// Whether deploy/install-toolchain takes it.
-bool CanBeInstalled(std::string_view name, std::string_view version) {
-  return (name == "triton" || name == "nvrtc") &&
-         std::count(version.begin(), version.end(), '.') == 2 &&
-         version.find_first_not_of("0123456789.") == std::string_view::npos;
-}
 
 std::string InstallHint(std::string_view name, std::string_view version) {
   return fmt::format("kiln toolchain add {}=={} (as root for the system's service) installs it",
@@ -324,7 +318,7 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
   AddRejected(rejected_, log);
   const std::string here = log.ToString();
   std::string next;
-  if (CanBeInstalled(selector.name(), selector.version())) {
+  if (IsInstallable(selector.name()) && IsRelease(selector.version())) {
     next = fmt::format("; {}", InstallHint(selector.name(), selector.version()));
   }
   return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",

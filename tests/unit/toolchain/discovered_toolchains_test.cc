@@ -163,6 +163,9 @@ TEST_F(DiscoveredToolchainsTest, AnUnknownOneIsAnsweredWithThoseThereAre) {
                     HasSubstr("kiln toolchain add triton==9.9.9")));
   EXPECT_THAT(Reason(*catalog, "nvrtc==13.0.88", "cuda:90", SourceKind::kCudaCxx),
               HasSubstr("kiln toolchain add nvrtc==13.0.88"));
+  for (const char* no_release : {"gcc==12.1.0", "triton==3.6", "triton==3..6", "triton==3.6."}) {
+    EXPECT_THAT(Reason(*catalog, no_release), Not(HasSubstr("toolchain add")));
+  }
   EXPECT_THAT(Reason(*catalog, "gcc==12"),
               AllOf(HasSubstr("triton==3.6.0"), Not(HasSubstr("toolchain add"))));
   const std::string zeroes(64, '0');
