@@ -33,7 +33,6 @@
 #include "daemon/rpc/open_sockets.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
-#include "daemon/rpc/shared_uid.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/served_toolchains.h"
 #include "daemon/worker/allocator.h"
@@ -45,6 +44,7 @@
 #include "daemon/worker/work_directory.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/log.h"
+#include "storage/base/shared_uid.h"
 #include "storage/base/units.h"
 #include "storage/hot_directory.h"
 #include "storage/memory_store.h"
@@ -162,6 +162,7 @@ class RunningDaemon final : public Daemon {
   DaemonSetting setting_;
   const Clock& clock_ = SystemClock();
   const int64_t started_unix_ms_ = clock_.UnixMillis();
+  const std::optional<uid_t> shared_uid_ = SharedUidHere(OsFilesystem());
   std::atomic<bool> draining_ = false;
 
   // Storage: tiered(memory, quota(notifying(rocks))).
@@ -402,18 +403,18 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   options.idle_workers_min = static_cast<int>(config.idle_min);
   options.zygote_idle_time = config.zygote_idle_time;
   options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
+  options.shared_uid = shared_uid_;
   return options;
 }
 
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<ServiceParts>(
-      ServiceParts{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
-                   own_pace_, *reader_, *read_executor_, gate_, memo_, descriptions_, refused_,
-                   searches_, SharedUidHere(OsFilesystem())});
-  if (parts_->shared_uid) {
+  parts_ = std::make_unique<ServiceParts>(ServiceParts{
+      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, own_pace_,
+      *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_, shared_uid_});
+  if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
-               {{"uid", *parts_->shared_uid}});
+               {{"uid", *shared_uid_}});
   }
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);

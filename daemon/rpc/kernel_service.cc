@@ -10,10 +10,10 @@
 #include "daemon/rpc/fetch_call.h"
 #include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/own_calls.h"
-#include "daemon/rpc/shared_uid.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
+#include "storage/base/shared_uid.h"
 
 namespace kiln {
 namespace {

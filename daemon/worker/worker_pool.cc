@@ -70,9 +70,9 @@ std::string EndOf(const std::string& text, size_t bytes_max) {
 }
 
 // Whether what it compiles may be given a worker that goes on afterwards.
-bool IsTrusted(const CallContext& context) {
+bool IsTrusted(const CallContext& context, std::optional<uid_t> shared_uid) {
   const uid_t uid = context.principal.uid;
-  return !context.source_is_anybodys && (uid == 0 || uid == ::geteuid());
+  return !context.source_is_anybodys && uid != shared_uid && (uid == 0 || uid == ::geteuid());
 }
 
 }  // namespace
@@ -83,13 +83,14 @@ struct WorkerPool::Task {
   CallContext context;
   WorkerRequest request;
   Done done;
+  bool is_trusted = false;
   State state = State::kQueued;
   Slot* slot = nullptr;  // while it runs
   int attempts = 0;      // changed by the slot's thread, never while queued
   Cancellation::Registration registration;
 
   SteadyTime deadline() const { return context.deadline.value_or(SteadyTime::max()); }
-  bool NeedsFreshWorker() const { return attempts > 0 || !IsTrusted(context); }
+  bool NeedsFreshWorker() const { return attempts > 0 || !is_trusted; }
 };
 
 struct WorkerPool::Slot {
@@ -156,6 +157,7 @@ WorkerPool::~WorkerPool() { Shutdown(Steady::now()); }
 void WorkerPool::Submit(CallContext context, WorkerRequest request, Done done) {
   auto task = std::make_shared<Task>();
   task->context = std::move(context);
+  task->is_trusted = IsTrusted(task->context, options_.shared_uid);
   task->request = std::move(request);
   task->done = std::move(done);
   bool refused = false;
@@ -407,7 +409,7 @@ WorkerPool::TaskPtr WorkerPool::TakeTask(Slot& slot) {
   task->slot = &slot;
   slot.stage = Slot::Stage::kBusy;
   slot.served = task->context.principal;
-  slot.is_spent = !IsTrusted(task->context);
+  slot.is_spent = !task->is_trusted;
   slot.wake.Clear();
   ++stats_.running;
   busy_peak_ = std::max(busy_peak_, stats_.running);

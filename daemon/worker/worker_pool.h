@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,11 +44,13 @@ struct WorkerPoolOptions {
   int compiles_per_worker = limits::kCompilesPerWorkerDefault;
   uint64_t worker_rss_bytes_max = limits::kWorkerRssBytesDefault;
   WorkerLimits worker_limits;
+  // Nobody who has it is trusted, be it this process's own (shared_uid.h).
+  std::optional<uid_t> shared_uid = {};
 };
 
 // Runs requests in worker processes, first come first served. A worker compiles once and is then
-// replaced, unless whoever asks is trusted: root and this process's own user, for sources that are
-// theirs (CallContext). For those it goes on, and serves no second principal: one that has served
+// replaced, unless whoever asks is trusted: root and this process's own user, unless others have
+// its uid too, for sources that are theirs (CallContext). For those it goes on, and serves no second principal: one that has served
 // another is replaced first. A worker that dies or answers
 // nonsense is replaced and the request tried once more on a fresh one; one whose caller's time is
 // over, or whose caller went away, is killed with all that it started. A compiler that gave up on

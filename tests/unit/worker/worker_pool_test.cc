@@ -414,6 +414,12 @@ TEST_F(WorkerPoolTest, WhatTookItsWorkerOverAnswersForNothingElse) {
   EXPECT_EQ(Ptx("answer x", Of(geteuid())), "mine");
 }
 
+TEST_F(WorkerPoolTest, AUidOfSeveralUsersIsTrustedInNobody) {
+  Start([](WorkerPoolOptions& options) { options.shared_uid = geteuid(); });
+  EXPECT_EQ(Ptx("take-over evil", Of(geteuid())), "evil");
+  EXPECT_EQ(Ptx("answer good", Of(geteuid())), "good");
+}
+
 TEST_F(WorkerPoolTest, WhatMayBeAnybodysSourceTakesAFreshWorkerWhoeverAsks) {
   Start();
   CallContext audit = Of(0);

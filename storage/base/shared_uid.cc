@@ -1,4 +1,4 @@
-#include "daemon/rpc/shared_uid.h"
+#include "storage/base/shared_uid.h"
 
 #include <cstdint>
 #include <sstream>
