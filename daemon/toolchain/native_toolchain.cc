@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "daemon/toolchain/toolchain_directory.h"
-#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -48,14 +47,6 @@ const std::vector<NvrtcPlace>& PackagedNvrtc() {
   return *places;
 }
 
-std::string WhyNotUsable(const std::string& path, int access_mode) {
-  if (::access(path.c_str(), access_mode) != 0) {
-    return access_mode == X_OK ? "it is not executable (chmod +x)" : "it cannot be read";
-  }
-  std::string problem = WhyNotTrusted(path);
-  return problem.empty() ? WhyNotTrusted(fs::path(path).parent_path().string()) : problem;
-}
-
 // Of a directory that holds headers by the configuration.
 std::string WhyNoHeaders(const std::string& directory) {
   std::error_code error;
@@ -83,15 +74,17 @@ std::vector<std::string> Versioned(const std::string& directory, std::string_vie
 
 class NativeFindings {
  public:
-  explicit NativeFindings(const std::vector<std::string>& includes) : includes_(includes) {
+  NativeFindings(const std::vector<std::string>& includes, FileTrust trust)
+      : includes_(includes), trust_(std::move(trust)) {
     for (const std::string& each : includes) {
       if (no_headers_.empty()) no_headers_ = WhyNoHeaders(each);
     }
   }
 
-  // The two below: whether `directory` holds any.
-  bool AddCompilers(const std::string& directory) {
+  // The two below: whether `directory`, which is `searched` or in it, holds any.
+  bool AddCompilers(const std::string& directory, const std::string& searched) {
     installation_ = directory;
+    searched_ = searched;
     bool found = AddNvrtc(directory, ToolkitNvrtc());
     found = AddPrograms("ptxas", directory, kToolkitPtxas) || found;
     for (const std::string& packages : SitePackages(directory)) {
@@ -101,8 +94,9 @@ class NativeFindings {
     return found;
   }
 
-  bool AddDisassemblers(const std::string& directory) {
+  bool AddDisassemblers(const std::string& directory, const std::string& searched) {
     installation_ = directory;
+    searched_ = searched;
     bool found = AddPrograms("nvdisasm", directory, kToolkitNvdisasm);
     for (const std::string& packages : SitePackages(directory)) {
       found = AddPrograms("nvdisasm", packages, kPackagedNvdisasm) || found;
@@ -113,6 +107,11 @@ class NativeFindings {
   std::vector<NativeToolchain> Take() { return std::move(found_); }
 
  private:
+  std::string WhyNotUsable(const std::string& path, int access_mode) {
+    if (::access(path.c_str(), access_mode) == 0) return trust_.WhyNotFrom(searched_, path);
+    return access_mode == X_OK ? "it is not executable (chmod +x)" : "it cannot be read";
+  }
+
   bool AddPrograms(const std::string& name, const std::string& root,
                    std::span<const std::string_view> places) {
     bool found = false;
@@ -127,7 +126,7 @@ class NativeFindings {
     if (!fs::is_regular_file(path, error)) return false;
     const std::string real = fs::canonical(path, error).string();
     if (error || !seen_.insert(real).second) return true;
-    found_.push_back({name, real, {}, {}, WhyNotUsable(real, X_OK), installation_});
+    found_.push_back({name, real, {}, {}, WhyNotUsable(path, X_OK), installation_});
     return true;
   }
 
@@ -138,13 +137,20 @@ class NativeFindings {
       std::error_code error;
       const std::string real = fs::canonical(path, error).string();
       if (error || !seen_.insert(real).second) continue;
-      NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(real, R_OK), installation_};
-      if (toolchain.problem.empty()) toolchain.problem = no_headers_;
+      NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(path, R_OK), installation_};
+      Blame(toolchain, no_headers_);
       toolchain.libraries =
           Versioned(fs::path(real).parent_path().string(), "libnvrtc-builtins.so.");
+      const std::string holder = fs::path(real).parent_path().string();
+      for (const std::string& library : toolchain.libraries) {
+        Blame(toolchain, trust_.WhyNotFrom(holder, library));
+      }
       for (const std::string_view include : place.includes) {
-        const fs::path headers = fs::canonical(fmt::format("{}/{}", root, include), error);
-        if (!error) toolchain.includes.push_back(headers.string());
+        const std::string named = fmt::format("{}/{}", root, include);
+        const fs::path headers = fs::canonical(named, error);
+        if (error) continue;
+        Blame(toolchain, trust_.WhyNotFrom(searched_, named));
+        toolchain.includes.push_back(headers.string());
       }
       toolchain.includes.insert(toolchain.includes.end(), includes_.begin(), includes_.end());
       found_.push_back(std::move(toolchain));
@@ -152,32 +158,43 @@ class NativeFindings {
     return !libraries.empty();
   }
 
+  // The first reason counts.
+  static void Blame(NativeToolchain& toolchain, const std::string& why_not) {
+    if (toolchain.problem.empty()) toolchain.problem = why_not;
+  }
+
   const std::vector<std::string>& includes_;
+  FileTrust trust_;
   std::string no_headers_;  // why not all of these can be used, or ""
   std::vector<NativeToolchain> found_;
   std::set<std::string> seen_;
   std::string installation_;
+  std::string searched_;
 };
 
 }  // namespace
 
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
-                                                  const std::vector<std::string>& includes) {
-  NativeFindings findings(includes);
+                                                  const std::vector<std::string>& includes,
+                                                  FileTrust trust) {
+  NativeFindings findings(includes, std::move(trust));
   for (const std::string& directory : directories) {
-    if (findings.AddCompilers(directory)) continue;
-    for (const std::string& inner : SubdirectoriesToSearch(directory)) findings.AddCompilers(inner);
+    if (findings.AddCompilers(directory, directory)) continue;
+    for (const std::string& inner : SubdirectoriesToSearch(directory)) {
+      findings.AddCompilers(inner, directory);
+    }
   }
   return findings.Take();
 }
 
-std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories) {
+std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories,
+                                               FileTrust trust) {
   const std::vector<std::string> no_includes;
-  NativeFindings findings(no_includes);
+  NativeFindings findings(no_includes, std::move(trust));
   for (const std::string& directory : directories) {
-    if (findings.AddDisassemblers(directory)) continue;
+    if (findings.AddDisassemblers(directory, directory)) continue;
     for (const std::string& inner : SubdirectoriesToSearch(directory)) {
-      findings.AddDisassemblers(inner);
+      findings.AddDisassemblers(inner, directory);
     }
   }
   return findings.Take();

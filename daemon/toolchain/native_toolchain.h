@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/toolchain/trusted_file.h"
+
 namespace kiln {
 
 // One ptxas, or one NVRTC.
@@ -20,11 +22,14 @@ struct NativeToolchain {
 // subdirectories that do; everything else in them is passed over. A file that two paths lead to
 // counts once. Where they are looked for: docs/toolchains.md. `includes`, those of
 // toolchain.include_directories, are given to every NVRTC, behind its own; none can be used where
-// one of them is not there. Blocks as a disk does.
+// one of them is not there. A problem is, too, what `trust` has against a directory on the way to
+// the file, its libraries or its own headers. Blocks as a disk does.
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
-                                                  const std::vector<std::string>& includes = {});
+                                                  const std::vector<std::string>& includes = {},
+                                                  FileTrust trust = {});
 
 // Each nvdisasm, found in the same way. It compiles nothing, so it is no toolchain.
-std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories);
+std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories,
+                                               FileTrust trust = {});
 
 }  // namespace kiln

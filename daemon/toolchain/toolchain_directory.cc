@@ -10,7 +10,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
@@ -78,18 +77,39 @@ std::string DistributionVersion(const std::string& site_packages) {
   return "";
 }
 
-std::string FindProblem(const ToolchainDirectory& found, size_t pythons) {
+// Of all that decides which code its Python runs, but for the package's files, which are walked
+// when they are listed.
+std::string FindStrangersHand(const ToolchainDirectory& found, const std::string& searched,
+                              FileTrust& trust) {
+  for (const std::string& path : {found.interpreter, found.package}) {
+    if (std::string why = trust.WhyNotFrom(searched, path); !why.empty()) return why;
+  }
+  const std::string packages = std::filesystem::path(found.package).parent_path().string();
+  const auto why_not = [&](const std::string& directory, const std::string& name) -> std::string {
+    const std::string entry = fmt::format("{}/{}", directory, name);
+    struct stat info {};
+    // Nor does Python see it.
+    if (::stat(entry.c_str(), &info) != 0) return "";
+    return trust.WhyNotFrom(directory, entry);
+  };
+  for (const std::string& name : NamesIfReadable(packages)) {
+    if (std::string why = why_not(packages, name); !why.empty()) return why;
+  }
+  return why_not(found.path, "pyvenv.cfg");
+}
+
+std::string FindProblem(const ToolchainDirectory& found, size_t pythons,
+                        const std::string& searched, FileTrust& trust) {
   if (pythons > 1) return "it has Triton for more than one Python; install each into its own";
   if (!IsFile(found.interpreter) || ::access(found.interpreter.c_str(), X_OK) != 0) {
     return "its bin/python does not run; was the system's Python replaced? Install it again";
   }
-  for (const std::string& path : {found.path, found.interpreter, found.package}) {
-    if (std::string problem = WhyNotTrusted(path); !problem.empty()) return problem;
-  }
-  return "";
+  return FindStrangersHand(found, searched, trust);
 }
 
-std::optional<ToolchainDirectory> Recognize(const std::string& path) {
+// `path` is the directory that is searched, or in it.
+std::optional<ToolchainDirectory> Recognize(const std::string& path, const std::string& searched,
+                                            FileTrust& trust) {
   std::vector<std::string> packages = SitePackages(path);
   std::erase_if(packages, [](const std::string& site_packages) {
     return !IsFile(site_packages + "/triton/__init__.py");
@@ -102,29 +122,29 @@ std::optional<ToolchainDirectory> Recognize(const std::string& path) {
   const std::string python = std::filesystem::path(packages[0]).parent_path().filename().string();
   found.python = python.substr(kPython.size());
   found.version = DistributionVersion(packages[0]);
-  found.problem = FindProblem(found, packages.size());
+  found.problem = FindProblem(found, packages.size(), searched, trust);
   return found;
 }
 
 }  // namespace
 
 std::vector<ToolchainDirectory> FindToolchainDirectories(
-    const std::vector<std::string>& directories) {
+    const std::vector<std::string>& directories, FileTrust trust) {
   std::vector<ToolchainDirectory> found;
   std::set<std::string> seen;
-  const auto add = [&](const std::string& path) {
+  const auto add = [&](const std::string& path, const std::string& searched) {
     std::error_code error;
     const std::string real = std::filesystem::canonical(path, error).string();
     if (error || seen.count(real) != 0) return false;
-    std::optional<ToolchainDirectory> toolchain = Recognize(path);
+    std::optional<ToolchainDirectory> toolchain = Recognize(path, searched, trust);
     if (!toolchain) return false;
     seen.insert(real);
     found.push_back(*std::move(toolchain));
     return true;
   };
   for (const std::string& directory : directories) {
-    if (add(directory)) continue;
-    for (const std::string& inner : SubdirectoriesToSearch(directory)) add(inner);
+    if (add(directory, directory)) continue;
+    for (const std::string& inner : SubdirectoriesToSearch(directory)) add(inner, directory);
   }
   return found;
 }

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/toolchain/trusted_file.h"
+
 namespace kiln {
 
 // A directory that holds a virtual environment with Triton in it.
@@ -18,9 +20,12 @@ struct ToolchainDirectory {
 
 // In the order of `directories`, and within each by name; a directory that two of them lead to
 // counts once. Each may be a toolchain itself or hold some; everything else in them is passed over,
-// and so are names that say an installation is not complete. Blocks as a disk does.
+// and so are names that say an installation is not complete. A problem is, too, what `trust` has
+// against a directory on the way to the package or the Python, or against anything in the
+// site-packages, since Python runs code there (*.pth) and imports from there. Blocks as a disk
+// does.
 std::vector<ToolchainDirectory> FindToolchainDirectories(
-    const std::vector<std::string>& directories);
+    const std::vector<std::string>& directories, FileTrust trust = {});
 
 // Where a searched directory may hold toolchains: what is in it, sorted, less names that say that
 // an installation is not complete. Where it cannot be read, a warning.

@@ -59,20 +59,29 @@ bool LeadsToNothing(int error_number) {
          error_number == EACCES;
 }
 
-// `relative` is `full`, relative to the root of the walk. Whether it is a directory to go into.
-absl::StatusOr<bool> AddEntry(const std::string& full, std::string_view relative,
+absl::Status ToStatus(const std::string& why_not) {
+  return why_not.empty() ? absl::OkStatus() : FailedPrecondition("{}", why_not);
+}
+
+// `relative` is the entry's path, relative to the root of the walk. Whether it is a directory to go
+// into.
+absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view relative,
                               const std::function<bool(std::string_view)>& decides,
-                              FileListing& listing) {
+                              FileTrust& trust, FileListing& listing) {
+  const std::string full = entry.path().string();
   struct stat info {};
   if (::stat(full.c_str(), &info) != 0) {
     if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
     listing.places.push_back({full});
     return false;
   }
+  KILN_RETURN_IF_ERROR(ToStatus(trust.WhyNot(full, info)));
+  std::error_code error;
+  if (entry.is_symlink(error)) KILN_RETURN_IF_ERROR(ToStatus(trust.WhyNotLink(full)));
   if (S_ISDIR(info.st_mode)) {
     const bool may_hold_some = decides(fmt::format("{}/x", relative));
     if (may_hold_some) listing.places.push_back(MakeFile(full, info));
-    return may_hold_some;
+    return may_hold_some || entry.path().filename() == "__pycache__";
   }
   if (!S_ISREG(info.st_mode) || !decides(relative)) return false;
   if (relative.find('\n') != std::string_view::npos) {
@@ -144,11 +153,13 @@ bool DecidesOutput(std::string_view path) {
 }
 
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
-                                             const std::function<bool(std::string_view)>& decides) {
+                                             const std::function<bool(std::string_view)>& decides,
+                                             FileTrust trust) {
   FileListing listing;
   struct stat info {};
   // Each directory before it is read: what is added from then on shows in it.
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
+  KILN_RETURN_IF_ERROR(ToStatus(trust.WhyNot(root, info)));
   listing.places.push_back(MakeFile(root, info));
   std::error_code error;
   size_t visited = 0;
@@ -162,7 +173,7 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
     }
     const std::string path = walk->path().string();
     const std::string_view relative = std::string_view(path).substr(root.size() + 1);
-    KILN_ASSIGN_OR_RETURN(const bool goes_on, AddEntry(path, relative, decides, listing));
+    KILN_ASSIGN_OR_RETURN(const bool goes_on, AddEntry(*walk, relative, decides, trust, listing));
     if (!goes_on) walk.disable_recursion_pending();
   }
   if (error) return ErrnoStatus(error.value(), fmt::format("list {}", root));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/toolchain/toolchain_directory.h"
+#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
 
@@ -45,9 +46,11 @@ bool DecidesOutput(std::string_view path);
 // relative to it.
 // Symbolic links are followed, since some installers make links of all files. A directory of which
 // it leaves out any file is not entered. FAILED_PRECONDITION where there are more than any release
-// has. Blocks as a disk does.
+// has, or `trust` has something against one that is met: Python's bytecode, which is not listed, is
+// looked at as well. Blocks as a disk does.
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
-                                             const std::function<bool(std::string_view)>& decides);
+                                             const std::function<bool(std::string_view)>& decides,
+                                             FileTrust trust = {});
 
 // Those of `package` that decide output.
 absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package);

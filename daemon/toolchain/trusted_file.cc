@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
 namespace kiln {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kDatabaseEntryBytesMax = 1 << 20;
 
@@ -49,14 +52,33 @@ bool IsPrivateGroup(gid_t gid, uid_t owner) {
   return gid == 0 || name == group->gr_name;
 }
 
+std::string OwnerOf(const struct stat& info) {
+  const std::string name = NameOfUser(info.st_uid);
+  return name.empty() ? fmt::format("{}", info.st_uid) : name;
+}
+
+std::string RealPath(const std::string& path) {
+  std::error_code error;
+  const std::string real = fs::canonical(path, error).string();
+  return error ? path : real;
+}
+
 }  // namespace
 
-std::string WhyNotTrusted(const std::string& path) {
+std::string FileTrust::WhyNot(const std::string& path) {
+  if (trusted_.count(path) != 0) return "";
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return "it cannot be read";
-  const auto say = [&path](std::string_view what, std::string_view remedy) {
-    return fmt::format("{} {}, and what it holds is run with kilnd's rights; {}", path, what,
-                       remedy);
+  if (::stat(path.c_str(), &info) != 0) return fmt::format("{} cannot be read", path);
+  std::string why = WhyNot(path, info);
+  if (why.empty()) trusted_.insert(path);
+  return why;
+}
+
+std::string FileTrust::WhyNot(const std::string& path, const struct stat& info) {
+  const auto say = [&](std::string_view what, std::string_view remedy) {
+    return fmt::format(
+        "{} {} (owner {}, mode {:04o}), and what it holds is run with kilnd's rights; {}", path,
+        what, OwnerOf(info), info.st_mode & 07777, remedy);
   };
   if ((info.st_mode & S_IWOTH) != 0) {
     return say("may be written to by everyone", "take that right away (chmod o-w)");
@@ -65,11 +87,35 @@ std::string WhyNotTrusted(const std::string& path) {
     return say(fmt::format("belongs to user {}", info.st_uid),
                "only what is root's or kilnd's own is (chown)");
   }
-  if ((info.st_mode & S_IWGRP) != 0 && !IsPrivateGroup(info.st_gid, info.st_uid)) {
+  if ((info.st_mode & S_IWGRP) != 0 && !IsPrivate(info.st_gid, info.st_uid)) {
     return say(fmt::format("may be written to by group {}", info.st_gid),
                "take that right away (chmod g-w)");
   }
   return "";
+}
+
+std::string FileTrust::WhyNotFrom(const std::string& root, const std::string& path) {
+  const fs::path first = (fs::path(root) / "").parent_path();
+  const std::string beneath = RealPath(first) + "/";
+  for (fs::path named = path;; named = named.parent_path()) {
+    if (std::string why = WhyNot(named); !why.empty()) return why;
+    if (named == first || !named.has_relative_path()) return "";
+    fs::path holder = RealPath(named);
+    do {
+      holder = holder.parent_path();
+      if (std::string why = WhyNot(holder); !why.empty()) return why;
+    } while (holder.string().starts_with(beneath));
+  }
+}
+
+std::string FileTrust::WhyNotLink(const std::string& path) {
+  return WhyNot(fs::path(RealPath(path)).parent_path());
+}
+
+bool FileTrust::IsPrivate(gid_t group, uid_t owner) {
+  const auto known = private_groups_.find({group, owner});
+  if (known != private_groups_.end()) return known->second;
+  return private_groups_[{group, owner}] = IsPrivateGroup(group, owner);
 }
 
 }  // namespace kiln

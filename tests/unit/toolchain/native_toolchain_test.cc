@@ -144,5 +144,25 @@ TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   EXPECT_THAT(problem(), HasSubstr("executable"));
 }
 
+TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
+  Install("search/cuda/real/lib/libnvrtc.so.13.0.88");
+  Install("search/cuda/real/lib/libnvrtc-builtins.so.13.0");
+  Install("search/cuda/include/cuda_fp16.h");
+  fs::create_directory_symlink("real/lib", directory_.File("search/cuda/lib64"));
+  const auto problem = [&] {
+    return FindNativeToolchains({directory_.File("search")}).at(0).problem;
+  };
+  EXPECT_EQ(problem(), "");
+  for (const char* path :
+       {"search", "search/cuda", "search/cuda/real", "search/cuda/real/lib",
+        "search/cuda/real/lib/libnvrtc.so.13.0.88",
+        "search/cuda/real/lib/libnvrtc-builtins.so.13.0", "search/cuda/include"}) {
+    const fs::perms before = fs::status(directory_.File(path)).permissions();
+    fs::permissions(directory_.File(path), fs::perms(0777));
+    EXPECT_THAT(problem(), HasSubstr("mode 0777")) << path;
+    fs::permissions(directory_.File(path), before);
+  }
+}
+
 }  // namespace
 }  // namespace kiln

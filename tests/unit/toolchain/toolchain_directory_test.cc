@@ -110,6 +110,46 @@ TEST_F(ToolchainDirectoryTest, OneThatEveryoneMayWriteToIsAProblem) {
   EXPECT_THAT(Only().problem, HasSubstr("chmod o-w"));
 }
 
+TEST_F(ToolchainDirectoryTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  WriteFileOrDie(toolchain.site_packages() + "/zz.pth", "import os");
+  WriteFileOrDie(toolchain.path() + "/pyvenv.cfg", "home = /usr/bin");
+  EXPECT_EQ(Only().problem, "");
+  for (const std::string& path :
+       {directory_.path(), toolchain.path(), toolchain.path() + "/bin", toolchain.interpreter(),
+        toolchain.path() + "/pyvenv.cfg", toolchain.path() + "/lib",
+        toolchain.path() + "/lib/python3.11", toolchain.site_packages(),
+        toolchain.site_packages() + "/zz.pth",
+        toolchain.site_packages() + "/triton-3.6.0.dist-info", toolchain.package()}) {
+    const fs::perms before = fs::status(path).permissions();
+    fs::permissions(path, fs::perms(0777));
+    EXPECT_THAT(Only().problem, HasSubstr(path + " may be written to by everyone")) << path;
+    EXPECT_THAT(Only().problem, HasSubstr(", mode 0777")) << path;
+    fs::permissions(path, before);
+  }
+  EXPECT_EQ(Only().problem, "");
+}
+
+TEST_F(ToolchainDirectoryTest, NorMayWhatALinkLeadsTo) {
+  fs::create_directories(directory_.File("open/store"));
+  fs::create_directories(directory_.File("searched"));
+  const FakeToolchain toolchain(directory_.File("open/store/a"));
+  fs::create_directory_symlink(toolchain.path(), directory_.File("searched/a"));
+  const auto problem = [&] {
+    return FindToolchainDirectories({directory_.File("searched")}).at(0).problem;
+  };
+  EXPECT_EQ(problem(), "");
+  fs::permissions(directory_.File("open/store"), fs::perms(0777));
+  EXPECT_THAT(problem(), HasSubstr("/open/store may be written to by everyone"));
+}
+
+TEST_F(ToolchainDirectoryTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
+  fs::create_directories(directory_.File("open/searched"));
+  const FakeToolchain toolchain(directory_.File("open/searched/a"));
+  fs::permissions(directory_.File("open"), fs::perms(0777));
+  EXPECT_EQ(FindToolchainDirectories({directory_.File("open/searched/")}).at(0).problem, "");
+}
+
 TEST_F(ToolchainDirectoryTest, TheVersionIsThatOfTheDistributionWithTritonInIt) {
   const FakeToolchain toolchain(directory_.File("a"));
   const std::string info = toolchain.site_packages() + "/triton-3.6.0.dist-info";

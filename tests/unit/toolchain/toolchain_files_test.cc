@@ -176,6 +176,29 @@ TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
   EXPECT_FALSE(Fingerprint(toolchain_.AsDirectory(), files->files).ok());
 }
 
+TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
+  toolchain_.Write("compiler/__pycache__/compiler.cpython-311.pyc", "bytecode");
+  toolchain_.Write("compiler/compiler.py", "source");
+  const auto listed = [&] { return ListToolchainFiles(toolchain_.package()).status(); };
+  for (const char* name :
+       {"", "/knobs.py", "/backends/nvidia/bin/ptxas", "/compiler", "/compiler/__pycache__",
+        "/compiler/__pycache__/compiler.cpython-311.pyc"}) {
+    const std::string path = toolchain_.package() + name;
+    const fs::perms before = fs::status(path).permissions();
+    fs::permissions(path, fs::perms(0777));
+    EXPECT_EQ(listed().code(), absl::StatusCode::kFailedPrecondition) << path;
+    EXPECT_THAT(std::string(Message(listed())), HasSubstr(path + " may be written to by everyone"));
+    fs::permissions(path, before);
+  }
+  // Whoever may write to where a link leads decides as much.
+  fs::create_directory(directory_.File("open"));
+  fs::rename(toolchain_.package() + "/knobs.py", directory_.File("open/knobs.py"));
+  fs::create_symlink(directory_.File("open/knobs.py"), toolchain_.package() + "/knobs.py");
+  EXPECT_TRUE(listed().ok()) << listed();
+  fs::permissions(directory_.File("open"), fs::perms(0777));
+  EXPECT_THAT(std::string(Message(listed())), HasSubstr("/open may be written to by everyone"));
+}
+
 TEST_F(ToolchainFilesTest, APackageThatIsNotThereIsAnError) {
   EXPECT_FALSE(ListToolchainFiles(directory_.File("missing")).ok());
 }

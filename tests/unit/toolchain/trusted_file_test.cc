@@ -21,7 +21,7 @@ class TrustedFileTest : public testing::Test {
 
   std::string With(mode_t mode) const {
     EXPECT_EQ(::chmod(path_.c_str(), mode), 0);
-    return WhyNotTrusted(path_);
+    return FileTrust().WhyNot(path_);
   }
 
   const TempDirectory directory_;
@@ -30,14 +30,14 @@ class TrustedFileTest : public testing::Test {
 
 TEST_F(TrustedFileTest, WhatNobodyElseMayWriteTo) {
   EXPECT_EQ(With(0755), "");
-  EXPECT_EQ(WhyNotTrusted(directory_.path()), "");
+  EXPECT_EQ(FileTrust().WhyNot(directory_.path()), "");
 }
 
 TEST_F(TrustedFileTest, NotWhatEveryoneMayWriteTo) {
   EXPECT_THAT(With(0757), HasSubstr("chmod o-w"));
 }
 
-TEST_F(TrustedFileTest, NotWhatIsNotThere) { EXPECT_NE(WhyNotTrusted(path_ + "-not"), ""); }
+TEST_F(TrustedFileTest, NotWhatIsNotThere) { EXPECT_NE(FileTrust().WhyNot(path_ + "-not"), ""); }
 
 class TrustedFileOfRootTest : public TrustedFileTest {
  protected:
@@ -68,7 +68,7 @@ TEST_F(TrustedFileOfRootTest, TheDaemonsOwnUserMay) {
   Give(kStranger, kStranger);
   EXPECT_EQ(::chmod(path_.c_str(), 0775), 0);
   ASSERT_EQ(::seteuid(kStranger), 0);
-  const std::string problem = WhyNotTrusted(path_);
+  const std::string problem = FileTrust().WhyNot(path_);
   ASSERT_EQ(::seteuid(0), 0);
   EXPECT_EQ(problem, "");
 }
