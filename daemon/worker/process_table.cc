@@ -1,6 +1,7 @@
 #include "daemon/worker/process_table.h"
 
 #include <fmt/format.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,21 +11,6 @@
 #include <string>
 
 namespace kiln {
-
-std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  // "pid (name) state ppid pgrp session …", where the name may hold anything.
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(name_end + 1));
-  char state = 0;
-  pid_t group = -1;
-  ProcessStat stat;
-  if (!(fields >> state >> stat.parent >> group >> stat.session)) return std::nullopt;
-  return stat;
-}
 
 std::vector<pid_t> ChildProcesses() { return ChildrenOf(::getpid()); }
 
@@ -74,7 +60,10 @@ uint64_t RunningThreads() {
   }
   const size_t slash = word.find('/');
   if (slash != std::string::npos) std::istringstream(word.substr(slash + 1)) >> threads;
-  return threads;
+  if (threads > 0) return threads;
+  // No descriptor, or a /proc that has processes only. This takes neither, but has 16 bits.
+  struct sysinfo info {};
+  return ::sysinfo(&info) == 0 && info.procs > 0 ? info.procs : UINT16_MAX;
 }
 
 }  // namespace kiln

@@ -4,18 +4,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace kiln {
-
-struct ProcessStat {
-  pid_t parent = -1;
-  pid_t session = -1;
-};
-
-// None where there is no such process. A zombie still is one.
-std::optional<ProcessStat> ReadProcessStat(pid_t pid);
 
 // The children of this process, zombies included; none on a kernel without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> ChildProcesses();
@@ -29,7 +20,7 @@ std::vector<pid_t> ProcessesOf(pid_t worker, pid_t zygote, size_t most);
 // Threads of these; stops counting at `most`.
 uint64_t CountThreads(const std::vector<pid_t>& processes, uint64_t most);
 
-// Threads of the whole machine, or 0 where /proc does not say.
+// Threads of the whole machine; never 0.
 uint64_t RunningThreads();
 
 }  // namespace kiln

@@ -132,8 +132,7 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
 absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLimits limits) const {
   // The kernel counts all that a user runs, with threads, and the daemon's user may run a job as
   // well.
-  const uint64_t running = RunningThreads();
-  limits.processes = running == 0 ? 0 : running + limits::kWorkerProcessesMore;
+  limits.processes = RunningThreads() + limits::kWorkerProcessesMore;
   Json request = {{"type", "fork"}, {"directory", directory}, {"jail", nullptr}};
   request["limits"] = EncodeLimits(limits);
   std::optional<JailDescription> jail;
@@ -167,7 +166,7 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
       reader.Strings("jail_problems", kJailProblemsMax, kControlBytesMax);
   if (!reader.status().ok() || !IsOurs(worker)) {
     End();
-    return Unavailable("the zygote named a worker that is not its child");
+    return Unavailable("the zygote named a worker that is not its own");
   }
   refusals_ = 0;
   workers_.insert(worker);
@@ -209,9 +208,7 @@ void Zygote::EndOrphans() {
   for (int pass = 0; pass < kOrphanPassesMax; ++pass) {
     bool found = false;
     for (const pid_t child : ChildProcesses()) {
-      const auto stat = ReadProcessStat(child);
-      if (!stat || stat->session != pid_ || stat->parent != ::getpid() || workers_.contains(child))
-        continue;
+      if (::getsid(child) != pid_ || workers_.contains(child)) continue;
       ::kill(child, SIGKILL);
       found = ReapChild(child, kDeathTime, nullptr) || found;
     }
@@ -236,8 +233,7 @@ void Zygote::WaitForDeath(const WakeEvent& stop) {
 std::string Zygote::LastWords() const { return output_.Tail(kZygoteLastWordsBytes); }
 
 bool Zygote::IsOurs(pid_t worker) const {
-  const auto stat = ReadProcessStat(worker);
-  return worker > 1 && stat && stat->parent == pid_ && ::getpgid(worker) == worker;
+  return worker > 1 && worker != pid_ && ::getsid(worker) == pid_ && ::getpgid(worker) == worker;
 }
 
 absl::StatusOr<Json> Zygote::Ask(const Json& request, const int* descriptors, size_t count) {

@@ -85,7 +85,8 @@ class Zygote {
                                              WorkerLimits limits) const;
   // Kills and reaps a worker. REQUIRES: mutex_ held.
   std::optional<int> EndWorkerLocked(pid_t worker);
-  // Whether `worker` is a child of the zygote that leads its own group.
+  // Whether `worker` leads a group of the zygote's session, into which nobody comes from elsewhere.
+  // Needs no descriptor: there may be none just now.
   bool IsOurs(pid_t worker) const;
   // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
   void End();

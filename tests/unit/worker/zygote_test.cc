@@ -11,6 +11,7 @@
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -149,6 +150,24 @@ TEST_F(ZygoteTest, RefusalToForkIsPassedOn) {
   const auto zygote = Zygote::Start(FakeZygote("infertile"), stop_);
   EXPECT_THAT(std::string(Message(Fork(**zygote).status())), HasSubstr("no more processes"));
   EXPECT_TRUE((*zygote)->IsAlive());
+}
+
+// It takes none to know whose child a worker is.
+TEST_F(ZygoteTest, WhereDescriptorsRunOutItIsBelievedAllTheSame) {
+  const auto zygote = Zygote::Start(FakeZygote(), stop_);
+  ASSERT_TRUE(zygote.ok()) << zygote.status();
+  std::array<int, 2> sockets{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
+  const UniqueFd ours(sockets[0]);
+  const UniqueFd theirs(sockets[1]);
+  absl::StatusOr<pid_t> worker;
+  {
+    const NoMoreDescriptors shortage;
+    worker = (*zygote)->Fork(theirs.get(), STDERR_FILENO, directory_.path(), {});
+  }
+  EXPECT_TRUE((*zygote)->IsAlive());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  (*zygote)->EndWorker(*worker);
 }
 
 // Otherwise it could have the daemon kill any process group.
