@@ -37,6 +37,8 @@ absl::Status MakeEmptyDirectory(const std::string& path) {
   absl::Status emptied = EmptyDirectory(path);
   // Where there is none and none can be made, setting it aside does not help.
   if (emptied.ok() || ::access(path.c_str(), F_OK) != 0) return emptied;
+  // It passes, and what is set aside stays.
+  if (absl::IsResourceExhausted(emptied)) return emptied;
   if (!SetAside(path).ok()) return emptied;
   LogError("directory set aside since it could not be emptied",
            {{"path", path}, {"error", Message(emptied)}});

@@ -12,7 +12,8 @@ namespace kiln {
 absl::Status EmptyDirectory(const std::string& path);
 
 // The same, at any price: where something cannot be removed, the directory is renamed to
-// PATH.aside-N, which the log says, and made anew. For directories that nobody works in.
+// PATH.aside-N, which the log says, and made anew; but RESOURCE_EXHAUSTED, as where descriptors are
+// lacking, passes. For directories that nobody works in.
 absl::Status MakeEmptyDirectory(const std::string& path);
 
 // Makes `path` again where it and any of its parents are gone; only their owner can enter.

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "tests/testing/as_each_user.h"
+#include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -61,6 +62,21 @@ TEST(WorkDirectoryTest, WhatCannotBeEmptiedIsSetAside) {
     EXPECT_THAT(NamesIn("work"), IsEmpty());
     EXPECT_THAT(NamesIn("work.aside-1"), UnorderedElementsAre("theirs"));
   });
+}
+
+// That passes, and what was set aside would stay.
+TEST(WorkDirectoryTest, WhereThereAreNoDescriptorsNothingIsSetAside) {
+  const TempDirectory directory;
+  const std::string path = directory.File("work");
+  std::filesystem::create_directories(path);
+  WriteFileOrDie(path + "/file", "x");
+  {
+    const NoMoreDescriptors shortage;
+    EXPECT_TRUE(absl::IsResourceExhausted(MakeEmptyDirectory(path)));
+  }
+  EXPECT_THAT(NamesIn(directory.path()), UnorderedElementsAre("work"));
+  EXPECT_TRUE(MakeEmptyDirectory(path).ok());
+  EXPECT_THAT(NamesIn(path), IsEmpty());
 }
 
 TEST(WorkDirectoryTest, WhereNoneCanBeNoneIsSetAside) {
