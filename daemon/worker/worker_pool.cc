@@ -86,7 +86,9 @@ struct WorkerPool::Task {
   bool is_trusted = false;
   State state = State::kQueued;
   Slot* slot = nullptr;  // while it runs
-  int attempts = 0;      // changed by the slot's thread, never while queued
+  // Changed by the slot's thread, never while queued.
+  int attempts = 0;
+  bool was_unready = false;  // a worker that it was given
   Cancellation::Registration registration;
 
   SteadyTime deadline() const { return context.deadline.value_or(SteadyTime::max()); }
@@ -499,6 +501,9 @@ void WorkerPool::ReplaceWorker(Slot& slot) {
 }
 
 void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
+  if (const absl::Status ready = slot.worker->Prepare(); !ready.ok()) {
+    return FinishUnready(slot, task, ready);
+  }
   const SteadyTime limit = Steady::now() + options_.compile_time_max;
   FrameWait wait;
   wait.deadline = std::min(limit, task->deadline());
@@ -544,6 +549,29 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   RecycleIfOld(slot, usage);
 }
 
+void WorkerPool::FinishUnready(Slot& slot, const TaskPtr& task, const absl::Status& why) {
+  LogWarning("worker not made ready", {{"slot", slot.directory}, {"error", Message(why)}});
+  ReplaceWorker(slot);
+  bool again = false;
+  if (!std::exchange(task->was_unready, true)) {
+    std::lock_guard lock(mutex_);
+    again = TryAgain(task);
+  }
+  if (again) return work_.notify_all();
+  Finish(task, Unavailable("no worker: {}", Message(why)));
+}
+
+bool WorkerPool::TryAgain(const TaskPtr& task) {
+  // Under the mutex: a cancellation that comes later finds the task in the queue.
+  if (refusing_ || task->context.cancellation.IsCancelled()) return false;
+  task->state = Task::State::kQueued;
+  task->slot = nullptr;
+  --stats_.running;
+  queue_.push_front(task);
+  clock_changed_.notify_all();
+  return true;
+}
+
 void WorkerPool::KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why) {
   slot.worker->Kill();
   bool by_shutdown = false;
@@ -575,16 +603,7 @@ void WorkerPool::CrashTask(Slot& slot, const TaskPtr& task, const std::string& w
     ++stats_.crashed;
     distrusts_zygote = ExceedsCrashBudget(Steady::now());
     stopping = stopping_;
-    // Under the mutex: a cancellation that comes later finds the task in the queue.
-    again =
-        task->attempts < kAttemptsMax && !refusing_ && !task->context.cancellation.IsCancelled();
-    if (again) {
-      task->state = Task::State::kQueued;
-      task->slot = nullptr;
-      --stats_.running;
-      queue_.push_front(task);
-      clock_changed_.notify_all();
-    }
+    again = task->attempts < kAttemptsMax && TryAgain(task);
   }
   LogWarning(
       "worker crashed",

@@ -123,6 +123,11 @@ class WorkerPool {
   // Ends it, and has the slot start another, so that the next task finds it warm.
   void ReplaceWorker(Slot& slot);
   void RunTask(Slot& slot, const TaskPtr& task);
+  // The worker was not asked: replaces it, and puts the task back into the queue, once.
+  void FinishUnready(Slot& slot, const TaskPtr& task, const absl::Status& why);
+  // Puts a running task back into the queue, in front, unless nobody waits for it any more.
+  // REQUIRES: mutex_ held.
+  bool TryAgain(const TaskPtr& task);
   // The task's time is over, or nobody wants it any more: kills the worker.
   void KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why);
   // The worker is of no use: replaces it, and puts the task back into the queue, or ends it where

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "daemon/worker/disk_use.h"
 #include "daemon/worker/process_table.h"
@@ -63,13 +64,17 @@ WorkerProcess::~WorkerProcess() {
   }
 }
 
-absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
+absl::Status WorkerProcess::Prepare() {
   // Not set aside: the worker lives in it.
-  KILN_RETURN_IF_ERROR(EmptyDirectory(directory_));
+  return EmptyDirectory(directory_);
+}
+
+absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
   output_.Clear();
   wait.peer_fd = process_.get();
   wait.look_time = limits::kWorkerDiskLookTime;
   wait.look = [this] { return Look(); };
+  could_not_look_ = false;
   next_look_ = std::chrono::steady_clock::now() + wait.look_time;
   ++compiles_;
   const uint32_t id = RandomId();
@@ -101,7 +106,13 @@ absl::Status WorkerProcess::LookAtDisk() {
   const auto use = MeasureDiskUse(directory_, pid_, zygote_->pid(), limits_.disk_entries);
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(use.status())) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(use.status());
+  if (!use.ok()) {
+    // The daemon lacks a descriptor, say. The next look may do better.
+    if (!std::exchange(could_not_look_, true)) {
+      LogWarning("a compile's files were not looked at", {{"error", Message(use.status())}});
+    }
+    return absl::OkStatus();
+  }
   took_too_much_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
   if (!took_too_much_) return absl::OkStatus();
   return ResourceExhausted(

@@ -35,9 +35,12 @@ class WorkerProcess {
                                                               const WorkerLimits& limits);
   ~WorkerProcess();
 
-  // Blocks for one compile. After any error the worker is of no further use: DEADLINE_EXCEEDED and
-  // CANCELLED as `wait` says, UNAVAILABLE when it died, INTERNAL when it answered nonsense, any
-  // when it took too much.
+  // Empties its directory, as is due before each compile. An error says nothing of the source, nor
+  // of the worker.
+  absl::Status Prepare();
+  // REQUIRES: prepared since the last one. Blocks for one compile. After any error the worker is of
+  // no further use: DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when it died,
+  // INTERNAL when it answered nonsense, any when it took too much.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
 
   // Kills it with everything in its process group, without waiting for anything. End() is still
@@ -59,7 +62,7 @@ class WorkerProcess {
  private:
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
                 OutputCapture output, const WorkerLimits& limits);
-  // Now and then, while it compiles.
+  // Now and then, while it compiles. Where it is not possible to look, nothing is the matter.
   absl::Status Look();
   absl::Status LookAtDisk();
   absl::Status LookAtThreads();
@@ -74,6 +77,7 @@ class WorkerProcess {
   int compiles_ = 0;
   SteadyTime next_look_{};
   bool took_too_much_ = false;
+  bool could_not_look_ = false;  // during this compile, which the log says once
 };
 
 }  // namespace kiln

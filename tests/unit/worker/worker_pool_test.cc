@@ -15,6 +15,7 @@
 #include "daemon/worker/enter_jail.h"
 #include "storage/base/filesystem.h"
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -811,6 +812,39 @@ TEST_F(WorkerPoolTest, AForkBombIsEndedAndToldSo) {
   EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and a worker
   EXPECT_EQ(pool_->Stats().killed, 1u);
   EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+// It says nothing of the source, which would be quarantined, nor of its worker.
+TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
+  Start();
+  const std::string busy = directory_.File("busy");
+  WriteFileOrDie(busy, "");
+  auto running = Submit("await " + busy);
+  WaitUntilRunning(1);
+  {
+    const NoMoreDescriptors shortage;
+    // As long as a few looks at what it takes.
+    EXPECT_EQ(running.wait_for(4 * limits::kWorkerDiskLookTime), std::future_status::timeout);
+  }
+  std::filesystem::remove(busy);
+  EXPECT_TRUE(running.get().ok());
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->Stats().started, 1u);
+}
+
+TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
+  Start();
+  EXPECT_EQ(Ptx("answer before"), "before");
+  {
+    const NoMoreDescriptors shortage;
+    const absl::Status status = Do("answer meanwhile").status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("Too many open files"));
+  }
+  EXPECT_EQ(Ptx("answer after"), "after");
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->Stats().compiles, 2u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 1);
 }
 
 // In whose place neither the slot's directory can be made nor what is there be set aside.
