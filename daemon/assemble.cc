@@ -1,6 +1,7 @@
 #include "daemon/assemble.h"
 
 #include <absl/synchronization/mutex.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,6 +68,12 @@ constexpr int kStoreThreads = 2;
 constexpr int kReadThreads = 2;
 constexpr size_t kStoreQueueLength = 1024;
 constexpr auto kFarewellTime = std::chrono::milliseconds(300);
+
+// That this process may have.
+uint64_t DescriptorsMax() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
 
 int SlotsOf(const Config::Workers& workers) {
   if (workers.slots > 0) return static_cast<int>(workers.slots);
@@ -422,7 +429,8 @@ absl::Status RunningDaemon::StartServing() {
                         WantedSockets(setting_.config.sockets, setting_.paths));
   KILN_ASSIGN_OR_RETURN(std::vector<Listener::Socket> sockets,
                         OpenSockets(wanted, std::move(setting_.activated_sockets)));
-  listener_ = std::make_unique<Listener>(std::move(sockets), *servers_);
+  listener_ = std::make_unique<Listener>(std::move(sockets), *servers_,
+                                         ListenerLimits::Within(DescriptorsMax()));
   return listener_->Start();  // whoever connects first may ask for the stats, listener's included
 }
 

@@ -21,6 +21,7 @@ namespace {
 constexpr int kRetryMillis = 100;
 // Between two sockets' backlogs, and before connections that ended are looked at.
 constexpr int kAcceptsAtOnce = 64;
+constexpr uint64_t kDescriptorsEach = 2;  // of a connection
 constexpr auto kWarnAtMostEvery = std::chrono::seconds(10);
 
 absl::StatusOr<uid_t> PeerOf(int fd) {
@@ -37,6 +38,16 @@ bool IsOutOfDescriptors(int error) {
 }
 
 }  // namespace
+
+ListenerLimits ListenerLimits::Within(uint64_t descriptors) {
+  ListenerLimits fitting;
+  fitting.connections_max = static_cast<size_t>(
+      std::min<uint64_t>(fitting.connections_max, descriptors / 2 / kDescriptorsEach));
+  // The same part of them as where there are enough.
+  fitting.connections_per_principal_max =
+      fitting.connections_max * limits::kConnectionsPerPrincipalMax / limits::kConnectionsMax;
+  return fitting;
+}
 
 Listener::Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits)
     : sockets_(std::move(sockets)), sink_(sink), limits_(limits) {}

@@ -22,6 +22,10 @@ namespace kiln {
 struct ListenerLimits {
   size_t connections_max = limits::kConnectionsMax;
   size_t connections_per_principal_max = limits::kConnectionsPerPrincipalMax;
+
+  // Of a process that may have so many descriptors: connections leave half of them to compiles and
+  // to the store.
+  static ListenerLimits Within(uint64_t descriptors);
 };
 
 // One thread waits for connections on all sockets and for the end of those there are.

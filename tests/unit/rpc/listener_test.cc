@@ -112,6 +112,16 @@ class KeepingSink final : public ConnectionSink {
   bool refuses_ = false;
 };
 
+TEST(ListenerLimitsTest, LeaveHalfOfTheDescriptors) {
+  const ListenerLimits plenty = ListenerLimits::Within(65'536);
+  EXPECT_EQ(plenty.connections_max, limits::kConnectionsMax);
+  EXPECT_EQ(plenty.connections_per_principal_max, limits::kConnectionsPerPrincipalMax);
+  const ListenerLimits few = ListenerLimits::Within(4096);
+  EXPECT_EQ(few.connections_max, 1024u);
+  EXPECT_EQ(few.connections_per_principal_max, 819u);
+  EXPECT_EQ(ListenerLimits::Within(RLIM_INFINITY).connections_max, limits::kConnectionsMax);
+}
+
 class ListenerTest : public ::testing::Test {
  protected:
   // Listens, and accepts nobody yet.
