@@ -158,8 +158,13 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
   JsonReader reader(reply, "a zygote's answer");
   if (reader.String("type", 64) == "error") {
+    const std::string why = reader.String("message", kControlBytesMax);
+    {
+      std::lock_guard refusal_lock(refusal_mutex_);
+      last_refusal_ = why;
+    }
     ++refusals_;
-    return Unavailable("the zygote could not fork: {}", reader.String("message", kControlBytesMax));
+    return Unavailable("the zygote could not fork: {}", why);
   }
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
   std::vector<std::string> problems =
@@ -171,11 +176,13 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
   refusals_ = 0;
   workers_.insert(worker);
   OfferToTheOutOfMemoryKiller(worker, kWorkerScore);
-  if (request["jail"].is_null()) return worker;
-  if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
-    EndWorkerLocked(worker);
-    return admitted;
+  if (!request["jail"].is_null()) {
+    if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
+      EndWorkerLocked(worker);
+      return admitted;
+    }
   }
+  has_forked_ = true;
   return worker;
 }
 
@@ -231,6 +238,11 @@ void Zygote::WaitForDeath(const WakeEvent& stop) {
 }
 
 std::string Zygote::LastWords() const { return output_.Tail(kZygoteLastWordsBytes); }
+
+std::string Zygote::LastRefusal() const {
+  std::lock_guard lock(refusal_mutex_);
+  return last_refusal_;
+}
 
 bool Zygote::IsOurs(pid_t worker) const {
   return worker > 1 && worker != pid_ && ::getsid(worker) == pid_ && ::getpgid(worker) == worker;

@@ -68,8 +68,11 @@ class Zygote {
   pid_t pid() const { return pid_; }
   // The end of what it wrote.
   std::string LastWords() const;
-  // How often in a row it has answered that it could not fork.
+  // Whether it has forked a worker that is jailed as it has to be.
+  bool has_forked() const { return has_forked_; }
+  // How often in a row it has answered that it could not fork, and why the last time.
   int refusals() const { return refusals_; }
+  std::string LastRefusal() const;
 
  private:
   Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail);
@@ -103,7 +106,10 @@ class Zygote {
   JailNeeds needs_;
   mutable std::mutex mutex_;
   std::atomic<bool> alive_ = true;
+  std::atomic<bool> has_forked_ = false;
   std::atomic<int> refusals_ = 0;
+  mutable std::mutex refusal_mutex_;  // held for a moment, while mutex_ may be for seconds
+  std::string last_refusal_;
   std::set<pid_t> workers_;  // given out by Fork and not ended yet
 };
 

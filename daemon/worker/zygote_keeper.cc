@@ -37,15 +37,20 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
 
 void ZygoteKeeper::LetGo() {
   std::lock_guard lock(mutex_);
-  if (zygote_ == nullptr) return;
+  if (zygote_ != nullptr) LetGoLocked();
+}
+
+void ZygoteKeeper::LetGoLocked() {
+  if (zygote_->has_forked()) early_deaths_ = failures_in_a_row_ = 0;
   zygote_.reset();
   stop_.Set();
 }
 
 void ZygoteKeeper::LetGoOfRefusing() {
-  RecordFailure(Unavailable("the zygote could not fork {} times in a row", zygote_->refusals()));
-  zygote_.reset();
-  stop_.Set();
+  const absl::Status failure = Unavailable("the zygote could not fork {} times in a row: {}",
+                                           zygote_->refusals(), zygote_->LastRefusal());
+  LetGoLocked();
+  RecordFailure(failure);
 }
 
 void ZygoteKeeper::Refuse() {

@@ -49,7 +49,9 @@ class ZygoteKeeper {
   void Loop();
   // One zygote from start to death. REQUIRES: `lock` is held; it is released in between.
   void KeepOne(std::unique_lock<std::mutex>& lock);
-  // Another one is tried in a while. REQUIRES: mutex_ held, zygote_ is not null.
+  // Ends the row of failures where it has worked. REQUIRES: mutex_ held, zygote_ is not null.
+  void LetGoLocked();
+  // Another one is tried in a while. REQUIRES: the same.
   void LetGoOfRefusing();
   void RecordFailure(const absl::Status& failure);
 

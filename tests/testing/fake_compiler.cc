@@ -442,6 +442,7 @@ void Fork(const std::string& mode, const Message& message) {
 
 void Serve(const std::string& mode) {
   Message message;
+  int forked = 0;
   while (Receive(message)) {
     if (message.json["type"] == "reap") {
       int status = 0;
@@ -453,7 +454,7 @@ void Serve(const std::string& mode) {
       Reply({{"type", "reaped"}, {"pid", worker}, {"status", status}});
       continue;
     }
-    if (mode == "infertile") {
+    if (mode == "infertile" || (mode == "tires" && forked++ > 0)) {
       Reply({{"type", "error"}, {"message", "no more processes"}});
     } else if (mode == "barren") {
       Reply({{"type", "forked"}, {"pid", ::getppid()}, {"jail_problems", Json::array()}});
