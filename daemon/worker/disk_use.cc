@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -50,7 +52,13 @@ std::vector<std::string> NamelessMappings(pid_t process) {
   std::vector<std::string> found;
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   for (std::string line; std::getline(maps, line);) {
-    if (line.ends_with(" (deleted)")) found.push_back(line.substr(0, line.find(' ')));
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    // Here with eight digits at least, there without zeros in front.
+    if (line.ends_with(" (deleted)") &&
+        std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2) {
+      found.push_back(fmt::format("{:x}-{:x}", begin, end));
+    }
   }
   return found;
 }

@@ -168,7 +168,7 @@ void Bury() {
   ::close(here);
 }
 
-enum class Held { kByName, kOpen, kMapped };
+enum class Held { kByName, kOpen, kMapped, kMappedLow };
 
 [[noreturn]] void Hoard(Held held, size_t bytes) {
   const std::string content(bytes, 'x');
@@ -178,6 +178,10 @@ enum class Held { kByName, kOpen, kMapped };
     if (file < 0) SleepForever();
     if (bytes > 0 && ::write(file, content.data(), bytes) < 0) SleepForever();
     if (held == Held::kMapped) ::mmap(nullptr, 1, PROT_READ, MAP_PRIVATE, file, 0);
+    if (held == Held::kMappedLow) {
+      void* const low = reinterpret_cast<void*>(0x200'0000 + i * uintptr_t{0x1000});
+      ::mmap(low, 1, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0);
+    }
     if (held != Held::kOpen) ::close(file);
     if (held != Held::kByName) ::unlink(name.c_str());
     // So that a look comes before there is no more space.
@@ -256,6 +260,7 @@ void Obey(int job, const kiln::Frame& frame) {
   if (what == "hoard") Hoard(Held::kByName, size_t{4} << 20);
   if (what == "hoard-nameless") Hoard(Held::kOpen, size_t{4} << 20);
   if (what == "hoard-mapped") Hoard(Held::kMapped, size_t{4} << 20);
+  if (what == "hoard-mapped-low") Hoard(Held::kMappedLow, size_t{4} << 20);
   if (what == "hoard-orphaned") HoardAsOrphan(size_t{4} << 20);
   if (what == "litter") Hoard(Held::kByName, 0);
   if (what == "bury") {

@@ -22,6 +22,7 @@
 //   hoard            fills one file of 4 MiB after the other, for ever
 //   hoard-nameless   the same, of files that it has open and that have no name
 //   hoard-mapped     the same, of files that it has mapped a page of, neither open nor named
+//   hoard-mapped-low hoard-mapped, at addresses of fewer than eight digits
 //   hoard-orphaned   hoard-nameless, in a process whose parent has ended
 //   litter           makes one empty file after the other, for ever
 //   link TEXT        puts links to the system's files where outputs would lie, and answers TEXT

@@ -791,9 +791,9 @@ TEST_F(WorkerPoolTest, WhatFillsTheDiskIsEndedAndToldSo) {
     options.worker_limits.disk_entries = 64;
   });
   std::vector<std::string> ways{"hoard", "hoard-nameless", "hoard-orphaned", "litter"};
-  if (MayLookAtMappings()) ways.emplace_back("hoard-mapped");
+  if (MayLookAtMappings()) ways.insert(ways.end(), {"hoard-mapped", "hoard-mapped-low"});
   for (const std::string& what : ways) {
-    const auto reply = Do(what);
+    const auto reply = Do(what, Until(seconds(30)));
     ASSERT_TRUE(reply.ok()) << what << reply.status();
     EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kFailed) << what;
     EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted) << what;
