@@ -54,7 +54,7 @@ class Jail {
   std::vector<std::string> Problems() const;
 
  private:
-  // The filters.
+  // Once for all workers; both, since which one a worker needs is for its zygote to say.
   absl::Status CompileFilters();
   std::vector<std::string> FindMissing();
   absl::Status Judge(const std::vector<std::string>& problems) const;

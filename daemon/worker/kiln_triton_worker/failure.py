@@ -9,8 +9,8 @@ class Failure(Exception):
     """The source does not compile: what, where and whose fault.
 
     `code` is invalid_argument or resource_exhausted; internal where a program gave out before anything was decided;
-    unavailable and failed_precondition where the machine, or its operator, lacks something that is not the source's business. `deterministic` says that trying again
-    cannot help, and is True of the first two alone.
+    unavailable and failed_precondition where the machine, or its operator, lacks something that is not the source's
+    business. `deterministic` says that trying again cannot help, and is True of the first two alone.
     """
 
     def __init__(self, code, stage, message, line=0, column=0, output="", deterministic=True):
