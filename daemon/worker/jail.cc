@@ -21,7 +21,7 @@ constexpr uint64_t kRun = landlock::kReadFile | landlock::kExecute;
 constexpr uint64_t kWorkBeneath = kReadBeneath | landlock::kWriteFile | landlock::kTruncate |
                                   landlock::kMakeFile | landlock::kRemoveFile;
 
-// What the loader of programs reads, besides the libraries.
+// What the loader of programs reads, besides the libraries; so does a dlopen by name alone.
 constexpr std::string_view kLoaderCache = "/etc/ld.so.cache";
 
 bool CanReturnErrors() {
@@ -87,9 +87,10 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   };
   add(directory, kWorkBeneath);
   add("/dev/null", landlock::kReadFile | landlock::kWriteFile);
-  add(std::string(kLoaderCache), landlock::kReadFile);
   for (const std::string& path : needs.libraries) add(path, kReadBeneath);
   for (const std::string& path : needs.programs) add(path, kRun);
+  if (needs.starts_nothing) return jail;
+  add(std::string(kLoaderCache), landlock::kReadFile);
   const std::lock_guard lock(mutex_);
   for (const std::string& path : programs_) add(path, kRun);
   return jail;

@@ -12,6 +12,9 @@ struct JailNeeds {
   std::vector<std::string> libraries;  // files, and directories with all that is in them, to read
   // They set the time of a file of theirs, and have none of their programs do it.
   bool dates_files = false;
+  // They start no program and load no library: nothing is theirs of what others need for that,
+  // whatever a request may name.
+  bool starts_nothing = false;
 };
 
 // For workers that are forked from this process and start `programs`. A library of the system

@@ -116,6 +116,7 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
   needs_.programs = reader.Strings("programs", kNeedsMax, kPathBytesMax);
   needs_.libraries = reader.Strings("libraries", kNeedsMax, kPathBytesMax);
   if (reader.Has("dates_files")) needs_.dates_files = reader.Bool("dates_files");
+  if (reader.Has("starts_nothing")) needs_.starts_nothing = reader.Bool("starts_nothing");
   if (!reader.status().ok()) {
     return Unavailable("{} greeted wrongly: {}", command.spawn.arguments[0],
                        Message(reader.status()));

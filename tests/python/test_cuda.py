@@ -97,7 +97,7 @@ LOADED = next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/etc/hostname", "/proc/self/environ", "../../../../../../../../etc/passwd",
-                                  LOADED])
+                                  "/etc/ld.so.cache", LOADED])
 def test_no_other_file_of_the_machine_is_included(daemon, tmp_path, path):
     answer = ask(daemon, tmp_path, source=f'#include "{path}"\n__global__ void f() {{}}', name_expressions=[])
     assert answer["code"] == "INVALID_ARGUMENT", answer

@@ -92,7 +92,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   // A source that can read what its process can is given what it may include and nothing else: the
   // compiler itself is loaded by now, and beside a library of the system lies much that is in no
   // key. NVRTC needs no more: in strace, 12.9's workers open after the fork what the sources
-  // include, and nothing else; they start neither threads nor programs.
+  // include, and nothing else; they start neither threads nor programs. Its built-ins it asks for
+  // by name, and they are loaded by then (nvrtc_library.cc).
   JailNeeds needs;
   if (!compiler_.NeedsJail()) needs = NeedsOfThisProcess(compiler_.Programs());
   for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));
@@ -104,7 +105,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
         {"warm", Json::object()},
         {"programs", needs.programs},
         {"libraries", needs.libraries},
-        {"dates_files", compiler_.DatesFiles()}});
+        {"dates_files", compiler_.DatesFiles()},
+        {"starts_nothing", compiler_.NeedsJail()}});
 }
 
 absl::Status ZygoteServer::Serve() {

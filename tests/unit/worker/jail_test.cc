@@ -20,7 +20,9 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
+using testing::UnorderedElementsAre;
 
 constexpr JailSupport kEverything{.landlock_abi = 6, .has_filters = true};
 const JailNeeds kNeeds{.programs = {"/opt/ptxas"}, .libraries = {"/usr/lib/x"}};
@@ -47,6 +49,22 @@ TEST(JailTest, OnlyTheJobsDirectoryIsWrittenAndOnlyProgramsAreRun) {
   }
   EXPECT_THAT((*described)->filter, Not(IsEmpty()));
   EXPECT_THAT(jail.Problems(), IsEmpty());
+}
+
+TEST(JailTest, OnlyWhoStartsOrLoadsSomethingGetsWhatThatTakes) {
+  const std::string assembler = std::filesystem::read_symlink("/proc/self/exe").string();
+  const Jail jail(Jail::Mode::kOn, kEverything, {assembler});
+  const auto paths_for = [&jail](const JailNeeds& needs) {
+    std::vector<std::string> paths;
+    const auto described = jail.Describe(needs, "/job");
+    EXPECT_TRUE(described.ok() && described->has_value());
+    for (const JailPath& path : (*described)->paths) paths.push_back(path.path);
+    return paths;
+  };
+  EXPECT_THAT(paths_for({.programs = {}, .libraries = {"/opt/include"}}),
+              IsSupersetOf({std::string("/etc/ld.so.cache"), assembler}));
+  EXPECT_THAT(paths_for({.programs = {}, .libraries = {"/opt/include"}, .starts_nothing = true}),
+              UnorderedElementsAre("/job", "/dev/null", "/opt/include"));
 }
 
 TEST(JailTest, AnOldKernelIsAskedOnlyForWhatItKnows) {
