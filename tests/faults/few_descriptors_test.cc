@@ -26,6 +26,16 @@ v1::CompileRequest RequestOf(const std::string& source) {
   return request;
 }
 
+// Anywhere beneath it, while others make and remove files there.
+bool HasFile(const std::string& directory, const std::string& name) {
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator entry(directory, error), end; entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename() == name) return true;
+  }
+  return false;
+}
+
 void WaitUntil(const std::function<bool()>& condition) {
   const auto give_up = Steady::now() + std::chrono::minutes(2);
   while (!condition()) {
@@ -50,7 +60,7 @@ TEST(FewDescriptors, ACompileUnderWayIsNotBlamed) {
   WriteFileOrDie(busy, "");
   auto running = std::async(std::launch::async,
                             [&] { return client->Compile(RequestOf("await " + busy), {}); });
-  WaitUntil([&] { return (*admin)->GetStats({})->running() == 1; });
+  WaitUntil([&] { return HasFile(daemon.root() + "/run/work", "begun"); });
   {
     const NoMoreDescriptors shortage(daemon.pid());
     WaitUntil([&] { return daemon.Log().find("files were not looked at") != std::string::npos; });

@@ -229,6 +229,7 @@ void ForkChildren() {
 }
 
 void AwaitRemovalOf(const std::string& path) {
+  std::ofstream("begun") << "here";
   while (std::filesystem::exists(path)) ::usleep(1000);
 }
 

@@ -5,7 +5,8 @@
 //
 //   answer TEXT      stages "ptx" (TEXT) and "cubin" ("binary of TEXT")
 //   cubin TEXT       stage "sass" ("sass of cubin TEXT"), as where that is what it disassembles
-//   await PATH       answers once PATH is not there; a second line may tell it from another
+//   await PATH       makes a file "begun" in its directory and answers once PATH is not there; a
+//                    second line may tell it from another
 //   where            its directory, what is in it, and its environment, as the ptx; leaves files
 //   fail             an INVALID_ARGUMENT at 3:7
 //   waver PATH       a failure that is not deterministic, unless PATH exists; makes PATH

@@ -824,7 +824,9 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   const std::string busy = directory_.File("busy");
   WriteFileOrDie(busy, "");
   auto running = Submit("await " + busy);
-  WaitUntilRunning(1);
+  WaitUntil([&](const PoolStats&) {
+    return std::filesystem::exists(directory_.File("work/slot-0/begun"));
+  });
   {
     const NoMoreDescriptors shortage;
     // As long as a few looks at what it takes.
