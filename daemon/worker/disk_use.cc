@@ -46,12 +46,31 @@ absl::Status ForEachName(const std::string& path,
   return absl::OkStatus();
 }
 
+// What may still be looked at.
+class DiskBudget {
+ public:
+  DiskBudget(uint64_t mappings_max, SteadyTime until)
+      : mappings_max_(mappings_max), until_(until) {}
+
+  bool IsSpent() const {
+    return mappings_ >= mappings_max_ || std::chrono::steady_clock::now() >= until_;
+  }
+  void TakeMapping() { ++mappings_; }
+  uint64_t mappings() const { return mappings_; }
+
+ private:
+  const uint64_t mappings_max_;
+  const SteadyTime until_;
+  uint64_t mappings_ = 0;
+};
+
 // What a process has mapped and has no name any more, as /proc/PID/map_files calls it. A file whose
 // name ends like this is among them.
-std::vector<std::string> NamelessMappings(pid_t process) {
+std::vector<std::string> NamelessMappings(pid_t process, DiskBudget& budget) {
   std::vector<std::string> found;
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
-  for (std::string line; std::getline(maps, line);) {
+  for (std::string line; !budget.IsSpent() && std::getline(maps, line);) {
+    budget.TakeMapping();
     uint64_t begin = 0;
     uint64_t end = 0;
     // Here with eight digits at least, there without zeros in front.
@@ -71,16 +90,19 @@ class NamelessFiles {
 
   // What a process holds; one that is over holds nothing. Who may not look at its own worker's
   // files has lost nothing but this count.
-  void AddThoseOf(pid_t process) {
-    ForEachName(fmt::format("/proc/{}/fd", process), [this](int directory, const char* name) {
+  void AddThoseOf(pid_t process, DiskBudget& budget) {
+    ForEachName(fmt::format("/proc/{}/fd", process), [&](int directory, const char* name) {
       Add(directory, name);
-      return true;
+      return !budget.IsSpent();
     }).IgnoreError();
-    const std::vector<std::string> mappings = NamelessMappings(process);
-    if (mappings.empty()) return;
+    const std::vector<std::string> mappings = NamelessMappings(process, budget);
+    if (mappings.empty() || budget.IsSpent()) return;
     const UniqueFd directory(::open(fmt::format("/proc/{}/map_files", process).c_str(),
                                     O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    for (const std::string& mapping : mappings) Add(directory.get(), mapping.c_str());
+    for (const std::string& mapping : mappings) {
+      if (budget.IsSpent()) return;
+      Add(directory.get(), mapping.c_str());
+    }
   }
 
   bool IsEmpty() const { return bytes_.empty(); }
@@ -108,29 +130,34 @@ class NamelessFiles {
 
 // An upgrade beneath a running zygote takes the names of the libraries that it has mapped, and that
 // its workers have of it: those are no compile's.
-uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device) {
+uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device, DiskBudget& budget) {
   NamelessFiles held(device);
   for (const pid_t process : ProcessesOf(worker, zygote, kProcessesMax)) {
-    held.AddThoseOf(process);
+    if (budget.IsSpent()) break;
+    held.AddThoseOf(process, budget);
   }
   NamelessFiles began_with(device);
-  if (!held.IsEmpty()) began_with.AddThoseOf(zygote);
+  // All of them: what is missed here would be held against the worker.
+  DiskBudget unlimited(UINT64_MAX, SteadyTime::max());
+  if (!held.IsEmpty()) began_with.AddThoseOf(zygote, unlimited);
   return held.BytesWithout(began_with);
 }
 
 }  // namespace
 
 absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t worker, pid_t zygote,
-                                       uint64_t entries_max) {
+                                       const DiskLook& look) {
   DiskUse use;
   struct stat info;
   if (::lstat(directory.c_str(), &info) != 0) return ErrnoStatus(errno, "lstat " + directory);
   const dev_t device = info.st_dev;
   KILN_RETURN_IF_ERROR(ForEachName(directory, [&](int opened, const char* name) {
     if (::fstatat(opened, name, &info, AT_SYMLINK_NOFOLLOW) == 0) use.bytes += BytesOf(info);
-    return ++use.entries < entries_max;
+    return ++use.entries < look.entries_max;
   }));
-  use.bytes += NamelessBytes(worker, zygote, device);
+  DiskBudget budget(look.mappings_max, look.until);
+  use.bytes += NamelessBytes(worker, zygote, device, budget);
+  use.mappings = budget.mappings();
   return use;
 }
 

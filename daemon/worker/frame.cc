@@ -52,14 +52,13 @@ absl::Status WaitFor(int socket, short events, const FrameWait& wait) {
     const int ready = ::poll(polled.data(), polled.size(), PollMillis(wait));
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready < 0) continue;
-    if (wait.look) KILN_RETURN_IF_ERROR(wait.look());
+    const bool is_late = wait.deadline && std::chrono::steady_clock::now() >= *wait.deadline;
+    if (wait.look && !is_late) KILN_RETURN_IF_ERROR(wait.look());
     if (polled[1].revents != 0) return Cancelled("the caller went away");
     // POLLERR and POLLHUP count: the next read or write says what is the matter.
     if (polled[0].revents != 0) return absl::OkStatus();
     if (polled[2].revents != 0) return Unavailable("the peer is dead");
-    if (wait.deadline && std::chrono::steady_clock::now() >= *wait.deadline) {
-      return DeadlineExceeded("the deadline has passed");
-    }
+    if (is_late) return DeadlineExceeded("the deadline has passed");
   }
 }
 

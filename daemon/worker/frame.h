@@ -45,7 +45,8 @@ struct FrameWait {
   int wake_fd = -1;  // readable: CANCELLED
   int peer_fd = -1;  // a pidfd, readable once the peer is dead: UNAVAILABLE, when all that it wrote
                      // has been read
-  // Called so often while waiting, and whenever something has come: its error ends the waiting.
+  // Called so often while waiting, and whenever something has come, until the deadline: its error
+  // ends the waiting.
   std::function<absl::Status()> look;
   std::chrono::milliseconds look_time{100};
 };

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -17,6 +18,12 @@
 
 namespace kiln {
 namespace {
+
+// How long a look may take: less than a deadline may be missed by.
+constexpr auto kLookTimeMax = std::chrono::milliseconds(100);
+// Pieces of memory and files that the processes of one compile may map: some hundreds for Triton
+// and its assembler, and half of what the kernel gives one process.
+constexpr uint64_t kMappingsMax = 32'768;
 
 // Not to be guessed by a worker that would like to answer the next question before it is asked.
 uint32_t RandomId() {
@@ -73,7 +80,9 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   output_.Clear();
   wait.peer_fd = process_.get();
   wait.look_time = limits::kWorkerDiskLookTime;
-  wait.look = [this] { return Look(); };
+  wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max())] {
+    return Look(deadline);
+  };
   could_not_look_ = false;
   next_look_ = std::chrono::steady_clock::now() + wait.look_time;
   ++compiles_;
@@ -85,12 +94,12 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   return DecodeResult(frame, request.stages);
 }
 
-absl::Status WorkerProcess::Look() {
+absl::Status WorkerProcess::Look(SteadyTime deadline) {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now < next_look_) return absl::OkStatus();
   next_look_ = now + limits::kWorkerDiskLookTime;
   KILN_RETURN_IF_ERROR(LookAtThreads());
-  return LookAtDisk();
+  return LookAtDisk(std::min(deadline, now + kLookTimeMax));
 }
 
 absl::Status WorkerProcess::LookAtThreads() {
@@ -102,8 +111,9 @@ absl::Status WorkerProcess::LookAtThreads() {
       "the compiler started more processes and threads than the {} it may have", limits_.threads);
 }
 
-absl::Status WorkerProcess::LookAtDisk() {
-  const auto use = MeasureDiskUse(directory_, pid_, zygote_->pid(), limits_.disk_entries);
+absl::Status WorkerProcess::LookAtDisk(SteadyTime until) {
+  const auto use =
+      MeasureDiskUse(directory_, pid_, zygote_->pid(), {limits_.disk_entries, kMappingsMax, until});
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(use.status())) return absl::OkStatus();
   if (!use.ok()) {
@@ -112,6 +122,12 @@ absl::Status WorkerProcess::LookAtDisk() {
       LogWarning("a compile's files were not looked at", {{"error", Message(use.status())}});
     }
     return absl::OkStatus();
+  }
+  took_too_much_ = use->mappings >= kMappingsMax;
+  if (took_too_much_) {
+    return ResourceExhausted(
+        "the compiler mapped more pieces of memory and files than the {} it may have",
+        kMappingsMax);
   }
   took_too_much_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
   if (!took_too_much_) return absl::OkStatus();

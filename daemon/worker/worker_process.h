@@ -63,8 +63,8 @@ class WorkerProcess {
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
                 OutputCapture output, const WorkerLimits& limits);
   // Now and then, while it compiles. Where it is not possible to look, nothing is the matter.
-  absl::Status Look();
-  absl::Status LookAtDisk();
+  absl::Status Look(SteadyTime deadline);
+  absl::Status LookAtDisk(SteadyTime until);
   absl::Status LookAtThreads();
 
   const std::shared_ptr<Zygote> zygote_;

@@ -189,6 +189,20 @@ enum class Held { kByName, kOpen, kMapped, kMappedLow };
   }
 }
 
+// As nothing that compiles would.
+[[noreturn]] void Shred() {
+  constexpr int kPieces = 60'000;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const int file = ::open("file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(2 * page)) != 0) std::_Exit(8);
+  ::unlink("file");
+  for (int i = 0; i < kPieces; ++i) {
+    // Neighbours that continue each other would be one.
+    ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
+  }
+  SleepForever();
+}
+
 [[noreturn]] void HoardAsOrphan(size_t bytes) {
   const pid_t parent = ::fork();
   if (parent == 0 && ::fork() != 0) std::_Exit(0);
@@ -262,6 +276,7 @@ void Obey(int job, const kiln::Frame& frame) {
   if (what == "hoard-nameless") Hoard(Held::kOpen, size_t{4} << 20);
   if (what == "hoard-mapped") Hoard(Held::kMapped, size_t{4} << 20);
   if (what == "hoard-mapped-low") Hoard(Held::kMappedLow, size_t{4} << 20);
+  if (what == "shred") Shred();
   if (what == "hoard-orphaned") HoardAsOrphan(size_t{4} << 20);
   if (what == "litter") Hoard(Held::kByName, 0);
   if (what == "bury") {

@@ -804,6 +804,19 @@ TEST_F(WorkerPoolTest, WhatFillsTheDiskIsEndedAndToldSo) {
   EXPECT_EQ(pool_->Stats().crashed, 0u);
 }
 
+// Looking at each of them would take longer than the compile may.
+TEST_F(WorkerPoolTest, WhatMapsMoreThanAnyCompileIsEndedAndToldSo) {
+  Start();
+  EXPECT_EQ(Ptx("answer before"), "before");
+  const auto reply = Do("shred", Until(seconds(20)));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 32768"));
+  EXPECT_EQ(Ptx("answer next"), "next");
+  EXPECT_EQ(pool_->Stats().killed, 1u);
+  EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
 // Root's processes are limited by nobody else.
 TEST_F(WorkerPoolTest, AForkBombIsEndedAndToldSo) {
   Start([](WorkerPoolOptions& options) { options.worker_limits.threads = 170; });
