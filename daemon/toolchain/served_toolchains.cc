@@ -87,7 +87,8 @@ bool ServedToolchains::IsOutdated() {
   for (const auto& toolchain : known) {
     if (toolchain == nullptr || toolchain->seal == nullptr) continue;
     const absl::Status same = toolchain->seal->Check();
-    if (same.ok()) continue;
+    // What cannot be looked at now has not changed for that; a compile of its looks again.
+    if (!absl::IsFailedPrecondition(same)) continue;
     NoteChange(*toolchain, same);
     return false;  // it asks
   }

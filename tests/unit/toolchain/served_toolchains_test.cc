@@ -20,8 +20,12 @@ using ::testing::HasSubstr;
 class FakeSeal final : public ToolchainSeal {
  public:
   absl::Status Check() const override {
+    ++looks;
+    if (unreadable) return Unavailable("no descriptors");
     return broken ? FailedPrecondition("changed") : absl::OkStatus();
   }
+  mutable std::atomic<int> looks = 0;
+  std::atomic<bool> unreadable = false;
   std::atomic<bool> broken = false;
 };
 
@@ -137,6 +141,18 @@ TEST_F(ServedToolchainsTest, AnIdleToolchainThatChangesIsNoticed) {
   seal->broken = true;
   while (Chosen(*served) != "3.9.0") std::this_thread::yield();
   EXPECT_EQ(served->changes(), 1u);
+}
+
+TEST_F(ServedToolchainsTest, WhatCannotBeLookedAtHasNotChanged) {
+  auto seal = std::make_shared<FakeSeal>();
+  seal->unreadable = true;
+  auto sealed = MakeTritonOf("3.6.0");
+  sealed->seal = seal;
+  Install({sealed});
+  const auto served = Start("", std::chrono::milliseconds(1));
+  while (seal->looks < 3) std::this_thread::yield();
+  EXPECT_EQ(served->changes(), 0u);
+  EXPECT_EQ(served->List().size(), 1u);
 }
 
 TEST_F(ServedToolchainsTest, ADisassemblerThatChangesIsNoticed) {
