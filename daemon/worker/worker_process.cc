@@ -19,12 +19,6 @@
 namespace kiln {
 namespace {
 
-// How long a look may take: less than a deadline may be missed by.
-constexpr auto kLookTimeMax = std::chrono::milliseconds(100);
-// Pieces of memory and files that the processes of one compile may map: some hundreds for Triton
-// and its assembler, and half of what the kernel gives one process.
-constexpr uint64_t kMappingsMax = 32'768;
-
 // Not to be guessed by a worker that would like to answer the next question before it is asked.
 uint32_t RandomId() {
   uint32_t id = 0;
@@ -79,7 +73,7 @@ absl::Status WorkerProcess::Prepare() {
 absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
   output_.Clear();
   wait.peer_fd = process_.get();
-  wait.look_time = limits::kWorkerDiskLookTime;
+  wait.look_time = limits::kWorkerLookTime;
   wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max())] {
     return Look(deadline);
   };
@@ -97,9 +91,9 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
 absl::Status WorkerProcess::Look(SteadyTime deadline) {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now < next_look_) return absl::OkStatus();
-  next_look_ = now + limits::kWorkerDiskLookTime;
+  next_look_ = now + limits::kWorkerLookTime;
   KILN_RETURN_IF_ERROR(LookAtThreads());
-  return LookAtDisk(std::min(deadline, now + kLookTimeMax));
+  return LookAtDisk(std::min(deadline, now + limits::kWorkerLookTimeMax));
 }
 
 absl::Status WorkerProcess::LookAtThreads() {
@@ -112,8 +106,8 @@ absl::Status WorkerProcess::LookAtThreads() {
 }
 
 absl::Status WorkerProcess::LookAtDisk(SteadyTime until) {
-  const auto use =
-      MeasureDiskUse(directory_, pid_, zygote_->pid(), {limits_.disk_entries, kMappingsMax, until});
+  const auto use = MeasureDiskUse(directory_, pid_, zygote_->pid(),
+                                  {limits_.disk_entries, limits::kWorkerMappingsMax, until});
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(use.status())) return absl::OkStatus();
   if (!use.ok()) {
@@ -123,11 +117,11 @@ absl::Status WorkerProcess::LookAtDisk(SteadyTime until) {
     }
     return absl::OkStatus();
   }
-  took_too_much_ = use->mappings >= kMappingsMax;
+  took_too_much_ = use->mappings >= limits::kWorkerMappingsMax;
   if (took_too_much_) {
     return ResourceExhausted(
         "the compiler mapped more pieces of memory and files than the {} it may have",
-        kMappingsMax);
+        limits::kWorkerMappingsMax);
   }
   took_too_much_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
   if (!took_too_much_) return absl::OkStatus();

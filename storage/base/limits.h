@@ -107,7 +107,13 @@ inline constexpr size_t kWorkerFileBytesMax = kGiB;
 // number. A compile has a handful.
 inline constexpr size_t kWorkerDiskBytesMax = kGiB;
 inline constexpr size_t kWorkerDiskEntriesMax = 4096;
-inline constexpr auto kWorkerDiskLookTime = std::chrono::milliseconds(100);
+// Pieces of memory and files that all of its processes map: some hundreds for Triton and its
+// assembler.
+inline constexpr uint64_t kWorkerMappingsMax = 8192;
+// How often the daemon looks at what a compile takes, and for how long at most: a deadline that
+// comes meanwhile is missed by that.
+inline constexpr auto kWorkerLookTime = std::chrono::milliseconds(100);
+inline constexpr auto kWorkerLookTimeMax = std::chrono::milliseconds(100);
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
 // A process maps more than it holds: libraries, and memory that it gave back.
 inline constexpr uint64_t kAddressSpacePerRss = 2;

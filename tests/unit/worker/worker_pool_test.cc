@@ -811,7 +811,7 @@ TEST_F(WorkerPoolTest, WhatMapsMoreThanAnyCompileIsEndedAndToldSo) {
   const auto reply = Do("shred", Until(seconds(20)));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 32768"));
+  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 8192"));
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_EQ(pool_->Stats().killed, 1u);
   EXPECT_EQ(pool_->Stats().crashed, 0u);
@@ -843,7 +843,7 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   {
     const NoMoreDescriptors shortage;
     // As long as a few looks at what it takes.
-    EXPECT_EQ(running.wait_for(4 * limits::kWorkerDiskLookTime), std::future_status::timeout);
+    EXPECT_EQ(running.wait_for(4 * limits::kWorkerLookTime), std::future_status::timeout);
   }
   std::filesystem::remove(busy);
   EXPECT_TRUE(running.get().ok());
