@@ -1,5 +1,6 @@
 """Compares what two runs of a job have left behind."""
 
+import collections
 import dataclasses
 import pathlib
 import sys
@@ -13,29 +14,45 @@ SUFFIXES = (".cubin", ".ptx", ".llir", ".ttgir", ".ttir", ".source")
 
 @dataclasses.dataclass
 class Caches:
-    """Two of Triton's, compared by the names of their files."""
+    """Two of Triton's, compared by their files, wherever these lie: from 3.7 on, Triton calls its folders otherwise where there is a hook."""
 
     common: int
     equal: int  # to the byte
     cubins: int
     same: int  # cubins with the same code
-    only: list  # names that one of them has
-    different: list  # cubins with other code
+    only: list  # names of which one of them has more
+    different: list  # names of cubins with other code
 
 
 def compare_caches(first, second):
-    files = [{str(path.relative_to(folder)): path for path in folder.rglob("*")
-              if path.is_file() and "tmp" not in path.name and path.suffix in SUFFIXES} for folder in (first, second)]
-    common = sorted(files[0].keys() & files[1].keys())
-    equal = [name for name in common if files[0][name].read_bytes() == files[1][name].read_bytes()]
-    cubins = [name for name in common if name.endswith(".cubin")]
-    different = [name for name in cubins if _code(files[0][name]) != _code(files[1][name])]
-    return Caches(len(common), len(equal), len(cubins), len(cubins) - len(different), sorted(files[0].keys() ^ files[1].keys()), different)
+    files = [_files(first), _files(second)]
+    names = sorted(files[0].keys() | files[1].keys())
+    pairs = {name: (files[0].get(name, []), files[1].get(name, [])) for name in names}
+    cubins = {name: pair for name, pair in pairs.items() if name.endswith(".cubin")}
+    same = {name: _in_both(map(_code, one), map(_code, other)) for name, (one, other) in cubins.items()}
+    return Caches(
+        common=sum(min(map(len, pair)) for pair in pairs.values()), equal=sum(_in_both(*pair) for pair in pairs.values()),
+        cubins=sum(min(map(len, pair)) for pair in cubins.values()), same=sum(same.values()),
+        only=[name for name, (one, other) in pairs.items() if len(one) != len(other)],
+        different=[name for name, pair in cubins.items() if same[name] != min(map(len, pair))])
+
+
+def _files(folder):
+    """What they contain, by name: a kernel that was compiled in several ways has several."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and "tmp" not in path.name and path.suffix in SUFFIXES:
+            found.setdefault(path.name, []).append(path.read_bytes())
+    return found
+
+
+def _in_both(one, other):
+    return (collections.Counter(one) & collections.Counter(other)).total()
 
 
 def _code(cubin):
     """The sections that decide what runs: not the line table, which has the time of the source file in it."""
-    return {section.name: section.content for section in Elf(cubin.read_bytes()).sections if "debug" not in section.name}
+    return tuple((section.name, section.content) for section in Elf(cubin).sections if "debug" not in section.name)
 
 
 def compare_losses(got, expected):
