@@ -50,8 +50,8 @@ struct WorkerPoolOptions {
 
 // Runs requests in worker processes, first come first served. A worker compiles once and is then
 // replaced, unless whoever asks is trusted: root and this process's own user, unless others have
-// its uid too, for sources that are theirs (CallContext). For those it goes on, and serves no second principal: one that has served
-// another is replaced first. A worker that dies or answers
+// its uid too, for sources that are theirs (CallContext). For those it goes on, and serves no
+// second principal: one that has served another is replaced first. A worker that dies or answers
 // nonsense is replaced and the request tried once more on a fresh one; one whose caller's time is
 // over, or whose caller went away, is killed with all that it started. A compiler that gave up on
 // the source in words (abort_diagnosis.h) has answered, and is not asked twice.
