@@ -27,7 +27,7 @@ def autotune(setting, row):
     setting.report.measure([cores.row(measured)])
     row("0.7 × min(cores, 18)", f"{cores.goal(visible, 18):.1f} for the {visible} cores that show, which is the goal; "
         f"{cores.goal(measured, 18):.1f} for the {measured:.1f} measured")
-    row("the longest alone", f"takes Triton a {bound:.1f}th of all: no batch is faster than that, on any number of cores")
+    row("the longest alone", f"takes Triton a {bound:.1f}th of all; a batch waits for it, on any number of cores")
     setting.measure("autotune", setting.bundle / "bin" / "gpu_autotune_benchmark", sources, root, str(stock), visible, setting.driver,
                     seconds=COMPILE_SECONDS_MAX)
 
