@@ -55,13 +55,16 @@ class DiskBudget {
   bool IsSpent() const {
     return mappings_ >= mappings_max_ || std::chrono::steady_clock::now() >= until_;
   }
-  void TakeMapping() { ++mappings_; }
-  uint64_t mappings() const { return mappings_; }
+  void BeginProcess() { mappings_ = 0; }
+  void TakeMapping() { most_ = std::max(most_, ++mappings_); }
+  // Of the process that has most of them.
+  uint64_t mappings() const { return most_; }
 
  private:
   const uint64_t mappings_max_;
   const SteadyTime until_;
   uint64_t mappings_ = 0;
+  uint64_t most_ = 0;
 };
 
 // What a process has mapped and has no name any more, as /proc/PID/map_files calls it. A file whose
@@ -134,6 +137,7 @@ uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device, DiskBudget& bud
   NamelessFiles held(device);
   for (const pid_t process : ProcessesOf(worker, zygote, kProcessesMax)) {
     if (budget.IsSpent()) break;
+    budget.BeginProcess();
     held.AddThoseOf(process, budget);
   }
   NamelessFiles began_with(device);

@@ -14,14 +14,14 @@ namespace kiln {
 struct DiskUse {
   uint64_t bytes = 0;     // that the file system gave them, holes not counted
   uint64_t entries = 0;   // in the directory
-  uint64_t mappings = 0;  // of all the processes, files or not
+  uint64_t mappings = 0;  // of the process that has most, files or not
 };
 
 // Where a look at it ends, whatever it has not seen.
 struct DiskLook {
   uint64_t entries_max = 0;
-  uint64_t mappings_max = 0;
-  SteadyTime until;  // but a few files more
+  uint64_t mappings_max = 0;  // of one process
+  SteadyTime until;           // but a few files more
 };
 
 // Of the files in `directory` itself (workers cannot make others in it), and of those that lie on

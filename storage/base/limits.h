@@ -107,9 +107,8 @@ inline constexpr size_t kWorkerFileBytesMax = kGiB;
 // number. A compile has a handful.
 inline constexpr size_t kWorkerDiskBytesMax = kGiB;
 inline constexpr size_t kWorkerDiskEntriesMax = 4096;
-// Pieces of memory and files that all of its processes map: some hundreds for Triton and its
-// assembler.
-inline constexpr uint64_t kWorkerMappingsMax = 8192;
+// Pieces of memory and files that one of its processes maps: some hundreds for Triton.
+inline constexpr uint64_t kWorkerMappingsMax = 16384;
 // How often the daemon looks at what a compile takes, and for how long at most: a deadline that
 // comes meanwhile is missed by that.
 inline constexpr auto kWorkerLookTime = std::chrono::milliseconds(100);

@@ -811,7 +811,7 @@ TEST_F(WorkerPoolTest, WhatMapsMoreThanAnyCompileIsEndedAndToldSo) {
   const auto reply = Do("shred", Until(seconds(20)));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 8192"));
+  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 16384"));
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_EQ(pool_->Stats().killed, 1u);
   EXPECT_EQ(pool_->Stats().crashed, 0u);
