@@ -476,6 +476,7 @@ def interrupt_autotuning(blocks, daemon):
     from kiln.client import Client
     from kiln.errors import CallCancelledError
     compile_one, under_way, cancelled = Client.compile, [], []
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
 
     def interrupting(*arguments, **more):
         under_way.append(arguments)
