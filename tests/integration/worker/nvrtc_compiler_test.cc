@@ -217,7 +217,7 @@ TEST_F(NvrtcCompilerTest, BadSourcesSayWhatIsWrongAndWhere) {
       {"#error no\n", "no", 1},
       {"__device__ int f() { return 1; }", "defines no kernel", 0},
       // The line that a warning is about comes first.
-      {"__global__ void f() {\n  1; // TODO(7): error: handle\n  int x = ;\n}",
+      {"__global__ void f() {\n  1; // see(7): error: handle\n  int x = ;\n}",
        "expected an expression", 3},
   };
   for (const Bad& bad : cases) {

@@ -66,7 +66,7 @@ TEST(CompileNotesTest, NvrtcSaysWhatATemplateWasInstantiatedBy) {
 // Any line of a source may stand among the compiler's, with blanks in front of it.
 TEST(CompileNotesTest, ALineOfTheSourceIsNoWordOfNvrtcs) {
   EXPECT_THAT(NotesIn("kernel.cu(3): error: no instance of overloaded function \"f\" matches\n"
-                      "    f(1.0); } // TODO(7): error: handle\n"
+                      "    f(1.0); } // see(7): error: handle\n"
                       "    ^\n"
                       "kernel.cu(1): note #3326-D: function \"f(char *)\" does not match\n"),
               ElementsAre(CompileNote{"", 1, 0, "function \"f(char *)\" does not match"}));
