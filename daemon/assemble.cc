@@ -47,6 +47,7 @@
 #include "storage/base/log.h"
 #include "storage/base/shared_uid.h"
 #include "storage/base/units.h"
+#include "storage/base/users.h"
 #include "storage/hot_directory.h"
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
@@ -96,6 +97,14 @@ std::string AllocatorOf(const DaemonSetting& setting) {
         "faster");
   }
   return found;
+}
+
+FileOwners OwnersOf(const Config::Toolchain& config, std::optional<uid_t> shared_uid) {
+  FileOwners owners{{}, shared_uid};
+  for (const std::string& name : config.trusted_owners) {
+    if (const auto uid = FindUser(name)) owners.further.push_back(*uid);
+  }
+  return owners;
 }
 
 // Why backends that a toolchain may have are not used.
@@ -279,6 +288,7 @@ ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selec
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
   options.include_directories = setting_.config.toolchain.include_directories;
+  options.owners = OwnersOf(setting_.config.toolchain, shared_uid_);
   options.default_selector = default_selector;
   options.is_cancelled = is_cancelled;
   return DiscoveredToolchains::Discover(options, OsFilesystem());

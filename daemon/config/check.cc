@@ -8,12 +8,21 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "storage/base/users.h"
+
 namespace kiln {
 namespace {
 
 absl::Status CheckGroup(const std::string& group) {
   if (group.empty() || ::getgrnam(group.c_str()) != nullptr) return absl::OkStatus();
   return InvalidArgument("there is no group \"{}\" on this machine", group);
+}
+
+absl::Status CheckUsers(const std::vector<std::string>& users) {
+  for (const std::string& user : users) {
+    if (!FindUser(user)) return InvalidArgument("there is no user \"{}\" on this machine", user);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckScript(const std::string& script) {
@@ -83,6 +92,8 @@ absl::Status CheckThingsNamed(const LoadedConfig& loaded) {
   KILN_RETURN_IF_ERROR(loaded.Blame("workers.script", CheckScript(config.workers.script)));
   KILN_RETURN_IF_ERROR(
       loaded.Blame("toolchain.directories", CheckDirectories(config.toolchain.directories)));
+  KILN_RETURN_IF_ERROR(
+      loaded.Blame("toolchain.trusted_owners", CheckUsers(config.toolchain.trusted_owners)));
   return loaded.Blame("toolchain.include_directories",
                       CheckDirectories(config.toolchain.include_directories));
 }

@@ -51,6 +51,7 @@ struct Config {
     std::vector<std::string> directories;  // empty: the usual places
     std::string default_selector;          // "": the newest
     std::vector<std::string> include_directories;
+    std::vector<std::string> trusted_owners = {};  // besides root and the daemon's own user
   };
   struct Sockets {
     std::string mode;  // "": 0660 for the system's service, 0600 for a person's

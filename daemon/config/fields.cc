@@ -159,19 +159,21 @@ std::string WithoutEmptyParts(const std::string& path) {
   return plain.empty() ? "/" : plain;
 }
 
-absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
-  std::vector<std::string> paths;
-  if (const auto* list = std::get_if<std::vector<std::string>>(&raw)) {
-    paths = *list;
-  } else if (const auto* text = std::get_if<std::string>(&raw)) {
-    for (size_t begin = 0; begin <= text->size();) {
-      const size_t end = std::min(text->find(':', begin), text->size());
-      if (end > begin) paths.push_back(text->substr(begin, end - begin));
-      begin = end + 1;
-    }
-  } else {
-    return InvalidArgument("expected a list of directories");
+absl::StatusOr<std::vector<std::string>> SplitList(const RawValue& raw) {
+  if (const auto* list = std::get_if<std::vector<std::string>>(&raw)) return *list;
+  const auto* text = std::get_if<std::string>(&raw);
+  if (text == nullptr) return InvalidArgument("expected a list of texts");
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text->size();) {
+    const size_t end = std::min(text->find(':', begin), text->size());
+    if (end > begin) parts.push_back(text->substr(begin, end - begin));
+    begin = end + 1;
   }
+  return parts;
+}
+
+absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
+  KILN_ASSIGN_OR_RETURN(std::vector<std::string> paths, SplitList(raw));
   for (std::string& path : paths) {
     if (path.empty() || path.front() != '/') {
       return InvalidArgument("\"{}\" is not an absolute path", path);
@@ -181,15 +183,17 @@ absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
   return paths;
 }
 
+using Split = absl::StatusOr<std::vector<std::string>> (*)(const RawValue&);
+
 template <typename M>
-Field PathListField(std::string_view section, std::string_view name, std::string_view doc,
-                    M member) {
+Field ListField(std::string_view section, std::string_view name, std::string_view doc,
+                std::string_view what, M member, Split split) {
   return {section,
           name,
           doc,
-          "a list of absolute paths (separated by ':' in a flag or the environment)",
+          fmt::format("a list of {} (separated by ':' in a flag or the environment)", what),
           [=](Config& config, const RawValue& raw) -> absl::Status {
-            KILN_ASSIGN_OR_RETURN(member.In(config), SplitPaths(raw));
+            KILN_ASSIGN_OR_RETURN(member.In(config), split(raw));
             return absl::OkStatus();
           },
           [=](const Config& config) {
@@ -277,12 +281,17 @@ std::vector<Field> MakeFields() {
                    Member{&Config::audit, &Config::Audit::one_in}, 0, 1'000'000'000),
       IntegerField("queue", "length", "Compiles that may wait; further ones are refused.",
                    Member{&Config::queue, &Config::Queue::length}, 1, 1'000'000),
-      PathListField("toolchain", "directories",
-                    "Where toolchains are looked for. Empty: the usual places.",
-                    Member{&Config::toolchain, &Config::Toolchain::directories}),
-      PathListField("toolchain", "include_directories",
-                    "Headers that CUDA C++ may include, besides those of its toolkit.",
-                    Member{&Config::toolchain, &Config::Toolchain::include_directories}),
+      ListField("toolchain", "directories",
+                "Where toolchains are looked for. Empty: the usual places.", "absolute paths",
+                Member{&Config::toolchain, &Config::Toolchain::directories}, SplitPaths),
+      ListField("toolchain", "include_directories",
+                "Headers that CUDA C++ may include, besides those of its toolkit.",
+                "absolute paths",
+                Member{&Config::toolchain, &Config::Toolchain::include_directories}, SplitPaths),
+      ListField("toolchain", "trusted_owners",
+                "Whose files toolchains may consist of, besides root's and the daemon's own.",
+                "users, by name or number",
+                Member{&Config::toolchain, &Config::Toolchain::trusted_owners}, SplitList),
       TextField("toolchain", "default",
                 "What an empty selector means, such as \"triton==3.6.0\". Empty: what `kiln "
                 "toolchain default` chose, or the newest.",

@@ -119,7 +119,8 @@ void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
                  Findings& findings) {
   const auto program =
       MakeProgram(options.worker_script, DigestOfTritonWorker, options, filesystem);
-  for (const ToolchainDirectory& directory : FindToolchainDirectories(options.search_path)) {
+  for (const ToolchainDirectory& directory :
+       FindToolchainDirectories(options.search_path, FileTrust(options.owners))) {
     if (IsCancelled(options)) return;
     findings.Add(
         directory.path, directory.path,
@@ -132,8 +133,8 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   if (options.native_worker.empty()) return;
   const auto program =
       MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
-  for (const NativeToolchain& native :
-       FindNativeToolchains(options.search_path, options.include_directories)) {
+  for (const NativeToolchain& native : FindNativeToolchains(
+           options.search_path, options.include_directories, FileTrust(options.owners))) {
     if (IsCancelled(options)) return;
     findings.Add(native.path, native.installation,
                  program.ok() ? NativeExaminer(*program, cache).Examine(native) : program.status());
@@ -144,7 +145,8 @@ void FindDisassembler(const DiscoveryOptions& options, Filesystem& filesystem, F
   if (options.native_worker.empty()) return;
   const auto program =
       MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
-  for (const NativeToolchain& native : FindDisassemblers(options.search_path)) {
+  for (const NativeToolchain& native :
+       FindDisassemblers(options.search_path, FileTrust(options.owners))) {
     if (IsCancelled(options)) return;
     findings.AddDisassembler(
         native, program.ok() ? ExamineDisassembler(native, *program) : program.status());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/compile/toolchain.h"
+#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 
@@ -29,6 +30,8 @@ struct DiscoveryOptions {
   std::string native_worker;  // kiln-worker; "": what it runs is not looked for
   // Whose headers CUDA C++ may include besides those that come with each NVRTC.
   std::vector<std::string> include_directories;
+  // Who may own the files of toolchains.
+  FileOwners owners = {};
   // What "" selects: a selector itself, for the kinds of source that it compiles. "", and for every
   // other kind: the highest version that fits.
   std::string default_selector;

@@ -18,9 +18,10 @@ absl::Status AddFile(const std::string& path, std::vector<ToolchainFile>& files)
   return absl::OkStatus();
 }
 
-absl::Status AddHeaders(const std::string& directory, FileListing& listing) {
+absl::Status AddHeaders(const std::string& directory, const FileOwners& owners,
+                        FileListing& listing) {
   const auto every = [](std::string_view) { return true; };
-  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every));
+  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every, FileTrust(owners)));
   for (ToolchainFile& file : beneath.files) {
     file.path = fmt::format("{}/{}", directory, file.path);
     listing.files.push_back(std::move(file));
@@ -44,7 +45,7 @@ absl::StatusOr<FileListing> DecidingFiles(const NativeToolchain& found) {
     KILN_RETURN_IF_ERROR(AddFile(library, listing.files));
   }
   for (const std::string& directory : found.includes) {
-    KILN_RETURN_IF_ERROR(AddHeaders(directory, listing));
+    KILN_RETURN_IF_ERROR(AddHeaders(directory, found.owners, listing));
   }
   SortByPath(listing.files);
   SortByPath(listing.places);

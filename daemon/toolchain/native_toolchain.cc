@@ -126,7 +126,8 @@ class NativeFindings {
     if (!fs::is_regular_file(path, error)) return false;
     const std::string real = fs::canonical(path, error).string();
     if (error || !seen_.insert(real).second) return true;
-    found_.push_back({name, real, {}, {}, WhyNotUsable(path, X_OK), installation_});
+    found_.push_back(
+        {name, real, {}, {}, WhyNotUsable(path, X_OK), installation_, trust_.owners()});
     return true;
   }
 
@@ -137,7 +138,8 @@ class NativeFindings {
       std::error_code error;
       const std::string real = fs::canonical(path, error).string();
       if (error || !seen_.insert(real).second) continue;
-      NativeToolchain toolchain{"nvrtc", real, {}, {}, WhyNotUsable(path, R_OK), installation_};
+      NativeToolchain toolchain{"nvrtc",       real,           {}, {}, WhyNotUsable(path, R_OK),
+                                installation_, trust_.owners()};
       Blame(toolchain, no_headers_);
       toolchain.libraries =
           Versioned(fs::path(real).parent_path().string(), "libnvrtc-builtins.so.");

@@ -16,6 +16,7 @@ struct NativeToolchain {
   std::vector<std::string> includes;   // directories whose headers a source may include
   std::string problem;                 // why it cannot be used, or ""
   std::string installation = {};       // of `directories`, or inside one, that it was found in
+  FileOwners owners = {};              // who may own its files
 };
 
 // In the order of `directories`, and within each by name. Each may hold such files itself, or have
@@ -25,11 +26,11 @@ struct NativeToolchain {
 // one of them is not there. A problem is, too, what `trust` has against a directory on the way to
 // the file, its libraries or its own headers. Blocks as a disk does.
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
-                                                  const std::vector<std::string>& includes = {},
-                                                  FileTrust trust = {});
+                                                  const std::vector<std::string>& includes,
+                                                  FileTrust trust);
 
 // Each nvdisasm, found in the same way. It compiles nothing, so it is no toolchain.
 std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories,
-                                               FileTrust trust = {});
+                                               FileTrust trust);
 
 }  // namespace kiln

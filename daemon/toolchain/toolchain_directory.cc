@@ -122,6 +122,7 @@ std::optional<ToolchainDirectory> Recognize(const std::string& path, const std::
   const std::string python = std::filesystem::path(packages[0]).parent_path().filename().string();
   found.python = python.substr(kPython.size());
   found.version = DistributionVersion(packages[0]);
+  found.owners = trust.owners();
   found.problem = FindProblem(found, packages.size(), searched, trust);
   return found;
 }

@@ -16,6 +16,7 @@ struct ToolchainDirectory {
   std::string python;       // "3.11"
   std::string version;      // of the installed distribution: "3.6.0"; "" where none is recorded
   std::string problem;      // why it cannot be used, or ""
+  FileOwners owners = {};   // who may own its files
 };
 
 // In the order of `directories`, and within each by name; a directory that two of them lead to
@@ -25,7 +26,7 @@ struct ToolchainDirectory {
 // site-packages, since Python runs code there (*.pth) and imports from there. Blocks as a disk
 // does.
 std::vector<ToolchainDirectory> FindToolchainDirectories(
-    const std::vector<std::string>& directories, FileTrust trust = {});
+    const std::vector<std::string>& directories, FileTrust trust);
 
 // Where a searched directory may hold toolchains: what is in it, sorted, less names that say that
 // an installation is not complete. Where it cannot be read, a warning.

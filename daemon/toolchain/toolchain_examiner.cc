@@ -51,7 +51,9 @@ absl::Status CheckSame(const ToolchainDirectory& directory, const Toolchain& des
 
 absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory& directory) {
   SealedFiles what;
-  what.list = [package = directory.package] { return ListToolchainFiles(package); };
+  what.list = [package = directory.package, owners = directory.owners] {
+    return ListToolchainFiles(package, FileTrust(owners));
+  };
   what.prefix = directory.package + "/";
   return FileSeal::Take(std::move(what));
 }

@@ -182,8 +182,8 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
   return listing;
 }
 
-absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package) {
-  return ListFilesBeneath(package, DecidesOutput);
+absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust trust) {
+  return ListFilesBeneath(package, DecidesOutput, std::move(trust));
 }
 
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
@@ -230,7 +230,8 @@ absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
     KILN_RETURN_IF_ERROR(digests[i].status());
     builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));
   }
-  KILN_ASSIGN_OR_RETURN(const FileListing now, ListToolchainFiles(toolchain.package));
+  KILN_ASSIGN_OR_RETURN(const FileListing now,
+                        ListToolchainFiles(toolchain.package, FileTrust(toolchain.owners)));
   if (now.files != files) {
     return Unavailable("its files changed while they were read; they are looked at again soon");
   }

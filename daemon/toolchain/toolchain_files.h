@@ -50,10 +50,10 @@ bool DecidesOutput(std::string_view path);
 // looked at as well. Blocks as a disk does.
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
                                              const std::function<bool(std::string_view)>& decides,
-                                             FileTrust trust = {});
+                                             FileTrust trust);
 
 // Those of `package` that decide output.
-absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package);
+absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust trust);
 
 // One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);

@@ -1,55 +1,28 @@
 #include "daemon/toolchain/trusted_file.h"
 
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <filesystem>
-#include <optional>
-#include <vector>
+
+#include "storage/base/users.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kDatabaseEntryBytesMax = 1 << 20;
-
-// Calls one of the functions that want room for what they find, with ever more of it.
-template <typename Entry, typename Find>
-std::optional<Entry> FindEntry(std::vector<char>& room, const Find& find) {
-  for (room.resize(1024); room.size() <= kDatabaseEntryBytesMax; room.resize(2 * room.size())) {
-    Entry entry{};
-    Entry* found = nullptr;
-    const int error = find(&entry, room.data(), room.size(), &found);
-    if (error == 0 && found != nullptr) return entry;
-    if (error != ERANGE) break;
-  }
-  return std::nullopt;
-}
-
-// "" where nobody has that number.
-std::string NameOfUser(uid_t uid) {
-  std::vector<char> room;
-  const auto user =
-      FindEntry<passwd>(room, [uid](auto... out) { return ::getpwuid_r(uid, out...); });
-  return user ? user->pw_name : "";
-}
-
 bool IsPrivateGroup(gid_t gid, uid_t owner) {
-  std::vector<char> room;
-  const auto group =
-      FindEntry<::group>(room, [gid](auto... out) { return ::getgrgid_r(gid, out...); });
+  const auto group = FindGroup(gid);
   const std::string name = NameOfUser(owner);
   // A container may have neither; that nobody else is in it is then all there is to know.
   if (!group) return name.empty() && gid == owner;
-  for (char** member = group->gr_mem; *member != nullptr; ++member) {
-    if (name != *member && std::string("root") != *member) return false;
-  }
-  return gid == 0 || name == group->gr_name;
+  const bool is_owners_alone =
+      std::all_of(group->members.begin(), group->members.end(),
+                  [&](const std::string& member) { return member == name || member == "root"; });
+  return is_owners_alone && (gid == 0 || name == group->name);
 }
 
 std::string OwnerOf(const struct stat& info) {
@@ -83,9 +56,13 @@ std::string FileTrust::WhyNot(const std::string& path, const struct stat& info) 
   if ((info.st_mode & S_IWOTH) != 0) {
     return say("may be written to by everyone", "take that right away (chmod o-w)");
   }
-  if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
-    return say(fmt::format("belongs to user {}", info.st_uid),
-               "only what is root's or kilnd's own is (chown)");
+  if (!MayOwn(info.st_uid)) {
+    return say(fmt::format("belongs to user {}{}", info.st_uid,
+                           info.st_uid == owners_.shared
+                               ? ", as this user namespace calls every user that it does not map"
+                               : ""),
+               "only what is root's or kilnd's own is (chown), or of somebody whom "
+               "toolchain.trusted_owners names");
   }
   if ((info.st_mode & S_IWGRP) != 0 && !IsPrivate(info.st_gid, info.st_uid)) {
     return say(fmt::format("may be written to by group {}", info.st_gid),
@@ -110,6 +87,12 @@ std::string FileTrust::WhyNotFrom(const std::string& root, const std::string& pa
 
 std::string FileTrust::WhyNotLink(const std::string& path) {
   return WhyNot(fs::path(RealPath(path)).parent_path());
+}
+
+bool FileTrust::MayOwn(uid_t uid) const {
+  const std::vector<uid_t>& further = owners_.further;
+  if (std::find(further.begin(), further.end(), uid) != further.end()) return true;
+  return uid == 0 || (uid == ::geteuid() && uid != owners_.shared);
 }
 
 bool FileTrust::IsPrivate(gid_t group, uid_t owner) {

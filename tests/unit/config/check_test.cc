@@ -27,12 +27,14 @@ TEST(CheckThingsNamedTest, WhatIsThereIsFine) {
   EXPECT_TRUE(Check("sockets.group=root").ok());
   EXPECT_TRUE(Check("workers.script=/proc/self/exe").ok());
   EXPECT_TRUE(Check("toolchain.directories=/proc:/dev").ok());
+  EXPECT_TRUE(Check("toolchain.trusted_owners=root:65534").ok());
 }
 
 TEST(CheckThingsNamedTest, WhatIsNotThereIsNamedWithItsSetting) {
   for (const auto& [setting, value] : {std::pair{"sockets.group", "no-such-group"},
                                        {"sockets.admin_group", "no-such-group"},
                                        {"workers.script", "/no/such/script.py"},
+                                       {"toolchain.trusted_owners", "no-such-user"},
                                        {"toolchain.directories", "/no/such/directory"},
                                        {"toolchain.include_directories", "/no/such/directory"},
                                        {"toolchain.include_directories", "/proc/self/exe"}}) {

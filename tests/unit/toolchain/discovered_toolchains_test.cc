@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -70,6 +71,21 @@ TEST_F(DiscoveredToolchainsTest, FindsOneAndSaysWhatItCanDo) {
   EXPECT_NE(toolchain.FindBackend("hip"), nullptr);
   EXPECT_EQ(catalog->Describe(), "triton==3.6.0 (" + toolchain.fingerprint.ShortHex() + ")");
   EXPECT_THAT(catalog->rejected(), IsEmpty());
+}
+
+TEST_F(DiscoveredToolchainsTest, ThoseOfANamedOwnerAreFound) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  constexpr uid_t kInstaller = 1'234'567;
+  const FakeToolchain installed = Install("triton-3.6.0");
+  for (const auto& each : std::filesystem::recursive_directory_iterator(installed.path())) {
+    ASSERT_EQ(::lchown(each.path().c_str(), kInstaller, kInstaller), 0);
+  }
+  const auto refused = Discover();
+  EXPECT_THAT(Names(*refused), IsEmpty());
+  ASSERT_EQ(refused->rejected().size(), 1u);
+  EXPECT_THAT(refused->rejected()[0].reason, HasSubstr("belongs to user 1234567"));
+  options_.owners.further = {kInstaller};
+  EXPECT_THAT(Names(*Discover()), ElementsAre("triton==3.6.0"));
 }
 
 TEST_F(DiscoveredToolchainsTest, NoneIsNoErrorUntilOneIsAskedFor) {

@@ -23,7 +23,7 @@ class FileSealTest : public testing::Test {
   std::shared_ptr<const FileSeal> Take(const Clock& clock = SystemClock()) {
     SealedFiles what;
     what.list = [this] {
-      auto listing = ListToolchainFiles(toolchain_.package());
+      auto listing = ListToolchainFiles(toolchain_.package(), FileTrust());
       ++listings_;
       if (behind_a_listing_) std::exchange(behind_a_listing_, nullptr)();
       return listing;

@@ -28,7 +28,7 @@ class NativeToolchainTest : public testing::Test {
   }
   std::vector<std::string> Find(const std::string& directory = "") {
     std::vector<std::string> paths;
-    for (const auto& each : FindNativeToolchains({directory_.File(directory)})) {
+    for (const auto& each : FindNativeToolchains({directory_.File(directory)}, {}, FileTrust())) {
       EXPECT_EQ(each.name, "ptxas");
       EXPECT_EQ(each.problem, "") << each.path;
       paths.push_back(each.path);
@@ -59,7 +59,7 @@ TEST_F(NativeToolchainTest, DisassemblersAreFoundApart) {
   const std::string triton = Install(packages + "triton/backends/nvidia/bin/nvdisasm");
   const std::string wheel = Install(packages + "nvidia/cu13/bin/nvdisasm");
   std::vector<std::string> paths;
-  for (const auto& each : FindDisassemblers({directory_.path()})) {
+  for (const auto& each : FindDisassemblers({directory_.path()}, FileTrust())) {
     EXPECT_EQ(each.name, "nvdisasm");
     paths.push_back(each.path);
   }
@@ -87,7 +87,8 @@ TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
   fs::create_symlink("libnvrtc.so.13.0.88", directory_.File("cuda/lib64/libnvrtc.so.13"));
   fs::create_symlink("libnvrtc.so.13", directory_.File("cuda/lib64/libnvrtc.so"));
   fs::create_directory(directory_.File("mine"));
-  const auto found = FindNativeToolchains({directory_.path()}, {directory_.File("mine")});
+  const auto found =
+      FindNativeToolchains({directory_.path()}, {directory_.File("mine")}, FileTrust());
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "nvrtc");
   EXPECT_EQ(found[0].path, library);
@@ -102,7 +103,8 @@ TEST_F(NativeToolchainTest, HeadersThatAreNotThereAreNamedWithTheirSetting) {
   Install("cuda/lib64/libnvrtc.so.13.0.88");
   Install("cuda/bin/ptxas");
   for (const std::string& bad : {directory_.File("nope"), directory_.File("cuda/bin/ptxas")}) {
-    const auto found = FindNativeToolchains({directory_.path()}, {directory_.path(), bad});
+    const auto found =
+        FindNativeToolchains({directory_.path()}, {directory_.path(), bad}, FileTrust());
     ASSERT_EQ(found.size(), 2u);
     EXPECT_THAT(found[0].problem, StartsWith("toolchain.include_directories names " + bad + ": "));
     EXPECT_EQ(found[1].name, "ptxas");
@@ -116,7 +118,7 @@ TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
   Install(packages + "cuda_runtime/include/cuda.h");
   Install(packages + "cuda_nvcc/include/crt/mma.h");
   const std::string thirteen = Install(packages + "cu13/lib/libnvrtc.so.13");
-  const auto found = FindNativeToolchains({directory_.path()});
+  const auto found = FindNativeToolchains({directory_.path()}, {}, FileTrust());
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].path, twelve);
   EXPECT_THAT(found[0].includes,
@@ -133,7 +135,9 @@ TEST_F(NativeToolchainTest, NoneIsNoError) {
 
 TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   const fs::path ptxas = Install("cuda/bin/ptxas");
-  const auto problem = [&] { return FindNativeToolchains({directory_.path()})[0].problem; };
+  const auto problem = [&] {
+    return FindNativeToolchains({directory_.path()}, {}, FileTrust())[0].problem;
+  };
   fs::permissions(ptxas, fs::perms(0757));
   EXPECT_THAT(problem(), HasSubstr("chmod o-w"));
   fs::permissions(ptxas, fs::perms(0755));
@@ -150,7 +154,7 @@ TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
   Install("search/cuda/include/cuda_fp16.h");
   fs::create_directory_symlink("real/lib", directory_.File("search/cuda/lib64"));
   const auto problem = [&] {
-    return FindNativeToolchains({directory_.File("search")}).at(0).problem;
+    return FindNativeToolchains({directory_.File("search")}, {}, FileTrust()).at(0).problem;
   };
   EXPECT_EQ(problem(), "");
   for (const char* path :

@@ -20,11 +20,12 @@ class ToolchainDirectoryTest : public testing::Test {
  protected:
   std::vector<std::string> Paths(const std::vector<std::string>& directories) {
     std::vector<std::string> paths;
-    for (const auto& found : FindToolchainDirectories(directories)) paths.push_back(found.path);
+    for (const auto& found : FindToolchainDirectories(directories, FileTrust()))
+      paths.push_back(found.path);
     return paths;
   }
   ToolchainDirectory Only() {
-    const auto found = FindToolchainDirectories({directory_.path()});
+    const auto found = FindToolchainDirectories({directory_.path()}, FileTrust());
     EXPECT_EQ(found.size(), 1u);
     return found.empty() ? ToolchainDirectory() : found[0];
   }
@@ -136,7 +137,7 @@ TEST_F(ToolchainDirectoryTest, NorMayWhatALinkLeadsTo) {
   const FakeToolchain toolchain(directory_.File("open/store/a"));
   fs::create_directory_symlink(toolchain.path(), directory_.File("searched/a"));
   const auto problem = [&] {
-    return FindToolchainDirectories({directory_.File("searched")}).at(0).problem;
+    return FindToolchainDirectories({directory_.File("searched")}, FileTrust()).at(0).problem;
   };
   EXPECT_EQ(problem(), "");
   fs::permissions(directory_.File("open/store"), fs::perms(0777));
@@ -147,7 +148,8 @@ TEST_F(ToolchainDirectoryTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
   fs::create_directories(directory_.File("open/searched"));
   const FakeToolchain toolchain(directory_.File("open/searched/a"));
   fs::permissions(directory_.File("open"), fs::perms(0777));
-  EXPECT_EQ(FindToolchainDirectories({directory_.File("open/searched/")}).at(0).problem, "");
+  EXPECT_EQ(
+      FindToolchainDirectories({directory_.File("open/searched/")}, FileTrust()).at(0).problem, "");
 }
 
 TEST_F(ToolchainDirectoryTest, TheVersionIsThatOfTheDistributionWithTritonInIt) {

@@ -54,14 +54,15 @@ class ToolchainFilesTest : public testing::Test {
   ToolchainFilesTest() : toolchain_(directory_.File("triton-3.6.0")) {}
 
   static Digest FingerprintOf(const ToolchainDirectory& toolchain) {
-    const auto files = ListToolchainFiles(toolchain.package);
+    const auto files = ListToolchainFiles(toolchain.package, FileTrust());
     EXPECT_TRUE(files.ok()) << files.status();
     const auto fingerprint = Fingerprint(toolchain, files->files);
     EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
     return fingerprint.value_or(Digest());
   }
   static Digest ListingOf(const FakeToolchain& toolchain) {
-    return ListingDigest(toolchain.AsDirectory(), ListToolchainFiles(toolchain.package())->files);
+    return ListingDigest(toolchain.AsDirectory(),
+                         ListToolchainFiles(toolchain.package(), FileTrust())->files);
   }
   Digest FingerprintNow() { return FingerprintOf(toolchain_.AsDirectory()); }
 
@@ -157,17 +158,17 @@ TEST_F(ToolchainFilesTest, LinksStandForWhatTheyLeadTo) {
 
 TEST_F(ToolchainFilesTest, ALinkToItsOwnParentIsRefused) {
   fs::create_directory_symlink(".", toolchain_.package() + "/loop");
-  EXPECT_FALSE(ListToolchainFiles(toolchain_.package()).ok());
+  EXPECT_FALSE(ListToolchainFiles(toolchain_.package(), FileTrust()).ok());
 }
 
 TEST_F(ToolchainFilesTest, ANameThatCouldForgeALineIsRefused) {
   toolchain_.Write("a\nb.py", "");
-  EXPECT_THAT(std::string(Message(ListToolchainFiles(toolchain_.package()).status())),
+  EXPECT_THAT(std::string(Message(ListToolchainFiles(toolchain_.package(), FileTrust()).status())),
               HasSubstr("newline"));
 }
 
 TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
-  const auto files = ListToolchainFiles(toolchain_.package());
+  const auto files = ListToolchainFiles(toolchain_.package(), FileTrust());
   ASSERT_TRUE(files.ok());
   toolchain_.Write("knobs.py", "now it is longer");
   const auto fingerprint = Fingerprint(toolchain_.AsDirectory(), files->files);
@@ -179,7 +180,9 @@ TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
 TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
   toolchain_.Write("compiler/__pycache__/compiler.cpython-311.pyc", "bytecode");
   toolchain_.Write("compiler/compiler.py", "source");
-  const auto listed = [&] { return ListToolchainFiles(toolchain_.package()).status(); };
+  const auto listed = [&] {
+    return ListToolchainFiles(toolchain_.package(), FileTrust()).status();
+  };
   for (const char* name :
        {"", "/knobs.py", "/backends/nvidia/bin/ptxas", "/compiler", "/compiler/__pycache__",
         "/compiler/__pycache__/compiler.cpython-311.pyc"}) {
@@ -200,7 +203,7 @@ TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
 }
 
 TEST_F(ToolchainFilesTest, APackageThatIsNotThereIsAnError) {
-  EXPECT_FALSE(ListToolchainFiles(directory_.File("missing")).ok());
+  EXPECT_FALSE(ListToolchainFiles(directory_.File("missing"), FileTrust()).ok());
 }
 
 }  // namespace

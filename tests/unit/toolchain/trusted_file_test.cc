@@ -63,6 +63,26 @@ TEST_F(TrustedFileOfRootTest, AnotherOwnerMayNot) {
   EXPECT_THAT(With(0755), HasSubstr("belongs to user 1234567"));
 }
 
+TEST_F(TrustedFileOfRootTest, UnlessTheyAreNamed) {
+  Give(kStranger, 0);
+  EXPECT_THAT(With(0755), HasSubstr("toolchain.trusted_owners"));
+  EXPECT_EQ(FileTrust({.further = {kStranger + 1, kStranger}}).WhyNot(path_), "");
+  EXPECT_NE(FileTrust({.further = {kStranger + 1}}).WhyNot(path_), "");
+}
+
+TEST_F(TrustedFileOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
+  Give(kStranger, 0);
+  EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
+  ASSERT_EQ(::seteuid(kStranger), 0);
+  const std::string problem = FileTrust({.shared = kStranger}).WhyNot(path_);
+  const std::string named = FileTrust({.further = {kStranger}, .shared = kStranger}).WhyNot(path_);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_THAT(problem, HasSubstr("every user that it does not map"));
+  EXPECT_THAT(problem, HasSubstr("toolchain.trusted_owners"));
+  EXPECT_EQ(named, "");
+}
+
 TEST_F(TrustedFileOfRootTest, TheDaemonsOwnUserMay) {
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
   Give(kStranger, kStranger);
