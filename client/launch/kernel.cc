@@ -1,5 +1,6 @@
 #include "client/launch/kernel.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -7,7 +8,8 @@ namespace kiln::launch {
 namespace {
 
 constexpr int kYieldsMax = 100;
-constexpr std::chrono::microseconds kNap(50);
+constexpr std::chrono::microseconds kFirstNap(50);
+constexpr std::chrono::microseconds kLongestNap(1000);
 
 }  // namespace
 
@@ -15,11 +17,13 @@ Function Kernel::Withdraw() {
   const Function function = function_.exchange(nullptr, std::memory_order_seq_cst);
   // Microseconds, mostly. But a launch stays in the driver for as long as its stream's queue is
   // full, and then a core is worth more than the delay.
+  auto nap = kFirstNap;
   for (int yields = 0; users_.load(std::memory_order_seq_cst) != 0; ++yields) {
     if (yields < kYieldsMax) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, kLongestNap);
     }
   }
   return function;
