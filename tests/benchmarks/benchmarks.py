@@ -52,6 +52,8 @@ class Setting:
         self.folder = folder
         self.root = folder / "kiln"
         self.env = {**os.environ, "KILN_ROOT": str(self.root)}
+        # Jobs have the bytecode of what they import, whatever this shell is set to.
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.daemon = None
         self._number = 0
 
