@@ -15,14 +15,11 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/worker/process_table.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
 namespace {
 
-// Whose files are looked at: more are not a compile's.
-constexpr size_t kProcessesMax = 64;
 constexpr uint64_t kStatBlockBytes = 512;  // of st_blocks, whatever the file system's own are
 
 uint64_t BytesOf(const struct stat& info) {
@@ -133,9 +130,10 @@ class NamelessFiles {
 
 // An upgrade beneath a running zygote takes the names of the libraries that it has mapped, and that
 // its workers have of it: those are no compile's.
-uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device, DiskBudget& budget) {
+uint64_t NamelessBytes(const std::vector<pid_t>& processes, pid_t zygote, dev_t device,
+                       DiskBudget& budget) {
   NamelessFiles held(device);
-  for (const pid_t process : ProcessesOf(worker, zygote, kProcessesMax)) {
+  for (const pid_t process : processes) {
     if (budget.IsSpent()) break;
     budget.BeginProcess();
     held.AddThoseOf(process, budget);
@@ -149,7 +147,8 @@ uint64_t NamelessBytes(pid_t worker, pid_t zygote, dev_t device, DiskBudget& bud
 
 }  // namespace
 
-absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t worker, pid_t zygote,
+absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory,
+                                       const std::vector<pid_t>& processes, pid_t zygote,
                                        const DiskLook& look) {
   DiskUse use;
   struct stat info;
@@ -160,7 +159,7 @@ absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t worke
     return ++use.entries < look.entries_max;
   }));
   DiskBudget budget(look.mappings_max, look.until);
-  use.bytes += NamelessBytes(worker, zygote, device, budget);
+  use.bytes += NamelessBytes(processes, zygote, device, budget);
   use.mappings = budget.mappings();
   return use;
 }

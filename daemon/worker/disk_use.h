@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "storage/base/clock.h"
 #include "storage/base/status.h"
@@ -25,11 +26,12 @@ struct DiskLook {
 };
 
 // Of the files in `directory` itself (workers cannot make others in it), and of those that lie on
-// the same file system without a name, as far as a process of the group that `worker` leads has
-// them open or mapped, and `zygote`, which all of these come from, has not. The mappings take
+// the same file system without a name, as far as one of `processes` has them open or mapped, and
+// `zygote`, which all of these come from, has not. The mappings take
 // CAP_CHECKPOINT_RESTORE, as root has it; without it they are not seen. Follows no symbolic link.
 // Errors are those of ErrnoStatus. Blocks for as long as `look` says.
-absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory, pid_t worker, pid_t zygote,
+absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory,
+                                       const std::vector<pid_t>& processes, pid_t zygote,
                                        const DiskLook& look);
 
 }  // namespace kiln

@@ -77,7 +77,7 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max())] {
     return Look(deadline);
   };
-  could_not_look_ = false;
+  took_too_much_ = could_not_look_ = false;
   next_look_ = std::chrono::steady_clock::now() + wait.look_time;
   ++compiles_;
   const uint32_t id = RandomId();
@@ -92,21 +92,26 @@ absl::Status WorkerProcess::Look(SteadyTime deadline) {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now < next_look_) return absl::OkStatus();
   next_look_ = now + limits::kWorkerLookTime;
-  KILN_RETURN_IF_ERROR(LookAtThreads());
-  return LookAtDisk(std::min(deadline, now + limits::kWorkerLookTimeMax));
+  const std::vector<pid_t> processes =
+      ProcessesOf(pid_, zygote_->pid(), limits::kWorkerProcessesMax + 1);
+  KILN_RETURN_IF_ERROR(LookAtThreads(processes));
+  if (processes.size() > limits::kWorkerProcessesMax) {
+    return TooMuch(fmt::format("the compiler started more processes than the {} it may have",
+                               limits::kWorkerProcessesMax));
+  }
+  return LookAtDisk(processes, std::min(deadline, now + limits::kWorkerLookTimeMax));
 }
 
-absl::Status WorkerProcess::LookAtThreads() {
-  if (limits_.threads == 0) return absl::OkStatus();
-  took_too_much_ = CountThreads(ProcessesOf(pid_, zygote_->pid(), limits_.threads),
-                                limits_.threads) >= limits_.threads;
-  if (!took_too_much_) return absl::OkStatus();
-  return ResourceExhausted(
-      "the compiler started more processes and threads than the {} it may have", limits_.threads);
+absl::Status WorkerProcess::LookAtThreads(const std::vector<pid_t>& processes) {
+  if (limits_.threads == 0 || CountThreads(processes, limits_.threads) < limits_.threads) {
+    return absl::OkStatus();
+  }
+  return TooMuch(fmt::format(
+      "the compiler started more processes and threads than the {} it may have", limits_.threads));
 }
 
-absl::Status WorkerProcess::LookAtDisk(SteadyTime until) {
-  const auto use = MeasureDiskUse(directory_, pid_, zygote_->pid(),
+absl::Status WorkerProcess::LookAtDisk(const std::vector<pid_t>& processes, SteadyTime until) {
+  const auto use = MeasureDiskUse(directory_, processes, zygote_->pid(),
                                   {limits_.disk_entries, limits::kWorkerMappingsMax, until});
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(use.status())) return absl::OkStatus();
@@ -117,19 +122,24 @@ absl::Status WorkerProcess::LookAtDisk(SteadyTime until) {
     }
     return absl::OkStatus();
   }
-  took_too_much_ = use->mappings >= limits::kWorkerMappingsMax;
-  if (took_too_much_) {
-    return ResourceExhausted(
-        "the compiler mapped more pieces of memory and files than the {} it may have",
-        limits::kWorkerMappingsMax);
+  if (use->mappings >= limits::kWorkerMappingsMax) {
+    return TooMuch(
+        fmt::format("the compiler mapped more pieces of memory and files than the {} it may have",
+                    limits::kWorkerMappingsMax));
   }
-  took_too_much_ = use->bytes > limits_.disk_bytes || use->entries >= limits_.disk_entries;
-  if (!took_too_much_) return absl::OkStatus();
-  return ResourceExhausted(
+  if (use->bytes <= limits_.disk_bytes && use->entries < limits_.disk_entries) {
+    return absl::OkStatus();
+  }
+  return TooMuch(fmt::format(
       "the compiler wrote {} MiB in {} files; all of one compile's files together may have {} MiB, "
       "and be fewer than {}",
       use->bytes / limits::kMiB, use->entries, limits_.disk_bytes / limits::kMiB,
-      limits_.disk_entries);
+      limits_.disk_entries));
+}
+
+absl::Status WorkerProcess::TooMuch(const std::string& what) {
+  took_too_much_ = true;
+  return absl::ResourceExhaustedError(what);
 }
 
 void WorkerProcess::Kill() {

@@ -64,8 +64,10 @@ class WorkerProcess {
                 OutputCapture output, const WorkerLimits& limits);
   // Now and then, while it compiles. Where it is not possible to look, nothing is the matter.
   absl::Status Look(SteadyTime deadline);
-  absl::Status LookAtDisk(SteadyTime until);
-  absl::Status LookAtThreads();
+  absl::Status LookAtThreads(const std::vector<pid_t>& processes);
+  absl::Status LookAtDisk(const std::vector<pid_t>& processes, SteadyTime until);
+  // `what` is told to whoever asked for the compile.
+  absl::Status TooMuch(const std::string& what);
 
   const std::shared_ptr<Zygote> zygote_;
   const std::string directory_;

@@ -117,6 +117,8 @@ inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and st
 // A process maps more than it holds: libraries, and memory that it gave back.
 inline constexpr uint64_t kAddressSpacePerRss = 2;
 inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten open
+// A compile has a worker and one assembler. What more of them hold nobody could look at in time.
+inline constexpr size_t kWorkerProcessesMax = 16;
 // What a worker may start besides what runs on the machine already: one assembler at a time is
 // enough. The kernel sees to it, but not where the worker is root's: there the daemon counts its
 // processes and threads, as often as it looks at its disk.

@@ -819,16 +819,25 @@ TEST_F(WorkerPoolTest, WhatMapsMoreThanAnyCompileIsEndedAndToldSo) {
 
 // Root's processes are limited by nobody else.
 TEST_F(WorkerPoolTest, AForkBombIsEndedAndToldSo) {
-  Start([](WorkerPoolOptions& options) { options.worker_limits.threads = 170; });
+  Start();
   EXPECT_EQ(Ptx("answer before"), "before");
-  const auto reply = Do("breed");
+  const auto reply = Do("breed", Until(seconds(20)));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(reply->failure.message, HasSubstr("processes and threads than the 170"));
+  EXPECT_THAT(reply->failure.message, HasSubstr("more processes than the 16 it may have"));
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and a worker
   EXPECT_EQ(pool_->Stats().killed, 1u);
   EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, ProcessesCountAsThreadsToo) {
+  Start([](WorkerPoolOptions& options) { options.worker_limits.threads = 10; });
+  const auto reply = Do("breed", Until(seconds(20)));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(reply->failure.message, HasSubstr("processes and threads than the 10"));
+  EXPECT_EQ(pool_->Stats().killed, 1u);
 }
 
 // It says nothing of the source, which would be quarantined, nor of its worker.
