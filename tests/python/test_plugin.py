@@ -807,6 +807,30 @@ def test_without_protobuf_it_says_what_to_install(daemon, newest, tmp_path):
     assert f"install protobuf and grpcio for {newest}" in job.log, job.log
 
 
+# --- Signals ---------------------------------------------------------------------------------------------------------
+
+COMPILE = {"compile": {"kernel": "vector_add", "target": "cuda:90"}}
+TUNE = {"autotune": {"blocks": [64, 128, 256, 512, 1024, 2048]}}
+
+
+@pytest.mark.parametrize("mode", ["use", "require"])
+@pytest.mark.parametrize("method, command", [("compile", COMPILE), ("__init__", COMPILE), ("get_own", COMPILE), ("compile", TUNE)],
+                         ids=["for a kernel", "for the connection", "for the own namespace", "for a tuning's kernels"])
+def test_what_a_signals_handler_raises_ends_the_wait(other_daemon, newest, tmp_path, method, command, mode):
+    """And is no reason not to use the daemon afterwards."""
+    with other_daemon, Job(tmp_path, newest, other_daemon.root, KILN_MODE=mode) as job:
+        job.run("be patient")
+        job.run("import", module="kiln.triton")
+        got = job.run("preempt", command=command, daemon=other_daemon.pid, method=method)
+        assert got.get("error") == "Preempted" and got["seconds"] < 60, got
+        report = job.report()
+        assert report["local"] == {} and report["refused"] == 0, report
+        if mode == "use":
+            job.run("autotune", blocks=[64])
+            assert served(job.report()) == 2 and job.report()["local"] == {}, job.report()
+    assert job.log.count("kiln:") == 0, job.log
+
+
 # --- Modes -----------------------------------------------------------------------------------------------------------
 
 

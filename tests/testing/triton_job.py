@@ -501,6 +501,38 @@ def interrupt_autotuning(blocks, daemon):
         Client.compile = compile_one
 
 
+class Preempted(Exception):
+    """Says that the job is to save what it has and end."""
+
+
+def preempt(command, daemon, method):
+    """Runs the command with a daemon that does not answer any more once that method of the client is called: its process, which goes on
+    afterwards. A signal comes meanwhile, whose handler raises."""
+    from kiln.client import Client
+    called = getattr(Client, method)
+
+    def handle(number, frame):
+        raise Preempted("the machine is taken away")
+
+    def calling(*arguments, **more):
+        setattr(Client, method, called)
+        os.kill(daemon, signal.SIGSTOP)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        return called(*arguments, **more)
+
+    signal.signal(signal.SIGALRM, handle)
+    setattr(Client, method, calling)
+    started = time.monotonic()
+    try:
+        return run(command)
+    except Preempted as error:  # where the command itself lets it pass
+        return {"error": type(error).__name__, "message": str(error), "seconds": time.monotonic() - started}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.kill(daemon, signal.SIGCONT)
+        setattr(Client, method, called)
+
+
 def build_driver():
     """What Triton builds when it first uses a GPU."""
     from triton.backends.nvidia.driver import CudaUtils
@@ -533,7 +565,7 @@ COMMANDS = {
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
     "compile counting folders": compile_counting_folders, "autotune": autotune, "lower slowly": lower_slowly, "load": load,
-    "interrupt autotuning": interrupt_autotuning,
+    "interrupt autotuning": interrupt_autotuning, "preempt": preempt,
 }
 
 

@@ -9,7 +9,8 @@ this user. docs/python.md has the settings.
 Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
 
 Triton is another project's, and changes. Each thing that is put into it stands for itself: what does not fit the Triton at hand is
-named in the log and left out, and Triton does it alone. Nothing comes out of here but CacheMissError, in the mode that requires.
+named in the log and left out, and Triton does it alone. Nothing comes out of here but CacheMissError, in the mode that requires, and
+what a signal's handler raises.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ import triton
 from triton.runtime.cache import FileCacheManager
 
 from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.signals import from_handler
 from kiln.errors import CacheMissError
 
 try:
@@ -40,7 +42,9 @@ _said: Dict[str, None] = {}
 
 
 def _leave_out(what: str, error: Exception) -> None:
-    """Says once that Kiln does not do it in this process."""
+    """Says once that Kiln does not do it in this process. Raises what a signal's handler has raised."""
+    if from_handler(error):
+        raise error
     LOG.debug("kiln: %s", what, exc_info=True)
     if what not in _said:
         _said[what] = None
@@ -168,7 +172,7 @@ class _Hook:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        if self._settings.mode == "require":
+        if self._settings.mode == "require" and not from_handler(error):
             raise CacheMissError(f"KILN_MODE=require, and the daemon cannot be asked: {type(error).__name__}: {error}") from error
         _leave_out("the daemon is not asked for kernels", error)
 
@@ -241,7 +245,9 @@ def _remember_triton_key() -> None:
         try:
             from kiln._plugin import identity
             return identity.triton_key(compute, beside=_prepare_to_ask)
-        except Exception:  # of which Triton's own is the judge
+        except Exception as error:  # of which Triton's own is the judge
+            if from_handler(error):
+                raise
             return str(compute())
 
     for module in (cache, autotuner):

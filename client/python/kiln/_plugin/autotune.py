@@ -23,6 +23,7 @@ from triton import knobs
 
 from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.signals import from_handler
 
 _THREADS_MAX = 32
 # How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.
@@ -96,7 +97,9 @@ def _try_to_compile_ahead(settings: Settings, leave_out: _LeaveOut, tuner: Any, 
         return
     try:
         _compile_ahead(settings, tuner, kwargs, configs)
-    except Exception:  # whatever it is, Triton compiles one after the other
+    except Exception as error:  # whatever it is, Triton compiles one after the other
+        if from_handler(error):
+            raise
         LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
 
 
@@ -165,8 +168,8 @@ class _InTurns:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
-        if kind is None or issubclass(kind, Exception):
+    def __exit__(self, _: Optional[Type[BaseException]], error: Optional[BaseException], *__: object) -> None:
+        if error is None or isinstance(error, Exception) and not from_handler(error):
             return
         self._is_broken_off = True
         while self._threads:  # again, for those that were just about to call

@@ -19,6 +19,7 @@ import triton
 from kiln._plugin import eligibility, identity, own
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.signals import from_handler
 from kiln._report import counters
 from kiln.artifact import Artifact, ArtifactOutput
 
@@ -30,7 +31,7 @@ _LINKS_BY_ITSELF = (3, 5)
 
 
 class Groups:
-    """Thread-safe. Never raises: what does not work is as if it were not there."""
+    """Thread-safe. Raises nothing but what a signal's handler does: what does not work is as if it were not there."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -58,7 +59,9 @@ class Groups:
                     return found
         except (Declined, eligibility.NotExpressible, identity.ChangedError):
             pass
-        except Exception:
+        except Exception as error:
+            if from_handler(error):
+                raise
             LOG.debug("kiln: a group of files was not looked for", exc_info=True)
         counters().waited(time.monotonic() - started)
         return None
@@ -85,7 +88,9 @@ class Groups:
             service(self._settings).put_own(_key(folder, name), kept)
         except (Declined, eligibility.NotExpressible, identity.ChangedError):
             pass
-        except Exception:
+        except Exception as error:
+            if from_handler(error):
+                raise
             LOG.debug("kiln: a group of files was not kept", exc_info=True)
 
 

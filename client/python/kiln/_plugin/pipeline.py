@@ -13,6 +13,7 @@ from kiln._plugin.groups import groups
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import Declined, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.signals import from_handler
 from kiln.artifact import Artifact
 from kiln.errors import CacheMissError, NotFoundError
 from kiln._report import counters
@@ -68,8 +69,8 @@ class Pipeline:
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
              metadata: Dict[str, Any]) -> Optional[_Answer]:
-        """None: Triton is to compile it. CacheMissError where it must not, and nothing else; but ahead of an Autotuner, where Triton is
-        not to compile, whatever was in the way."""
+        """None: Triton is to compile it. CacheMissError where it must not, and nothing else but what a signal's handler raises; but ahead
+        of an Autotuner, where Triton is not to compile, whatever was in the way."""
         triton_hash = metadata.get("hash", "")
         started = time.monotonic()
         request: Optional[CompileRequest] = None
@@ -88,6 +89,8 @@ class Pipeline:
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
             groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # whatever it is, the job goes on
+            if from_handler(error):
+                raise
             if autotune.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
                 raise

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tupl
 from kiln import _process
 from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.signals import from_handler
 from kiln._report import counters
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
 from kiln.errors import (CallCancelledError, CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
@@ -140,7 +141,9 @@ class Service:
         try:
             found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
             return found
-        except Exception:  # it is only for people
+        except Exception as error:  # it is only for people
+            if from_handler(error):
+                raise
             LOG.debug("kiln: nobody knows what comes closest", exc_info=True)
             return None
 
@@ -195,6 +198,8 @@ class Service:
                     from kiln.client import Client
                 self._client = Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
+                if from_handler(error):
+                    raise
                 self._pause(error)
                 raise Declined(self._closed.reason, self._closed.details) from None
             finally:
@@ -253,7 +258,9 @@ def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
     """What the daemon has not got for it, so far as its list of toolchains tells, and what to do about that."""
     try:
         there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
-    except Exception:  # it is only for people
+    except Exception as error:  # it is only for people
+        if from_handler(error):
+            raise
         LOG.debug("kiln: nobody knows which toolchains there are", exc_info=True)
         return "the daemon has no toolchain that fits", ""
     if request.toolchain not in there:

@@ -21,6 +21,7 @@ from triton import knobs
 from kiln._plugin import identity, own
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.signals import from_handler
 from kiln._report import counters
 
 _FILE = "library"
@@ -67,7 +68,9 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
             return key, path
     except (Declined, _Unknown, identity.ChangedError):
         pass
-    except Exception:
+    except Exception as error:
+        if from_handler(error):
+            raise
         LOG.debug("kiln: a library was not looked for", exc_info=True)
     return key, ""
 
@@ -88,7 +91,9 @@ def _keep(settings: Settings, key: bytes, path: str) -> None:
             service(settings).put_own(key, {_FILE: content})
     except Declined:
         pass
-    except Exception:
+    except Exception as error:
+        if from_handler(error):
+            raise
         LOG.debug("kiln: a library was not kept", exc_info=True)
 
 

@@ -1,0 +1,129 @@
+"""What a signal's handler raises in the middle of the plug-in comes out of it. No Triton, no daemon."""
+
+import functools
+import signal
+import threading
+import time
+
+import pytest
+
+from kiln import CompileRequest
+from kiln._plugin import service
+from kiln._plugin.settings import Settings
+from kiln._plugin.signals import from_handler
+
+REQUEST = CompileRequest("module {}", "cuda:90", toolchain="6" * 64)
+
+
+class Preempted(Exception):
+    """Says that the job is to save what it has and end."""
+
+
+class _Handlers:
+
+    def method(self, number, frame):
+        raise Preempted
+
+    @staticmethod
+    def any_arguments(*_):
+        raise Preempted
+
+    @staticmethod
+    def by_another(number, frame):
+        del number
+        _fail()
+
+
+def _fail():
+    raise Preempted
+
+
+HANDLERS = {
+    "a function": lambda number, frame: _fail(), "a method": _Handlers().method, "of any arguments": _Handlers.any_arguments,
+    "of more arguments": functools.partial(lambda why, number, frame: _fail(), "why"), "through another function": _Handlers.by_another,
+}
+
+
+@pytest.fixture
+def handled():
+    """Has SIGUSR1 handled; returns what sends it."""
+    before = signal.getsignal(signal.SIGUSR1)
+
+    def handle(handler, after_s=0.0):
+        signal.signal(signal.SIGUSR1, handler)
+        me = threading.main_thread().ident
+        if after_s:
+            threading.Timer(after_s, signal.pthread_kill, (me, signal.SIGUSR1)).start()
+        else:
+            signal.pthread_kill(me, signal.SIGUSR1)
+
+    yield handle
+    signal.signal(signal.SIGUSR1, before)
+
+
+def caught(work):
+    with pytest.raises(Preempted) as error:
+        work()
+    return error.value
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_what_a_handler_raises_is_known(handled, name):
+    assert from_handler(caught(lambda: handled(HANDLERS[name])))
+
+
+def test_what_a_handler_raises_into_a_wait_is_known(handled):
+    handled(HANDLERS["a function"], after_s=0.05)
+    assert from_handler(caught(lambda: threading.Event().wait(60)))
+
+
+def test_what_something_else_raises_is_not():
+    assert not from_handler(caught(_fail))
+    assert not from_handler(caught(lambda: HANDLERS["a method"](10, None)))
+
+
+class _Waiting:
+    """A client whose daemon says nothing."""
+
+    def compile(self, request, timeout):
+        time.sleep(60)
+
+    nearest = compile
+
+    def toolchains(self, timeout):
+        time.sleep(60)
+
+
+def waiting():
+    plugin = service.Service(Settings())
+    plugin._client = _Waiting()
+    return plugin
+
+
+@pytest.mark.parametrize("ask", [
+    lambda plugin: plugin.compile(REQUEST), lambda plugin: plugin.nearest(REQUEST),
+    lambda plugin: service._why_unsuited(plugin._client, REQUEST)
+], ids=["a kernel", "what comes closest", "the toolchains"])
+def test_it_comes_out_of_waiting_for_the_daemon(handled, ask):
+    handled(HANDLERS["a function"], after_s=0.05)
+    caught(lambda: ask(waiting()))
+
+
+def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monkeypatch, caplog):
+    plugin = service.Service(Settings())
+    monkeypatch.setattr(service.Endpoint, "locate", lambda _: time.sleep(60))
+    for _ in range(2):
+        handled(HANDLERS["a function"], after_s=0.05)
+        caught(plugin.connect)
+    assert not caplog.text
+
+
+def test_a_mistake_of_the_clients_does_not(monkeypatch):
+    plugin = service.Service(Settings())
+
+    def mistaken(_):
+        raise KeyError("of Kiln's own")
+
+    monkeypatch.setattr(service.Endpoint, "locate", mistaken)
+    with pytest.raises(service.Declined):
+        plugin.connect()
