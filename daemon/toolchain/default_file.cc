@@ -6,14 +6,15 @@
 
 namespace kiln {
 
-std::string DefaultFile::Read() const {
+absl::StatusOr<std::string> DefaultFile::Read() const {
   const auto content = filesystem_.Read(path_, limits::kNameBytesMax);
   if (absl::IsNotFound(content.status())) return "";
   const absl::Status readable =
       content.ok() ? ToolchainSelector::Parse(*content).status() : content.status();
-  if (readable.ok()) return *content;
+  if (readable.ok()) return content;
   LogWarning("the chosen default toolchain cannot be read",
              {{"path", path_}, {"error", Message(readable)}});
+  if (!content.ok()) return content;
   return "";
 }
 

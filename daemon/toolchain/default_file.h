@@ -17,8 +17,9 @@ class DefaultFile {
   DefaultFile(std::string path, Filesystem& filesystem)
       : path_(std::move(path)), filesystem_(filesystem) {}
 
-  // "" where nothing was chosen. What is no selector is as good as that, with a warning.
-  std::string Read() const;
+  // "" where nothing was chosen. What is no selector is as good as that, with a warning. An error
+  // where it could not be read.
+  absl::StatusOr<std::string> Read() const;
   // Survives a crash as a whole or not at all. "" takes the choice back.
   absl::Status Write(const std::string& selector);
 

@@ -54,6 +54,15 @@ SpawnCommand MakeCommand(std::vector<std::string> arguments, const std::string& 
   return command;
 }
 
+// A program that is none fails every time; what else fails may work in a moment.
+absl::StatusOr<pid_t> Start(const SpawnCommand& command, int output, int inherited) {
+  const auto pid = Spawn(command, output, inherited);
+  const bool is_passing =
+      pid.ok() || absl::IsResourceExhausted(pid.status()) || absl::IsUnavailable(pid.status());
+  if (is_passing) return pid;
+  return FailedPrecondition("it does not run: {}", Message(pid.status()));
+}
+
 // False when `time` is over first.
 bool WaitForExit(pid_t pid, std::chrono::milliseconds time) {
   const UniqueFd process = OpenProcess(pid);
@@ -91,7 +100,7 @@ absl::StatusOr<std::string> RunDescribe(std::vector<std::string> arguments,
   KILN_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create(work_directory));
   KILN_ASSIGN_OR_RETURN(const OutputCapture answer, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const OutputCapture errors, OutputCapture::Create());
-  KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(MakeCommand(std::move(arguments), scratch.path()),
+  KILN_ASSIGN_OR_RETURN(const pid_t pid, Start(MakeCommand(std::move(arguments), scratch.path()),
                                                errors.fd(), answer.fd()));
   const bool in_time = WaitForExit(pid, time);
   // Before the leader is reaped, while nobody else can have the group's number.

@@ -28,7 +28,7 @@ absl::StatusOr<std::string> AskVersion(const std::string& path, const DescribePr
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   JsonReader reader(json, "its description");
   std::string version = reader.String("version", limits::kNameBytesMax);
-  KILN_RETURN_IF_ERROR(reader.status());
+  if (!reader.status().ok()) return FailedPrecondition("{}", Message(reader.status()));
   return version;
 }
 
@@ -36,7 +36,7 @@ absl::StatusOr<std::string> AskVersion(const std::string& path, const DescribePr
 
 absl::StatusOr<std::shared_ptr<const Toolchain>> ExamineDisassembler(
     const NativeToolchain& found, const DescribeProgram& program) {
-  if (!found.problem.empty()) return FailedPrecondition("{}", found.problem);
+  KILN_RETURN_IF_ERROR(found.problem);
   KILN_ASSIGN_OR_RETURN(const auto seal, SealProgram(found.path));
   auto toolchain = std::make_shared<Toolchain>();
   toolchain->name = "nvdisasm";

@@ -38,6 +38,13 @@ bool Has(const std::vector<T>& values, const T& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+// Null where there is none.
+ToolchainPtr WithFingerprint(const std::vector<ToolchainPtr>& toolchains, const Digest& wanted) {
+  const auto found = std::find_if(toolchains.begin(), toolchains.end(),
+                                  [&](const auto& each) { return each->fingerprint == wanted; });
+  return found == toolchains.end() ? nullptr : *found;
+}
+
 // "triton==3.6.0 (sha256 a1b2c3d4e5f6)"
 std::string Label(const Toolchain& toolchain) {
   return fmt::format("{} (sha256 {})", toolchain.Name(), toolchain.fingerprint.ShortHex());
@@ -51,6 +58,19 @@ std::string Targets(const Toolchain& toolchain) {
   return fmt::format("{}", fmt::join(targets, " "));
 }
 
+// Whether another try may end otherwise with nobody doing anything: descriptors or memory are
+// lacking, a disk fails, the files are being written. Not where files may not be read, nor where it
+// gives no answer, which would be waited for again and again.
+bool IsPassing(const absl::Status& why) {
+  return !absl::IsFailedPrecondition(why) && !absl::IsPermissionDenied(why) &&
+         !absl::IsDeadlineExceeded(why);
+}
+
+// Whether anything is known to have been done to it.
+bool IsAsItWas(const ToolchainPtr& toolchain) {
+  return toolchain->seal == nullptr || !absl::IsFailedPrecondition(toolchain->seal->Check());
+}
+
 // Collects what is found, and says it.
 class Findings {
  public:
@@ -59,15 +79,13 @@ class Findings {
     if (toolchain.ok()) {
       Add(*std::move(toolchain));
     } else {
-      Reject({directory, std::string(Message(toolchain.status())), installation,
-              absl::IsUnavailable(toolchain.status())});
+      Reject(directory, installation, toolchain.status());
     }
   }
 
   void AddDisassembler(const NativeToolchain& found_one, absl::StatusOr<ToolchainPtr> examined) {
     if (!examined.ok()) {
-      return Reject({found_one.path, std::string(Message(examined.status())),
-                     found_one.installation, absl::IsUnavailable(examined.status())});
+      return Reject(found_one.path, found_one.installation, examined.status());
     }
     const bool is_best =
         disassembler == nullptr || Version(disassembler->version) < Version((*examined)->version);
@@ -80,9 +98,7 @@ class Findings {
 
  private:
   void Add(ToolchainPtr toolchain) {
-    const bool is_new = std::none_of(found.begin(), found.end(), [&](const ToolchainPtr& other) {
-      return other->fingerprint == toolchain->fingerprint;
-    });
+    const bool is_new = WithFingerprint(found, toolchain->fingerprint) == nullptr;
     LogInfo(is_new ? "toolchain found" : "toolchain found again, the first is used",
             {{"name", toolchain->Name()},
              {"fingerprint", toolchain->fingerprint.Hex()},
@@ -92,9 +108,19 @@ class Findings {
     if (is_new) found.push_back(std::move(toolchain));
   }
 
-  void Reject(Rejected why) {
-    LogWarning("toolchain rejected", {{"path", why.directory}, {"reason", why.reason}});
-    rejected.push_back(std::move(why));
+  void Reject(const std::string& directory, const std::string& installation,
+              const absl::Status& why) {
+    Rejected one{directory, std::string(Message(why)), installation, IsPassing(why)};
+    // What could not be looked at for one sort cannot be for another.
+    if (one.is_unsettled && IsKnown(one)) return;
+    LogWarning("toolchain rejected", {{"path", one.directory}, {"reason", one.reason}});
+    rejected.push_back(std::move(one));
+  }
+
+  bool IsKnown(const Rejected& one) const {
+    return std::any_of(rejected.begin(), rejected.end(), [&](const Rejected& other) {
+      return other.is_unsettled && other.directory == one.directory;
+    });
   }
 };
 
@@ -196,11 +222,11 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
   FindTritons(options, filesystem, cache, findings);
   FindNatives(options, filesystem, cache, findings);
   FindDisassembler(options, filesystem, findings);
-  // What was not looked at is not unused.
-  if (!IsCancelled(options)) cache.RemoveUnused();
   auto catalog = std::make_unique<DiscoveredToolchains>(
       std::move(findings.found), std::move(findings.rejected), options.default_selector,
       std::move(findings.disassembler));
+  // What was not looked at is not unused.
+  if (!IsCancelled(options) && !catalog->IsUnsettled()) cache.RemoveUnused();
   catalog->LogDefault();
   return catalog;
 }
@@ -275,6 +301,41 @@ absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selecto
   if (!selector.empty()) return NoneSelected(selector, wanted);
   return Annotate(NoneSelected(default_selector_, wanted),
                   "the default toolchain of this daemon (toolchain.default) is missing");
+}
+
+bool DiscoveredToolchains::IsUnsettled() const {
+  return std::any_of(rejected_.begin(), rejected_.end(),
+                     [](const Rejected& each) { return each.is_unsettled; });
+}
+
+bool DiscoveredToolchains::IsUnseen(const Toolchain& toolchain) const {
+  const std::string within = toolchain.installation + "/";
+  bool is_unseen = false;
+  for (const Rejected& each : rejected_) {
+    if (!each.is_unsettled && each.directory == toolchain.directory) return false;
+    is_unseen = is_unseen || (each.is_unsettled && within.starts_with(each.installation + "/"));
+  }
+  return is_unseen;
+}
+
+std::shared_ptr<const DiscoveredToolchains> DiscoveredToolchains::Keeping(
+    const DiscoveredToolchains& before) const {
+  const auto is_kept = [&](const ToolchainPtr& each) { return IsUnseen(*each) && IsAsItWas(each); };
+  // In the order of before, so that of equal versions the same is the first.
+  std::vector<ToolchainPtr> all;
+  for (const ToolchainPtr& each : before.found_) {
+    const ToolchainPtr again = WithFingerprint(found_, each->fingerprint);
+    if (again != nullptr || is_kept(each)) all.push_back(again != nullptr ? again : each);
+  }
+  for (const ToolchainPtr& each : found_) {
+    if (WithFingerprint(all, each->fingerprint) == nullptr) all.push_back(each);
+  }
+  const ToolchainPtr& known = before.disassembler_;
+  const bool keeps_disassembler =
+      known != nullptr && is_kept(known) &&
+      (disassembler_ == nullptr || Version(disassembler_->version) < Version(known->version));
+  return std::make_shared<const DiscoveredToolchains>(std::move(all), rejected_, default_selector_,
+                                                      keeps_disassembler ? known : disassembler_);
 }
 
 std::string DiscoveredToolchains::Describe() const {

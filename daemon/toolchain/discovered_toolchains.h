@@ -49,7 +49,8 @@ class DiscoveredToolchains final : public ToolchainCatalog {
     std::string directory;  // of a native one the file
     std::string reason;
     std::string installation = {};  // as a toolchain's
-    // Somebody was writing to it: it may work in a moment.
+    // It could not be looked at, or somebody was writing to it: it may work in a moment. Then it
+    // may be a directory that holds any number of toolchains.
     bool is_unsettled = false;
   };
 
@@ -82,6 +83,12 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   bool HasDefault() const override;
 
   const std::vector<Rejected>& rejected() const { return rejected_; }
+  // Whether another look may soon find more.
+  bool IsUnsettled() const;
+
+  // The same, and of those in `before` each that lies where this one could not look and that
+  // nothing is known to have been done to. Blocks as a disk does.
+  std::shared_ptr<const DiscoveredToolchains> Keeping(const DiscoveredToolchains& before) const;
 
   // The nvdisasm of the highest version, which knows the most architectures; null where none works.
   // It compiles nothing, so it is none of the above.
@@ -93,6 +100,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
  private:
   void LogDefault() const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
+  bool IsUnseen(const Toolchain& toolchain) const;
   bool IsForOtherKinds(const ToolchainSelector& selector, SourceKind kind) const;
   absl::Status NoneHere(SourceKind kind) const;
   absl::Status NoneSelected(std::string_view wanted, const ToolchainSelector& selector) const;

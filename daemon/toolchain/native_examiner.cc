@@ -132,7 +132,7 @@ std::vector<std::string> DescribeArguments(const std::string& program,
 
 absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
     const NativeToolchain& found) {
-  if (!found.problem.empty()) return FailedPrecondition("{}", found.problem);
+  KILN_RETURN_IF_ERROR(found.problem);
   KILN_ASSIGN_OR_RETURN(const auto seal, SealOf(found));
   const Digest listing = ListingDigest(found, seal->files());
   KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(found, *seal, listing));

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -48,27 +48,27 @@ const std::vector<NvrtcPlace>& PackagedNvrtc() {
 }
 
 // Of a directory that holds headers by the configuration.
-std::string WhyNoHeaders(const std::string& directory) {
+absl::Status CheckHeaders(const std::string& directory) {
   std::error_code error;
   const bool is_directory = fs::is_directory(directory, error);
-  if (is_directory) return "";
-  return fmt::format("toolchain.include_directories names {}: {}", directory,
-                     error ? error.message() : "it is not a directory");
+  if (is_directory) return absl::OkStatus();
+  if (error && !LeadsToNothing(error.value())) return CouldNotLook(error.value(), directory);
+  return FailedPrecondition("toolchain.include_directories names {}: {}", directory,
+                            error ? error.message() : "it is not a directory");
 }
 
 // The files of `directory` called `stem` and a version behind it: "libnvrtc.so.", and then
 // "libnvrtc.so.12", sorted. Not libnvrtc.so itself, which is a link for those who build with it.
-std::vector<std::string> Versioned(const std::string& directory, std::string_view stem) {
+absl::StatusOr<std::vector<std::string>> Versioned(const std::string& directory,
+                                                   std::string_view stem) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory));
   std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  for (const std::string& name : names) {
     if (name.rfind(stem, 0) != 0 || name.size() == stem.size()) continue;
     if (name.find_first_not_of("0123456789.", stem.size()) == std::string::npos) {
-      found.push_back(it->path().string());
+      found.push_back(fmt::format("{}/{}", directory, name));
     }
   }
-  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -77,7 +77,7 @@ class NativeFindings {
   NativeFindings(const std::vector<std::string>& includes, FileTrust trust)
       : includes_(includes), trust_(std::move(trust)) {
     for (const std::string& each : includes) {
-      if (no_headers_.empty()) no_headers_ = WhyNoHeaders(each);
+      if (no_headers_.ok()) no_headers_ = CheckHeaders(each);
     }
   }
 
@@ -87,7 +87,7 @@ class NativeFindings {
     searched_ = searched;
     bool found = AddNvrtc(directory, ToolkitNvrtc());
     found = AddPrograms("ptxas", directory, kToolkitPtxas) || found;
-    for (const std::string& packages : SitePackages(directory)) {
+    for (const std::string& packages : Noted(SitePackages(directory))) {
       found = AddPrograms("ptxas", packages, kPackagedPtxas) || found;
       for (const NvrtcPlace& place : PackagedNvrtc()) found = AddNvrtc(packages, place) || found;
     }
@@ -98,18 +98,44 @@ class NativeFindings {
     installation_ = directory;
     searched_ = searched;
     bool found = AddPrograms("nvdisasm", directory, kToolkitNvdisasm);
-    for (const std::string& packages : SitePackages(directory)) {
+    for (const std::string& packages : Noted(SitePackages(directory))) {
       found = AddPrograms("nvdisasm", packages, kPackagedNvdisasm) || found;
     }
     return found;
   }
 
+  std::vector<std::string> Inner(const std::string& directory) {
+    installation_ = directory;
+    return Noted(SubdirectoriesToSearch(directory));
+  }
+
   std::vector<NativeToolchain> Take() { return std::move(found_); }
 
  private:
-  std::string WhyNotUsable(const std::string& path, int access_mode) {
-    if (::access(path.c_str(), access_mode) == 0) return trust_.WhyNotFrom(searched_, path);
-    return access_mode == X_OK ? "it is not executable (chmod +x)" : "it cannot be read";
+  // What was found of the installation; nothing where it could not be looked at, which is said.
+  std::vector<std::string> Noted(absl::StatusOr<std::vector<std::string>> names) {
+    if (names.ok()) return *std::move(names);
+    AddUnknown(names.status());
+    return {};
+  }
+
+  void AddUnknown(const absl::Status& why) {
+    found_.push_back({"", installation_, {}, {}, why, installation_, trust_.owners()});
+  }
+
+  absl::Status CheckUsable(const std::string& path, int access_mode) {
+    if (::access(path.c_str(), access_mode) == 0) return trust_.CheckFrom(searched_, path);
+    if (!LeadsToNothing(errno)) return CouldNotLook(errno, path);
+    if (access_mode == X_OK) return FailedPrecondition("it is not executable (chmod +x)");
+    return FailedPrecondition("it cannot be read");
+  }
+
+  // Where what a path leads to lies; "" where that is nothing, or was seen before, and where it
+  // could not be looked at, which is said.
+  std::string NewFile(const std::string& path) {
+    auto real = RealPath(path);
+    if (!real.ok()) AddUnknown(real.status());
+    return real.ok() && !real->empty() && seen_.insert(*real).second ? *real : "";
   }
 
   bool AddPrograms(const std::string& name, const std::string& root,
@@ -122,37 +148,27 @@ class NativeFindings {
   }
 
   bool AddProgram(const std::string& name, const std::string& path) {
-    std::error_code error;
-    if (!fs::is_regular_file(path, error)) return false;
-    const std::string real = fs::canonical(path, error).string();
-    if (error || !seen_.insert(real).second) return true;
-    found_.push_back(
-        {name, real, {}, {}, WhyNotUsable(path, X_OK), installation_, trust_.owners()});
+    const auto is_there = IsFile(path);
+    if (!is_there.ok()) AddUnknown(is_there.status());
+    if (!is_there.ok() || !*is_there) return false;
+    const std::string real = NewFile(path);
+    if (real.empty()) return true;
+    found_.push_back({name, real, {}, {}, CheckUsable(path, X_OK), installation_, trust_.owners()});
     return true;
   }
 
   bool AddNvrtc(const std::string& root, const NvrtcPlace& place) {
     const std::string directory = fmt::format("{}/{}", root, place.libraries);
-    const std::vector<std::string> libraries = Versioned(directory, "libnvrtc.so.");
+    const std::vector<std::string> libraries = Noted(Versioned(directory, "libnvrtc.so."));
     for (const std::string& path : libraries) {
-      std::error_code error;
-      const std::string real = fs::canonical(path, error).string();
-      if (error || !seen_.insert(real).second) continue;
-      NativeToolchain toolchain{"nvrtc",       real,           {}, {}, WhyNotUsable(path, R_OK),
+      const std::string real = NewFile(path);
+      if (real.empty()) continue;
+      NativeToolchain toolchain{"nvrtc",       real,           {}, {}, CheckUsable(path, R_OK),
                                 installation_, trust_.owners()};
       Blame(toolchain, no_headers_);
-      toolchain.libraries =
-          Versioned(fs::path(real).parent_path().string(), "libnvrtc-builtins.so.");
-      const std::string holder = fs::path(real).parent_path().string();
-      for (const std::string& library : toolchain.libraries) {
-        Blame(toolchain, trust_.WhyNotFrom(holder, library));
-      }
+      Blame(toolchain, AddLibraries(toolchain));
       for (const std::string_view include : place.includes) {
-        const std::string named = fmt::format("{}/{}", root, include);
-        const fs::path headers = fs::canonical(named, error);
-        if (error) continue;
-        Blame(toolchain, trust_.WhyNotFrom(searched_, named));
-        toolchain.includes.push_back(headers.string());
+        Blame(toolchain, AddHeaders(fmt::format("{}/{}", root, include), toolchain));
       }
       toolchain.includes.insert(toolchain.includes.end(), includes_.begin(), includes_.end());
       found_.push_back(std::move(toolchain));
@@ -160,14 +176,30 @@ class NativeFindings {
     return !libraries.empty();
   }
 
+  absl::Status AddLibraries(NativeToolchain& nvrtc) {
+    const std::string holder = fs::path(nvrtc.path).parent_path().string();
+    KILN_ASSIGN_OR_RETURN(nvrtc.libraries, Versioned(holder, "libnvrtc-builtins.so."));
+    for (const std::string& library : nvrtc.libraries) {
+      KILN_RETURN_IF_ERROR(trust_.CheckFrom(holder, library));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddHeaders(const std::string& named, NativeToolchain& nvrtc) {
+    KILN_ASSIGN_OR_RETURN(const std::string headers, RealPath(named));
+    if (headers.empty()) return absl::OkStatus();
+    nvrtc.includes.push_back(headers);
+    return trust_.CheckFrom(searched_, named);
+  }
+
   // The first reason counts.
-  static void Blame(NativeToolchain& toolchain, const std::string& why_not) {
-    if (toolchain.problem.empty()) toolchain.problem = why_not;
+  static void Blame(NativeToolchain& toolchain, const absl::Status& why_not) {
+    if (toolchain.problem.ok()) toolchain.problem = why_not;
   }
 
   const std::vector<std::string>& includes_;
   FileTrust trust_;
-  std::string no_headers_;  // why not all of these can be used, or ""
+  absl::Status no_headers_;  // why not all of these can be used
   std::vector<NativeToolchain> found_;
   std::set<std::string> seen_;
   std::string installation_;
@@ -182,7 +214,7 @@ std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>
   NativeFindings findings(includes, std::move(trust));
   for (const std::string& directory : directories) {
     if (findings.AddCompilers(directory, directory)) continue;
-    for (const std::string& inner : SubdirectoriesToSearch(directory)) {
+    for (const std::string& inner : findings.Inner(directory)) {
       findings.AddCompilers(inner, directory);
     }
   }
@@ -195,7 +227,7 @@ std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& d
   NativeFindings findings(no_includes, std::move(trust));
   for (const std::string& directory : directories) {
     if (findings.AddDisassemblers(directory, directory)) continue;
-    for (const std::string& inner : SubdirectoriesToSearch(directory)) {
+    for (const std::string& inner : findings.Inner(directory)) {
       findings.AddDisassemblers(inner, directory);
     }
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/toolchain/trusted_file.h"
+#include "storage/base/status.h"
 
 namespace kiln {
 
@@ -14,7 +15,7 @@ struct NativeToolchain {
   std::string path;                    // of the program, or of libnvrtc.so
   std::vector<std::string> libraries;  // that it needs beside it, and that decide as well
   std::vector<std::string> includes;   // directories whose headers a source may include
-  std::string problem;                 // why it cannot be used, or ""
+  absl::Status problem;                // why it cannot be used, as ToolchainDirectory has it
   std::string installation = {};       // of `directories`, or inside one, that it was found in
   FileOwners owners = {};              // who may own its files
 };

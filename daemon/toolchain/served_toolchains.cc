@@ -1,6 +1,5 @@
 #include "daemon/toolchain/served_toolchains.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "storage/base/log.h"
@@ -15,7 +14,7 @@ constexpr size_t kChangesKnownMax = 1024;
 
 ServedToolchains::ServedToolchains(Parts parts)
     : parts_(std::move(parts)),
-      current_(parts_.discover(DefaultSelector(), [] { return false; })),
+      current_(parts_.discover(DefaultSelector(""), [] { return false; })),
       thread_({[this](const auto& is_stopping) { LookAround(is_stopping); },
                [this] { return IsOutdated(); }, parts_.look_time}) {}
 
@@ -26,8 +25,9 @@ ServedToolchains::Found ServedToolchains::Current() const {
 
 void ServedToolchains::Reload(ReloadThread::Done done) { thread_.Ask(std::move(done)); }
 
-std::string ServedToolchains::DefaultSelector() const {
-  return IsDefaultConfigured() ? parts_.configured_default : parts_.chosen_default.Read();
+std::string ServedToolchains::DefaultSelector(const std::string& otherwise) const {
+  if (IsDefaultConfigured()) return parts_.configured_default;
+  return parts_.chosen_default.Read().value_or(otherwise);
 }
 
 absl::Status ServedToolchains::SetDefault(const std::string& selector) {
@@ -71,11 +71,13 @@ std::string ServedToolchains::last_change() const {
 }
 
 void ServedToolchains::LookAround(const std::function<bool()>& is_stopping) {
-  Found found = parts_.discover(DefaultSelector(), is_stopping);
+  const auto selector = [this] { return DefaultSelector(Current()->default_selector()); };
+  Found found = parts_.discover(selector(), is_stopping);
   if (is_stopping()) return;
+  if (found->IsUnsettled()) found = found->Keeping(*Current());
   const std::lock_guard lock(changing_);
   // Somebody may have chosen another meanwhile.
-  const std::string wanted = DefaultSelector();
+  const std::string wanted = selector();
   if (found->default_selector() != wanted) found = found->WithDefault(wanted);
   Apply(std::move(found));
 }
@@ -92,9 +94,7 @@ bool ServedToolchains::IsOutdated() {
     NoteChange(*toolchain, same);
     return false;  // it asks
   }
-  const auto& rejected = current->rejected();
-  return std::any_of(rejected.begin(), rejected.end(),
-                     [](const auto& each) { return each.is_unsettled; });
+  return current->IsUnsettled();
 }
 
 void ServedToolchains::Apply(Found found) {

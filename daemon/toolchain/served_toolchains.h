@@ -77,7 +77,8 @@ class ServedToolchains final : public ToolchainCatalog {
   void Stop() { thread_.Stop(); }
 
  private:
-  std::string DefaultSelector() const;
+  // `otherwise` where it cannot be told.
+  std::string DefaultSelector(const std::string& otherwise) const;
   void LookAround(const std::function<bool()>& is_stopping);
   // Whether anything was done to what is known, or what was not ready may be now.
   bool IsOutdated();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -28,49 +29,34 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-bool IsFile(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-// Sorted; none where the directory cannot be read. Follows links, as the interpreter would.
-std::vector<std::string> Names(const std::string& directory, std::error_code& error) {
-  std::vector<std::string> names;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::vector<std::string> NamesIfReadable(const std::string& directory) {
-  std::error_code ignored;
-  return Names(directory, ignored);
-}
-
-std::vector<std::string> NamesToSearch(const std::string& directory) {
-  std::error_code error;
-  std::vector<std::string> names = Names(directory, error);
-  if (error && error != std::errc::no_such_file_or_directory) {
-    LogWarning("cannot look for toolchains",
-               {{"directory", directory}, {"error", error.message()}});
-  }
-  return names;
-}
-
 bool LooksUnfinished(std::string_view name) {
   return name.empty() || name[0] == '.' || Contains(name, ".partial") || Contains(name, ".tmp");
 }
 
+// "" where there is none to be read.
+absl::StatusOr<std::string> ReadRecord(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (LeadsToNothing(errno)) return "";
+    return CouldNotLook(errno, path);
+  }
+  constexpr uint64_t kBytesMax = limits::kDistributionRecordBytesMax;
+  if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) > kBytesMax) return "";
+  auto record = OsFilesystem().Read(path, kBytesMax);
+  if (record.ok()) return record;
+  if (absl::IsNotFound(record.status()) || absl::IsPermissionDenied(record.status())) return "";
+  return Unavailable("{}", Message(record.status()));
+}
+
 // The version of the distribution that Triton was installed from: that of the *.dist-info directory
 // whose list of files has Triton's first one. It may be called otherwise: pytorch_triton, say.
-std::string DistributionVersion(const std::string& site_packages) {
-  for (const std::string& name : NamesIfReadable(site_packages)) {
+absl::StatusOr<std::string> DistributionVersion(const std::string& site_packages) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(site_packages));
+  for (const std::string& name : names) {
     if (!Contains(name, "triton") || !EndsWith(name, kDistInfo)) continue;
-    const auto record = OsFilesystem().Read(fmt::format("{}/{}/RECORD", site_packages, name),
-                                            limits::kDistributionRecordBytesMax);
-    if (!record.ok() || !Contains('\n' + *record, "\ntriton/__init__.py,")) continue;
+    KILN_ASSIGN_OR_RETURN(const std::string record,
+                          ReadRecord(fmt::format("{}/{}/RECORD", site_packages, name)));
+    if (!Contains('\n' + record, "\ntriton/__init__.py,")) continue;
     const std::string stem = name.substr(0, name.size() - kDistInfo.size());
     return stem.substr(stem.rfind('-') + 1);
   }
@@ -79,41 +65,47 @@ std::string DistributionVersion(const std::string& site_packages) {
 
 // Of all that decides which code its Python runs, but for the package's files, which are walked
 // when they are listed.
-std::string FindStrangersHand(const ToolchainDirectory& found, const std::string& searched,
-                              FileTrust& trust) {
+absl::Status CheckForStrangers(const ToolchainDirectory& found, const std::string& searched,
+                               FileTrust& trust) {
   for (const std::string& path : {found.interpreter, found.package}) {
-    if (std::string why = trust.WhyNotFrom(searched, path); !why.empty()) return why;
+    KILN_RETURN_IF_ERROR(trust.CheckFrom(searched, path));
   }
   const std::string packages = std::filesystem::path(found.package).parent_path().string();
-  const auto why_not = [&](const std::string& directory, const std::string& name) -> std::string {
+  const auto check = [&](const std::string& directory, const std::string& name) -> absl::Status {
     const std::string entry = fmt::format("{}/{}", directory, name);
     struct stat info {};
     // Nor does Python see it.
-    if (::stat(entry.c_str(), &info) != 0) return "";
-    return trust.WhyNotFrom(directory, entry);
+    if (::stat(entry.c_str(), &info) != 0 && LeadsToNothing(errno)) return absl::OkStatus();
+    return trust.CheckFrom(directory, entry);
   };
-  for (const std::string& name : NamesIfReadable(packages)) {
-    if (std::string why = why_not(packages, name); !why.empty()) return why;
-  }
-  return why_not(found.path, "pyvenv.cfg");
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(packages));
+  for (const std::string& name : names) KILN_RETURN_IF_ERROR(check(packages, name));
+  return check(found.path, "pyvenv.cfg");
 }
 
-std::string FindProblem(const ToolchainDirectory& found, size_t pythons,
-                        const std::string& searched, FileTrust& trust) {
-  if (pythons > 1) return "it has Triton for more than one Python; install each into its own";
-  if (!IsFile(found.interpreter) || ::access(found.interpreter.c_str(), X_OK) != 0) {
-    return "its bin/python does not run; was the system's Python replaced? Install it again";
+absl::Status FindProblem(const ToolchainDirectory& found, size_t pythons,
+                         const std::string& searched, FileTrust& trust) {
+  if (pythons > 1) {
+    return FailedPrecondition("it has Triton for more than one Python; install each into its own");
   }
-  return FindStrangersHand(found, searched, trust);
+  KILN_ASSIGN_OR_RETURN(const bool has_python, IsFile(found.interpreter));
+  if (!has_python || ::access(found.interpreter.c_str(), X_OK) != 0) {
+    return FailedPrecondition(
+        "its bin/python does not run; was the system's Python replaced? Install it again");
+  }
+  return CheckForStrangers(found, searched, trust);
 }
 
-// `path` is the directory that is searched, or in it.
-std::optional<ToolchainDirectory> Recognize(const std::string& path, const std::string& searched,
-                                            FileTrust& trust) {
-  std::vector<std::string> packages = SitePackages(path);
-  std::erase_if(packages, [](const std::string& site_packages) {
-    return !IsFile(site_packages + "/triton/__init__.py");
-  });
+// `path` is the directory that is searched, or in it. UNAVAILABLE where it could not be looked at.
+absl::StatusOr<std::optional<ToolchainDirectory>> Recognize(const std::string& path,
+                                                            const std::string& searched,
+                                                            FileTrust& trust) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> all, SitePackages(path));
+  std::vector<std::string> packages;
+  for (const std::string& each : all) {
+    KILN_ASSIGN_OR_RETURN(const bool has_triton, IsFile(each + "/triton/__init__.py"));
+    if (has_triton) packages.push_back(each);
+  }
   if (packages.empty()) return std::nullopt;
   ToolchainDirectory found;
   found.path = path;
@@ -121,7 +113,7 @@ std::optional<ToolchainDirectory> Recognize(const std::string& path, const std::
   found.package = packages[0] + "/triton";
   const std::string python = std::filesystem::path(packages[0]).parent_path().filename().string();
   found.python = python.substr(kPython.size());
-  found.version = DistributionVersion(packages[0]);
+  KILN_ASSIGN_OR_RETURN(found.version, DistributionVersion(packages[0]));
   found.owners = trust.owners();
   found.problem = FindProblem(found, packages.size(), searched, trust);
   return found;
@@ -133,39 +125,81 @@ std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories, FileTrust trust) {
   std::vector<ToolchainDirectory> found;
   std::set<std::string> seen;
+  const auto add_unknown = [&](const std::string& path, const absl::Status& why) {
+    ToolchainDirectory unknown;
+    unknown.path = path;
+    unknown.problem = why;
+    found.push_back(std::move(unknown));
+  };
   const auto add = [&](const std::string& path, const std::string& searched) {
-    std::error_code error;
-    const std::string real = std::filesystem::canonical(path, error).string();
-    if (error || seen.count(real) != 0) return false;
-    std::optional<ToolchainDirectory> toolchain = Recognize(path, searched, trust);
-    if (!toolchain) return false;
-    seen.insert(real);
-    found.push_back(*std::move(toolchain));
+    const auto real = RealPath(path);
+    if (!real.ok()) add_unknown(path, real.status());
+    if (!real.ok() || real->empty() || seen.count(*real) != 0) return false;
+    absl::StatusOr<std::optional<ToolchainDirectory>> toolchain = Recognize(path, searched, trust);
+    if (!toolchain.ok()) add_unknown(path, toolchain.status());
+    if (!toolchain.ok() || !toolchain->has_value()) return false;
+    seen.insert(*real);
+    found.push_back(**std::move(toolchain));
     return true;
   };
   for (const std::string& directory : directories) {
     if (add(directory, directory)) continue;
-    for (const std::string& inner : SubdirectoriesToSearch(directory)) add(inner, directory);
+    const auto inner = SubdirectoriesToSearch(directory);
+    if (!inner.ok()) add_unknown(directory, inner.status());
+    if (!inner.ok()) continue;
+    for (const std::string& each : *inner) add(each, directory);
   }
   return found;
 }
 
-std::vector<std::string> SubdirectoriesToSearch(const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> SubdirectoriesToSearch(const std::string& directory) {
+  std::error_code error;
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory, error));
+  if (error && error != std::errc::no_such_file_or_directory) {
+    LogWarning("cannot look for toolchains",
+               {{"directory", directory}, {"error", error.message()}});
+  }
   std::vector<std::string> found;
-  for (const std::string& name : NamesToSearch(directory)) {
+  for (const std::string& name : names) {
     if (!LooksUnfinished(name)) found.push_back(fmt::format("{}/{}", directory, name));
   }
   return found;
 }
 
-std::vector<std::string> SitePackages(const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> SitePackages(const std::string& directory) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory + "/lib"));
   std::vector<std::string> found;
-  for (const std::string& name : NamesIfReadable(directory + "/lib")) {
+  for (const std::string& name : names) {
     if (name.rfind("python3", 0) == 0) {
       found.push_back(fmt::format("{}/lib/{}/site-packages", directory, name));
     }
   }
   return found;
+}
+
+// Follows links, as the interpreter would.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory,
+                                                 std::error_code& error) {
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (error && !LeadsToNothing(error.value())) return CouldNotLook(error.value(), directory);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
+  std::error_code ignored;
+  return NamesIn(directory, ignored);
+}
+
+absl::StatusOr<bool> IsFile(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return S_ISREG(info.st_mode);
+  if (LeadsToNothing(errno)) return false;
+  return CouldNotLook(errno, path);
 }
 
 }  // namespace kiln

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "daemon/toolchain/trusted_file.h"
+#include "storage/base/status.h"
 
 namespace kiln {
 
@@ -15,8 +17,10 @@ struct ToolchainDirectory {
   std::string package;      // <path>/lib/python3.11/site-packages/triton
   std::string python;       // "3.11"
   std::string version;      // of the installed distribution: "3.6.0"; "" where none is recorded
-  std::string problem;      // why it cannot be used, or ""
-  FileOwners owners = {};   // who may own its files
+  // Why it cannot be used: FAILED_PRECONDITION, or UNAVAILABLE where that could not be found out.
+  // Then it may be any directory, with nothing known of it but its path.
+  absl::Status problem = absl::OkStatus();
+  FileOwners owners = {};  // who may own its files
 };
 
 // In the order of `directories`, and within each by name; a directory that two of them lead to
@@ -29,10 +33,20 @@ std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories, FileTrust trust);
 
 // Where a searched directory may hold toolchains: what is in it, sorted, less names that say that
-// an installation is not complete. Where it cannot be read, a warning.
-std::vector<std::string> SubdirectoriesToSearch(const std::string& directory);
+// an installation is not complete. Where it may not be read, a warning. This and the next:
+// UNAVAILABLE where it could not be looked at.
+absl::StatusOr<std::vector<std::string>> SubdirectoriesToSearch(const std::string& directory);
 
 // <directory>/lib/python3.11/site-packages and its like, sorted.
-std::vector<std::string> SitePackages(const std::string& directory);
+absl::StatusOr<std::vector<std::string>> SitePackages(const std::string& directory);
+
+// The names of what is in it, sorted; none where it is no directory that may be read, and `error`
+// says why. UNAVAILABLE where it could not be looked at.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory,
+                                                 std::error_code& error);
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory);
+
+// Whether a file is there; UNAVAILABLE where it could not be looked at.
+absl::StatusOr<bool> IsFile(const std::string& path);
 
 }  // namespace kiln

@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory&
 
 absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
     const ToolchainDirectory& directory) {
-  if (!directory.problem.empty()) return FailedPrecondition("{}", directory.problem);
+  KILN_RETURN_IF_ERROR(directory.problem);
   // Before it is run: one that is too old would only fail with words that help nobody.
   KILN_RETURN_IF_ERROR(CheckNotKnownBad(directory.version));
   KILN_ASSIGN_OR_RETURN(const auto seal, SealOf(directory));

@@ -52,17 +52,6 @@ bool IsSame(const ToolchainFile& file, const struct stat& now) {
          now.st_dev == file.device;
 }
 
-// Of an entry of a directory that stat says nothing of: it was removed just now, or is a link that
-// leads nowhere, or to where this process may not look. No import and no #include opens it either.
-bool LeadsToNothing(int error_number) {
-  return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP ||
-         error_number == EACCES;
-}
-
-absl::Status ToStatus(const std::string& why_not) {
-  return why_not.empty() ? absl::OkStatus() : FailedPrecondition("{}", why_not);
-}
-
 // `relative` is the entry's path, relative to the root of the walk. Whether it is a directory to go
 // into.
 absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view relative,
@@ -71,13 +60,14 @@ absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view
   const std::string full = entry.path().string();
   struct stat info {};
   if (::stat(full.c_str(), &info) != 0) {
+    // Removed just now, or a link that leads nowhere: no import and no #include opens it either.
     if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
     listing.places.push_back({full});
     return false;
   }
-  KILN_RETURN_IF_ERROR(ToStatus(trust.WhyNot(full, info)));
+  KILN_RETURN_IF_ERROR(trust.Check(full, info));
   std::error_code error;
-  if (entry.is_symlink(error)) KILN_RETURN_IF_ERROR(ToStatus(trust.WhyNotLink(full)));
+  if (entry.is_symlink(error)) KILN_RETURN_IF_ERROR(trust.CheckLink(full));
   if (S_ISDIR(info.st_mode)) {
     const bool may_hold_some = decides(fmt::format("{}/x", relative));
     if (may_hold_some) listing.places.push_back(MakeFile(full, info));
@@ -159,7 +149,7 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
   struct stat info {};
   // Each directory before it is read: what is added from then on shows in it.
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
-  KILN_RETURN_IF_ERROR(ToStatus(trust.WhyNot(root, info)));
+  KILN_RETURN_IF_ERROR(trust.Check(root, info));
   listing.places.push_back(MakeFile(root, info));
   std::error_code error;
   size_t visited = 0;

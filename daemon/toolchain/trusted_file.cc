@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "storage/base/users.h"
@@ -30,26 +34,40 @@ std::string OwnerOf(const struct stat& info) {
   return name.empty() ? fmt::format("{}", info.st_uid) : name;
 }
 
-std::string RealPath(const std::string& path) {
-  std::error_code error;
-  const std::string real = fs::canonical(path, error).string();
-  return error ? path : real;
-}
-
 }  // namespace
 
-std::string FileTrust::WhyNot(const std::string& path) {
-  if (trusted_.count(path) != 0) return "";
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return fmt::format("{} cannot be read", path);
-  std::string why = WhyNot(path, info);
-  if (why.empty()) trusted_.insert(path);
-  return why;
+bool LeadsToNothing(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP ||
+         error_number == EACCES || error_number == ENAMETOOLONG;
 }
 
-std::string FileTrust::WhyNot(const std::string& path, const struct stat& info) {
+absl::Status CouldNotLook(int error_number, std::string_view path) {
+  return Unavailable("{} cannot be looked at ({}); it is tried again soon", path,
+                     std::strerror(error_number));
+}
+
+absl::StatusOr<std::string> RealPath(const std::string& path) {
+  char real[PATH_MAX];
+  if (::realpath(path.c_str(), real) != nullptr) return std::string(real);
+  if (LeadsToNothing(errno)) return "";
+  return CouldNotLook(errno, path);
+}
+
+absl::Status FileTrust::Check(const std::string& path) {
+  if (trusted_.count(path) != 0) return absl::OkStatus();
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (!LeadsToNothing(errno)) return CouldNotLook(errno, path);
+    return FailedPrecondition("{} cannot be read", path);
+  }
+  KILN_RETURN_IF_ERROR(Check(path, info));
+  trusted_.insert(path);
+  return absl::OkStatus();
+}
+
+absl::Status FileTrust::Check(const std::string& path, const struct stat& info) {
   const auto say = [&](std::string_view what, std::string_view remedy) {
-    return fmt::format(
+    return FailedPrecondition(
         "{} {} (owner {}, mode {:04o}), and what it holds is run with kilnd's rights; {}", path,
         what, OwnerOf(info), info.st_mode & 07777, remedy);
   };
@@ -68,25 +86,27 @@ std::string FileTrust::WhyNot(const std::string& path, const struct stat& info) 
     return say(fmt::format("may be written to by group {}", info.st_gid),
                "take that right away (chmod g-w)");
   }
-  return "";
+  return absl::OkStatus();
 }
 
-std::string FileTrust::WhyNotFrom(const std::string& root, const std::string& path) {
+absl::Status FileTrust::CheckFrom(const std::string& root, const std::string& path) {
   const fs::path first = (fs::path(root) / "").parent_path();
-  const std::string beneath = RealPath(first) + "/";
+  KILN_ASSIGN_OR_RETURN(const std::string real_root, RealPath(first));
+  const std::string beneath = real_root + "/";
   for (fs::path named = path;; named = named.parent_path()) {
-    if (std::string why = WhyNot(named); !why.empty()) return why;
-    if (named == first || !named.has_relative_path()) return "";
-    fs::path holder = RealPath(named);
+    KILN_RETURN_IF_ERROR(Check(named));
+    if (named == first || !named.has_relative_path()) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(fs::path holder, RealPath(named));
     do {
       holder = holder.parent_path();
-      if (std::string why = WhyNot(holder); !why.empty()) return why;
+      KILN_RETURN_IF_ERROR(Check(holder));
     } while (holder.string().starts_with(beneath));
   }
 }
 
-std::string FileTrust::WhyNotLink(const std::string& path) {
-  return WhyNot(fs::path(RealPath(path)).parent_path());
+absl::Status FileTrust::CheckLink(const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(const fs::path real, RealPath(path));
+  return Check(real.parent_path());
 }
 
 bool FileTrust::MayOwn(uid_t uid) const {

@@ -11,7 +11,20 @@
 #include <utility>
 #include <vector>
 
+#include "storage/base/status.h"
+
 namespace kiln {
+
+// Whether the error of a look at a path (stat, opendir) says that nothing is there, or nothing that
+// this process may see. Any other says only that it could not look: it lacks descriptors or memory,
+// or a disk failed.
+bool LeadsToNothing(int error_number);
+// For those others: UNAVAILABLE.
+absl::Status CouldNotLook(int error_number, std::string_view path);
+
+// Where `path` leads to by all of its links; "" where that is nothing. UNAVAILABLE where it could
+// not be looked at.
+absl::StatusOr<std::string> RealPath(const std::string& path);
 
 // Who may, besides root and the daemon's own user.
 struct FileOwners {
@@ -25,8 +38,9 @@ struct FileOwners {
 // system with user private groups (umask 002) makes them: of the owner's name, or root's, and with
 // no other members.
 //
-// Remembers what it has seen, so each look at a toolchain takes a new one. Not thread-safe. Blocks
-// as a disk does, and as the system's database of groups.
+// Remembers what it has seen, so each look at a toolchain takes a new one. FAILED_PRECONDITION says
+// why not, with what to do; UNAVAILABLE that it could not look. Not thread-safe. Blocks as a disk
+// does, and as the system's database of groups.
 class FileTrust {
  public:
   FileTrust() = default;
@@ -34,17 +48,17 @@ class FileTrust {
 
   const FileOwners& owners() const { return owners_; }
 
-  // Why not, with what to do; "" where it may. The second of what stat says of it.
-  std::string WhyNot(const std::string& path);
-  std::string WhyNot(const std::string& path, const struct stat& info);
+  // The second of what stat says of it.
+  absl::Status Check(const std::string& path);
+  absl::Status Check(const std::string& path, const struct stat& info);
 
   // Of `path`, which lies beneath `root`, and of each directory by which whoever may write to it
   // could put another in its place: those from `root` on, and where a link leads elsewhere, the
   // one that holds what it leads to. What is above `root` is up to whoever named that.
-  std::string WhyNotFrom(const std::string& root, const std::string& path);
+  absl::Status CheckFrom(const std::string& root, const std::string& path);
 
   // Of the directory that holds what the link at `path` leads to.
-  std::string WhyNotLink(const std::string& path);
+  absl::Status CheckLink(const std::string& path);
 
  private:
   bool MayOwn(uid_t uid) const;

@@ -322,6 +322,16 @@ TEST_F(DiscoveredToolchainsTest, WithoutTheWorkersProgramNothingIsUsable) {
   EXPECT_THAT(catalog->rejected()[0].reason, HasSubstr("worker.py"));
 }
 
+TEST_F(DiscoveredToolchainsTest, WhatIsWrongForGoodIsSettled) {
+  Install("fails").Run("exit 1");
+  Install("silent").Answer("");
+  WriteProgram(Install("no-program").interpreter(), "no program");
+  WriteProgram(Install("no-shell").interpreter(), "#!/nonexistent/sh");
+  const auto catalog = Discover();
+  EXPECT_EQ(catalog->rejected().size(), 4u);
+  for (const auto& each : catalog->rejected()) EXPECT_FALSE(each.is_unsettled) << each.reason;
+}
+
 TEST_F(DiscoveredToolchainsTest, TheNewestDisassemblerThatWorksIsUsed) {
   // Says what stands in the file that it is asked about, its last argument.
   options_.native_worker = directory_.File("kiln-worker");

@@ -48,7 +48,7 @@ FakeToolchain::FakeToolchain(std::string path, std::string version, std::string 
 }
 
 ToolchainDirectory FakeToolchain::AsDirectory() const {
-  return {path_, interpreter(), package(), python_, version_, ""};
+  return {path_, interpreter(), package(), python_, version_};
 }
 
 void FakeToolchain::Write(std::string_view path, std::string_view content) const {

@@ -26,11 +26,14 @@ class NativeToolchainTest : public testing::Test {
     fs::permissions(full, fs::perms(0755));
     return fs::canonical(full);
   }
+  static std::string Problem(const NativeToolchain& found) {
+    return std::string(Message(found.problem));
+  }
   std::vector<std::string> Find(const std::string& directory = "") {
     std::vector<std::string> paths;
     for (const auto& each : FindNativeToolchains({directory_.File(directory)}, {}, FileTrust())) {
       EXPECT_EQ(each.name, "ptxas");
-      EXPECT_EQ(each.problem, "") << each.path;
+      EXPECT_TRUE(each.problem.ok()) << each.path;
       paths.push_back(each.path);
     }
     return paths;
@@ -92,7 +95,7 @@ TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "nvrtc");
   EXPECT_EQ(found[0].path, library);
-  EXPECT_EQ(found[0].problem, "");
+  EXPECT_TRUE(found[0].problem.ok());
   EXPECT_THAT(found[0].libraries, ElementsAre(builtins));
   EXPECT_THAT(found[0].includes,
               ElementsAre(fs::canonical(directory_.File("cuda/include")).string(),
@@ -106,9 +109,10 @@ TEST_F(NativeToolchainTest, HeadersThatAreNotThereAreNamedWithTheirSetting) {
     const auto found =
         FindNativeToolchains({directory_.path()}, {directory_.path(), bad}, FileTrust());
     ASSERT_EQ(found.size(), 2u);
-    EXPECT_THAT(found[0].problem, StartsWith("toolchain.include_directories names " + bad + ": "));
+    EXPECT_THAT(std::string(Message(found[0].problem)),
+                StartsWith("toolchain.include_directories names " + bad + ": "));
     EXPECT_EQ(found[1].name, "ptxas");
-    EXPECT_EQ(found[1].problem, "");
+    EXPECT_TRUE(found[1].problem.ok());
   }
 }
 
@@ -136,7 +140,7 @@ TEST_F(NativeToolchainTest, NoneIsNoError) {
 TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   const fs::path ptxas = Install("cuda/bin/ptxas");
   const auto problem = [&] {
-    return FindNativeToolchains({directory_.path()}, {}, FileTrust())[0].problem;
+    return Problem(FindNativeToolchains({directory_.path()}, {}, FileTrust()).at(0));
   };
   fs::permissions(ptxas, fs::perms(0757));
   EXPECT_THAT(problem(), HasSubstr("chmod o-w"));
@@ -154,7 +158,7 @@ TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
   Install("search/cuda/include/cuda_fp16.h");
   fs::create_directory_symlink("real/lib", directory_.File("search/cuda/lib64"));
   const auto problem = [&] {
-    return FindNativeToolchains({directory_.File("search")}, {}, FileTrust()).at(0).problem;
+    return Problem(FindNativeToolchains({directory_.File("search")}, {}, FileTrust()).at(0));
   };
   EXPECT_EQ(problem(), "");
   for (const char* path :

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <thread>
 
 #include "tests/testing/fake_catalog.h"
+#include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
+#include "tests/unit/toolchain/fake_toolchain.h"
 
 namespace kiln {
 namespace {
@@ -176,6 +179,89 @@ TEST_F(ServedToolchainsTest, WhatWasBeingInstalledIsLookedAtAgain) {
   rejected_ = {{"/x", "its files changed while they were read", "/x", /*is_unsettled=*/true}};
   const auto served = Start("", std::chrono::milliseconds(1));
   while (discoveries_ < 2) std::this_thread::yield();
+}
+
+// With what really looks around.
+class ServedDirectoryTest : public ServedToolchainsTest {
+ protected:
+  ServedDirectoryTest() {
+    for (const char* name : {"first", "second", "cache"}) {
+      std::filesystem::create_directory(directory_.File(name));
+    }
+    options_.search_path = {directory_.File("first"), directory_.File("second")};
+    options_.cache_directory = directory_.File("cache");
+    options_.work_directory = directory_.path();
+    options_.worker_script = directory_.File("worker.py");
+    WriteFileOrDie(options_.worker_script, "print()");
+  }
+  std::unique_ptr<ServedToolchains> StartReal(std::chrono::milliseconds look_time) {
+    return std::make_unique<ServedToolchains>(ServedToolchains::Parts{
+        .discover =
+            [this](const std::string& selector, const auto&) {
+              DiscoveryOptions options = options_;
+              options.default_selector = selector;
+              return DiscoveredToolchains::Discover(options, OsFilesystem());
+            },
+        .serve = [](const DiscoveredToolchains&) {},
+        .forget = [] {},
+        .configured_default = "",
+        .chosen_default = DefaultFile(directory_.File("default"), OsFilesystem()),
+        .look_time = look_time});
+  }
+  static std::ptrdiff_t FilesIn(const std::string& directory) {
+    return std::distance(std::filesystem::directory_iterator(directory), {});
+  }
+  static size_t Unsettled(const ServedToolchains& served) {
+    size_t count = 0;
+    for (const auto& each : served.Current()->rejected()) count += each.is_unsettled ? 1 : 0;
+    return count;
+  }
+
+  DiscoveryOptions options_;
+};
+
+TEST_F(ServedDirectoryTest, ALackOfDescriptorsTakesNoToolchainAway) {
+  const FakeToolchain second(directory_.File("second/a"), "3.6.0");
+  const FakeToolchain first(directory_.File("first/b"), "3.6.0");
+  first.Write("patch.py", "another");
+  const auto served = StartReal(std::chrono::hours(1));
+  ASSERT_TRUE(served->SetDefault("triton==3.6.0").ok());
+  const auto before = served->List();
+  ASSERT_EQ(before.size(), 2u);
+  const auto remembered = FilesIn(options_.cache_directory);
+  {
+    const NoMoreDescriptors none;
+    EXPECT_TRUE(Reload(*served).ok());
+  }
+  EXPECT_EQ(served->List(), before);
+  EXPECT_EQ(served->Current()->default_selector(), "triton==3.6.0");
+  EXPECT_EQ(Unsettled(*served), 2u);
+  EXPECT_EQ(FilesIn(options_.cache_directory), remembered);
+  EXPECT_TRUE(Reload(*served).ok());
+  EXPECT_EQ(served->List().size(), 2u);
+  EXPECT_EQ(Unsettled(*served), 0u);
+}
+
+TEST_F(ServedDirectoryTest, WhatCouldNotBeLookedAtAtTheStartIsFoundSoon) {
+  const FakeToolchain toolchain(directory_.File("first/a"));
+  std::unique_ptr<ServedToolchains> served;
+  {
+    const NoMoreDescriptors none;
+    served = StartReal(std::chrono::milliseconds(10));
+  }
+  while (served->List().empty()) std::this_thread::yield();
+}
+
+TEST_F(ServedDirectoryTest, WhatChangedMeanwhileIsNotKept) {
+  const FakeToolchain same(directory_.File("first/a"), "3.6.0");
+  const FakeToolchain changed(directory_.File("first/b"), "3.9.0");
+  const auto served = StartReal(std::chrono::hours(1));
+  ASSERT_EQ(served->List().size(), 2u);
+  changed.Write("knobs.py", "other");
+  const auto found = DiscoveredToolchains(
+      {}, {{directory_.File("first"), "x", directory_.File("first"), /*is_unsettled=*/true}}, "");
+  EXPECT_EQ(found.Keeping(*served->Current())->Describe().substr(0, 13), "triton==3.6.0");
+  EXPECT_EQ(found.Keeping(*served->Current())->List().size(), 1u);
 }
 
 TEST_F(ServedToolchainsTest, AChosenDefaultOutlivesTheProcess) {

@@ -24,6 +24,11 @@ class ToolchainDirectoryTest : public testing::Test {
       paths.push_back(found.path);
     return paths;
   }
+  static std::string ProblemIn(const std::string& directory) {
+    const auto found = FindToolchainDirectories({directory}, FileTrust());
+    return found.size() == 1 ? std::string(Message(found[0].problem)) : "not one toolchain";
+  }
+  std::string Problem() const { return ProblemIn(directory_.path()); }
   ToolchainDirectory Only() {
     const auto found = FindToolchainDirectories({directory_.path()}, FileTrust());
     EXPECT_EQ(found.size(), 1u);
@@ -41,7 +46,7 @@ TEST_F(ToolchainDirectoryTest, KnowsWhereEverythingIs) {
   EXPECT_EQ(found.package, toolchain.path() + "/lib/python3.12/site-packages/triton");
   EXPECT_EQ(found.python, "3.12");
   EXPECT_EQ(found.version, "3.6.0");
-  EXPECT_EQ(found.problem, "");
+  EXPECT_TRUE(found.problem.ok());
 }
 
 TEST_F(ToolchainDirectoryTest, DirectoriesInTheirOrderAndWithinThemByName) {
@@ -90,32 +95,32 @@ TEST_F(ToolchainDirectoryTest, APythonThatIsGoneIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::remove(toolchain.interpreter());
   fs::create_symlink("/nonexistent/python3.11", toolchain.interpreter());
-  EXPECT_THAT(Only().problem, HasSubstr("bin/python does not run"));
+  EXPECT_THAT(Problem(), HasSubstr("bin/python does not run"));
 }
 
 TEST_F(ToolchainDirectoryTest, APythonThatIsNoProgramIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::permissions(toolchain.interpreter(), fs::perms::owner_read);
-  EXPECT_THAT(Only().problem, HasSubstr("bin/python does not run"));
+  EXPECT_THAT(Problem(), HasSubstr("bin/python does not run"));
 }
 
 TEST_F(ToolchainDirectoryTest, TritonForTwoPythonsIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"), "3.6.0", "3.11");
   const FakeToolchain again(directory_.File("a"), "3.6.0", "3.12");
-  EXPECT_THAT(Only().problem, HasSubstr("more than one Python"));
+  EXPECT_THAT(Problem(), HasSubstr("more than one Python"));
 }
 
 TEST_F(ToolchainDirectoryTest, OneThatEveryoneMayWriteToIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::permissions(toolchain.path(), fs::perms::all);
-  EXPECT_THAT(Only().problem, HasSubstr("chmod o-w"));
+  EXPECT_THAT(Problem(), HasSubstr("chmod o-w"));
 }
 
 TEST_F(ToolchainDirectoryTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
   const FakeToolchain toolchain(directory_.File("a"));
   WriteFileOrDie(toolchain.site_packages() + "/zz.pth", "import os");
   WriteFileOrDie(toolchain.path() + "/pyvenv.cfg", "home = /usr/bin");
-  EXPECT_EQ(Only().problem, "");
+  EXPECT_EQ(Problem(), "");
   for (const std::string& path :
        {directory_.path(), toolchain.path(), toolchain.path() + "/bin", toolchain.interpreter(),
         toolchain.path() + "/pyvenv.cfg", toolchain.path() + "/lib",
@@ -124,11 +129,11 @@ TEST_F(ToolchainDirectoryTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
         toolchain.site_packages() + "/triton-3.6.0.dist-info", toolchain.package()}) {
     const fs::perms before = fs::status(path).permissions();
     fs::permissions(path, fs::perms(0777));
-    EXPECT_THAT(Only().problem, HasSubstr(path + " may be written to by everyone")) << path;
-    EXPECT_THAT(Only().problem, HasSubstr(", mode 0777")) << path;
+    EXPECT_THAT(Problem(), HasSubstr(path + " may be written to by everyone")) << path;
+    EXPECT_THAT(Problem(), HasSubstr(", mode 0777")) << path;
     fs::permissions(path, before);
   }
-  EXPECT_EQ(Only().problem, "");
+  EXPECT_EQ(Problem(), "");
 }
 
 TEST_F(ToolchainDirectoryTest, NorMayWhatALinkLeadsTo) {
@@ -136,9 +141,7 @@ TEST_F(ToolchainDirectoryTest, NorMayWhatALinkLeadsTo) {
   fs::create_directories(directory_.File("searched"));
   const FakeToolchain toolchain(directory_.File("open/store/a"));
   fs::create_directory_symlink(toolchain.path(), directory_.File("searched/a"));
-  const auto problem = [&] {
-    return FindToolchainDirectories({directory_.File("searched")}, FileTrust()).at(0).problem;
-  };
+  const auto problem = [&] { return ProblemIn(directory_.File("searched")); };
   EXPECT_EQ(problem(), "");
   fs::permissions(directory_.File("open/store"), fs::perms(0777));
   EXPECT_THAT(problem(), HasSubstr("/open/store may be written to by everyone"));
@@ -148,8 +151,7 @@ TEST_F(ToolchainDirectoryTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
   fs::create_directories(directory_.File("open/searched"));
   const FakeToolchain toolchain(directory_.File("open/searched/a"));
   fs::permissions(directory_.File("open"), fs::perms(0777));
-  EXPECT_EQ(
-      FindToolchainDirectories({directory_.File("open/searched/")}, FileTrust()).at(0).problem, "");
+  EXPECT_EQ(ProblemIn(directory_.File("open/searched/")), "");
 }
 
 TEST_F(ToolchainDirectoryTest, TheVersionIsThatOfTheDistributionWithTritonInIt) {
@@ -166,7 +168,7 @@ TEST_F(ToolchainDirectoryTest, TheVersionMayBeUnknown) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::remove_all(toolchain.site_packages() + "/triton-3.6.0.dist-info");
   EXPECT_EQ(Only().version, "");
-  EXPECT_EQ(Only().problem, "");
+  EXPECT_EQ(Problem(), "");
 }
 
 }  // namespace

@@ -15,13 +15,18 @@ using testing::HasSubstr;
 // Nobody's, in no database.
 constexpr uid_t kStranger = 1'234'567;
 
+// "" where there is nothing against it.
+std::string WhyNot(FileTrust trust, const std::string& path) {
+  return std::string(Message(trust.Check(path)));
+}
+
 class TrustedFileTest : public testing::Test {
  protected:
   TrustedFileTest() { WriteFileOrDie(path_, "program"); }
 
   std::string With(mode_t mode) const {
     EXPECT_EQ(::chmod(path_.c_str(), mode), 0);
-    return FileTrust().WhyNot(path_);
+    return WhyNot(FileTrust(), path_);
   }
 
   const TempDirectory directory_;
@@ -30,14 +35,14 @@ class TrustedFileTest : public testing::Test {
 
 TEST_F(TrustedFileTest, WhatNobodyElseMayWriteTo) {
   EXPECT_EQ(With(0755), "");
-  EXPECT_EQ(FileTrust().WhyNot(directory_.path()), "");
+  EXPECT_EQ(WhyNot(FileTrust(), directory_.path()), "");
 }
 
 TEST_F(TrustedFileTest, NotWhatEveryoneMayWriteTo) {
   EXPECT_THAT(With(0757), HasSubstr("chmod o-w"));
 }
 
-TEST_F(TrustedFileTest, NotWhatIsNotThere) { EXPECT_NE(FileTrust().WhyNot(path_ + "-not"), ""); }
+TEST_F(TrustedFileTest, NotWhatIsNotThere) { EXPECT_NE(WhyNot(FileTrust(), path_ + "-not"), ""); }
 
 class TrustedFileOfRootTest : public TrustedFileTest {
  protected:
@@ -66,8 +71,8 @@ TEST_F(TrustedFileOfRootTest, AnotherOwnerMayNot) {
 TEST_F(TrustedFileOfRootTest, UnlessTheyAreNamed) {
   Give(kStranger, 0);
   EXPECT_THAT(With(0755), HasSubstr("toolchain.trusted_owners"));
-  EXPECT_EQ(FileTrust({.further = {kStranger + 1, kStranger}}).WhyNot(path_), "");
-  EXPECT_NE(FileTrust({.further = {kStranger + 1}}).WhyNot(path_), "");
+  EXPECT_EQ(WhyNot(FileTrust({.further = {kStranger + 1, kStranger}}), path_), "");
+  EXPECT_NE(WhyNot(FileTrust({.further = {kStranger + 1}}), path_), "");
 }
 
 TEST_F(TrustedFileOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
@@ -75,8 +80,8 @@ TEST_F(TrustedFileOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
   Give(kStranger, 0);
   EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
   ASSERT_EQ(::seteuid(kStranger), 0);
-  const std::string problem = FileTrust({.shared = kStranger}).WhyNot(path_);
-  const std::string named = FileTrust({.further = {kStranger}, .shared = kStranger}).WhyNot(path_);
+  const std::string problem = WhyNot(FileTrust({.shared = kStranger}), path_);
+  const std::string named = WhyNot(FileTrust({.further = {kStranger}, .shared = kStranger}), path_);
   ASSERT_EQ(::seteuid(0), 0);
   EXPECT_THAT(problem, HasSubstr("every user that it does not map"));
   EXPECT_THAT(problem, HasSubstr("toolchain.trusted_owners"));
@@ -88,7 +93,7 @@ TEST_F(TrustedFileOfRootTest, TheDaemonsOwnUserMay) {
   Give(kStranger, kStranger);
   EXPECT_EQ(::chmod(path_.c_str(), 0775), 0);
   ASSERT_EQ(::seteuid(kStranger), 0);
-  const std::string problem = FileTrust().WhyNot(path_);
+  const std::string problem = WhyNot(FileTrust(), path_);
   ASSERT_EQ(::seteuid(0), 0);
   EXPECT_EQ(problem, "");
 }
