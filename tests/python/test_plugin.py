@@ -831,6 +831,20 @@ def test_what_a_signals_handler_raises_ends_the_wait(other_daemon, newest, tmp_p
     assert job.log.count("kiln:") == 0, job.log
 
 
+def test_what_a_tuning_waited_for_when_it_was_broken_off_is_asked_for_again(other_daemon, newest, tmp_path):
+    with other_daemon:
+        with Job(tmp_path, newest, other_daemon.root, cache="first") as job:
+            job.run("autotune", blocks=[256, 512])
+        forget_own(other_daemon)
+        with Job(tmp_path, newest, other_daemon.root, cache="second", KILN_MODE="require") as job:
+            job.run("be patient")
+            job.run("import", module="kiln.triton")
+            tune = {"autotune": {"blocks": [256, 512]}}
+            assert job.run("preempt", command=tune, daemon=other_daemon.pid, method="compile").get("error") == "Preempted"
+            got = job.run("autotune", blocks=[256, 512], hooked=("compilation", "listener"))
+            assert got["urgent"] == 4 and job.report()["refused"] == 0, job.report()
+
+
 # --- Modes -----------------------------------------------------------------------------------------------------------
 
 

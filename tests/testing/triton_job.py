@@ -505,6 +505,14 @@ class Preempted(Exception):
     """Says that the job is to save what it has and end."""
 
 
+def stop(process):
+    """None of its threads does anything any more."""
+    os.kill(process, signal.SIGSTOP)
+    threads = pathlib.Path(f"/proc/{process}/task")
+    while any(stat.read_text().rpartition(")")[2].split()[0] != "T" for stat in threads.glob("*/stat")):
+        time.sleep(0.001)
+
+
 def preempt(command, daemon, method):
     """Runs the command with a daemon that does not answer any more once that method of the client is called: its process, which goes on
     afterwards. A signal comes meanwhile, whose handler raises."""
@@ -516,7 +524,7 @@ def preempt(command, daemon, method):
 
     def calling(*arguments, **more):
         setattr(Client, method, called)
-        os.kill(daemon, signal.SIGSTOP)
+        stop(daemon)
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         return called(*arguments, **more)
 

@@ -11,7 +11,6 @@ Anything at all that is in the way leaves it to Triton: a hook, a listener or a 
 (which may change what is compiled), no daemon or none that could.
 """
 
-import contextlib
 import functools
 import math
 import os
@@ -22,6 +21,7 @@ from typing import Any, Callable, List, Mapping, Optional, Set, Type
 from triton import knobs
 
 from kiln._gate import gate
+from kiln._plugin import ahead
 from kiln._plugin.settings import LOG, Settings
 from kiln._plugin.signals import from_handler
 
@@ -29,21 +29,8 @@ _THREADS_MAX = 32
 # How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.
 _LOWERED_AT_ONCE = 2
 _CANCEL_PAUSE_S = 0.01
-_ahead = threading.local()
 _may_have_missed_one = True
 _LeaveOut = Callable[[Exception], None]
-
-
-def is_ahead() -> bool:
-    """Whether this thread compiles ahead of an Autotuner, so that nobody waits for this very kernel."""
-    return getattr(_ahead, "turn", None) is not None
-
-
-def end_turn() -> None:
-    """From now on this thread only waits for the daemon, and another may lower its kernel. Declined where nobody wants it any more."""
-    if is_ahead():
-        _ahead.turn.close()
-        _ahead.turns.check()
 
 
 def install(settings: Settings, leave_out: _LeaveOut) -> None:
@@ -70,7 +57,7 @@ def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) ->
         return
     _may_have_missed_one = False
     try:
-        bench = None if is_ahead() else _find_bench(compile_frame)
+        bench = None if ahead.is_ahead() else _find_bench(compile_frame)
         if bench is None or bench["self"].early_config_prune or bench["self"].perf_model:
             return
         tuner, kwargs = bench["self"], bench["meta"]
@@ -147,7 +134,7 @@ def _work_of(config: Any) -> float:
 
 
 class _InTurns:
-    """Has work done by a pool: one piece after the other, up to where it only waits (end_turn()), until the daemon declines some of it,
+    """Has work done by a pool: one piece after the other, up to where it only waits (ahead.end_turn()), until the daemon declines some of it,
     and none after that.
 
     Lowering is Python, and takes the lock that all of it shares. Begun together, every kernel would be lowered at the end of all the
@@ -162,7 +149,7 @@ class _InTurns:
         self._pool = pool
         self._free = threading.Semaphore(_LOWERED_AT_ONCE)
         self._has_declined = False
-        self._is_broken_off = False
+        self.is_broken_off = False
         self._threads: Set[int] = set()
 
     def __enter__(self) -> None:
@@ -171,15 +158,15 @@ class _InTurns:
     def __exit__(self, _: Optional[Type[BaseException]], error: Optional[BaseException], *__: object) -> None:
         if error is None or isinstance(error, Exception) and not from_handler(error):
             return
-        self._is_broken_off = True
+        self.is_broken_off = True
         while self._threads:  # again, for those that were just about to call
             gate.cancel_calls_of(set(self._threads))
             time.sleep(_CANCEL_PAUSE_S)
 
     def check(self) -> None:
-        from kiln._plugin.service import Declined
-        if self._is_broken_off:
-            raise Declined("the tuning was broken off")
+        from kiln._plugin.service import BrokenOff
+        if self.is_broken_off:
+            raise BrokenOff
 
     def submit(self, work: Callable[[], Any]) -> Any:
         self.begun.append(self._pool.submit(self._run, work))
@@ -195,9 +182,7 @@ class _InTurns:
 
     def _in_turn(self, work: Callable[[], Any]) -> Any:
         from kiln._plugin.service import Declined, Failed
-        with contextlib.ExitStack() as _ahead.turn:
-            _ahead.turns = self
-            _ahead.turn.enter_context(self._free)
+        with ahead.turn(self, self._free):
             self.check()
             if self._has_declined:
                 raise Declined("another configuration was declined")

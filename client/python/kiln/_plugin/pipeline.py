@@ -8,10 +8,10 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 from triton import knobs
 
-from kiln._plugin import autotune, eligibility, identity
+from kiln._plugin import ahead, eligibility, identity
 from kiln._plugin.groups import groups
 from kiln._plugin.manifest import Manifest
-from kiln._plugin.service import Declined, Unsuited, service
+from kiln._plugin.service import BrokenOff, Declined, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
 from kiln._plugin.signals import from_handler
 from kiln.artifact import Artifact
@@ -76,7 +76,7 @@ class Pipeline:
         request: Optional[CompileRequest] = None
         try:
             self._check(backend, stages, options)
-            if not autotune.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
+            if not ahead.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
                 raise declined
             if self._manifest is None:
                 service(self._settings).connect()  # before the compiler is read, which can take a second
@@ -84,14 +84,14 @@ class Pipeline:
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
                 self._manifest.add(dataclasses.replace(request, options=said))
-            autotune.end_turn()
+            ahead.end_turn()
             artifact = service(self._settings).compile(request)
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
             groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # whatever it is, the job goes on
             if from_handler(error):
                 raise
-            if autotune.is_ahead():
+            if ahead.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
                 raise
             self._decline(error, request or _asked_for(backend, module), started)
@@ -102,10 +102,10 @@ class Pipeline:
         return answer
 
     def _note_declined_ahead(self, triton_hash: str, error: Exception, started: float) -> None:
-        """It is not waited for a second time when its turn comes."""
+        """It is not waited for a second time when its turn comes, but where it was not waited for to the end."""
         counters().waited(time.monotonic() - started)
-        if isinstance(error, Declined):
-            if len(self._declined_ahead) >= _DECLINED_MAX:  # of tunings that were broken off
+        if isinstance(error, Declined) and not isinstance(error, BrokenOff):
+            if len(self._declined_ahead) >= _DECLINED_MAX:  # of tunings that were broken off before their turn came
                 self._declined_ahead.clear()
             self._declined_ahead[triton_hash] = error
 
@@ -156,7 +156,7 @@ class Pipeline:
             ptxas=ptxas,
             stages=wanted,
             cache="only-if-cached" if self._settings.mode == "require" else "use",
-            priority="autotune" if autotune.is_ahead() else "waiting-rank")
+            priority="autotune" if ahead.is_ahead() else "waiting-rank")
 
 
 def _ptxas(backend: Any) -> str:

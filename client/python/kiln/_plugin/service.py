@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tupl
 
 from kiln import _process
 from kiln._gate import gate
+from kiln._plugin import ahead
 from kiln._plugin.settings import LOG, Settings
 from kiln._plugin.signals import from_handler
 from kiln._report import counters
@@ -32,7 +33,6 @@ _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
 # What grpcio and protobuf are called when they are imported.
 _PACKAGES = ("grpc", "google")
-_CANCELLED = "the call was cancelled"
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # what install-toolchain takes
 
 
@@ -51,6 +51,13 @@ class Unsuited(Declined):
 
 class Failed(Declined):
     """The source does not compile, which says nothing of other sources."""
+
+
+class BrokenOff(Declined):
+    """The tuning that it was for has been, which says nothing of the daemon or the kernel."""
+
+    def __init__(self) -> None:
+        super().__init__("the tuning was broken off")
 
 
 class _Pause(NamedTuple):
@@ -131,7 +138,7 @@ class Service:
             self._say(f"the daemon took longer than {self._settings.timeout_s:g} s (KILN_TIMEOUT) for a kernel; {self._otherwise}")
             raise Declined("the daemon took too long") from None
         except CallCancelledError:
-            raise Declined(_CANCELLED) from None
+            raise BrokenOff from None
         except KilnError as error:
             self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
             raise Declined(f"the daemon answered {error.code}", str(error)) from None
@@ -176,7 +183,7 @@ class Service:
         except InvalidArgumentError as error:
             raise Declined(str(error)) from None
         except CallCancelledError:
-            raise Declined(_CANCELLED) from None
+            raise BrokenOff from None
         except KilnError as error:  # an older daemon, a full disk, no answer in time; or too much at once, which passes soon
             self._own_closed_until[what] = time.monotonic() + (error.retry_after_s or _OWN_PAUSE_S)
             LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
