@@ -1,5 +1,6 @@
 """What the plug-in writes, says and remembers in files that other processes have too. No Triton, no daemon."""
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -11,8 +12,8 @@ import types
 
 import pytest
 
-from kiln import CompileRequest, DeadlineExceededError, FailedPreconditionError, Report
-from kiln._plugin import identity, manifest, service
+from kiln import CallCancelledError, CompileRequest, DeadlineExceededError, FailedPreconditionError, Report
+from kiln._plugin import ahead, identity, manifest, service
 from kiln._plugin.settings import Settings
 
 REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
@@ -163,6 +164,23 @@ def test_a_daemon_that_takes_too_long_is_told_of(caplog):
     client = _Unhelpful(DeadlineExceededError("too long"))
     assert declined(client, timeout_s=0.001).reason == "the daemon took too long"
     assert "longer than 0.001 s (KILN_TIMEOUT)" in caplog.text and "Triton compiles by itself" in caplog.text
+
+
+def test_a_daemon_that_cancels_a_call_by_itself_is_told_of(caplog):
+    assert declined(_Unhelpful(CallCancelledError("by an operator"))).reason == "the daemon answered CANCELLED"
+    assert "CANCELLED: by an operator" in caplog.text
+
+
+@pytest.fixture
+def broken_off():
+    """The tuning that this thread compiles ahead of has been broken off."""
+    with ahead.turn(types.SimpleNamespace(is_broken_off=True), contextlib.nullcontext()):
+        yield
+
+
+def test_the_calls_of_a_tuning_that_was_broken_off_are_not_told_of(broken_off, caplog):
+    assert isinstance(declined(_Unhelpful(CallCancelledError("the call was cancelled"))), service.BrokenOff)
+    assert not caplog.text
 
 
 def test_a_name_in_no_encoding(tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ from kiln._plugin.settings import LOG, Settings
 from kiln._plugin.signals import from_handler
 from kiln._report import counters
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
-from kiln.errors import (CallCancelledError, CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError,
-                         NotFoundError, PermissionDeniedError, UnavailableError, WedgedError)
+from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError, NotFoundError,
+                         PermissionDeniedError, UnavailableError, WedgedError)
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
 
@@ -137,9 +137,9 @@ class Service:
         except DeadlineExceededError:
             self._say(f"the daemon took longer than {self._settings.timeout_s:g} s (KILN_TIMEOUT) for a kernel; {self._otherwise}")
             raise Declined("the daemon took too long") from None
-        except CallCancelledError:
-            raise BrokenOff from None
         except KilnError as error:
+            if ahead.is_broken_off():
+                raise BrokenOff from None
             self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
             raise Declined(f"the daemon answered {error.code}", str(error)) from None
 
@@ -182,9 +182,9 @@ class Service:
             raise Declined("the daemon is away") from None
         except InvalidArgumentError as error:
             raise Declined(str(error)) from None
-        except CallCancelledError:
-            raise BrokenOff from None
         except KilnError as error:  # an older daemon, a full disk, no answer in time; or too much at once, which passes soon
+            if ahead.is_broken_off():
+                raise BrokenOff from None
             self._own_closed_until[what] = time.monotonic() + (error.retry_after_s or _OWN_PAUSE_S)
             LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
             raise Declined(f"the daemon answered {error.code}") from None
