@@ -183,6 +183,19 @@ def test_the_calls_of_a_tuning_that_was_broken_off_are_not_told_of(broken_off, c
     assert not caplog.text
 
 
+def test_connecting_for_a_tuning_that_was_broken_off_says_nothing_of_the_daemon(broken_off, monkeypatch, caplog):
+    def cancelled(_):
+        tried.append(1)
+        raise CallCancelledError("the call was cancelled")
+
+    tried, plugin = [], service.Service(Settings())
+    monkeypatch.setattr(service.Endpoint, "locate", cancelled)
+    for _ in range(2):
+        with pytest.raises(service.BrokenOff):
+            plugin.connect()
+    assert len(tried) == 2 and not caplog.text
+
+
 def test_a_name_in_no_encoding(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / os.fsdecode(b"pt\xffxas")

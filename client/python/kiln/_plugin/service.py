@@ -207,6 +207,8 @@ class Service:
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
                 if from_handler(error):
                     raise
+                if ahead.is_broken_off():
+                    raise BrokenOff from None
                 self._pause(error)
                 raise Declined(self._closed.reason, self._closed.details) from None
             finally:
