@@ -75,6 +75,45 @@ def test_a_child_that_is_forked_meanwhile_does_not_hold_the_manifest(recorded, m
     assert not is_locked(recorded)
 
 
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Has a signal come while the file is locked, once."""
+    append = manifest._append_line
+    before = signal.getsignal(signal.SIGUSR1)
+
+    def interrupt_by(handle):
+        signal.signal(signal.SIGUSR1, lambda number, frame: handle())
+        monkeypatch.setattr(manifest, "_append_line", append_interrupted)
+
+    def append_interrupted(descriptor, line):
+        monkeypatch.setattr(manifest, "_append_line", append)
+        signal.raise_signal(signal.SIGUSR1)
+        append(descriptor, line)
+
+    yield interrupt_by
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_a_handler_compiles_in_the_middle_of_it_is_recorded_as_well(recorded, interrupted, caplog):
+    file, other = manifest.Manifest(str(recorded)), CompileRequest("module {}", "cuda:90", name="other")
+    interrupted(lambda: file.add(other))
+    file.add(REQUEST)
+    assert recorded.read_bytes() == LINE + manifest.manifest_line(other) and not caplog.text
+
+
+@pytest.mark.parametrize("kind", [TimeoutError, RuntimeError, KeyboardInterrupt])
+def test_a_handler_that_raises_in_the_middle_of_it_loses_no_line(recorded, interrupted, caplog, kind):
+    def fail():
+        raise kind
+
+    file, other = manifest.Manifest(str(recorded)), CompileRequest("module {}", "cuda:90", name="other")
+    interrupted(fail)
+    with pytest.raises(kind):
+        file.add(REQUEST)
+    file.add(other)
+    assert recorded.read_bytes() == LINE + manifest.manifest_line(other) and not caplog.text
+
+
 def test_a_pipe_that_nobody_reads_does_not_either(recorded, caplog):
     os.mkfifo(recorded)
     manifest.Manifest(str(recorded)).add(REQUEST)

@@ -5,11 +5,12 @@ import json
 import os
 import stat
 import threading
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
 from kiln._plugin.settings import LOG
+from kiln._plugin.signals import from_handler
 from kiln.request import CompileRequest
 
 _LOCK_SECONDS_MAX = 5.0
@@ -27,6 +28,8 @@ class Manifest:
 
     def reset_after_fork(self) -> None:
         self._lock = threading.RLock()  # a signal's handler may compile while its thread is in here
+        self._is_appending = False
+        self._waiting: List[bytes] = []
 
     def add(self, request: CompileRequest) -> None:
         """A disk that does not take it is named in the log, once: the job goes on."""
@@ -36,11 +39,26 @@ class Manifest:
             if digest in self._written or self._has_failed:
                 return
             self._written[digest] = None
-            try:
-                self._append(line)
-            except OSError as error:
-                self._has_failed = True
-                LOG.warning("kiln: nothing more is recorded in %s: %s", self._path, error.strerror or error)
+            self._waiting.append(line)
+            # What a handler adds in the middle of it waits for the file, whose lock this thread has, until it is done.
+            while self._waiting and not self._is_appending:
+                self._is_appending = True
+                try:
+                    self._append_first()
+                finally:
+                    self._is_appending = False
+
+    def _append_first(self) -> None:
+        line = self._waiting.pop(0)
+        try:
+            self._append(line)
+        except BaseException as error:
+            if not isinstance(error, OSError) or from_handler(error):
+                self._waiting.insert(0, line)  # whoever adds the next writes this one, too
+                raise
+            self._has_failed = True
+            self._waiting.clear()
+            LOG.warning("kiln: nothing more is recorded in %s: %s", self._path, error.strerror or error)
 
     def _append(self, line: bytes) -> None:
         # O_NONBLOCK: a pipe that nobody reads is no reason to wait.
