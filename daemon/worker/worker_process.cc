@@ -11,7 +11,7 @@
 #include <csignal>
 #include <utility>
 
-#include "daemon/worker/disk_use.h"
+#include "daemon/worker/holdings.h"
 #include "daemon/worker/process_table.h"
 #include "daemon/worker/work_directory.h"
 #include "storage/base/log.h"
@@ -24,6 +24,13 @@ uint32_t RandomId() {
   uint32_t id = 0;
   [[maybe_unused]] const ssize_t got = ::getrandom(&id, sizeof id, 0);
   return id;
+}
+
+bool HasPassed(SteadyTime deadline) { return std::chrono::steady_clock::now() >= deadline; }
+
+bool IsReadable(int fd) {
+  pollfd polled{fd, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
 }
 
 }  // namespace
@@ -74,8 +81,8 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   output_.Clear();
   wait.peer_fd = process_.get();
   wait.look_time = limits::kWorkerLookTime;
-  wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max())] {
-    return Look(deadline);
+  wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max()), wake_fd = wait.wake_fd] {
+    return Look([=] { return HasPassed(deadline) || IsReadable(wake_fd); });
   };
   took_too_much_ = could_not_look_ = false;
   next_look_ = std::chrono::steady_clock::now() + wait.look_time;
@@ -88,7 +95,7 @@ absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, Fra
   return DecodeResult(frame, request.stages);
 }
 
-absl::Status WorkerProcess::Look(SteadyTime deadline) {
+absl::Status WorkerProcess::Look(const std::function<bool()>& is_pointless) {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now < next_look_) return absl::OkStatus();
   next_look_ = now + limits::kWorkerLookTime;
@@ -99,7 +106,7 @@ absl::Status WorkerProcess::Look(SteadyTime deadline) {
     return TooMuch(fmt::format("the compiler started more processes than the {} it may have",
                                limits::kWorkerProcessesMax));
   }
-  return LookAtDisk(processes, std::min(deadline, now + limits::kWorkerLookTimeMax));
+  return LookAtHoldings(processes, is_pointless);
 }
 
 absl::Status WorkerProcess::LookAtThreads(const std::vector<pid_t>& processes) {
@@ -110,30 +117,32 @@ absl::Status WorkerProcess::LookAtThreads(const std::vector<pid_t>& processes) {
       "the compiler started more processes and threads than the {} it may have", limits_.threads));
 }
 
-absl::Status WorkerProcess::LookAtDisk(const std::vector<pid_t>& processes, SteadyTime until) {
-  const auto use = MeasureDiskUse(directory_, processes, zygote_->pid(),
-                                  {limits_.disk_entries, limits::kWorkerMappingsMax, until});
+absl::Status WorkerProcess::LookAtHoldings(const std::vector<pid_t>& processes,
+                                           const std::function<bool()>& is_pointless) {
+  const auto all =
+      MeasureHoldings(directory_, processes, zygote_->pid(),
+                      {limits_.disk_entries, limits::kWorkerMappingsMax, is_pointless});
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
-  if (absl::IsNotFound(use.status())) return absl::OkStatus();
-  if (!use.ok()) {
+  if (absl::IsNotFound(all.status())) return absl::OkStatus();
+  if (!all.ok()) {
     // The daemon lacks a descriptor, say. The next look may do better.
     if (!std::exchange(could_not_look_, true)) {
-      LogWarning("a compile's files were not looked at", {{"error", Message(use.status())}});
+      LogWarning("a compile's files were not looked at", {{"error", Message(all.status())}});
     }
     return absl::OkStatus();
   }
-  if (use->mappings >= limits::kWorkerMappingsMax) {
+  if (all->mappings >= limits::kWorkerMappingsMax) {
     return TooMuch(
         fmt::format("the compiler mapped more pieces of memory and files than the {} it may have",
                     limits::kWorkerMappingsMax));
   }
-  if (use->bytes <= limits_.disk_bytes && use->entries < limits_.disk_entries) {
+  if (all->disk_bytes <= limits_.disk_bytes && all->entries < limits_.disk_entries) {
     return absl::OkStatus();
   }
   return TooMuch(fmt::format(
       "the compiler wrote {} MiB in {} files; all of one compile's files together may have {} MiB, "
       "and be fewer than {}",
-      use->bytes / limits::kMiB, use->entries, limits_.disk_bytes / limits::kMiB,
+      all->disk_bytes / limits::kMiB, all->entries, limits_.disk_bytes / limits::kMiB,
       limits_.disk_entries));
 }
 
@@ -148,8 +157,7 @@ void WorkerProcess::Kill() {
 
 std::string WorkerProcess::End() {
   if (pid_ < 0) return "";
-  pollfd polled{process_.get(), POLLIN, 0};
-  const bool was_dead = ::poll(&polled, 1, 0) > 0;
+  const bool was_dead = IsReadable(process_.get());
   const std::optional<int> wait_status = zygote_->EndWorker(pid_);
   pid_ = -1;
   if (!wait_status) return "";

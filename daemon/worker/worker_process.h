@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -63,9 +64,10 @@ class WorkerProcess {
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
                 OutputCapture output, const WorkerLimits& limits);
   // Now and then, while it compiles. Where it is not possible to look, nothing is the matter.
-  absl::Status Look(SteadyTime deadline);
+  absl::Status Look(const std::function<bool()>& is_pointless);
   absl::Status LookAtThreads(const std::vector<pid_t>& processes);
-  absl::Status LookAtDisk(const std::vector<pid_t>& processes, SteadyTime until);
+  absl::Status LookAtHoldings(const std::vector<pid_t>& processes,
+                              const std::function<bool()>& is_pointless);
   // `what` is told to whoever asked for the compile.
   absl::Status TooMuch(const std::string& what);
 

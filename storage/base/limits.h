@@ -107,17 +107,16 @@ inline constexpr size_t kWorkerFileBytesMax = kGiB;
 // number. A compile has a handful.
 inline constexpr size_t kWorkerDiskBytesMax = kGiB;
 inline constexpr size_t kWorkerDiskEntriesMax = 4096;
-// Pieces of memory and files that one of its processes maps: some hundreds for Triton.
-inline constexpr uint64_t kWorkerMappingsMax = 16384;
-// How often the daemon looks at what a compile takes, and for how long at most: a deadline that
-// comes meanwhile is missed by that.
+// Pieces of memory and files that its processes map, together: some hundreds for Triton. The daemon
+// looks at each, which takes it six microseconds.
+inline constexpr uint64_t kWorkerMappingsMax = 4096;
+// How often the daemon looks at what a compile takes.
 inline constexpr auto kWorkerLookTime = std::chrono::milliseconds(100);
-inline constexpr auto kWorkerLookTimeMax = std::chrono::milliseconds(100);
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
 // A process maps more than it holds: libraries, and memory that it gave back.
 inline constexpr uint64_t kAddressSpacePerRss = 2;
 inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten open
-// A compile has a worker and one assembler. What more of them hold nobody could look at in time.
+// A compile has a worker and one assembler. The daemon looks at what each of them holds.
 inline constexpr size_t kWorkerProcessesMax = 16;
 // What a worker may start besides what runs on the machine already: one assembler at a time is
 // enough. The kernel sees to it, but not where the worker is root's: there the daemon counts its

@@ -190,16 +190,26 @@ enum class Held { kByName, kOpen, kMapped, kMappedLow };
 }
 
 // As nothing that compiles would.
-[[noreturn]] void Shred() {
-  constexpr int kPieces = 60'000;
+void Shred(int pieces) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const int file = ::open("file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(2 * page)) != 0) std::_Exit(8);
   ::unlink("file");
-  for (int i = 0; i < kPieces; ++i) {
+  for (int i = 0; i < pieces; ++i) {
     // Neighbours that continue each other would be one.
     ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
   }
+}
+
+// Behind processes of which each takes long to look at.
+[[noreturn]] void HoardBehindOthers(size_t bytes) {
+  constexpr int kPieces = 16'000;
+  constexpr int kOthers = 2;
+  Shred(kPieces);
+  for (int i = 0; i < kOthers; ++i) {
+    if (::fork() == 0) SleepForever();
+  }
+  if (::fork() == 0) Hoard(Held::kOpen, bytes);
   SleepForever();
 }
 
@@ -276,7 +286,11 @@ void Obey(int job, const kiln::Frame& frame) {
   if (what == "hoard-nameless") Hoard(Held::kOpen, size_t{4} << 20);
   if (what == "hoard-mapped") Hoard(Held::kMapped, size_t{4} << 20);
   if (what == "hoard-mapped-low") Hoard(Held::kMappedLow, size_t{4} << 20);
-  if (what == "shred") Shred();
+  if (what == "hoard-behind") HoardBehindOthers(size_t{4} << 20);
+  if (what == "shred") {
+    Shred(60'000);
+    SleepForever();
+  }
   if (what == "hoard-orphaned") HoardAsOrphan(size_t{4} << 20);
   if (what == "litter") Hoard(Held::kByName, 0);
   if (what == "bury") {

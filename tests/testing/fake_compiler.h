@@ -24,6 +24,7 @@
 //   hoard-nameless   the same, of files that it has open and that have no name
 //   hoard-mapped     the same, of files that it has mapped a page of, neither open nor named
 //   hoard-mapped-low hoard-mapped, at addresses of fewer than eight digits
+//   hoard-behind     hoard-nameless, in the last of four processes that map 16,000 pages each
 //   shred            maps a page of a file without a name 60,000 times
 //   hoard-orphaned   hoard-nameless, in a process whose parent has ended
 //   litter           makes one empty file after the other, for ever

@@ -811,10 +811,17 @@ TEST_F(WorkerPoolTest, WhatMapsMoreThanAnyCompileIsEndedAndToldSo) {
   const auto reply = Do("shred", Until(seconds(20)));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 16384"));
+  EXPECT_THAT(reply->failure.message, HasSubstr("pieces of memory and files than the 4096"));
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_EQ(pool_->Stats().killed, 1u);
   EXPECT_EQ(pool_->Stats().crashed, 0u);
+}
+
+TEST_F(WorkerPoolTest, NothingHidesBehindWhatTakesLongToLookAt) {
+  Start([](WorkerPoolOptions& options) { options.worker_limits.disk_bytes = 16 * limits::kMiB; });
+  const auto reply = Do("hoard-behind", Until(seconds(20)));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->failure.code, absl::StatusCode::kResourceExhausted);
 }
 
 // Root's processes are limited by nobody else.

@@ -1,11 +1,10 @@
-#include "daemon/worker/disk_use.h"
+#include "daemon/worker/holdings.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -43,34 +42,15 @@ absl::Status ForEachName(const std::string& path,
   return absl::OkStatus();
 }
 
-// What may still be looked at.
-class DiskBudget {
- public:
-  DiskBudget(uint64_t mappings_max, SteadyTime until)
-      : mappings_max_(mappings_max), until_(until) {}
-
-  bool IsSpent() const {
-    return mappings_ >= mappings_max_ || std::chrono::steady_clock::now() >= until_;
-  }
-  void BeginProcess() { mappings_ = 0; }
-  void TakeMapping() { most_ = std::max(most_, ++mappings_); }
-  // Of the process that has most of them.
-  uint64_t mappings() const { return most_; }
-
- private:
-  const uint64_t mappings_max_;
-  const SteadyTime until_;
-  uint64_t mappings_ = 0;
-  uint64_t most_ = 0;
-};
-
 // What a process has mapped and has no name any more, as /proc/PID/map_files calls it. A file whose
-// name ends like this is among them.
-std::vector<std::string> NamelessMappings(pid_t process, DiskBudget& budget) {
+// name ends like this is among them. Adds all that it has mapped to `mappings`.
+std::vector<std::string> NamelessMappings(pid_t process, const HoldingsLook& look,
+                                          uint64_t& mappings) {
   std::vector<std::string> found;
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
-  for (std::string line; !budget.IsSpent() && std::getline(maps, line);) {
-    budget.TakeMapping();
+  for (std::string line;
+       mappings < look.mappings_max && !look.is_pointless() && std::getline(maps, line);) {
+    ++mappings;
     uint64_t begin = 0;
     uint64_t end = 0;
     // Here with eight digits at least, there without zeros in front.
@@ -89,18 +69,18 @@ class NamelessFiles {
   explicit NamelessFiles(dev_t device) : device_(device) {}
 
   // What a process holds; one that is over holds nothing. Who may not look at its own worker's
-  // files has lost nothing but this count.
-  void AddThoseOf(pid_t process, DiskBudget& budget) {
+  // files has lost nothing but this count. Adds all that it has mapped to `mappings`.
+  void AddThoseOf(pid_t process, const HoldingsLook& look, uint64_t& mappings) {
     ForEachName(fmt::format("/proc/{}/fd", process), [&](int directory, const char* name) {
       Add(directory, name);
-      return !budget.IsSpent();
+      return !look.is_pointless();
     }).IgnoreError();
-    const std::vector<std::string> mappings = NamelessMappings(process, budget);
-    if (mappings.empty() || budget.IsSpent()) return;
+    const std::vector<std::string> nameless = NamelessMappings(process, look, mappings);
+    if (nameless.empty()) return;
     const UniqueFd directory(::open(fmt::format("/proc/{}/map_files", process).c_str(),
                                     O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    for (const std::string& mapping : mappings) {
-      if (budget.IsSpent()) return;
+    for (const std::string& mapping : nameless) {
+      if (look.is_pointless()) return;
       Add(directory.get(), mapping.c_str());
     }
   }
@@ -130,38 +110,32 @@ class NamelessFiles {
 
 // An upgrade beneath a running zygote takes the names of the libraries that it has mapped, and that
 // its workers have of it: those are no compile's.
-uint64_t NamelessBytes(const std::vector<pid_t>& processes, pid_t zygote, dev_t device,
-                       DiskBudget& budget) {
-  NamelessFiles held(device);
-  for (const pid_t process : processes) {
-    if (budget.IsSpent()) break;
-    budget.BeginProcess();
-    held.AddThoseOf(process, budget);
-  }
-  NamelessFiles began_with(device);
+NamelessFiles ThoseOfZygote(pid_t zygote, dev_t device) {
+  NamelessFiles files(device);
   // All of them: what is missed here would be held against the worker.
-  DiskBudget unlimited(UINT64_MAX, SteadyTime::max());
-  if (!held.IsEmpty()) began_with.AddThoseOf(zygote, unlimited);
-  return held.BytesWithout(began_with);
+  const HoldingsLook look{UINT64_MAX, UINT64_MAX, [] { return false; }};
+  uint64_t mappings = 0;
+  files.AddThoseOf(zygote, look, mappings);
+  return files;
 }
 
 }  // namespace
 
-absl::StatusOr<DiskUse> MeasureDiskUse(const std::string& directory,
-                                       const std::vector<pid_t>& processes, pid_t zygote,
-                                       const DiskLook& look) {
-  DiskUse use;
+absl::StatusOr<Holdings> MeasureHoldings(const std::string& directory,
+                                         const std::vector<pid_t>& processes, pid_t zygote,
+                                         const HoldingsLook& look) {
+  Holdings all;
   struct stat info;
   if (::lstat(directory.c_str(), &info) != 0) return ErrnoStatus(errno, "lstat " + directory);
   const dev_t device = info.st_dev;
   KILN_RETURN_IF_ERROR(ForEachName(directory, [&](int opened, const char* name) {
-    if (::fstatat(opened, name, &info, AT_SYMLINK_NOFOLLOW) == 0) use.bytes += BytesOf(info);
-    return ++use.entries < look.entries_max;
+    if (::fstatat(opened, name, &info, AT_SYMLINK_NOFOLLOW) == 0) all.disk_bytes += BytesOf(info);
+    return ++all.entries < look.entries_max;
   }));
-  DiskBudget budget(look.mappings_max, look.until);
-  use.bytes += NamelessBytes(processes, zygote, device, budget);
-  use.mappings = budget.mappings();
-  return use;
+  NamelessFiles nameless(device);
+  for (const pid_t process : processes) nameless.AddThoseOf(process, look, all.mappings);
+  if (!nameless.IsEmpty()) all.disk_bytes += nameless.BytesWithout(ThoseOfZygote(zygote, device));
+  return all;
 }
 
 }  // namespace kiln

@@ -1,0 +1,98 @@
+#include "daemon/worker/holdings.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "storage/base/limits.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+// Processes that have a file without a name open, each another one.
+class HoldingsTest : public testing::Test {
+ protected:
+  static constexpr size_t kFileBytes = limits::kMiB;
+
+  ~HoldingsTest() override {
+    for (const pid_t process : processes_) ::kill(process, SIGKILL);
+    for (const pid_t process : processes_) ::waitpid(process, nullptr, 0);
+  }
+
+  void StartOne() {
+    const std::string path = directory_.File("nameless");
+    std::array<int, 2> ready{};
+    ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
+    const pid_t process = ::fork();
+    if (process == 0) {
+      const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      ::unlink(path.c_str());
+      if (::posix_fallocate(file, 0, kFileBytes) != 0 || ::write(ready[1], "x", 1) != 1) _exit(1);
+      while (true) ::pause();
+    }
+    ASSERT_GT(process, 0);
+    processes_.push_back(process);
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    ::close(ready[0]);
+  }
+
+  Holdings Measure(std::function<bool()> is_pointless, uint64_t mappings_max = 1'000'000) {
+    const auto all = MeasureHoldings(directory_.path(), processes_, ::getpid(),
+                                     {100, mappings_max, std::move(is_pointless)});
+    EXPECT_TRUE(all.ok()) << all.status();
+    return all.ok() ? *all : Holdings{};
+  }
+
+  TempDirectory directory_;
+  std::vector<pid_t> processes_;
+};
+
+bool Never() { return false; }
+
+TEST_F(HoldingsTest, EachProcessCounts) {
+  StartOne();
+  const Holdings one = Measure(Never);
+  StartOne();
+  StartOne();
+  const Holdings three = Measure(Never);
+  EXPECT_GE(one.disk_bytes, kFileBytes);
+  EXPECT_EQ(three.disk_bytes, 3 * one.disk_bytes);
+  EXPECT_GT(three.mappings, 2 * one.mappings);
+}
+
+// A worker may have more threads than the machine has cores, and files in the last place.
+TEST_F(HoldingsTest, HoweverLongItTakesAllIsCounted) {
+  for (int i = 0; i < 3; ++i) StartOne();
+  const Holdings quick = Measure(Never);
+  const Holdings slow = Measure([] {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return false;
+  });
+  EXPECT_EQ(slow.disk_bytes, quick.disk_bytes);
+  EXPECT_EQ(slow.mappings, quick.mappings);
+}
+
+TEST_F(HoldingsTest, MappingsAreCountedUpToTheirMaximum) {
+  for (int i = 0; i < 3; ++i) StartOne();
+  EXPECT_EQ(Measure(Never, 50).mappings, 50u);
+}
+
+TEST_F(HoldingsTest, ALookEndsOnceItIsPointless) {
+  for (int i = 0; i < 3; ++i) StartOne();
+  int asked = 0;
+  const Holdings some = Measure([&] { return ++asked > 20; });
+  EXPECT_LE(some.mappings, 20u);
+  EXPECT_LT(asked, 40);
+}
+
+}  // namespace
+}  // namespace kiln
