@@ -241,7 +241,7 @@ def test_a_name_in_no_encoding(tmp_path, monkeypatch):
     path.write_bytes(bytes(identity._SMALL_BYTES + 1))
     assert identity.file_digest(str(path)) == hashlib.sha256(path.read_bytes()).hexdigest()
     identity._digest_of.cache_clear()
-    monkeypatch.setattr(identity, "_hash_file", None)  # it is remembered
+    monkeypatch.setattr(identity._files, "sha256", None)  # it is remembered
     assert len(identity.file_digest(str(path))) == 64
 
 

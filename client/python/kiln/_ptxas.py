@@ -2,15 +2,13 @@
 
 import errno
 import functools
-import hashlib
 import os
 import stat
-from typing import Dict, NamedTuple, Union
+from typing import Dict, Union
 
-from kiln import _given
+from kiln import _files, _given
 from kiln.errors import InvalidArgumentError
 
-_CHUNK_BYTES = 1 << 20
 _NAMED_MAX = 256
 # By the digest, those that requests have named by their paths.
 _named: Dict[str, str] = {}
@@ -35,16 +33,6 @@ def with_path(message: str) -> str:
     return message
 
 
-class _File(NamedTuple):
-    """As long as all of it is the same, the file is."""
-    path: str
-    size: int
-    modified_ns: int
-    changed_ns: int
-    inode: int
-    device: int
-
-
 def _digest_at(path: str) -> str:
     try:
         info = os.stat(path)
@@ -53,7 +41,7 @@ def _digest_at(path: str) -> str:
         # Not by access(2), which says no on a file system without programs too: it is the daemon that runs one.
         if not stat.S_ISREG(info.st_mode) or not info.st_mode & 0o111:
             raise InvalidArgumentError(f"ptxas: {path!r} is no program: it may not be executed")
-        digest = _digest_of(_File(path, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev))
+        digest = _digest_of(_files.File.of(path, info))
     except OSError as error:
         raise InvalidArgumentError(f"ptxas: {path!r}: {error.strerror}") from None
     except ValueError as error:  # a NUL in it, or what no path has
@@ -66,9 +54,5 @@ def _digest_at(path: str) -> str:
 
 # All requests of a job name the same one, and it takes 30 MB of reading.
 @functools.lru_cache(maxsize=64)
-def _digest_of(file: _File) -> str:
-    digest = hashlib.sha256()
-    with open(file.path, "rb") as content:
-        while chunk := content.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _digest_of(file: _files.File) -> str:
+    return _files.sha256(file.path)

@@ -12,14 +12,14 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, Iterator, List, NamedTuple
+from typing import Any, Callable, Iterator, List
 
+from kiln import _files
 from kiln._plugin.file_lock import locked_within
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
 _LEFT_OUT_ENDS = (".pyc", ".a", ".h")
-_CHUNK_BYTES = 1 << 20
 _SMALL_BYTES = 4 << 20  # hashed as fast as it could be remembered
 _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
@@ -33,15 +33,6 @@ class ChangedError(Exception):
     """Files changed after this process had started, so nobody knows which of the two it has loaded."""
 
 
-class _File(NamedTuple):
-    path: str
-    size: int
-    modified_ns: int
-    changed_ns: int
-    inode: int
-    device: int
-
-
 @functools.lru_cache(maxsize=None)
 def toolchain_fingerprint() -> str:
     """64 hex digits that name this process's Triton. ChangedError; OSError where a file cannot be read."""
@@ -50,11 +41,11 @@ def toolchain_fingerprint() -> str:
     python = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
     version = _distribution_version(package)
 
-    def fingerprint(files: List[_File]) -> str:
+    def fingerprint(files: List[_files.File]) -> str:
         whole = hashlib.sha256(f"kiln-toolchain-{_TRITON_CALL}\npython {python}\ntriton {version}\n".encode())
         for file in files:
             # A name is bytes, of whatever encoding.
-            whole.update(f"{_hash_file(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
+            whole.update(f"{_files.sha256(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
         return whole.hexdigest()
 
     return _of_installation(package, f"{package}\n{python}\n{version}\n", fingerprint)
@@ -66,7 +57,7 @@ def triton_key(compute: Callable[[], str], beside: Callable[[], Any]) -> str:
     import triton
     package = os.path.dirname(os.path.abspath(triton.__file__))
 
-    def value(_: List[_File]) -> str:
+    def value(_: List[_files.File]) -> str:
         with _running(beside):
             return compute()
 
@@ -89,7 +80,7 @@ def _running(work: Callable[[], Any]) -> Iterator[None]:
         thread.join()
 
 
-def _of_installation(package: str, what: str, compute: Callable[[List[_File]], str]) -> str:
+def _of_installation(package: str, what: str, compute: Callable[[List[_files.File]], str]) -> str:
     files = _files_at_first(package)
     listing = what + "".join(" ".join(map(str, file)) + "\n" for file in files)
 
@@ -104,39 +95,25 @@ def _of_installation(package: str, what: str, compute: Callable[[List[_File]], s
 
 def file_digest(path: str) -> str:
     """The SHA-256 of a file, 64 hex digits."""
-    info = _stat(path, path)
-    return _digest_of(info)
+    return _digest_of(_files.File.of(path, os.stat(path)))
 
 
 @functools.lru_cache(maxsize=4096)
-def _digest_of(file: _File) -> str:
+def _digest_of(file: _files.File) -> str:
     if file.size <= _SMALL_BYTES:
-        return _hash_file(file.path)
-    return _remembered("file\n" + " ".join(map(str, file)) + "\n", lambda: _hash_file(file.path))
-
-
-def _stat(path: str, name: str) -> _File:
-    info = os.stat(path)
-    return _File(name, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev)
-
-
-def _hash_file(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return _files.sha256(file.path)
+    return _remembered("file\n" + " ".join(map(str, file)) + "\n", lambda: _files.sha256(file.path))
 
 
 @functools.lru_cache(maxsize=None)
-def _files_at_first(package: str) -> List[_File]:
+def _files_at_first(package: str) -> List[_files.File]:
     """As they were when this process first looked, which it has loaded. ChangedError."""
     files = _list_files(package)
     _check_unchanged(files)
     return files
 
 
-def _list_files(package: str) -> List[_File]:
+def _list_files(package: str) -> List[_files.File]:
     """Those that can decide what comes out, in the order of their paths' bytes."""
     found = []
     for folder, _, names in os.walk(package, followlinks=True):
@@ -145,7 +122,7 @@ def _list_files(package: str) -> List[_File]:
         for name in names:
             path = prefix + name
             if _decides_output(path) and os.path.isfile(os.path.join(package, path)):
-                found.append(_stat(os.path.join(package, path), path))
+                found.append(_files.File.of(path, os.stat(os.path.join(package, path))))
     return sorted(found, key=lambda file: os.fsencode(file.path))
 
 
@@ -168,7 +145,7 @@ def _distribution_version(package: str) -> str:
     return "unknown"
 
 
-def _check_unchanged(files: List[_File]) -> None:
+def _check_unchanged(files: List[_files.File]) -> None:
     if max(file.changed_ns for file in files) / 1e9 > _IMPORTED_AT:
         raise ChangedError("its files changed after this process had started")
 
