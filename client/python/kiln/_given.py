@@ -3,6 +3,7 @@ what is meant, rather than what protobuf, gRPC or the system make of it."""
 
 import contextlib
 import math
+import operator
 import os
 from typing import Any, Iterable, List, Optional, TypeVar, Union
 
@@ -36,6 +37,13 @@ def text(given: str, what: str, example: str = "") -> str:
     return given
 
 
+def c_text(given: str, what: str) -> bytes:
+    """For C, which ends it at a NUL."""
+    if "\0" in text(given, what):
+        raise InvalidArgumentError(f"{what}: {shown(given)} has a NUL")
+    return given.encode()
+
+
 def utf8(given: str, what: str) -> bytes:
     try:
         return given.encode()
@@ -66,6 +74,30 @@ def integer(given: int, what: str) -> int:
     if not -2**63 <= given < 2**63:
         raise InvalidArgumentError(f"{what} is {shown(given)}, which does not fit 64 bits")
     return given
+
+
+def within(given: Any, what: str, *, low: int = 0, end: int = 2**64) -> int:
+    """A whole number from `low` to below `end`; NumPy's are some as well."""
+    number = _index(given)
+    if number is None or isinstance(given, bool):
+        raise InvalidArgumentError(f"{what}: {shown(given)} is no whole number")
+    if not low <= number < end:
+        raise InvalidArgumentError(f"{what}: {shown(number)} is no number from {low} to {end - 1}")
+    return number
+
+
+def flag(given: Any, what: str) -> bool:
+    number = _index(given)
+    if number not in (0, 1):
+        raise InvalidArgumentError(f"{what}: {shown(given)} is neither true nor false")
+    return bool(number)
+
+
+def _index(given: Any) -> Optional[int]:
+    try:
+        return operator.index(given)
+    except TypeError:
+        return None
 
 
 def count(given: int, what: str) -> int:

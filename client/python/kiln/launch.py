@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import functools
 import json
-import operator
 import os
 import struct
 import weakref
@@ -94,7 +93,7 @@ class Runtime:
         self.backend = backend
         handle = ctypes.c_void_p()
         with _told():
-            options = c.OpenOptions(backend=_encoded("backend", backend), driver_path=_encoded_path("driver", driver) if driver else None)
+            options = c.OpenOptions(backend=_given.c_text(backend, "backend"), driver_path=_encoded_path("driver", driver) if driver else None)
         c.library().call("open", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
         _remember_process()
@@ -116,7 +115,7 @@ class Runtime:
 
     def _open(self, artifact: "_Handle", device: Optional[int]) -> "Kernel":
         with _told():
-            number = -1 if device is None else _whole("device", device, end=2**31)
+            number = -1 if device is None else _given.within(device, "device", end=2**31)
         return Kernel(self, artifact.value, number)
 
     def configure(self, *, strict: bool = False, times_launches: bool = False, resident_kernels_max: int = 0,
@@ -127,9 +126,9 @@ class Runtime:
         take. resident_*_max: what stays loaded; the least recently launched goes first. 0: no limit.
         """
         with _told():
-            settings = c.Settings(strict=_flag("strict", strict), times_launches=_flag("times_launches", times_launches),
-                                  resident_kernels_max=_whole("resident_kernels_max", resident_kernels_max),
-                                  resident_bytes_max=_whole("resident_bytes_max", resident_bytes_max))
+            settings = c.Settings(strict=_given.flag(strict, "strict"), times_launches=_given.flag(times_launches, "times_launches"),
+                                  resident_kernels_max=_given.within(resident_kernels_max, "resident_kernels_max"),
+                                  resident_bytes_max=_given.within(resident_bytes_max, "resident_bytes_max"))
         self._call("configure", ctypes.byref(settings))
 
     def stats(self) -> LaunchStats:
@@ -145,20 +144,20 @@ class Runtime:
     def name_graph(self, stream: Any, name: str) -> None:
         """Names the CUDA graph that the stream captures into, for messages."""
         with _told():
-            given = _stream(stream), _encoded("name", name)
+            given = _stream(stream), _given.c_text(name, "name")
         self._call("graph_set_name", *given)
 
     def add_graph_buffer(self, stream: Any, address: int, size_bytes: int, name: str) -> None:
         """Says that the graph refers to a buffer that no launch through Kiln shows, or how long one is."""
         with _told():
-            given = _stream(stream), _whole("address", address), _whole("size_bytes", size_bytes), _encoded("name", name)
+            given = _stream(stream), _given.within(address, "address"), _given.within(size_bytes, "size_bytes"), _given.c_text(name, "name")
         self._call("graph_add_buffer", *given)
 
     def check_free(self, address: int, size_bytes: int) -> None:
         """To be asked before device memory is freed. LaunchError (FAILED_PRECONDITION), which names buffer and graph, where a live
         graph refers to some of it."""
         with _told():
-            given = _whole("address", address), _whole("size_bytes", size_bytes)
+            given = _given.within(address, "address"), _given.within(size_bytes, "size_bytes")
         self._call("check_free", *given)
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -292,11 +291,11 @@ class Kernel:
         shape has them. fills_with_nan: what lies outside reads as NaN. rounds_to_tf32: float32 is rounded on its way.
         """
         with _told(self._misfit):
-            parameter = _whole("parameter", parameter, end=len(self.parameters))
+            parameter = _given.within(parameter, "parameter", end=len(self.parameters))
             shape = _extents("shape", shape)
             strides = _extents("strides", strides) or _row_major(shape)
-            fills, rounds = _flag("fills_with_nan", fills_with_nan), _flag("rounds_to_tf32", rounds_to_tf32)
-            tensor = _whole("tensor", tensor) if type(tensor) is int else tensor
+            fills, rounds = _given.flag(fills_with_nan, "fills_with_nan"), _given.flag(rounds_to_tf32, "rounds_to_tf32")
+            tensor = _given.within(tensor, "tensor") if type(tensor) is int else tensor
         if not 1 <= len(shape) <= _TENSOR_RANK_MAX or len(strides) != len(shape):
             raise self._misfit(f"a tensor of shape {tuple(shape)} with strides {tuple(strides)} has no descriptor")
         kept: List[Any] = []
@@ -321,7 +320,7 @@ class Kernel:
         """How long its launches took, where the runtime has them measured. Waits for those under way. `reset`: begin anew."""
         times = c.Times()
         with _told(self._misfit):
-            is_reset = _flag("reset", reset)
+            is_reset = _given.flag(reset, "reset")
         self._call("kernel_get_times", is_reset, ctypes.byref(times))
         return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
 
@@ -442,42 +441,12 @@ def _told(refused: "Callable[[str], LaunchError]" = functools.partial(LaunchErro
     """What is wrong with an argument, as an error."""
     try:
         yield
-    except (Misfit, InvalidArgumentError) as why:
+    except InvalidArgumentError as why:
         raise refused(str(why)) from None
 
 
-def _whole(what: str, given: Any, *, low: int = 0, end: int = 2**64) -> int:
-    """A number from `low` to below `end`; NumPy's are some as well."""
-    number = _index(given)
-    if number is None or isinstance(given, bool):
-        raise Misfit(f"{what}: {_given.shown(given)} is no whole number")
-    if not low <= number < end:
-        raise Misfit(f"{what}: {_given.shown(number)} is no number from {low} to {end - 1}")
-    return number
-
-
-def _index(given: Any) -> Optional[int]:
-    try:
-        return operator.index(given)
-    except TypeError:
-        return None
-
-
-def _flag(what: str, given: Any) -> bool:
-    number = _index(given)
-    if number not in (0, 1):
-        raise Misfit(f"{what}: {_given.shown(given)} is neither true nor false")
-    return bool(number)
-
-
 def _extents(what: str, given: Any) -> "Tuple[int, ...]":
-    return tuple(_whole(what, length, low=-2**63, end=2**63) for length in _given.each(given, what))
-
-
-def _encoded(what: str, given: Any) -> bytes:
-    if "\0" in _given.text(given, what):
-        raise Misfit(f"{what}: {_given.shown(given)} has a NUL")
-    return bytes(given.encode())
+    return tuple(_given.within(length, what, low=-2**63, end=2**63) for length in _given.each(given, what))
 
 
 def _encoded_path(what: str, given: Any) -> bytes:
@@ -487,9 +456,9 @@ def _encoded_path(what: str, given: Any) -> bytes:
 
 def _stream(given: Any) -> int:
     try:
-        return _whole("stream", handle_of(given))
+        return _given.within(handle_of(given), "stream")
     except TypeError as error:
-        raise Misfit(str(error)) from None
+        raise InvalidArgumentError(str(error)) from None
 
 
 class _Handle(ctypes.c_void_p):
