@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -20,8 +21,9 @@ import pytest
 import kiln
 from job import package_environment
 from kiln import _wire
+from kiln._gate import gate
 from kiln._link import Link
-from kiln.sockets import check_server, find_socket
+from kiln.sockets import Endpoint, check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import PACKAGE, ROOT, TOOLCHAIN
@@ -582,6 +584,45 @@ def test_a_stopped_daemon_is_noticed(stopped):
 
     with pytest.raises(kiln.UnavailableError, match="does not answer"):
         asyncio.run(wait())
+
+
+def test_a_connection_that_is_not_answered_is_closed(stopped, monkeypatch):
+    closed, close = [], Link.close
+    monkeypatch.setattr(Link, "close", lambda link: closed.append(close(link)))
+    stopped.stop_answering()
+    with pytest.raises(kiln.UnavailableError, match="does not answer"):
+        kiln.Client(root=str(stopped.root))
+    assert len(closed) == 1
+
+
+def test_a_greeting_that_is_cancelled(stopped):
+    link = Link(Endpoint(root=stopped.root, answer_s=60))
+    stopped.stop_answering()
+    threading.Timer(0.1, gate.cancel_calls_of, [{threading.get_ident()}]).start()
+    with pytest.raises(kiln.CallCancelledError):
+        link.greet()
+    link.close()
+
+
+def test_a_connection_on_which_no_call_ends_any_more_is_replaced(client):
+    """gRPC's thread is stuck, as an exception out of a signal's handler may leave it."""
+    digest = client.compile(request("stuck")).stages["cubin"].digest
+    for ask in (lambda: client.lookup(["0" * 64]), lambda: client.lookup(["0" * 64], timeout=0.1), lambda: client.fetch(digest),
+                lambda: client.fetch(digest, timeout=0.1), lambda: list(client.compile_many([request("stuck")]))):
+        stuck, is_stuck, for_ever = client._connected(), threading.Event(), threading.Event()
+
+        def stick():
+            if threading.current_thread() is not threading.main_thread():  # which sees to what has ended already
+                is_stuck.set()
+                for_ever.wait()
+
+        while not is_stuck.wait(0.1):
+            stuck.start("Lookup", pb.LookupRequest(), None, stick)
+        with pytest.raises(kiln.UnavailableError, match="does not answer"):
+            ask()
+        ask()
+        assert client._connected() is not stuck
+        for_ever.set()
 
 
 def test_what_it_takes_to_look_for_a_daemon_counts_towards_its_answer(daemon, monkeypatch):

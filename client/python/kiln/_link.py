@@ -1,17 +1,19 @@
 """One gRPC connection to one daemon, in one process. Imports gRPC."""
 
+import concurrent.futures
 import os
+import threading
 import time
 import urllib.parse
 from typing import Any, Callable, Dict, Optional
 
 import grpc
 
-from kiln import _given, _wire
+from kiln import _given, _process, _wire
 from kiln._gate import Passage, gate
 from kiln._version import __version__
 from kiln.artifact import Artifact
-from kiln.errors import CallCancelledError, KilnError, UnavailableError, WedgedError
+from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError, WedgedError
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 
@@ -21,6 +23,8 @@ _SERVICE = "/kiln.v1.KernelService/"
 _RECEIVE_BYTES_MAX = 64 << 20
 _REQUEST_BYTES_MAX = 17 << 20
 _METADATA_BYTES_MAX = 128 << 10
+# How much later than its deadline a call may end: gRPC's thread has to be given its turn.
+_LATE_S = 0.5
 _CHANNEL_OPTIONS = (
     # A connection of this channel's own: one that a parent process opened is of no use to its child.
     ("grpc.use_local_subchannel_pool", 1),
@@ -60,8 +64,11 @@ def wedged() -> KilnError:
 
 
 class Link:
-    """Thread-safe; every method blocks. Must not be used in a forked child, not even to close it. began: when looking for the daemon
-    did, by time.monotonic()."""
+    """Thread-safe; every method blocks. Of no use in a forked child. began: when looking for the daemon did, by time.monotonic().
+
+    gRPC ends a call by its deadline on a thread of its own, which does not survive everything: an exception out of a signal's handler that
+    comes while another thread is in gRPC may stop it for good, and then no call ends any more. So whatever waits here has a limit of its own
+    besides, and a link that has passed one is let go of rather than closed, which would wait for that thread as well."""
 
     def __init__(self, endpoint: Endpoint, began: Optional[float] = None) -> None:
         self._endpoint = endpoint
@@ -70,6 +77,7 @@ class Link:
         self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
         self._is_lost = False
+        self._is_stuck = False
         with gate.section():
             self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
             self._methods: Dict[str, Any] = {
@@ -79,9 +87,23 @@ class Link:
             self._fetch = self._channel.unary_stream(
                 _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
 
+    @classmethod
+    def greeted(cls, endpoint: Endpoint, began: Optional[float] = None) -> "Link":
+        """One at whose other end somebody has shown a sign of life. KilnError as of greet()."""
+        link = cls(endpoint, began)
+        try:
+            link.greet()
+        except BaseException:
+            link.close()
+            raise
+        return link
+
     def close(self, is_lost: bool = False) -> None:
         """Cancels what is under way. `is_lost`: a call has found nobody at the other end, so there is nobody for the others either."""
         self._is_lost = self._is_lost or is_lost
+        if self._is_stuck or os.getpid() != self._process:
+            _process.abandon(self)
+            return
         with gate.section():
             self._channel.close()
 
@@ -138,34 +160,31 @@ class Link:
         return self._answers(budget_s / 2) or self._answers(budget_s / 2)
 
     def _answers(self, budget_s: float) -> bool:
-        try:
-            self._look(budget_s)
-        except grpc.RpcError as error:
-            # Any other failure is an answer, or the end of the connection, which the call itself reports.
-            return bool(error.code() != grpc.StatusCode.DEADLINE_EXCEEDED)
-        return True
+        # Any other failure is an answer, or the end of the connection, which the call itself reports.
+        return not isinstance(self._look(budget_s), WedgedError)
 
-    def _look(self, budget_s: float) -> None:
-        """Asks for nothing."""
+    def _look(self, budget_s: float) -> Optional[KilnError]:
+        """Asks for nothing. What comes of it: WedgedError where that is nothing."""
         while True:
             passage = self.start("Lookup", pb.LookupRequest(), deadline_of(budget_s))
             try:
-                passage.call.result()
-                return
-            except (grpc.RpcError, grpc.FutureCancelledError):
+                passage.call.result(timeout=budget_s + _LATE_S)
+                return None
+            except grpc.FutureTimeoutError:
+                self._is_stuck = True
+                return wedged()
+            except (grpc.RpcError, grpc.FutureCancelledError) as error:
                 if not passage.was_interrupted:
-                    raise
+                    why = self.error(error)
+                    return wedged() if isinstance(why, DeadlineExceededError) else why
 
     def greet(self) -> None:
         """Asks for a sign of life. UnavailableError where there is nobody, WedgedError where nothing comes."""
-        try:
-            self._look(self._endpoint.greeting_s(self._began))
-        except grpc.RpcError as error:
-            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise wedged() from None
-            if error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise UnavailableError(f"the daemon on {self.socket} went away: {error.details()}") from None
-            raise self.error(error) from None
+        why = self._look(self._endpoint.greeting_s(self._began))
+        if isinstance(why, UnavailableError) and not isinstance(why, WedgedError):
+            raise UnavailableError(f"the daemon on {self.socket} went away: {why.message}")
+        if why is not None:
+            raise why
 
     def fetch(self, digest: bytes, deadline: Optional[float]) -> bytes:
         """A blob, checked against its digest. DataLossError; WedgedError as with call()."""
@@ -173,24 +192,27 @@ class Link:
         patience_s = self._quiet_s
         while True:
             self._check_process()
-            # gRPC's iterator waits for the next message without a limit of its own: a limit of the call stands in for it.
-            is_last = deadline is not None and deadline <= time.monotonic() + patience_s
-            passage = self._enter(lambda: self._fetch(request, timeout=seconds_left(deadline) if is_last else patience_s))
+            # The deadline alone would not notice that nothing comes any more: a limit of the call that grows stands in for it.
+            left_s = seconds_left(deadline)
+            limit_s = patience_s if left_s is None else min(left_s, patience_s)
+            passage = self._enter(lambda: self._fetch(request, timeout=limit_s))
             try:
-                content = b"".join(chunk.content for chunk in passage.call)
+                content = _joined(passage.call).result(timeout=limit_s + _LATE_S)
                 _wire.check_digest(content, digest)
                 return content
             except grpc.RpcError as error:
                 if passage.was_interrupted:
                     continue
-                if is_last or error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+                if limit_s == left_s or error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise self.error(error) from None
-                if not self.shows_life(self._quiet_s):
-                    raise wedged() from None
-                patience_s *= 2  # it is there, and slow
+            except concurrent.futures.TimeoutError:
+                passage.call.cancel()
             except BaseException:
                 passage.call.cancel()
                 raise
+            if not self.shows_life(self._quiet_s):
+                raise wedged()
+            patience_s *= 2  # it is there, and slow
 
     def whole(self, artifact: Artifact, deadline: Optional[float]) -> Artifact:
         """With the contents that were too large to travel in the answer. DataLossError; NotFoundError where one has been evicted."""
@@ -199,6 +221,20 @@ class Link:
             for name, stage in artifact.stages.items() if stage.content is None
         }
         return artifact.with_contents(contents) if contents else artifact
+
+
+def _joined(stream: Any) -> "concurrent.futures.Future[bytes]":
+    """The contents of all its messages. On a thread of its own, since gRPC's iterator waits for the next one without a limit."""
+    joined: "concurrent.futures.Future[bytes]" = concurrent.futures.Future()
+
+    def read() -> None:
+        try:
+            joined.set_result(b"".join(chunk.content for chunk in stream))
+        except BaseException as error:
+            joined.set_exception(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return joined
 
 
 def deadline_of(timeout_s: Optional[float]) -> Optional[float]:

@@ -47,16 +47,7 @@ class AsyncClient:
     async def connect(self) -> None:
         """Finds the daemon and waits for a sign of life."""
         await self.close()
-        self._link = await _in_thread(self._greeted)
-
-    def _greeted(self) -> Link:
-        link = Link(self._endpoint)
-        try:
-            link.greet()
-        except BaseException:
-            link.close()
-            raise
-        return link
+        self._link = await _in_thread(lambda: Link.greeted(self._endpoint))
 
     async def close(self) -> None:
         """Ends the connection. CallCancelledError for what is under way."""

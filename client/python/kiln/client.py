@@ -169,8 +169,7 @@ class Client:
     def _connected(self, began: Optional[float] = None) -> Link:
         with self._lock:
             if self._link is None:
-                link = Link(self._endpoint, began)
-                link.greet()
+                link = Link.greeted(self._endpoint, began)
                 if self._link is None:
                     self._link = link
                 else:  # a signal's handler has connected meanwhile
