@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/toolchain/path_walk.h"
 #include "storage/base/users.h"
 
 namespace kiln {
@@ -32,6 +33,24 @@ bool IsPrivateGroup(gid_t gid, uid_t owner) {
 std::string OwnerOf(const struct stat& info) {
   const std::string name = NameOfUser(info.st_uid);
   return name.empty() ? fmt::format("{}", info.st_uid) : name;
+}
+
+absl::Status Refuse(const std::string& path, const struct stat& info, std::string_view what,
+                    std::string_view remedy) {
+  return FailedPrecondition(
+      "{} {} (owner {}, mode {:04o}), and what it holds is run with kilnd's rights; {}", path, what,
+      OwnerOf(info), info.st_mode & 07777, remedy);
+}
+
+// Whether others may add entries, and only their owners take any away.
+bool IsSharedDirectory(const struct stat& info) {
+  return S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+// Of two without links or trailing slashes.
+bool IsAtOrAbove(const std::string& directory, const std::string& path) {
+  return directory == "/" || directory == path || path.starts_with(directory + "/");
 }
 
 }  // namespace
@@ -66,47 +85,64 @@ absl::Status FileTrust::Check(const std::string& path) {
 }
 
 absl::Status FileTrust::Check(const std::string& path, const struct stat& info) {
-  const auto say = [&](std::string_view what, std::string_view remedy) {
-    return FailedPrecondition(
-        "{} {} (owner {}, mode {:04o}), and what it holds is run with kilnd's rights; {}", path,
-        what, OwnerOf(info), info.st_mode & 07777, remedy);
-  };
   if ((info.st_mode & S_IWOTH) != 0) {
-    return say("may be written to by everyone", "take that right away (chmod o-w)");
+    return Refuse(path, info, "may be written to by everyone", "take that right away (chmod o-w)");
   }
-  if (!MayOwn(info.st_uid)) {
-    return say(fmt::format("belongs to user {}{}", info.st_uid,
-                           info.st_uid == owners_.shared
-                               ? ", as this user namespace calls every user that it does not map"
-                               : ""),
-               "only what is root's or kilnd's own is (chown), or of somebody whom "
-               "toolchain.trusted_owners names");
-  }
+  KILN_RETURN_IF_ERROR(CheckOwner(path, info));
   if ((info.st_mode & S_IWGRP) != 0 && !IsPrivate(info.st_gid, info.st_uid)) {
-    return say(fmt::format("may be written to by group {}", info.st_gid),
-               "take that right away (chmod g-w)");
+    return Refuse(path, info, fmt::format("may be written to by group {}", info.st_gid),
+                  "take that right away (chmod g-w)");
   }
   return absl::OkStatus();
 }
 
+absl::Status FileTrust::CheckOwner(const std::string& path, const struct stat& info) const {
+  if (MayOwn(info.st_uid)) return absl::OkStatus();
+  const bool is_shared = info.st_uid == owners_.shared;
+  return Refuse(
+      path, info,
+      fmt::format(
+          "belongs to user {}{}", info.st_uid,
+          is_shared ? ", as this user namespace calls every user that it does not map" : ""),
+      "only what is root's or kilnd's own is (chown), or of somebody whom "
+      "toolchain.trusted_owners names");
+}
+
+absl::Status FileTrust::CheckHolder(const std::string& holder, const std::string& entry,
+                                    const struct stat& info) {
+  struct stat held_by {};
+  const bool is_shared =
+      ::lstat(holder.c_str(), &held_by) == 0 && IsSharedDirectory(held_by);  // else Check says why
+  if (!is_shared) return Check(holder);
+  KILN_RETURN_IF_ERROR(CheckOwner(holder, held_by));
+  return CheckOwner(entry, info);
+}
+
+absl::Status FileTrust::CheckWay(const std::string& from, const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(const std::string above, RealPath(from));
+  if (above.empty()) return FailedPrecondition("{} cannot be read", from);
+  return WalkPath(above, path,
+                  [&](const std::string& holder, const std::string& entry,
+                      const struct stat& info) -> absl::Status {
+                    if (IsAtOrAbove(holder, above)) return absl::OkStatus();
+                    return CheckHolder(holder, entry, info);
+                  });
+}
+
 absl::Status FileTrust::CheckFrom(const std::string& root, const std::string& path) {
   const fs::path first = (fs::path(root) / "").parent_path();
-  KILN_ASSIGN_OR_RETURN(const std::string real_root, RealPath(first));
-  const std::string beneath = real_root + "/";
   for (fs::path named = path;; named = named.parent_path()) {
     KILN_RETURN_IF_ERROR(Check(named));
-    if (named == first || !named.has_relative_path()) return absl::OkStatus();
-    KILN_ASSIGN_OR_RETURN(fs::path holder, RealPath(named));
-    do {
-      holder = holder.parent_path();
-      KILN_RETURN_IF_ERROR(Check(holder));
-    } while (holder.string().starts_with(beneath));
+    if (named == first || !named.has_relative_path()) break;
   }
+  const fs::path above = first.parent_path();
+  return CheckWay(above, fs::path(path).lexically_relative(above));
 }
 
 absl::Status FileTrust::CheckLink(const std::string& path) {
-  KILN_ASSIGN_OR_RETURN(const fs::path real, RealPath(path));
-  return Check(real.parent_path());
+  const fs::path holder = fs::path(path).parent_path();
+  const fs::path above = holder.parent_path();
+  return CheckWay(above, fs::path(path).lexically_relative(above));
 }
 
 bool FileTrust::MayOwn(uid_t uid) const {

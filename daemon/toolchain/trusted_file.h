@@ -53,14 +53,22 @@ class FileTrust {
   absl::Status Check(const std::string& path, const struct stat& info);
 
   // Of `path`, which lies beneath `root`, and of each directory by which whoever may write to it
-  // could put another in its place: those from `root` on, and where a link leads elsewhere, the
-  // one that holds what it leads to. What is above `root` is up to whoever named that.
+  // could put another in its place: those from `root` on, and where a link leads elsewhere, all
+  // above what it leads to, link by link. Those outside may be open to all where nobody can take
+  // another's place in them, as /tmp is. What is above `root` is up to whoever named that.
   absl::Status CheckFrom(const std::string& root, const std::string& path);
 
-  // Of the directory that holds what the link at `path` leads to.
+  // Likewise where `path` may be a link, of the directory that it lies in and of what the link
+  // leads through; not of what it leads to.
   absl::Status CheckLink(const std::string& path);
 
  private:
+  absl::Status CheckOwner(const std::string& path, const struct stat& info) const;
+  // Of a directory with nothing but `entry` in mind, of which `info` is what lstat says.
+  absl::Status CheckHolder(const std::string& holder, const std::string& entry,
+                           const struct stat& info);
+  // Of each directory on the way from one to what `path`, relative to it, leads to.
+  absl::Status CheckWay(const std::string& from, const std::string& path);
   bool MayOwn(uid_t uid) const;
   bool IsPrivate(gid_t group, uid_t owner);
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -145,6 +146,48 @@ TEST_F(ToolchainDirectoryTest, NorMayWhatALinkLeadsTo) {
   EXPECT_EQ(problem(), "");
   fs::permissions(directory_.File("open/store"), fs::perms(0777));
   EXPECT_THAT(problem(), HasSubstr("/open/store may be written to by everyone"));
+}
+
+TEST_F(ToolchainDirectoryTest, NorAnyDirectoryAboveWhatALinkLeadsTo) {
+  fs::create_directories(directory_.File("open/venvs"));
+  fs::create_directories(directory_.File("searched"));
+  const FakeToolchain toolchain(directory_.File("open/venvs/a"));
+  fs::create_directory_symlink(toolchain.path(), directory_.File("searched/a"));
+  const auto problem = [&] { return ProblemIn(directory_.File("searched")); };
+  EXPECT_EQ(problem(), "");
+  fs::permissions(directory_.File("open"), fs::perms(0777));
+  EXPECT_THAT(problem(), HasSubstr("/open may be written to by everyone"));
+  // There nobody takes away what is another's.
+  fs::permissions(directory_.File("open"), fs::perms(01777));
+  EXPECT_EQ(problem(), "");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(::chown(directory_.File("open/venvs").c_str(), 1'234'567, 0), 0);
+  EXPECT_THAT(problem(), HasSubstr("/open/venvs belongs to user 1234567"));
+}
+
+TEST_F(ToolchainDirectoryTest, NorAnyDirectoryOnTheWayOfALinkToALink) {
+  fs::create_directories(directory_.File("mid"));
+  fs::create_directories(directory_.File("real"));
+  fs::create_directories(directory_.File("searched"));
+  const FakeToolchain toolchain(directory_.File("real/a"));
+  fs::create_directory_symlink("../real/a", directory_.File("mid/current"));
+  fs::create_directory_symlink("../mid/current", directory_.File("searched/a"));
+  const auto problem = [&] { return ProblemIn(directory_.File("searched")); };
+  EXPECT_EQ(problem(), "");
+  fs::permissions(directory_.File("mid"), fs::perms(0777));
+  EXPECT_THAT(problem(), HasSubstr("/mid may be written to by everyone"));
+  fs::permissions(directory_.File("mid"), fs::perms(01777));
+  EXPECT_EQ(problem(), "");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(::lchown(directory_.File("mid/current").c_str(), 1'234'567, 0), 0);
+  EXPECT_THAT(problem(), HasSubstr("/mid/current belongs to user 1234567"));
+}
+
+TEST_F(ToolchainDirectoryTest, ALinkRoundInACircleLeadsNowhere) {
+  const FakeToolchain toolchain(directory_.File("a"));
+  fs::create_symlink("b.pth", toolchain.site_packages() + "/c.pth");
+  fs::create_symlink("c.pth", toolchain.site_packages() + "/b.pth");
+  EXPECT_EQ(Problem(), "");
 }
 
 TEST_F(ToolchainDirectoryTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
