@@ -29,9 +29,18 @@ class _Handlers:
         raise Preempted
 
     @staticmethod
-    def by_another(number, frame):
-        del number
+    def unused_arguments(number, frame):
+        del number, frame
+        raise Preempted
+
+    @staticmethod
+    def once(number, frame):
+        signal.signal(number, signal.SIG_DFL)
         _fail()
+
+    def __call__(self, number, frame):
+        del frame
+        raise Preempted
 
 
 def _fail():
@@ -40,7 +49,9 @@ def _fail():
 
 HANDLERS = {
     "a function": lambda number, frame: _fail(), "a method": _Handlers().method, "of any arguments": _Handlers.any_arguments,
-    "of more arguments": functools.partial(lambda why, number, frame: _fail(), "why"), "through another function": _Handlers.by_another,
+    "of more arguments": functools.partial(lambda why, number, frame: _fail(), "why"), "that is there for one signal": _Handlers.once,
+    "that deletes its arguments": _Handlers.unused_arguments, "so, too": functools.partial(_Handlers.unused_arguments),
+    "an object": _Handlers(),
 }
 
 
@@ -80,6 +91,7 @@ def test_what_a_handler_raises_into_a_wait_is_known(handled):
 def test_what_something_else_raises_is_not():
     assert not from_handler(caught(_fail))
     assert not from_handler(caught(lambda: HANDLERS["a method"](10, None)))
+    assert not from_handler(caught(lambda: HANDLERS["that deletes its arguments"](10, None)))
 
 
 class _Waiting:
