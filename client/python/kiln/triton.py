@@ -13,7 +13,6 @@ named in the log and left out, and Triton does it alone. Nothing comes out of he
 what a signal's handler raises.
 """
 
-import contextlib
 import functools
 import os
 import sys
@@ -65,8 +64,11 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         """Keeps what is to be in the group at hand: by then another process may have replaced the files."""
         if self._is_ordinary:
             self._made[filename] = data = data if isinstance(data, bytes) else str(data)
-            with contextlib.suppress(OSError):  # Triton makes its folder again where somebody has removed it
+            try:
                 return self._write(filename, data)
+            except OSError as error:  # Triton makes its folder again where somebody has removed it
+                if from_handler(error):
+                    raise
         path: str = super().put(data, filename, *arguments, **more)
         return path
 
