@@ -86,25 +86,27 @@ Jail::Mode JailMode(const Config::Workers& workers) {
   return workers.require_jail ? Jail::Mode::kRequired : Jail::Mode::kOn;
 }
 
-std::string AllocatorOf(const DaemonSetting& setting) {
-  if (setting.config.workers.malloc != "jemalloc") return "";
-  // Of a carried installation, whose worker's program is lib/kiln/triton_worker.py.
-  const auto libraries = std::filesystem::path(setting.worker_script).parent_path().parent_path();
-  std::string found = FindJemalloc(libraries);
-  if (found.empty()) {
-    LogInfo(
-        "Triton's workers use the C library's malloc: with libjemalloc2 installed, compiles are "
-        "faster");
-  }
-  return found;
-}
-
 FileOwners OwnersOf(const Config::Toolchain& config, std::optional<uid_t> shared_uid) {
   FileOwners owners{{}, shared_uid};
   for (const std::string& name : config.trusted_owners) {
     if (const auto uid = FindUser(name)) owners.further.push_back(*uid);
   }
   return owners;
+}
+
+std::string AllocatorOf(const DaemonSetting& setting, const FileOwners& owners) {
+  if (setting.config.workers.malloc != "jemalloc") return "";
+  // Of a carried installation, whose worker's program is lib/kiln/triton_worker.py.
+  const auto libraries = std::filesystem::path(setting.worker_script).parent_path().parent_path();
+  std::string found = FindJemalloc(libraries, [&](const auto& directory, const auto& path) {
+    return FileTrust(owners).CheckFrom(directory, path);
+  });
+  if (found.empty()) {
+    LogInfo(
+        "Triton's workers use the C library's malloc: with libjemalloc2 installed, compiles are "
+        "faster");
+  }
+  return found;
 }
 
 // Why backends that a toolchain may have are not used.
@@ -228,7 +230,7 @@ absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
   FindToolchains();
   jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
-  allocator_ = AllocatorOf(setting_);
+  allocator_ = AllocatorOf(setting_, OwnersOf(setting_.config.toolchain, shared_uid_));
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();

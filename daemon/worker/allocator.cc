@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "storage/base/log.h"
+
 namespace kiln {
 namespace {
 
@@ -14,12 +16,20 @@ constexpr char kJemallocOptions[] = "narenas:1,thp:always,metadata_thp:always";
 
 }  // namespace
 
-std::string FindJemalloc(const std::string& beside) {
+std::string FindJemalloc(const std::string& beside, const MayRun& may_run) {
   for (const std::string& directory :
        {beside, std::string("/usr/local/lib"), std::string("/usr/lib/" KILN_LIBRARY_ARCHITECTURE),
         std::string("/usr/lib64"), std::string("/usr/lib")}) {
     std::string path = fmt::format("{}/{}", directory, kJemalloc);
-    if (access(path.c_str(), R_OK) == 0) return path;
+    if (access(path.c_str(), R_OK) != 0) continue;
+    // What separates the libraries of LD_PRELOAD.
+    const absl::Status usable =
+        path.find_first_of(" :") == std::string::npos
+            ? may_run(directory, path)
+            : FailedPrecondition("the loader takes no path with a blank or a colon");
+    if (usable.ok()) return path;
+    LogWarning("a malloc for Triton's workers is passed over",
+               {{"path", path}, {"error", Message(usable)}});
   }
   return "";
 }

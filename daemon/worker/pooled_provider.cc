@@ -100,9 +100,8 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   // All of it: what a compile gives must not depend on who started the daemon.
   command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
                                "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
-  for (std::string& variable : AllocatorEnvironment(allocator)) {
-    command.spawn.environment.push_back(std::move(variable));
-  }
+  // A Python with a C library of its own may not be able to load it.
+  command.preferences = AllocatorEnvironment(allocator);
   command.spawn.directory = directory;
   command.name = toolchain.Name();
   command.version = toolchain.version;

@@ -23,8 +23,10 @@
 namespace kiln {
 
 struct ZygoteCommand {
-  SpawnCommand spawn;   // "--parent" and this process's pid are appended to its arguments; the
-                        // control socket is descriptor 3
+  SpawnCommand spawn;  // "--parent" and this process's pid are appended to its arguments; the
+                       // control socket is descriptor 3
+  // Variables besides, which it does without where it does not start with them.
+  std::vector<std::string> preferences = {};
   std::string name;     // of its toolchain, for the log
   std::string version;  // what the toolchain must say it is; "": anything
   std::chrono::milliseconds start_time = limits::kZygoteStartTime;

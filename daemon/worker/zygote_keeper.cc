@@ -84,11 +84,30 @@ void ZygoteKeeper::Loop() {
   }
 }
 
+absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Start() {
+  ZygoteCommand command = command_;
+  command.spawn.environment.insert(command.spawn.environment.end(), command_.preferences.begin(),
+                                   command_.preferences.end());
+  auto preferred = Zygote::Start(command, abort_start_);
+  if (preferred.ok() || absl::IsCancelled(preferred.status()) || command_.preferences.empty()) {
+    return preferred;
+  }
+  auto plain = Zygote::Start(command_, abort_start_);
+  if (plain.ok()) {
+    LogWarning("a toolchain does not start with all that would make it faster",
+               {{"toolchain", command_.name},
+                {"without", fmt::format("{}", fmt::join(command_.preferences, " "))},
+                {"error", Message(preferred.status())}});
+    command_.preferences.clear();
+  }
+  return plain;
+}
+
 void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
   starting_ = true;
   lock.unlock();
   const auto started_at = Steady::now();
-  absl::StatusOr<std::shared_ptr<Zygote>> zygote = Zygote::Start(command_, abort_start_);
+  absl::StatusOr<std::shared_ptr<Zygote>> zygote = Start();
   lock.lock();
   starting_ = false;
   // Whoever asked meanwhile has this answer: asking again because of them would never end where

@@ -47,6 +47,8 @@ class ZygoteKeeper {
 
  private:
   void Loop();
+  // Without the command's preferences where that helps, now and from then on.
+  absl::StatusOr<std::shared_ptr<Zygote>> Start();
   // One zygote from start to death. REQUIRES: `lock` is held; it is released in between.
   void KeepOne(std::unique_lock<std::mutex>& lock);
   // Ends the row of failures where it has worked. REQUIRES: mutex_ held, zygote_ is not null.
@@ -55,7 +57,7 @@ class ZygoteKeeper {
   void LetGoOfRefusing();
   void RecordFailure(const absl::Status& failure);
 
-  const ZygoteCommand command_;
+  ZygoteCommand command_;  // its preferences: the keeper's thread alone
   const std::function<void()> on_change_;
   WakeEvent abort_start_;
   WakeEvent stop_;  // of waiting for the zygote's death

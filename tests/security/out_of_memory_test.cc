@@ -7,7 +7,6 @@
 #include <array>
 #include <fstream>
 
-#include "daemon/worker/allocator.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"
@@ -44,7 +43,7 @@ void ExpectWorkersGoFirst(const ZygoteCommand& command, const std::string& direc
 TEST(OutOfMemory, AWorkerOfTritonGoesBeforeItsZygote) {
   const TempDirectory directory;
   ExpectWorkersGoFirst(
-      TritonZygoteCommand(*RealTriton(), WorkerScript(), directory.path(), FindJemalloc("")),
+      TritonZygoteCommand(*RealTriton(), WorkerScript(), directory.path(), InstalledJemalloc()),
       directory.path());
 }
 

@@ -14,7 +14,6 @@
 #include <future>
 #include <thread>
 
-#include "daemon/worker/allocator.h"
 #include "daemon/worker/enter_jail.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/fake_compiler.h"
@@ -42,7 +41,7 @@ class TakenOver {
     const std::string zygote = directory_.File("zygote");
     if (compiler == Compiler::kTriton) {
       toolchain_ = RealTriton();
-      options.zygote = TritonZygoteCommand(*toolchain_, KILN_ATTACKS, zygote, FindJemalloc(""));
+      options.zygote = TritonZygoteCommand(*toolchain_, KILN_ATTACKS, zygote, InstalledJemalloc());
     } else {
       toolchain_ = InstallPtxas();
       options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), zygote);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "daemon/worker/allocator.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -45,5 +46,9 @@ std::shared_ptr<const Toolchain> RealPtxas() {
 std::string NativeWorker() { return KILN_NATIVE_WORKER; }
 
 std::string WorkerScript() { return KILN_WORKER_SCRIPT; }
+
+std::string InstalledJemalloc() {
+  return FindJemalloc("", [](const auto&, const auto&) { return absl::OkStatus(); });
+}
 
 }  // namespace kiln

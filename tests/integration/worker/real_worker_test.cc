@@ -6,7 +6,6 @@
 #include <future>
 #include <map>
 
-#include "daemon/worker/allocator.h"
 #include "daemon/worker/pooled_provider.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
@@ -82,7 +81,7 @@ class RealWorkerTest : public testing::Test {
     options.eager = true;
     options.work_directory = directory_->File("work");
     options.zygote = TritonZygoteCommand(*RealTriton(), WorkerScript(), directory_->File("zygote"),
-                                         FindJemalloc(""));
+                                         InstalledJemalloc());
     options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
     provider_ = new PooledProvider(RealTriton(), options, SystemClock());
   }

@@ -48,6 +48,20 @@ TEST(ZygoteKeeperTest, ItIsTriedAgainWhenItsTimeHasCome) {
   while (changes < 3) EXPECT_TRUE(absl::IsUnavailable(keeper.Get().status()));
 }
 
+// As where a Python's C library is older than the one that a library to preload wants.
+TEST(ZygoteKeeperTest, OneThatDoesNotStartWithItsPreferencesStartsWithoutThem) {
+  ZygoteCommand command = FakeZygote();
+  command.retry_first = std::chrono::hours(1);
+  command.preferences = {"KILN_FAKE_NO_START=1"};
+  ZygoteKeeper keeper(command, [] {});
+  for (int i = 0; i < 2; ++i) {
+    const auto zygote = keeper.Get();
+    ASSERT_TRUE(zygote.ok()) << zygote.status();
+    keeper.LetGo();
+  }
+  keeper.Stop();
+}
+
 TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
   std::atomic<int> changes = 0;
   ZygoteKeeper keeper(FakeZygote(), [&] { ++changes; });
