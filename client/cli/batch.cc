@@ -13,7 +13,7 @@ class Batch {
  public:
   Batch(Client& client, const CallOptions& call, const Clock& clock, const BatchParts& parts,
         BatchCounts& counts)
-      : client_(client), call_(call), clock_(clock), parts_(parts), counts_(counts) {}
+      : ptxas_namer_(client, call), clock_(clock), parts_(parts), counts_(counts) {}
 
   // The next request that can be sent; those that could not be read are reported on the way.
   bool Next(v1::CompileRequest& request) {
@@ -43,7 +43,7 @@ class Batch {
   void OnAnswer(uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
     auto pending = pending_.extract(index);
     if (!answer.ok()) {
-      answer = WithPtxasNamed(answer.status(), pending.mapped().ptxas, client_, call_);
+      answer = ptxas_namer_.Annotated(answer.status(), pending.mapped().ptxas);
     }
     Report(std::move(pending.mapped()), std::move(answer));
   }
@@ -102,8 +102,7 @@ class Batch {
     }
   }
 
-  Client& client_;
-  const CallOptions& call_;
+  PtxasNamer ptxas_namer_;
   const Clock& clock_;
   const BatchParts& parts_;
   BatchCounts& counts_;

@@ -72,14 +72,13 @@ absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
   return NamedFiles::Instance().DigestOf(std::string(word));
 }
 
-absl::Status WithPtxasNamed(const absl::Status& status, std::string_view selector, Client& client,
-                            const CallOptions& call) {
+absl::Status PtxasNamer::Annotated(const absl::Status& status, std::string_view selector) {
   if (!absl::IsFailedPrecondition(status) || selector.empty()) return status;
   const std::string path = NamedFiles::Instance().PathOf(selector);
   if (path.empty()) return status;
   // One that is there may not fit, and another toolchain may be what is missing.
-  const auto listed = client.ListToolchains(call);
-  if (!listed.ok() || IsListed(*listed, selector)) return status;
+  if (!listed_) listed_ = client_.ListToolchains(call_);
+  if (!listed_->ok() || IsListed(**listed_, selector)) return status;
   return Annotate(status,
                   fmt::format("{}: the daemon has no ptxas of these bytes; where it is one, "
                               "'kiln toolchain add ptxas --path DIR' with its directory "

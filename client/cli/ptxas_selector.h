@@ -1,6 +1,7 @@
 // The words by which a person names a ptxas.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,9 +14,20 @@ namespace kiln::cli {
 // daemon may have the same bytes elsewhere; anything else as it is. NOT_FOUND, PERMISSION_DENIED.
 [[nodiscard]] absl::StatusOr<std::string> PtxasSelector(std::string_view word);
 
-// The same refusal with the file in it, where `selector` came of one in this process and the
-// daemon, which is asked, has no such ptxas; otherwise as it is. Blocks.
-[[nodiscard]] absl::Status WithPtxasNamed(const absl::Status& status, std::string_view selector,
-                                          Client& client, const CallOptions& call);
+// Names files in refusals. Asks the daemon what it has once, when it first needs that: thousands of
+// requests may be refused for one file. Not thread-safe.
+class PtxasNamer {
+ public:
+  PtxasNamer(Client& client, const CallOptions& call) : client_(client), call_(call) {}
+
+  // The same refusal with the file in it, where `selector` came of one in this process and the
+  // daemon has no such ptxas; otherwise as it is. May block as a call does.
+  [[nodiscard]] absl::Status Annotated(const absl::Status& status, std::string_view selector);
+
+ private:
+  Client& client_;
+  const CallOptions& call_;
+  std::optional<absl::StatusOr<v1::ListToolchainsResponse>> listed_;
+};
 
 }  // namespace kiln::cli
