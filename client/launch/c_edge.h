@@ -56,6 +56,9 @@ LastError& last_error();
 // REQUIRES: it is a failure.
 kiln_launch_code ReportFailure(const Status& status);
 
+// REQUIRES: an exception is being handled.
+kiln_launch_code ReportException() noexcept;
+
 // Runs `body`, which returns a Status.
 template <typename Body>
 kiln_launch_code Guarded(Body body) noexcept {
@@ -63,13 +66,8 @@ kiln_launch_code Guarded(Body body) noexcept {
     const Status status = body();
     if (status.ok()) return KILN_LAUNCH_OK;
     return ReportFailure(status);
-  } catch (const std::bad_alloc&) {
-    // A message would need memory again; what was there is of another failure.
-    last_error().words.clear();
-    last_error().driver_result = 0;
-    return KILN_LAUNCH_RESOURCE_EXHAUSTED;
-  } catch (const std::exception& error) {
-    return ReportFailure(Internal("{}", error.what()));
+  } catch (...) {
+    return ReportException();
   }
 }
 

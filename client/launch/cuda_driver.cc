@@ -144,6 +144,17 @@ StatusOr<int> CudaDriver::Attribute(cuda::Device device, int attribute) const {
 StatusOr<DeviceFacts> CudaDriver::CurrentDevice() {
   cuda::Device device = 0;
   LAUNCH_RETURN_IF_ERROR(Check(cu_.cuCtxGetDevice(&device), "cuCtxGetDevice"));
+  return FactsOf(device);
+}
+
+StatusOr<DeviceFacts> CudaDriver::DeviceAt(int ordinal) {
+  cuda::Device device = 0;
+  LAUNCH_RETURN_IF_ERROR(Check(cu_.cuDeviceGet(&device, ordinal), "cuDeviceGet")
+                             .Annotate(fmt::format("device {}", ordinal)));
+  return FactsOf(device);
+}
+
+StatusOr<DeviceFacts> CudaDriver::FactsOf(cuda::Device device) const {
   DeviceFacts facts;
   facts.ordinal = device;
   char name[256] = {};

@@ -26,6 +26,7 @@ class CudaDriver final : public Driver {
   Status PopContext() override;
   StatusOr<uint64_t> ContextId(Context context) override;
   StatusOr<DeviceFacts> CurrentDevice() override;
+  StatusOr<DeviceFacts> DeviceAt(int ordinal) override;
 
   StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) override;
   Status Unload(Module module) override;
@@ -65,6 +66,7 @@ class CudaDriver final : public Driver {
   }
   Status Failure(cuda::Result result, std::string_view function) const;
   StatusOr<int> Attribute(cuda::Device device, int attribute) const;
+  StatusOr<DeviceFacts> FactsOf(cuda::Device device) const;
   StatusOr<cuda::Handle> FunctionOf(cuda::Handle library, const std::string& name) const;
   std::optional<std::vector<size_t>> ParameterBytes(Function function) const;
 

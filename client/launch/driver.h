@@ -116,6 +116,8 @@ class Driver {
   virtual StatusOr<uint64_t> ContextId(Context context) = 0;
   // The device of the current context.
   virtual StatusOr<DeviceFacts> CurrentDevice() = 0;
+  // Of a device by its number. Makes no context.
+  virtual StatusOr<DeviceFacts> DeviceAt(int ordinal) = 0;
 
   // --- Code, in the current context ---
 

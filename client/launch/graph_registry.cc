@@ -11,13 +11,19 @@ StatusOr<uint64_t> GraphRegistry::RecordOf(Stream stream) {
   }
   {
     const std::lock_guard lock(mutex_);
-    const auto [place, is_new] = records_.try_emplace(capture.id);
-    if (!is_new) return capture.id;
-    place->second.name = fmt::format("graph {}", capture.id);
+    if (records_.contains(capture.id)) return capture.id;
+  }
+  // Made first: where there is no memory for one, a record would stay that nobody watches.
+  auto watch = std::make_unique<Watch>(Watch{this, capture.id});
+  Record record{fmt::format("graph {}", capture.id), {}, {}};
+  {
+    const std::lock_guard lock(mutex_);
+    if (!records_.try_emplace(capture.id, std::move(record)).second) return capture.id;
   }
   // Where the driver will not tell, the graph counts as live for good: kernels stay loaded.
-  auto* watch = new Watch{this, capture.id};
-  if (!driver_.OnGraphDestroyed(capture.graph, OnDestroyed, watch).ok()) delete watch;
+  if (driver_.OnGraphDestroyed(capture.graph, OnDestroyed, watch.get()).ok()) {
+    static_cast<void>(watch.release());
+  }
   return capture.id;
 }
 

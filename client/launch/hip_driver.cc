@@ -129,9 +129,11 @@ StatusOr<Context> HipDriver::PrimaryContext(int device) {
 Status HipDriver::PushContext(Context context) {
   int before = 0;
   LAUNCH_RETURN_IF_ERROR(Check(hip_.hipGetDevice(&before), "hipGetDevice"));
-  LAUNCH_RETURN_IF_ERROR(Check(hip_.hipSetDevice(DeviceOfContext(context)), "hipSetDevice"));
+  // Noted first: without memory for that, the thread would stay on the other device.
   devices_before.push_back(before);
-  return Status();
+  Status status = Check(hip_.hipSetDevice(DeviceOfContext(context)), "hipSetDevice");
+  if (!status.ok()) devices_before.pop_back();
+  return status;
 }
 
 Status HipDriver::PopContext() {
@@ -158,8 +160,15 @@ StatusOr<std::string> HipDriver::ArchitectureOf(int device) const {
 }
 
 StatusOr<DeviceFacts> HipDriver::CurrentDevice() {
+  int device = 0;
+  LAUNCH_RETURN_IF_ERROR(Check(hip_.hipGetDevice(&device), "hipGetDevice"));
+  return DeviceAt(device);
+}
+
+StatusOr<DeviceFacts> HipDriver::DeviceAt(int device) {
+  LAUNCH_RETURN_IF_ERROR(PrimaryContext(device).status());
   DeviceFacts facts;
-  LAUNCH_RETURN_IF_ERROR(Check(hip_.hipGetDevice(&facts.ordinal), "hipGetDevice"));
+  facts.ordinal = device;
   char name[256] = {};
   LAUNCH_RETURN_IF_ERROR(
       Check(hip_.hipDeviceGetName(name, sizeof name - 1, facts.ordinal), "hipDeviceGetName"));

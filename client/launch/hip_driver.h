@@ -31,6 +31,7 @@ class HipDriver final : public Driver {
   Status PopContext() override;
   StatusOr<uint64_t> ContextId(Context context) override;
   StatusOr<DeviceFacts> CurrentDevice() override;
+  StatusOr<DeviceFacts> DeviceAt(int device) override;
 
   StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) override;
   Status Unload(Module module) override;

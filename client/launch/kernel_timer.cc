@@ -56,16 +56,21 @@ Event KernelTimer::TakeEvent() {
     free_.pop_back();
     return event;
   }
+  // So that it can be given back where there is no memory.
+  free_.reserve(events_ + 1);
   StatusOr<Event> made = driver_.MakeEvent();
-  return made.ok() ? *made : nullptr;
+  if (!made.ok()) return nullptr;
+  ++events_;
+  return *made;
 }
 
 void KernelTimer::HarvestFinished() {
   while (!pending_.empty()) {
     const StatusOr<bool> happened = driver_.HasHappened(pending_.front().end);
     if (happened.ok() && !*happened) return;
-    if (!happened.ok() || !Harvest(pending_.front()).ok()) ++times_.dropped;
+    const Pending next = pending_.front();
     pending_.pop_front();
+    if (!happened.ok() || !Harvest(next).ok()) ++times_.dropped;
   }
 }
 
@@ -118,6 +123,7 @@ void KernelTimer::Release() {
   }
   free_.clear();
   pending_.clear();
+  events_ = 0;
 }
 
 }  // namespace kiln::launch

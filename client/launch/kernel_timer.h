@@ -66,7 +66,8 @@ class KernelTimer {
   std::mutex reading_;  // taken before mutex_
   std::mutex mutex_;
   std::deque<Pending> pending_;
-  std::vector<Event> free_;
+  std::vector<Event> free_;  // has room for all
+  size_t events_ = 0;        // that there are
   KernelTimes times_;
 };
 

@@ -163,7 +163,8 @@ typedef struct kiln_launch_stats {
   uint64_t refused_launches; /* by `strict` */
   uint64_t unloads;
   uint64_t evictions;       /* unloads to keep a limit, or for want of memory */
-  uint64_t unloads_put_off; /* because something captured, or a live graph launches the kernel */
+  uint64_t unloads_put_off; /* attempts that came to nothing, because something captured or a live
+                               graph launches the kernel */
   uint64_t out_of_memory_loads;
   uint64_t live_graphs;
 } kiln_launch_stats;
@@ -187,7 +188,7 @@ typedef struct kiln_launch_device {
   uint64_t l2_bytes;
 } kiln_launch_device;
 
-/* `device`: its number, or -1 for that of the thread's current context. */
+/* `device`: its number, or -1 for that of the thread's current context. Makes no context. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime,
                                                         int32_t device, kiln_launch_device* out);
 
@@ -316,7 +317,8 @@ typedef struct kiln_launch_config {
  * graph lives.
  * INVALID_ARGUMENT: a wrong number or size of arguments, an impossible grid or block, more shared
  * memory than there is.
- * FAILED_PRECONDITION: not loaded, in strict mode. RESOURCE_EXHAUSTED. INTERNAL. */
+ * FAILED_PRECONDITION: not loaded, in strict mode; the NULL stream, while another one captures.
+ * RESOURCE_EXHAUSTED. INTERNAL. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
                                                      const kiln_launch_config* config,
                                                      const void* const* arguments,

@@ -1,5 +1,6 @@
 #include "client/launch/launcher.h"
 
+#include <new>
 #include <optional>
 
 #include "client/launch/argument_list.h"
@@ -19,6 +20,9 @@ std::string Describe(const DriverLaunch& launch) {
   if (launch.cooperative) text += ", cooperative";
   return text;
 }
+
+// Made while there is some. Never destroyed, as launchers are not.
+const Status& kNoMemory = *new Status(Code::kResourceExhausted, "out of memory");
 
 }  // namespace
 
@@ -42,9 +46,7 @@ Status Launcher::EnterDevice(int device, std::optional<ScopedContext>& scope) {
 }
 
 StatusOr<DeviceFacts> Launcher::Device(int device) {
-  std::optional<ScopedContext> scope;
-  LAUNCH_RETURN_IF_ERROR(EnterDevice(device, scope));
-  return driver_->CurrentDevice();
+  return device < 0 ? driver_->CurrentDevice() : driver_->DeviceAt(device);
 }
 
 StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
@@ -105,10 +107,16 @@ Status Launcher::Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall
   const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);
   const LaunchHooks& hooks = settings.hooks;
   if (hooks.enter != nullptr) hooks.enter(hooks.user, *kernel, call, Status());
-  Status status = EnqueueLabelled(kernel, call, settings);
-  if (!status.ok()) status = status.Annotate(kernel->artifact().label());
-  if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, status);
-  return status;
+  try {
+    Status status = EnqueueLabelled(kernel, call, settings);
+    if (!status.ok()) status = status.Annotate(kernel->artifact().label());
+    if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, status);
+    return status;
+  } catch (const std::bad_alloc&) {
+    // Whoever counts what has begun hears of its end, too.
+    if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, kNoMemory);
+    throw;
+  }
 }
 
 Status Launcher::EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {

@@ -1,5 +1,7 @@
 #include "client/launch/resident_kernels.h"
 
+#include <new>
+
 namespace kiln::launch {
 namespace {
 
@@ -66,9 +68,12 @@ Status ResidentKernels::LoadNow(Kernel& kernel, bool is_capturing) {
     code = driver_.Load(artifact.binary(), artifact.metadata().name);
   }
   LAUNCH_RETURN_IF_ERROR(code.status());
-  Status status = Adopt(kernel, *code);
-  if (!status.ok()) static_cast<void>(driver_.Unload(code->module));
-  return status;
+  // Also where there is no memory for what the driver says of it.
+  const auto unload = [this](Module module) noexcept { UnloadAsItCan(module); };
+  std::unique_ptr<void, decltype(unload)> not_adopted(code->module, unload);
+  LAUNCH_RETURN_IF_ERROR(Adopt(kernel, *code));
+  static_cast<void>(not_adopted.release());
+  return Status();
 }
 
 Status ResidentKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
@@ -92,6 +97,14 @@ Status ResidentKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   return Status();
 }
 
+// Where it fails the module stays loaded, which is a leak and no more.
+void ResidentKernels::UnloadAsItCan(Module module) noexcept {
+  try {
+    static_cast<void>(driver_.Unload(module));
+  } catch (const std::bad_alloc&) {  // for the words of a failure
+  }
+}
+
 bool ResidentKernels::TryUnload(Kernel& kernel) {
   const Function function = kernel.Withdraw();
   // A captured launch pins before it uses. One that used the function before it was withdrawn shows
@@ -103,8 +116,7 @@ bool ResidentKernels::TryUnload(Kernel& kernel) {
   const ScopedContext context(driver_, kernel.context());
   const ScopedRelaxedCapture relaxed(driver_);
   if (kernel.references_ == 0) kernel.timer().Release();
-  // Where it fails the module stays loaded, which is a leak and no more.
-  static_cast<void>(driver_.Unload(kernel.module_));
+  UnloadAsItCan(kernel.module_);
   kernel.module_ = nullptr;
   ++stats_.unloads;
   --stats_.resident;

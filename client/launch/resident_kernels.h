@@ -76,6 +76,7 @@ class ResidentKernels {
   // REQUIRES: mutex_ is held, for all of these.
   Status LoadNow(Kernel& kernel, bool is_capturing);
   Status Adopt(Kernel& kernel, const LoadedCode& code);
+  void UnloadAsItCan(Module module) noexcept;
   // False: it stays, since a graph needs it.
   bool TryUnload(Kernel& kernel);
   void DropUnreferenced();

@@ -175,7 +175,9 @@ class State final : public FakeCuda {
   Result Enter(const char* function) {
     if (const auto action = ActionOf(function)) action();
     const std::lock_guard lock(mutex_);
-    ++calls_[function];
+    // Allocates for the first call alone, as a driver's clean-up does not fail for want of memory.
+    const auto place = calls_.find(function);
+    ++(place == calls_.end() ? calls_[function] : place->second);
     const auto found = failures_.find(function);
     if (found == failures_.end() || found->second.count == 0) return kSuccess;
     --found->second.count;
@@ -435,9 +437,9 @@ class State final : public FakeCuda {
   std::vector<std::unique_ptr<FakeContext>> all_contexts_;
   std::vector<std::unique_ptr<FakeEvent>> events_;
   std::map<std::string, FakeKernel> kernels_;
-  std::map<std::string, Failure> failures_;
-  std::map<std::string, std::function<void()>> actions_;
-  std::map<std::string, int> calls_;
+  std::map<std::string, Failure, std::less<>> failures_;
+  std::map<std::string, std::function<void()>, std::less<>> actions_;
+  std::map<std::string, int, std::less<>> calls_;
   std::map<void*, CapturedGraph*> captures_;
   std::set<Library*> libraries_;
   std::vector<std::unique_ptr<Code>> codes_;

@@ -122,9 +122,12 @@ TEST_F(CApiTest, DescribesArtifactKernelAndDevice) {
   EXPECT_EQ(facts.registers, 32u);
   kiln_launch_device device{};
   device.size = sizeof device;
+  const int contexts = fake_->calls("cuDevicePrimaryCtxRetain");
   ASSERT_EQ(kiln_launch_get_device(runtime_, 0, &device), KILN_LAUNCH_OK) << kiln_launch_error();
   EXPECT_STREQ(device.name, "Stand-in GPU");
   EXPECT_STREQ(device.architecture, "90");
+  EXPECT_EQ(fake_->calls("cuDevicePrimaryCtxRetain"), contexts)
+      << "a context costs time and memory";
 }
 
 TEST_F(CApiTest, WhoseMemoryAnAddressIs) {
