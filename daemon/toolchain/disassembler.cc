@@ -15,7 +15,7 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> SealProgram(const std::string& p
   SealedFiles what;
   what.list = [path]() -> absl::StatusOr<FileListing> {
     KILN_ASSIGN_OR_RETURN(ToolchainFile file, InspectFile(path));
-    return FileListing{{std::move(file)}, {}};
+    return FileListing{{std::move(file)}, {}, {}};
   };
   return FileSeal::Take(std::move(what));
 }

@@ -43,7 +43,9 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what,
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(limits::kFileTimeTick);
     KILN_ASSIGN_OR_RETURN(listing, what.list());
-    if (!IsFresh(listing.files, clock) && !IsFresh(listing.places, clock)) break;
+    const bool is_fresh = IsFresh(listing.files, clock) || IsFresh(listing.places, clock) ||
+                          IsFresh(listing.beside, clock);
+    if (!is_fresh) break;
   }
   return std::shared_ptr<const FileSeal>(new FileSeal(std::move(what), std::move(listing), clock));
 }
@@ -52,12 +54,14 @@ FileSeal::FileSeal(SealedFiles what, FileListing listing, const Clock& clock)
     : what_(std::move(what)),
       clock_(clock),
       files_(std::move(listing.files)),
+      beside_(std::move(listing.beside)),
       holders_(GroupFiles()) {
   Keep(std::move(listing.places));
 }
 
 absl::Status FileSeal::Check() const {
   KILN_RETURN_IF_ERROR(CheckFiles());
+  KILN_RETURN_IF_ERROR(CheckBeside());
   return CheckPlaces();
 }
 
@@ -86,6 +90,14 @@ absl::Status FileSeal::CheckFiles() const {
         return FailedPrecondition("{}{} is not as it was", holder.path, name);
       }
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileSeal::CheckBeside() const {
+  for (const ToolchainFile& file : beside_) {
+    KILN_ASSIGN_OR_RETURN(const bool is_same, IsStillBeside(file));
+    if (!is_same) return FailedPrecondition("{} is not as it was", file.path);
   }
   return absl::OkStatus();
 }

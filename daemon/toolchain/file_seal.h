@@ -36,6 +36,7 @@ class FileSeal final : public ToolchainSeal {
   absl::Status Check() const override;
 
   const std::vector<ToolchainFile>& files() const { return files_; }
+  const std::vector<ToolchainFile>& beside() const { return beside_; }
 
  private:
   using Places = std::vector<ToolchainFile>;
@@ -50,12 +51,14 @@ class FileSeal final : public ToolchainSeal {
 
   std::vector<Holder> GroupFiles() const;
   absl::Status CheckFiles() const;
+  absl::Status CheckBeside() const;
   absl::Status CheckPlaces() const;
   void Keep(Places places) const;
 
   const SealedFiles what_;
   const Clock& clock_;
   const std::vector<ToolchainFile> files_;
+  const std::vector<ToolchainFile> beside_;
   const std::vector<Holder> holders_;  // into files_
   mutable std::mutex mutex_;
   // As they were when the files were listed last; null where these have to be listed once more.

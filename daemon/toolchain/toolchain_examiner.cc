@@ -51,8 +51,14 @@ absl::Status CheckSame(const ToolchainDirectory& directory, const Toolchain& des
 
 absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory& directory) {
   SealedFiles what;
-  what.list = [package = directory.package, owners = directory.owners] {
-    return ListToolchainFiles(package, FileTrust(owners));
+  what.list = [directory]() -> absl::StatusOr<FileListing> {
+    KILN_ASSIGN_OR_RETURN(FileListing listing,
+                          ListToolchainFiles(directory.package, FileTrust(directory.owners)));
+    for (const std::string& path : {directory.interpreter, directory.path + "/pyvenv.cfg"}) {
+      KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> way, InspectWay(path));
+      listing.beside.insert(listing.beside.end(), way.begin(), way.end());
+    }
+    return listing;
   };
   what.prefix = directory.package + "/";
   return FileSeal::Take(std::move(what));
@@ -78,7 +84,7 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
   toolchain->fingerprint = fingerprint;
   toolchain->directory = directory.path;
   toolchain->installation = directory.path;
-  toolchain->listing = listing;
+  toolchain->listing = ListingDigest(listing, seal->beside());
   toolchain->seal = seal;
   toolchain->interpreter = directory.interpreter;
   return std::shared_ptr<const Toolchain>(std::move(toolchain));

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <thread>
 
+#include "daemon/toolchain/path_walk.h"
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
 
@@ -185,11 +186,38 @@ Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<Tool
 
 Digest ListingDigest(const ToolchainFile& file) { return Digest::Of(ListingLine(file)); }
 
+Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& beside) {
+  std::string text = listing.Hex() + "\n";
+  for (const ToolchainFile& file : beside) text += ListingLine(file);
+  return Digest::Of(text);
+}
+
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", path));
   if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a file", path);
   return MakeFile(path, info);
+}
+
+absl::StatusOr<std::vector<ToolchainFile>> InspectWay(const std::string& path) {
+  std::vector<ToolchainFile> way;
+  ToolchainFile last;
+  const absl::Status walked = WalkPath(
+      "/", path, [&](const std::string&, const std::string& entry, const struct stat& info) {
+        last = MakeFile(entry, info);
+        if (S_ISLNK(info.st_mode)) way.push_back(last);
+        return absl::OkStatus();
+      });
+  if (!walked.ok() && !absl::IsFailedPrecondition(walked)) return walked;
+  way.push_back(walked.ok() ? last : ToolchainFile{path});
+  return way;
+}
+
+absl::StatusOr<bool> IsStillBeside(const ToolchainFile& file) {
+  struct stat now {};
+  if (::lstat(file.path.c_str(), &now) == 0) return IsSame(file, now);
+  if (!LeadsToNothing(errno)) return CouldNotLook(errno, file.path);
+  return file == ToolchainFile{file.path};
 }
 
 bool IsStill(const ToolchainFile& file, const struct stat& now) {

@@ -33,6 +33,9 @@ struct FileListing {
   // Where another one would show: every directory, as it was before it was read, and every link
   // that leads to nothing yet, with all zero. Each by its whole path.
   std::vector<ToolchainFile> places;
+  // What decides whose code runs but not what it gives, so that no fingerprint covers it: the way
+  // to an interpreter. Each by its whole path, a link as itself.
+  std::vector<ToolchainFile> beside;
 };
 
 // Whether a file of the package (its path relative to that) can decide what a compile gives. Left
@@ -58,11 +61,18 @@ absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileT
 // One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);
 
+// The links on the way to what `path` leads to, and that; with all zero where nothing is there.
+// UNAVAILABLE where it could not be looked at.
+absl::StatusOr<std::vector<ToolchainFile>> InspectWay(const std::string& path);
+
 // Whether what stat says now is what it said of `file`, whatever path it was asked by.
 bool IsStill(const ToolchainFile& file, const struct stat& now);
 
 // Whether the path of one of a listing's places leads to the same as then, be it nothing.
 bool IsStillSuch(const ToolchainFile& place);
+
+// Whether one of those beside is as it was, be it nothing; an error where it cannot be looked at.
+absl::StatusOr<bool> IsStillBeside(const ToolchainFile& file);
 
 // SHA-256 of a file that has not changed since it was inspected; UNAVAILABLE where it has.
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);
@@ -70,6 +80,8 @@ absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files);
 Digest ListingDigest(const ToolchainFile& file);
+// The same of all that is known of a toolchain: `listing` is that of its files.
+Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& beside);
 
 // What names a toolchain: SHA-256 over the text
 //

@@ -104,6 +104,7 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   command.preferences = AllocatorEnvironment(allocator);
   command.spawn.directory = directory;
   command.name = toolchain.Name();
+  command.seal = toolchain.seal;
   command.version = toolchain.version;
   return command;
 }
@@ -125,6 +126,7 @@ ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string&
                                "TMPDIR=" + directory};
   command.spawn.directory = directory;
   command.name = toolchain.Name();
+  command.seal = toolchain.seal;
   command.version = toolchain.version;
   return command;
 }

@@ -50,6 +50,13 @@ void OfferToTheOutOfMemoryKiller(pid_t pid, int score) {
 // Passes over the children of this process. An orphan may fork before it dies, but not for ever.
 constexpr int kOrphanPassesMax = 100;
 
+// It runs with the daemon's rights, so looking at its files once it has answered is too late.
+absl::Status CheckSeal(const ZygoteCommand& command) {
+  if (command.seal == nullptr) return absl::OkStatus();
+  const absl::Status same = command.seal->Check();
+  return same.ok() ? same : Unavailable("{} was changed: {}", command.name, Message(same));
+}
+
 }  // namespace
 
 Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail)
@@ -61,6 +68,7 @@ Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_pt
 
 absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& command,
                                                       const WakeEvent& stop) {
+  KILN_RETURN_IF_ERROR(CheckSeal(command));
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
     return ErrnoStatus(errno, "become a subreaper");
   std::array<int, 2> sockets{};

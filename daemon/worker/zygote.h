@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/compile/toolchain.h"
 #include "daemon/worker/jail.h"
 #include "daemon/worker/output_capture.h"
 #include "daemon/worker/spawn.h"
@@ -34,6 +35,8 @@ struct ZygoteCommand {
   std::chrono::milliseconds retry_first{200};
   // Of its workers; null: none.
   std::shared_ptr<Jail> jail;
+  // It does not start where this is broken; null: nothing is.
+  std::shared_ptr<const ToolchainSeal> seal;
 };
 
 // One living zygote. A worker is a child of the zygote and not of the daemon, and is reaped only

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "tests/testing/temp_directory.h"
 #include "tests/unit/toolchain/fake_toolchain.h"
@@ -320,6 +321,41 @@ TEST_F(DiscoveredToolchainsTest, WithoutTheWorkersProgramNothingIsUsable) {
   const auto catalog = Discover();
   ASSERT_EQ(catalog->rejected().size(), 1u);
   EXPECT_THAT(catalog->rejected()[0].reason, HasSubstr("worker.py"));
+}
+
+TEST_F(DiscoveredToolchainsTest, AnotherPythonIsNoticed) {
+  const FakeToolchain installed = Install("a");
+  const std::string python = directory_.File("python");
+  fs::rename(installed.interpreter(), python);
+  fs::create_symlink(python, directory_.File("python3"));
+  fs::create_symlink(directory_.File("python3"), installed.interpreter());
+  // Where Python looks for its library.
+  const std::string home = installed.path() + "/pyvenv.cfg";
+  const std::string code = ReadFileOrDie(python);
+  const std::function<void()> changes[] = {
+      [&] { WriteProgram(python, "#!/bin/sh\nexit 1\n"); },
+      [&] {
+        fs::remove(directory_.File("python3"));
+        fs::create_symlink("python", directory_.File("python3"));
+      },
+      [&] { WriteFileOrDie(home, "home = /x"); },
+      [&] { fs::remove(home); },
+      [&] { fs::remove(installed.interpreter()); },
+  };
+  std::shared_ptr<const Toolchain> before;
+  for (const auto& change : changes) {
+    WriteProgram(python, code);
+    const auto catalog = Discover();
+    const auto found = catalog->List().at(0);
+    EXPECT_TRUE(found->seal->Check().ok()) << found->seal->Check();
+    if (before != nullptr) {
+      EXPECT_EQ(found->fingerprint, before->fingerprint);
+      EXPECT_NE(found->listing, before->listing);
+    }
+    before = found;
+    change();
+    EXPECT_TRUE(absl::IsFailedPrecondition(found->seal->Check()));
+  }
 }
 
 TEST_F(DiscoveredToolchainsTest, WhatIsWrongForGoodIsSettled) {

@@ -25,6 +25,11 @@ absl::Status StartError(const std::string& mode) {
   return Zygote::Start(command, stop).status();
 }
 
+class ExchangedSeal final : public ToolchainSeal {
+ public:
+  absl::Status Check() const override { return FailedPrecondition("bin/python is another"); }
+};
+
 class ZygoteTest : public testing::Test {
  protected:
   absl::StatusOr<pid_t> Fork(Zygote& zygote) {
@@ -61,6 +66,14 @@ TEST_F(ZygoteTest, WorkersAreTheFirstToGoWhenMemoryEnds) {
   (*zygote)->EndWorker(*worker);
   ASSERT_TRUE(score.ok()) << score.status();
   EXPECT_EQ(*score, "1000\n");
+}
+
+TEST_F(ZygoteTest, WhatIsNotAsItWasFoundIsNotRun) {
+  ZygoteCommand command = FakeZygote();
+  command.seal = std::make_shared<ExchangedSeal>();
+  const absl::Status refused = Zygote::Start(command, stop_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Message(refused)), HasSubstr("bin/python is another"));
 }
 
 TEST_F(ZygoteTest, NothingIsLeftOfIt) {
