@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 #include <span>
 #include <string_view>
 
@@ -130,12 +130,29 @@ class NativeFindings {
     return FailedPrecondition("it cannot be read");
   }
 
-  // Where what a path leads to lies; "" where that is nothing, or was seen before, and where it
-  // could not be looked at, which is said.
+  // Where what a path leads to lies; "" where that is nothing, or is known already and can be used,
+  // and where it could not be looked at, which is said.
   std::string NewFile(const std::string& path) {
     auto real = RealPath(path);
     if (!real.ok()) AddUnknown(real.status());
-    return real.ok() && !real->empty() && seen_.insert(*real).second ? *real : "";
+    const auto known = Known(real.value_or(""));
+    const bool is_usable = known != found_.end() && known->problem.ok();
+    return real.ok() && !is_usable ? *real : "";
+  }
+
+  std::vector<NativeToolchain>::iterator Known(const std::string& real) {
+    return std::find_if(found_.begin(), found_.end(),
+                        [&](const NativeToolchain& each) { return each.path == real; });
+  }
+
+  // A better way to one that was found before takes the place of the other.
+  void Add(NativeToolchain toolchain) {
+    const auto known = Known(toolchain.path);
+    if (known == found_.end()) {
+      found_.push_back(std::move(toolchain));
+    } else if (toolchain.problem.ok()) {
+      *known = std::move(toolchain);
+    }
   }
 
   bool AddPrograms(const std::string& name, const std::string& root,
@@ -153,7 +170,7 @@ class NativeFindings {
     if (!is_there.ok() || !*is_there) return false;
     const std::string real = NewFile(path);
     if (real.empty()) return true;
-    found_.push_back({name, real, {}, {}, CheckUsable(path, X_OK), installation_, trust_.owners()});
+    Add({name, real, {}, {}, CheckUsable(path, X_OK), installation_, trust_.owners()});
     return true;
   }
 
@@ -171,7 +188,7 @@ class NativeFindings {
         Blame(toolchain, AddHeaders(fmt::format("{}/{}", root, include), toolchain));
       }
       toolchain.includes.insert(toolchain.includes.end(), includes_.begin(), includes_.end());
-      found_.push_back(std::move(toolchain));
+      Add(std::move(toolchain));
     }
     return !libraries.empty();
   }
@@ -201,7 +218,6 @@ class NativeFindings {
   FileTrust trust_;
   absl::Status no_headers_;  // why not all of these can be used
   std::vector<NativeToolchain> found_;
-  std::set<std::string> seen_;
   std::string installation_;
   std::string searched_;
 };

@@ -22,10 +22,11 @@ struct NativeToolchain {
 
 // In the order of `directories`, and within each by name. Each may hold such files itself, or have
 // subdirectories that do; everything else in them is passed over. A file that two paths lead to
-// counts once. Where they are looked for: docs/toolchains.md. `includes`, those of
-// toolchain.include_directories, are given to every NVRTC, behind its own; none can be used where
-// one of them is not there. A problem is, too, what `trust` has against a directory on the way to
-// the file, its libraries or its own headers. Blocks as a disk does.
+// counts once, by the first that nothing is to be said against. Where they are looked for:
+// docs/toolchains.md. `includes`, those of toolchain.include_directories, are given to every NVRTC,
+// behind its own; none can be used where one of them is not there. A problem is, too, what `trust`
+// has against a directory on the way to the file, its libraries or its own headers. Blocks as a
+// disk does.
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
                                                   const std::vector<std::string>& includes,
                                                   FileTrust trust);

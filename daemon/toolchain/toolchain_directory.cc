@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -124,7 +124,7 @@ absl::StatusOr<std::optional<ToolchainDirectory>> Recognize(const std::string& p
 std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories, FileTrust trust) {
   std::vector<ToolchainDirectory> found;
-  std::set<std::string> seen;
+  std::map<std::string, size_t> seen;  // where in `found` what lies at a real path is
   const auto add_unknown = [&](const std::string& path, const absl::Status& why) {
     ToolchainDirectory unknown;
     unknown.path = path;
@@ -134,12 +134,18 @@ std::vector<ToolchainDirectory> FindToolchainDirectories(
   const auto add = [&](const std::string& path, const std::string& searched) {
     const auto real = RealPath(path);
     if (!real.ok()) add_unknown(path, real.status());
-    if (!real.ok() || real->empty() || seen.count(*real) != 0) return false;
+    if (!real.ok() || real->empty()) return false;
+    const auto before = seen.find(*real);
+    if (before != seen.end() && found[before->second].problem.ok()) return false;
     absl::StatusOr<std::optional<ToolchainDirectory>> toolchain = Recognize(path, searched, trust);
     if (!toolchain.ok()) add_unknown(path, toolchain.status());
     if (!toolchain.ok() || !toolchain->has_value()) return false;
-    seen.insert(*real);
-    found.push_back(**std::move(toolchain));
+    const auto [known, is_new] = seen.emplace(*real, found.size());
+    if (is_new) {
+      found.push_back(**std::move(toolchain));
+    } else if ((*toolchain)->problem.ok()) {
+      found[known->second] = **std::move(toolchain);
+    }
     return true;
   };
   for (const std::string& directory : directories) {

@@ -24,11 +24,11 @@ struct ToolchainDirectory {
 };
 
 // In the order of `directories`, and within each by name; a directory that two of them lead to
-// counts once. Each may be a toolchain itself or hold some; everything else in them is passed over,
-// and so are names that say an installation is not complete. A problem is, too, what `trust` has
-// against a directory on the way to the package or the Python, or against anything in the
-// site-packages, since Python runs code there (*.pth) and imports from there. Blocks as a disk
-// does.
+// counts once, by the first way that nothing is to be said against. Each may be a toolchain itself
+// or hold some; everything else in them is passed over, and so are names that say an installation
+// is not complete. A problem is, too, what `trust` has against a directory on the way to the
+// package or the Python, or against anything in the site-packages, since Python runs code there
+// (*.pth) and imports from there. Blocks as a disk does.
 std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories, FileTrust trust);
 

@@ -152,6 +152,28 @@ TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   EXPECT_THAT(problem(), HasSubstr("executable"));
 }
 
+TEST_F(NativeToolchainTest, ABetterWayToTheSameCounts) {
+  Install("real/cuda/bin/ptxas");
+  Install("real/cuda/bin/nvdisasm");
+  Install("real/cuda/lib64/libnvrtc.so.13.0.88");
+  fs::create_directories(directory_.File("search"));
+  fs::create_directories(directory_.File("open"));
+  fs::create_directory_symlink("../real/cuda", directory_.File("open/cuda"));
+  fs::permissions(directory_.File("open"), fs::perms(0777));
+  fs::create_directory_symlink("../open/cuda", directory_.File("search/a"));
+  fs::create_directory_symlink("../real/cuda", directory_.File("search/b"));
+  const std::vector<std::string> search = {directory_.File("search")};
+  for (const auto& all :
+       {FindNativeToolchains(search, {}, FileTrust()), FindDisassemblers(search, FileTrust())}) {
+    EXPECT_FALSE(all.empty());
+    for (const NativeToolchain& each : all) {
+      EXPECT_EQ(Problem(each), "") << each.name;
+      EXPECT_EQ(each.installation, directory_.File("search/b"));
+    }
+  }
+  EXPECT_EQ(FindNativeToolchains(search, {}, FileTrust()).size(), 2u);
+}
+
 TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
   Install("search/cuda/real/lib/libnvrtc.so.13.0.88");
   Install("search/cuda/real/lib/libnvrtc-builtins.so.13.0");

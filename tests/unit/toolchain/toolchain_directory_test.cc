@@ -183,6 +183,24 @@ TEST_F(ToolchainDirectoryTest, NorAnyDirectoryOnTheWayOfALinkToALink) {
   EXPECT_THAT(problem(), HasSubstr("/mid/current belongs to user 1234567"));
 }
 
+TEST_F(ToolchainDirectoryTest, ABetterWayToTheSameCounts) {
+  fs::create_directories(directory_.File("open"));
+  fs::create_directories(directory_.File("searched"));
+  const FakeToolchain toolchain(directory_.File("real/t"));
+  fs::create_directory_symlink("../real/t", directory_.File("open/t"));
+  fs::permissions(directory_.File("open"), fs::perms(0777));
+  const std::string bad = directory_.File("searched/a");
+  const std::string good = directory_.File("searched/b");
+  fs::create_directory_symlink("../open/t", bad);
+  EXPECT_THAT(ProblemIn(directory_.File("searched")), HasSubstr("/open may be written to"));
+  fs::create_directory_symlink("../real/t", good);
+  EXPECT_EQ(ProblemIn(directory_.File("searched")), "");
+  EXPECT_THAT(Paths({directory_.File("searched")}), ElementsAre(good));
+  // In whatever order.
+  fs::rename(bad, directory_.File("searched/c"));
+  EXPECT_EQ(ProblemIn(directory_.File("searched")), "");
+}
+
 TEST_F(ToolchainDirectoryTest, ALinkRoundInACircleLeadsNowhere) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::create_symlink("b.pth", toolchain.site_packages() + "/c.pth");
