@@ -69,5 +69,4 @@ def _imported(place: str) -> Any:
     if place not in _WITH_GRPC:
         return import_module(place)
     from kiln._gate import gate
-    with gate.section():
-        return import_module(place)
+    return gate.section(lambda: import_module(place))

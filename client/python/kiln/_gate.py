@@ -9,20 +9,24 @@ An import is a section too: while another thread is at that of gRPC, a child has
 to give them back.
 
 Nobody waits for ever. A fork waits for gRPC's own thread, which ends a cancelled call without anybody's help and takes no lock but
-gRPC's and the gate's, and for sections, which wait for nothing. Neither needs a lock of Python code that the forking thread may
-hold, nor that thread itself, which may be in a call: a signal's handler can fork anywhere. Whatever should go wrong with that costs
-seconds, and then the process forks as it would without a gate. A child of a fork that did not wait for a section to its end uses no
-gRPC at all: it cannot know what that holds.
+gRPC's and the gate's, and for sections, of which an import waits for the locks of modules and for the disk. Neither needs a lock of
+Python code that the forking thread may hold, nor that thread itself, which may be in a call: a signal's handler can fork anywhere. Whatever
+should go wrong with that, or take long, costs seconds, and then the process forks as it would without a gate. A child of a fork that did
+not wait for a section to its end uses no gRPC at all: it cannot know what that holds.
+
+A signal's handler may also raise anywhere. So the lock is taken by `with` itself: the way into a Condition is Python code, in which an
+exception comes after the lock is taken and before anything would give it back. And whoever is inside, or forks, is written off before
+anything else is done.
 """
 
-import contextlib
 import logging  # noqa: F401
 import os
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, TypeVar
 
 from kiln.errors import UnavailableError
 
+_T = TypeVar("_T")
 # An import from a slow disk, or beside much else, takes seconds.
 _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = 5.0
 _FORK_WAITS_FOR_CALLS_SECONDS_MAX = 1.0
@@ -58,7 +62,8 @@ class Gate:
 
     def reset_after_fork(self) -> None:
         # Reentrant by default, for the handler of a signal that forks while its thread is in here.
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)  # to wait and to notify
         self._forking: List[int] = []  # the threads; one twice, where it has registered twice
         self._is_cut = self._is_cut or not self._inside <= {threading.get_ident()}
         self._inside = set()
@@ -66,7 +71,8 @@ class Gate:
 
     def start(self, start: Callable[[], Any], then: Optional[Callable[[], None]] = None) -> Passage:
         """Starts a call, after a fork that is under way. `then` is run when it has ended, on a thread of gRPC's."""
-        with self.section():
+
+        def begin() -> Passage:
             passage = Passage(start())
 
             def leave() -> None:
@@ -74,42 +80,42 @@ class Gate:
                 if then is not None:
                     then()
 
-            with self._changed:
+            with self._lock:
                 self._passages[passage] = None
             if not passage.call.add_callback(leave):
                 leave()
-        return passage
+            return passage
+
+        return self.section(begin)
 
     def cancel_calls_of(self, threads: Set[int]) -> None:
         """Nobody is going to wait for what these threads have under way."""
-        with self._changed:
+        with self._lock:
             passages = [passage for passage in self._passages if passage.thread in threads]
         for passage in passages:
             passage.call.cancel()
 
-    @contextlib.contextmanager
-    def section(self) -> Iterator[None]:
-        """For what uses gRPC for a moment, or imports it, and waits for nothing: no fork begins before it is over. UnavailableError in a
-        child of a fork that has begun all the same."""
+    def section(self, work: Callable[[], _T]) -> _T:
+        """Does what uses gRPC for a moment, or imports something: no fork begins before it is over. UnavailableError in a child of a
+        fork that has begun all the same."""
         if self._is_cut:
             raise UnavailableError("this process was forked while another thread was in the middle of using gRPC")
         me = threading.get_ident()
-        with self._changed:
-            is_outermost = me not in self._inside
-            if is_outermost:
-                self._changed.wait_for(lambda: not self._forking, _SECTION_WAITS_SECONDS_MAX)
-            self._inside.add(me)
+        if me in self._inside:
+            return work()
         try:
-            yield
+            with self._lock:
+                self._changed.wait_for(lambda: not self._forking, _SECTION_WAITS_SECONDS_MAX)
+                self._inside.add(me)
+            return work()
         finally:
-            if is_outermost:
-                with self._changed:
-                    self._inside.discard(me)
-                    self._changed.notify_all()
+            self._inside.discard(me)
+            with self._lock:
+                self._changed.notify_all()
 
     def before_fork(self) -> None:
         me = threading.get_ident()
-        with self._changed:
+        with self._lock:
             self._forking.append(me)
             if self._forking.count(me) > 1:  # it has waited
                 return
@@ -117,18 +123,20 @@ class Gate:
             passages = list(self._passages)
         for passage in passages:
             passage.interrupt()
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: not self._passages, _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
+            for passage in passages:  # one that has not ended by now never will: no other fork waits for it
+                self._passages.pop(passage, None)
 
     def after_fork_in_parent(self) -> None:
         me = threading.get_ident()
-        with self._changed:
-            if me in self._forking:  # not where what this fork waited for has registered it again
-                self._forking.remove(me)
+        if me in self._forking:  # not where what this fork waited for has registered it again
+            self._forking.remove(me)
+        with self._lock:
             self._changed.notify_all()
 
     def _leave(self, passage: Passage) -> None:
-        with self._changed:
+        with self._lock:
             self._passages.pop(passage, None)
             self._changed.notify_all()
 

@@ -78,14 +78,16 @@ class Link:
         self._quiet_s = endpoint.answer_s / 2
         self._is_lost = False
         self._is_stuck = False
-        with gate.section():
-            self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
-            self._methods: Dict[str, Any] = {
-                name: self._channel.unary_unary(_SERVICE + name, lambda message: message.SerializeToString(), answer.FromString)
-                for name, answer in _UNARY.items()
-            }
-            self._fetch = self._channel.unary_stream(
-                _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
+        gate.section(self._open)
+
+    def _open(self) -> None:
+        self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
+        self._methods: Dict[str, Any] = {
+            name: self._channel.unary_unary(_SERVICE + name, lambda message: message.SerializeToString(), answer.FromString)
+            for name, answer in _UNARY.items()
+        }
+        self._fetch = self._channel.unary_stream(
+            _SERVICE + "Fetch", lambda message: message.SerializeToString(), pb.FetchChunk.FromString)
 
     @classmethod
     def greeted(cls, endpoint: Endpoint, began: Optional[float] = None) -> "Link":
@@ -104,8 +106,7 @@ class Link:
         if self._is_stuck or os.getpid() != self._process:
             _process.abandon(self)
             return
-        with gate.section():
-            self._channel.close()
+        gate.section(self._channel.close)
 
     def error(self, error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
         """What a failed call of this link amounts to."""

@@ -12,8 +12,8 @@ import threading
 import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
+import kiln
 from kiln import _process
-from kiln._gate import gate
 from kiln._plugin import ahead
 from kiln._plugin.settings import LOG, Settings
 from kiln._plugin.signals import from_handler
@@ -201,9 +201,7 @@ class Service:
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
                 # Only now: gRPC takes a tenth of a second to import.
-                with gate.section():
-                    from kiln.client import Client
-                self._client = Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
+                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
                 if from_handler(error):
                     raise
