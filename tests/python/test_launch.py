@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -294,6 +295,29 @@ def test_arrays_that_are_not_the_kernels(driver, kernel, array, words):
     caught = None
     gc.collect()
     assert getattr(array, "alive", 0) == 0
+
+
+class Interrupted(Interface):
+    """A signal comes while the array is looked at."""
+
+    @property
+    def __dlpack__(self):
+        signal.raise_signal(signal.SIGUSR1)
+
+
+def test_what_a_signals_handler_raises_is_not_the_arrays(kernel):
+    class Preempted(Exception):
+        pass
+
+    def preempt(number, frame):
+        raise Preempted
+
+    before = signal.signal(signal.SIGUSR1, preempt)
+    try:
+        with pytest.raises(Preempted):
+            kernel[1](Interrupted(X), 1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_producer_is_told_the_stream(kernel):

@@ -10,7 +10,7 @@ import pytest
 from kiln import CompileRequest
 from kiln._plugin import service
 from kiln._plugin.settings import Settings
-from kiln._plugin.signals import from_handler
+from kiln._signals import from_handler
 
 REQUEST = CompileRequest("module {}", "cuda:90", toolchain="6" * 64)
 

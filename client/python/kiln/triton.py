@@ -23,7 +23,7 @@ import triton
 from triton.runtime.cache import FileCacheManager
 
 from kiln._plugin.settings import LOG, Settings
-from kiln._plugin.signals import from_handler
+from kiln._signals import from_handler
 from kiln.errors import CacheMissError
 
 try:

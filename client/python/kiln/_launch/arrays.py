@@ -14,6 +14,7 @@ from typing import Any, Callable, List
 
 from kiln._launch.parameters import Misfit
 from kiln._launch.streams import LEGACY
+from kiln.errors import LaunchError
 
 # DLDeviceType: memory that a kernel of that backend can read, and whether it belongs to one device.
 _DEVICES = {"cuda": {2: True, 3: False, 13: False}, "hip": {10: True, 11: False}}
@@ -105,7 +106,7 @@ class Addresses:
             return 0
         try:
             device = self._device_of(address)
-        except Exception as error:
+        except LaunchError as error:
             raise Misfit(f"the driver knows nothing of the array's address: {error}") from None
         if device != self._device:
             raise Misfit(f"the array is in the memory of device {device}, the kernel runs on device {self._device}")

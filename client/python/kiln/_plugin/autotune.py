@@ -23,7 +23,7 @@ from triton import knobs
 from kiln._gate import gate
 from kiln._plugin import ahead
 from kiln._plugin.settings import LOG, Settings
-from kiln._plugin.signals import from_handler
+from kiln._signals import from_handler
 
 _THREADS_MAX = 32
 # How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.

@@ -19,8 +19,8 @@ import triton
 from kiln._plugin import eligibility, identity, own
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
-from kiln._plugin.signals import from_handler
 from kiln._report import counters
+from kiln._signals import from_handler
 from kiln.artifact import Artifact, ArtifactOutput
 
 _SECONDS = "kiln.seconds"  # what the kernel took to compile; no file of Triton's

@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
 from kiln._plugin.settings import LOG
-from kiln._plugin.signals import from_handler
+from kiln._signals import from_handler
 from kiln.request import CompileRequest
 
 _LOCK_SECONDS_MAX = 5.0

@@ -13,10 +13,10 @@ from kiln._plugin.groups import groups
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import BrokenOff, Declined, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
-from kiln._plugin.signals import from_handler
 from kiln.artifact import Artifact
 from kiln.errors import CacheMissError, NotFoundError
 from kiln._report import counters
+from kiln._signals import from_handler
 from kiln.request import CompileRequest
 
 _BINARIES = ("cubin", "hsaco")

@@ -16,8 +16,8 @@ import kiln
 from kiln import _process
 from kiln._plugin import ahead
 from kiln._plugin.settings import LOG, Settings
-from kiln._plugin.signals import from_handler
 from kiln._report import counters
+from kiln._signals import from_handler
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError, NotFoundError,
                          PermissionDeniedError, UnavailableError, WedgedError)

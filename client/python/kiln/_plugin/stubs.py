@@ -21,8 +21,8 @@ from triton import knobs
 from kiln._plugin import identity, own
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
-from kiln._plugin.signals import from_handler
 from kiln._report import counters
+from kiln._signals import from_handler
 
 _FILE = "library"
 _TIMEOUT_S = 10.0
