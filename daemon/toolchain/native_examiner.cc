@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "daemon/toolchain/describe_program.h"
 #include "daemon/toolchain/description.h"
@@ -18,10 +20,10 @@ absl::Status AddFile(const std::string& path, std::vector<ToolchainFile>& files)
   return absl::OkStatus();
 }
 
-absl::Status AddHeaders(const std::string& directory, const FileOwners& owners,
+absl::Status AddHeaders(const std::string& directory, std::optional<FileTrust> trust,
                         FileListing& listing) {
   const auto every = [](std::string_view) { return true; };
-  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every, FileTrust(owners)));
+  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every, std::move(trust)));
   for (ToolchainFile& file : beneath.files) {
     file.path = fmt::format("{}/{}", directory, file.path);
     listing.files.push_back(std::move(file));
@@ -44,8 +46,11 @@ absl::StatusOr<FileListing> DecidingFiles(const NativeToolchain& found) {
   for (const std::string& library : found.libraries) {
     KILN_RETURN_IF_ERROR(AddFile(library, listing.files));
   }
-  for (const std::string& directory : found.includes) {
-    KILN_RETURN_IF_ERROR(AddHeaders(directory, found.owners, listing));
+  for (size_t i = 0; i < found.includes.size(); ++i) {
+    // No header is run, and every one counts: those of the configuration may be anybody's.
+    std::optional<FileTrust> trust;
+    if (i < found.own_includes) trust.emplace(found.owners);
+    KILN_RETURN_IF_ERROR(AddHeaders(found.includes[i], std::move(trust), listing));
   }
   SortByPath(listing.files);
   SortByPath(listing.places);

@@ -120,7 +120,7 @@ class NativeFindings {
   }
 
   void AddUnknown(const absl::Status& why) {
-    found_.push_back({"", installation_, {}, {}, why, installation_, trust_.owners()});
+    found_.push_back({"", installation_, {}, {}, 0, why, installation_, trust_.owners()});
   }
 
   absl::Status CheckUsable(const std::string& path, int access_mode) {
@@ -170,7 +170,7 @@ class NativeFindings {
     if (!is_there.ok() || !*is_there) return false;
     const std::string real = NewFile(path);
     if (real.empty()) return true;
-    Add({name, real, {}, {}, CheckUsable(path, X_OK), installation_, trust_.owners()});
+    Add({name, real, {}, {}, 0, CheckUsable(path, X_OK), installation_, trust_.owners()});
     return true;
   }
 
@@ -180,13 +180,14 @@ class NativeFindings {
     for (const std::string& path : libraries) {
       const std::string real = NewFile(path);
       if (real.empty()) continue;
-      NativeToolchain toolchain{"nvrtc",       real,           {}, {}, CheckUsable(path, R_OK),
+      NativeToolchain toolchain{"nvrtc",       real,           {}, {}, 0, CheckUsable(path, R_OK),
                                 installation_, trust_.owners()};
       Blame(toolchain, no_headers_);
       Blame(toolchain, AddLibraries(toolchain));
       for (const std::string_view include : place.includes) {
         Blame(toolchain, AddHeaders(fmt::format("{}/{}", root, include), toolchain));
       }
+      toolchain.own_includes = toolchain.includes.size();
       toolchain.includes.insert(toolchain.includes.end(), includes_.begin(), includes_.end());
       Add(std::move(toolchain));
     }

@@ -57,7 +57,7 @@ bool IsSame(const ToolchainFile& file, const struct stat& now) {
 // into.
 absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view relative,
                               const std::function<bool(std::string_view)>& decides,
-                              FileTrust& trust, FileListing& listing) {
+                              std::optional<FileTrust>& trust, FileListing& listing) {
   const std::string full = entry.path().string();
   struct stat info {};
   if (::stat(full.c_str(), &info) != 0) {
@@ -66,9 +66,11 @@ absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view
     listing.places.push_back({full});
     return false;
   }
-  KILN_RETURN_IF_ERROR(trust.Check(full, info));
-  std::error_code error;
-  if (entry.is_symlink(error)) KILN_RETURN_IF_ERROR(trust.CheckLink(full));
+  if (trust.has_value()) {
+    KILN_RETURN_IF_ERROR(trust->Check(full, info));
+    std::error_code error;
+    if (entry.is_symlink(error)) KILN_RETURN_IF_ERROR(trust->CheckLink(full));
+  }
   if (S_ISDIR(info.st_mode)) {
     const bool may_hold_some = decides(fmt::format("{}/x", relative));
     if (may_hold_some) listing.places.push_back(MakeFile(full, info));
@@ -145,12 +147,12 @@ bool DecidesOutput(std::string_view path) {
 
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
                                              const std::function<bool(std::string_view)>& decides,
-                                             FileTrust trust) {
+                                             std::optional<FileTrust> trust) {
   FileListing listing;
   struct stat info {};
   // Each directory before it is read: what is added from then on shows in it.
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
-  KILN_RETURN_IF_ERROR(trust.Check(root, info));
+  if (trust.has_value()) KILN_RETURN_IF_ERROR(trust->Check(root, info));
   listing.places.push_back(MakeFile(root, info));
   std::error_code error;
   size_t visited = 0;

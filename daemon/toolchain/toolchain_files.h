@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,10 +51,10 @@ bool DecidesOutput(std::string_view path);
 // Symbolic links are followed, since some installers make links of all files. A directory of which
 // it leaves out any file is not entered. FAILED_PRECONDITION where there are more than any release
 // has, or `trust` has something against one that is met: Python's bytecode, which is not listed, is
-// looked at as well. Blocks as a disk does.
+// looked at as well. Without one they may be anybody's. Blocks as a disk does.
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
                                              const std::function<bool(std::string_view)>& decides,
-                                             FileTrust trust);
+                                             std::optional<FileTrust> trust);
 
 // Those of `package` that decide output.
 absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust trust);

@@ -393,6 +393,32 @@ TEST_F(DiscoveredToolchainsTest, TheNewestDisassemblerThatWorksIsUsed) {
   EXPECT_EQ(Discover()->disassembler()->version, "12.8.90");
 }
 
+TEST_F(DiscoveredToolchainsTest, HeadersThatTheConfigurationNamesMayBeAnybodys) {
+  options_.native_worker = directory_.File("kiln-worker");
+  WriteProgram(options_.native_worker,
+               "#!/bin/sh\necho '{\"protocol\": 1, \"name\": \"nvrtc\", \"version\": \"13.0.88\","
+               " \"assembler\": \"\", \"hidden_pointers\": 0, \"kinds\": [\"cuda\"],"
+               " \"backends\": [{\"backend\": \"cuda\", \"architectures\": [\"90\"],"
+               " \"stages\": [\"ptx\", \"cubin\"], \"options\": {}}]}' >&3\n");
+  const std::string toolkit = directory_.File("toolchains/cuda");
+  WriteProgram(toolkit + "/lib64/libnvrtc.so.13", "library");
+  WriteProgram(toolkit + "/include/cuda_fp16.h", "its own");
+  const std::string header = directory_.File("mine/mine.h");
+  WriteProgram(header, "anybody's");
+  fs::permissions(header, fs::perms(0666));
+  fs::permissions(directory_.File("mine"), fs::perms(0777));
+  options_.include_directories = {directory_.File("mine")};
+  const auto catalog = Discover();
+  ASSERT_THAT(Names(*catalog), ElementsAre("nvrtc==13.0.88"));
+  WriteFileOrDie(header, "another");
+  EXPECT_FALSE(catalog->List()[0]->seal->Check().ok());
+  EXPECT_NE(Discover()->List().at(0)->fingerprint, catalog->List()[0]->fingerprint);
+  fs::permissions(toolkit + "/include/cuda_fp16.h", fs::perms(0666));
+  const auto refused = Discover();
+  ASSERT_EQ(refused->rejected().size(), 1u);
+  EXPECT_THAT(refused->rejected()[0].reason, HasSubstr("cuda_fp16.h may be written to"));
+}
+
 TEST_F(DiscoveredToolchainsTest, MessagesStayShortWithManyToolchains) {
   std::vector<std::shared_ptr<const Toolchain>> many;
   std::vector<DiscoveredToolchains::Rejected> rejected;
