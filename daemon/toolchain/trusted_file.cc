@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,11 @@ absl::Status Refuse(const std::string& path, const struct stat& info, std::strin
   return FailedPrecondition(
       "{} {} (owner {}, mode {:04o}), and what it holds is run with kilnd's rights; {}", path, what,
       OwnerOf(info), info.st_mode & 07777, remedy);
+}
+
+// A file system that knows of none says that it does not support the attribute.
+bool HasAccessList(const std::string& path) {
+  return ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
 
 // Whether others may add entries, and only their owners take any away.
@@ -89,9 +95,13 @@ absl::Status FileTrust::Check(const std::string& path, const struct stat& info) 
     return Refuse(path, info, "may be written to by everyone", "take that right away (chmod o-w)");
   }
   KILN_RETURN_IF_ERROR(CheckOwner(path, info));
-  if ((info.st_mode & S_IWGRP) != 0 && !IsPrivate(info.st_gid, info.st_uid)) {
+  if ((info.st_mode & S_IWGRP) == 0) return absl::OkStatus();
+  if (!IsPrivate(info.st_gid, info.st_uid)) {
     return Refuse(path, info, fmt::format("may be written to by group {}", info.st_gid),
                   "take that right away (chmod g-w)");
+  }
+  if (HasAccessList(path)) {
+    return Refuse(path, info, "has an access list", "take that away (setfacl -b)");
   }
   return absl::OkStatus();
 }

@@ -36,7 +36,8 @@ struct FileOwners {
 // Whether what is at a path, a file or a directory, may decide what the daemon runs: nobody but its
 // owners may be able to write to it. A group may where it is the owner's alone, as a
 // system with user private groups (umask 002) makes them: of the owner's name, or root's, and with
-// no other members.
+// no other members, and where it is all that it seems: with an access list (acl(5)), those bits
+// say what anybody may be given by that.
 //
 // Remembers what it has seen, so each look at a toolchain takes a new one. FAILED_PRECONDITION says
 // why not, with what to do; UNAVAILABLE that it could not look. Not thread-safe. Blocks as a disk
