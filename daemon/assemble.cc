@@ -86,10 +86,12 @@ Jail::Mode JailMode(const Config::Workers& workers) {
   return workers.require_jail ? Jail::Mode::kRequired : Jail::Mode::kOn;
 }
 
-FileOwners OwnersOf(const Config::Toolchain& config, std::optional<uid_t> shared_uid) {
+absl::StatusOr<FileOwners> OwnersOf(const Config::Toolchain& config,
+                                    std::optional<uid_t> shared_uid) {
   FileOwners owners{{}, shared_uid};
   for (const std::string& name : config.trusted_owners) {
-    if (const auto uid = FindUser(name)) owners.further.push_back(*uid);
+    KILN_ASSIGN_OR_RETURN(const uid_t uid, FindUser(name));
+    owners.further.push_back(uid);
   }
   return owners;
 }
@@ -181,6 +183,7 @@ class RunningDaemon final : public Daemon {
   const Clock& clock_ = SystemClock();
   const int64_t started_unix_ms_ = clock_.UnixMillis();
   const std::optional<uid_t> shared_uid_ = SharedUidHere(OsFilesystem());
+  FileOwners owners_;  // of toolchains; asked for once, since the database of users may fail later
   std::atomic<bool> draining_ = false;
 
   // Storage: tiered(memory, quota(notifying(rocks))).
@@ -228,9 +231,10 @@ class RunningDaemon final : public Daemon {
 absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(OpenStore());
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
+  KILN_ASSIGN_OR_RETURN(owners_, OwnersOf(setting_.config.toolchain, shared_uid_));
   FindToolchains();
   jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
-  allocator_ = AllocatorOf(setting_, OwnersOf(setting_.config.toolchain, shared_uid_));
+  allocator_ = AllocatorOf(setting_, owners_);
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();
@@ -290,7 +294,7 @@ ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selec
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
   options.include_directories = setting_.config.toolchain.include_directories;
-  options.owners = OwnersOf(setting_.config.toolchain, shared_uid_);
+  options.owners = owners_;
   options.default_selector = default_selector;
   options.is_cancelled = is_cancelled;
   return DiscoveredToolchains::Discover(options, OsFilesystem());

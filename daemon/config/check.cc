@@ -20,7 +20,9 @@ absl::Status CheckGroup(const std::string& group) {
 
 absl::Status CheckUsers(const std::vector<std::string>& users) {
   for (const std::string& user : users) {
-    if (!FindUser(user)) return InvalidArgument("there is no user \"{}\" on this machine", user);
+    const auto uid = FindUser(user);
+    if (absl::IsNotFound(uid.status())) return InvalidArgument("{}", Message(uid.status()));
+    KILN_RETURN_IF_ERROR(uid.status());
   }
   return absl::OkStatus();
 }

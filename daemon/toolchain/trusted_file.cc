@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsPrivateGroup(gid_t gid, uid_t owner) {
-  const auto group = FindGroup(gid);
-  const std::string name = NameOfUser(owner);
+absl::StatusOr<bool> IsPrivateGroup(gid_t gid, uid_t owner) {
+  KILN_ASSIGN_OR_RETURN(const auto group, FindGroup(gid));
+  KILN_ASSIGN_OR_RETURN(const std::string name, NameOfUser(owner));
   // A container may have neither; that nobody else is in it is then all there is to know.
   if (!group) return name.empty() && gid == owner;
   const bool is_owners_alone =
@@ -32,7 +32,7 @@ bool IsPrivateGroup(gid_t gid, uid_t owner) {
 }
 
 std::string OwnerOf(const struct stat& info) {
-  const std::string name = NameOfUser(info.st_uid);
+  const std::string name = NameOfUser(info.st_uid).value_or("");
   return name.empty() ? fmt::format("{}", info.st_uid) : name;
 }
 
@@ -96,7 +96,8 @@ absl::Status FileTrust::Check(const std::string& path, const struct stat& info) 
   }
   KILN_RETURN_IF_ERROR(CheckOwner(path, info));
   if ((info.st_mode & S_IWGRP) == 0) return absl::OkStatus();
-  if (!IsPrivate(info.st_gid, info.st_uid)) {
+  KILN_ASSIGN_OR_RETURN(const bool is_private, IsPrivate(info.st_gid, info.st_uid));
+  if (!is_private) {
     return Refuse(path, info, fmt::format("may be written to by group {}", info.st_gid),
                   "take that right away (chmod g-w)");
   }
@@ -161,10 +162,11 @@ bool FileTrust::MayOwn(uid_t uid) const {
   return uid == 0 || (uid == ::geteuid() && uid != owners_.shared);
 }
 
-bool FileTrust::IsPrivate(gid_t group, uid_t owner) {
+absl::StatusOr<bool> FileTrust::IsPrivate(gid_t group, uid_t owner) {
   const auto known = private_groups_.find({group, owner});
   if (known != private_groups_.end()) return known->second;
-  return private_groups_[{group, owner}] = IsPrivateGroup(group, owner);
+  KILN_ASSIGN_OR_RETURN(const bool is_private, IsPrivateGroup(group, owner));
+  return private_groups_[{group, owner}] = is_private;
 }
 
 }  // namespace kiln

@@ -71,7 +71,7 @@ class FileTrust {
   // Of each directory on the way from one to what `path`, relative to it, leads to.
   absl::Status CheckWay(const std::string& from, const std::string& path);
   bool MayOwn(uid_t uid) const;
-  bool IsPrivate(gid_t group, uid_t owner);
+  absl::StatusOr<bool> IsPrivate(gid_t group, uid_t owner);
 
   FileOwners owners_;
   std::map<std::pair<gid_t, uid_t>, bool> private_groups_;

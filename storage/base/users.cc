@@ -1,56 +1,81 @@
 #include "storage/base/users.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
+
+#include "storage/base/unique_fd.h"
 
 namespace kiln {
 namespace {
 
 constexpr size_t kDatabaseEntryBytesMax = 1 << 20;
 
+// Of the errors of these functions, those by which they also say that there is none.
+bool MeansNone(int error) {
+  return error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM;
+}
+
+// 0, or why not. Where a source of the database cannot be read, the next one is asked, and what it
+// does not know is none.
+int CannotOpen() {
+  const UniqueFd probe(::open("/", O_PATH | O_CLOEXEC));
+  return probe ? 0 : errno;
+}
+
 // Calls one of the functions that want room for what they find, with ever more of it.
 template <typename Entry, typename Find>
-std::optional<Entry> FindEntry(std::vector<char>& room, const Find& find) {
+absl::StatusOr<std::optional<Entry>> FindEntry(std::vector<char>& room, const Find& find) {
+  int error = 0;
   for (room.resize(1024); room.size() <= kDatabaseEntryBytesMax; room.resize(2 * room.size())) {
     Entry entry{};
     Entry* found = nullptr;
-    const int error = find(&entry, room.data(), room.size(), &found);
+    do {
+      error = find(&entry, room.data(), room.size(), &found);
+    } while (error == EINTR);
     if (error == 0 && found != nullptr) return entry;
+    if (MeansNone(error)) error = CannotOpen();
+    if (error == 0) return std::nullopt;
     if (error != ERANGE) break;
   }
-  return std::nullopt;
+  return Unavailable("the system's users and groups cannot be looked up: {}", std::strerror(error));
 }
 
 }  // namespace
 
-std::string NameOfUser(uid_t uid) {
+absl::StatusOr<std::string> NameOfUser(uid_t uid) {
   std::vector<char> room;
-  const auto user =
-      FindEntry<passwd>(room, [uid](auto... out) { return ::getpwuid_r(uid, out...); });
+  KILN_ASSIGN_OR_RETURN(const auto user, FindEntry<passwd>(room, [uid](auto... out) {
+                          return ::getpwuid_r(uid, out...);
+                        }));
   return user ? user->pw_name : "";
 }
 
-std::optional<uid_t> FindUser(const std::string& name_or_number) {
+absl::StatusOr<uid_t> FindUser(const std::string& name_or_number) {
   std::vector<char> room;
   const char* const name = name_or_number.c_str();
-  const auto user =
-      FindEntry<passwd>(room, [name](auto... out) { return ::getpwnam_r(name, out...); });
+  KILN_ASSIGN_OR_RETURN(const auto user, FindEntry<passwd>(room, [name](auto... out) {
+                          return ::getpwnam_r(name, out...);
+                        }));
   if (user) return user->pw_uid;
   uid_t uid = 0;
   const char* const end = name + name_or_number.size();
   const auto [rest, error] = std::from_chars(name, end, uid);
   // The last number is no uid.
-  if (error != std::errc() || rest != end || uid == static_cast<uid_t>(-1)) return std::nullopt;
-  return uid;
+  const bool is_number = error == std::errc() && rest == end && uid != static_cast<uid_t>(-1);
+  if (is_number) return uid;
+  return NotFound("there is no user \"{}\" on this machine", name_or_number);
 }
 
-std::optional<UserGroup> FindGroup(gid_t gid) {
+absl::StatusOr<std::optional<UserGroup>> FindGroup(gid_t gid) {
   std::vector<char> room;
-  const auto entry =
-      FindEntry<::group>(room, [gid](auto... out) { return ::getgrgid_r(gid, out...); });
+  KILN_ASSIGN_OR_RETURN(const auto entry, FindEntry<::group>(room, [gid](auto... out) {
+                          return ::getgrgid_r(gid, out...);
+                        }));
   if (!entry) return std::nullopt;
   UserGroup group{entry->gr_name, {}};
   for (char** member = entry->gr_mem; *member != nullptr; ++member) {

@@ -1,5 +1,5 @@
-// The system's database of users and groups. Blocks as that does; where it is not to be had, it is
-// empty.
+// The system's database of users and groups. UNAVAILABLE where it cannot be asked. Blocks as it
+// does.
 #pragma once
 
 #include <sys/types.h>
@@ -8,18 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "storage/base/status.h"
+
 namespace kiln {
 
 // "" where nobody has that number.
-std::string NameOfUser(uid_t uid);
+absl::StatusOr<std::string> NameOfUser(uid_t uid);
 
-// Of a user's name, or where nobody is called so, the number that it is.
-std::optional<uid_t> FindUser(const std::string& name_or_number);
+// Of a user's name, or where nobody is called so, the number that it is. NOT_FOUND where it is
+// neither.
+absl::StatusOr<uid_t> FindUser(const std::string& name_or_number);
 
 struct UserGroup {
   std::string name;
   std::vector<std::string> members;  // less those who have it as their first
 };
-std::optional<UserGroup> FindGroup(gid_t gid);
+absl::StatusOr<std::optional<UserGroup>> FindGroup(gid_t gid);
 
 }  // namespace kiln

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -91,6 +92,17 @@ TEST_F(TrustedFileOfRootTest, AnotherGroupMayNot) {
   Give(0, kStranger);
   EXPECT_THAT(With(0775), HasSubstr("chmod g-w"));
   EXPECT_EQ(With(0755), "");
+}
+
+TEST_F(TrustedFileOfRootTest, AGroupThatCannotBeLookedUpIsNobodysYet) {
+  Give(kStranger, kStranger);
+  ASSERT_EQ(::chmod(path_.c_str(), 0775), 0);
+  FileTrust trust({.further = {kStranger}});
+  {
+    const NoMoreDescriptors none;
+    EXPECT_TRUE(absl::IsUnavailable(trust.Check(path_)));
+  }
+  EXPECT_TRUE(trust.Check(path_).ok());
 }
 
 TEST_F(TrustedFileOfRootTest, AnotherOwnerMayNot) {
