@@ -558,7 +558,9 @@ void WorkerPool::FinishUnready(Slot& slot, const TaskPtr& task, const absl::Stat
     again = TryAgain(task);
   }
   if (again) return work_.notify_all();
-  Finish(task, Unavailable("no worker: {}", Message(why)));
+  Finish(task, task->context.cancellation.IsCancelled()
+                   ? Cancelled("the caller went away")
+                   : Unavailable("no worker: {}", Message(why)));
 }
 
 bool WorkerPool::TryAgain(const TaskPtr& task) {

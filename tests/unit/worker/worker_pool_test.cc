@@ -882,6 +882,20 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 1);
 }
 
+TEST_F(WorkerPoolTest, WhatIsCancelledWhileItsWorkerIsFoundUnreadyIsCancelled) {
+  Start([](WorkerPoolOptions&) {}, "slow-reaping");
+  EXPECT_EQ(Ptx("answer before"), "before");
+  const NoMoreDescriptors shortage;
+  CallContext context;
+  auto reply = Submit("answer never", context);
+  const auto has_answer = [&] { return reply.wait_for(seconds(0)) == std::future_status::ready; };
+  WaitUntil([&](const PoolStats& stats) { return stats.running == 1 || has_answer(); });
+  if (has_answer()) GTEST_SKIP() << "this machine is too slow for it";
+  context.cancellation.Cancel();
+  const absl::Status status = reply.get().status();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
 // In whose place neither the slot's directory can be made nor what is there be set aside.
 void Obstruct(const std::string& slot_directory) {
   for (int i = 0; i < limits::kDirectoriesAsideMax; ++i) {
