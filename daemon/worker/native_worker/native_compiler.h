@@ -25,9 +25,11 @@ class NativeCompiler {
   virtual std::vector<std::string> Reads() const { return {}; }
 
   // Whether a source could have it read files that are not the source's business. Then it must not
-  // compile outside of a jail, and in it has Reads() alone: it starts no program, and loads nothing
-  // once it is warm.
+  // compile outside of a jail.
   virtual bool NeedsJail() const { return false; }
+
+  // Whether it starts no program, and loads nothing once it is warm: its jail has Reads() alone.
+  virtual bool StartsNothing() const { return false; }
 
   // Whether it sets the time of a file of its own. What it starts must not be able to:
   // RefuseDating.

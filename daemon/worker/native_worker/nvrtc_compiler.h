@@ -25,6 +25,7 @@ class NvrtcCompiler final : public NativeCompiler {
   std::vector<std::string> Programs() const override { return {}; }
   std::vector<std::string> Reads() const override { return includes_; }
   bool NeedsJail() const override { return true; }
+  bool StartsNothing() const override { return true; }
   absl::StatusOr<nlohmann::json> Describe() override;
   absl::Status Warm() override { return absl::OkStatus(); }  // Open has compiled something
   WorkerReply Compile(const CompileRequest& request) override;

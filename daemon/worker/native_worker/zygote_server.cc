@@ -95,7 +95,7 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   // include, and nothing else; they start neither threads nor programs. Its built-ins it asks for
   // by name, and they are loaded by then (nvrtc_library.cc).
   JailNeeds needs;
-  if (!compiler_.NeedsJail()) needs = NeedsOfThisProcess(compiler_.Programs());
+  if (!compiler_.StartsNothing()) needs = NeedsOfThisProcess(compiler_.Programs());
   for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));
   // What starts a program compiles in that one's memory.
   if (compiler_.Programs().empty()) touched_ = TouchedMemory::OfThisProcess();
@@ -106,7 +106,7 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
         {"programs", needs.programs},
         {"libraries", needs.libraries},
         {"dates_files", compiler_.DatesFiles()},
-        {"starts_nothing", compiler_.NeedsJail()}});
+        {"starts_nothing", compiler_.StartsNothing()}});
 }
 
 absl::Status ZygoteServer::Serve() {
