@@ -5,34 +5,47 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 namespace kiln {
+namespace {
 
-std::vector<pid_t> ChildProcesses() { return ChildrenOf(::getpid()); }
-
-std::vector<pid_t> ChildrenOf(pid_t process) {
-  std::vector<pid_t> children;
+// Adds what it finds also where it cannot look everywhere.
+absl::Status AddChildrenOf(pid_t process, std::vector<pid_t>& children) {
+  absl::Status status;
   std::error_code error;
   const std::string threads = fmt::format("/proc/{}/task", process);
   for (std::filesystem::directory_iterator it(threads, error), end; !error && it != end;
        it.increment(error)) {
     std::ifstream file(it->path() / "children");
+    // A thread may be over by now.
+    if (!file && errno != ENOENT) status.Update(ErrnoStatus(errno, "open children in " + threads));
     for (pid_t child; file >> child;) children.push_back(child);
   }
+  if (error) status.Update(ErrnoStatus(error.value(), "read " + threads));
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<pid_t>> ChildProcesses() {
+  std::vector<pid_t> children;
+  KILN_RETURN_IF_ERROR(AddChildrenOf(::getpid(), children));
   return children;
 }
 
 std::vector<pid_t> ProcessesOf(pid_t worker, pid_t zygote, size_t most) {
-  std::vector<pid_t> processes{worker};
-  for (const pid_t child : ChildrenOf(zygote)) {
-    if (child != worker && ::getpgid(child) == worker) processes.push_back(child);
-  }
+  std::vector<pid_t> processes;
+  AddChildrenOf(zygote, processes).IgnoreError();
+  std::erase_if(processes,
+                [&](pid_t process) { return process == worker || ::getpgid(process) != worker; });
+  processes.insert(processes.begin(), worker);
   for (size_t i = 0; i < processes.size() && processes.size() < most; ++i) {
-    for (const pid_t child : ChildrenOf(processes[i])) processes.push_back(child);
+    AddChildrenOf(processes[i], processes).IgnoreError();
   }
   processes.resize(std::min(processes.size(), most));
   return processes;

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "storage/base/status.h"
+
 namespace kiln {
 
-// The children of this process, zombies included; none on a kernel without CONFIG_PROC_CHILDREN.
-std::vector<pid_t> ChildProcesses();
-// The same of another process.
-std::vector<pid_t> ChildrenOf(pid_t process);
+// The children of this process, zombies included; none on a kernel without CONFIG_PROC_CHILDREN. An
+// error where they cannot be looked for, as where descriptors are lacking.
+absl::StatusOr<std::vector<pid_t>> ChildProcesses();
 
 // The worker, what it has started, and what of that has lost its parent, which the zygote has
 // become: the first `most` of them.

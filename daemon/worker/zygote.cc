@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "daemon/worker/json_reader.h"
 #include "daemon/worker/process_table.h"
@@ -57,6 +59,47 @@ absl::Status CheckSeal(const ZygoteCommand& command) {
   return same.ok() ? same : Unavailable("{} was changed: {}", command.name, Message(same));
 }
 
+// Ends what has come from a dead zygote, all of which is in its session, but for `spared`. False
+// where this process could not look for it.
+bool EndOrphansOf(pid_t zygote, const std::set<pid_t>& spared) {
+  for (int pass = 0; pass < kOrphanPassesMax; ++pass) {
+    const auto children = ChildProcesses();
+    if (!children.ok()) return false;
+    bool found = false;
+    for (const pid_t child : *children) {
+      if (::getsid(child) != zygote || spared.contains(child)) continue;
+      ::kill(child, SIGKILL);
+      found = ReapChild(child, kDeathTime, nullptr) || found;
+    }
+    if (!found) break;
+  }
+  return true;
+}
+
+// The zygotes that are gone with their workers, of whose orphans nobody could look while they were
+// there.
+class UnseenOrphans {
+ public:
+  void AddThoseOf(pid_t zygote) {
+    std::lock_guard lock(mutex_);
+    zygotes_.push_back(zygote);
+  }
+  void End() {
+    std::lock_guard lock(mutex_);
+    std::erase_if(zygotes_, [](pid_t zygote) { return EndOrphansOf(zygote, {}); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> zygotes_;
+};
+
+// Of this process, as all of its children are.
+UnseenOrphans& Unseen() {
+  static auto& orphans = *new UnseenOrphans;
+  return orphans;
+}
+
 }  // namespace
 
 Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail)
@@ -71,6 +114,8 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   KILN_RETURN_IF_ERROR(CheckSeal(command));
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
     return ErrnoStatus(errno, "become a subreaper");
+  // Before there is another process that may have got such a zygote's pid.
+  Unseen().End();
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     return ErrnoStatus(errno, "socketpair");
@@ -93,6 +138,8 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
 Zygote::~Zygote() {
   std::lock_guard lock(mutex_);
   End();
+  if (!saw_orphans_) EndOrphans();
+  if (!saw_orphans_) Unseen().AddThoseOf(pid_);
 }
 
 absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& stop) {
@@ -161,6 +208,7 @@ absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLim
 
 absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string& directory,
                                    const WorkerLimits& limits) {
+  Unseen().End();
   KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
   std::lock_guard lock(mutex_);
@@ -220,17 +268,7 @@ std::optional<int> Zygote::EndWorkerLocked(pid_t worker) {
   return reaped && wait_status >= 0 ? std::optional<int>(wait_status) : std::nullopt;
 }
 
-void Zygote::EndOrphans() {
-  for (int pass = 0; pass < kOrphanPassesMax; ++pass) {
-    bool found = false;
-    for (const pid_t child : ChildProcesses()) {
-      if (::getsid(child) != pid_ || workers_.contains(child)) continue;
-      ::kill(child, SIGKILL);
-      found = ReapChild(child, kDeathTime, nullptr) || found;
-    }
-    if (!found) return;
-  }
-}
+void Zygote::EndOrphans() { saw_orphans_ = EndOrphansOf(pid_, workers_); }
 
 bool Zygote::IsAlive() const {
   pollfd polled{process_.get(), POLLIN, 0};

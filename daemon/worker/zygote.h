@@ -99,8 +99,9 @@ class Zygote {
   // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
   void End();
   // Ends those children of this process that come from the dead zygote and that Fork did not give
-  // to anyone: forked just before its death, or left behind by a worker. All that comes from it is
-  // in its session. REQUIRES: mutex_ held, the zygote is reaped.
+  // to anyone: forked just before its death, or left behind by a worker. Where descriptors are
+  // lacking they live on, until this is called again or, if it never is, another zygote starts or
+  // forks. REQUIRES: mutex_ held, the zygote is reaped.
   void EndOrphans();
 
   const pid_t pid_;
@@ -116,6 +117,7 @@ class Zygote {
   mutable std::mutex refusal_mutex_;  // held for a moment, while mutex_ may be for seconds
   std::string last_refusal_;
   std::set<pid_t> workers_;  // given out by Fork and not ended yet
+  bool saw_orphans_ = true;  // when it looked for them last
 };
 
 }  // namespace kiln

@@ -438,7 +438,7 @@ void KillWorkers() {
 void EndOrphans() {
   for (int pass = 0; pass < 100; ++pass) {
     bool found = false;
-    for (const pid_t child : kiln::ChildProcesses()) {
+    for (const pid_t child : kiln::ChildProcesses().value_or(std::vector<pid_t>())) {
       if (Workers().contains(child)) continue;
       ::kill(child, SIGKILL);
       found = ::waitpid(child, nullptr, 0) > 0 || found;

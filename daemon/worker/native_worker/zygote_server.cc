@@ -221,7 +221,7 @@ Json ZygoteServer::Reap(pid_t worker) {
 void ZygoteServer::EndOrphans() {
   for (int pass = 0; pass < kOrphanPasses; ++pass) {
     bool found = false;
-    for (const pid_t child : ChildProcesses()) {
+    for (const pid_t child : ChildProcesses().value_or(std::vector<pid_t>())) {
       if (workers_.contains(child)) continue;
       ::kill(child, SIGKILL);
       found = ::waitpid(child, nullptr, 0) == child || found;
