@@ -1,21 +1,28 @@
 // Ends another thread's poll.
 #pragma once
 
+#include <mutex>
+
+#include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
 
-// A flag with a descriptor that is readable while it is set. Thread-safe; never blocks.
+// A flag with a descriptor that is readable while it is set. Thread-safe; never blocks for long.
 class WakeEvent {
  public:
-  // Aborts the process where there is no descriptor left for it: nothing could be cancelled.
-  WakeEvent();
+  // Gives it its descriptor, unless it has it. Where there is none left, the flag is a flag all the
+  // same, and it may be tried again. Errors are those of ErrnoStatus.
+  absl::Status Open();
 
   void Set();
   void Clear();
-  int fd() const { return event_.get(); }
+  // -1, of which poll takes no notice, before it is open.
+  int fd() const;
 
  private:
+  mutable std::mutex mutex_;
+  bool is_set_ = false;
   UniqueFd event_;
 };
 

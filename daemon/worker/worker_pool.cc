@@ -427,7 +427,7 @@ void WorkerPool::StartWorker(Slot& slot) {
   const absl::StatusOr<std::shared_ptr<Zygote>> zygote = keeper_->Get();
   absl::Status failure = zygote.status();
   if (zygote.ok()) {
-    auto worker = StartIn(slot.directory, *zygote);
+    auto worker = StartIn(slot, *zygote);
     if (worker.ok()) {
       slot.worker = *std::move(worker);
       slot.failures = 0;
@@ -475,12 +475,14 @@ void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(
-    const std::string& directory, const std::shared_ptr<Zygote>& zygote) {
-  auto worker = WorkerProcess::Start(zygote, directory, options_.worker_limits);
+    Slot& slot, const std::shared_ptr<Zygote>& zygote) {
+  // Without it nothing could be cancelled.
+  KILN_RETURN_IF_ERROR(slot.wake.Open());
+  auto worker = WorkerProcess::Start(zygote, slot.directory, options_.worker_limits);
   if (!absl::IsNotFound(worker.status())) return worker;
   // Somebody tidied up beneath a running daemon.
   KILN_RETURN_IF_ERROR(RestoreDirectory(options_.work_directory));
-  return WorkerProcess::Start(zygote, directory, options_.worker_limits);
+  return WorkerProcess::Start(zygote, slot.directory, options_.worker_limits);
 }
 
 void WorkerPool::EndWorker(Slot& slot) {

@@ -117,7 +117,7 @@ class WorkerPool {
   void StartWorker(Slot& slot);
   // It could not have a worker; a slot that has not tried may, unless there is no zygote.
   void LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better);
-  absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(const std::string& directory,
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(Slot& slot,
                                                          const std::shared_ptr<Zygote>& zygote);
   void EndWorker(Slot& slot);
   // Ends it, and has the slot start another, so that the next task finds it warm.

@@ -85,6 +85,9 @@ void ZygoteKeeper::Loop() {
 }
 
 absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Start() {
+  // Without them neither a start nor the wait for a death could be ended.
+  KILN_RETURN_IF_ERROR(abort_start_.Open());
+  KILN_RETURN_IF_ERROR(stop_.Open());
   ZygoteCommand command = command_;
   command.spawn.environment.insert(command.spawn.environment.end(), command_.preferences.begin(),
                                    command_.preferences.end());

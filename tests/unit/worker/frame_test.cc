@@ -144,6 +144,7 @@ TEST_F(FrameTest, DeadlineEndsSendingToSomeoneWhoDoesNotRead) {
 
 TEST_F(FrameTest, WakingEndsReceiving) {
   WakeEvent wake;
+  ASSERT_TRUE(wake.Open().ok());
   FrameWait wait;
   wait.wake_fd = wake.fd();
   std::thread waker([&] { wake.Set(); });
@@ -151,8 +152,19 @@ TEST_F(FrameTest, WakingEndsReceiving) {
   waker.join();
 }
 
+TEST_F(FrameTest, AWakeEventWakesAlsoWhereItWasSetBeforeItWasOpen) {
+  WakeEvent wake;
+  wake.Set();
+  EXPECT_EQ(wake.fd(), -1);
+  ASSERT_TRUE(wake.Open().ok());
+  FrameWait wait;
+  wait.wake_fd = wake.fd();
+  EXPECT_TRUE(absl::IsCancelled(ReceiveFrame(far_.get(), wait).status()));
+}
+
 TEST_F(FrameTest, ClearedWakeEventDoesNotWake) {
   WakeEvent wake;
+  ASSERT_TRUE(wake.Open().ok());
   wake.Set();
   wake.Clear();
   FrameWait wait;

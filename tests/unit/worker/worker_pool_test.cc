@@ -882,6 +882,20 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 1);
 }
 
+TEST_F(WorkerPoolTest, WhereDescriptorsRunOutAPoolIsMadeAllTheSame) {
+  {
+    const NoMoreDescriptors shortage;
+    Start([](WorkerPoolOptions& options) { options.zygote.retry_first = milliseconds(1); });
+    const absl::Status status = Do("answer meanwhile").status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("Too many open files"));
+  }
+  const auto give_up = steady_clock::now() + seconds(20);
+  auto reply = Do("answer after");
+  while (!reply.ok() && steady_clock::now() < give_up) reply = Do("answer after");
+  EXPECT_TRUE(reply.ok()) << reply.status();
+}
+
 TEST_F(WorkerPoolTest, WhatIsCancelledWhileItsWorkerIsFoundUnreadyIsCancelled) {
   Start([](WorkerPoolOptions&) {}, "slow-reaping");
   EXPECT_EQ(Ptx("answer before"), "before");

@@ -137,6 +137,7 @@ TEST_F(ZygoteTest, SilentOneIsGivenUp) {
 }
 
 TEST_F(ZygoteTest, StartingCanBeStopped) {
+  ASSERT_TRUE(stop_.Open().ok());
   stop_.Set();
   EXPECT_TRUE(absl::IsCancelled(Zygote::Start(FakeZygote("silent"), stop_).status()));
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
