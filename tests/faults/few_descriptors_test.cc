@@ -8,6 +8,7 @@
 
 #include "client/rpc/admin_client.h"
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/fake_kernel.h"
 #include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temporary_daemon.h"
 
@@ -16,15 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
-
-v1::CompileRequest RequestOf(const std::string& source) {
-  v1::CompileRequest request;
-  request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
-  request.mutable_source()->set_text(source);
-  request.mutable_target()->set_backend("cuda");
-  request.mutable_target()->set_architecture("90");
-  return request;
-}
 
 // Anywhere beneath it, while others make and remove files there.
 bool HasFile(const std::string& directory, const std::string& name) {
@@ -59,14 +51,14 @@ TEST(FewDescriptors, ACompileUnderWayIsNotBlamed) {
   const std::string busy = directory.File("busy");
   WriteFileOrDie(busy, "");
   auto running = std::async(std::launch::async,
-                            [&] { return client->Compile(RequestOf("await " + busy), {}); });
+                            [&] { return client->Compile(FakeKernel("await " + busy), {}); });
   WaitUntil([&] { return HasFile(daemon.root() + "/run/work", "begun"); });
   {
     const NoMoreDescriptors shortage(daemon.pid());
     WaitUntil([&] { return daemon.Log().find("files were not looked at") != std::string::npos; });
   }
   std::filesystem::remove(busy);
-  for (const auto& answer : {running.get(), client->Compile(RequestOf("answer after"), {})}) {
+  for (const auto& answer : {running.get(), client->Compile(FakeKernel("answer after"), {})}) {
     EXPECT_TRUE(answer.ok()) << answer.status();
   }
   const auto stats = (*admin)->GetStats({});

@@ -9,6 +9,7 @@
 
 #include "client/rpc/admin_client.h"
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/fake_kernel.h"
 #include "tests/testing/temporary_daemon.h"
 
 namespace kiln {
@@ -48,15 +49,6 @@ class HostileCompilerTest : public testing::Test {
     daemon_->Start();
   }
 
-  static v1::CompileRequest RequestOf(const std::string& source) {
-    v1::CompileRequest request;
-    request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
-    request.mutable_source()->set_text(source);
-    request.mutable_target()->set_backend("cuda");
-    request.mutable_target()->set_architecture("90");
-    return request;
-  }
-
   admin::v1::GetStatsResponse Stats() {
     ConnectOptions options;
     options.root = daemon_->root();
@@ -74,7 +66,7 @@ class HostileCompilerTest : public testing::Test {
       CallOptions call;
       call.deadline = Steady::now() + (misdeed.hangs ? milliseconds(200) : seconds(120));
       const auto answer =
-          client.Compile(RequestOf(fmt::format("{} {} {}", misdeed.source, thread, i)), call);
+          client.Compile(FakeKernel(fmt::format("{} {} {}", misdeed.source, thread, i)), call);
       EXPECT_EQ(answer.ok(), misdeed.is_answered) << misdeed.source << ": " << answer.status();
       if (misdeed.hangs) {
         EXPECT_TRUE(absl::IsDeadlineExceeded(answer.status())) << answer.status();
@@ -99,7 +91,7 @@ TEST_F(HostileCompilerTest, OthersAreServedThroughout) {
   std::vector<double> times_ms;
   while (deaths < static_cast<uint64_t>(DeathsWanted())) {
     const auto begin = Steady::now();
-    const auto answer = client->Compile(RequestOf(fmt::format("answer {}", served)));
+    const auto answer = client->Compile(FakeKernel(fmt::format("answer {}", served)));
     times_ms.push_back(std::chrono::duration<double, std::milli>(Steady::now() - begin).count());
     if (!answer.ok()) ADD_FAILURE() << answer.status();
     if (++served % 10 == 0) {
@@ -130,7 +122,7 @@ TEST_F(HostileCompilerTest, OthersAreServedThroughout) {
 
 // Whatever lies where an output would be: what a caller gets came over the worker's socket.
 TEST_F(HostileCompilerTest, LinksAreNotFollowed) {
-  const auto answer = daemon_->Connect()->Compile(RequestOf("link text"));
+  const auto answer = daemon_->Connect()->Compile(FakeKernel("link text"));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->stages(0).content(), "binary of text");
 }

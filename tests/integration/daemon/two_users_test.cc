@@ -12,6 +12,7 @@
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "tests/integration/daemon/raw_call.h"
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/fake_kernel.h"
 #include "tests/testing/simple_kernel.h"
 #include "tests/testing/temporary_daemon.h"
 
@@ -80,14 +81,9 @@ TEST(TakenOverWorkerTest, NobodyGetsItsBinariesUnderAnotherKey) {
   const auto compile = [&](uid_t uid, const std::string& source) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
-    v1::CompileRequest request;
-    request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
-    request.mutable_source()->set_text(source);
-    request.mutable_target()->set_backend("cuda");
-    request.mutable_target()->set_architecture("90");
     v1::CompileResponse response;
     const grpc::Status status = v1::KernelService::NewStub(ConnectAs(uid, daemon.socket()))
-                                    ->Compile(&context, request, &response);
+                                    ->Compile(&context, FakeKernel(source), &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   };
