@@ -796,8 +796,8 @@ def test_forks_while_calls_are_under_way(daemon, situation):
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("situation", ["plugin", "client", "too_slow"])
-def test_forks_while_another_thread_imports_grpc(daemon, situation):
+@pytest.mark.parametrize("situation", ["plugin", "client", "own_modules", "too_slow"])
+def test_forks_while_another_thread_imports(daemon, situation):
     """A child has the locks of Python's imports without the thread that would give them back."""
     done = subprocess.run([sys.executable, "-B", FIRST_USE_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
                           text=True, timeout=300, check=False)

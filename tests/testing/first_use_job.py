@@ -15,8 +15,6 @@ import threading
 
 import kiln
 from kiln import _gate
-from kiln._plugin.service import Declined, Service
-from kiln._plugin.settings import Settings
 
 SECONDS_MAX = 20
 CHILD_SECONDS_MAX = 30
@@ -33,6 +31,17 @@ def disturb_at(number, disturb):
 
     def see(event, arguments):
         if event == "import" and arguments[0].partition(".")[0] in ("grpc", "google", "kiln") and next(left) == 1:
+            disturb()
+
+    sys.addaudithook(see)
+
+
+def disturb_in(file, disturb):
+    """Once, where the module of that file is being imported."""
+    left = itertools.count(1, -1)
+
+    def see(event, arguments):
+        if event == "exec" and arguments[0].co_filename.endswith(file) and next(left) == 1:
             disturb()
 
     sys.addaudithook(see)
@@ -61,8 +70,8 @@ def in_child(work, seconds_max=CHILD_SECONDS_MAX):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def fork_at(number, first_use, standstill_s=STANDSTILL_S):
-    """What `first_use` returns in a child that is forked while another thread is at that module of it, and stands still there until the
+def fork_at(place, first_use, standstill_s=STANDSTILL_S, disturb=disturb_at):
+    """What `first_use` returns in a child that is forked while another thread is at that place of it, and stands still there until the
     fork is over, but no longer than that."""
     is_there, is_forked = threading.Event(), threading.Event()
     os.register_at_fork(after_in_parent=is_forked.set)
@@ -71,7 +80,7 @@ def fork_at(number, first_use, standstill_s=STANDSTILL_S):
         is_there.set()
         is_forked.wait(standstill_s)
 
-    disturb_at(number, stand_still)
+    disturb(place, stand_still)
     user = threading.Thread(target=first_use, daemon=True)
     user.start()
     while user.is_alive() and not is_there.wait(0.01):
@@ -90,7 +99,14 @@ def expect(code, work):
         assert got == code, (number, got)
 
 
+def new_service():
+    from kiln._plugin.service import Service
+    from kiln._plugin.settings import Settings
+    return Service(Settings())
+
+
 def connect(service):
+    from kiln._plugin.service import Declined
     try:
         service.connect()
     except Declined as why:
@@ -105,7 +121,7 @@ def look_up(client):
 
 
 def plugin():
-    service = Service(Settings())
+    service = new_service()
     expect(0, lambda number: fork_at(number, lambda: connect(service)))
 
 
@@ -114,10 +130,18 @@ def client():
     expect(0, lambda number: fork_at(number, lambda: look_up(kiln.Client(answer_timeout=SECONDS_MAX))))
 
 
+def own_modules():
+    """Of Kiln's own, which import no gRPC."""
+    for file, first_use in (("kiln/artifact.py", lambda: kiln.Artifact), ("kiln/key.py", lambda: kiln.compile_key),
+                            ("kiln/_plugin/service.py", lambda: _gate.gate.imported("kiln._plugin.service"))):
+        got = in_child(lambda: fork_at(file, lambda: 0 if first_use() else 1, disturb=disturb_in), 3 * CHILD_SECONDS_MAX)
+        assert got == 0, (file, got)
+
+
 def too_slow():
     """The import takes longer than the fork waits: the child does without Kiln, and so do its own."""
     _gate._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = BRIEFLY_S
-    service = Service(Settings())
+    service = new_service()
 
     def use():
         first = connect(service)
@@ -128,7 +152,7 @@ def too_slow():
 
 def handler():
     """A signal's handler uses Kiln while its thread does so for the first time: at once it does without, and later it can."""
-    service = Service(Settings())
+    service = new_service()
 
     def use(number):
         codes = []

@@ -9,20 +9,20 @@ Importing this package starts no thread, opens no connection, and imports neithe
 Client does, when it is first used. docs/python.md in Kiln's source is the guide.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kiln._gate import gate
 from kiln._version import __version__
+from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
+                         DiagnosticNote, Diagnostics, FailedPreconditionError, InternalError,
+                         InvalidArgumentError, KilnError, LaunchError, NotFoundError, PermissionDeniedError, ResourceExhaustedError,
+                         UnavailableError)
 
 if TYPE_CHECKING:
     from kiln.aio import AsyncClient
     from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter,
                                NearestArtifact, OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
     from kiln.client import Client
-    from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
-                             DiagnosticNote, Diagnostics, FailedPreconditionError, InternalError,
-                             InvalidArgumentError, KilnError, LaunchError, NotFoundError, PermissionDeniedError, ResourceExhaustedError,
-                             UnavailableError)
     from kiln.key import Parameter, canonical_encoding, compile_key
     from kiln.launch import DescriptorArgument, Kernel, KernelFacts, KernelTimes, LaunchStats, Runtime, load, runtime
     from kiln._report import Report, report
@@ -34,16 +34,11 @@ _PLACES = {
     "kiln.artifact": ("Artifact", "ArtifactOutput", "Backend", "Difference", "KernelMetadata", "KernelParameter",
                       "NearestArtifact", "OptionDeclaration", "Provenance", "Stage", "TensorDescriptor", "Toolchain"),
     "kiln.client": ("Client",),
-    "kiln.errors": ("CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError",
-                    "DiagnosticNote", "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError",
-                    "LaunchError", "NotFoundError", "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError"),
     "kiln.key": ("Parameter", "canonical_encoding", "compile_key"),
     "kiln.launch": ("DescriptorArgument", "Kernel", "KernelFacts", "KernelTimes", "LaunchStats", "Runtime", "load", "runtime"),
     "kiln._report": ("Report", "report"),
     "kiln.request": ("CompileRequest",),
 }
-# What imports gRPC: while that is under way, no child is forked.
-_WITH_GRPC = ("kiln.aio", "kiln.client")
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
@@ -60,13 +55,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'kiln' has no attribute {name!r}")
-    value = getattr(_imported(_PLACE_OF[name]), name)
+    value = getattr(gate.imported(_PLACE_OF[name]), name)
     globals()[name] = value
     return value
-
-
-def _imported(place: str) -> Any:
-    if place not in _WITH_GRPC:
-        return import_module(place)
-    from kiln._gate import gate
-    return gate.section(lambda: import_module(place))

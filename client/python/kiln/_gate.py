@@ -5,8 +5,8 @@ without the threads, and waits for them for ever; with older versions the parent
 no call of Kiln's is in gRPC: new ones are held back, those under way are cancelled, and whoever made them makes them again when the
 fork is over.
 
-An import is a section too: while another thread is at that of gRPC, a child has the locks of the modules that are half imported, and nobody
-to give them back.
+An import is a section too, where it is not at the top of a file: a child that is forked while another thread is at it has the locks of the
+modules that are half imported, and nobody to give them back.
 
 Nobody waits for ever. A fork waits for gRPC's own thread, which ends a cancelled call without anybody's help and takes no lock but
 gRPC's and the gate's, and for sections, of which an import waits for the locks of modules and for the disk. Neither needs a lock of
@@ -22,6 +22,7 @@ anything else is done.
 import logging  # noqa: F401
 import os
 import threading
+from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Set, TypeVar
 
 from kiln.errors import UnavailableError
@@ -112,6 +113,10 @@ class Gate:
             self._inside.discard(me)
             with self._lock:
                 self._changed.notify_all()
+
+    def imported(self, name: str) -> Any:
+        """That module, for an import that is not at the top of a file: so a process may fork meanwhile."""
+        return self.section(lambda: import_module(name))
 
     def before_fork(self) -> None:
         me = threading.get_ident()

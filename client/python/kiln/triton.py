@@ -22,6 +22,7 @@ from typing import Any, Dict, Optional, Union
 import triton
 from triton.runtime.cache import FileCacheManager
 
+from kiln._gate import gate
 from kiln._plugin.settings import LOG, Settings
 from kiln._signals import from_handler
 from kiln.errors import CacheMissError
@@ -38,6 +39,11 @@ _NO_KEY = ("", "")
 _HAS_HOOK = hasattr(getattr(knobs, "runtime", None), "add_stages_inspection_hook")
 _ONE_BY_ONE = "configurations are compiled one after the other"
 _said: Dict[str, None] = {}
+
+
+def _plugin(name: str) -> Any:
+    """A module of the plug-in that a process without kernels to wait for does without."""
+    return gate.imported(f"kiln._plugin.{name}")
 
 
 def _leave_out(what: str, error: Exception) -> None:
@@ -130,8 +136,7 @@ def _file_of(frame: Any) -> str:
 
 
 def _groups() -> Any:
-    from kiln._plugin.groups import groups
-    return groups(_settings)
+    return _plugin("groups").groups(_settings)
 
 
 class _Hook:
@@ -166,8 +171,7 @@ class _Hook:
     def _take_over(self, given: "_Given") -> None:
         try:
             if self._pipeline is None:
-                from kiln._plugin.pipeline import Pipeline
-                self._pipeline = Pipeline(self._settings)
+                self._pipeline = _plugin("pipeline").Pipeline(self._settings)
             self._pipeline.take_over(given.backend, given.stages, given.options)
         except Exception as error:
             given.restore()
@@ -222,14 +226,12 @@ def _hook_stages() -> None:
 
 def _compile_ahead() -> None:
     if _HAS_HOOK:
-        from kiln._plugin import autotune
-        autotune.install(_settings, functools.partial(_leave_out, _ONE_BY_ONE))
+        _plugin("autotune").install(_settings, functools.partial(_leave_out, _ONE_BY_ONE))
 
 
 def _join_tuning(caller: Any) -> None:
     try:
-        from kiln._plugin import autotune
-        autotune.join_tuning(_settings, functools.partial(_leave_out, _ONE_BY_ONE), caller)
+        _plugin("autotune").join_tuning(_settings, functools.partial(_leave_out, _ONE_BY_ONE), caller)
     except Exception as error:
         _leave_out(_ONE_BY_ONE, error)
 
@@ -245,8 +247,7 @@ def _remember_triton_key() -> None:
     @functools.lru_cache(maxsize=None)
     def triton_key() -> str:
         try:
-            from kiln._plugin import identity
-            return identity.triton_key(compute, beside=_prepare_to_ask)
+            return str(_plugin("identity").triton_key(compute, beside=_prepare_to_ask))
         except Exception as error:  # of which Triton's own is the judge
             if from_handler(error):
                 raise
@@ -259,11 +260,9 @@ def _remember_triton_key() -> None:
 
 def _prepare_to_ask() -> None:
     """What the first look for a kernel waits for otherwise: gRPC's import, and the digest of the same files."""
-    from kiln._plugin import eligibility, identity
-    from kiln._plugin.service import service
-    eligibility.check_switches()
-    service(_settings).connect()
-    identity.toolchain_fingerprint()
+    _plugin("eligibility").check_switches()
+    _plugin("service").service(_settings).connect()
+    _plugin("identity").toolchain_fingerprint()
 
 
 def _ask_before_building() -> None:
@@ -277,7 +276,7 @@ def _ask_before_building() -> None:
     @functools.wraps(stock)
     def get_or_build(*arguments: Any, **more: Any) -> Any:
         try:
-            from kiln._plugin import stubs
+            stubs = _plugin("stubs")
         except Exception as error:
             _leave_out("libraries are always built", error)
             return stock(*arguments, **more)

@@ -109,10 +109,9 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
     from triton.runtime._async_compile import AsyncCompileMode, active_mode
     from triton.runtime.driver import driver
 
-    from kiln._plugin import eligibility
-    from kiln._plugin.service import service
+    eligibility = gate.imported("kiln._plugin.eligibility")
     eligibility.check_switches()
-    service(settings).check(eligibility.target_name(driver.active.get_current_target()))
+    gate.imported("kiln._plugin.service").service(settings).check(eligibility.target_name(driver.active.get_current_target()))
     arguments = tuple(tuner.nargs.values())
     keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
     threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
