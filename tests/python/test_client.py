@@ -29,6 +29,7 @@ from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import PACKAGE, ROOT, TOOLCHAIN
 
 FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
+INTERRUPTED_JOB = ROOT / "tests" / "testing" / "interrupted_job.py"
 FIRST_USE_JOB = ROOT / "tests" / "testing" / "first_use_job.py"
 
 # Its binary is too large to come with an answer.
@@ -604,25 +605,26 @@ def test_a_greeting_that_is_cancelled(stopped):
     link.close()
 
 
+def stick(link):
+    """Has gRPC's thread wait for the event that this returns."""
+    is_stuck, is_over = threading.Event(), threading.Event()
+    while not is_stuck.wait(0.1):  # one that has ended already has no callback any more
+        compiling = link.start("Compile", _wire.request_message(LARGE), None)
+        compiling.call.add_callback(lambda: is_stuck.set() or is_over.wait())
+    return is_over
+
+
 def test_a_connection_on_which_no_call_ends_any_more_is_replaced(client):
-    """gRPC's thread is stuck, as an exception out of a signal's handler may leave it."""
     digest = client.compile(request("stuck")).stages["cubin"].digest
     for ask in (lambda: client.lookup(["0" * 64]), lambda: client.lookup(["0" * 64], timeout=0.1), lambda: client.fetch(digest),
                 lambda: client.fetch(digest, timeout=0.1), lambda: list(client.compile_many([request("stuck")]))):
-        stuck, is_stuck, for_ever = client._connected(), threading.Event(), threading.Event()
-
-        def stick():
-            if threading.current_thread() is not threading.main_thread():  # which sees to what has ended already
-                is_stuck.set()
-                for_ever.wait()
-
-        while not is_stuck.wait(0.1):
-            stuck.start("Lookup", pb.LookupRequest(), None, stick)
+        stuck = client._connected()
+        is_over = stick(stuck)
         with pytest.raises(kiln.UnavailableError, match="does not answer"):
             ask()
         ask()
         assert client._connected() is not stuck
-        for_ever.set()
+        is_over.set()
 
 
 def test_what_it_takes_to_look_for_a_daemon_counts_towards_its_answer(daemon, monkeypatch):
@@ -807,6 +809,14 @@ def test_forks_while_another_thread_imports(daemon, situation):
 @pytest.mark.parametrize("situation", ["handler", "handler_in_greeting"])
 def test_signal_handlers_that_call_while_their_thread_connects(daemon, situation):
     done = subprocess.run([sys.executable, "-B", FIRST_USE_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
+                          text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("situation", ["alone", "closed", "beside_others"])
+def test_calls_go_on_after_exceptions_out_of_a_signals_handler(daemon, situation):
+    """They come anywhere, but not in gRPC, which would not survive them."""
+    done = subprocess.run([sys.executable, "-B", INTERRUPTED_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
                           text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
 

@@ -45,7 +45,7 @@ class Batch:
             raise
         finally:
             for passage in self._passages.values():
-                passage.call.cancel()
+                passage.cancel()
 
     def _fill(self) -> Iterator[_Answer]:
         """Starts as many as may be under way. What is no request is answered at once."""

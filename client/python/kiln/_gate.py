@@ -25,6 +25,7 @@ import threading
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Set, TypeVar
 
+from kiln._errands import errands
 from kiln.errors import UnavailableError
 
 _T = TypeVar("_T")
@@ -37,10 +38,27 @@ _SECTION_WAITS_SECONDS_MAX = 10.0
 class Passage:
     """A call, the thread that made it, and what became of it. was_interrupted: a fork ended it, so it is to be made again."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, thread: int) -> None:
         self.call = call
-        self.thread = threading.get_ident()
+        self.thread = thread
         self.was_interrupted = False
+        self._under_way = threading.Lock()
+        self._under_way.acquire()
+
+    def wait(self, seconds_max: float) -> bool:
+        """Whether it has ended by then. gRPC's own wait is not one to be interrupted in (_errands)."""
+        if not self._under_way.acquire(timeout=seconds_max):
+            return False
+        self._under_way.release()
+        return True
+
+    def end(self) -> None:
+        self._under_way.release()
+
+    def cancel(self) -> None:
+        """Nobody is going to wait for it any more."""
+        if self._under_way.locked():
+            errands.post(self.call.cancel)
 
     def interrupt(self) -> None:
         self.was_interrupted = True
@@ -72,12 +90,14 @@ class Gate:
 
     def start(self, start: Callable[[], Any], then: Optional[Callable[[], None]] = None) -> Passage:
         """Starts a call, after a fork that is under way. `then` is run when it has ended, on a thread of gRPC's."""
+        me = threading.get_ident()
 
         def begin() -> Passage:
-            passage = Passage(start())
+            passage = Passage(start(), me)
 
             def leave() -> None:
                 self._leave(passage)
+                passage.end()
                 if then is not None:
                     then()
 
@@ -87,14 +107,14 @@ class Gate:
                 leave()
             return passage
 
-        return self.section(begin)
+        return errands.run(lambda: self.section(begin), Passage.cancel)
 
     def cancel_calls_of(self, threads: Set[int]) -> None:
         """Nobody is going to wait for what these threads have under way."""
         with self._lock:
             passages = [passage for passage in self._passages if passage.thread in threads]
         for passage in passages:
-            passage.call.cancel()
+            passage.cancel()
 
     def section(self, work: Callable[[], _T]) -> _T:
         """Does what uses gRPC for a moment, or imports something: no fork begins before it is over. UnavailableError in a child of a

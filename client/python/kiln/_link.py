@@ -1,15 +1,16 @@
 """One gRPC connection to one daemon, in one process. Imports gRPC."""
 
-import concurrent.futures
+import _thread
 import os
-import threading
+import queue
 import time
 import urllib.parse
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import grpc
 
 from kiln import _given, _process, _wire
+from kiln._errands import errands
 from kiln._gate import Passage, gate
 from kiln._version import __version__
 from kiln.artifact import Artifact
@@ -66,9 +67,8 @@ def wedged() -> KilnError:
 class Link:
     """Thread-safe; every method blocks. Of no use in a forked child. began: when looking for the daemon did, by time.monotonic().
 
-    gRPC ends a call by its deadline on a thread of its own, which does not survive everything: an exception out of a signal's handler that
-    comes while another thread is in gRPC may stop it for good, and then no call ends any more. So whatever waits here has a limit of its own
-    besides, and a link that has passed one is let go of rather than closed, which would wait for that thread as well."""
+    gRPC ends a call by its deadline on a thread of its own. Should that be stopped, by what another program does with it, no call ends any
+    more. So whatever waits here has a limit of its own besides, and a link that has passed one is let go of rather than closed, which would wait for that thread as well."""
 
     def __init__(self, endpoint: Endpoint, began: Optional[float] = None) -> None:
         self._endpoint = endpoint
@@ -78,7 +78,7 @@ class Link:
         self._quiet_s = endpoint.answer_s / 2
         self._is_lost = False
         self._is_stuck = False
-        gate.section(self._open)
+        errands.run(lambda: gate.section(self._open))
 
     def _open(self) -> None:
         self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
@@ -106,7 +106,7 @@ class Link:
         if self._is_stuck or os.getpid() != self._process:
             _process.abandon(self)
             return
-        gate.section(self._channel.close)
+        errands.run(lambda: gate.section(self._channel.close))
 
     def error(self, error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
         """What a failed call of this link amounts to."""
@@ -134,12 +134,12 @@ class Link:
         while True:
             passage = self.start(method, message, deadline)
             try:
-                return self._watch(passage.call)
+                return self._watch(passage)
             except (grpc.RpcError, grpc.FutureCancelledError) as error:
                 if not passage.was_interrupted:
                     raise self.error(error) from None
             except BaseException:
-                passage.call.cancel()
+                passage.cancel()
                 raise
 
     def _check_process(self) -> None:
@@ -147,13 +147,11 @@ class Link:
         if os.getpid() != self._process:
             raise UnavailableError("this process was forked from the one that opened the connection")
 
-    def _watch(self, call: Any) -> Any:
-        while True:
-            try:
-                return call.result(timeout=self._quiet_s)
-            except grpc.FutureTimeoutError:
-                if not self.shows_life(self._quiet_s):
-                    raise wedged() from None
+    def _watch(self, passage: Passage) -> Any:
+        while not passage.wait(self._quiet_s):
+            if not self.shows_life(self._quiet_s):
+                raise wedged()
+        return passage.call.result()
 
     def shows_life(self, budget_s: float) -> bool:
         """Asks for nothing, so that any answer at all is a sign of life. Asks twice before it says no: where this process
@@ -168,12 +166,12 @@ class Link:
         """Asks for nothing. What comes of it: WedgedError where that is nothing."""
         while True:
             passage = self.start("Lookup", pb.LookupRequest(), deadline_of(budget_s))
-            try:
-                passage.call.result(timeout=budget_s + _LATE_S)
-                return None
-            except grpc.FutureTimeoutError:
+            if not passage.wait(budget_s + _LATE_S):
                 self._is_stuck = True
                 return wedged()
+            try:
+                passage.call.result()
+                return None
             except (grpc.RpcError, grpc.FutureCancelledError) as error:
                 if not passage.was_interrupted:
                     why = self.error(error)
@@ -198,7 +196,9 @@ class Link:
             limit_s = patience_s if left_s is None else min(left_s, patience_s)
             passage = self._enter(lambda: self._fetch(request, timeout=limit_s))
             try:
-                content = _joined(passage.call).result(timeout=limit_s + _LATE_S)
+                content, error = _joined(passage.call).get(timeout=limit_s + _LATE_S)
+                if error is not None:
+                    raise error
                 _wire.check_digest(content, digest)
                 return content
             except grpc.RpcError as error:
@@ -206,10 +206,10 @@ class Link:
                     continue
                 if limit_s == left_s or error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise self.error(error) from None
-            except concurrent.futures.TimeoutError:
-                passage.call.cancel()
+            except queue.Empty:
+                passage.cancel()
             except BaseException:
-                passage.call.cancel()
+                passage.cancel()
                 raise
             if not self.shows_life(self._quiet_s):
                 raise wedged()
@@ -224,17 +224,18 @@ class Link:
         return artifact.with_contents(contents) if contents else artifact
 
 
-def _joined(stream: Any) -> "concurrent.futures.Future[bytes]":
-    """The contents of all its messages. On a thread of its own, since gRPC's iterator waits for the next one without a limit."""
-    joined: "concurrent.futures.Future[bytes]" = concurrent.futures.Future()
+def _joined(stream: Any) -> "queue.SimpleQueue[Tuple[bytes, Optional[BaseException]]]":
+    """A queue for the contents of all its messages, and for why there are none. On a thread of its own, since gRPC's iterator waits for the
+    next message without a limit."""
+    joined: "queue.SimpleQueue[Tuple[bytes, Optional[BaseException]]]" = queue.SimpleQueue()
 
     def read() -> None:
         try:
-            joined.set_result(b"".join(chunk.content for chunk in stream))
+            joined.put((b"".join(chunk.content for chunk in stream), None))
         except BaseException as error:
-            joined.set_exception(error)
+            joined.put((b"", error))
 
-    threading.Thread(target=read, daemon=True).start()
+    _thread.start_new_thread(read, ())
     return joined
 
 

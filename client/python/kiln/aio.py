@@ -141,7 +141,7 @@ class AsyncClient:
                 if not passage.was_interrupted:
                     raise link.error(error) from None
             finally:
-                passage.call.cancel()
+                passage.cancel()
 
     async def _watch(self, link: Link, ended: "asyncio.Future[None]") -> None:
         quiet_s = self._endpoint.answer_s / 2
