@@ -1,10 +1,12 @@
 """The parts that need nothing but the bundle and a GPU: libkiln_launch."""
 
+import statistics
 import subprocess
 import time
 
 CHECK_SECONDS_MAX = 60
-COST_SECONDS_MAX = 120
+COST_SECONDS_MAX = 120  # of one process
+COST_PROCESSES = 11
 # What GoogleTest says of every run.
 NOISE = ("Note: Google Test", "Running main", "[")
 
@@ -57,5 +59,11 @@ def check(setting, row, program, name):
 
 
 def cost(setting, _):
-    """What a launch costs the CPU."""
-    setting.measure("cost", setting.bundle / "bin" / "gpu_launch_benchmark", setting.artifacts, setting.driver, seconds=COST_SECONDS_MAX)
+    """What a launch costs the CPU. One process's ratio is another's to 2 % only, with the same code: it goes by where that comes to lie in
+    memory. So it is the median of several."""
+    command = setting.bundle / "bin" / "gpu_launch_benchmark", setting.artifacts, setting.driver
+    runs = [setting.rows_of("cost", *command, seconds=COST_SECONDS_MAX)[0] for _ in range(COST_PROCESSES)]
+    values = sorted(run["value"] for run in runs)
+    setting.report.say("launch, in each process: " + " ".join(f"{value:.3f}" for value in values))
+    row = {**runs[0], "value": statistics.median(values)}
+    setting.report.measure([{**row, "holds": row["value"] <= row["goal"]}])

@@ -53,6 +53,10 @@ class Setting:
         return min(seconds, left)
 
     def measure(self, part, *command, seconds):
+        """Puts down the rows that a benchmark prints."""
+        self.report.measure(self.rows_of(part, *command, seconds=seconds))
+
+    def rows_of(self, part, *command, seconds):
         """The rows that a benchmark prints; what it says is logged and shown."""
         log = self.folder / f"{part}.log"
         with open(log, "w") as file:
@@ -61,7 +65,7 @@ class Setting:
         self.report.say(log.read_text().rstrip())
         if done.returncode != 0:
             raise RuntimeError(f"{command[0]}: exit {done.returncode}")
-        self.report.measure(json.loads(done.stdout))
+        return json.loads(done.stdout)
 
     # Jobs: programs in the folder above that write what they saw as JSON, under this Python.
 
