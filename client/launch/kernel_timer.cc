@@ -12,7 +12,8 @@ constexpr size_t kPendingMax = 1024;
 }  // namespace
 
 KernelTimer::Measurement::Measurement(KernelTimer& timer, Stream stream)
-    : timer_(timer), stream_(stream) {
+    // From here on it is destroyed, so gives back what it has, where an exception comes.
+    : Measurement(timer, stream, NotBegun()) {
   const std::lock_guard lock(timer.mutex_);
   const ScopedRelaxedCapture relaxed(timer.driver_);
   if (timer.pending_.size() >= kPendingMax) timer.HarvestFinished();

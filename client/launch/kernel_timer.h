@@ -33,6 +33,8 @@ class KernelTimer {
     void End();
 
    private:
+    struct NotBegun {};
+    Measurement(KernelTimer& timer, Stream stream, NotBegun) : timer_(timer), stream_(stream) {}
     // REQUIRES: the timer's mutex is held.
     void GiveBack();
 

@@ -228,7 +228,7 @@ class State final : public FakeCuda {
   }
   FakeEvent* NewEvent() {
     const std::lock_guard lock(mutex_);
-    return events_.emplace_back(new FakeEvent).get();
+    return events_.emplace_back(std::make_unique<FakeEvent>()).get();
   }
 
   Result Load(Handle* library, const void* image) {
