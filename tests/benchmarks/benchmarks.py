@@ -51,7 +51,8 @@ class Setting:
         self.python = toolchain / "bin" / "python"
         self.folder = folder
         self.root = folder / "kiln"
-        self.env = {**os.environ, "KILN_ROOT": str(self.root)}
+        # What is ended here leaves its temporary folder behind, so that is in ours.
+        self.env = {**os.environ, "KILN_ROOT": str(self.root), "TMPDIR": str(folder)}
         # Jobs have the bytecode of what they import, whatever this shell is set to.
         self.env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.daemon = None
@@ -137,7 +138,7 @@ class Setting:
 
     def bare(self, mode):
         return subprocess.Popen([self.python, HERE / "bare_triton.py", mode], text=True,
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
 
     def micro(self, *arguments, root=None):
         # What it says of a failure goes to the terminal.
