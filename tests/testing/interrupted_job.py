@@ -61,6 +61,8 @@ def alone():
 
 def closed():
     """By whoever is interrupted."""
+    # An import that is interrupted leaves Python's own modules half made, whosesoever they are.
+    connect().close()
 
     def use():
         with connect() as client:
