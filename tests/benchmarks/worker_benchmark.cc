@@ -18,7 +18,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "daemon/worker/allocator.h"
 #include "daemon/worker/pooled_provider.h"
 #include "daemon/worker/worker_process.h"
 #include "tests/testing/real_toolchains.h"
@@ -47,7 +46,7 @@ double MillisSince(Steady::time_point start) {
 struct Side {
   explicit Side(Jail::Mode mode) {
     ZygoteCommand command = TritonZygoteCommand(*RealTriton(), WorkerScript(),
-                                                directory.File("zygote"), FindJemalloc(""));
+                                                directory.File("zygote"), InstalledJemalloc());
     std::filesystem::create_directory(command.spawn.directory);
     command.jail = std::make_shared<Jail>(mode, JailSupport::OfThisKernel());
     zygote = OrDie(Zygote::Start(command, stop));
