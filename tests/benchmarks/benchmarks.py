@@ -223,10 +223,10 @@ def fresh_worker(setting):
         return setting.distinct(len(setting.requests))
 
     of = "the same kernels of root's, whose worker goes on"
-    return [Row("fresh-worker", ratio("fresh-worker", kernels), 1.25, "lower", of),
-            Row("fresh-worker-one", ratio("fresh-worker-one", kernels, "workers.slots=1"), 1.25, "lower",
+    return [Row("fresh-worker", ratio("fresh-worker", kernels), 1.1, "lower", of),
+            Row("fresh-worker-one", ratio("fresh-worker-one", kernels, "workers.slots=1"), 1.15, "lower",
                 of + "; both with room for one worker, so that each waits for its fork"),
-            Row("fresh-worker-nvrtc", ratio("fresh-worker-nvrtc", setting.distinct_cuda), 1.3, "lower",
+            Row("fresh-worker-nvrtc", ratio("fresh-worker-nvrtc", setting.distinct_cuda), 1.1, "lower",
                 of.replace("kernels", "CUDA C++"))]
 
 
