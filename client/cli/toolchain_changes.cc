@@ -14,6 +14,7 @@
 #include "client/cli/sought_files.h"
 #include "client/cli/toolchain_list.h"
 #include "client/cli/toolchain_place.h"
+#include "client/cli/words.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/wedged.h"
 #include "storage/base/release.h"
@@ -25,6 +26,7 @@ using admin::v1::HeldToolchain;
 using admin::v1::ListToolchainsResponse;
 
 constexpr std::string_view kPtxas = "ptxas";
+constexpr std::string_view kSha256 = "sha256:";
 
 // "/x/y" for "/x//y/": what is written by different hands is compared.
 std::string Normal(const std::string& path) {
@@ -220,25 +222,55 @@ absl::StatusOr<std::string> Add(const ToolchainAddition& wanted, DaemonSide& dae
   return introduced;
 }
 
-// Every toolchain that goes when `what` does: all of its installation.
-absl::StatusOr<std::vector<HeldToolchain>> FindRemoved(const DaemonSide& daemon,
-                                                       const ToolchainName& name) {
+// A fingerprint's hex digits, all of them or the beginning that `kiln toolchain list` shows, with
+// or without "sha256:" in front; "" for anything else, as a name.
+std::string_view FingerprintDigits(std::string_view what) {
+  if (what.starts_with(kSha256)) what.remove_prefix(kSha256.size());
+  const bool is_hex = what.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_hex && what.size() >= kFingerprintDigitsShown ? what : "";
+}
+
+bool IsNamed(const HeldToolchain& held, std::string_view what) {
+  const std::string_view digits = FingerprintDigits(what);
+  if (digits.empty()) return NameOf(held) == what;
+  return Hex(held.toolchain().fingerprint()).starts_with(digits);
+}
+
+// The toolchain that `what` means, a name with its version or a fingerprint, where only one
+// installation has such a one.
+absl::StatusOr<HeldToolchain> FindNamed(const DaemonSide& daemon, const std::string& what) {
   std::vector<HeldToolchain> named;
   for (const HeldToolchain& held : daemon.here().toolchains()) {
-    const auto& toolchain = held.toolchain();
-    if (toolchain.name() == name.name && toolchain.version() == name.version) named.push_back(held);
+    if (IsNamed(held, what)) named.push_back(held);
   }
   if (named.empty()) {
-    return NotFound("the daemon has no {}=={}; 'kiln toolchain list' shows what it has", name.name,
-                    name.version);
+    return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", what);
   }
-  // The one that the name means comes first.
-  std::vector<HeldToolchain> together = daemon.In(named.front().installation());
+  const bool is_one = std::all_of(named.begin(), named.end(), [&](const HeldToolchain& other) {
+    return IsSame(other.installation(), named.front().installation());
+  });
+  if (is_one) return named.front();
+  std::vector<std::string> each;
+  for (const HeldToolchain& held : named) {
+    each.push_back(
+        fmt::format("{} in {}", Hex(held.toolchain().fingerprint()), held.installation()));
+  }
+  return FailedPrecondition("there is more than one {}: say its fingerprint instead: {}", what,
+                            fmt::join(each, ", "));
+}
+
+// Every toolchain that goes when `what` does: all of its installation.
+absl::StatusOr<std::vector<HeldToolchain>> FindRemoved(const DaemonSide& daemon,
+                                                       const std::string& what) {
+  KILN_ASSIGN_OR_RETURN(const HeldToolchain named, FindNamed(daemon, what));
+  std::vector<HeldToolchain> together = daemon.In(named.installation());
   for (const HeldToolchain& other : together) {
     const bool is_companion = other.toolchain().name() == kPtxas;
-    if (NameOf(other) == NameOf(named.front()) || (is_companion && name.name != kPtxas)) continue;
-    return FailedPrecondition("{} is part of {}, which has {} as well: remove that",
-                              NameOf(named.front()), other.installation(), NameOf(other));
+    if (NameOf(other) == NameOf(named) || (is_companion && named.toolchain().name() != kPtxas)) {
+      continue;
+    }
+    return FailedPrecondition("{} is part of {}, which has {} as well: remove that", NameOf(named),
+                              other.installation(), NameOf(other));
   }
   return together;
 }
@@ -278,10 +310,12 @@ absl::Status SayWhich(const DaemonSide& daemon, const std::string& name) {
 }
 
 absl::StatusOr<std::string> Remove(const std::string& what, DaemonSide& daemon) {
-  KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(what));
-  if (name.version.empty()) return SayWhich(daemon, name.name);
-  if (!daemon.IsThere()) return RemoveByName(name);
-  KILN_ASSIGN_OR_RETURN(const std::vector<HeldToolchain> removed, FindRemoved(daemon, name));
+  if (const bool is_name = FingerprintDigits(what).empty(); is_name || !daemon.IsThere()) {
+    KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(what));
+    if (name.version.empty()) return SayWhich(daemon, name.name);
+    if (!daemon.IsThere()) return RemoveByName(name);
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<HeldToolchain> removed, FindRemoved(daemon, what));
   const std::string installation = removed.front().installation();
   KILN_ASSIGN_OR_RETURN(const std::string place, HolderOf(daemon, installation));
   // Out of sight first, and deleted when nobody uses it any more.

@@ -82,7 +82,9 @@ void AddToolchainCommand(CommandParser& parser) {
       "toolchain", "List, add, remove toolchains, choose the default: without a restart", run);
   command.Add("ACTION", given->action, "list, add, remove, default, or reload: look around again",
               {.is_required = true});
-  command.Add("NAME", given->what, "NAME==VERSION, as triton==3.7.1 or nvrtc==12.9.86");
+  command.Add("NAME", given->what,
+              "NAME==VERSION, as triton==3.7.1 or nvrtc==12.9.86; remove and default take a "
+              "fingerprint too");
   command.Add("--path", given->path,
               "add: use what is installed in this directory, by a link to it (NAME alone will do)",
               {.value_name = "DIR", .is_path = true});

@@ -84,7 +84,8 @@ void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here)
   for (const auto& held : here.toolchains()) {
     const v1::Toolchain& toolchain = held.toolchain();
     const std::string fingerprint = Hex(toolchain.fingerprint());
-    table.AddRow({SelectorOf(held), console.aligned ? fingerprint.substr(0, 12) : fingerprint,
+    table.AddRow({SelectorOf(held),
+                  console.aligned ? fingerprint.substr(0, kFingerprintDigitsShown) : fingerprint,
                   fmt::format("{}", fmt::join(KindsOf(toolchain), " ")), held.state(),
                   DefaultMark(here, toolchain), held.path(), TargetsInShort(console, toolchain)});
   }

@@ -94,7 +94,7 @@ absl::StatusOr<v1::Priority> ParsePriority(std::string_view word) {
 std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
                            const std::vector<std::string>& names) {
   if (std::count(names.begin(), names.end(), name) < 2) return name;
-  return fmt::format("{} {}", name, Hex(fingerprint).substr(0, 12));
+  return fmt::format("{} {}", name, Hex(fingerprint).substr(0, kFingerprintDigitsShown));
 }
 
 std::string_view OutcomeName(v1::Outcome outcome) {

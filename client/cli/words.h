@@ -27,6 +27,9 @@ namespace kiln::cli {
 // "waiting-rank", "autotune", "warm", "background".
 [[nodiscard]] absl::StatusOr<v1::Priority> ParsePriority(std::string_view word);
 
+// How many of a fingerprint's digits a person is shown.
+inline constexpr size_t kFingerprintDigitsShown = 12;
+
 // "nvrtc==12.9.86"; where `names` has it more than once, as of two installations of one release
 // that differ in a header, with the beginning of its fingerprint, as `kiln toolchain list` shows
 // it.

@@ -350,6 +350,22 @@ def test_an_installation_is_deleted_and_nothing_else(programs, place, tmp_path):
         assert names(daemon) == [newest]
 
 
+def test_of_two_of_one_name_a_fingerprint_says_which_goes(daemon, place):
+    toolkits = [install(OLD, place / name) for name in ("one", "other")]
+    with open(toolkits[1] / "bin" / "ptxas", "ab") as file:
+        file.write(b"x")  # runs as before, with another digest
+    one, other = (digest_of(toolkit / "bin" / "ptxas") for toolkit in toolkits)
+    with daemon:
+        (name,) = set(names(daemon))
+        refused = daemon.kiln("toolchain", "remove", name)
+        assert refused.code == 1 and f"{one} in {toolkits[0]}" in refused.error and f"{other} in {toolkits[1]}" in refused.error
+        assert daemon.kiln("toolchain", "remove", "0123456789ab").code == 1
+        assert daemon.kiln("toolchain", "remove", f"sha256:{other}").code == 0
+        assert [held["fingerprint"] for held in toolchains(daemon)] == [one] and not toolkits[1].exists()
+        assert daemon.kiln("toolchain", "remove", one[:12]).code == 0
+        assert names(daemon) == [] and not toolkits[0].exists()
+
+
 def test_an_installed_triton_is_added_and_its_ptxas_is_part_of_it(daemon, place):
     (place / "triton-3.6.0").symlink_to(TOOLCHAIN.resolve())
     with daemon:
