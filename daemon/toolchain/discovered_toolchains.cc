@@ -163,7 +163,9 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
            options.search_path, options.include_directories, FileTrust(options.owners))) {
     if (IsCancelled(options)) return;
     findings.Add(native.path, native.installation,
-                 program.ok() ? NativeExaminer(*program, cache).Examine(native) : program.status());
+                 program.ok()
+                     ? NativeExaminer(*program, cache, options.is_cancelled).Examine(native)
+                     : program.status());
   }
 }
 

@@ -20,10 +20,33 @@ absl::Status AddFile(const std::string& path, std::vector<ToolchainFile>& files)
   return absl::OkStatus();
 }
 
+// All of them are read, and whoever may write to them could name any number of bytes without having
+// one of these on the disk.
+absl::Status CheckSizes(const std::string& directory, const std::vector<ToolchainFile>& headers) {
+  uint64_t bytes = 0;
+  for (const ToolchainFile& header : headers) {
+    if (header.size_bytes > limits::kHeaderBytesMax) {
+      return FailedPrecondition(
+          "toolchain.include_directories names {}, where {} is larger than {} MiB; take it away "
+          "from there",
+          directory, header.path, limits::kHeaderBytesMax / limits::kMiB);
+    }
+    bytes += header.size_bytes;
+  }
+  if (bytes <= limits::kHeadersBytesMax) return absl::OkStatus();
+  return FailedPrecondition(
+      "toolchain.include_directories names {}, which holds more than {} MiB; name directories "
+      "that hold nothing but headers",
+      directory, limits::kHeadersBytesMax / limits::kMiB);
+}
+
+// Without `trust` they may be anybody's.
 absl::Status AddHeaders(const std::string& directory, std::optional<FileTrust> trust,
                         FileListing& listing) {
+  const bool are_anybodys = !trust.has_value();
   const auto every = [](std::string_view) { return true; };
   KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every, std::move(trust)));
+  if (are_anybodys) KILN_RETURN_IF_ERROR(CheckSizes(directory, beneath.files));
   for (ToolchainFile& file : beneath.files) {
     file.path = fmt::format("{}/{}", directory, file.path);
     listing.files.push_back(std::move(file));
@@ -104,18 +127,6 @@ std::vector<LabelledFile> Label(const NativeToolchain& found,
   return labelled;
 }
 
-absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
-                                        const std::vector<ToolchainFile>& files) {
-  if (found.name == "ptxas") return FingerprintFile(files.at(0));
-  DigestBuilder builder;
-  builder.Update(Preamble(found));
-  for (const LabelledFile& each : Label(found, files)) {
-    KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(*each.file));
-    builder.Update(fmt::format("{}  {}\n", digest.Hex(), each.label));
-  }
-  return builder.Finish();
-}
-
 Digest ListingDigest(const NativeToolchain& found, const std::vector<ToolchainFile>& files) {
   // The order of the include directories decides the labels, and is in the preamble.
   std::string lines = fmt::format("{}{}\n", Preamble(found), found.path);
@@ -167,6 +178,19 @@ absl::StatusOr<Digest> NativeExaminer::FingerprintOf(const NativeToolchain& foun
   }
   cache_.StoreFingerprint(listing, fingerprint);
   return fingerprint;
+}
+
+absl::StatusOr<Digest> NativeExaminer::FingerprintFiles(
+    const NativeToolchain& found, const std::vector<ToolchainFile>& files) const {
+  if (found.name == "ptxas") return FingerprintFile(files.at(0));
+  DigestBuilder builder;
+  builder.Update(Preamble(found));
+  for (const LabelledFile& each : Label(found, files)) {
+    if (is_cancelled_ && is_cancelled_()) return Cancelled("the daemon is stopping");
+    KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(*each.file));
+    builder.Update(fmt::format("{}  {}\n", digest.Hex(), each.label));
+  }
+  return builder.Finish();
 }
 
 absl::StatusOr<Toolchain> NativeExaminer::Describe(const NativeToolchain& found,

@@ -1,7 +1,9 @@
 #include "daemon/toolchain/toolchain_files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,18 +91,58 @@ std::string ListingLine(const ToolchainFile& file) {
                      file.inode, file.device, file.path);
 }
 
-absl::StatusOr<Digest> HashFile(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return ErrnoStatus(errno, fmt::format("open {}", path));
+absl::Status ChangedMeanwhile() {
+  return Unavailable("it changed while it was read; it is looked at again soon");
+}
+
+// Of the kernel's own file systems, as anybody can make a link to. Their files are made up as they
+// are read, some without an end, and others than before with nothing to show for it.
+bool IsMadeUp(const struct statfs& file_system) {
+  constexpr auto kOwn = std::to_array<int64_t>(
+      {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
+       TRACEFS_MAGIC, SECURITYFS_MAGIC, SELINUX_MAGIC, SMACK_MAGIC, BPF_FS_MAGIC, PSTOREFS_MAGIC,
+       EFIVARFS_MAGIC, BINFMTFS_MAGIC});
+  return std::find(kOwn.begin(), kOwn.end(), file_system.f_type) != kOwn.end();
+}
+
+// To read what was inspected. Whatever has come to its place is not opened: a pipe would be waited
+// for, and some devices do something when they are.
+absl::StatusOr<UniqueFd> OpenInspected(const ToolchainFile& file, const std::string& path) {
+  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found) return LeadsToNothing(errno) ? ChangedMeanwhile() : CouldNotLook(errno, path);
+  struct stat now {};
+  struct statfs holder {};
+  if (::fstat(found.get(), &now) != 0 || ::fstatfs(found.get(), &holder) != 0) {
+    return CouldNotLook(errno, path);
+  }
+  if (!IsStill(file, now)) return ChangedMeanwhile();
+  if (IsMadeUp(holder)) {
+    return FailedPrecondition(
+        "{} leads to a file that the kernel makes up (in /proc, /sys), which changes with nothing "
+        "to show for it; put a copy in its place",
+        path);
+  }
+  // Nor is whoever holds a lease on it waited for.
+  UniqueFd opened(::open(fmt::format("/proc/self/fd/{}", found.get()).c_str(),
+                         O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!opened) return ErrnoStatus(errno, fmt::format("open {}", path));
+  return opened;
+}
+
+absl::StatusOr<Digest> HashFile(const ToolchainFile& file, const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(const UniqueFd opened, OpenInspected(file, path));
   DigestBuilder builder;
   std::string buffer(limits::kMiB, '\0');
-  while (true) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+  for (uint64_t bytes = 0; bytes <= file.size_bytes;) {
+    const ssize_t got = ::read(opened.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus(errno, fmt::format("read {}", path));
-    if (got == 0) return builder.Finish();
+    if (got == 0 && bytes == file.size_bytes) return builder.Finish();
+    if (got == 0) break;
     builder.Update(std::string_view(buffer).substr(0, static_cast<size_t>(got)));
+    bytes += static_cast<size_t>(got);
   }
+  return ChangedMeanwhile();
 }
 
 // One file of a release is most of its bytes: with the largest first, one thread takes that one and
@@ -120,7 +162,8 @@ std::vector<absl::StatusOr<Digest>> HashFiles(const std::string& package,
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < order.size(); i = next++) {
-      digests[order[i]] = HashFile(package + "/" + files[order[i]].path);
+      const ToolchainFile& file = files[order[i]];
+      digests[order[i]] = HashFile(file, package + "/" + file.path);
     }
   };
   std::array<std::thread, kHashThreads> threads;
@@ -233,10 +276,9 @@ bool IsStillSuch(const ToolchainFile& place) {
 }
 
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file) {
-  KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file.path));
+  KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file, file.path));
   KILN_ASSIGN_OR_RETURN(const ToolchainFile now, InspectFile(file.path));
-  if (now == file) return digest;
-  return Unavailable("it changed while it was read; it is looked at again soon");
+  return now == file ? absl::StatusOr<Digest>(digest) : ChangedMeanwhile();
 }
 
 absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,

@@ -75,7 +75,9 @@ bool IsStillSuch(const ToolchainFile& place);
 // Whether one of those beside is as it was, be it nothing; an error where it cannot be looked at.
 absl::StatusOr<bool> IsStillBeside(const ToolchainFile& file);
 
-// SHA-256 of a file that has not changed since it was inspected; UNAVAILABLE where it has.
+// SHA-256 of a file that has not changed since it was inspected; UNAVAILABLE where it has. Reads no
+// more than it was then, and waits for nobody but the disk. FAILED_PRECONDITION where it is one
+// that the kernel makes up (/proc, /sys).
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);
 
 // A digest of the listing (not of any content): equal listings have equal fingerprints.

@@ -132,6 +132,10 @@ inline constexpr int kDirectoriesAsideMax = 64;
 // --- Toolchains ---
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
+// Of headers that may be anybody's, all of which are read: a file, and what lies beneath one of the
+// directories that the configuration names. CUDA's with CCCL's take 100 MiB.
+inline constexpr uint64_t kHeaderBytesMax = 256 * kMiB;
+inline constexpr uint64_t kHeadersBytesMax = 2048 * kMiB;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
 // Pools of toolchains that are gone wait for one another to end.
 inline constexpr size_t kToolchainsEndingMax = 256;

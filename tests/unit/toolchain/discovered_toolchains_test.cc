@@ -393,30 +393,77 @@ TEST_F(DiscoveredToolchainsTest, TheNewestDisassemblerThatWorksIsUsed) {
   EXPECT_EQ(Discover()->disassembler()->version, "12.8.90");
 }
 
-TEST_F(DiscoveredToolchainsTest, HeadersThatTheConfigurationNamesMayBeAnybodys) {
-  options_.native_worker = directory_.File("kiln-worker");
-  WriteProgram(options_.native_worker,
-               "#!/bin/sh\necho '{\"protocol\": 1, \"name\": \"nvrtc\", \"version\": \"13.0.88\","
-               " \"assembler\": \"\", \"hidden_pointers\": 0, \"kinds\": [\"cuda\"],"
-               " \"backends\": [{\"backend\": \"cuda\", \"architectures\": [\"90\"],"
-               " \"stages\": [\"ptx\", \"cubin\"], \"options\": {}}]}' >&3\n");
-  const std::string toolkit = directory_.File("toolchains/cuda");
-  WriteProgram(toolkit + "/lib64/libnvrtc.so.13", "library");
-  WriteProgram(toolkit + "/include/cuda_fp16.h", "its own");
-  const std::string header = directory_.File("mine/mine.h");
-  WriteProgram(header, "anybody's");
-  fs::permissions(header, fs::perms(0666));
-  fs::permissions(directory_.File("mine"), fs::perms(0777));
-  options_.include_directories = {directory_.File("mine")};
+// An NVRTC whose configuration names a directory with a header that everyone may write to.
+class HeadersOfAnybodyTest : public DiscoveredToolchainsTest {
+ protected:
+  HeadersOfAnybodyTest() {
+    options_.native_worker = directory_.File("kiln-worker");
+    WriteProgram(options_.native_worker,
+                 "#!/bin/sh\necho '{\"protocol\": 1, \"name\": \"nvrtc\", \"version\": "
+                 "\"13.0.88\", \"assembler\": \"\", \"hidden_pointers\": 0, \"kinds\": [\"cuda\"],"
+                 " \"backends\": [{\"backend\": \"cuda\", \"architectures\": [\"90\"],"
+                 " \"stages\": [\"ptx\", \"cubin\"], \"options\": {}}]}' >&3\n");
+    WriteProgram(toolkit_ + "/lib64/libnvrtc.so.13", "library");
+    WriteProgram(toolkit_ + "/include/cuda_fp16.h", "its own");
+    WriteProgram(Mine("mine.h"), "anybody's");
+    fs::permissions(Mine("mine.h"), fs::perms(0666));
+    fs::permissions(directory_.File("mine"), fs::perms(0777));
+    options_.include_directories = {directory_.File("mine")};
+  }
+
+  std::string Mine(const std::string& name) const { return directory_.File("mine/" + name); }
+  // Why there is no NVRTC; "" where there is.
+  std::string Refusal() {
+    const auto catalog = Discover();
+    return catalog->rejected().empty() ? "" : catalog->rejected()[0].reason;
+  }
+
+  const std::string toolkit_ = directory_.File("toolchains/cuda");
+};
+
+TEST_F(HeadersOfAnybodyTest, ThoseThatTheConfigurationNamesCount) {
+  const std::string header = Mine("mine.h");
   const auto catalog = Discover();
   ASSERT_THAT(Names(*catalog), ElementsAre("nvrtc==13.0.88"));
   WriteFileOrDie(header, "another");
   EXPECT_FALSE(catalog->List()[0]->seal->Check().ok());
   EXPECT_NE(Discover()->List().at(0)->fingerprint, catalog->List()[0]->fingerprint);
-  fs::permissions(toolkit + "/include/cuda_fp16.h", fs::perms(0666));
-  const auto refused = Discover();
-  ASSERT_EQ(refused->rejected().size(), 1u);
-  EXPECT_THAT(refused->rejected()[0].reason, HasSubstr("cuda_fp16.h may be written to"));
+  fs::permissions(toolkit_ + "/include/cuda_fp16.h", fs::perms(0666));
+  EXPECT_THAT(Refusal(), HasSubstr("cuda_fp16.h may be written to"));
+}
+
+// Files with nothing in them, so that they take no time where they are read.
+TEST_F(HeadersOfAnybodyTest, NoMoreOfThemAreReadThanMayBe) {
+  const auto write = [&](const std::string& name, uint64_t bytes) {
+    WriteFileOrDie(Mine(name), "");
+    fs::resize_file(Mine(name), bytes);
+  };
+  write("large.h", limits::kHeaderBytesMax + 1);
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("toolchain.include_directories names"),
+                               HasSubstr("large.h is larger than 256 MiB")));
+  fs::remove(Mine("large.h"));
+  for (uint64_t bytes = 0; bytes < limits::kHeadersBytesMax; bytes += limits::kHeaderBytesMax) {
+    write(fmt::format("{}.h", bytes), limits::kHeaderBytesMax);
+  }
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("toolchain.include_directories names"),
+                               HasSubstr("holds more than 2048 MiB")));
+}
+
+// What they hold changes with nothing to show for it, and some of them have no end.
+TEST_F(HeadersOfAnybodyTest, ALinkToWhatTheKernelMakesUpIsNotFollowed) {
+  EXPECT_EQ(Refusal(), "");
+  fs::create_symlink("/proc/version", Mine("version.h"));
+  EXPECT_THAT(Refusal(), HasSubstr("version.h leads to a file that the kernel makes up"));
+}
+
+TEST_F(HeadersOfAnybodyTest, NoFurtherFileIsReadOnceTheDaemonStops) {
+  int times_asked = 0;
+  options_.is_cancelled = [&] { return ++times_asked > 2; };  // the NVRTC is begun with
+  const auto stopped = Discover();
+  ASSERT_EQ(stopped->rejected().size(), 1u);
+  EXPECT_TRUE(stopped->rejected()[0].is_unsettled);
+  options_.is_cancelled = nullptr;
+  EXPECT_EQ(Refusal(), "");
 }
 
 TEST_F(DiscoveredToolchainsTest, MessagesStayShortWithManyToolchains) {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "tests/testing/temp_directory.h"
 #include "tests/unit/toolchain/fake_toolchain.h"
@@ -175,6 +177,32 @@ TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
   EXPECT_EQ(fingerprint.status().code(), absl::StatusCode::kUnavailable);
   fs::remove(toolchain_.package() + "/knobs.py");
   EXPECT_FALSE(Fingerprint(toolchain_.AsDirectory(), files->files).ok());
+}
+
+// Somebody has put it there in between, who need not be trusted with headers.
+TEST_F(ToolchainFilesTest, APipeInThePlaceOfAFileIsNotWaitedFor) {
+  const std::string path = directory_.File("x.h");
+  WriteFileOrDie(path, "header");
+  const auto file = InspectFile(path);
+  ASSERT_TRUE(file.ok());
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  auto fingerprint = std::async(std::launch::async, [&] { return FingerprintFile(*file); });
+  if (fingerprint.wait_for(std::chrono::seconds(30)) != std::future_status::ready) {
+    ADD_FAILURE() << "it waits for somebody to write to the pipe";
+    WriteFileOrDie(path, "at last");
+  }
+  EXPECT_TRUE(absl::IsUnavailable(fingerprint.get().status()));
+}
+
+TEST_F(ToolchainFilesTest, ADeviceInThePlaceOfAFileIsNotOpened) {
+  const std::string path = directory_.File("x.h");
+  WriteFileOrDie(path, "");
+  const auto file = InspectFile(path);
+  ASSERT_TRUE(file.ok());
+  fs::remove(path);
+  fs::create_symlink("/dev/null", path);
+  EXPECT_TRUE(absl::IsUnavailable(FingerprintFile(*file).status()));
 }
 
 TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
