@@ -1,6 +1,7 @@
 #include "client/launch/kernel_timer.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace kiln::launch {
@@ -33,10 +34,15 @@ KernelTimer::Measurement::~Measurement() {
   GiveBack();
 }
 
-void KernelTimer::Measurement::End() {
+void KernelTimer::Measurement::End() noexcept {
   if (begin_ == nullptr) return;
   const std::lock_guard lock(timer_.mutex_);
-  if (timer_.driver_.Record(end_, stream_).ok()) {
+  bool is_recorded = false;
+  try {
+    is_recorded = timer_.driver_.Record(end_, stream_).ok();
+  } catch (const std::bad_alloc&) {  // for the words of why not
+  }
+  if (is_recorded) {
     timer_.pending_.push_back({begin_, end_});
     begin_ = end_ = nullptr;
   } else {
@@ -57,8 +63,9 @@ Event KernelTimer::TakeEvent() {
     free_.pop_back();
     return event;
   }
-  // So that it can be given back where there is no memory.
+  // So that it can be kept and given back where there is no memory.
   free_.reserve(events_ + 1);
+  pending_.reserve(events_ / 2 + 1);
   StatusOr<Event> made = driver_.MakeEvent();
   if (!made.ok()) return nullptr;
   ++events_;
@@ -69,13 +76,14 @@ void KernelTimer::HarvestFinished() {
   while (!pending_.empty()) {
     const StatusOr<bool> happened = driver_.HasHappened(pending_.front().end);
     if (happened.ok() && !*happened) return;
-    const Pending next = pending_.front();
-    pending_.pop_front();
-    if (!happened.ok() || !Harvest(next).ok()) ++times_.dropped;
+    if (!HarvestFirst().ok() || !happened.ok()) ++times_.dropped;
   }
 }
 
-Status KernelTimer::Harvest(const Pending& pending) {
+Status KernelTimer::HarvestFirst() {
+  const Pending pending = pending_.front();
+  pending_.erase(pending_.begin());
+  ++harvested_;
   free_.push_back(pending.begin);
   free_.push_back(pending.end);
   LAUNCH_ASSIGN_OR_RETURN(const float ms, driver_.MillisecondsBetween(pending.begin, pending.end));
@@ -88,29 +96,23 @@ Status KernelTimer::Harvest(const Pending& pending) {
 
 StatusOr<KernelTimes> KernelTimer::Read(bool resets) {
   const std::lock_guard reading(reading_);
-  std::deque<Pending> pending = TakePending();
-  const Status status = HarvestAll(pending);
+  LAUNCH_RETURN_IF_ERROR(HarvestAll());
   const std::lock_guard lock(mutex_);
-  // Those that it did not come to.
-  pending_.insert(pending_.begin(), pending.begin(), pending.end());
-  LAUNCH_RETURN_IF_ERROR(status);
   return resets ? std::exchange(times_, {}) : times_;
 }
 
-std::deque<KernelTimer::Pending> KernelTimer::TakePending() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(pending_, {});
-}
-
-Status KernelTimer::HarvestAll(std::deque<Pending>& pending) {
+Status KernelTimer::HarvestAll() {
   const ScopedRelaxedCapture relaxed(driver_);
-  while (!pending.empty()) {
-    const Pending next = pending.front();
-    // Launches go on in the meantime.
-    LAUNCH_RETURN_IF_ERROR(driver_.Wait(next.end));
-    pending.pop_front();
-    const std::lock_guard lock(mutex_);
-    LAUNCH_RETURN_IF_ERROR(Harvest(next));
+  std::unique_lock lock(mutex_);
+  // Not those that are launched in the meantime.
+  const uint64_t until = harvested_ + pending_.size();
+  while (harvested_ < until) {
+    const uint64_t turn = harvested_;
+    const Event end = pending_.front().end;
+    lock.unlock();
+    LAUNCH_RETURN_IF_ERROR(driver_.Wait(end));
+    lock.lock();
+    if (harvested_ == turn) LAUNCH_RETURN_IF_ERROR(HarvestFirst());
   }
   return Status();
 }
@@ -123,6 +125,7 @@ void KernelTimer::Release() {
     driver_.DestroyEvent(pending.end);
   }
   free_.clear();
+  harvested_ += pending_.size();
   pending_.clear();
   events_ = 0;
 }

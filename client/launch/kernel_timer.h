@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -30,7 +29,9 @@ class KernelTimer {
     ~Measurement();
     Measurement(const Measurement&) = delete;
     Measurement& operator=(const Measurement&) = delete;
-    void End();
+    // The kernel is on its way: nothing that fails here is a failure of the launch, it only counts
+    // as dropped.
+    void End() noexcept;
 
    private:
     struct NotBegun {};
@@ -58,18 +59,19 @@ class KernelTimer {
 
   // REQUIRES: mutex_ is held.
   void HarvestFinished();
-  Status Harvest(const Pending& pending);
+  // REQUIRES: mutex_ is held, and the first pending one has happened.
+  Status HarvestFirst();
   Event TakeEvent();
   // REQUIRES: reading_ is held.
-  std::deque<Pending> TakePending();
-  Status HarvestAll(std::deque<Pending>& pending);
+  Status HarvestAll();
 
   Driver& driver_;
   std::mutex reading_;  // taken before mutex_
   std::mutex mutex_;
-  std::deque<Pending> pending_;
-  std::vector<Event> free_;  // has room for all
-  size_t events_ = 0;        // that there are
+  std::vector<Pending> pending_;  // in the order of their launches
+  std::vector<Event> free_;
+  size_t events_ = 0;       // that there are; pending_ and free_ have room for all of them
+  uint64_t harvested_ = 0;  // how many have left pending_
   KernelTimes times_;
 };
 

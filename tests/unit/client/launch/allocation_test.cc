@@ -184,6 +184,30 @@ TEST_F(AllocationTest, EachLaunchThatAHookHasSeenBeginEndsForIt) {
   kiln_launch_kernel_close(kernel);
 }
 
+// Whoever is told that it failed launches it again.
+TEST_F(AllocationTest, NoLaunchThatTheDriverTookHasFailed) {
+  kiln_launch_settings settings{};
+  settings.size = sizeof settings;
+  settings.times_launches = 1;
+  ASSERT_EQ(kiln_launch_configure(runtime_, &settings), KILN_LAUNCH_OK);
+  kiln_launch_kernel* kernel = nullptr;
+  ASSERT_EQ(Open(&kernel), KILN_LAUNCH_OK);
+  ASSERT_EQ(kiln_launch_prepare(kernel), KILN_LAUNCH_OK);
+  ASSERT_EQ(Launch(kernel), KILN_LAUNCH_OK);  // the stand-in has met them all
+  // The driver's own memory is not what runs out.
+  fake_->OnCall("cuLaunchKernelEx", [] { allocations_left = -1; });
+  int records = 0;
+  fake_->OnCall("cuEventRecord", [&] { allocations_left = ++records % 2 == 0 ? 0 : -1; });
+  constexpr int kLaunches = 100;
+  const size_t before = fake_->launches().size();
+  for (int i = 0; i < kLaunches; ++i) {
+    const kiln_launch_code code = WithAllocations(-1, [&] { return Launch(kernel); });
+    ASSERT_EQ(code, KILN_LAUNCH_OK) << i;
+  }
+  EXPECT_EQ(fake_->launches().size(), before + kLaunches);
+  kiln_launch_kernel_close(kernel);
+}
+
 TEST_F(AllocationTest, AGraphIsForgottenWhateverFailedWhileItWasCaptured) {
   kiln_launch_kernel* kernel = nullptr;
   ASSERT_EQ(Open(&kernel), KILN_LAUNCH_OK);
