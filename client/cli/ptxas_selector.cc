@@ -14,6 +14,9 @@ namespace kiln::cli {
 
 namespace {
 
+// Toolchains come and go, and so does the daemon.
+constexpr auto kListedTime = std::chrono::seconds(1);
+
 absl::StatusOr<std::string> Sha256Of(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) return ErrnoStatus(errno, path);
@@ -77,8 +80,11 @@ absl::Status PtxasNamer::Annotated(const absl::Status& status, std::string_view 
   const std::string path = NamedFiles::Instance().PathOf(selector);
   if (path.empty()) return status;
   // One that is there may not fit, and another toolchain may be what is missing.
-  if (!listed_) listed_ = client_.ListToolchains(call_);
-  if (!listed_->ok() || IsListed(**listed_, selector)) return status;
+  if (std::chrono::steady_clock::now() >= listed_until_) {
+    listed_ = client_.ListToolchains(call_);
+    listed_until_ = std::chrono::steady_clock::now() + kListedTime;
+  }
+  if (!listed_.ok() || IsListed(*listed_, selector)) return status;
   return Annotate(status,
                   fmt::format("{}: the daemon has no ptxas of these bytes; where it is one, "
                               "'kiln toolchain add ptxas --path DIR' with its directory "

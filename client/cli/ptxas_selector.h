@@ -1,7 +1,7 @@
 // The words by which a person names a ptxas.
 #pragma once
 
-#include <optional>
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -14,8 +14,8 @@ namespace kiln::cli {
 // daemon may have the same bytes elsewhere; anything else as it is. NOT_FOUND, PERMISSION_DENIED.
 [[nodiscard]] absl::StatusOr<std::string> PtxasSelector(std::string_view word);
 
-// Names files in refusals. Asks the daemon what it has once, when it first needs that: thousands of
-// requests may be refused for one file. Not thread-safe.
+// Names files in refusals. Asks the daemon what it has once a second at most: thousands of requests
+// may be refused for one file. Not thread-safe.
 class PtxasNamer {
  public:
   PtxasNamer(Client& client, const CallOptions& call) : client_(client), call_(call) {}
@@ -27,7 +27,8 @@ class PtxasNamer {
  private:
   Client& client_;
   const CallOptions& call_;
-  std::optional<absl::StatusOr<v1::ListToolchainsResponse>> listed_;
+  absl::StatusOr<v1::ListToolchainsResponse> listed_;
+  std::chrono::steady_clock::time_point listed_until_{};  // when it is asked again
 };
 
 }  // namespace kiln::cli
