@@ -1,6 +1,7 @@
 #include "daemon/worker/system_call_filter.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -42,10 +43,10 @@ constexpr std::initializer_list<const char*> kAllowed = {
     "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "msync", "mincore",
     "membarrier",
     // Files that Landlock lets through.
-    "open", "openat", "creat", "close", "close_range", "read", "write", "readv", "writev",
-    "pread64", "pwrite64", "preadv", "pwritev", "lseek", "_llseek", "ftruncate", "fallocate",
-    "fsync", "fdatasync", "fadvise64", "flock", "unlink", "unlinkat", "rename", "renameat",
-    "renameat2", "getdents", "getdents64", "umask", "copy_file_range", "sendfile",
+    "open", "openat", "creat", "close", "read", "write", "readv", "writev", "pread64", "pwrite64",
+    "preadv", "pwritev", "lseek", "_llseek", "ftruncate", "fallocate", "fsync", "fdatasync",
+    "fadvise64", "flock", "unlink", "unlinkat", "rename", "renameat", "renameat2", "getdents",
+    "getdents64", "umask", "copy_file_range", "sendfile",
     // What files are, which Landlock does not hide.
     "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
     "readlink", "readlinkat", "getcwd", "chdir", "fchdir", "statfs", "fstatfs",
@@ -75,6 +76,10 @@ scmp_arg_cmp ArgumentIs(unsigned argument, scmp_datum_t value) {
 }
 scmp_arg_cmp ArgumentHasNoneOf(unsigned argument, scmp_datum_t bits) {
   return {argument, SCMP_CMP_MASKED_EQ, bits, 0};
+}
+// Of `bits`, those and no others.
+scmp_arg_cmp ArgumentHasOf(unsigned argument, scmp_datum_t bits, scmp_datum_t those) {
+  return {argument, SCMP_CMP_MASKED_EQ, bits, those};
 }
 
 class FilterBuilder {
@@ -136,7 +141,11 @@ class FilterBuilder {
 void AllowWithConditions(FilterBuilder& filter) {
   // Threads and children, but no namespaces. clone3 has its flags in memory, where a filter cannot
   // look.
-  filter.Allow("clone", ArgumentHasNoneOf(0, kNewNamespaces));
+  filter.Allow("clone", ArgumentHasNoneOf(0, kNewNamespaces | CLONE_THREAD));
+  // All threads of a process have the same descriptors: the daemon looks at one thread's, and what
+  // another had alone would be hidden from it (holdings.cc).
+  filter.Allow("clone", ArgumentHasOf(0, kNewNamespaces | CLONE_FILES, CLONE_FILES));
+  filter.Allow("close_range", ArgumentHasNoneOf(2, CLOSE_RANGE_UNSHARE));
   filter.Hide("clone3");
   // On the socket to the daemon; never to an address.
   filter.Allow("sendto", ArgumentIs(4, 0));

@@ -232,6 +232,11 @@ TEST_F(WorkerJailTest, OtherProcessesAreOutOfReach) {
   });
 }
 
+// The daemon looks at one thread of each process for files that have no name any more.
+TEST_F(WorkerJailTest, NoThreadHasDescriptorsOfItsOwn) {
+  ExpectOnlyTheJailPrevents({"thread-with-its-own-descriptors", "unshare-descriptors"});
+}
+
 // The kernel limits the processes of root's workers as little as root's own.
 TEST_F(WorkerJailTest, AForkBombIsEnded) {
   TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel());

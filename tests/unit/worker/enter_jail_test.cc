@@ -3,14 +3,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/close_range.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <functional>
+#include <thread>
 
 #include "daemon/worker/jail.h"
 #include "tests/testing/temp_directory.h"
@@ -33,6 +38,18 @@ bool CanOpen(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags, 0600);
   if (fd >= 0) ::close(fd);
   return fd >= 0;
+}
+
+// A thread that does nothing, with what `more` says besides.
+bool CanStartThread(int more) {
+  static std::array<char, 65536> stack;
+  constexpr int kThread = CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD;
+  return ::clone([](void*) { return 0; }, stack.data() + stack.size(), kThread | more, nullptr) > 0;
+}
+
+bool CanCloseRange(unsigned flags) {
+  constexpr unsigned kNoDescriptor = 1 << 20;
+  return ::syscall(SYS_close_range, kNoDescriptor, kNoDescriptor, flags) == 0;
 }
 
 class EnterJailTest : public testing::Test {
@@ -80,6 +97,27 @@ TEST_F(EnterJailTest, InsideThereAreNoSocketsAndNoTracing) {
   EXPECT_EQ(InChild([&] {
               return EnterJail(jail_).empty() && ::socket(AF_UNIX, SOCK_STREAM, 0) < 0 &&
                      errno == EPERM && ::setsid() < 0 && ::chmod(".", 0700) < 0;
+            }),
+            0);
+}
+
+// Or the daemon, which looks at one thread of each process, would not see what another holds.
+TEST_F(EnterJailTest, InsideNoThreadHasDescriptorsOfItsOwn) {
+  if (jail_.filter.empty()) GTEST_SKIP() << "this kernel has no seccomp";
+  EXPECT_EQ(InChild([] { return CanStartThread(0); }), 0);
+  EXPECT_EQ(InChild([] { return CanCloseRange(CLOSE_RANGE_UNSHARE); }), 0);
+  EXPECT_EQ(InChild([&] {
+              return EnterJail(jail_).empty() && !CanStartThread(0) && errno == EPERM &&
+                     !CanCloseRange(CLOSE_RANGE_UNSHARE) && errno == EPERM;
+            }),
+            0);
+}
+
+TEST_F(EnterJailTest, InsideThereAreThreadsAndProcesses) {
+  EXPECT_EQ(InChild([&] {
+              if (!EnterJail(jail_).empty() || !CanCloseRange(0)) return false;
+              std::thread([] {}).join();
+              return CanStartThread(CLONE_FILES) && InChild([] { return true; }) == 0;
             }),
             0);
 }
