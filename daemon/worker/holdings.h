@@ -29,8 +29,9 @@ struct HoldingsLook {
 // Of files: those in `directory` itself (workers cannot make others in it), and those that lie on
 // the same file system without a name, as far as one of `processes` has them open or mapped, and
 // `zygote`, which all of these come from, has not. The mappings take CAP_CHECKPOINT_RESTORE, as
-// root has it; without it they are not seen. Follows no symbolic link. Errors are those of
-// ErrnoStatus. Blocks for as long as `look` says.
+// root has it; without it they are not seen. Of a process one thread is looked at, since all share
+// what they hold (system_call_filter.cc). Follows no symbolic link. Errors are those of
+// ErrnoStatus: NOT_FOUND where `directory` or `zygote` is gone. Blocks for as long as `look` says.
 absl::StatusOr<Holdings> MeasureHoldings(const std::string& directory,
                                          const std::vector<pid_t>& processes, pid_t zygote,
                                          const HoldingsLook& look);
