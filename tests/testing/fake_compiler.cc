@@ -22,6 +22,7 @@
 #include "daemon/worker/enter_jail.h"
 #include "daemon/worker/frame.h"
 #include "daemon/worker/process_table.h"
+#include "storage/base/limits.h"
 
 extern char** environ;
 
@@ -201,10 +202,11 @@ void Shred(int pieces) {
   }
 }
 
-// Behind processes of which each takes long to look at.
+// Behind processes of which each takes long to look at, and which may be there all the same.
 [[noreturn]] void HoardBehindOthers(size_t bytes) {
-  constexpr int kPieces = 16'000;
   constexpr int kOthers = 2;
+  // Half of what they may map; the rest is for what each of them has anyway.
+  constexpr int kPieces = static_cast<int>(kiln::limits::kWorkerMappingsMax) / 2 / (2 + kOthers);
   Shred(kPieces);
   for (int i = 0; i < kOthers; ++i) {
     if (::fork() == 0) SleepForever();
