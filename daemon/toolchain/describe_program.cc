@@ -63,9 +63,10 @@ absl::StatusOr<pid_t> Start(const SpawnCommand& command, int output, int inherit
   return FailedPrecondition("it does not run: {}", Message(pid.status()));
 }
 
-// False when `time` is over first.
-bool WaitForExit(pid_t pid, std::chrono::milliseconds time) {
+// False when `time` is over first. An error says nothing of the process.
+absl::StatusOr<bool> WaitForExit(pid_t pid, std::chrono::milliseconds time) {
   const UniqueFd process = OpenProcess(pid);
+  if (!process) return ErrnoStatus(errno, "pidfd_open");
   const auto until = std::chrono::steady_clock::now() + time;
   while (true) {
     const auto left =
@@ -73,6 +74,7 @@ bool WaitForExit(pid_t pid, std::chrono::milliseconds time) {
     pollfd wait{process.get(), POLLIN, 0};
     const int ready = ::poll(&wait, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return ErrnoStatus(errno, "poll");
     return ready > 0;
   }
 }
@@ -107,7 +109,7 @@ absl::StatusOr<std::string> RunDescribe(std::vector<std::string> arguments,
   KILN_ASSIGN_OR_RETURN(const OutputCapture errors, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const pid_t pid, Start(MakeCommand(std::move(arguments), scratch.path()),
                                                errors.fd(), answer.fd()));
-  const bool in_time = WaitForExit(pid, time);
+  const auto in_time = WaitForExit(pid, time);
   // Before the leader is reaped, while nobody else can have the group's number.
   ::kill(-pid, SIGKILL);
   int wait_status = 0;
@@ -116,7 +118,8 @@ absl::StatusOr<std::string> RunDescribe(std::vector<std::string> arguments,
   }
   // Orphans of it, where this process inherits them.
   ReapChild(-pid, kKillPatience, nullptr);
-  if (!in_time) {
+  KILN_RETURN_IF_ERROR(in_time.status());
+  if (!*in_time) {
     return DeadlineExceeded("asked what it can do, it gave no answer within {} ms", time.count());
   }
   KILN_RETURN_IF_ERROR(CheckExit(wait_status, errors));

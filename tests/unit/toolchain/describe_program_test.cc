@@ -1,14 +1,19 @@
 #include "daemon/toolchain/describe_program.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <vector>
 
 #include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
 #include "tests/testing/temp_directory.h"
 #include "tests/unit/toolchain/fake_toolchain.h"
 
@@ -23,6 +28,30 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr seconds kPlenty{60};
+
+// While it lives, this process gets `free` descriptors beyond those that it has; what it starts has
+// room for some dozens.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t free) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit few{128, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (true) {
+      UniqueFd taken(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
+      if (!taken) break;
+      taken_.push_back(std::move(taken));
+    }
+    taken_.resize(taken_.size() - free);
+  }
+  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<UniqueFd> taken_;
+};
 
 class DescribeProgramTest : public testing::Test {
  protected:
@@ -124,6 +153,21 @@ TEST_F(DescribeProgramTest, OneThatHangsIsEndedWithAllItStarted) {
   EXPECT_EQ(::kill(child, 0), -1);
   EXPECT_EQ(errno, ESRCH);
   EXPECT_TRUE(fs::is_empty(directory_.File("work")));
+}
+
+// However many are lacking: nothing of that is the program's fault.
+TEST_F(DescribeProgramTest, WhereDescriptorsRunOutItMayWorkInAMoment) {
+  toolchain_.Answer("{}");
+  size_t free = 0;
+  absl::StatusOr<std::string> answer = Describe();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  do {
+    const FewDescriptors shortage(free);
+    answer = Describe(seconds(5));
+    EXPECT_TRUE(answer.ok() || absl::IsResourceExhausted(answer.status())) << answer.status();
+  } while (!answer.ok() && ++free < 20);
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_GT(free, 0u);
 }
 
 TEST_F(DescribeProgramTest, OneThatLeavesSomethingRunningIsNotWaitedFor) {
