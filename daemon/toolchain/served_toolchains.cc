@@ -25,9 +25,11 @@ ServedToolchains::Found ServedToolchains::Current() const {
 
 void ServedToolchains::Reload(ReloadThread::Done done) { thread_.Ask(std::move(done)); }
 
-std::string ServedToolchains::DefaultSelector(const std::string& otherwise) const {
+std::string ServedToolchains::DefaultSelector(const std::string& otherwise) {
   if (IsDefaultConfigured()) return parts_.configured_default;
-  return parts_.chosen_default.Read().value_or(otherwise);
+  const auto chosen = parts_.chosen_default.Read();
+  default_is_unread_ = !chosen.ok();
+  return chosen.value_or(otherwise);
 }
 
 absl::Status ServedToolchains::SetDefault(const std::string& selector) {
@@ -94,7 +96,7 @@ bool ServedToolchains::IsOutdated() {
     NoteChange(*toolchain, same);
     return false;  // it asks
   }
-  return current->IsUnsettled();
+  return current->IsUnsettled() || default_is_unread_;
 }
 
 void ServedToolchains::Apply(Found found) {

@@ -77,8 +77,8 @@ class ServedToolchains final : public ToolchainCatalog {
   void Stop() { thread_.Stop(); }
 
  private:
-  // `otherwise` where it cannot be told.
-  std::string DefaultSelector(const std::string& otherwise) const;
+  // `otherwise` where it cannot be told, which is then asked again soon.
+  std::string DefaultSelector(const std::string& otherwise);
   void LookAround(const std::function<bool()>& is_stopping);
   // Whether anything was done to what is known, or what was not ready may be now.
   bool IsOutdated();
@@ -86,7 +86,8 @@ class ServedToolchains final : public ToolchainCatalog {
   void Apply(Found found);
 
   Parts parts_;
-  std::mutex changing_;  // held while one takes the place of another
+  bool default_is_unread_ = false;  // of thread_, and of the constructor before that is there
+  std::mutex changing_;             // held while one takes the place of another
   mutable std::mutex mutex_;
   Found current_;
   uint64_t changes_ = 0;

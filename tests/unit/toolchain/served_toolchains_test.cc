@@ -303,6 +303,22 @@ TEST_F(ServedToolchainsTest, TheConfigurationWins) {
               AllOf(HasSubstr("triton==3.6.0"), HasSubstr("toolchain.default")));
 }
 
+TEST_F(ServedToolchainsTest, AChoiceThatCouldNotBeReadIsReadAgainSoon) {
+  Install({MakeTritonOf("3.6.0"), MakeTritonOf("3.9.0")});
+  EXPECT_TRUE(Start()->SetDefault("triton==3.6.0").ok());
+  const std::string file = directory_.File("default");
+  std::filesystem::rename(file, directory_.File("chosen"));
+  std::filesystem::create_symlink(file, file);  // which cannot be read
+  const auto served = Start("", std::chrono::milliseconds(10));
+  EXPECT_EQ(Chosen(*served), "3.9.0");
+  std::filesystem::rename(directory_.File("chosen"), file);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (Chosen(*served) != "3.6.0" && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Chosen(*served), "3.6.0");
+}
+
 TEST_F(ServedToolchainsTest, ADamagedChoiceIsNone) {
   WriteFileOrDie(directory_.File("default"), "no selector at all");
   EXPECT_EQ(Chosen(*Start()), "3.6.0");
