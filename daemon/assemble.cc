@@ -35,6 +35,7 @@
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/service_parts.h"
 #include "daemon/toolchain/known_bad.h"
+#include "daemon/toolchain/named_owners.h"
 #include "daemon/toolchain/served_toolchains.h"
 #include "daemon/worker/allocator.h"
 #include "daemon/worker/disassembling_provider.h"
@@ -84,16 +85,6 @@ int SlotsOf(const Config::Workers& workers) {
 Jail::Mode JailMode(const Config::Workers& workers) {
   if (workers.jail == "off") return Jail::Mode::kOff;
   return workers.require_jail ? Jail::Mode::kRequired : Jail::Mode::kOn;
-}
-
-absl::StatusOr<FileOwners> OwnersOf(const Config::Toolchain& config,
-                                    std::optional<uid_t> shared_uid) {
-  FileOwners owners{{}, shared_uid};
-  for (const std::string& name : config.trusted_owners) {
-    KILN_ASSIGN_OR_RETURN(const uid_t uid, FindUser(name));
-    owners.further.push_back(uid);
-  }
-  return owners;
 }
 
 std::string AllocatorOf(const DaemonSetting& setting, const FileOwners& owners) {
@@ -155,7 +146,7 @@ class RunningDaemon final : public Daemon {
   absl::Status OpenStore();
   void FindToolchains();
   ServedToolchains::Found Discover(const std::string& default_selector,
-                                   const std::function<bool()>& is_cancelled) const;
+                                   const std::function<bool()>& is_cancelled);
   void BuildChain();
   // People who look into kernels take turns, as those who compile them do.
   std::unique_ptr<CompilationProvider> LetInOneByOne(
@@ -183,7 +174,8 @@ class RunningDaemon final : public Daemon {
   const Clock& clock_ = SystemClock();
   const int64_t started_unix_ms_ = clock_.UnixMillis();
   const std::optional<uid_t> shared_uid_ = SharedUidHere(OsFilesystem());
-  FileOwners owners_;  // of toolchains; asked for once, since the database of users may fail later
+  // Of toolchains. In use where they are discovered, and by nobody at the same time.
+  NamedOwners owners_{setting_.config.toolchain.trusted_owners, shared_uid_, FindUser};
   std::atomic<bool> draining_ = false;
 
   // Storage: tiered(memory, quota(notifying(rocks))).
@@ -231,10 +223,9 @@ class RunningDaemon final : public Daemon {
 absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(OpenStore());
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
-  KILN_ASSIGN_OR_RETURN(owners_, OwnersOf(setting_.config.toolchain, shared_uid_));
+  allocator_ = AllocatorOf(setting_, owners_.Known());
   FindToolchains();
   jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
-  allocator_ = AllocatorOf(setting_, owners_);
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();
@@ -279,6 +270,7 @@ void RunningDaemon::FindToolchains() {
   toolchains_ = std::make_unique<ServedToolchains>(ServedToolchains::Parts{
       .discover = [this](const auto& selector,
                          const auto& is_cancelled) { return Discover(selector, is_cancelled); },
+      .is_outdated = [this] { return owners_.HasMore(); },
       .serve = [this](const DiscoveredToolchains& found) { ServeToolchains(found); },
       .forget = [this] { memo_.Clear(); },
       .configured_default = setting_.config.toolchain.default_selector,
@@ -286,7 +278,7 @@ void RunningDaemon::FindToolchains() {
 }
 
 ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selector,
-                                                const std::function<bool()>& is_cancelled) const {
+                                                const std::function<bool()>& is_cancelled) {
   DiscoveryOptions options;
   options.search_path = setting_.toolchain_directories;
   options.cache_directory = setting_.paths.state + "/toolchains";
@@ -294,7 +286,7 @@ ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selec
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
   options.include_directories = setting_.config.toolchain.include_directories;
-  options.owners = owners_;
+  options.owners = owners_.Known();
   options.default_selector = default_selector;
   options.is_cancelled = is_cancelled;
   return DiscoveredToolchains::Discover(options, OsFilesystem());

@@ -96,7 +96,8 @@ bool ServedToolchains::IsOutdated() {
     NoteChange(*toolchain, same);
     return false;  // it asks
   }
-  return current->IsUnsettled() || default_is_unread_;
+  return current->IsUnsettled() || default_is_unread_ ||
+         (parts_.is_outdated && parts_.is_outdated());
 }
 
 void ServedToolchains::Apply(Found found) {

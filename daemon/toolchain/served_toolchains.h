@@ -29,6 +29,9 @@ class ServedToolchains final : public ToolchainCatalog {
     std::function<Found(const std::string& default_selector,
                         const std::function<bool()>& is_cancelled)>
         discover;
+    // Whether it would find something else for what only it knows of. Blocks as a disk does, on the
+    // thread that discovers, in between. Null: never.
+    std::function<bool()> is_outdated = nullptr;
     // Has workers for these and for no others. Called before requests can choose among them, and
     // not by the constructor; one call at a time.
     std::function<void(const DiscoveredToolchains&)> serve;

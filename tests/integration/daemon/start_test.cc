@@ -123,6 +123,15 @@ TEST(Start, StateDirectoryThatCannotBe) {
   EXPECT_THAT(file.Log(), HasSubstr("not a directory"));
 }
 
+// Their directory may be on a network that is not there yet.
+TEST(Start, TrustedOwnerWhoIsNotKnownIsLeftOut) {
+  TemporaryDaemon daemon({"--set", "toolchain.trusted_owners=no-such-user:root"});
+  daemon.Start();
+  EXPECT_TRUE(daemon.Connect()->Compile(SimpleKernel(1)).ok());
+  EXPECT_THAT(daemon.Log(), HasSubstr("toolchain.trusted_owners"));
+  EXPECT_THAT(daemon.Log(), HasSubstr("no-such-user"));
+}
+
 TEST(Start, DamagedStoreIsSetAside) {
   TemporaryDaemon daemon;
   daemon.Start();

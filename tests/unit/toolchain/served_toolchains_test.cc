@@ -59,6 +59,7 @@ class ServedToolchainsTest : public testing::Test {
               return std::make_shared<const DiscoveredToolchains>(disk_, rejected_, selector,
                                                                   disassembler_);
             },
+        .is_outdated = [this] { return outdated_.exchange(false); },
         .serve =
             [this](const DiscoveredToolchains& found) {
               const std::lock_guard lock(mutex_);
@@ -92,6 +93,7 @@ class ServedToolchainsTest : public testing::Test {
   std::shared_future<void> gate_;
   std::atomic<int> discoveries_ = 0;
   std::atomic<bool> was_cancelled_ = false;
+  std::atomic<bool> outdated_ = false;
 };
 
 TEST_F(ServedToolchainsTest, WhatIsInstalledWhileItRunsIsFoundWhenAsked) {
@@ -181,6 +183,18 @@ TEST_F(ServedToolchainsTest, WhatWasBeingInstalledIsLookedAtAgain) {
   rejected_ = {{"/x", "its files changed while they were read", "/x", /*is_unsettled=*/true}};
   const auto served = Start("", std::chrono::milliseconds(1));
   while (discoveries_ < 2) std::this_thread::yield();
+}
+
+TEST_F(ServedToolchainsTest, WhatDiscoveryWouldFindNowIsLookedFor) {
+  const auto served = Start("", std::chrono::milliseconds(1));
+  Install({MakeTritonOf("3.9.0")});
+  EXPECT_EQ(Chosen(*served), "3.6.0");
+  outdated_ = true;
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (Chosen(*served) != "3.9.0" && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Chosen(*served), "3.9.0");
 }
 
 // With what really looks around.
