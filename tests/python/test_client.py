@@ -1,6 +1,7 @@
 """kiln.Client and kiln.AsyncClient against a real kilnd."""
 
 import asyncio
+import gc
 import hashlib
 import json
 import os
@@ -20,8 +21,8 @@ import pytest
 
 import kiln
 from job import package_environment
-from kiln import _wire
-from kiln._gate import gate
+from kiln import _errands, _link, _wire
+from kiln._gate import Passage, gate
 from kiln._link import Link
 from kiln.sockets import Endpoint, check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
@@ -609,8 +610,10 @@ def stick(link):
     """Has gRPC's thread wait for the event that this returns."""
     is_stuck, is_over = threading.Event(), threading.Event()
     while not is_stuck.wait(0.1):  # one that has ended already has no callback any more
-        compiling = link.start("Compile", _wire.request_message(LARGE), None)
-        compiling.call.add_callback(lambda: is_stuck.set() or is_over.wait())
+        compiling = Passage()
+        link.start(compiling, "Compile", _wire.request_message(LARGE), None)
+        if (call := compiling.call) is not None:
+            call.add_callback(lambda: is_stuck.set() or is_over.wait())
     return is_over
 
 
@@ -627,6 +630,30 @@ def test_a_connection_on_which_no_call_ends_any_more_is_replaced(client):
         is_over.set()
 
 
+def test_a_connection_that_was_only_late_is_closed(client, monkeypatch):
+    closed = []
+    for is_late in (True, False):
+        link = Link(client._endpoint)
+        monkeypatch.setattr(link._channel, "close", lambda is_late=is_late, close=link._channel.close: closed.append(is_late) or close())
+        is_over = stick(link)
+        assert not link.shows_life(0.05)
+        if not is_late:
+            is_over.set()
+            assert link._late.end.wait(20)
+        link.close()
+        is_over.set()
+    assert closed == [False]
+
+
+def test_an_answer_that_this_process_is_late_to_see_is_one(client, monkeypatch):
+    """Where one of its threads keeps the interpreter to itself, the time is over before gRPC's has been given a turn."""
+    link = client._connected()
+    monkeypatch.setattr(_link, "_LATE_S", -40)
+    monkeypatch.setattr(_errands, "_PIECES_MIN", 1000)
+    monkeypatch.setattr(_errands, "_SECONDS_MAX", 0)
+    assert link._look(20) is None and client.lookup(["0" * 64]) == [None]
+
+
 def test_what_it_takes_to_look_for_a_daemon_counts_towards_its_answer(daemon, monkeypatch):
     waited, look = [], Link._look
     monkeypatch.setattr(Link, "_look", lambda self, budget_s: waited.append(budget_s) or look(self, 20))
@@ -640,12 +667,15 @@ def test_calls_of_one_connection_learn_together_that_the_daemon_is_gone(other_da
     with other_daemon:
         client = kiln.Client(root=str(other_daemon.root), attempts=1)
         lost = client._connected()
-        waiting = [lost.start("Compile", _wire.request_message(request(f"lost {index}")), None) for index in range(3)]
+        waiting = [Passage() for _ in range(3)]
+        for index, passage in enumerate(waiting):
+            lost.start(passage, "Compile", _wire.request_message(request(f"lost {index}")), None)
         client._drop(lost)
         for passage in waiting:
-            with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)) as caught:
-                passage.call.result()
-            assert type(lost.error(caught.value)) is kiln.UnavailableError
+            assert passage.end.wait(20)
+            with pytest.raises(kiln.KilnError) as caught:
+                lost.answer(passage)
+            assert type(caught.value) is kiln.UnavailableError
         with pytest.raises(kiln.UnavailableError, match="the connection is lost"):
             lost.call("Lookup", pb.LookupRequest(), None)
         assert client.compile(request("found")).binary  # by a new one
@@ -819,6 +849,69 @@ def test_calls_go_on_after_exceptions_out_of_a_signals_handler(daemon, situation
     done = subprocess.run([sys.executable, "-B", INTERRUPTED_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
                           text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+
+
+def test_the_main_thread_does_nothing_in_grpc(daemon, client):
+    """Where a signal's handler raises, a lock of its Python code would stay taken."""
+    digest = client.compile(request("stuck")).stages["cubin"].digest
+    seen = set()
+
+    def look(frame, event, argument):
+        if event == "call" and os.sep + "grpc" + os.sep in frame.f_code.co_filename and not is_deletion(frame):
+            seen.add(frame.f_code.co_name)
+
+    def is_deletion(frame):
+        """Of a channel that nobody has any more, and with it its lock."""
+        return (frame.f_code.co_name in ("__del__", "_unsubscribe_all")
+                and type(frame.f_locals["self"]).__name__ in ("Channel", "_ChannelCallState"))
+
+    async def ask(connected):
+        with pytest.raises(kiln.FailedPreconditionError):
+            await connected.compile(request(toolchain="triton==9.9.9"))
+        await connected.compile(request("stuck"))
+
+    def fork():
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    other = threading.Thread(target=lambda: client.compile(request("beside a fork", cache="refresh")))
+    other.start()
+    sys.setprofile(look)
+    try:
+        while not gate._passages:
+            time.sleep(0.001)
+        fork()
+        other.join()
+        with kiln.Client(root=str(daemon.root)) as another:
+            assert another.fetch(digest)
+            for toolchain in ("triton==3.6.0", "triton==9.9.9"):
+                list(another.compile_many([request("stuck", toolchain=toolchain)]))
+            with pytest.raises(kiln.FailedPreconditionError):
+                another.compile(request(toolchain="triton==9.9.9"))
+            with pytest.raises(kiln.DeadlineExceededError):
+                another.compile(request("too slow", cache="refresh"), timeout=0.001)
+        in_loop(daemon, ask)
+    finally:
+        sys.setprofile(None)
+    assert not seen
+
+
+def test_no_failed_call_is_left_to_whoever_collects_the_garbage(client):
+    """Its end takes a lock of gRPC's."""
+    gc.collect()
+    gc.disable()
+    try:
+        for timeout in (None, 0.001):
+            with pytest.raises(kiln.KilnError):
+                client.compile(request("left", toolchain="triton==9.9.9" if timeout is None else "triton==3.6.0", cache="refresh"), timeout=timeout)
+        deadline = time.monotonic() + 20  # gRPC's thread lets go of it when it has told of its end
+        while any(issubclass(type(one), grpc.RpcError) for one in gc.get_objects()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        gc.enable()
 
 
 def test_the_wheel_names_what_it_needs():

@@ -1,15 +1,20 @@
 """kiln._gate, which forks wait at, and what a signal's handler may do in the middle of it."""
 
 import itertools
+import os
+import signal
 import sys
 import threading
 
 import pytest
 
-from kiln import _gate
+from kiln import _errands, _gate
+from kiln._gate import Passage
+from kiln.errors import UnavailableError
 
 # Where what a gate does runs Python code, between whose instructions a handler may come.
-_FILES = (_gate.__file__, threading.__file__, "contextlib.py")
+_FILES = (_gate.__file__, _errands.__file__, threading.__file__, "contextlib.py")
+SECONDS_MAX = 20
 
 
 class Interrupt(BaseException):
@@ -17,42 +22,55 @@ class Interrupt(BaseException):
 
 
 class Call:
-    """One that has ended already, or one that never ends."""
+    """One that has ended already, or one that ends when it is cancelled, or never. was_inside: whether its cancel was in a section."""
 
-    def __init__(self, has_ended):
-        self._has_ended = has_ended
+    def __init__(self, gate, has_ended=False, is_stuck=False):
+        self.cancelled, self.was_inside = threading.Event(), None
+        self._gate, self._has_ended, self._is_stuck = gate, has_ended, is_stuck
+        self._end = None
 
     def add_callback(self, callback):
+        self._end = callback
         return not self._has_ended
 
     def cancel(self):
-        pass
+        if self._is_stuck or self.cancelled.is_set():
+            return
+        self.was_inside = threading.get_ident() in self._gate._inside
+        self._end()
+        self.cancelled.set()
 
 
-def interrupted_at(number, work):
-    """Whether an exception came out of `work`, which a handler raises at the number-th place where Python looks for signals: at the
-    beginning of a function, and behind a call of one that is not written in Python."""
-    left = itertools.count(number, -1)
+def disturbed_at(number, work, disturb):
+    """Whether `disturb`, which a handler does at the number-th place where Python looks for signals, has been: at the beginning of a
+    function, and behind a call of one that is not written in Python."""
+    left, was_disturbed = itertools.count(number, -1), []
 
     def look(frame, event, argument):
         if event in ("call", "c_return") and frame.f_code.co_filename.endswith(_FILES) and next(left) == 1:
-            raise Interrupt
+            sys.setprofile(None)
+            was_disturbed.append(True)
+            disturb()
 
     sys.setprofile(look)
     try:
         work()
     except Interrupt:
-        return True
+        pass
     finally:
         sys.setprofile(None)
-    return False
+    return bool(was_disturbed)
+
+
+def interrupt():
+    raise Interrupt
 
 
 def of_another_thread(work):
     done = []
     thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(SECONDS_MAX)
     return done == [None]
 
 
@@ -61,42 +79,161 @@ def section(gate):
 
 
 def start(gate):
-    gate.start(lambda: Call(has_ended=True))
+    passage = Passage()
+    gate.start(passage, lambda: Call(gate, has_ended=True), lambda call: (call, None))
+    assert passage.end.wait(SECONDS_MAX)
 
 
 def cancel(gate):
     gate.cancel_calls_of({threading.get_ident()})
 
 
+def fork(gate):
+    gate.before_fork()
+    gate.after_fork_in_parent()
+
+
+def until_done(errands):
+    """Everything that it has been given before."""
+    end = _errands.End()
+    errands.post(end.come)
+    assert end.wait(SECONDS_MAX)
+
+
 @pytest.mark.parametrize("work", [section, start, cancel])
 def test_an_exception_anywhere_leaves_nobody_behind(work):
     for number in itertools.count(1):
         gate = _gate.Gate()
-        was_interrupted = interrupted_at(number, lambda: work(gate))
-        assert gate._inside == set() and of_another_thread(lambda: (gate.before_fork(), gate.after_fork_in_parent()) and None), number
+        was_interrupted = disturbed_at(number, lambda: work(gate), interrupt)
+        until_done(_errands.errands)
+        assert gate._inside == set() and of_another_thread(lambda: fork(gate)), number
         if not was_interrupted:
             break
     assert number > 2
 
 
 def test_an_exception_after_a_fork_leaves_it_over():
-    """Not one before it knows whose fork it is: of what is done after a fork this is not the first, which is where such a signal's handler comes."""
+    """Not one before it knows whose fork it is: of what is done after a fork this is not the first, which is where such a signal's
+    handler comes."""
     for number in itertools.count(3):
         gate = _gate.Gate()
         gate.before_fork()
-        was_interrupted = interrupted_at(number, gate.after_fork_in_parent)
+        was_interrupted = disturbed_at(number, gate.after_fork_in_parent, interrupt)
         if not was_interrupted:
             break
         assert gate._forking == [] and of_another_thread(lambda: section(gate)), number
 
 
+def test_a_call_that_is_given_up_anywhere_is_cancelled():
+    for number in itertools.count(1):
+        gate, calls, passage = _gate.Gate(), [], Passage()
+
+        def begin():
+            calls.append(Call(gate))
+            return calls[-1]
+
+        def give_up():
+            try:
+                gate.start(passage, begin, lambda call: (call, None))
+            except Interrupt:
+                gate.cancel([passage])
+                raise
+
+        was_interrupted = disturbed_at(number, give_up, interrupt)
+        until_done(_errands.errands)
+        until_done(_errands.cancels)
+        if not was_interrupted:
+            break
+        assert all(call.cancelled.is_set() for call in calls) and not gate._passages, number
+    assert number > 2 and gate._passages
+
+
+@pytest.mark.parametrize("work", [section, start, cancel, fork])
+@pytest.mark.parametrize("use", [section, start, fork])
+def test_a_handler_uses_it_anywhere(monkeypatch, work, use):
+    """While its thread stands still in there, and with it whatever that thread has."""
+    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", 10 * SECONDS_MAX)
+    monkeypatch.setattr(_gate, "_SECTION_WAITS_SECONDS_MAX", 10 * SECONDS_MAX)
+    for number in itertools.count(1):
+        gate = _gate.Gate()
+        was_disturbed = disturbed_at(number, lambda: work(gate), lambda: use(gate))
+        assert gate._inside == set() and gate._forking == [], number
+        if not was_disturbed:
+            break
+    assert number > 2
+
+
+def test_a_handler_calls_while_a_fork_waits_for_its_thread(monkeypatch):
+    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
+    gate = _gate.Gate()
+    forking = threading.Thread(target=lambda: fork(gate))
+
+    def call():
+        forking.start()
+        while not gate._forking:
+            pass
+        start(gate)
+        assert gate._forking
+
+    gate.section(call)
+    forking.join()
+
+
+def test_a_handler_forks_while_its_thread_waits_for_another(monkeypatch):
+    """The child has not got that other one."""
+    monkeypatch.setattr(_errands, "_SECONDS_MAX", 10 * SECONDS_MAX)
+    children, may_end = [], threading.Event()
+
+    def work():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        may_end.wait(SECONDS_MAX)
+
+    def handle(number, frame):
+        children.append(os.fork())
+        if children == [0]:
+            signal.alarm(SECONDS_MAX)
+        else:
+            may_end.set()
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        _errands.errands.run(work)
+    except UnavailableError:
+        os._exit(7)  # the child
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+
+
+@pytest.mark.parametrize("does_fork", [True, False])
+def test_a_fork_waits_for_whoever_cancels(monkeypatch, does_fork):
+    """Also where the call has ended by that, but gRPC is still at it."""
+    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", SECONDS_MAX)
+    gate, passage, may_end = _gate.Gate(), Passage(), threading.Event()
+    call = Call(gate)
+    end_it = call.cancel
+    call.cancel = lambda: end_it() or may_end.wait(SECONDS_MAX)
+    gate.start(passage, lambda: call, lambda call: (None, Interrupt()))
+    if not does_fork:
+        gate.cancel([passage])
+    forking = threading.Thread(target=gate.before_fork)
+    forking.start()
+    assert call.cancelled.wait(SECONDS_MAX) and call.was_inside and passage.is_void == does_fork
+    forking.join(0.2)
+    assert forking.is_alive()
+    may_end.set()
+    forking.join()
+    gate._forking.clear()
+
+
 def test_only_one_fork_waits_for_a_call_that_never_ends(monkeypatch):
-    gate, waited = _gate.Gate(), []
+    gate, seen = _gate.Gate(), []
     monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", 0.01)
-    gate.start(lambda: Call(has_ended=False))
-    wait_for = gate._changed.wait_for
-    monkeypatch.setattr(gate._changed, "wait_for", lambda until, *limit: waited.append(until()) or wait_for(until, *limit))
+    gate.start(Passage(), lambda: Call(gate, is_stuck=True), lambda call: (None, None))
+    is_idle = gate._is_idle
+    monkeypatch.setattr(gate, "_is_idle", lambda me: seen.append(is_idle(me)) or seen[-1])
     for _ in range(2):
-        gate.before_fork()
-        gate.after_fork_in_parent()
-    assert waited == [True, False, True, True]
+        seen.append("a fork")
+        fork(gate)
+    first, second = seen.index("a fork"), len(seen) - 1 - seen[::-1].index("a fork")
+    assert not any(seen[first + 1:second]) and seen[second + 1:] == [True]

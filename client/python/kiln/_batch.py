@@ -3,8 +3,6 @@
 import queue
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
-import grpc
-
 from kiln import _wire
 from kiln._gate import Passage
 from kiln._link import Link, wedged
@@ -61,7 +59,8 @@ class Batch:
             self._start(index)
 
     def _start(self, index: int) -> None:
-        self._passages[index] = self._link.start("Compile", self._messages[index], self._deadline, lambda: self._ended.put(index))
+        passage = self._passages[index] = Passage(lambda: self._ended.put(index))
+        self._link.start(passage, "Compile", self._messages[index], self._deadline)
 
     def _next(self) -> _Answer:
         while True:
@@ -79,18 +78,12 @@ class Batch:
     def _answer(self, index: int) -> "Union[Artifact, KilnError, None]":
         """None: a fork was in the way, and it is asked again. UnavailableError: there is nobody to ask any more."""
         passage = self._passages[index]
+        if passage.is_void:
+            self._start(index)
+            return None
         try:
-            return self._link.whole(_wire.artifact(passage.call.result()), self._deadline)
+            return self._link.whole(_wire.artifact(self._link.answer(passage)), self._deadline)
+        except UnavailableError:
+            raise
         except KilnError as error:
-            return _failed(error)
-        except (grpc.RpcError, grpc.FutureCancelledError) as error:
-            if not passage.was_interrupted:
-                return _failed(self._link.error(error))
-        self._start(index)
-        return None
-
-
-def _failed(error: KilnError) -> KilnError:
-    if isinstance(error, UnavailableError):
-        raise error from None
-    return error
+            return error

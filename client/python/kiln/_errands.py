@@ -1,4 +1,4 @@
-"""Does on a thread of Kiln's own what the main thread has to do in gRPC.
+"""Does on threads of Kiln's own what is to be done in gRPC for the main thread.
 
 What a signal's handler raises comes out on the main thread, between any two of its instructions, so Ctrl-C may come in the middle of
 gRPC's Python code. That does not survive it: a lock of the channel stays taken, or its thread is not started and believed to be, and then
@@ -6,8 +6,11 @@ no call ends any more, on any thread. Here the main thread waits outside of gRPC
 """
 
 import _thread
+import itertools
+import os
 import queue
 import threading
+import time
 from typing import Any, Callable, Optional, TypeVar
 
 from kiln import _process
@@ -15,10 +18,69 @@ from kiln.errors import UnavailableError
 
 _T = TypeVar("_T")
 _SECONDS_MAX = 20.0  # longer than a section waits for a fork
+_PIECE_S = 0.025
+_PIECES_MIN = 20
+
+
+def waited(attempt: Callable[[], bool], seconds_max: float) -> bool:
+    """Whether `attempt`, which gives other threads a turn, says so by then. It is asked often, however late it has become: where one more
+    thread does not let go of the interpreter, the time passes without those that are waited for having had any of it."""
+    deadline = time.monotonic() + seconds_max
+    for number in itertools.count():
+        if attempt():
+            return True
+        if number >= _PIECES_MIN and time.monotonic() >= deadline:
+            return False
+    raise AssertionError("it counts for ever")
+
+
+class End:
+    """What one thread waits for and another brings about, once. Not threading's: the way into a Condition is Python code, in which an
+    exception leaves it taken."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def come(self) -> None:
+        self.has_come = True
+        self._lock.release()
+
+    def wait(self, seconds_max: float) -> bool:
+        """Whether it has come by then."""
+        if not self.has_come and self._lock.acquire(timeout=seconds_max):
+            self._lock.release()
+        return self.has_come
+
+    def wait_in_pieces(self, seconds_max: float) -> bool:
+        """As waited(): for who concludes from it that nobody is at work any more."""
+        return waited(lambda: self.wait(_PIECE_S), seconds_max)
+
+
+class _Errand:
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._result: Any = None
+        self._error: Optional[BaseException] = None
+        self.end = End()
+
+    def do(self) -> None:
+        try:
+            self._result = self._work()
+        except BaseException as error:
+            self._error = error
+        self.end.come()
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
 
 
 class Errands:
-    """One for each process. Thread-safe: on other threads than the main one it does everything right there."""
+    """One after the other, on one thread. Thread-safe."""
 
     def __init__(self) -> None:
         self._errands: Optional[Any] = None
@@ -29,55 +91,42 @@ class Errands:
         _process.abandon(self._errands)
         self._errands = None
 
-    def run(self, work: Callable[[], _T], undo: Optional[Callable[[_T], object]] = None) -> _T:
-        """What `work` returns or raises. `undo` is for what it returns where an exception comes while it is waited for."""
-        if not _is_main():
+    def run(self, work: Callable[[], _T]) -> _T:
+        """What `work` returns or raises. Other threads than the main one do it themselves. Where an exception comes while it is waited for,
+        it is done all the same."""
+        if threading.get_ident() != threading.main_thread().ident:
             return work()
-        answer: Any = queue.SimpleQueue()
-        self._add(work, answer)
-        try:
-            result, error = answer.get(timeout=_SECONDS_MAX)
-        except queue.Empty:
+        errand = _Errand(work)
+        self._add(errand)
+        process = os.getpid()  # where a signal's handler forks meanwhile, nobody is at it in the child
+        waited(lambda: errand.end.wait(_PIECE_S) or os.getpid() != process, _SECONDS_MAX)
+        if not errand.end.has_come:
             self._errands = None  # the next have another thread
-            raise UnavailableError("gRPC does not answer in this process") from None
-        except BaseException:
-            if undo is not None:
-                undo_it = undo
-                self._add(lambda: undo_it(answer.get_nowait()[0]), queue.SimpleQueue())
-            raise
-        if error is not None:
-            raise error
-        done: _T = result
-        return done
+            raise UnavailableError("gRPC does not answer in this process")
+        result: _T = errand.result()
+        return result
 
     def post(self, work: Callable[[], object]) -> None:
-        """Without waiting for it; after what has been asked for before."""
-        if _is_main():
-            self._add(work, queue.SimpleQueue())
-        else:
-            work()
+        """Without waiting for it, on any thread."""
+        self._add(_Errand(work))
 
-    def _add(self, work: Callable[[], object], answer: Any) -> None:
-        if self._errands is None:
-            errands: Any = queue.SimpleQueue()
+    def _add(self, errand: _Errand) -> None:
+        errands = self._errands
+        if errands is None:
+            errands = queue.SimpleQueue()
             # Not threading's, which has locks of its own to be interrupted in.
             _thread.start_new_thread(_work, (errands,))
             self._errands = errands
-        self._errands.put((work, answer))
-
-
-def _is_main() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
+        errands.put(errand)
 
 
 def _work(errands: Any) -> None:
     while True:
-        work, answer = errands.get()
-        try:
-            answer.put((work(), None))
-        except BaseException as error:
-            answer.put((None, error))
-        del work, answer  # and with them what they keep
+        errand = errands.get()
+        errand.do()
+        del errand  # and with it what it keeps
 
 
 errands = Errands()
+# On a thread of their own: a call that is waited for may have to wait itself for a fork, which waits for these.
+cancels = Errands()

@@ -9,23 +9,24 @@ An import is a section too, where it is not at the top of a file: a child that i
 modules that are half imported, and nobody to give them back.
 
 Nobody waits for ever. A fork waits for gRPC's own thread, which ends a cancelled call without anybody's help and takes no lock but
-gRPC's and the gate's, and for sections, of which an import waits for the locks of modules and for the disk. Neither needs a lock of
-Python code that the forking thread may hold, nor that thread itself, which may be in a call: a signal's handler can fork anywhere. Whatever
-should go wrong with that, or take long, costs seconds, and then the process forks as it would without a gate. A child of a fork that did
-not wait for a section to its end uses no gRPC at all: it cannot know what that holds.
+gRPC's, for the thread that cancels, and for sections, of which an import waits for the locks of modules and for the disk. None of them
+needs a lock of Python code that the forking thread may hold, nor that thread itself, which may be in a call: a signal's handler can fork
+anywhere. Whatever should go wrong with that, or take long, costs seconds, and then the process forks as it would without a gate. A child
+of a fork that did not wait for a section to its end uses no gRPC at all: it cannot know what that holds.
 
-A signal's handler may also raise anywhere. So the lock is taken by `with` itself: the way into a Condition is Python code, in which an
-exception comes after the lock is taken and before anything would give it back. And whoever is inside, or forks, is written off before
-anything else is done.
+A signal's handler may also raise anywhere, or use Kiln itself while its thread stands still in here. So there is no lock: whoever goes
+in says so before it looks for forks, and whoever forks says so before it looks for those inside. So one of the two sees the other, waits,
+and looks again. Whoever is inside, or forks, is written off before anything else is done.
 """
 
 import logging  # noqa: F401
 import os
 import threading
+import time
 from importlib import import_module
-from typing import Any, Callable, Dict, List, Optional, Set, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, TypeVar
 
-from kiln._errands import errands
+from kiln._errands import End, cancels, errands, waited
 from kiln.errors import UnavailableError
 
 _T = TypeVar("_T")
@@ -33,36 +34,41 @@ _T = TypeVar("_T")
 _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = 5.0
 _FORK_WAITS_FOR_CALLS_SECONDS_MAX = 1.0
 _SECTION_WAITS_SECONDS_MAX = 10.0
+_PAUSE_S = 0.001
+
+# What a call was answered with, or why it was not.
+Outcome = Tuple[Any, Optional[BaseException]]
 
 
 class Passage:
-    """A call, the thread that made it, and what became of it. was_interrupted: a fork ended it, so it is to be made again."""
+    """A call, the thread that wants it, and what has become of it. Whoever waits for it touches nothing of gRPC's: its locks are taken in
+    Python code as well (_errands). Made before the call is, to be cancelled at any time."""
 
-    def __init__(self, call: Any, thread: int) -> None:
-        self.call = call
-        self.thread = thread
+    def __init__(self, then: Optional[Callable[[], None]] = None) -> None:
+        """`then` is run when it has ended, on another thread."""
+        self.thread = threading.get_ident()
+        self.end = End()
+        self.answer: Any = None
+        self.error: Optional[BaseException] = None
+        self.call: Any = None  # while it is under way
+        self.is_cancelled = False
         self.was_interrupted = False
-        self._under_way = threading.Lock()
-        self._under_way.acquire()
+        self._then = then
 
-    def wait(self, seconds_max: float) -> bool:
-        """Whether it has ended by then. gRPC's own wait is not one to be interrupted in (_errands)."""
-        if not self._under_way.acquire(timeout=seconds_max):
-            return False
-        self._under_way.release()
-        return True
+    def end_with(self, outcome: Outcome) -> None:
+        self.answer, self.error = outcome
+        self.end.come()
+        if self._then is not None:
+            self._then()
 
-    def end(self) -> None:
-        self._under_way.release()
+    @property
+    def is_void(self) -> bool:
+        """It has ended, but by a fork: it is to be made again."""
+        return self.was_interrupted and not self.is_cancelled and self.error is not None
 
     def cancel(self) -> None:
         """Nobody is going to wait for it any more."""
-        if self._under_way.locked():
-            errands.post(self.call.cancel)
-
-    def interrupt(self) -> None:
-        self.was_interrupted = True
-        self.call.cancel()
+        gate.cancel([self])
 
 
 class Gate:
@@ -80,43 +86,52 @@ class Gate:
         os.register_at_fork(before=self.before_fork, after_in_parent=self.after_fork_in_parent, after_in_child=self.reset_after_fork)
 
     def reset_after_fork(self) -> None:
-        # Reentrant by default, for the handler of a signal that forks while its thread is in here.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)  # to wait and to notify
         self._forking: List[int] = []  # the threads; one twice, where it has registered twice
         self._is_cut = self._is_cut or not self._inside <= {threading.get_ident()}
         self._inside = set()
         self._passages: Dict[Passage, None] = {}
 
-    def start(self, start: Callable[[], Any], then: Optional[Callable[[], None]] = None) -> Passage:
-        """Starts a call, after a fork that is under way. `then` is run when it has ended, on a thread of gRPC's."""
-        me = threading.get_ident()
+    def start(self, passage: Passage, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
+        """Starts a call, after a fork that is under way. `read` is given it when it has ended, on a thread of gRPC's, and says what came of
+        it; None: it is read elsewhere."""
 
-        def begin() -> Passage:
-            passage = Passage(start(), me)
+        def begin() -> None:
+            call = start()
 
             def leave() -> None:
-                self._leave(passage)
-                passage.end()
-                if then is not None:
-                    then()
+                outcome = read(call)
+                passage.call = None
+                self._passages.pop(passage, None)
+                if outcome is not None:
+                    passage.end_with(outcome)
 
-            with self._lock:
-                self._passages[passage] = None
-            if not passage.call.add_callback(leave):
+            passage.call = call
+            self._passages[passage] = None
+            if not call.add_callback(leave):
                 leave()
-            return passage
+            elif passage.is_cancelled:  # meanwhile
+                call.cancel()
 
-        return errands.run(lambda: self.section(begin), Passage.cancel)
+        self.errand(begin)
+
+    def cancel(self, passages: Iterable[Passage]) -> None:
+        """Nobody is going to wait for these."""
+        for passage in passages:
+            passage.is_cancelled = True
+        self._post_cancels(passages)
 
     def cancel_calls_of(self, threads: Set[int]) -> None:
         """Nobody is going to wait for what these threads have under way."""
-        with self._lock:
-            passages = [passage for passage in self._passages if passage.thread in threads]
-        for passage in passages:
-            passage.cancel()
+        self.cancel([passage for passage in list(self._passages) if passage.thread in threads])
 
-    def section(self, work: Callable[[], _T]) -> _T:
+    def errand(self, work: Callable[[], _T]) -> _T:
+        """As section(), but not on the main thread: what uses gRPC."""
+        # A fork that waits for this thread, or for which it stands still, would be waited for in vain.
+        me = threading.get_ident()
+        waits = me not in self._inside and me not in self._forking
+        return errands.run(lambda: self.section(work, waits))
+
+    def section(self, work: Callable[[], _T], waits: bool = True) -> _T:
         """Does what uses gRPC for a moment, or imports something: no fork begins before it is over. UnavailableError in a child of a
         fork that has begun all the same."""
         if self._is_cut:
@@ -125,14 +140,11 @@ class Gate:
         if me in self._inside:
             return work()
         try:
-            with self._lock:
-                self._changed.wait_for(lambda: not self._forking, _SECTION_WAITS_SECONDS_MAX)
+            if not waits or not waited(lambda: self._enter(me), _SECTION_WAITS_SECONDS_MAX):
                 self._inside.add(me)
             return work()
         finally:
             self._inside.discard(me)
-            with self._lock:
-                self._changed.notify_all()
 
     def imported(self, name: str) -> Any:
         """That module, for an import that is not at the top of a file: so a process may fork meanwhile."""
@@ -140,30 +152,59 @@ class Gate:
 
     def before_fork(self) -> None:
         me = threading.get_ident()
-        with self._lock:
-            self._forking.append(me)
-            if self._forking.count(me) > 1:  # it has waited
-                return
-            self._changed.wait_for(lambda: self._inside <= {me}, _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
-            passages = list(self._passages)
-        for passage in passages:
-            passage.interrupt()
-        with self._lock:
-            self._changed.wait_for(lambda: not self._passages, _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
-            for passage in passages:  # one that has not ended by now never will: no other fork waits for it
-                self._passages.pop(passage, None)
+        self._forking.append(me)
+        if self._forking.count(me) > 1:  # it has waited
+            return
+        waited(lambda: _looked(lambda: self._inside <= {me}), _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
+        waited(lambda: _looked(lambda: self._is_idle(me)), _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
+        for passage in list(self._passages):  # one that has not ended by now never will: no other fork waits for it
+            self._passages.pop(passage, None)
 
     def after_fork_in_parent(self) -> None:
         me = threading.get_ident()
         if me in self._forking:  # not where what this fork waited for has registered it again
             self._forking.remove(me)
-        with self._lock:
-            self._changed.notify_all()
 
-    def _leave(self, passage: Passage) -> None:
-        with self._lock:
-            self._passages.pop(passage, None)
-            self._changed.notify_all()
+    def _enter(self, me: int) -> bool:
+        self._inside.add(me)
+        if set(self._forking) <= {me}:
+            return True
+        self._inside.discard(me)
+        time.sleep(_PAUSE_S)
+        return False
+
+    def _is_idle(self, me: int) -> bool:
+        """Whether no call is under way, nor being cancelled. What is left is interrupted, with what a handler has begun meanwhile on the
+        thread that forks."""
+        passages = list(self._passages)
+        interrupted = [passage for passage in passages if not passage.was_interrupted]
+        for passage in interrupted:
+            passage.was_interrupted = True
+        self._post_cancels(interrupted)
+        return not passages and self._inside <= {me}
+
+    def _post_cancels(self, passages: Iterable[Passage]) -> None:
+        left = [passage for passage in passages if passage.call is not None]
+        if left:
+            cancels.post(lambda: self._cancel(left))
+
+    def _cancel(self, passages: Iterable[Passage]) -> None:
+        me = threading.get_ident()
+        try:
+            self._inside.add(me)  # at once: a fork waits for it
+            for passage in passages:
+                call = passage.call
+                if call is not None:
+                    call.cancel()
+        finally:
+            self._inside.discard(me)
+
+
+def _looked(until: Callable[[], bool]) -> bool:
+    if until():
+        return True
+    time.sleep(_PAUSE_S)
+    return False
 
 
 gate = Gate()

@@ -2,16 +2,14 @@
 
 import _thread
 import os
-import queue
 import time
 import urllib.parse
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional
 
 import grpc
 
 from kiln import _given, _process, _wire
-from kiln._errands import errands
-from kiln._gate import Passage, gate
+from kiln._gate import Outcome, Passage, gate
 from kiln._version import __version__
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError, WedgedError
@@ -68,7 +66,8 @@ class Link:
     """Thread-safe; every method blocks. Of no use in a forked child. began: when looking for the daemon did, by time.monotonic().
 
     gRPC ends a call by its deadline on a thread of its own. Should that be stopped, by what another program does with it, no call ends any
-    more. So whatever waits here has a limit of its own besides, and a link that has passed one is let go of rather than closed, which would wait for that thread as well."""
+    more. So whatever waits here has a limit of its own besides, and as long as a call is not ended by its deadline, the link is let go of
+    rather than closed, which would wait for that thread as well."""
 
     def __init__(self, endpoint: Endpoint, began: Optional[float] = None) -> None:
         self._endpoint = endpoint
@@ -77,8 +76,8 @@ class Link:
         self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
         self._is_lost = False
-        self._is_stuck = False
-        errands.run(lambda: gate.section(self._open))
+        self._late: Optional[Passage] = None  # one that gRPC was to end by its deadline, and did not
+        gate.errand(self._open)
 
     def _open(self) -> None:
         self._channel = grpc.insecure_channel(_channel_target(self.socket), options=_CHANNEL_OPTIONS)
@@ -103,55 +102,53 @@ class Link:
     def close(self, is_lost: bool = False) -> None:
         """Cancels what is under way. `is_lost`: a call has found nobody at the other end, so there is nobody for the others either."""
         self._is_lost = self._is_lost or is_lost
-        if self._is_stuck or os.getpid() != self._process:
+        if os.getpid() != self._process or self._late is not None and not self._late.end.has_come:
             _process.abandon(self)
             return
-        errands.run(lambda: gate.section(self._channel.close))
+        gate.errand(self._channel.close)
 
-    def error(self, error: "grpc.RpcError | grpc.FutureCancelledError") -> KilnError:
-        """What a failed call of this link amounts to."""
-        why = _call_error(error)
-        return self._closed() if self._is_lost and isinstance(why, CallCancelledError) else why
+    def answer(self, passage: Passage) -> Any:
+        """That of a call of this link that has ended. KilnError."""
+        if passage.error is None:
+            return passage.answer
+        raise (self._closed() if isinstance(passage.error, CallCancelledError) and self._is_lost else passage.error) from None
 
     def _closed(self) -> KilnError:
         if self._is_lost:
             return UnavailableError("the connection is lost: another call has found the daemon gone")
         return CallCancelledError("the connection was closed")
 
-    def start(self, method: str, message: Any, deadline: Optional[float], then: Optional[Callable[[], None]] = None) -> Passage:
-        """A call under way. `then` is run when it has ended, on another thread. `deadline` is a moment of time.monotonic()."""
-        self._check_process()
-        return self._enter(lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), then)
+    def start(self, passage: Passage, method: str, message: Any, deadline: Optional[float]) -> None:
+        """Makes a call. `deadline` is a moment of time.monotonic()."""
+        self._enter(passage, lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), _unary_outcome)
 
-    def _enter(self, start: Callable[[], Any], then: Optional[Callable[[], None]] = None) -> Passage:
-        try:
-            return gate.start(start, then)
-        except ValueError:  # gRPC's word for a channel that is closed
-            raise self._closed() from None
-
-    def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
-        """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s while this waits."""
-        while True:
-            passage = self.start(method, message, deadline)
-            try:
-                return self._watch(passage)
-            except (grpc.RpcError, grpc.FutureCancelledError) as error:
-                if not passage.was_interrupted:
-                    raise self.error(error) from None
-            except BaseException:
-                passage.cancel()
-                raise
-
-    def _check_process(self) -> None:
+    def _enter(self, passage: Passage, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
         # Where a signal's handler forks in the middle of a call, the child comes back into the call as well.
         if os.getpid() != self._process:
             raise UnavailableError("this process was forked from the one that opened the connection")
 
-    def _watch(self, passage: Passage) -> Any:
-        while not passage.wait(self._quiet_s):
-            if not self.shows_life(self._quiet_s):
-                raise wedged()
-        return passage.call.result()
+        def begin() -> Any:
+            try:
+                return start()
+            except ValueError:  # gRPC's word for a channel that is closed
+                raise self._closed() from None
+
+        gate.start(passage, begin, read)
+
+    def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
+        """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s while this waits."""
+        while True:
+            passage = Passage()
+            try:
+                self.start(passage, method, message, deadline)
+                while not passage.end.wait(self._quiet_s):
+                    if not self.shows_life(self._quiet_s):
+                        raise wedged()
+            except BaseException:
+                passage.cancel()
+                raise
+            if not passage.is_void:
+                return self.answer(passage)
 
     def shows_life(self, budget_s: float) -> bool:
         """Asks for nothing, so that any answer at all is a sign of life. Asks twice before it says no: where this process
@@ -165,17 +162,27 @@ class Link:
     def _look(self, budget_s: float) -> Optional[KilnError]:
         """Asks for nothing. What comes of it: WedgedError where that is nothing."""
         while True:
-            passage = self.start("Lookup", pb.LookupRequest(), deadline_of(budget_s))
-            if not passage.wait(budget_s + _LATE_S):
-                self._is_stuck = True
-                return wedged()
+            passage = Passage()
             try:
-                passage.call.result()
-                return None
-            except (grpc.RpcError, grpc.FutureCancelledError) as error:
-                if not passage.was_interrupted:
-                    why = self.error(error)
-                    return wedged() if isinstance(why, DeadlineExceededError) else why
+                # Not by a deadline that is running before it begins.
+                self._enter(passage, lambda: self._methods["Lookup"].future(pb.LookupRequest(), timeout=budget_s), _unary_outcome)
+                if not passage.end.wait_in_pieces(budget_s + _LATE_S):
+                    self._late = passage
+                    return wedged()
+            except BaseException:
+                passage.cancel()
+                raise
+            if not passage.is_void:
+                return self._said(passage)
+
+    def _said(self, passage: Passage) -> Optional[KilnError]:
+        try:
+            self.answer(passage)
+        except DeadlineExceededError:
+            return wedged()
+        except KilnError as error:
+            return error
+        return None
 
     def greet(self) -> None:
         """Asks for a sign of life. UnavailableError where there is nobody, WedgedError where nothing comes."""
@@ -190,27 +197,24 @@ class Link:
         request = pb.FetchRequest(digest=digest)
         patience_s = self._quiet_s
         while True:
-            self._check_process()
             # The deadline alone would not notice that nothing comes any more: a limit of the call that grows stands in for it.
             left_s = seconds_left(deadline)
             limit_s = patience_s if left_s is None else min(left_s, patience_s)
-            passage = self._enter(lambda: self._fetch(request, timeout=limit_s))
+            passage = Passage()
             try:
-                content, error = _joined(passage.call).get(timeout=limit_s + _LATE_S)
-                if error is not None:
-                    raise error
-                _wire.check_digest(content, digest)
-                return content
-            except grpc.RpcError as error:
-                if passage.was_interrupted:
-                    continue
-                if limit_s == left_s or error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
-                    raise self.error(error) from None
-            except queue.Empty:
-                passage.cancel()
+                self._enter(passage, lambda: _joined(self._fetch(request, timeout=limit_s), passage), lambda _: None)
+                has_ended = passage.end.wait(limit_s + _LATE_S)
             except BaseException:
                 passage.cancel()
                 raise
+            if not has_ended:
+                passage.cancel()
+            elif passage.is_void:
+                continue
+            elif limit_s == left_s or not isinstance(passage.error, DeadlineExceededError):
+                content: bytes = self.answer(passage)
+                _wire.check_digest(content, digest)
+                return content
             if not self.shows_life(self._quiet_s):
                 raise wedged()
             patience_s *= 2  # it is there, and slow
@@ -224,19 +228,27 @@ class Link:
         return artifact.with_contents(contents) if contents else artifact
 
 
-def _joined(stream: Any) -> "queue.SimpleQueue[Tuple[bytes, Optional[BaseException]]]":
-    """A queue for the contents of all its messages, and for why there are none. On a thread of its own, since gRPC's iterator waits for the
-    next message without a limit."""
-    joined: "queue.SimpleQueue[Tuple[bytes, Optional[BaseException]]]" = queue.SimpleQueue()
-
-    def read() -> None:
+def _outcome(read: Callable[[], Any]) -> Outcome:
+    """What `read` has of a call that has ended. Not for the main thread, since what it reads is gRPC's."""
+    try:
         try:
-            joined.put((b"".join(chunk.content for chunk in stream), None))
-        except BaseException as error:
-            joined.put((b"", error))
+            return read(), None
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            error.__traceback__ = None  # with which a call that raises itself would be left to whatever thread collects the garbage
+            return None, _call_error(error)
+    except BaseException as error:  # whoever waits is told
+        return None, error
 
-    _thread.start_new_thread(read, ())
-    return joined
+
+def _unary_outcome(call: Any) -> Outcome:
+    return _outcome(call.result)
+
+
+def _joined(stream: Any, passage: Passage) -> Any:
+    """The same. The passage ends with the contents of all its messages. On a thread of its own, since gRPC's iterator waits for the next
+    message without a limit."""
+    _thread.start_new_thread(lambda: passage.end_with(_outcome(lambda: b"".join(chunk.content for chunk in stream))), ())
+    return stream
 
 
 def deadline_of(timeout_s: Optional[float]) -> Optional[float]:

@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-import grpc
-
 from kiln import _given, _wire
 from kiln._gate import Passage
 from kiln._link import Link, deadline_of, wedged
@@ -133,15 +131,15 @@ class AsyncClient:
         """Not by gRPC's own asyncio: what it has under way when the process forks nobody can end in time."""
         link = self._connected()
         while True:
-            passage, ended = _start(link, method, message, deadline)
+            passage, ended = _passage()
             try:
+                link.start(passage, method, message, deadline)
                 await self._watch(link, ended)
-                return passage.call.result()
-            except (grpc.RpcError, grpc.FutureCancelledError) as error:
-                if not passage.was_interrupted:
-                    raise link.error(error) from None
-            finally:
+            except BaseException:
                 passage.cancel()
+                raise
+            if not passage.is_void:
+                return link.answer(passage)
 
     async def _watch(self, link: Link, ended: "asyncio.Future[None]") -> None:
         quiet_s = self._endpoint.answer_s / 2
@@ -165,8 +163,8 @@ async def _in_thread(work: Callable[[], _T]) -> _T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
-def _start(link: Link, method: str, message: Any, deadline: Optional[float]) -> "Tuple[Passage, asyncio.Future[None]]":
-    """A call, and what is done when the call has ended."""
+def _passage() -> "Tuple[Passage, asyncio.Future[None]]":
+    """For a call, and what is done when the call has ended."""
     loop = asyncio.get_running_loop()
     ended: "asyncio.Future[None]" = loop.create_future()
 
@@ -178,7 +176,7 @@ def _start(link: Link, method: str, message: Any, deadline: Optional[float]) -> 
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it whoever waited
             loop.call_soon_threadsafe(end)
 
-    return link.start(method, message, deadline, tell), ended
+    return Passage(tell), ended
 
 
 def _result(task: "asyncio.Task[Artifact]") -> Union[Artifact, KilnError]:
