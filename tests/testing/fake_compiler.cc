@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -205,9 +207,12 @@ void Shred(int pieces) {
 // Behind processes of which each takes long to look at, and which may be there all the same.
 [[noreturn]] void HoardBehindOthers(size_t bytes) {
   constexpr int kOthers = 2;
-  // Half of what they may map; the rest is for what each of them has anyway.
-  constexpr int kPieces = static_cast<int>(kiln::limits::kWorkerMappingsMax) / 2 / (2 + kOthers);
-  Shred(kPieces);
+  // Three quarters of what they may map, with what each of them has anyway: hundreds, where a
+  // sanitizer watches over it.
+  constexpr auto kMappings = static_cast<int>(kiln::limits::kWorkerMappingsMax) * 3 / 4;
+  std::ifstream maps("/proc/self/maps");
+  const auto mapped = static_cast<int>(std::count(std::istreambuf_iterator(maps), {}, '\n'));
+  Shred(kMappings / (2 + kOthers) - mapped);
   for (int i = 0; i < kOthers; ++i) {
     if (::fork() == 0) SleepForever();
   }
