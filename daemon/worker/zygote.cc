@@ -56,7 +56,11 @@ constexpr int kOrphanPassesMax = 100;
 absl::Status CheckSeal(const ZygoteCommand& command) {
   if (command.seal == nullptr) return absl::OkStatus();
   const absl::Status same = command.seal->Check();
-  return same.ok() ? same : Unavailable("{} was changed: {}", command.name, Message(same));
+  if (same.ok()) return same;
+  const std::string_view what = absl::IsFailedPrecondition(same)
+                                    ? "was changed"
+                                    : "cannot be looked at, so it is not started";
+  return Unavailable("{} {}: {}", command.name, what, Message(same));
 }
 
 // Ends what has come from a dead zygote, all of which is in its session, but for `spared`. False

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <csignal>
+#include <utility>
 
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
@@ -17,7 +18,9 @@
 namespace kiln {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 absl::Status StartError(const std::string& mode) {
   ZygoteCommand command = FakeZygote(mode);
@@ -25,9 +28,13 @@ absl::Status StartError(const std::string& mode) {
   return Zygote::Start(command, stop).status();
 }
 
-class ExchangedSeal final : public ToolchainSeal {
+class FixedSeal final : public ToolchainSeal {
  public:
-  absl::Status Check() const override { return FailedPrecondition("bin/python is another"); }
+  explicit FixedSeal(absl::Status status) : status_(std::move(status)) {}
+  absl::Status Check() const override { return status_; }
+
+ private:
+  const absl::Status status_;
 };
 
 class ZygoteTest : public testing::Test {
@@ -70,10 +77,20 @@ TEST_F(ZygoteTest, WorkersAreTheFirstToGoWhenMemoryEnds) {
 
 TEST_F(ZygoteTest, WhatIsNotAsItWasFoundIsNotRun) {
   ZygoteCommand command = FakeZygote();
-  command.seal = std::make_shared<ExchangedSeal>();
+  command.seal = std::make_shared<FixedSeal>(FailedPrecondition("bin/python is another"));
   const absl::Status refused = Zygote::Start(command, stop_).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(Message(refused)), HasSubstr("bin/python is another"));
+  EXPECT_THAT(std::string(Message(refused)), HasSubstr("was changed: bin/python is another"));
+}
+
+TEST_F(ZygoteTest, WhatCannotBeLookedAtIsNotRunNorCalledChanged) {
+  ZygoteCommand command = FakeZygote();
+  command.seal = std::make_shared<FixedSeal>(Unavailable("too many open files"));
+  const absl::Status refused = Zygote::Start(command, stop_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Message(refused)),
+              AllOf(HasSubstr("cannot be looked at"), HasSubstr("too many open files"),
+                    Not(HasSubstr("changed"))));
 }
 
 TEST_F(ZygoteTest, NothingIsLeftOfIt) {
