@@ -17,11 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr int kLinksMax = 40;  // as the kernel has it
 
-absl::Status NotReached(int error_number, const std::string& entry) {
-  if (!LeadsToNothing(error_number)) return CouldNotLook(error_number, entry);
-  return FailedPrecondition("{} cannot be read", entry);
-}
-
 // What of a path is still to go.
 class Way {
  public:
@@ -62,16 +57,18 @@ absl::Status WalkPath(const std::string& from, const std::string& path, const On
   int links = 0;
   for (std::string entry = way.Next(); !entry.empty(); entry = way.Next()) {
     struct stat info {};
-    if (::lstat(entry.c_str(), &info) != 0) return NotReached(errno, entry);
-    KILN_RETURN_IF_ERROR(on_step(way.at(), entry, info));
+    if (::lstat(entry.c_str(), &info) != 0) {
+      return LeadsToNothing(errno) ? on_step(way.at(), entry, nullptr) : CouldNotLook(errno, entry);
+    }
+    KILN_RETURN_IF_ERROR(on_step(way.at(), entry, &info));
     if (!S_ISLNK(info.st_mode)) {
       way.Enter(entry);
       continue;
     }
     char target[PATH_MAX];
     const ssize_t length = ::readlink(entry.c_str(), target, sizeof target);
-    if (length < 0) return NotReached(errno, entry);
-    if (++links > kLinksMax) return NotReached(ELOOP, entry);
+    if (length < 0) return CouldNotLook(errno, entry);  // it was a link just now
+    if (++links > kLinksMax) return absl::OkStatus();
     way.Add(std::string_view(target, static_cast<size_t>(length)));
   }
   return absl::OkStatus();

@@ -74,9 +74,9 @@ absl::Status CheckForStrangers(const ToolchainDirectory& found, const std::strin
   const auto check = [&](const std::string& directory, const std::string& name) -> absl::Status {
     const std::string entry = fmt::format("{}/{}", directory, name);
     struct stat info {};
-    // Nor does Python see it.
-    if (::stat(entry.c_str(), &info) != 0 && LeadsToNothing(errno)) return absl::OkStatus();
-    return trust.CheckFrom(directory, entry);
+    const bool leads_to_nothing = ::stat(entry.c_str(), &info) != 0 && LeadsToNothing(errno);
+    // Nor does Python see it, as long as nobody puts something there.
+    return leads_to_nothing ? trust.CheckLink(entry) : trust.CheckFrom(directory, entry);
   };
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(packages));
   for (const std::string& name : names) KILN_RETURN_IF_ERROR(check(packages, name));

@@ -65,6 +65,7 @@ absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view
   if (::stat(full.c_str(), &info) != 0) {
     // Removed just now, or a link that leads nowhere: no import and no #include opens it either.
     if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
+    if (trust.has_value()) KILN_RETURN_IF_ERROR(trust->CheckLink(full));
     listing.places.push_back({full});
     return false;
   }
@@ -247,14 +248,13 @@ absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
 absl::StatusOr<std::vector<ToolchainFile>> InspectWay(const std::string& path) {
   std::vector<ToolchainFile> way;
   ToolchainFile last;
-  const absl::Status walked = WalkPath(
-      "/", path, [&](const std::string&, const std::string& entry, const struct stat& info) {
-        last = MakeFile(entry, info);
-        if (S_ISLNK(info.st_mode)) way.push_back(last);
+  KILN_RETURN_IF_ERROR(WalkPath(
+      "/", path, [&](const std::string&, const std::string& entry, const struct stat* info) {
+        last = info == nullptr ? ToolchainFile{entry} : MakeFile(entry, *info);
+        if (info != nullptr && S_ISLNK(info->st_mode)) way.push_back(last);
         return absl::OkStatus();
-      });
-  if (!walked.ok() && !absl::IsFailedPrecondition(walked)) return walked;
-  way.push_back(walked.ok() ? last : ToolchainFile{path});
+      }));
+  if (way.empty() || way.back() != last) way.push_back(last);
   return way;
 }
 

@@ -62,7 +62,8 @@ absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileT
 // One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);
 
-// The links on the way to what `path` leads to, and that; with all zero where nothing is there.
+// The links on the way to what `path` leads to, and that; where the way ends before, with all zero
+// what is not there.
 // UNAVAILABLE where it could not be looked at.
 absl::StatusOr<std::vector<ToolchainFile>> InspectWay(const std::string& path);
 

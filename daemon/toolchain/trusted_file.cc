@@ -120,13 +120,17 @@ absl::Status FileTrust::CheckOwner(const std::string& path, const struct stat& i
 }
 
 absl::Status FileTrust::CheckHolder(const std::string& holder, const std::string& entry,
-                                    const struct stat& info) {
+                                    const struct stat* info) {
   struct stat held_by {};
   const bool is_shared =
       ::lstat(holder.c_str(), &held_by) == 0 && IsSharedDirectory(held_by);  // else Check says why
   if (!is_shared) return Check(holder);
   KILN_RETURN_IF_ERROR(CheckOwner(holder, held_by));
-  return CheckOwner(entry, info);
+  if (info != nullptr) return CheckOwner(entry, *info);
+  return FailedPrecondition(
+      "{} is not there, and in {} anybody could put something in its place, which is run with "
+      "kilnd's rights; take away the link that leads there",
+      entry, holder);
 }
 
 absl::Status FileTrust::CheckWay(const std::string& from, const std::string& path) {
@@ -134,7 +138,7 @@ absl::Status FileTrust::CheckWay(const std::string& from, const std::string& pat
   if (above.empty()) return FailedPrecondition("{} cannot be read", from);
   return WalkPath(above, path,
                   [&](const std::string& holder, const std::string& entry,
-                      const struct stat& info) -> absl::Status {
+                      const struct stat* info) -> absl::Status {
                     if (IsAtOrAbove(holder, above)) return absl::OkStatus();
                     return CheckHolder(holder, entry, info);
                   });

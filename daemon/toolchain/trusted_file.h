@@ -60,14 +60,16 @@ class FileTrust {
   absl::Status CheckFrom(const std::string& root, const std::string& path);
 
   // Likewise where `path` may be a link, of the directory that it lies in and of what the link
-  // leads through; not of what it leads to.
+  // leads through; not of what it leads to, which need not be there: then nobody else may be able
+  // to put anything there.
   absl::Status CheckLink(const std::string& path);
 
  private:
   absl::Status CheckOwner(const std::string& path, const struct stat& info) const;
-  // Of a directory with nothing but `entry` in mind, of which `info` is what lstat says.
+  // Of a directory with nothing but `entry` in mind, of which `info` is what lstat says; null where
+  // it is not there.
   absl::Status CheckHolder(const std::string& holder, const std::string& entry,
-                           const struct stat& info);
+                           const struct stat* info);
   // Of each directory on the way from one to what `path`, relative to it, leads to.
   absl::Status CheckWay(const std::string& from, const std::string& path);
   bool MayOwn(uid_t uid) const;

@@ -201,6 +201,27 @@ TEST_F(ToolchainDirectoryTest, ABetterWayToTheSameCounts) {
   EXPECT_EQ(ProblemIn(directory_.File("searched")), "");
 }
 
+// Of an installation's build, say, which is long gone.
+TEST_F(ToolchainDirectoryTest, NorMayAnybodyPutSomethingWhereALinkLeadsToNothing) {
+  const FakeToolchain toolchain(directory_.File("searched/a"));
+  fs::create_directories(directory_.File("builds"));
+  const auto problem = [&] { return ProblemIn(directory_.File("searched")); };
+  for (const std::string& link :
+       {toolchain.site_packages() + "/x.pth", toolchain.path() + "/pyvenv.cfg"}) {
+    for (const char* target : {"builds/x", "builds/gone/x"}) {
+      fs::create_symlink(directory_.File(target), link);
+      EXPECT_EQ(problem(), "") << link;
+      fs::permissions(directory_.File("builds"), fs::perms(0777));
+      EXPECT_THAT(problem(), HasSubstr("/builds may be written to by everyone")) << link;
+      fs::permissions(directory_.File("builds"), fs::perms(01777));
+      EXPECT_THAT(problem(), HasSubstr("is not there, and in " + directory_.File("builds")))
+          << link;
+      fs::permissions(directory_.File("builds"), fs::perms(0755));
+      fs::remove(link);
+    }
+  }
+}
+
 TEST_F(ToolchainDirectoryTest, ALinkRoundInACircleLeadsNowhere) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::create_symlink("b.pth", toolchain.site_packages() + "/c.pth");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -228,6 +229,41 @@ TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
   EXPECT_TRUE(listed().ok()) << listed();
   fs::permissions(directory_.File("open"), fs::perms(0777));
   EXPECT_THAT(std::string(Message(listed())), HasSubstr("/open may be written to by everyone"));
+}
+
+TEST_F(ToolchainFilesTest, NorIsALinkToWhereOthersMayPutSomething) {
+  fs::create_directory(directory_.File("open"));
+  fs::create_symlink(directory_.File("open/later.py"), toolchain_.package() + "/later.py");
+  const auto listed = [&] {
+    return ListToolchainFiles(toolchain_.package(), FileTrust()).status();
+  };
+  EXPECT_TRUE(listed().ok()) << listed();
+  fs::permissions(directory_.File("open"), fs::perms(0777));
+  EXPECT_THAT(std::string(Message(listed())), HasSubstr("/open may be written to by everyone"));
+}
+
+// Two links, the second of which leads to nothing.
+TEST_F(ToolchainFilesTest, AWayThatEndsStaysAsItIsUntilSomethingComesThere) {
+  fs::create_symlink("second", directory_.File("first"));
+  fs::create_symlink("gone/pyvenv.cfg", directory_.File("second"));
+  const auto way = InspectWay(directory_.File("first"));
+  ASSERT_TRUE(way.ok()) << way.status();
+  ASSERT_EQ(way->size(), 3u);
+  const auto is_still = [&] {
+    return std::all_of(way->begin(), way->end(),
+                       [](const ToolchainFile& each) { return *IsStillBeside(each); });
+  };
+  EXPECT_TRUE(is_still());
+  fs::create_directory(directory_.File("gone"));
+  EXPECT_FALSE(is_still());
+}
+
+TEST_F(ToolchainFilesTest, AWayRoundInACircleStaysAsItIs) {
+  fs::create_symlink("b", directory_.File("a"));
+  fs::create_symlink("a", directory_.File("b"));
+  const auto way = InspectWay(directory_.File("a"));
+  ASSERT_TRUE(way.ok()) << way.status();
+  for (const ToolchainFile& each : *way) EXPECT_TRUE(*IsStillBeside(each)) << each.path;
 }
 
 TEST_F(ToolchainFilesTest, APackageThatIsNotThereIsAnError) {
