@@ -44,8 +44,11 @@ absl::Status Refuse(const std::string& path, const struct stat& info, std::strin
 }
 
 // A file system that knows of none says that it does not support the attribute.
-bool HasAccessList(const std::string& path) {
-  return ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+absl::StatusOr<bool> HasAccessList(const std::string& path) {
+  const ssize_t bytes = ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0);
+  if (bytes >= 0) return bytes > 0;
+  if (errno == ENODATA || errno == EOPNOTSUPP) return false;
+  return CouldNotLook(errno, path);
 }
 
 // Whether others may add entries, and only their owners take any away.
@@ -101,7 +104,8 @@ absl::Status FileTrust::Check(const std::string& path, const struct stat& info) 
     return Refuse(path, info, fmt::format("may be written to by group {}", info.st_gid),
                   "take that right away (chmod g-w)");
   }
-  if (HasAccessList(path)) {
+  KILN_ASSIGN_OR_RETURN(const bool has_access_list, HasAccessList(path));
+  if (has_access_list) {
     return Refuse(path, info, "has an access list", "take that away (setfacl -b)");
   }
   return absl::OkStatus();

@@ -88,6 +88,16 @@ TEST_F(TrustedFileOfRootTest, NotWhatAnAccessListGivesToOthers) {
   EXPECT_EQ(With(0644), "");
 }
 
+TEST_F(TrustedFileOfRootTest, AnAccessListThatCannotBeReadMayBeThere) {
+  Give(0, 0);
+  ASSERT_EQ(::chmod(path_.c_str(), 0664), 0);
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_TRUE(FileTrust().Check(path_, info).ok());
+  ASSERT_EQ(::unlink(path_.c_str()), 0);
+  EXPECT_TRUE(absl::IsUnavailable(FileTrust().Check(path_, info)));
+}
+
 TEST_F(TrustedFileOfRootTest, AnotherGroupMayNot) {
   Give(0, kStranger);
   EXPECT_THAT(With(0775), HasSubstr("chmod g-w"));
