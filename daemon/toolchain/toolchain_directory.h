@@ -28,7 +28,8 @@ struct ToolchainDirectory {
 // or hold some; everything else in them is passed over, and so are names that say an installation
 // is not complete. A problem is, too, what `trust` has against a directory on the way to the
 // package or the Python, or against anything in the site-packages, since Python runs code there
-// (*.pth) and imports from there. Blocks as a disk does.
+// (*.pth) and imports from there, or in a directory that a .pth file there adds to these. Blocks as
+// a disk does.
 std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories, FileTrust trust);
 

@@ -133,7 +133,7 @@ absl::Status FileTrust::CheckHolder(const std::string& holder, const std::string
   if (info != nullptr) return CheckOwner(entry, *info);
   return FailedPrecondition(
       "{} is not there, and in {} anybody could put something in its place, which is run with "
-      "kilnd's rights; take away the link that leads there",
+      "kilnd's rights; take away what leads there",
       entry, holder);
 }
 
@@ -155,6 +155,17 @@ absl::Status FileTrust::CheckFrom(const std::string& root, const std::string& pa
     if (named == first || !named.has_relative_path()) break;
   }
   const fs::path above = first.parent_path();
+  return CheckWay(above, fs::path(path).lexically_relative(above));
+}
+
+absl::Status FileTrust::CheckNamed(const std::string& root, const std::string& path) {
+  const fs::path first = (fs::path(root) / "").parent_path();
+  const bool is_beneath = IsAtOrAbove(first, path);
+  struct stat info {};
+  const bool is_there = ::stat(path.c_str(), &info) == 0 || !LeadsToNothing(errno);
+  if (is_there && is_beneath) return CheckFrom(root, path);
+  if (is_there) KILN_RETURN_IF_ERROR(Check(path));
+  const fs::path above = is_beneath ? first.parent_path() : fs::path("/");
   return CheckWay(above, fs::path(path).lexically_relative(above));
 }
 

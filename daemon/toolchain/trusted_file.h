@@ -59,6 +59,10 @@ class FileTrust {
   // another's place in them, as /tmp is. What is above `root` is up to whoever named that.
   absl::Status CheckFrom(const std::string& root, const std::string& path);
 
+  // Likewise of what a file of the toolchain names by its whole path, be it nothing yet: where it
+  // lies elsewhere than beneath `root`, of every directory above it.
+  absl::Status CheckNamed(const std::string& root, const std::string& path);
+
   // Likewise where `path` may be a link, of the directory that it lies in and of what the link
   // leads through; not of what it leads to, which need not be there: then nobody else may be able
   // to put anything there.

@@ -157,6 +157,8 @@ inline constexpr size_t kToolchainArchitecturesMax = 256;
 inline constexpr int64_t kHiddenPointersMax = 16;
 // pip's list of installed files: 12 KB for Triton, 2 MB for PyTorch.
 inline constexpr size_t kDistributionRecordBytesMax = 16 * kMiB;
+// A .pth file: some hundred bytes.
+inline constexpr size_t kPathFileBytesMax = kMiB;
 // Why toolchains do not fit, as part of a status message (kStatusMessageBytesMax).
 inline constexpr size_t kDecisionNameBytesMax = 80;
 inline constexpr size_t kDecisionReasonBytesMax = 240;

@@ -222,6 +222,46 @@ TEST_F(ToolchainDirectoryTest, NorMayAnybodyPutSomethingWhereALinkLeadsToNothing
   }
 }
 
+// As an installation that can be edited adds one, beneath the toolchain's directory or elsewhere.
+TEST_F(ToolchainDirectoryTest, NorWhatItsPythonImportsFromBesides) {
+  const FakeToolchain toolchain(directory_.File("searched/a"));
+  const auto problem = [&] { return ProblemIn(directory_.File("searched")); };
+  for (const auto& [line, directory] :
+       {std::pair(directory_.File("shared/dev"), directory_.File("shared/dev")),
+        std::pair(std::string("../../../src"), toolchain.path() + "/src")}) {
+    fs::create_directories(directory + "/dev.dist-info");
+    for (const std::string& text : {line, "# a\r\n\nimport os\n" + line + " \t\n"}) {
+      WriteFileOrDie(toolchain.site_packages() + "/dev.pth", text);
+      EXPECT_EQ(problem(), "");
+      for (const std::string& path : {directory, directory + "/dev.dist-info"}) {
+        fs::permissions(path, fs::perms(0777));
+        EXPECT_THAT(problem(), HasSubstr("dev.pth has Python import from " + directory));
+        EXPECT_THAT(problem(), HasSubstr(path + " may be written to by everyone"));
+        fs::permissions(path, fs::perms(0755));
+      }
+    }
+  }
+  WriteFileOrDie(toolchain.site_packages() + "/dev.pth", directory_.File("shared/dev/later"));
+  EXPECT_EQ(problem(), "");
+  fs::permissions(directory_.File("shared"), fs::perms(0777));
+  EXPECT_THAT(problem(), HasSubstr("/shared may be written to by everyone"));
+  // What is no line of a directory.
+  for (const char* text : {"#", "import os; os.getpid()"}) {
+    WriteFileOrDie(toolchain.site_packages() + "/dev.pth", text + directory_.File("shared/dev"));
+    EXPECT_EQ(problem(), "") << text;
+  }
+}
+
+TEST_F(ToolchainDirectoryTest, NorWhatALinkedFileHasItsPythonImportFrom) {
+  const FakeToolchain toolchain(directory_.File("searched/a"));
+  fs::create_directories(directory_.File("shared"));
+  WriteFileOrDie(directory_.File("dev.pth"), directory_.File("shared"));
+  fs::create_symlink(directory_.File("dev.pth"), toolchain.site_packages() + "/dev.pth");
+  EXPECT_EQ(ProblemIn(directory_.File("searched")), "");
+  fs::permissions(directory_.File("shared"), fs::perms(0777));
+  EXPECT_THAT(ProblemIn(directory_.File("searched")), HasSubstr("/shared may be written to"));
+}
+
 TEST_F(ToolchainDirectoryTest, ALinkRoundInACircleLeadsNowhere) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::create_symlink("b.pth", toolchain.site_packages() + "/c.pth");
