@@ -47,6 +47,10 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what,
                           IsFresh(listing.beside, clock);
     if (!is_fresh) break;
   }
+  if (IsFresh(listing.beside, clock)) {
+    return Unavailable(
+        "something is done to its directories or links; they are looked at again soon");
+  }
   return std::shared_ptr<const FileSeal>(new FileSeal(std::move(what), std::move(listing), clock));
 }
 

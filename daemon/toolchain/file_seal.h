@@ -29,7 +29,8 @@ struct SealedFiles {
 class FileSeal final : public ToolchainSeal {
  public:
   // The files as they are now, and long enough after the last change that the next one has another
-  // time. Blocks as a disk does. `clock` outlives the seal.
+  // time. UNAVAILABLE where something is done to what is beside them all the time, of which nothing
+  // but the time may show. Blocks as a disk does. `clock` outlives the seal.
   static absl::StatusOr<std::shared_ptr<const FileSeal>> Take(SealedFiles what,
                                                               const Clock& clock = SystemClock());
 

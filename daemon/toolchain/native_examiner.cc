@@ -52,6 +52,7 @@ absl::Status AddHeaders(const std::string& directory, std::optional<FileTrust> t
     listing.files.push_back(std::move(file));
   }
   std::move(beneath.places.begin(), beneath.places.end(), std::back_inserter(listing.places));
+  std::move(beneath.beside.begin(), beneath.beside.end(), std::back_inserter(listing.beside));
   return absl::OkStatus();
 }
 
@@ -77,6 +78,7 @@ absl::StatusOr<FileListing> DecidingFiles(const NativeToolchain& found) {
   }
   SortByPath(listing.files);
   SortByPath(listing.places);
+  SortByPath(listing.beside);
   return listing;
 }
 
@@ -163,7 +165,7 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
   toolchain->directory = found.path;
   toolchain->includes = found.includes;
   toolchain->installation = found.installation;
-  toolchain->listing = listing;
+  toolchain->listing = kiln::ListingDigest(listing, seal->beside());
   toolchain->seal = seal;
   return std::shared_ptr<const Toolchain>(std::move(toolchain));
 }

@@ -55,13 +55,57 @@ bool IsSame(const ToolchainFile& file, const struct stat& now) {
          now.st_dev == file.device;
 }
 
+// Files that may be anybody's. A directory of theirs may be exchanged for another and exchanged
+// back with nothing done to any file, which shows in it and in the one that holds it.
+class Anybodys {
+ public:
+  // `root` is where the walk began.
+  static absl::StatusOr<Anybodys> From(const std::string& root) {
+    KILN_ASSIGN_OR_RETURN(std::string real, RealPath(root));
+    return Anybodys(std::move(real));
+  }
+
+  absl::Status AddDirectory(const std::string& path, const struct stat& info,
+                            FileListing& listing) {
+    KILN_ASSIGN_OR_RETURN(const std::string real, RealPath(path));
+    listing.beside.push_back(MakeFile(real, info));
+    return absl::OkStatus();
+  }
+
+  // What others could put another thing in the place of, on the way to what it leads to. What is
+  // above the root is up to whoever named that.
+  absl::Status AddLink(const std::string& path, FileListing& listing) {
+    return WalkPath(
+        "/", path,
+        [&](const std::string& holder, const std::string& entry,
+            const struct stat* info) -> absl::Status {
+          if (root_.starts_with(entry + "/")) return absl::OkStatus();
+          const absl::Status stays = trust_.CheckHolder(holder, entry, info);
+          if (!absl::IsFailedPrecondition(stays)) return stays;
+          listing.beside.push_back(info == nullptr ? ToolchainFile{entry} : MakeFile(entry, *info));
+          return absl::OkStatus();
+        });
+  }
+
+ private:
+  explicit Anybodys(std::string root) : root_(std::move(root)) {}
+
+  const std::string root_;
+  FileTrust trust_;
+};
+
 // `relative` is the entry's path, relative to the root of the walk. Whether it is a directory to go
 // into.
 absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view relative,
                               const std::function<bool(std::string_view)>& decides,
-                              std::optional<FileTrust>& trust, FileListing& listing) {
+                              std::optional<FileTrust>& trust, Anybodys& anybodys,
+                              FileListing& listing) {
   const std::string full = entry.path().string();
   struct stat info {};
+  std::error_code error;
+  const bool is_link = entry.is_symlink(error);
+  if (error && !LeadsToNothing(error.value())) return CouldNotLook(error.value(), full);
+  if (is_link && !trust.has_value()) KILN_RETURN_IF_ERROR(anybodys.AddLink(full, listing));
   if (::stat(full.c_str(), &info) != 0) {
     // Removed just now, or a link that leads nowhere: no import and no #include opens it either.
     if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
@@ -71,12 +115,12 @@ absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view
   }
   if (trust.has_value()) {
     KILN_RETURN_IF_ERROR(trust->Check(full, info));
-    std::error_code error;
-    if (entry.is_symlink(error)) KILN_RETURN_IF_ERROR(trust->CheckLink(full));
+    if (is_link) KILN_RETURN_IF_ERROR(trust->CheckLink(full));
   }
   if (S_ISDIR(info.st_mode)) {
     const bool may_hold_some = decides(fmt::format("{}/x", relative));
     if (may_hold_some) listing.places.push_back(MakeFile(full, info));
+    if (!trust.has_value()) KILN_RETURN_IF_ERROR(anybodys.AddDirectory(full, info, listing));
     return may_hold_some || entry.path().filename() == "__pycache__";
   }
   if (!S_ISREG(info.st_mode) || !decides(relative)) return false;
@@ -198,6 +242,8 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
   if (trust.has_value()) KILN_RETURN_IF_ERROR(trust->Check(root, info));
   listing.places.push_back(MakeFile(root, info));
+  KILN_ASSIGN_OR_RETURN(Anybodys anybodys, Anybodys::From(root));
+  if (!trust.has_value()) KILN_RETURN_IF_ERROR(anybodys.AddDirectory(root, info, listing));
   std::error_code error;
   size_t visited = 0;
   fs::recursive_directory_iterator walk(root, fs::directory_options::follow_directory_symlink,
@@ -210,7 +256,8 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
     }
     const std::string path = walk->path().string();
     const std::string_view relative = std::string_view(path).substr(root.size() + 1);
-    KILN_ASSIGN_OR_RETURN(const bool goes_on, AddEntry(*walk, relative, decides, trust, listing));
+    KILN_ASSIGN_OR_RETURN(const bool goes_on,
+                          AddEntry(*walk, relative, decides, trust, anybodys, listing));
     if (!goes_on) walk.disable_recursion_pending();
   }
   if (error) return ErrnoStatus(error.value(), fmt::format("list {}", root));

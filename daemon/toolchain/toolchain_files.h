@@ -34,8 +34,9 @@ struct FileListing {
   // Where another one would show: every directory, as it was before it was read, and every link
   // that leads to nothing yet, with all zero. Each by its whole path.
   std::vector<ToolchainFile> places;
-  // What decides whose code runs but not what it gives, so that no fingerprint covers it: the way
-  // to an interpreter. Each by its whole path, a link as itself.
+  // What has to be as it was though no fingerprint covers it, since it decides whose code runs (the
+  // way to an interpreter) or, among files that may be anybody's, which of them are read: every
+  // directory, and the way of every link. Each by its whole path, a link as itself.
   std::vector<ToolchainFile> beside;
 };
 
@@ -51,7 +52,8 @@ bool DecidesOutput(std::string_view path);
 // Symbolic links are followed, since some installers make links of all files. A directory of which
 // it leaves out any file is not entered. FAILED_PRECONDITION where there are more than any release
 // has, or `trust` has something against one that is met: Python's bytecode, which is not listed, is
-// looked at as well. Without one they may be anybody's. Blocks as a disk does.
+// looked at as well. Without one they may be anybody's: what is beside them is listed then. Blocks
+// as a disk does.
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
                                              const std::function<bool(std::string_view)>& decides,
                                              std::optional<FileTrust> trust);

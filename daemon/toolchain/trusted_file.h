@@ -68,12 +68,13 @@ class FileTrust {
   // to put anything there.
   absl::Status CheckLink(const std::string& path);
 
- private:
-  absl::Status CheckOwner(const std::string& path, const struct stat& info) const;
   // Of a directory with nothing but `entry` in mind, of which `info` is what lstat says; null where
   // it is not there.
   absl::Status CheckHolder(const std::string& holder, const std::string& entry,
                            const struct stat* info);
+
+ private:
+  absl::Status CheckOwner(const std::string& path, const struct stat& info) const;
   // Of each directory on the way from one to what `path`, relative to it, leads to.
   absl::Status CheckWay(const std::string& from, const std::string& path);
   bool MayOwn(uid_t uid) const;

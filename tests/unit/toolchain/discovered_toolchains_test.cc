@@ -456,6 +456,39 @@ TEST_F(HeadersOfAnybodyTest, ALinkToWhatTheKernelMakesUpIsNotFollowed) {
   EXPECT_THAT(Refusal(), HasSubstr("version.h leads to a file that the kernel makes up"));
 }
 
+// Nothing is done to any file by that.
+TEST_F(HeadersOfAnybodyTest, DirectoriesThatAreExchangedAndExchangedBackShow) {
+  fs::create_directories(directory_.File("other"));
+  fs::permissions(directory_.File("other"), fs::perms(0777));
+  for (const std::string& holder : {Mine("inner"), directory_.File("other")}) {
+    WriteProgram(holder + "/real/x.h", "honest");
+    WriteProgram(holder + "/evil/x.h", "not so");
+    fs::create_directory_symlink("real", holder + "/link");
+  }
+  // The way of each leads through what somebody may exchange outside.
+  fs::create_symlink("../other/real/x.h", Mine("file.h"));
+  fs::create_symlink("../other/link/x.h", Mine("file-by-link.h"));
+  fs::create_directory_symlink("../other/real", Mine("directory"));
+  for (const std::string& one : {Mine("inner/real"), Mine("inner/link"),
+                                 directory_.File("other/real"), directory_.File("other/link")}) {
+    const std::string other = fs::path(one).parent_path() / "evil";
+    const auto catalog = Discover();
+    ASSERT_THAT(Names(*catalog), ElementsAre("nvrtc==13.0.88"));
+    const auto& seal = *catalog->List()[0]->seal;
+    EXPECT_TRUE(seal.Check().ok()) << one;
+    fs::rename(one, one + ".aside");
+    fs::rename(other, one);
+    fs::rename(one, other);
+    fs::rename(one + ".aside", one);
+    EXPECT_TRUE(absl::IsFailedPrecondition(seal.Check())) << one;
+    EXPECT_TRUE(absl::IsFailedPrecondition(seal.Check())) << one;
+    const auto again = Discover();
+    ASSERT_THAT(Names(*again), ElementsAre("nvrtc==13.0.88"));
+    EXPECT_EQ(again->List()[0]->fingerprint, catalog->List()[0]->fingerprint);
+    EXPECT_NE(again->List()[0]->listing, catalog->List()[0]->listing);
+  }
+}
+
 TEST_F(HeadersOfAnybodyTest, NoFurtherFileIsReadOnceTheDaemonStops) {
   int times_asked = 0;
   options_.is_cancelled = [&] { return ++times_asked > 2; };  // the NVRTC is begun with

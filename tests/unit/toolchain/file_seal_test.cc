@@ -143,6 +143,18 @@ TEST_F(FileSealTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) {
   EXPECT_EQ(listings_, 1);
 }
 
+// Then what is done to it next could leave it the same.
+TEST_F(FileSealTest, IsNotTakenWhileSomethingIsDoneToWhatIsBeside) {
+  FakeClock clock;
+  SealedFiles what;
+  what.list = [&]() -> absl::StatusOr<FileListing> {
+    ToolchainFile link{toolchain_.interpreter()};
+    link.changed_ns = clock.UnixMillis() * 1'000'000;
+    return FileListing{{}, {}, {link}};
+  };
+  EXPECT_TRUE(absl::IsUnavailable(FileSeal::Take(what, clock).status()));
+}
+
 TEST_F(FileSealTest, BreaksWhereAllIsGone) {
   const auto seal = Take();
   fs::rename(toolchain_.path(), directory_.File("elsewhere"));
