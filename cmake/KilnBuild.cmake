@@ -57,7 +57,8 @@ endfunction()
 
 # kiln_test(NAME LABEL label SOURCES… [DEPENDS …]): one GoogleTest program; each of its tests is a
 # CTest test. Tests run in the build tree with TMPDIR as given by tests/run. Building "unit_tests"
-# builds those with the label unit.
+# builds those with the label unit; where KILN_WHOLE_PROGRAMS is on, each of those is one CTest test,
+# since starting a process takes longer than most of their tests.
 add_custom_target(unit_tests)
 function(kiln_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
@@ -68,6 +69,12 @@ function(kiln_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   if(ARG_LABEL STREQUAL "unit")
     add_dependencies(unit_tests ${name})
+    if(KILN_WHOLE_PROGRAMS)
+      add_test(NAME ${name} COMMAND ${name})
+      set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 600
+                                               ENVIRONMENT GTEST_BRIEF=1)
+      return()
+    endif()
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
