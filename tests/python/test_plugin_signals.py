@@ -8,6 +8,7 @@ import time
 import pytest
 
 from kiln import CompileRequest
+from kiln._batch import Batch
 from kiln._plugin import service
 from kiln._plugin.settings import Settings
 from kiln._signals import from_handler
@@ -128,6 +129,23 @@ def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monke
         handled(HANDLERS["a function"], after_s=0.05)
         caught(plugin.connect)
     assert not caplog.text
+
+
+class _Silent:
+    """A link at whose other end nothing is ever answered."""
+
+    def start(self, *_):
+        pass
+
+    def shows_life(self, budget_s):
+        return True
+
+
+def test_it_comes_out_of_waiting_for_many_without_any_being_answered(handled):
+    handled(HANDLERS["a function"], after_s=0.05)
+    answers = []
+    caught(lambda: answers.extend(Batch(_Silent(), [REQUEST] * 2, None, 2, 60).answers()))
+    assert not answers
 
 
 def test_a_mistake_of_the_clients_does_not(monkeypatch):

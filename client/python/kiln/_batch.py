@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 from kiln import _wire
 from kiln._gate import Passage
 from kiln._link import Link, wedged
+from kiln._signals import from_handler
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, KilnError, UnavailableError
 from kiln.request import CompileRequest
@@ -29,7 +30,8 @@ class Batch:
         self._ended: "queue.SimpleQueue[int]" = queue.SimpleQueue()
 
     def answers(self) -> Iterator[_Answer]:
-        """Each request's, as it comes. Raises what ended the batch early, after what was in flight is answered."""
+        """Each request's, as it comes. Raises what ended the batch early, after what was in flight is answered; what a
+        signal's handler raises, at once."""
         try:
             while True:
                 yield from self._fill()
@@ -37,6 +39,8 @@ class Batch:
                     return
                 yield self._next()
         except Exception as why:
+            if from_handler(why):
+                raise
             error = why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
             for index in self._passages:
                 yield index, error
