@@ -18,6 +18,7 @@ from kiln._plugin.settings import Settings
 
 REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
 LINE = manifest.manifest_line(REQUEST)
+OTHER = CompileRequest("module {}", "cuda:90", name="other")
 
 
 @pytest.fixture
@@ -95,23 +96,24 @@ def interrupted(monkeypatch):
 
 
 def test_what_a_handler_compiles_in_the_middle_of_it_is_recorded_as_well(recorded, interrupted, caplog):
-    file, other = manifest.Manifest(str(recorded)), CompileRequest("module {}", "cuda:90", name="other")
-    interrupted(lambda: file.add(other))
+    file = manifest.Manifest(str(recorded))
+    interrupted(lambda: file.add(OTHER))
     file.add(REQUEST)
-    assert recorded.read_bytes() == LINE + manifest.manifest_line(other) and not caplog.text
+    assert recorded.read_bytes() == LINE + manifest.manifest_line(OTHER) and not caplog.text
 
 
 @pytest.mark.parametrize("kind", [TimeoutError, RuntimeError, KeyboardInterrupt])
-def test_a_handler_that_raises_in_the_middle_of_it_loses_no_line(recorded, interrupted, caplog, kind):
+@pytest.mark.parametrize("again", [REQUEST, OTHER], ids=["the same again", "another next"])
+def test_a_handler_that_raises_in_the_middle_of_it_loses_no_line(recorded, interrupted, caplog, kind, again):
     def fail():
         raise kind
 
-    file, other = manifest.Manifest(str(recorded)), CompileRequest("module {}", "cuda:90", name="other")
+    file = manifest.Manifest(str(recorded))
     interrupted(fail)
     with pytest.raises(kind):
         file.add(REQUEST)
-    file.add(other)
-    assert recorded.read_bytes() == LINE + manifest.manifest_line(other) and not caplog.text
+    file.add(again)
+    assert recorded.read_bytes() == LINE + (b"" if again is REQUEST else manifest.manifest_line(OTHER)) and not caplog.text
 
 
 def test_a_pipe_that_nobody_reads_does_not_either(recorded, caplog):

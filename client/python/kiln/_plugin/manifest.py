@@ -36,10 +36,11 @@ class Manifest:
         line = manifest_line(request)
         digest = hashlib.sha256(line).digest()
         with self._lock:
-            if digest in self._written or self._has_failed:
+            if self._has_failed:
                 return
-            self._written[digest] = None
-            self._waiting.append(line)
+            if digest not in self._written:
+                self._written[digest] = None
+                self._waiting.append(line)
             # What a handler adds in the middle of it waits for the file, whose lock this thread has, until it is done.
             while self._waiting and not self._is_appending:
                 self._is_appending = True
@@ -49,16 +50,17 @@ class Manifest:
                     self._is_appending = False
 
     def _append_first(self) -> None:
-        line = self._waiting.pop(0)
+        # It waits until it is written: where an exception comes out of a handler, whoever adds the next, or the same again, writes it.
         try:
-            self._append(line)
-        except BaseException as error:
-            if not isinstance(error, OSError) or from_handler(error):
-                self._waiting.insert(0, line)  # whoever adds the next writes this one, too
+            self._append(self._waiting[0])
+        except OSError as error:
+            if from_handler(error):
                 raise
             self._has_failed = True
             self._waiting.clear()
             LOG.warning("kiln: nothing more is recorded in %s: %s", self._path, error.strerror or error)
+        else:
+            self._waiting.pop(0)
 
     def _append(self, line: bytes) -> None:
         # O_NONBLOCK: a pipe that nobody reads is no reason to wait.
