@@ -1,16 +1,20 @@
 """What a signal's handler raises in the middle of the plug-in comes out of it. No Triton, no daemon."""
 
+import builtins
+import fcntl
 import functools
+import os
 import signal
+import sys
 import threading
 import time
 
 import pytest
 
-from kiln import CompileRequest
+from kiln import CompileRequest, _ptxas
 from kiln._batch import Batch
-from kiln._plugin import service
-from kiln._plugin.settings import Settings
+from kiln._launch import library
+from kiln._plugin import file_lock, identity, service, settings
 from kiln._signals import from_handler
 
 REQUEST = CompileRequest("module {}", "cuda:90", toolchain="6" * 64)
@@ -95,6 +99,59 @@ def test_what_something_else_raises_is_not():
     assert not from_handler(caught(lambda: HANDLERS["that deletes its arguments"](10, None)))
 
 
+class Overdue(TimeoutError):
+    """What a program's watchdog says, which is an OSError, too."""
+
+
+def overdue(number, frame):
+    raise Overdue
+
+
+def unlocked(descriptor):
+    with file_lock.locked_within(descriptor, 1):
+        pass
+
+
+# By what is interrupted: where it is found, its name, at which call of it, and what calls it, given a file, its descriptor and its folder.
+OPENED = (identity, "open", 1)
+INTERRUPTED = {
+    "the installation's list of files": (*OPENED, lambda path, _, folder: identity._distribution_version(f"{folder}/triton")),
+    "when the process began": (*OPENED, lambda *_: identity._start_of_process()),
+    "reading what is remembered": (*OPENED, lambda path, *_: identity._read(path)),
+    "remembering it": (*OPENED, lambda path, *_: identity._write(path, "a value")),
+    "the folder for it": (identity, "_cache_folder", 1, lambda *_: identity._remembered("a listing", lambda: "a value")),
+    "the file of its lock": (os, "open", 1, lambda path, *_: identity._first(path, lambda: "a value")),
+    "a lock": (fcntl, "flock", 1, lambda _, descriptor, __: unlocked(descriptor)),
+    "giving it back": (fcntl, "flock", 2, lambda _, descriptor, __: unlocked(descriptor)),
+    "a ptxas": (_ptxas, "_digest_of", 1, lambda *_: _ptxas.selector(sys.executable)),
+    "the library for launching": (library, "Library", 1, lambda *_: library.library.__wrapped__()),
+    "where the manifest is": (os.path, "abspath", 1, lambda *_: settings._absolute("manifest")),
+}
+
+
+@pytest.mark.parametrize("what", INTERRUPTED)
+def test_it_is_not_taken_for_a_failure_of_the_systems(monkeypatch, tmp_path, what):
+    place, name, at, work = INTERRUPTED[what]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "triton-3.6.0.dist-info").mkdir()
+    (tmp_path / "triton-3.6.0.dist-info" / "RECORD").write_text("triton/__init__.py,,")
+    call, calls = getattr(place, name, None) or getattr(builtins, name), []
+
+    def interrupted(*arguments, **keywords):
+        calls.append(arguments)
+        if len(calls) == at:
+            signal.raise_signal(signal.SIGUSR1)
+        return call(*arguments, **keywords)
+
+    before = signal.signal(signal.SIGUSR1, overdue)
+    try:
+        with open(tmp_path / "file", "wb") as file, pytest.raises(Overdue), monkeypatch.context() as patch:
+            patch.setattr(place, name, interrupted, raising=False)
+            work(file.name, file.fileno(), str(tmp_path))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 class _Waiting:
     """A client whose daemon says nothing."""
 
@@ -108,7 +165,7 @@ class _Waiting:
 
 
 def waiting():
-    plugin = service.Service(Settings())
+    plugin = service.Service(settings.Settings())
     plugin._client = _Waiting()
     return plugin
 
@@ -123,7 +180,7 @@ def test_it_comes_out_of_waiting_for_the_daemon(handled, ask):
 
 
 def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monkeypatch, caplog):
-    plugin = service.Service(Settings())
+    plugin = service.Service(settings.Settings())
     monkeypatch.setattr(service.Endpoint, "locate", lambda _: time.sleep(60))
     for _ in range(2):
         handled(HANDLERS["a function"], after_s=0.05)
@@ -149,7 +206,7 @@ def test_it_comes_out_of_waiting_for_many_without_any_being_answered(handled):
 
 
 def test_a_mistake_of_the_clients_does_not(monkeypatch):
-    plugin = service.Service(Settings())
+    plugin = service.Service(settings.Settings())
 
     def mistaken(_):
         raise KeyError("of Kiln's own")

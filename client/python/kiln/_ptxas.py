@@ -7,6 +7,7 @@ import stat
 from typing import Dict, Union
 
 from kiln import _files, _given
+from kiln._signals import from_handler
 from kiln.errors import InvalidArgumentError
 
 _NAMED_MAX = 256
@@ -43,8 +44,12 @@ def _digest_at(path: str) -> str:
             raise InvalidArgumentError(f"ptxas: {path!r} is no program: it may not be executed")
         digest = _digest_of(_files.File.of(path, info))
     except OSError as error:
+        if from_handler(error):
+            raise
         raise InvalidArgumentError(f"ptxas: {path!r}: {error.strerror}") from None
     except ValueError as error:  # a NUL in it, or what no path has
+        if from_handler(error):
+            raise
         raise InvalidArgumentError(f"ptxas: {path!r}: {error}") from None
     if len(_named) >= _NAMED_MAX:
         _named.clear()

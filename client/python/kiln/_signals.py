@@ -1,10 +1,11 @@
 """What a signal's handler raises: it is the program's, to leave a loop with, and not for Kiln to swallow."""
 
+import contextlib
 import functools
 import inspect
 import signal
 from types import FrameType
-from typing import Any
+from typing import Any, Iterator, Type
 
 
 def from_handler(error: BaseException) -> bool:
@@ -22,6 +23,16 @@ def from_handler(error: BaseException) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+@contextlib.contextmanager
+def suppressed(*kinds: Type[Exception]) -> Iterator[None]:
+    """As contextlib.suppress, but for what a signal's handler raises: a TimeoutError of the program's is an OSError, too."""
+    try:
+        yield
+    except kinds as error:
+        if from_handler(error):
+            raise
 
 
 def _is_given(frame: FrameType, caller: FrameType) -> bool:

@@ -5,6 +5,8 @@ import fcntl
 import time
 from typing import Iterator
 
+from kiln._signals import from_handler, suppressed
+
 _PAUSE_S = 0.02
 
 
@@ -20,7 +22,7 @@ def locked_within(descriptor: int, seconds: float) -> Iterator[bool]:
         yield is_locked
     finally:
         if is_locked:
-            with contextlib.suppress(OSError):
+            with suppressed(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
@@ -29,9 +31,9 @@ def _lock(descriptor: int, deadline: float) -> bool:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
+        except OSError as error:
+            if from_handler(error):
+                raise
+            if not isinstance(error, BlockingIOError) or time.monotonic() >= deadline:
                 return False
-        except OSError:
-            return False
         time.sleep(_PAUSE_S)

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, List
 
 from kiln import _files
 from kiln._plugin.file_lock import locked_within
+from kiln._signals import from_handler, suppressed
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
@@ -139,7 +140,7 @@ def _distribution_version(package: str) -> str:
     for entry in sorted(os.listdir(parent)):
         if not entry.endswith(".dist-info") or "triton" not in entry:
             continue
-        with contextlib.suppress(OSError), open(os.path.join(parent, entry, "RECORD"), encoding="utf-8") as record:
+        with suppressed(OSError), open(os.path.join(parent, entry, "RECORD"), encoding="utf-8") as record:
             if any(line.startswith("triton/__init__.py,") for line in record):
                 return entry[:-len(".dist-info")].rpartition("-")[2]
     return "unknown"
@@ -156,7 +157,9 @@ def _start_of_process() -> float:
         with open("/proc/self/stat", encoding="utf-8") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError) as error:
+        if from_handler(error):
+            raise
         return time.time()
 
 
@@ -172,7 +175,9 @@ def _remembered(listing: str, compute: Callable[[], str]) -> str:
     others wait for it; where there is no directory to be trusted, each computes."""
     try:
         folder = _cache_folder()
-    except OSError:
+    except OSError as error:
+        if from_handler(error):
+            raise
         return compute()
     path = os.path.join(folder, hashlib.sha256(os.fsencode(listing)).hexdigest())
     return _read(path) or _first(path, compute)
@@ -201,8 +206,10 @@ def _cache_folder() -> str:
 def _locked(path: str) -> Iterator[None]:
     try:
         descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:  # a full disk: each computes
-        yield
+    except OSError as error:
+        if from_handler(error):
+            raise
+        yield  # a full disk: each computes
         return
     try:
         with locked_within(descriptor, _LOCK_SECONDS_MAX):  # without it, this process computes as well
@@ -215,7 +222,7 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _read(path: str) -> str:
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+    with suppressed(OSError, ValueError), open(path, encoding="ascii") as file:
         digest, _, value = file.read(_VALUE_LENGTH_MAX).partition("\n")
         if digest == hashlib.sha256(value.encode()).hexdigest():
             return value
@@ -224,7 +231,7 @@ def _read(path: str) -> str:
 
 def _write(path: str, value: str) -> None:
     part = f"{path}.tmp.{os.getpid()}"
-    with contextlib.suppress(OSError, ValueError):  # ValueError: it is not ASCII
+    with suppressed(OSError, ValueError):  # ValueError: it is not ASCII
         with open(part, "w", encoding="ascii") as file:
             file.write(hashlib.sha256(value.encode()).hexdigest() + "\n" + value)
         os.replace(part, path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Mapping, Optional
 
 from kiln import _given
+from kiln._signals import from_handler
 from kiln.errors import InvalidArgumentError
 
 MODES = ("off", "use", "require", "record")
@@ -45,8 +46,10 @@ class Settings:
 def _absolute(path: str) -> str:
     try:
         return os.path.abspath(path)
-    except OSError:  # the working directory has been removed, of which the first kernel will tell
-        return path
+    except OSError as error:
+        if from_handler(error):
+            raise
+        return path  # the working directory has been removed, of which the first kernel will tell
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
