@@ -63,10 +63,10 @@ class Examination {
     }
     if (!listed->toolchains(0).is_default()) {
       Add("toolchains", Verdict::kBad,
-          "the default toolchain, the daemon's toolchain.default, is not here",
-          "kiln toolchain add, or kiln toolchain default with one of those below; until then name "
-          "one "
-          "of them with --toolchain");
+          "the default toolchain is not here ('kiln toolchain list' names it)",
+          "kiln toolchain add it, or choose one of those below with kiln toolchain default, or the "
+          "newest with --newest, unless the daemon's toolchain.default is set; until then name one "
+          "with --toolchain");
     }
     for (const v1::Toolchain& toolchain : listed->toolchains()) {
       Add("toolchain", Verdict::kGood,

@@ -282,8 +282,8 @@ absl::StatusOr<std::string> HolderOf(const DaemonSide& daemon, const std::string
     if (IsSame(place, parent)) return place;
   }
   return FailedPrecondition(
-      "{} is one of the directories that the daemon searches, and nothing in one: take it out of "
-      "toolchain.directories, or remove it by its own means",
+      "{} is one of the directories that the daemon searches, and nothing in one: have "
+      "toolchain.directories name the others alone, or remove it by its own means",
       installation);
 }
 
@@ -306,7 +306,11 @@ absl::Status SayWhich(const DaemonSide& daemon, const std::string& name) {
     if (held.toolchain().name() == name) versions.push_back(ToolchainLabel(held, daemon.here()));
   }
   if (!versions.empty()) return InvalidArgument("say which: {}", fmt::join(versions, ", "));
-  return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", name);
+  return NotFound(
+      "the daemon has no {}; 'kiln toolchain list' shows what it has (of a fingerprint, say {} "
+      "digits "
+      "at least)",
+      name, kFingerprintDigitsShown);
 }
 
 absl::StatusOr<std::string> Remove(const std::string& what, DaemonSide& daemon) {

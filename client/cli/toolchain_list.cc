@@ -123,8 +123,13 @@ void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& 
       !here.default_selector().empty() &&
       (here.toolchains().empty() || !here.toolchains(0).toolchain().is_default());
   if (lacks_default) {
-    console.err << fmt::format("the default, {}, is not here\n",
-                               Printable(here.default_selector()));
+    console.err << fmt::format(
+        "the default, {}, is not here, and requests for which it was chosen and that name none "
+        "fail: "
+        "{}\n",
+        Printable(here.default_selector()),
+        here.is_default_configured() ? "toolchain.default says so"
+                                     : "'kiln toolchain default --newest' takes the choice back");
   }
 }
 

@@ -133,7 +133,10 @@ absl::StatusOr<std::string> LinkToolchain(const std::string& place, const std::s
     return ErrnoStatus(error.value(), fmt::format("make the link {}", link.string()));
   }
   if (fs::canonical(link, error) == real) return link.string();
-  return AlreadyExists("{} is there already and is not {}", link.string(), real.string());
+  return AlreadyExists(
+      "{} is there already and is not {}: rename one of the two directories, or name another place "
+      "with --into",
+      link.string(), real.string());
 }
 
 absl::StatusOr<std::string> SetToolchainAside(const std::string& place,

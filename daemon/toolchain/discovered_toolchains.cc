@@ -33,6 +33,12 @@ std::string InstallHint(std::string_view name, std::string_view version) {
                      name, version);
 }
 
+// For whoever has none of the kind. A Triton and an NVRTC bring a ptxas along.
+std::string FirstInstallHint(SourceKind kind) {
+  return kind == SourceKind::kCudaCxx ? InstallHint("nvrtc", kFirstNvrtc)
+                                      : InstallHint("triton", kFirstVersion);
+}
+
 template <typename T>
 bool Has(const std::vector<T>& values, const T& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -207,6 +213,14 @@ std::string WhyNot(const Toolchain& toolchain, SourceKind kind, const Target& ta
                      fmt::join(kinds, ", "));
 }
 
+// Of a toolchain that is not here to say so itself.
+bool IsNamedForOtherKinds(std::string_view name, SourceKind kind) {
+  const bool is_tritons = kind == SourceKind::kTtir || kind == SourceKind::kTtgir;
+  if (name == "nvrtc") return kind != SourceKind::kCudaCxx;
+  if (name == "ptxas") return kind != SourceKind::kPtx;
+  return name == "triton" && !is_tritons;
+}
+
 void AddRejected(const std::vector<Rejected>& rejected, DecisionLog& log) {
   for (const Rejected& each : rejected) {
     const size_t slash = each.directory.find_last_of('/');
@@ -301,8 +315,10 @@ absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selecto
   if (selected) return NoneFits(wanted, kind, target);
   if (toolchains_.empty()) return NoneHere(kind);
   if (!selector.empty()) return NoneSelected(selector, wanted);
-  return Annotate(NoneSelected(default_selector_, wanted),
-                  "the default toolchain of this daemon (toolchain.default) is missing");
+  return Annotate(
+      NoneSelected(default_selector_, wanted),
+      "the default toolchain of this daemon is missing: 'kiln toolchain default --newest' "
+      "takes a choice back, unless toolchain.default is set");
 }
 
 bool DiscoveredToolchains::IsUnsettled() const {
@@ -359,21 +375,21 @@ absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Select(std::string_view 
 
 bool DiscoveredToolchains::IsForOtherKinds(const ToolchainSelector& selector,
                                            SourceKind kind) const {
-  return std::any_of(toolchains_.begin(), toolchains_.end(),
-                     [&](const ToolchainPtr& each) { return selector.Matches(*each); }) &&
-         std::none_of(toolchains_.begin(), toolchains_.end(), [&](const ToolchainPtr& each) {
-           return selector.Matches(*each) && Has(each->kinds, kind);
-         });
+  bool is_here = false;
+  for (const ToolchainPtr& each : toolchains_) {
+    if (!selector.Matches(*each)) continue;
+    if (Has(each->kinds, kind)) return false;
+    is_here = true;
+  }
+  return is_here || IsNamedForOtherKinds(selector.name(), kind);
 }
 
 absl::Status DiscoveredToolchains::NoneHere(SourceKind kind) const {
   DecisionLog log;
   AddRejected(rejected_, log);
   const std::string here = log.ToString();
-  const bool is_cuda = kind == SourceKind::kCudaCxx;
-  return FailedPrecondition(
-      "no toolchain is here{}{}; {}", here.empty() ? "" : ": ", here,
-      InstallHint(is_cuda ? "nvrtc" : "triton", is_cuda ? kFirstNvrtc : kFirstVersion));
+  return FailedPrecondition("no toolchain is here{}{}; {}", here.empty() ? "" : ": ", here,
+                            FirstInstallHint(kind));
 }
 
 absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
@@ -403,9 +419,10 @@ absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, S
     log.Add(Label(*each), WhyNot(*each, kind, target));
   }
   if (selector.IsAny()) AddRejected(rejected_, log);
-  return FailedPrecondition("no toolchain fits {} for {}: {}", SourceKindName(kind),
+  const bool lacks_kind = selector.IsAny() && !any_of_kind;
+  return FailedPrecondition("no toolchain fits {} for {}: {}{}", SourceKindName(kind),
                             ShortAscii(target.ToString(), limits::kDecisionNameBytesMax),
-                            log.ToString());
+                            log.ToString(), lacks_kind ? "; " + FirstInstallHint(kind) : "");
 }
 
 }  // namespace kiln

@@ -133,6 +133,18 @@ TEST_F(DiscoveredToolchainsTest, ADefaultThatIsNotHereIsSaidToWhoeverReliesOnIt)
   EXPECT_TRUE(Find(*catalog, "triton==3.9.0").ok());
 }
 
+TEST_F(DiscoveredToolchainsTest, ADefaultThatIsNotHereKeepsNobodyFromOtherKinds) {
+  Install("a", "3.9.0");
+  options_.default_selector = "nvrtc==12.9.86";
+  const auto catalog = Discover();
+  EXPECT_TRUE(Find(*catalog, "").ok());
+  EXPECT_THAT(Reason(*catalog, "", "cuda:90", SourceKind::kCudaCxx),
+              AllOf(HasSubstr("\"nvrtc==12.9.86\""), HasSubstr("kiln toolchain default --newest")));
+  options_.default_selector = "triton==3.6.0";
+  EXPECT_THAT(Reason(*Discover(), "", "cuda:90", SourceKind::kCudaCxx),
+              HasSubstr("kiln toolchain add nvrtc=="));
+}
+
 TEST_F(DiscoveredToolchainsTest, EqualVersionsStandInTheOrderOfTheirDirectories) {
   fs::create_directory(directory_.File("before"));
   Install("a").Write("patch.py", "a");
