@@ -880,7 +880,7 @@ def test_the_main_thread_does_nothing_in_grpc(daemon, client):
     other.start()
     sys.setprofile(look)
     try:
-        while not gate._passages:
+        while not gate._passages and other.is_alive():
             time.sleep(0.001)
         fork()
         other.join()

@@ -165,6 +165,7 @@ def test_a_handler_uses_it_anywhere(monkeypatch, work, use):
 
 def test_a_handler_calls_while_a_fork_waits_for_its_thread(monkeypatch):
     monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
+    monkeypatch.setattr(_gate, "_SECTION_WAITS_SECONDS_MAX", 10 * SECONDS_MAX)
     gate = _gate.Gate()
     forking = threading.Thread(target=lambda: fork(gate))
 

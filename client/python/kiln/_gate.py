@@ -76,6 +76,7 @@ class Gate:
 
     def __init__(self) -> None:
         self._inside: Set[int] = set()
+        self._knocking: Set[int] = set()  # those that look whether they may go in
         self._is_cut = False
         self.reset_after_fork()
 
@@ -89,6 +90,7 @@ class Gate:
         self._forking: List[int] = []  # the threads; one twice, where it has registered twice
         self._is_cut = self._is_cut or not self._inside <= {threading.get_ident()}
         self._inside = set()
+        self._knocking = set()
         self._passages: Dict[Passage, None] = {}
 
     def start(self, passage: Passage, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
@@ -145,6 +147,7 @@ class Gate:
             return work()
         finally:
             self._inside.discard(me)
+            self._knocking.discard(me)
 
     def imported(self, name: str) -> Any:
         """That module, for an import that is not at the top of a file: so a process may fork meanwhile."""
@@ -155,7 +158,7 @@ class Gate:
         self._forking.append(me)
         if self._forking.count(me) > 1:  # it has waited
             return
-        waited(lambda: _looked(lambda: self._inside <= {me}), _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
+        waited(lambda: _looked(lambda: self._is_empty_but_for(me)), _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
         waited(lambda: _looked(lambda: self._is_idle(me)), _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
         for passage in list(self._passages):  # one that has not ended by now never will: no other fork waits for it
             self._passages.pop(passage, None)
@@ -166,12 +169,20 @@ class Gate:
             self._forking.remove(me)
 
     def _enter(self, me: int) -> bool:
-        self._inside.add(me)
+        # Who only looks is not inside: a child that is forked meanwhile need not do without gRPC.
+        self._knocking.add(me)
         if set(self._forking) <= {me}:
+            self._inside.add(me)
+        self._knocking.discard(me)
+        # Once more: what a signal's handler did here meanwhile may have ended the knocking.
+        if me in self._inside and set(self._forking) <= {me}:
             return True
         self._inside.discard(me)
         time.sleep(_PAUSE_S)
         return False
+
+    def _is_empty_but_for(self, me: int) -> bool:
+        return self._knocking <= {me} and self._inside <= {me}
 
     def _is_idle(self, me: int) -> bool:
         """Whether no call is under way, nor being cancelled. What is left is interrupted, with what a handler has begun meanwhile on the
@@ -181,23 +192,29 @@ class Gate:
         for passage in interrupted:
             passage.was_interrupted = True
         self._post_cancels(interrupted)
-        return not passages and self._inside <= {me}
+        return not passages and self._is_empty_but_for(me)
 
     def _post_cancels(self, passages: Iterable[Passage]) -> None:
         left = [passage for passage in passages if passage.call is not None]
-        if left:
+        if not left:
+            return
+        try:
             cancels.post(lambda: self._cancel(left))
+        except RuntimeError:  # no thread can be started, for want of processes or since the interpreter ends
+            self._cancel(left)
 
     def _cancel(self, passages: Iterable[Passage]) -> None:
         me = threading.get_ident()
+        was_inside = me in self._inside
         try:
-            self._inside.add(me)  # at once: a fork waits for it
             for passage in passages:
                 call = passage.call
                 if call is not None:
+                    self._inside.add(me)  # at once: a fork waits for it
                     call.cancel()
         finally:
-            self._inside.discard(me)
+            if not was_inside:
+                self._inside.discard(me)
 
 
 def _looked(until: Callable[[], bool]) -> bool:
