@@ -90,13 +90,8 @@ std::string LastLine(std::string text) {
 
 absl::Status CheckExit(int wait_status, const OutputCapture& errors) {
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return absl::OkStatus();
-  absl::Status failed =
-      FailedPrecondition("asked what it can do, it ended with {}: {}",
-                         DescribeWaitStatus(wait_status), LastLine(errors.Tail(kErrorBytesMax)));
-  // Nobody kills himself: the kernel does for want of memory, or an operator, and neither says
-  // anything of the toolchain.
-  const bool was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-  return was_killed ? Unavailable("{}", Message(failed)) : failed;
+  return FailedPrecondition("asked what it can do, it ended with {}: {}",
+                            DescribeWaitStatus(wait_status), LastLine(errors.Tail(kErrorBytesMax)));
 }
 
 }  // namespace

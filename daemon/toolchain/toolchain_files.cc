@@ -73,13 +73,21 @@ class Anybodys {
   }
 
   // What others could put another thing in the place of, on the way to what it leads to. What is
-  // above the root is up to whoever named that.
+  // above the root is up to whoever named that. FAILED_PRECONDITION where the ways of all links
+  // together are longer than any honest tree's.
   absl::Status AddLink(const std::string& path, FileListing& listing) {
     return WalkPath(
         "/", path,
         [&](const std::string& holder, const std::string& entry,
             const struct stat* info) -> absl::Status {
-          if (root_.starts_with(entry + "/")) return absl::OkStatus();
+          if (++steps_ > limits::kHeaderLinkStepsMax) {
+            return FailedPrecondition(
+                "the links in {} have more than {} directories on their ways: have fewer of them",
+                root_, limits::kHeaderLinkStepsMax);
+          }
+          if (root_.starts_with(entry + "/") || !seen_.insert(entry).second) {
+            return absl::OkStatus();
+          }
           const absl::Status stays = trust_.CheckHolder(holder, entry, info);
           if (!absl::IsFailedPrecondition(stays)) return stays;
           listing.beside.push_back(info == nullptr ? ToolchainFile{entry} : MakeFile(entry, *info));
@@ -92,6 +100,8 @@ class Anybodys {
 
   const std::string root_;
   FileTrust trust_;
+  size_t steps_ = 0;            // on the ways of links
+  std::set<std::string> seen_;  // on them
 };
 
 // `relative` is the entry's path, relative to the root of the walk. Whether it is a directory to go

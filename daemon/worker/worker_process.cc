@@ -119,17 +119,17 @@ absl::Status WorkerProcess::LookAtThreads(const std::vector<pid_t>& processes) {
 
 absl::Status WorkerProcess::LookAtHoldings(const std::vector<pid_t>& processes,
                                            const std::function<bool()>& is_pointless) {
-  const auto all =
-      MeasureHoldings(directory_, processes, zygote_->pid(),
-                      {limits_.disk_entries, limits::kWorkerMappingsMax, is_pointless});
+  const HoldingsLook look{limits_.disk_entries, limits::kWorkerMappingsMax, is_pointless};
+  auto all = MeasureHoldings(directory_, processes, zygote_->pid(), look);
   // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
   if (absl::IsNotFound(all.status())) return absl::OkStatus();
   if (!all.ok()) {
-    // The daemon lacks a descriptor, say. The next look may do better.
+    // The daemon lacks a descriptor, say. The next look may do better; what has a name counts now.
     if (!std::exchange(could_not_look_, true)) {
       LogWarning("a compile's files were not looked at", {{"error", Message(all.status())}});
     }
-    return absl::OkStatus();
+    all = MeasureHoldings(directory_, {}, zygote_->pid(), look);
+    if (!all.ok()) return absl::OkStatus();
   }
   if (all->mappings >= limits::kWorkerMappingsMax) {
     return TooMuch(

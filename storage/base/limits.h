@@ -136,6 +136,8 @@ inline constexpr size_t kToolchainFilesMax = 100'000;
 // directories that the configuration names. CUDA's with CCCL's take 100 MiB.
 inline constexpr uint64_t kHeaderBytesMax = 256 * kMiB;
 inline constexpr uint64_t kHeadersBytesMax = 2048 * kMiB;
+// And what the ways of links among them lead through, all together: each costs a few system calls.
+inline constexpr size_t kHeaderLinkStepsMax = 1'000'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
 // Pools of toolchains that are gone wait for one another to end.
 inline constexpr size_t kToolchainsEndingMax = 256;

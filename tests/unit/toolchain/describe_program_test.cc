@@ -131,13 +131,6 @@ TEST_F(DescribeProgramTest, ACrashNamesItsSignal) {
   EXPECT_THAT(Failure(), HasSubstr("SIGSEGV"));
 }
 
-TEST_F(DescribeProgramTest, OneThatSomebodyKillsMayAnswerTheNextTime) {
-  toolchain_.Run("kill -KILL $$");
-  const auto answer = Describe();
-  EXPECT_TRUE(absl::IsUnavailable(answer.status())) << answer.status();
-  EXPECT_THAT(std::string(Message(answer.status())), HasSubstr("SIGKILL"));
-}
-
 TEST_F(DescribeProgramTest, LastWordsAreOneLineOfText) {
   toolchain_.Run("printf 'a\\033[31mb\\377' >&2; exit 1");
   EXPECT_THAT(Failure(), HasSubstr("a?[31mb?"));

@@ -444,6 +444,18 @@ TEST_F(HeadersOfAnybodyTest, ThoseThatTheConfigurationNamesCount) {
   EXPECT_THAT(Refusal(), HasSubstr("cuda_fp16.h may be written to"));
 }
 
+// A link to itself leads through its whole text forty times.
+TEST_F(HeadersOfAnybodyTest, NoMoreOfTheirLinksAreFollowedThanMayBe) {
+  fs::create_directory(Mine("d"));
+  for (int link = 0; link < 100; ++link) {
+    const std::string name = fmt::format("l{}", link);
+    std::string target;
+    while (target.size() < 3500) target += "d/../";
+    fs::create_symlink(target + name, Mine(name));
+  }
+  EXPECT_THAT(Refusal(), HasSubstr("on their ways"));
+}
+
 // Files with nothing in them, so that they take no time where they are read.
 TEST_F(HeadersOfAnybodyTest, NoMoreOfThemAreReadThanMayBe) {
   const auto write = [&](const std::string& name, uint64_t bytes) {
