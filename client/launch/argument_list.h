@@ -13,6 +13,8 @@ namespace kiln::launch {
 // but the oddest.
 class ArgumentList {
  public:
+  static constexpr size_t kInlineMax = 64;
+
   ArgumentList(const void* const* arguments, size_t count, Address* hidden, size_t hidden_count) {
     void** out = inline_.data();
     if (count + hidden_count > inline_.size()) {
@@ -30,7 +32,7 @@ class ArgumentList {
   void** data() { return data_; }
 
  private:
-  std::array<void*, 64> inline_;
+  std::array<void*, kInlineMax> inline_;
   std::unique_ptr<void*[]> large_;
   void** data_;
 };

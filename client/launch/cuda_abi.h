@@ -81,6 +81,7 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56);
 
+inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureStatusActive = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kUserObjectNoDestructorSync = 1;

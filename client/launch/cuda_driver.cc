@@ -271,6 +271,25 @@ Status CudaDriver::Launch(Function function, const DriverLaunch& launch, void** 
   return Check(cu_.cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 
+int CudaDriver::LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) {
+  int state = 0;
+  if (cu_.cuStreamIsCapturing(launch.stream, &state) != cuda::kSuccess ||
+      state != cuda::kCaptureStatusNone) {
+    return kNotTried;
+  }
+  const cuda::LaunchConfig config = {
+      {launch.grid[0], launch.grid[1], launch.grid[2]},
+      {launch.block[0], launch.block[1], launch.block[2]},
+      launch.dynamic_shared_bytes,
+      launch.stream,
+      nullptr,
+      0,
+  };
+  return cu_.cuLaunchKernelEx(&config, function, arguments, nullptr);
+}
+
+Status CudaDriver::LaunchFailure(int result) const { return Failure(result, "cuLaunchKernelEx"); }
+
 Status CudaDriver::EncodeTensorMap(const TensorMapRequest& request, void* map) {
   if (cu_.cuTensorMapEncodeTiled == nullptr) {
     return Unimplemented("this driver has no cuTensorMapEncodeTiled");

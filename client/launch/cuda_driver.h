@@ -35,6 +35,8 @@ class CudaDriver final : public Driver {
   Status PreferSharedMemory(Function function) override;
   Status AllowLargeClusters(Function function) override;
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
+  int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) override;
+  Status LaunchFailure(int result) const override;
   Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;
 
   StatusOr<bool> IsCapturing(Stream stream) override;

@@ -134,6 +134,12 @@ class Driver {
   virtual Status AllowLargeClusters(Function function) = 0;
   // `arguments` has one pointer per parameter, hidden ones included.
   virtual Status Launch(Function function, const DriverLaunch& launch, void** arguments) = 0;
+  // IsCapturing and Launch in one, with no word made: the driver's result, which is 0 for a launch,
+  // or kNotTried where the stream captures, or does not say. LaunchFailure has the words.
+  // REQUIRES: no cluster, no PDL, not cooperative.
+  static constexpr int kNotTried = -1;
+  virtual int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) = 0;
+  virtual Status LaunchFailure(int result) const = 0;
   virtual Status EncodeTensorMap(const TensorMapRequest& request, void* map) = 0;
 
   // --- Capture ---

@@ -242,6 +242,22 @@ Status HipDriver::Launch(Function function, const DriverLaunch& launch, void** a
       "hipModuleLaunchKernel");
 }
 
+int HipDriver::LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) {
+  int state = 0;
+  if (hip_.hipStreamIsCapturing(launch.stream, &state) != hip::kSuccess ||
+      state != hip::kCaptureStatusNone) {
+    return kNotTried;
+  }
+  const auto& [x, y, z] = launch.grid;
+  const auto& [block_x, block_y, block_z] = launch.block;
+  return hip_.hipModuleLaunchKernel(function, x, y, z, block_x, block_y, block_z,
+                                    launch.dynamic_shared_bytes, launch.stream, arguments, nullptr);
+}
+
+Status HipDriver::LaunchFailure(int result) const {
+  return Failure(result, "hipModuleLaunchKernel");
+}
+
 // Some runtimes make these launches at once, beside the graph that is to have them.
 Status HipDriver::CheckIsNotCapturing(Stream stream) {
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, IsCapturing(stream));

@@ -42,6 +42,8 @@ class HipDriver final : public Driver {
   Status PreferSharedMemory(Function) override { return Status(); }
   Status AllowLargeClusters(Function) override { return Status(); }
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
+  int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) override;
+  Status LaunchFailure(int result) const override;
   Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;
 
   StatusOr<bool> IsCapturing(Stream stream) override;

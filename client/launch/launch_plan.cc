@@ -1,6 +1,7 @@
 #include "client/launch/launch_plan.h"
 
 #include "client/launch/architecture.h"
+#include "client/launch/argument_list.h"
 #include "client/launch/parameter_type.h"
 
 namespace kiln::launch {
@@ -35,7 +36,30 @@ StatusOr<LaunchPlan> LaunchPlan::Make(const KernelMetadata& metadata,
   for (const Parameter& parameter : metadata.parameters) {
     plan.parameter_bytes_.push_back(BytesOfType(parameter.type));
   }
+  plan.FillPlain();
   return plan;
+}
+
+void LaunchPlan::FillPlain() {
+  plain_.hidden_pointers = static_cast<uint32_t>(metadata_.hidden_pointers);
+  const size_t arguments = parameter_bytes_.size();
+  const bool is_triton = metadata_.IsTriton();
+  if (NeedsScratch() || (is_triton && metadata_.num_ctas > 1) || metadata_.launch_pdl ||
+      metadata_.launch_cooperative_grid ||
+      arguments + plain_.hidden_pointers > ArgumentList::kInlineMax) {
+    return;
+  }
+  for (size_t axis = 0; axis < 3; ++axis) {
+    plain_.grid_max[axis] = static_cast<uint32_t>(device_.grid_max[axis]);
+  }
+  plain_.threads = static_cast<uint32_t>(metadata_.num_warps * metadata_.warp_size);
+  plain_.threads_max = static_cast<uint32_t>(device_.threads_max);
+  // A plain kernel's own is static, and that the driver adds by itself.
+  plain_.shared_bytes = is_triton ? static_cast<uint32_t>(metadata_.shared_bytes) : 0;
+  plain_.shared_bytes_max =
+      static_cast<uint32_t>(device_.shared_bytes_max - (is_triton ? 0 : metadata_.shared_bytes));
+  plain_.takes_block = !is_triton;
+  plain_.argument_count = static_cast<uint32_t>(arguments);
 }
 
 Status LaunchPlan::CheckLimits() const {

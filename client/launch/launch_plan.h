@@ -56,6 +56,32 @@ class LaunchPlan {
   // REQUIRES: the call is not empty.
   StatusOr<DriverLaunch> Resolve(const LaunchCall& call) const;
 
+  // As Resolve, for the calls that nearly all are, in as little code as possible. False: it is
+  // another one, or not possible; Resolve tells.
+  bool ResolvePlain(const LaunchCall& call, DriverLaunch& launch) const {
+    if (call.argument_count != plain_.argument_count || call.argument_bytes != nullptr ||
+        call.pdl || call.cooperative) {
+      return false;
+    }
+    for (size_t axis = 0; axis < 3; ++axis) {
+      if (call.grid[axis] - 1 >= plain_.grid_max[axis]) return false;  // of 0 and too many
+    }
+    launch.grid = call.grid;
+    uint64_t threads = plain_.threads;
+    launch.block = {plain_.threads, 1, 1};
+    if ((call.block[0] | call.block[1] | call.block[2]) != 0) {
+      if (!plain_.takes_block) return false;
+      launch.block = call.block;
+      threads = uint64_t{call.block[0]} * call.block[1] * call.block[2];
+    }
+    const uint64_t shared_bytes = uint64_t{plain_.shared_bytes} + call.dynamic_shared_bytes;
+    if (threads - 1 >= plain_.threads_max || shared_bytes > plain_.shared_bytes_max) return false;
+    launch.dynamic_shared_bytes = static_cast<uint32_t>(shared_bytes);
+    launch.stream = call.stream;
+    return true;
+  }
+  size_t hidden_pointers() const { return plain_.hidden_pointers; }
+
   bool NeedsScratch() const {
     return metadata_.global_scratch_bytes != 0 || metadata_.profile_scratch_bytes != 0;
   }
@@ -68,8 +94,24 @@ class LaunchPlan {
   }
 
  private:
+  // What a launch reads again and again, together.
+  struct Plain {
+    uint32_t argument_count = kNever;
+    uint32_t hidden_pointers = 0;
+    std::array<uint32_t, 3> grid_max = {};
+    uint32_t threads = 0;  // of a block, where the call does not say
+    uint32_t threads_max = 0;
+    uint32_t shared_bytes = 0;  // dynamic ones of its own
+    uint32_t shared_bytes_max = 0;
+    bool takes_block = false;
+  };
+  // Arguments that no call has.
+  static constexpr uint32_t kNever = UINT32_MAX;
+
   LaunchPlan(const KernelMetadata& metadata, const DeviceFacts& device)
       : metadata_(metadata), device_(device) {}
+
+  void FillPlain();
 
   Status CheckLimits() const;
   Status CheckArguments(const LaunchCall& call) const;
@@ -78,6 +120,7 @@ class LaunchPlan {
   Status ResolveSharedBytes(const LaunchCall& call, DriverLaunch& launch) const;
   uint64_t ScratchBytes(const LaunchCall& call, int64_t bytes_each) const;
 
+  Plain plain_;
   const KernelMetadata& metadata_;
   DeviceFacts device_;
   std::vector<size_t> parameter_bytes_;  // 0: not known

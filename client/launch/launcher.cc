@@ -102,13 +102,13 @@ Status Launcher::Order(Kernel& kernel, Stream stream, Stream producer) {
   return status;
 }
 
-Status Launcher::Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
+Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
+                                 const LauncherSettings& settings, int plain) {
   if (call.IsEmpty()) return Status();
-  const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);
   const LaunchHooks& hooks = settings.hooks;
   if (hooks.enter != nullptr) hooks.enter(hooks.user, *kernel, call, Status());
   try {
-    Status status = EnqueueLabelled(kernel, call, settings);
+    Status status = EnqueueLabelled(kernel, call, settings, plain);
     if (!status.ok()) status = status.Annotate(kernel->artifact().label());
     if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, status);
     return status;
@@ -124,13 +124,20 @@ Status Launcher::EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const 
   settings.hooks = {};
   settings.times_launches = false;
   settings.is_strict = false;
-  return EnqueueLabelled(kernel, call, settings).Annotate(kernel->artifact().label());
+  const int plain = LaunchPlain(*kernel, call, settings);
+  if (plain == 0) return Status();
+  return EnqueueLabelled(kernel, call, settings, plain).Annotate(kernel->artifact().label());
 }
 
 Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
-                                 const LauncherSettings& settings) {
+                                 const LauncherSettings& settings, int plain) {
   LAUNCH_ASSIGN_OR_RETURN(const DriverLaunch launch, kernel->plan().Resolve(call));
-  if (auto status = LaunchPlain(*kernel, call, launch, settings)) return *std::move(status);
+  if (plain != Driver::kNotTried) {
+    const StatusOr<Context> current = driver_->CurrentContext();
+    if (current.ok() && *current == kernel->context()) {
+      return driver_->LaunchFailure(plain).Annotate(Describe(launch));
+    }
+  }
   const ScopedContext context(*driver_, kernel->context());
   LAUNCH_RETURN_IF_ERROR(context.status());
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(call.stream));
@@ -139,34 +146,6 @@ Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const La
         graphs_.NoteLaunch(call.stream, kernel, CapturedBuffers(*driver_, *kernel, call)));
   }
   return LaunchWithScratch(*kernel, call, launch, settings, is_capturing);
-}
-
-// What nearly all launches are, in as little code as possible: the driver's own launch leaves none
-// of it in the caches. It does not ask for the current context either: a stream that somebody made
-// belongs to one, and the driver refuses to launch a kernel of another there. Nothing: it has not
-// happened, and has to go the long way.
-std::optional<Status> Launcher::LaunchPlain(Kernel& kernel, const LaunchCall& call,
-                                            const DriverLaunch& launch,
-                                            const LauncherSettings& settings) {
-  if (settings.times_launches || kernel.plan().NeedsScratch() || !IsMadeStream(call.stream)) {
-    return std::nullopt;
-  }
-  const StatusOr<bool> is_capturing = driver_->IsCapturing(call.stream);
-  // What captures would not outlive a refusal.
-  if (!is_capturing.ok() || *is_capturing) return std::nullopt;
-  const Kernel::Use use(kernel);
-  if (use.function() == nullptr) return std::nullopt;
-  Address no_scratch[] = {0, 0};
-  ArgumentList arguments(call.arguments, call.argument_count, no_scratch,
-                         static_cast<size_t>(kernel.artifact().metadata().hidden_pointers));
-  Status status = driver_->Launch(use.function(), launch, arguments.data());
-  if (!status.ok()) {
-    const StatusOr<Context> current = driver_->CurrentContext();
-    if (!current.ok() || *current != kernel.context()) return std::nullopt;
-    return status.Annotate(Describe(launch));
-  }
-  if (settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
-  return status;
 }
 
 Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "client/launch/argument_list.h"
 #include "client/launch/driver.h"
 #include "client/launch/graph_registry.h"
 #include "client/launch/kernel.h"
@@ -33,6 +34,10 @@ struct LauncherSettings {
   bool times_launches = false;
   ScratchAllocator scratch = {};
   LaunchHooks hooks = {};
+
+  bool ObservesLaunches() const {
+    return times_launches || hooks.enter != nullptr || hooks.exit != nullptr;
+  }
 };
 
 struct LauncherStats {
@@ -56,7 +61,11 @@ class Launcher {
   Status Prepare(Kernel& kernel);
   // Puts a launch on its stream. Blocks only where the driver does, or where the kernel has to be
   // loaded.
-  Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
+  Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
+    const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);
+    const int result = LaunchPlain(*kernel, call, settings);
+    return result == 0 ? Status() : EnqueueObserved(kernel, call, settings, result);
+  }
   // What comes on `stream` from now on waits for what is on `producer` by now. Both are of the
   // kernel's context. FAILED_PRECONDITION: one captures what the other does not. But `stream` may
   // join the capture of `producer`.
@@ -83,10 +92,30 @@ class Launcher {
  private:
   Status CheckMayWait(Stream stream, Stream producer);
   Status EnterDevice(int device, std::optional<ScopedContext>& scope);
+  // What nearly all launches are, in as little code as possible: the driver's own launch leaves
+  // none of it in the caches. It does not ask for the current context either: a stream that
+  // somebody made belongs to one, and the driver refuses to launch a kernel of another there. The
+  // driver's result, or kNotTried: it goes another way.
+  int LaunchPlain(Kernel& kernel, const LaunchCall& call, const LauncherSettings& settings) {
+    DriverLaunch launch;
+    if (settings.ObservesLaunches() || !IsMadeStream(call.stream) ||
+        !kernel.plan().ResolvePlain(call, launch)) {
+      return Driver::kNotTried;
+    }
+    const Kernel::Use use(kernel);
+    if (use.function() == nullptr) return Driver::kNotTried;
+    Address no_scratch[] = {0, 0};
+    ArgumentList arguments(call.arguments, call.argument_count, no_scratch,
+                           kernel.plan().hidden_pointers());
+    const int result = driver_->LaunchUncaptured(use.function(), launch, arguments.data());
+    if (result == 0 && settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
+    return result;
+  }
+  // `plain`: how LaunchPlain has ended.
+  Status EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
+                         const LauncherSettings& settings, int plain);
   Status EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
-                         const LauncherSettings& settings);
-  std::optional<Status> LaunchPlain(Kernel& kernel, const LaunchCall& call,
-                                    const DriverLaunch& launch, const LauncherSettings& settings);
+                         const LauncherSettings& settings, int plain);
   Status LaunchWithScratch(Kernel& kernel, const LaunchCall& call, const DriverLaunch& launch,
                            const LauncherSettings& settings, bool is_capturing);
   Status LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,

@@ -161,6 +161,71 @@ TEST_F(LaunchPlanTest, ArgumentsAreCountedAndMeasured) {
   EXPECT_TRUE(Resolve().ok());
 }
 
+// Every one of these calls of every one of these kernels: the short way gives what the long one
+// does, or nothing.
+TEST_F(LaunchPlanTest, APlainCallIsResolvedAsAnyOther) {
+  using Lengths = std::array<uint32_t, 3>;
+  constexpr uint32_t kMost = ~uint32_t{0};
+  size_t plain = 0;
+  for (const char* patch :
+       {"{}", R"({"shared_bytes": 4096})", R"({"launch_pdl": true})",
+        R"({"launch_cooperative_grid": true})", R"({"num_ctas": 2, "cluster_dims": [2, 1, 1]})",
+        R"({"global_scratch_bytes": 384})", R"({"profile_scratch_bytes": 8})",
+        R"({"hidden_pointers": 0, "num_warps": 0, "shared_bytes": 4096})",
+        R"({"hidden_pointers": 0, "num_warps": 2})"}) {
+    SCOPED_TRACE(patch);
+    metadata_ = Metadata(patch);
+    const LaunchPlan plan = *LaunchPlan::Make(metadata_, "cuda", Hopper());
+    for (const Lengths& grid :
+         {Lengths{1, 1, 1}, Lengths{2147483647, 65535, 65535}, Lengths{2147483648u, 1, 1},
+          Lengths{1, 65536, 1}, Lengths{1, 1, kMost}, Lengths{0, 1, 1}, Lengths{3, 2, 0}}) {
+      for (const Lengths& block :
+           {Lengths{0, 0, 0}, Lengths{128, 1, 1}, Lengths{16, 16, 2}, Lengths{32, 32, 2},
+            Lengths{16, 0, 1}, Lengths{kMost, kMost, kMost}}) {
+        for (const uint32_t shared : {0u, 100u, (227u << 10) - 4096, 227u << 10, kMost}) {
+          for (const uint32_t count : {0u, 1u, 2u, 3u, kMost}) {
+            call_.grid = grid;
+            call_.block = block;
+            call_.dynamic_shared_bytes = shared;
+            call_.argument_count = count;
+            DriverLaunch given;
+            if (!plan.ResolvePlain(call_, given)) continue;
+            ++plain;
+            EXPECT_FALSE(call_.IsEmpty() || plan.NeedsScratch());
+            const auto launch = plan.Resolve(call_);
+            ASSERT_TRUE(launch.ok()) << launch.status().message();
+            EXPECT_EQ(given.grid, launch->grid);
+            EXPECT_EQ(given.block, launch->block);
+            EXPECT_EQ(given.dynamic_shared_bytes, launch->dynamic_shared_bytes);
+            EXPECT_EQ(given.stream, launch->stream);
+            EXPECT_FALSE(launch->pdl || launch->cooperative || launch->cluster[0] != 0);
+          }
+        }
+      }
+    }
+  }
+  // Two grids and three amounts of shared memory, as each kernel has some of its own. Of a block
+  // Triton's kernels have their own; plain ones take two of these, and three where one has its own.
+  EXPECT_EQ(plain, 2u * 3 * (1 + 1 + 2 + 3));
+}
+
+TEST_F(LaunchPlanTest, WhatACallAsksForBesidesIsNotPlain) {
+  metadata_ = Metadata();
+  const LaunchPlan plan = *LaunchPlan::Make(metadata_, "cuda", Hopper());
+  call_.grid = {1, 1, 1};
+  DriverLaunch given;
+  EXPECT_TRUE(plan.ResolvePlain(call_, given));
+  const uint32_t bytes[] = {8, 4};
+  call_.argument_bytes = bytes;
+  EXPECT_FALSE(plan.ResolvePlain(call_, given));
+  call_.argument_bytes = nullptr;
+  call_.pdl = true;
+  EXPECT_FALSE(plan.ResolvePlain(call_, given));
+  call_.pdl = false;
+  call_.cooperative = true;
+  EXPECT_FALSE(plan.ResolvePlain(call_, given));
+}
+
 TEST_F(LaunchPlanTest, ScratchIsForTheWholeGrid) {
   metadata_ = Metadata(R"({"global_scratch_bytes": 384, "profile_scratch_bytes": 8, "num_ctas": 2,
                            "cluster_dims": [2, 1, 1]})");
