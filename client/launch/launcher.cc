@@ -57,7 +57,7 @@ StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
 
 StatusOr<KernelTimes> Launcher::TimesOf(Kernel& kernel, bool resets) {
   const ScopedContext context(*driver_, kernel.context());
-  LAUNCH_RETURN_IF_ERROR(context.status());
+  if (!context.status().ok()) return context.status().Annotate(kernel.artifact().label());
   StatusOr<KernelTimes> times = kernel.timer().Read(resets);
   if (!times.ok()) return times.status().Annotate(kernel.artifact().label());
   return times;
@@ -91,6 +91,11 @@ Status Launcher::CheckMayWait(Stream stream, Stream producer) {
 }
 
 Status Launcher::Order(Kernel& kernel, Stream stream, Stream producer) {
+  Status status = OrderUnlabelled(kernel, stream, producer);
+  return status.ok() ? status : status.Annotate(kernel.artifact().label());
+}
+
+Status Launcher::OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer) {
   const ScopedContext context(*driver_, kernel.context());
   LAUNCH_RETURN_IF_ERROR(context.status());
   const ScopedRelaxedCapture relaxed(*driver_);

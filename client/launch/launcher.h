@@ -90,6 +90,7 @@ class Launcher {
   GraphRegistry& graphs() { return graphs_; }
 
  private:
+  Status OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer);
   Status CheckMayWait(Stream stream, Stream producer);
   Status EnterDevice(int device, std::optional<ScopedContext>& scope);
   // What nearly all launches are, in as little code as possible: the driver's own launch leaves

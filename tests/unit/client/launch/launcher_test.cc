@@ -31,6 +31,11 @@ std::clock_t ThreadClock() {
   return now.tv_sec * CLOCKS_PER_SEC + now.tv_nsec * CLOCKS_PER_SEC / 1'000'000'000;
 }
 
+// As errors of "k" begin.
+auto StartsWithLabel(const std::string& rest) {
+  return testing::MatchesRegex("kernel k \\(key [0-9a-f]{12}\\)" + rest + ".*");
+}
+
 class LauncherTest : public testing::Test {
  protected:
   LauncherTest() : launcher_(*CudaDriver::Open(fake_.path())) { fake_->MakeContext(); }
@@ -186,8 +191,21 @@ TEST_F(LauncherTest, AStreamWaitsForAnother) {
   EXPECT_EQ(fake_->calls("cuStreamWaitEvent 0x5000 after 0x6000"), 1);
   EXPECT_EQ(fake_->calls("cuEventDestroy"), 1);
   fake_->Fail("cuEventRecord", kOutOfMemory);
-  EXPECT_EQ(launcher_.Order(*kernel, kStream, nullptr).code(), Code::kResourceExhausted);
+  const Status failed = launcher_.Order(*kernel, kStream, nullptr);
+  EXPECT_EQ(failed.code(), Code::kResourceExhausted);
+  EXPECT_THAT(std::string(failed.message()), StartsWithLabel(": cuEventRecord: CUDA_ERROR"));
   EXPECT_EQ(fake_->calls("cuEventDestroy"), 2);
+}
+
+TEST_F(LauncherTest, WithoutItsContextAKernelIsNamedToo) {
+  const auto kernel = Open("k");
+  fake_->MakeContext();
+  fake_->Fail("cuCtxPushCurrent", 1, 2);
+  for (const Status& status :
+       {launcher_.Order(*kernel, kStream, nullptr), launcher_.TimesOf(*kernel).status()}) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), StartsWithLabel(": cuCtxPushCurrent: CUDA_ERROR"));
+  }
 }
 
 TEST_F(LauncherTest, AnEmptyGridLaunchesNothingAndIsFine) {
@@ -694,7 +712,9 @@ TEST_F(LauncherTest, ACaptureDoesNotWaitForWorkOutsideIt) {
     EXPECT_EQ(status.code(), Code::kFailedPrecondition) << producer;
     EXPECT_EQ(fake_->ended_captures(), 0) << producer;
   }
-  EXPECT_THAT(std::string(launcher_.Order(*kernel, kStream, other).message()),
+  const Status refused = launcher_.Order(*kernel, kStream, other);
+  EXPECT_THAT(std::string(refused.message()), StartsWithLabel(": stream 0x5000 cannot wait for"));
+  EXPECT_THAT(std::string(refused.message()),
               HasSubstr("have its work done before the capture begins"));
   EXPECT_EQ(launcher_.Order(*kernel, nullptr, kStream).code(), Code::kFailedPrecondition);
   // The same beside a capture.
