@@ -36,7 +36,8 @@ std::string FindJemalloc(const std::string& beside, const MayRun& may_run) {
 
 std::vector<std::string> AllocatorEnvironment(const std::string& library) {
   if (library.empty()) return {};
-  return {"LD_PRELOAD=" + library, fmt::format("MALLOC_CONF={}", kJemallocOptions)};
+  return {"LD_PRELOAD=" + library, fmt::format("MALLOC_CONF={}", kJemallocOptions),
+          kProgramAllocation};
 }
 
 }  // namespace kiln

@@ -23,6 +23,8 @@ constexpr uint64_t kWorkBeneath = kReadBeneath | landlock::kWriteFile | landlock
 
 // What the loader of programs reads, besides the libraries; so does a dlopen by name alone.
 constexpr std::string_view kLoaderCache = "/etc/ld.so.cache";
+// Whether there are large pages and how large they are: a malloc that is to take them asks.
+constexpr std::string_view kLargePages = "/sys/kernel/mm/transparent_hugepage";
 
 bool CanReturnErrors() {
   const uint32_t action = SECCOMP_RET_ERRNO;
@@ -91,6 +93,7 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   for (const std::string& path : needs.programs) add(path, kRun);
   if (needs.starts_nothing) return jail;
   add(std::string(kLoaderCache), landlock::kReadFile);
+  add(std::string(kLargePages), landlock::kReadFile);
   const std::lock_guard lock(mutex_);
   for (const std::string& path : programs_) add(path, kRun);
   return jail;

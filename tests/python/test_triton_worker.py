@@ -41,7 +41,7 @@ def test_every_module_is_imported_before_anything_is_done():
     assert modules - {"kiln_triton_worker.__init__"} <= set(ran.stdout.split())
 
 
-def test_what_a_worker_starts_has_the_malloc_that_it_has_anywhere():
+def test_what_a_worker_starts_has_the_malloc_that_it_has_anywhere_with_large_pages():
     script = FIND_PACKAGE + """
 import os, socket
 from kiln_triton_worker.zygote import run_zygote
@@ -52,8 +52,10 @@ run_zygote(look, theirs.detach(), os.getppid(), [])
 print(ours.recv(1000).decode())
 """
     ran = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=True,
-                         env={"LD_PRELOAD": "libc.so.6", "MALLOC_CONF": "narenas:1", "LANG": "C.UTF-8"})
+                         env={"LD_PRELOAD": "libc.so.6", "MALLOC_CONF": "narenas:1", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+                              "LANG": "C.UTF-8"})
     assert "LANG" in ran.stdout and "LD_PRELOAD" not in ran.stdout and "MALLOC_CONF" not in ran.stdout
+    assert "GLIBC_TUNABLES" in ran.stdout
 
 
 @pytest.mark.parametrize("error, code", [

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "daemon/worker/allocator.h"
 #include "daemon/worker/enter_jail.h"
 #include "storage/base/limits.h"
 
@@ -121,7 +122,8 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   words.push_back(nullptr);
   // Of some inputs ptxas makes files beside those that it is told of: here, not in /tmp.
   std::string temporary_files = "TMPDIR=.";
-  char* const environment[] = {temporary_files.data(), nullptr};
+  std::string allocation = kProgramAllocation;
+  char* const environment[] = {temporary_files.data(), allocation.data(), nullptr};
   // The descriptor is closed by a successful exec, not before.
   const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
   const absl::StatusOr<pid_t> pid =

@@ -46,7 +46,7 @@ TEST(AllocatorTest, WhereThereIsNoneTheEnvironmentSaysNothing) {
   EXPECT_TRUE(AllocatorEnvironment("").empty());
   EXPECT_THAT(AllocatorEnvironment("/lib/libjemalloc.so.2"),
               testing::ElementsAre("LD_PRELOAD=/lib/libjemalloc.so.2",
-                                   testing::StartsWith("MALLOC_CONF=")));
+                                   testing::StartsWith("MALLOC_CONF="), kProgramAllocation));
 }
 
 }  // namespace

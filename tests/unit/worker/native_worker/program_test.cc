@@ -22,7 +22,7 @@ class ProgramTest : public testing::Test {
   const std::string log_ = directory_.File("log");
 };
 
-TEST_F(ProgramTest, RunsWithItsArgumentsAndNoEnvironment) {
+TEST_F(ProgramTest, RunsWithItsArgumentsAndNothingOfTheEnvironment) {
   ::setenv("KILN_SECRET", "x", 1);
   const auto program = Program::Open("/bin/sh", "sh");
   ASSERT_TRUE(program.ok());
@@ -31,6 +31,12 @@ TEST_F(ProgramTest, RunsWithItsArgumentsAndNoEnvironment) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->output, "; rm -rf $HOME\nnone\n");
   EXPECT_EQ(WEXITSTATUS(result->wait_status), 3);
+}
+
+TEST_F(ProgramTest, AllocatesInLargePagesAndKeepsItsFilesHere) {
+  const auto result = Program::Open("/usr/bin/env", "env")->Run({}, log_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "TMPDIR=.\nGLIBC_TUNABLES=glibc.malloc.hugetlb=1\n");
 }
 
 TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
