@@ -31,6 +31,11 @@ void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDon
     return CompileAndKeep(std::move(context), std::move(job), std::move(done));
   }
   absl::StatusOr<CompileResult> found = LookUp(context, *job);
+  if (policy == CachePolicy::kOnlyIfCached && absl::IsNotFound(found.status())) {
+    if (auto failure = failures_.FindOfAnyAge(job->key)) {
+      return done(CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)});
+    }
+  }
   if (found.ok() || policy == CachePolicy::kOnlyIfCached) return done(std::move(found));
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
   CompileAndKeep(std::move(context), std::move(job), std::move(done));

@@ -24,7 +24,7 @@ namespace kiln {
 //
 // Deterministic failures are remembered for a while and answered as hits. REFRESH skips the look-up
 // and the remembered failures. ONLY_IF_CACHED answers NOT_FOUND on a miss, or the store's error
-// where it could not look.
+// where it could not look; on a miss that is known to be a failure, however old, that.
 //
 // With an artifact, the request that it was compiled from is stored (request_document.h).
 //

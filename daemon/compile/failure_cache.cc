@@ -8,11 +8,18 @@ namespace kiln {
 FailureCache::FailureCache(const Clock& clock, std::chrono::nanoseconds time_to_live)
     : clock_(clock),
       time_to_live_(time_to_live),
-      entries_(limits::kFailuresMax, limits::kFailureBytesMax) {}
+      entries_(limits::kFailuresMax, limits::kFailureBytesMax),
+      known_(limits::kFailuresMax, limits::kKnownFailureBytesMax) {}
 
 std::shared_ptr<const CompileFailure> FailureCache::Find(const Digest& key) {
   std::optional<Remembered> remembered = FindWithRequest(key);
   return remembered ? std::move(remembered->failure) : nullptr;
+}
+
+std::shared_ptr<const CompileFailure> FailureCache::FindOfAnyAge(const Digest& key) {
+  std::lock_guard lock(mutex_);
+  const auto* failure = known_.Find(key);
+  return failure == nullptr ? nullptr : *failure;
 }
 
 std::optional<FailureCache::Remembered> FailureCache::FindWithRequest(const Digest& key) {
@@ -27,20 +34,22 @@ std::optional<FailureCache::Remembered> FailureCache::FindWithRequest(const Dige
 void FailureCache::Remember(const CompileJobPtr& job,
                             std::shared_ptr<const CompileFailure> failure) {
   if (!failure->deterministic) return;
-  const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size() +
-                       RequestBytes(job->request);
+  const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size();
   const SteadyTime now = clock_.Now();
   std::lock_guard lock(mutex_);
   if (now >= sweep_at_) {
     entries_.EraseIf([now](const Entry& entry) { return entry.expires_at <= now; });
     sweep_at_ = now + time_to_live_;
   }
-  entries_.Insert(job->key, {{std::move(failure), job}, now + time_to_live_}, bytes);
+  known_.Insert(job->key, failure, bytes);
+  entries_.Insert(job->key, {{std::move(failure), job}, now + time_to_live_},
+                  bytes + RequestBytes(job->request));
 }
 
 void FailureCache::Forget(const Digest& key) {
   std::lock_guard lock(mutex_);
   entries_.Erase(key);
+  known_.Erase(key);
 }
 
 }  // namespace kiln

@@ -15,6 +15,8 @@ namespace kiln {
 
 // Remembers deterministic failures for a while, so that a job that keeps asking does not keep
 // compiling. Bounded in number, bytes (of the requests, whole) and time; lost with the process.
+// Without their requests they are known for longer, bounded in number and bytes, for whoever is not
+// to compile and would learn nothing otherwise.
 // Thread-safe. The clock outlives it.
 class FailureCache {
  public:
@@ -27,7 +29,10 @@ class FailureCache {
 
   // Null where none is remembered, or no longer.
   std::shared_ptr<const CompileFailure> Find(const Digest& key);
-  // The same with the request that failed.
+  // The same, however long ago it was; null where it was never seen, or others have taken its
+  // place.
+  std::shared_ptr<const CompileFailure> FindOfAnyAge(const Digest& key);
+  // What Find() says, with the request that failed.
   std::optional<Remembered> FindWithRequest(const Digest& key);
   // Does nothing for a failure that another try might not repeat.
   void Remember(const CompileJobPtr& job, std::shared_ptr<const CompileFailure> failure);
@@ -43,6 +48,7 @@ class FailureCache {
   const std::chrono::nanoseconds time_to_live_;
   std::mutex mutex_;
   LruCache<Entry> entries_;
+  LruCache<std::shared_ptr<const CompileFailure>> known_;
   SteadyTime sweep_at_{};  // nothing is kept much longer than it counts
 };
 

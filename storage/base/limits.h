@@ -196,6 +196,8 @@ inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
 // Their requests included.
 inline constexpr size_t kFailureBytesMax = 64 * kMiB;
+// Of those that are known for longer, without their requests.
+inline constexpr size_t kKnownFailureBytesMax = 16 * kMiB;
 
 // --- Sources that crash compilers ---
 inline constexpr auto kQuarantineTimeDefault = std::chrono::minutes(10);

@@ -21,6 +21,7 @@ BETWEEN = [version for version in ("3.7.1", "3.8.0") if version not in HOOKED]
 # One small one, one with a reduction, one with tensor cores: each comes out the same whenever Triton compiles it.
 KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
+REFUSED_BY_PTXAS = "--maxrregcount=many"
 LOADER_JOB = ROOT / "tests" / "testing" / "loader_job.py"
 
 
@@ -566,13 +567,32 @@ def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp
     assert len(set(answer["launched"])) == 4 and (answer["at_once"], answer["urgent"]) == (1, 4)
 
 
-def test_a_configuration_that_does_not_compile_fails_alone(daemon, newest, tmp_path):
+@pytest.mark.parametrize("bad", ["--no-such-option", REFUSED_BY_PTXAS], ids=["refused by the daemon", "refused by ptxas"])
+def test_a_configuration_that_does_not_compile_fails_alone(daemon, newest, tmp_path, bad):
     with Job(tmp_path, newest, cache="plain") as plain:
-        expected = plain.run("autotune", blocks=[64, 128], bad="--no-such-option")
+        expected = plain.run("autotune", blocks=[64, 128], bad=bad)
     with Job(tmp_path, newest, daemon.root, cache="kiln") as job:
         job.run("import", module="kiln.triton")
-        got = job.run("autotune", blocks=[64, 128], bad="--no-such-option")
+        got = job.run("autotune", blocks=[64, 128], bad=bad)
     assert got["timings"][0] == "[inf, inf, inf]" and got["launched"] == expected["launched"] and got["best"] == expected["best"]
+
+
+def test_a_configuration_that_does_not_compile_fails_alone_in_the_mode_that_requires(daemon, other_daemon, python, tmp_path):
+    """Which the daemon knows from being warmed: it is not stored."""
+    tuning = {"blocks": [64, 128], "bad": REFUSED_BY_PTXAS}
+    manifest = tmp_path / "manifest.jsonl"
+    with Job(tmp_path, python, daemon.root, cache="first", KILN_MODE="record", KILN_MANIFEST=str(manifest)) as job:
+        expected = job.run("autotune", **tuning)
+    with other_daemon as warmed:
+        with Job(tmp_path, python, warmed.root, cache="early", KILN_MODE="require") as job:
+            early, = job.run("children", count=1, command={"autotune": tuning})["answers"]
+        assert "CacheMissError" in early["message"] and "What does not compile is never stored" in early["message"], early
+        assert warmed.kiln("warm", manifest).code == 1  # it names the one
+        with Job(tmp_path, python, warmed.root, cache="second", KILN_MODE="require") as job:
+            got = job.run("autotune", **tuning)
+            assert job.report()["local"] == {} and job.report()["refused"] == 1
+    assert got["timings"] == expected["timings"] and got["timings"][0] == "[inf, inf, inf]" and got["best"] == expected["best"]
+    assert got["launched"] == expected["launched"]
 
 
 def test_what_the_daemon_has_no_toolchain_for_is_tuned_as_ever(daemon, newest, tmp_path):
@@ -890,6 +910,16 @@ def test_require_without_a_daemon_fails(newest, tmp_path):
     assert answer["error"] == "CacheMissError", answer
     assert f"vector_add for cuda:90: the daemon is away (no daemon: there is no socket at {socket}" in answer["message"], answer
     assert "is an error until that changes" in job.log and "compiles by itself" not in job.log
+
+
+def test_require_raises_what_triton_raises_for_what_is_known_not_to_compile(daemon, newest, tmp_path):
+    refused = {"kernel": "vector_add", "ptx_options": REFUSED_BY_PTXAS}
+    with Job(tmp_path, newest, daemon.root, cache="first") as job:
+        assert job.compile(**refused)["error"] == "PTXASError"
+    with Job(tmp_path, newest, daemon.root, cache="second", KILN_MODE="require") as job:
+        answer = job.compile(**refused)
+        assert job.report()["local"] == {} and job.report()["refused"] == 1
+    assert answer["error"] == "PTXASError" and "Invalid value 'many'" in answer["message"], answer
 
 
 def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):

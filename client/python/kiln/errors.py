@@ -141,7 +141,7 @@ class LaunchError(KilnError):
 
 
 class CacheMissError(NotFoundError):
-    """KILN_MODE=require, and a kernel would have to be compiled.
+    """KILN_MODE=require, and a kernel would have to be compiled. What does not compile is never stored.
 
     request: what was asked for; None where it could not even be asked. nearest: what is stored of the same kernel and comes
     closest, with the differences; None where nothing is, or nobody could tell.

@@ -25,7 +25,8 @@ class CompileRequest:
     ptxas: which one assembles what Triton makes, and PTX: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, the file's path
         (a str with a '/', or an os.PathLike), whose bytes count, or "" for the toolchain's own.
     stages: those whose content is wanted, such as ("ptx", "cubin"); empty: the final binary.
-    cache: "use", "refresh" (compile even on a hit) or "only-if-cached" (NotFoundError on a miss).
+    cache: "use", "refresh" (compile even on a hit) or "only-if-cached" (NotFoundError on a miss, but CompilationError for
+        what the daemon knows not to compile).
     priority: "waiting-rank", "autotune", "warm" or "background".
     job: for fairness and logs.
     """

@@ -222,6 +222,38 @@ TEST_F(CachingProviderTest, ADeterministicFailureIsRememberedForAWhile) {
   EXPECT_EQ(fake_.started(), 2u);
 }
 
+TEST_F(CachingProviderTest, OnlyIfCachedIsToldOfAFailureHoweverOldItIs) {
+  FailWith(FailedWith("ptxas: no such option"));
+  Prepare(MakeJob("a"));
+  clock_.Advance(std::chrono::hours(1000));
+  const absl::StatusOr<CompileResult> told = Ask(MakeJob("a", CachePolicy::kOnlyIfCached));
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(told->outcome, Outcome::kHit);
+  EXPECT_EQ(told->failure()->message, "ptxas: no such option");
+  EXPECT_EQ(fake_.started(), 1u);
+}
+
+TEST_F(CachingProviderTest, WhatIsStoredCountsForMoreThanAnOldFailure) {
+  FailWith(FailedWith("ptxas: no such option"));
+  Prepare(MakeJob("a"));
+  clock_.Advance(seconds(60));
+  const auto artifact = MakeArtifactOf(*MakeJob("a"));
+  std::vector<Blob> blobs;
+  for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+  ASSERT_TRUE(store_.index().Put(CallContext(), MakeRecord(*artifact), blobs).ok());
+  EXPECT_NE(Ask(MakeJob("a", CachePolicy::kOnlyIfCached))->artifact(), nullptr);
+}
+
+TEST_F(CachingProviderTest, AFailureThatIsNoneAnyMoreIsForgotten) {
+  FailWith(FailedWith("ptxas: no such option"));
+  Prepare(MakeJob("a"));
+  fake_.AnswerWith(CompiledFrom);
+  Prepare(MakeJob("a", CachePolicy::kRefresh));
+  index_.get_status = NotFound("evicted");
+  EXPECT_EQ(Ask(MakeJob("a", CachePolicy::kOnlyIfCached)).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
 TEST_F(CachingProviderTest, ACrashIsNotRemembered) {
   FailWith(FailedWith("worker crashed", /*deterministic=*/false));
   Prepare(MakeJob("a"));

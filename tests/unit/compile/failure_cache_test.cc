@@ -57,6 +57,33 @@ TEST(FailureCache, KnowsTheRequestThatFailed) {
   EXPECT_FALSE(cache.FindWithRequest(job->key).has_value());
 }
 
+TEST(FailureCache, KnowsAFailureForLongerThanItStandsForACompile) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  const auto job = MakeJob("a");
+  cache.Remember(job, MakeFailure());
+  clock.Advance(seconds(86'400));
+  cache.Remember(MakeJob("b"), MakeFailure());
+  EXPECT_EQ(cache.Find(job->key), nullptr);
+  EXPECT_NE(cache.FindOfAnyAge(job->key), nullptr);
+  cache.Forget(job->key);
+  EXPECT_EQ(cache.FindOfAnyAge(job->key), nullptr);
+}
+
+TEST(FailureCache, WhatIsKnownForLongerIsBoundedAsWell) {
+  FakeClock clock;
+  FailureCache cache(clock, seconds(60));
+  const auto large = [] {
+    auto failure = std::make_shared<CompileFailure>();
+    failure->output = std::string(limits::kKnownFailureBytesMax / 2, 'x');
+    return failure;
+  };
+  for (const char* source : {"a", "b", "c"}) cache.Remember(MakeJob(source), large());
+  EXPECT_EQ(cache.FindOfAnyAge(Digest::Of("a")), nullptr);
+  EXPECT_NE(cache.FindOfAnyAge(Digest::Of("b")), nullptr);
+  EXPECT_NE(cache.FindOfAnyAge(Digest::Of("c")), nullptr);
+}
+
 TEST(FailureCache, HoldsAsManyAsTheLimitSays) {
   FakeClock clock;
   FailureCache cache(clock, seconds(60));

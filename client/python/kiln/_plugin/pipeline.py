@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import sys
 import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
@@ -11,7 +12,7 @@ from triton import knobs
 from kiln._plugin import ahead, eligibility, identity
 from kiln._plugin.groups import groups
 from kiln._plugin.manifest import Manifest
-from kiln._plugin.service import BrokenOff, Declined, Unsuited, service
+from kiln._plugin.service import BrokenOff, Declined, Failed, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
 from kiln.artifact import Artifact
 from kiln.errors import CacheMissError, NotFoundError
@@ -25,7 +26,8 @@ _OVERWRITTEN = ("num_warps",)
 # Without them Triton cannot load what it has compiled.
 _NEEDED = ("name", "shared")
 _DECLINED_MAX = 256
-_HOW_TO_STORE = "To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest"
+_HOW_TO_STORE = ("To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest. What does not compile is never "
+                 "stored, but after kiln warm the daemon knows of it until it ends")
 _Stage = Callable[[Any, Dict[str, Any]], Any]
 
 
@@ -69,8 +71,8 @@ class Pipeline:
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
              metadata: Dict[str, Any]) -> Optional[_Answer]:
-        """None: Triton is to compile it. CacheMissError where it must not, and nothing else but what a signal's handler raises; but ahead
-        of an Autotuner, where Triton is not to compile, whatever was in the way."""
+        """None: Triton is to compile it. Where it must not, CacheMissError, or Triton's own for what is known not to compile; and nothing else
+        but what a signal's handler raises. But ahead of an Autotuner, where Triton is not to compile, whatever was in the way."""
         triton_hash = metadata.get("hash", "")
         started = time.monotonic()
         request: Optional[CompileRequest] = None
@@ -110,11 +112,13 @@ class Pipeline:
             self._declined_ahead[triton_hash] = error
 
     def _decline(self, error: Exception, request: "Union[CompileRequest, str]", started: float) -> None:
-        """CacheMissError in the mode that requires."""
+        """In the mode that requires, raises: CacheMissError, or what Triton would."""
         is_foreseen = isinstance(error, (Declined, NotFoundError))
         reason = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
         if self._settings.mode == "require":
             counters().refused(time.monotonic() - started)
+            if isinstance(error, Failed):
+                _raise_refusal(error)
             details = getattr(error, "details", "")
             raise self._cache_miss(f"{reason} ({details})" if details else reason, request, isinstance(error, NotFoundError)) from None
         if not is_foreseen:
@@ -177,6 +181,15 @@ def _name(module: Any) -> str:
         return str(module.get_entry_func_name())
     except Exception:
         return ""
+
+
+def _raise_refusal(why: Failed) -> None:
+    """What Triton raises where its assembler refuses a kernel: an Autotuner goes on with the other configurations. Nothing where
+    something else does, with which Triton's tunings end, too."""
+    kind = getattr(sys.modules.get("triton.runtime.errors"), "PTXASError", None)
+    said = why.diagnostics
+    if kind is not None and said is not None and said.stage == "cubin" and said.output:  # which it has where the assembler has said it
+        raise kind(f"{said.message}\n`ptxas` stderr:\n{said.output}") from None
 
 
 def _answer(artifact: Artifact, wanted: Sequence[str], stages: Mapping[str, _Stage], metadata: Mapping[str, Any]) -> _Answer:

@@ -52,6 +52,10 @@ class Unsuited(Declined):
 class Failed(Declined):
     """The source does not compile, which says nothing of other sources."""
 
+    def __init__(self, error: CompilationError) -> None:
+        super().__init__("it does not compile", str(error))
+        self.diagnostics = error.diagnostics
+
 
 class BrokenOff(Declined):
     """The tuning that it was for has been, which says nothing of the daemon or the kernel."""
@@ -122,9 +126,9 @@ class Service:
                 raise
             # It has compiled it, or found it, and a content was evicted before it could be fetched.
             raise Declined("the artifact is gone") from None
-        except CompilationError:
-            # Compiled again here, so that the caller gets the very exception that Triton raises.
-            raise Failed("it does not compile") from None
+        except CompilationError as error:
+            # Compiled again here, where it may be, so that the caller gets the very exception that Triton raises.
+            raise Failed(error) from None
         except FailedPreconditionError as error:
             reason, advice = _why_unsuited(client, request)
             words = f"{error}{advice}"
