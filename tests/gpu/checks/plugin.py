@@ -26,7 +26,8 @@ def kernels(setting, row):
     row("second: all hits", second["report"], not second["report"]["local"] and not second["report"]["compiled"])
     row("second: C compiler's runs spared", second["report"]["builds_spared"], second["report"]["builds_spared"] > 0)
     caches = compare_caches(setting.folder / "kernels-plain" / "triton", setting.folder / "kernels-first" / "triton")
-    row("files equal to stock's", f"{caches.equal} of {caches.common}; only in one: {len(caches.only)}", not caches.only)
+    row("files equal to stock's", f"{caches.equal} of {caches.common} to the byte; only in one: {len(caches.only)}; {caches.unequal or ''}",
+        not caches.only and not caches.unequal)
     row("cubins with the same code as stock's", f"{caches.same} of {caches.cubins} {caches.different or ''}",
         caches.cubins and caches.same == caches.cubins)
 
@@ -44,12 +45,13 @@ def training(setting, row):
             row("kiln: compiled by the daemon", delta["compiled"], delta["compiled"] > 0)
         if name == "again":
             # Those that were found by Triton's own key are no requests.
-            own = results[name]["report"]["hits"].get("own", 0)
-            row("again: nothing compiled", f"{delta['compiled']}; {own} by Triton's key in the job itself",
-                delta["compiled"] == 0 and delta["requests"] + own > 0)
+            own, cubins = results[name]["report"]["hits"].get("own", 0), _cubins(setting, "training-again")
+            row(f"again: all {cubins} kernels found", f"{delta}; {own} by Triton's key in the job itself",
+                delta["compiled"] == 0 and 0 < cubins <= delta["requests"] - delta["errors"] - delta["failed"] + own)
     for name in ("kiln", "again"):
         row(f"{name}: same losses", *compare_losses(results[name], results["stock"]))
-    row("compiled by the job itself", results["kiln"]["report"], not results["kiln"]["report"]["local"])
+    for name in ("kiln", "again"):
+        row(f"{name}: compiled by the job itself", results[name]["report"], not results[name]["report"]["local"])
     own = len(list((setting.folder / "training-kiln").rglob("shift_words*.cubin")))
     row("cubins of the user-defined kernel", own, own > 0)
     for line in setting.exit_lines("training-kiln"):
