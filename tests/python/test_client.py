@@ -1,6 +1,7 @@
 """kiln.Client and kiln.AsyncClient against a real kilnd."""
 
 import asyncio
+import contextlib
 import gc
 import hashlib
 import json
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 
 import grpc
 import pytest
@@ -914,6 +916,75 @@ def test_no_failed_call_is_left_to_whoever_collects_the_garbage(client):
                 client.compile(request("left", toolchain="triton==9.9.9" if timeout is None else "triton==3.6.0", cache="refresh"), timeout=timeout)
         deadline = time.monotonic() + 20  # gRPC's thread lets go of it when it has told of its end
         while any(issubclass(type(one), grpc.RpcError) for one in gc.get_objects()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        gc.enable()
+
+
+class Mine:
+    """What a program has at hand while it calls, gigabytes maybe."""
+
+
+FAILING_CALLS = {
+    "a call": lambda client, _: client.compile(request(toolchain="triton==9.9.9")),
+    "a fetch": lambda client, _: client.fetch("0" * 64),
+    "a call that takes too long": lambda client, _: client.compile(request("kept", cache="refresh"), timeout=0.001),
+    "one of many": lambda client, _: next(client.compile_many([request(toolchain="triton==9.9.9")]))[1],
+    "many whose connection is lost": lambda client, _: list(client.compile_many(lose_connection(client))),
+    "a greeting": lambda client, _: Link(client._endpoint, began=-1e9)._look(0.0),
+    "a greeting of nobody": lambda client, _: greet_nobody(client),
+    "something on gRPC's thread": lambda client, _: gate.errand(lambda: 1 / 0),
+    "a loop's": lambda _, daemon: in_loop(daemon, fail_in_loop),
+    "one of a loop's many": lambda _, daemon: in_loop(daemon, one_of_many),
+}
+
+
+def greet_nobody(client):
+    """Of whom one learns after having connected."""
+    link = Link(client._endpoint)
+    link.close(is_lost=True)
+    link.greet()
+
+
+def lose_connection(client):
+    """Between two requests."""
+    yield request("kept", cache="refresh")
+    client._link.close(is_lost=True)
+    yield request("kept", cache="refresh")
+
+
+async def fail_in_loop(connected):
+    """Not what the loop itself is left with, which keeps all of its frames."""
+    with contextlib.suppress(kiln.FailedPreconditionError):
+        await connected.compile(request(toolchain="triton==9.9.9"))
+
+
+async def one_of_many(connected):
+    async for _, answer in connected.compile_many([request(toolchain="triton==9.9.9")]):
+        return answer
+
+
+@pytest.mark.parametrize("what", FAILING_CALLS)
+def test_a_failed_call_keeps_nothing_of_its_callers(client, daemon, what):
+    """Until somebody collects the garbage, or for good."""
+
+    def fail():
+        mine = Mine()
+        with contextlib.suppress(kiln.KilnError, ZeroDivisionError):
+            FAILING_CALLS[what](client, daemon)
+        return weakref.ref(mine)
+
+    def errors():
+        return {id(one) for one in gc.get_objects() if issubclass(type(one), kiln.KilnError)}
+
+    gc.collect()
+    before = errors()
+    gc.disable()
+    try:
+        kept = fail()
+        deadline = time.monotonic() + 20  # gRPC's thread lets go of it when it has told of its end
+        while kept() is not None or not errors() <= before:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     finally:

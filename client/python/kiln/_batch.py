@@ -41,13 +41,13 @@ class Batch:
         except Exception as why:
             if from_handler(why):
                 raise
-            error = why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
             for index in self._passages:
-                yield index, error
+                yield index, why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
             raise
         finally:
             for passage in self._passages.values():
                 passage.cancel()
+            self._passages.clear()  # which lead back here
 
     def _fill(self) -> Iterator[_Answer]:
         """Starts as many as may be under way. What is no request is answered at once."""
@@ -90,4 +90,4 @@ class Batch:
         except UnavailableError:
             raise
         except KilnError as error:
-            return error
+            return error.with_traceback(None)  # whose frames lead to whoever gets it

@@ -67,15 +67,22 @@ class _Errand:
         self.end = End()
 
     def do(self) -> None:
+        end = self.end
         try:
             self._result = self._work()
         except BaseException as error:
             self._error = error
-        self.end.come()
+        del self  # which the error's frames must not lead to: only the collector would end that
+        end.come()
 
     def result(self) -> Any:
-        if self._error is not None:
-            raise self._error
+        """Once."""
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
         return self._result
 
 

@@ -108,10 +108,14 @@ class Link:
         gate.errand(self._channel.close)
 
     def answer(self, passage: Passage) -> Any:
-        """That of a call of this link that has ended. KilnError."""
-        if passage.error is None:
+        """That of a call of this link that has ended, once. KilnError."""
+        error, passage.error = passage.error, None
+        if error is None:
             return passage.answer
-        raise (self._closed() if isinstance(passage.error, CallCancelledError) and self._is_lost else passage.error) from None
+        try:
+            raise (self._closed() if isinstance(error, CallCancelledError) and self._is_lost else error) from None
+        finally:
+            del error  # or its own frames would have it, and keep one another and all the callers' until somebody collects the garbage
 
     def _closed(self) -> KilnError:
         if self._is_lost:
@@ -181,16 +185,19 @@ class Link:
         except DeadlineExceededError:
             return wedged()
         except KilnError as error:
-            return error
+            return error.with_traceback(None)  # whose frames lead to whoever gets it
         return None
 
     def greet(self) -> None:
         """Asks for a sign of life. UnavailableError where there is nobody, WedgedError where nothing comes."""
         why = self._look(self._endpoint.greeting_s(self._began))
-        if isinstance(why, UnavailableError) and not isinstance(why, WedgedError):
-            raise UnavailableError(f"the daemon on {self.socket} went away: {why.message}")
-        if why is not None:
-            raise why
+        try:
+            if isinstance(why, UnavailableError) and not isinstance(why, WedgedError):
+                raise UnavailableError(f"the daemon on {self.socket} went away: {why.message}")
+            if why is not None:
+                raise why
+        finally:
+            del why  # as in answer()
 
     def fetch(self, digest: bytes, deadline: Optional[float]) -> bytes:
         """A blob, checked against its digest. DataLossError; WedgedError as with call()."""

@@ -183,4 +183,4 @@ def _result(task: "asyncio.Task[Artifact]") -> Union[Artifact, KilnError]:
     try:
         return task.result()
     except KilnError as error:
-        return error
+        return error.with_traceback(None)  # whose frames have the task, and with it the error
