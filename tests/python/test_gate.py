@@ -238,3 +238,55 @@ def test_only_one_fork_waits_for_a_call_that_never_ends(monkeypatch):
         fork(gate)
     first, second = seen.index("a fork"), len(seen) - 1 - seen[::-1].index("a fork")
     assert not any(seen[first + 1:second]) and seen[second + 1:] == [True]
+
+
+def test_a_fork_by_a_handler_waits_as_the_one_in_whose_wait_it_comes(monkeypatch):
+    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
+    gate, is_inside, may_end, left = _gate.Gate(), threading.Event(), threading.Event(), []
+    other = threading.Thread(target=lambda: gate.section(lambda: is_inside.set() or may_end.wait(SECONDS_MAX)))
+
+    def handle(number, frame):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        threading.Timer(0.05, may_end.set).start()
+        gate.before_fork()
+        gate.before_fork(False)  # as it is registered twice
+        left.append(set(gate._inside))
+        for _ in range(2):
+            gate.after_fork_in_parent()
+
+    look = gate._is_empty_but_for
+    monkeypatch.setattr(gate, "_is_empty_but_for", lambda me: signal.raise_signal(signal.SIGUSR1) or look(me))
+    before = signal.signal(signal.SIGUSR1, handle)
+    other.start()
+    try:
+        assert is_inside.wait(SECONDS_MAX)
+        fork(gate)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        other.join()
+    assert left == [set()] and gate._forking == []
+
+
+def test_a_cancel_that_fails_takes_no_other_with_it():
+    gate = _gate.Gate()
+    calls = [Call(gate), Call(gate), Call(gate)]
+    calls[1].cancel = lambda: 1 / 0
+    for call in calls:
+        gate.start(Passage(), lambda call=call: call, lambda call: (None, None))
+    cancel(gate)
+    until_done(_errands.cancels)
+    assert [call.cancelled.is_set() for call in calls] == [True, False, True] and gate._inside == set()
+
+
+def test_a_cancel_that_does_not_end_holds_up_no_other(monkeypatch):
+    monkeypatch.setattr(_errands, "_SECONDS_MAX", 0)
+    gate, is_stuck, may_end = _gate.Gate(), threading.Event(), threading.Event()
+    stuck, behind = Call(gate), Call(gate)
+    stuck.cancel = lambda: is_stuck.set() or may_end.wait(SECONDS_MAX)
+    for call in (stuck, behind):
+        gate.start(Passage(), lambda call=call: call, lambda call: (None, None))
+    cancel(gate)
+    assert is_stuck.wait(SECONDS_MAX) and not behind.cancelled.is_set()
+    cancel(gate)  # as whoever is next does
+    assert behind.cancelled.wait(SECONDS_MAX)
+    may_end.set()

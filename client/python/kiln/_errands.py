@@ -6,12 +6,13 @@ no call ends any more, on any thread. Here the main thread waits outside of gRPC
 """
 
 import _thread
+import contextlib
 import itertools
 import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, Tuple, TypeVar
 
 from kiln import _process
 from kiln.errors import UnavailableError
@@ -86,17 +87,49 @@ class _Errand:
         return self._result
 
 
+class _Line:
+    """Errands that wait, and the thread that does one after the other."""
+
+    def __init__(self) -> None:
+        self._errands: Any = queue.SimpleQueue()
+        self._thread = 0  # its number
+        self._at_work: Optional[Tuple[int, float]] = None  # which thread is at an errand, and since when
+        self._start()
+
+    def add(self, errand: _Errand) -> None:
+        """Where the thread does not come back from an errand, another goes on with those behind it."""
+        at_work = self._at_work
+        if at_work is not None and at_work[0] == self._thread and time.monotonic() - at_work[1] > _SECONDS_MAX:
+            with contextlib.suppress(RuntimeError):  # it stays as it is
+                self._start()
+        self._errands.put(errand)
+
+    def _start(self) -> None:
+        # Not threading's, which has locks of its own to be interrupted in.
+        _thread.start_new_thread(self._work, (self._thread + 1,))
+        self._thread += 1
+
+    def _work(self, number: int) -> None:
+        while number >= self._thread:
+            errand = self._errands.get()
+            self._at_work = number, time.monotonic()
+            errand.do()
+            del errand  # and with it what it keeps
+            if number >= self._thread:
+                self._at_work = None
+
+
 class Errands:
     """One after the other, on one thread. Thread-safe."""
 
     def __init__(self) -> None:
-        self._errands: Optional[Any] = None
+        self._line: Optional[_Line] = None
         _process.reset_in_children(self)
 
     def reset_after_fork(self) -> None:
         """The child has not got the thread."""
-        _process.abandon(self._errands)
-        self._errands = None
+        _process.abandon(self._line)
+        self._line = None
 
     def run(self, work: Callable[[], _T]) -> _T:
         """What `work` returns or raises. Other threads than the main one do it themselves. Where an exception comes while it is waited for,
@@ -108,7 +141,7 @@ class Errands:
         process = os.getpid()  # where a signal's handler forks meanwhile, nobody is at it in the child
         waited(lambda: errand.end.wait(_PIECE_S) or os.getpid() != process, _SECONDS_MAX)
         if not errand.end.has_come:
-            self._errands = None  # the next have another thread
+            self._line = None  # the next have another thread
             raise UnavailableError("gRPC does not answer in this process")
         result: _T = errand.result()
         return result
@@ -118,20 +151,10 @@ class Errands:
         self._add(_Errand(work))
 
     def _add(self, errand: _Errand) -> None:
-        errands = self._errands
-        if errands is None:
-            errands = queue.SimpleQueue()
-            # Not threading's, which has locks of its own to be interrupted in.
-            _thread.start_new_thread(_work, (errands,))
-            self._errands = errands
-        errands.put(errand)
-
-
-def _work(errands: Any) -> None:
-    while True:
-        errand = errands.get()
-        errand.do()
-        del errand  # and with it what it keeps
+        line = self._line
+        if line is None:
+            line = self._line = _Line()
+        line.add(errand)
 
 
 errands = Errands()

@@ -19,6 +19,7 @@ in says so before it looks for forks, and whoever forks says so before it looks 
 and looks again. Whoever is inside, or forks, is written off before anything else is done.
 """
 
+import functools
 import logging  # noqa: F401
 import os
 import threading
@@ -27,6 +28,7 @@ from importlib import import_module
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, TypeVar
 
 from kiln._errands import End, cancels, errands, waited
+from kiln._signals import suppressed
 from kiln.errors import UnavailableError
 
 _T = TypeVar("_T")
@@ -78,13 +80,17 @@ class Gate:
         self._inside: Set[int] = set()
         self._knocking: Set[int] = set()  # those that look whether they may go in
         self._is_cut = False
+        self._registered = 0
         self.reset_after_fork()
 
     def register(self) -> None:
         """From now on forks wait. Of what is to be done before a fork, the last registered is done first. So once before gRPC is imported,
         but after logging, which takes a lock then that the import needs; and again afterwards, for handlers of gRPC's own, where they are
         turned on, to find it idle."""
-        os.register_at_fork(before=self.before_fork, after_in_parent=self.after_fork_in_parent, after_in_child=self.reset_after_fork)
+        self._registered += 1
+        mine = self._registered
+        os.register_at_fork(before=lambda: self.before_fork(mine == self._registered), after_in_parent=self.after_fork_in_parent,
+                            after_in_child=self.reset_after_fork)
 
     def reset_after_fork(self) -> None:
         self._forking: List[int] = []  # the threads; one twice, where it has registered twice
@@ -153,10 +159,12 @@ class Gate:
         """That module, for an import that is not at the top of a file: so a process may fork meanwhile."""
         return self.section(lambda: import_module(name))
 
-    def before_fork(self) -> None:
+    def before_fork(self, begins: bool = True) -> None:
+        """`begins`: this is the first that is done for a fork, of as many as have been registered."""
         me = threading.get_ident()
+        has_waited = not begins and me in self._forking  # where a signal's handler forks in here, that is another fork
         self._forking.append(me)
-        if self._forking.count(me) > 1:  # it has waited
+        if has_waited:
             return
         waited(lambda: _looked(lambda: self._is_empty_but_for(me)), _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
         waited(lambda: _looked(lambda: self._is_idle(me)), _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
@@ -199,19 +207,21 @@ class Gate:
         if not left:
             return
         try:
-            cancels.post(lambda: self._cancel(left))
+            for passage in left:
+                cancels.post(functools.partial(self._cancel, passage))
         except RuntimeError:  # no thread can be started, for want of processes or since the interpreter ends
-            self._cancel(left)
+            for passage in left:
+                with suppressed(Exception):  # the others are to be cancelled all the same
+                    self._cancel(passage)
 
-    def _cancel(self, passages: Iterable[Passage]) -> None:
+    def _cancel(self, passage: Passage) -> None:
         me = threading.get_ident()
         was_inside = me in self._inside
         try:
-            for passage in passages:
-                call = passage.call
-                if call is not None:
-                    self._inside.add(me)  # at once: a fork waits for it
-                    call.cancel()
+            call = passage.call
+            if call is not None:
+                self._inside.add(me)  # at once: a fork waits for it
+                call.cancel()
         finally:
             if not was_inside:
                 self._inside.discard(me)
