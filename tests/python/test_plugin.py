@@ -851,6 +851,11 @@ def test_what_a_signals_handler_raises_ends_the_wait(other_daemon, newest, tmp_p
     assert job.log.count("kiln:") == 0, job.log
 
 
+def test_what_a_signals_handler_raises_is_no_kernel_without_a_name(newest, tmp_path):
+    with Job(tmp_path, newest, tmp_path / "nowhere") as job:
+        assert job.run("preempt naming") == {"error": "Preempted"}
+
+
 def test_what_a_tuning_waited_for_when_it_was_broken_off_is_asked_for_again(other_daemon, newest, tmp_path):
     with other_daemon:
         with Job(tmp_path, newest, other_daemon.root, cache="first") as job:

@@ -11,11 +11,12 @@ import time
 
 import pytest
 
-from kiln import CompileRequest, _ptxas
+from kiln import CompileRequest, _given, _ptxas
 from kiln._batch import Batch
 from kiln._launch import library
 from kiln._plugin import file_lock, identity, service, settings
 from kiln._signals import from_handler
+from kiln.key import canonical_encoding
 
 REQUEST = CompileRequest("module {}", "cuda:90", toolchain="6" * 64)
 
@@ -150,6 +151,34 @@ def test_it_is_not_taken_for_a_failure_of_the_systems(monkeypatch, tmp_path, wha
             work(file.name, file.fileno(), str(tmp_path))
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+class Ended(ValueError, TypeError):
+    """What a program's handler says in words that are Python's own for an argument that is wrong."""
+
+
+def ended(number, frame):
+    raise Ended
+
+
+class _Own:
+    """Of the program's own kind: its code is run where it is looked at."""
+
+    def _interrupted(self):
+        signal.raise_signal(signal.SIGUSR1)
+
+    __repr__ = __index__ = __iter__ = _interrupted
+
+
+@pytest.mark.parametrize("look", [
+    _given.shown, lambda given: _given.each(given, "requests"), lambda given: _given.within(given, "a size"),
+    lambda given: canonical_encoding(kind="ttir", source="", backend="cuda", architecture="90", warp_size=32,
+                                     toolchain_fingerprint=bytes(32), parameters=given)
+], ids=["shown", "taken one by one", "a number", "in a key"])
+def test_it_is_not_taken_for_a_mistake_in_what_is_given(handled, look):
+    signal.signal(signal.SIGUSR1, ended)
+    with pytest.raises(Ended):
+        look(_Own())
 
 
 class _Waiting:

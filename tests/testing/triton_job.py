@@ -541,6 +541,25 @@ def preempt(command, daemon, method):
         setattr(Client, method, called)
 
 
+def preempt_naming():
+    """Has a signal come, whose handler raises, while the plug-in asks for the name of a kernel."""
+    from kiln._plugin import pipeline
+
+    class Module:
+
+        def get_entry_func_name(self):
+            signal.raise_signal(signal.SIGUSR1)
+
+    def handle(number, frame):
+        raise Preempted("the machine is taken away")
+
+    signal.signal(signal.SIGUSR1, handle)
+    try:
+        return {"name": pipeline._name(Module())}
+    except Preempted as error:
+        return {"error": type(error).__name__}
+
+
 def build_driver():
     """What Triton builds when it first uses a GPU."""
     from triton.backends.nvidia.driver import CudaUtils
@@ -573,7 +592,7 @@ COMMANDS = {
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
     "compile counting folders": compile_counting_folders, "autotune": autotune, "lower slowly": lower_slowly, "load": load,
-    "interrupt autotuning": interrupt_autotuning, "preempt": preempt,
+    "interrupt autotuning": interrupt_autotuning, "preempt": preempt, "preempt naming": preempt_naming,
 }
 
 

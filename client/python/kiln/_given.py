@@ -1,12 +1,12 @@
 """What callers give, looked at before anything is made of it: whoever passes something else by mistake is told which field it is and
 what is meant, rather than what protobuf, gRPC or the system make of it."""
 
-import contextlib
 import math
 import operator
 import os
 from typing import Any, Iterable, List, Optional, TypeVar, Union
 
+from kiln._signals import from_handler, suppressed
 from kiln.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
@@ -24,7 +24,9 @@ def shown(given: Any) -> str:
     """For a message; the beginning of what is long."""
     try:
         words = repr(given)
-    except Exception:  # tuples within tuples, thousands of digits
+    except Exception as error:  # tuples within tuples, thousands of digits
+        if from_handler(error):
+            raise
         words = "something that cannot be shown"
     return words if len(words) <= _SHOWN_LENGTH_MAX else words[:_SHOWN_LENGTH_MAX] + "..."
 
@@ -61,7 +63,7 @@ def listed(given: "Iterable[_T]", what: str) -> "List[_T]":
 
 def each(given: "Iterable[_T]", what: str) -> "Iterable[_T]":
     """The same, taken one by one."""
-    with contextlib.suppress(TypeError):
+    with suppressed(TypeError):
         if not isinstance(given, (str, bytes)):
             return iter(given)
     raise mistaken(what, given, "a list, an iterator or the like")
@@ -96,7 +98,9 @@ def flag(given: Any, what: str) -> bool:
 def _index(given: Any) -> Optional[int]:
     try:
         return operator.index(given)
-    except TypeError:
+    except TypeError as error:
+        if from_handler(error):
+            raise
         return None
 
 

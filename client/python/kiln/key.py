@@ -12,6 +12,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Optional, Union
 
+from kiln._signals import from_handler
+
 __all__ = ["Parameter", "canonical_encoding", "compile_key"]
 
 _SCHEME = b"kiln-key-v1"
@@ -92,10 +94,11 @@ def _named(name: str, encode: Callable[[Any], bytes], value: Any) -> bytes:
     """What `encode` makes of it, with the argument's name before what it complains of."""
     try:
         return encode(value)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name}: {error}") from None
-    except (TypeError, AttributeError) as error:
-        raise TypeError(f"{name}: {error}") from None
+    except (ValueError, RecursionError, TypeError, AttributeError) as error:
+        if from_handler(error):
+            raise
+        kind = ValueError if isinstance(error, (ValueError, RecursionError)) else TypeError
+        raise kind(f"{name}: {error}") from None
 
 
 def _fingerprint(value: bytes) -> bytes:

@@ -179,7 +179,9 @@ def _name(module: Any) -> str:
     """The kernel's, for people."""
     try:
         return str(module.get_entry_func_name())
-    except Exception:
+    except Exception as error:
+        if from_handler(error):
+            raise
         return ""
 
 
