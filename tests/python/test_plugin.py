@@ -23,6 +23,12 @@ KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 REFUSED_BY_PTXAS = "--maxrregcount=many"
 LOADER_JOB = ROOT / "tests" / "testing" / "loader_job.py"
+REACHING_JOB = ROOT / "tests" / "testing" / "reaching_job.py"
+# What it reaches that can be written down, and what cannot.
+KNOWN = ("an attribute", "a constant attribute", "an attribute of a module of a module", "an attribute in a tuple", "the sign of a zero",
+         "a default", "a helper of a helper", "a plain global", "a constexpr global", "another name", "a tensor's member",
+         "the language's precision", "a global that may be local", "the kernel's name", "a global that has changed", "twins")
+UNKNOWN = ("an object", "an object as argument", "a module as argument", "a builtin", "a function of Python's", "a value that changes meanwhile")
 
 
 def served(report):
@@ -256,6 +262,30 @@ def test_a_kernel_of_a_file_that_is_no_module_is_found(daemon, newest, tmp_path)
             job.compile("vector_add")
             assert job.run("state")["lowered"] == lowered
             anew(job)
+
+
+@pytest.fixture(scope="module")
+def reached(daemon, python, tmp_path_factory):
+    """What came out for two numbers without the daemon, and with it: for one, then for the other, then for the first once more."""
+    folder = tmp_path_factory.mktemp("reached")
+
+    def run(number, cache, root=None):
+        environment = {**Job(folder, python, root, cache).environment, "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS": "1", "KILN_TIMEOUT": "120"}
+        done = subprocess.run([python, "-B", REACHING_JOB, str(number)], env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    plain = {number: run(number, f"plain-{number}") for number in (2, 3)}
+    return plain, [(number, run(number, f"kiln-{turn}", daemon.root)) for turn, number in enumerate((2, 3, 2))]
+
+
+@pytest.mark.parametrize("name", KNOWN + UNKNOWN)
+def test_what_a_kernel_reaches_decides_what_is_found(reached, name):
+    """Triton's own key is the same for both numbers, in these ways of reaching them."""
+    plain, turns = reached
+    assert [answers[name]["made"] for _, answers in turns] == [plain[number][name]["made"] for number, _ in turns]
+    assert plain[2][name] != plain[3][name]
+    assert [answers[name]["found"] for _, answers in turns] == [False, False, name in KNOWN]
 
 
 @pytest.mark.parametrize("name", ["../planted", "/tmp/planted", ".planted", "__grp__planted"])

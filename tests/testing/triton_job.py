@@ -161,10 +161,11 @@ def imported_without_hook():
 
 
 def plant(hash, kernel, name):
-    """Another file in the group that this user's processes keep of a kernel."""
+    """Another file in the group that this user's processes keep of a kernel for cuda:90."""
     import kiln
     from kiln._plugin import groups
-    key = groups._key(groups._folder(hash), f"{kernel}.json")
+    instance = next(one for one in catalog.instances() if one.name == kernel)
+    key = groups._key(groups._folder(hash), f"{kernel}.json", catalog.ast_source(instance, "cuda"))
     with kiln.Client() as client:
         files = client.get_own([key])[key]
         client.put_own({key: {**files, name: b"planted"}})

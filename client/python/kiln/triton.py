@@ -65,6 +65,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         # Neither what dumps nor what overrides; nor what a later Triton may add.
         self._is_ordinary = not any((*arguments, *more.values()))
         self._made: Dict[str, Any] = {}
+        self._own_key = b""
 
     def put(self, data: Any, filename: str, *arguments: Any, **more: Any) -> str:
         """Keeps what is to be in the group at hand: by then another process may have replaced the files."""
@@ -80,21 +81,23 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
 
     def get_group(self, filename: str) -> Optional[Dict[str, str]]:
         """Whoever records wants every kernel of the job, those that Triton has already too."""
+        caller = sys._getframe(1)
         if self._is_ordinary and _HAS_HOOK and _settings.mode != "off":
-            _join_tuning(sys._getframe(1))
-        if _settings.mode == "record":
-            return None
-        found: Optional[Dict[str, str]] = super().get_group(filename)
+            _join_tuning(caller)
+        is_recorded = _settings.mode == "record"
+        found: Optional[Dict[str, str]] = None if is_recorded else super().get_group(filename)
         if found or not self._is_ordinary:
             return found
         try:
-            return self._get_kept(filename, sys._getframe(1)) or found
+            return self._get_kept(filename, caller, not is_recorded) or found
         except Exception as error:
             _leave_out("what the daemon keeps of kernels is not looked for", error)
             return found
 
-    def _get_kept(self, filename: str, caller: Any) -> Optional[Dict[str, str]]:
-        files = _groups().find(self.key, filename, _file_of(caller)) if _keeps_groups() else None
+    def _get_kept(self, filename: str, caller: Any, is_wanted: bool) -> Optional[Dict[str, str]]:
+        if not _keeps_groups():
+            return None
+        self._own_key, files = _groups().find(self.key, filename, _source_of(caller), is_wanted)
         if files is None:
             return None
         group = {name: self._write(name, content) for name, content in files.items()}
@@ -114,7 +117,8 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         written = super().put_group(filename, group)
         try:
             if self._is_ordinary and _keeps_groups() and set(group) <= set(self._made):
-                _groups().keep(self.key, filename, {name: self._made[name] for name in group}, _HAS_HOOK)
+                contents = {name: self._made[name] for name in group}
+                _groups().keep(self._own_key, self.key, filename, _source_of(sys._getframe(1)), contents, _HAS_HOOK)
         except Exception as error:
             _leave_out("kernels are not kept in the daemon", error)
         return written
@@ -128,11 +132,9 @@ def _keeps_groups() -> bool:
     return hook is None and not _HAS_HOOK or isinstance(hook, _Hook) and hook.is_alone
 
 
-def _file_of(frame: Any) -> str:
-    """Where the kernel stands that Triton's compile(), whose frame this is, was called for; "" where that cannot be seen. Inductor's
-    compile workers load files that are no module's."""
-    function = getattr(getattr(frame.f_locals.get("src"), "fn", None), "fn", None)
-    return str(getattr(getattr(function, "__code__", None), "co_filename", ""))
+def _source_of(frame: Any) -> Any:
+    """What Triton's compile(), whose frame this is, was called for; None where it has none."""
+    return frame.f_locals.get("src")
 
 
 def _groups() -> Any:

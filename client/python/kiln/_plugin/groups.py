@@ -6,17 +6,15 @@ as they are. What Triton made by itself, because the daemon has no such toolchai
 
 import base64
 import contextlib
-import functools
+import hashlib
 import json
 import os
-import re
-import sys
 import time
-from typing import Any, Dict, Mapping, Optional, Set, Union
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import triton
 
-from kiln._plugin import eligibility, identity, own
+from kiln._plugin import eligibility, identity, own, reached
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
@@ -25,9 +23,10 @@ from kiln.artifact import Artifact, ArtifactOutput
 
 _SECONDS = "kiln.seconds"  # what the kernel took to compile; no file of Triton's
 _ANSWERS_MAX = 256
-_PLACE = re.compile(rb'\bloc\("([^"]*)":')
 # Before it, AMD's linker is a program of the machine's, of which Triton's key knows the version.
 _LINKS_BY_ITSELF = (3, 5)
+# In the way of a kernel that is kept by Triton's key, and known to come.
+_FORESEEN = (Declined, eligibility.NotExpressible, identity.ChangedError, reached.Unknown)
 
 
 class Groups:
@@ -45,57 +44,62 @@ class Groups:
         with contextlib.suppress(ValueError):  # a key of another kind
             self._answers[_folder(triton_hash)] = artifact
 
-    def find(self, folder: str, name: str, file: str) -> Optional[Dict[str, bytes]]:
-        """The files of the group `name` in that folder, in Triton's order. file: where the kernel's source stands."""
+    def find(self, folder: str, name: str, source: Any, is_wanted: bool) -> "Tuple[bytes, Optional[Dict[str, bytes]]]":
+        """The key for keep(), and the files of the group `name` in that folder, in Triton's order, of this source: one that Triton's
+        compile() has. Without a key it is none that is kept so."""
         started = time.monotonic()
+        key, found = b"", None
         try:
             eligibility.check_switches()
             service(self._settings).connect()
-            found = service(self._settings).get_own(_key(folder, name))
+            key = _key(folder, name, source)
+            if is_wanted:
+                found = service(self._settings).get_own(key)
             if found and name in found:
                 seconds = float(found.pop(_SECONDS, b"0"))
-                if all(map(_is_file_name, found)) and _is_from_here(found, file):
+                if all(map(_is_file_name, found)):
                     counters().answered("hit", "own", time.monotonic() - started, seconds)
-                    return found
-        except (Declined, eligibility.NotExpressible, identity.ChangedError):
-            pass
+                    return key, found
+        except _FORESEEN as why:
+            LOG.debug("kiln: %s is not looked for by Triton's key: %s", name, why)
         except Exception as error:
             if from_handler(error):
                 raise
             LOG.debug("kiln: a group of files was not looked for", exc_info=True)
         counters().waited(time.monotonic() - started)
-        return None
+        return key, None
 
-    def keep(self, folder: str, name: str, contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
-        """The group `name` of a kernel that has just been compiled. is_asked_for: the daemon would have been asked for it, so
-        without an answer of its the kernel is none that may be kept."""
+    def keep(self, key: bytes, folder: str, name: str, source: Any, contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
+        """The group `name` of a kernel that has just been compiled. key: what find() gave before that; where it would give another
+        now, nobody knows which of the two it was compiled for. is_asked_for: the daemon would have been asked for it, so without an
+        answer of its the kernel is none that may be kept."""
         has_answer = folder in self._answers
         artifact = self._answers.pop(folder, None)
-        if is_asked_for and not has_answer:
+        if not key or is_asked_for and not has_answer:
             return
         try:
             files = {file: _encoded(content) for file, content in contents.items()}
-            if sum(map(len, files.values())) > own.BYTES_MAX:
+            if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, source) != key:
                 return
             if artifact is None:
                 eligibility.check_switches()
                 _check_metadata(json.loads(files[name]))
                 kept: "Dict[str, Union[bytes, ArtifactOutput]]" = {**files}
             else:
-                kept = {file: _output(artifact, file) or content for file, content in files.items()}
+                kept = {file: _output(artifact, file, content) or content for file, content in files.items()}
                 kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
             service(self._settings).connect()
-            service(self._settings).put_own(_key(folder, name), kept)
-        except (Declined, eligibility.NotExpressible, identity.ChangedError):
-            pass
+            service(self._settings).put_own(key, kept)
+        except _FORESEEN as why:
+            LOG.debug("kiln: %s is not kept by Triton's key: %s", name, why)
         except Exception as error:
             if from_handler(error):
                 raise
             LOG.debug("kiln: a group of files was not kept", exc_info=True)
 
 
-def _key(folder: str, name: str) -> bytes:
-    return own.key_of("kernel", folder=folder, name=name, **own.triton_here())
+def _key(folder: str, name: str, source: Any) -> bytes:
+    return own.key_of("kernel", folder=folder, name=name, source=reached.digest(source), **own.triton_here())
 
 
 def _folder(triton_hash: str) -> str:
@@ -106,32 +110,14 @@ def _encoded(content: Union[str, bytes]) -> bytes:
     return content if isinstance(content, bytes) else content.encode(own.encoding())
 
 
-def _output(artifact: Artifact, file: str) -> Optional[ArtifactOutput]:
+def _output(artifact: Artifact, file: str, content: bytes) -> Optional[ArtifactOutput]:
+    """None where it is none of the artifact's: Triton's key is the same for kernels that are not, of which two may be compiled at once."""
     stage = artifact.stages.get(file.rpartition(".")[2])
-    return ArtifactOutput(artifact.key, stage.name, stage.digest) if stage else None
+    return ArtifactOutput(artifact.key, stage.name, stage.digest) if stage and stage.digest == hashlib.sha256(content).hexdigest() else None
 
 
 def _is_file_name(name: str) -> bool:
     return os.path.basename(name) == name and not name.startswith((".", "__grp__"))
-
-
-def _is_from_here(files: Mapping[str, bytes], file: str) -> bool:
-    """Whether this process has loaded the sources whose places the kernel names, in its line table and in what its assertions
-    say. Triton's key covers what a source says, not where it stands."""
-    named = {path for name, content in files.items() if name.endswith((".source", ".ttir")) for path in _PLACE.findall(content)}
-    return named <= _loaded(len(sys.modules)) | {os.fsencode(file)}
-
-
-@functools.lru_cache(maxsize=1)
-def _loaded(count: int) -> "Set[bytes]":
-    """The files of the modules, `count` of them."""
-    return {os.fsencode(path) for path in map(_path_of, list(sys.modules.values())) if path}
-
-
-def _path_of(module: Any) -> str:
-    # Not by getattr: there are modules that import others when they are asked for something.
-    path = getattr(module, "__dict__", {}).get("__file__")
-    return path if isinstance(path, str) else ""
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from triton import knobs
 from kiln._plugin import identity
 
 BYTES_MAX = 16 << 20  # of one entry
-_FORMAT = 1  # of the keys, and of what is under them
+_FORMAT = 2  # of the keys, and of what is under them
 
 
 def key_of(what: str, **decides: Any) -> bytes:
@@ -26,10 +26,13 @@ def key_of(what: str, **decides: Any) -> bytes:
 
 
 def triton_here() -> Dict[str, Any]:
-    """What Triton's key for a kernel leaves out: its own files but for some of them, the bytes of the ptxas, of which it knows the
-    version, which files are kept, and how text becomes bytes. identity.ChangedError; OSError."""
+    """What Triton's key for a kernel leaves out besides the source's (reached.py): its own files but for some of them and where they are,
+    the bytes of the ptxas, of which it knows the version, how its language is set where the program does that, which files are kept, and
+    how text becomes bytes. identity.ChangedError; OSError."""
     return {
         "toolchain": identity.toolchain_fingerprint(),
+        "package": triton.__path__[0],
+        "language": [(name, repr(getattr(knobs.language, name))) for name in sorted(knobs.language.knob_descriptors)],
         "ptxas": [_assembler(name) for name in ("ptxas", "ptxas_blackwell")],
         "binary only": knobs.compilation.store_binary_only,
         "encoding": encoding(),
