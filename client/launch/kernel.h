@@ -14,15 +14,23 @@
 
 namespace kiln::launch {
 
+class ContextKernels;
+
 // Shared by everybody who opened the same artifact in the same context. Which kernels are loaded is
-// ResidentKernels' business; launches see it through Use alone, without a lock.
+// its home's business; launches see it through Use alone, without a lock.
 class Kernel {
  public:
-  Kernel(std::shared_ptr<const Artifact> artifact, Context context, LaunchPlan plan, Driver& driver)
-      : artifact_(std::move(artifact)), context_(context), plan_(std::move(plan)), timer_(driver) {}
+  Kernel(ContextKernels& home, std::shared_ptr<const Artifact> artifact, Context context,
+         LaunchPlan plan, Driver& driver)
+      : home_(home),
+        artifact_(std::move(artifact)),
+        context_(context),
+        plan_(std::move(plan)),
+        timer_(driver) {}
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
+  ContextKernels& home() const { return home_; }
   const Artifact& artifact() const { return *artifact_; }
   Context context() const { return context_; }
   const LaunchPlan& plan() const { return plan_; }
@@ -59,13 +67,14 @@ class Kernel {
   bool is_pinned() const { return pins_.load() > 0; }
 
  private:
-  friend class ResidentKernels;
+  friend class ContextKernels;
 
   void Publish(Function function) { function_.store(function, std::memory_order_seq_cst); }
   // No launch begins with the function any more, and none that began is still inside the driver; it
   // may have pinned the kernel, though. Returns the function, to be published again then.
   Function Withdraw();
 
+  ContextKernels& home_;
   const std::shared_ptr<const Artifact> artifact_;
   const Context context_;
   const LaunchPlan plan_;
@@ -76,7 +85,8 @@ class Kernel {
   std::atomic<uint64_t> last_use_{0};
   std::atomic<uint32_t> pins_{0};
 
-  // Guarded by ResidentKernels' mutex.
+  // Guarded by its home's mutex for moments. The other two are written under the one for loading
+  // besides, so its holder reads them without.
   uint32_t references_ = 0;
   Module module_ = nullptr;
   FunctionFacts facts_;

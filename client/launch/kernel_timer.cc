@@ -117,8 +117,12 @@ Status KernelTimer::HarvestAll() {
   return Status();
 }
 
-void KernelTimer::Release() {
+void KernelTimer::Release(Context context) {
   const std::lock_guard lock(mutex_);
+  // Where there are none, the context may be gone.
+  if (free_.empty() && pending_.empty()) return;
+  const ScopedContext scope(driver_, context);
+  const ScopedRelaxedCapture relaxed(driver_);
   for (const Event event : free_) driver_.DestroyEvent(event);
   for (const Pending& pending : pending_) {
     driver_.DestroyEvent(pending.begin);

@@ -49,7 +49,7 @@ class KernelTimer {
   // anew, where this one succeeds.
   StatusOr<KernelTimes> Read(bool resets);
   // Gives its events back to the driver. What is not given back goes with the context.
-  void Release();
+  void Release(Context context);
 
  private:
   struct Pending {

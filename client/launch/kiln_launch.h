@@ -127,9 +127,9 @@ typedef struct kiln_launch_settings {
    * launch. */
   uint32_t times_launches;
   uint32_t reserved;
-  /* How many kernels, and bytes of binaries, stay loaded; 0: no limit. The least recently launched
-   * go first and are loaded again when they are launched. Never below what one launch needs, and
-   * never one that a live graph launches. */
+  /* How many kernels, and bytes of binaries, stay loaded in each context, so on each GPU; 0: no
+   * limit. The least recently launched of the context go first and are loaded again when they are
+   * launched. Never below what one launch needs, and never one that a live graph launches. */
   uint64_t resident_kernels_max;
   uint64_t resident_bytes_max;
   /* Scratch memory of kernels that need it. NULL: the driver's stream-ordered memory. `allocate`
@@ -173,7 +173,8 @@ typedef struct kiln_launch_stats {
 KILN_LAUNCH_API kiln_launch_code kiln_launch_get_stats(kiln_launch_runtime* runtime,
                                                        kiln_launch_stats* stats);
 
-/* Unloads what nobody has open any more, and what is above the limits. Waits for the device. */
+/* Unloads what nobody has open any more, and what is above the limits, in one context after the
+ * other. Waits for each device where there is something to unload. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_trim(kiln_launch_runtime* runtime);
 
 typedef struct kiln_launch_device {
@@ -283,10 +284,13 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* ru
                                                          int32_t device,
                                                          kiln_launch_kernel** kernel);
 /* The last close of a kernel unloads it, which waits for the device, and ends no capture; one that
- * a live graph launches is unloaded after the graph is gone, at a later load, close or trim. */
+ * a live graph launches is unloaded after the graph is gone, at a later load or close in its
+ * context, or by a trim. */
 KILN_LAUNCH_API void kiln_launch_kernel_close(kiln_launch_kernel* kernel);
 
-/* Loads it, where it is not loaded, so that no launch has to. Waits for what runs on the device. */
+/* Loads it, where it is not loaded, so that no launch has to. Waits for what runs on the device,
+ * and for no other device. Where the device has no memory for it, other kernels of the context are
+ * unloaded, the least recently launched first, until there is room. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_prepare(kiln_launch_kernel* kernel);
 
 typedef struct kiln_launch_config {

@@ -232,10 +232,12 @@ class State final : public FakeCuda {
   }
 
   Result Load(Handle* library, const void* image) {
+    FakeContext* context = contexts.empty() ? nullptr : contexts.back();
     const std::lock_guard lock(mutex_);
-    if (static_cast<int>(libraries_.size()) >= libraries_max) return kOutOfMemory;
-    auto* made = new Library{++libraries_made_, static_cast<const char*>(image),
-                             contexts.empty() ? nullptr : contexts.back()};
+    const auto beside = std::count_if(libraries_.begin(), libraries_.end(),
+                                      [&](const auto* other) { return other->context == context; });
+    if (beside >= libraries_max) return kOutOfMemory;
+    auto* made = new Library{++libraries_made_, static_cast<const char*>(image), context};
     libraries_.insert(made);
     *library = made;
     return kSuccess;

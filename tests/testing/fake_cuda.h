@@ -79,7 +79,7 @@ class FakeCuda {
   int capability_major = 9;
   int capability_minor = 0;
   int driver_version = 13000;
-  int libraries_max = 1 << 30;  // more do not fit into memory
+  int libraries_max = 1 << 30;  // of a context; more do not fit into memory
 };
 
 // Opens a copy of the library of its own, so that each test begins anew. Removes it at the end.

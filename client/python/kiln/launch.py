@@ -124,7 +124,7 @@ class Runtime:
         """Replaces all settings, for launches that begin after it.
 
         strict: a launch of a kernel that is not loaded fails rather than loads it. times_launches: Kernel.times has what launches
-        take. resident_*_max: what stays loaded; the least recently launched goes first. 0: no limit.
+        take. resident_*_max: what stays loaded on each GPU; the least recently launched goes first. 0: no limit.
         """
         with _told():
             settings = c.Settings(strict=_given.flag(strict, "strict"), times_launches=_given.flag(times_launches, "times_launches"),
@@ -139,7 +139,7 @@ class Runtime:
         return LaunchStats(**{name: getattr(stats, name) for name in LaunchStats.__dataclass_fields__})
 
     def trim(self) -> None:
-        """Unloads what nobody has open any more, and what is above the limits. Waits for the device."""
+        """Unloads what nobody has open any more, and what is above the limits. Waits for each GPU that has such."""
         self._call("trim")
 
     def name_graph(self, stream: Any, name: str) -> None:

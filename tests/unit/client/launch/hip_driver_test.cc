@@ -173,8 +173,9 @@ TEST_F(HipDriverTest, AModuleIsLoadedOnTheDeviceOfItsKernel) {
 
 TEST_F(HipDriverTest, ErrorsHaveTheRuntimesNameForThem) {
   const auto kernel = Open();
+  EXPECT_TRUE(launcher_.Prepare(*Open(R"("num_warps": 8)")).ok());
   fake_->Fail("hipModuleLoadData", hip::kOutOfMemory);
-  EXPECT_TRUE(launcher_.Prepare(*kernel).ok()) << "tried again after what could go was unloaded";
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok()) << "tried again after another was unloaded";
   fake_->Fail("hipModuleLaunchKernel", hip::kOutOfMemory);
   const Status status = Enqueue(kernel);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);

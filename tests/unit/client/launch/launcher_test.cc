@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <future>
 #include <map>
 #include <thread>
@@ -87,6 +88,31 @@ class LauncherTest : public testing::Test {
   }
   void EnqueueOk(const std::shared_ptr<Kernel>& kernel) {
     const Status status = Enqueue(kernel);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  // That `others` are through while the driver's function, which `waiter` calls in the context,
+  // waits for what runs on the device.
+  void ExpectNobodyWaits(const std::string& function, void* context,
+                         const std::function<void()>& waiter, const std::function<void()>& others) {
+    constexpr std::chrono::seconds kPatience(10);  // of a test that fails
+    std::promise<void> begun;
+    std::promise<void> through;
+    bool has_waited = true;
+    fake_->OnCall(function, [&] {
+      if (fake_->Current() != context) return;
+      fake_->OnCall(function, nullptr);
+      begun.set_value();
+      has_waited = through.get_future().wait_for(kPatience) != std::future_status::ready;
+    });
+    auto waiting = std::async(std::launch::async, waiter);
+    if (begun.get_future().wait_for(kPatience) == std::future_status::ready) others();
+    through.set_value();
+    waiting.get();
+    fake_->OnCall(function, nullptr);
+    EXPECT_FALSE(has_waited) << "for " << function;
+  }
+  void PrepareOk(const std::shared_ptr<Kernel>& kernel) {
+    const Status status = launcher_.Prepare(*kernel);
     EXPECT_TRUE(status.ok()) << status.message();
   }
   template <typename T>
@@ -403,16 +429,162 @@ TEST_F(LauncherTest, AnUnloadWaitsForALaunchWithoutUsingACore) {
   launch.get();
 }
 
-TEST_F(LauncherTest, WhenMemoryIsFullOthersMakeRoom) {
+TEST_F(LauncherTest, WhenMemoryIsFullOneAfterTheOtherMakesRoom) {
+  launcher_.Configure({.is_strict = true});
+  const auto a = Open("a");
+  const auto b = Open("b");
+  const auto c = Open("c");
   fake_->libraries_max = 2;
-  EnqueueOk(Open("a"));
-  EnqueueOk(Open("b"));
-  EnqueueOk(Open("c"));
+  for (const auto& kernel : {a, b, c}) PrepareOk(kernel);
   EXPECT_EQ(launcher_.Stats().residency.out_of_memory_loads, 1u);
-  EXPECT_EQ(fake_->loaded(), 1);
-  fake_->libraries_max = 1;
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+  EXPECT_EQ(Enqueue(a).code(), Code::kFailedPrecondition) << "it made room";
+  EnqueueOk(b);
+  EnqueueOk(c);
+  const auto d = Open("d");
   fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
-  EXPECT_EQ(Enqueue(Open("d")).code(), Code::kResourceExhausted);
+  PrepareOk(d);
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 3u);
+  fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
+  EXPECT_EQ(launcher_.Prepare(*a).code(), Code::kResourceExhausted);
+  EXPECT_EQ(fake_->loaded(), 0);
+}
+
+TEST_F(LauncherTest, WhereMemoryIsFullNobodyElsewhereMakesRoom) {
+  fake_->libraries_max = 1;
+  PrepareOk(Open("a"));
+  fake_->MakeContext();
+  PrepareOk(Open("a"));
+  PrepareOk(Open("b"));
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+  EXPECT_EQ(fake_->loaded(), 2);
+  fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
+  EXPECT_EQ(launcher_.Prepare(*Open("c")).code(), Code::kResourceExhausted);
+  EXPECT_EQ(fake_->loaded(), 1) << "the other context's";
+}
+
+TEST_F(LauncherTest, EachContextKeepsTheLimitsByItself) {
+  launcher_.Configure({.limits = {.kernels_max = 1}});
+  void* first = fake_->Current();
+  const auto a = Open("a");
+  PrepareOk(a);
+  void* second = fake_->MakeContext();
+  const auto elsewhere = Open("a");
+  PrepareOk(elsewhere);
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 0u);
+  EXPECT_EQ(fake_->loaded(), 2);
+  PrepareOk(Open("b"));  // instead of the one beside it
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+  EXPECT_EQ(launcher_.Stats().residency.resident, 2u);
+  fake_->SetCurrent(first);
+  EnqueueOk(a);
+  EXPECT_EQ(launcher_.Stats().loads_at_launch, 0u);
+  fake_->SetCurrent(second);
+  EnqueueOk(elsewhere);
+  EXPECT_EQ(launcher_.Stats().loads_at_launch, 1u);
+}
+
+TEST_F(LauncherTest, WhatIsLeftBehindIsUnloadedByItsOwnContextOrATrim) {
+  const auto leave_behind = [&](const std::string& name) {
+    const auto kernel = Open(name);
+    fake_->BeginCapture(kStream);
+    EnqueueOk(kernel);
+    void* graph = fake_->EndCapture(kStream);
+    launcher_.Close(*kernel);
+    fake_->DestroyGraph(graph);
+  };
+  void* first = fake_->Current();
+  leave_behind("a");
+  fake_->MakeContext();
+  PrepareOk(Open("b"));
+  EXPECT_EQ(fake_->loaded(), 2);
+  fake_->SetCurrent(first);
+  PrepareOk(Open("c"));
+  EXPECT_EQ(fake_->loaded(), 2) << "instead of a";
+  leave_behind("d");
+  EXPECT_EQ(fake_->loaded(), 3);
+  launcher_.Trim();
+  EXPECT_EQ(fake_->loaded(), 2);
+}
+
+// A collective, say, ends once its other half is launched on another device; a load waits for it.
+TEST_F(LauncherTest, ALoadThatWaitsForItsDeviceHoldsUpNoOtherContext) {
+  fake_->libraries_max = 1;
+  void* first = fake_->Current();
+  const auto a = Open("a");
+  const auto b = Open("b");
+  fake_->MakeContext();
+  ExpectNobodyWaits(
+      "cuLibraryLoadData", first, [&] { PrepareOk(a); },
+      [&] {
+        const auto other = Open("a");
+        EnqueueOk(other);
+        EXPECT_EQ(launcher_.Stats().residency.loads, 1u);
+        launcher_.Close(*other);
+        launcher_.Trim();
+        PrepareOk(Open("b"));
+        PrepareOk(Open("c"));
+        EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+      });
+  ExpectNobodyWaits(
+      "cuLibraryUnload", first, [&] { PrepareOk(b); }, [&] { EnqueueOk(Open("d")); });
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 3u);
+}
+
+TEST_F(LauncherTest, AnUnloadThatWaitsForItsDeviceHoldsUpNoOtherContext) {
+  void* first = fake_->Current();
+  const auto a = Open("a");
+  const auto b = Open("b");
+  PrepareOk(a);
+  PrepareOk(b);
+  fake_->MakeContext();
+  const auto work = [&] {
+    const auto other = Open("k");
+    EnqueueOk(other);
+    launcher_.Close(*other);
+  };
+  ExpectNobodyWaits(
+      "cuLibraryUnload", first, [&] { launcher_.Close(*a); }, work);
+  launcher_.Configure({.limits = {.bytes_max = 1}});
+  ExpectNobodyWaits(
+      "cuLibraryUnload", first, [&] { launcher_.Trim(); }, work);
+  EXPECT_EQ(fake_->loaded(), 0);
+}
+
+TEST_F(LauncherTest, BesideALoadWhatIsLoadedIsLaunched) {
+  const auto kernel = Open("k");
+  const auto loaded = Open("a");
+  PrepareOk(loaded);
+  launcher_.Configure({.is_strict = true});
+  ExpectNobodyWaits(
+      "cuLibraryLoadData", fake_->Current(), [&] { PrepareOk(kernel); },
+      [&] {
+        PrepareOk(loaded);
+        EnqueueOk(loaded);
+        EXPECT_TRUE(launcher_.FactsOf(*loaded).ok());
+        EXPECT_EQ(launcher_.FactsOf(*kernel).status().code(), Code::kFailedPrecondition);
+        EXPECT_EQ(Enqueue(Open("b")).code(), Code::kFailedPrecondition)
+            << "it has to wait for nothing";
+        EXPECT_EQ(launcher_.Stats().residency.open, 3u);
+        launcher_.Trim();
+      });
+}
+
+TEST_F(LauncherTest, WhatIsOpenedWhileItIsUnloadedComesBack) {
+  const auto kernel = Open("k");
+  PrepareOk(kernel);
+  std::shared_ptr<Kernel> again;
+  ExpectNobodyWaits(
+      "cuLibraryUnload", fake_->Current(), [&] { launcher_.Close(*kernel); },
+      [&] { again = Open("k"); });
+  EXPECT_EQ(fake_->loaded(), 0);
+  EnqueueOk(again);
+  EXPECT_EQ(fake_->loaded(), 1);
+  EXPECT_EQ(Open("k"), again);
+  launcher_.Close(*again);
+  launcher_.Close(*again);
+  EXPECT_EQ(fake_->loaded(), 0);
+  EXPECT_EQ(launcher_.Stats().residency.open, 0u);
 }
 
 TEST_F(LauncherTest, WhatNeverFitsTheDeviceEvictsNobody) {
@@ -438,6 +610,33 @@ TEST_F(LauncherTest, ManyThreadsUnderATightLimitAllLaunch) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fake_->launches().size(), 600u);
   EXPECT_EQ(fake_->loaded(), 1);
+}
+
+TEST_F(LauncherTest, ManyThreadsOpenLaunchAndCloseInSeveralContexts) {
+  launcher_.Configure({.limits = {.kernels_max = 1}});
+  void* const contexts[] = {fake_->Current(), fake_->MakeContext()};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      fake_->SetCurrent(contexts[i % 2]);
+      for (size_t j = 0; j < 100; ++j) {
+        const auto kernel = Open(std::string(1, static_cast<char>('a' + (i + j) % 3)));
+        if (j % 4 == 0) PrepareOk(kernel);
+        EnqueueOk(kernel);
+        if (j % 8 == 0) launcher_.Trim();
+        EXPECT_GE(launcher_.Stats().residency.open, 1u);
+        launcher_.Close(*kernel);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fake_->launches().size(), 600u);
+  EXPECT_EQ(fake_->loaded(), 0);
+  const ResidencyStats stats = launcher_.Stats().residency;
+  EXPECT_EQ(stats.open, 0u);
+  EXPECT_EQ(stats.resident, 0u);
+  EXPECT_EQ(stats.resident_bytes, 0u);
+  EXPECT_EQ(stats.loads, stats.unloads);
 }
 
 TEST_F(LauncherTest, ABinaryThatDoesNotFitItsMetadataIsNotKept) {
@@ -607,6 +806,16 @@ TEST_F(LauncherTest, WhatIsNotMeasuredGivesItsEventsBack) {
   EXPECT_EQ(fake_->calls("cuEventDestroy"), fake_->calls("cuEventCreate"));
 }
 
+TEST_F(LauncherTest, WhatWasEvictedGivesItsEventsBackAtItsClose) {
+  const auto kernel = Open("k");
+  launcher_.Configure({.limits = {.kernels_max = 1}, .times_launches = true});
+  EnqueueOk(kernel);
+  PrepareOk(Open("a"));
+  launcher_.Close(*kernel);
+  EXPECT_EQ(fake_->calls("cuEventCreate"), 2);
+  EXPECT_EQ(fake_->calls("cuEventDestroy"), 2);
+}
+
 TEST_F(LauncherTest, TimesThatCouldNotBeWaitedForAreReadTheNextTime) {
   const auto kernel = Open("k");
   launcher_.Configure({.times_launches = true});
@@ -648,24 +857,26 @@ TEST_F(LauncherTest, WhatALiveGraphLaunchesStaysLoaded) {
   EXPECT_EQ(fake_->loaded(), 1);
 }
 
-// A load that finds no memory has everything evicted; while that looks for what may go, a kernel is
-// captured. It is the first that is looked at, and many more follow, so that this takes long
-// enough.
+// A load finds no memory, nor once another has made room; while the next one that may go is looked
+// for, a kernel is captured. It is the first that is looked at, and many more follow, so that this
+// takes long enough.
 TEST_F(LauncherTest, WhatIsCapturedDuringAnEvictionStaysLoaded) {
   std::vector<std::shared_ptr<Kernel>> kernels;
   for (int i = 0; i < 2000; ++i) kernels.push_back(Open(fmt::format("k{}", i)));
   std::sort(kernels.begin(), kernels.end(),
             [](const auto& a, const auto& b) { return a->artifact().id() < b->artifact().id(); });
   int broken = 0;
-  for (int i = 0; i < 300; ++i) {
-    ASSERT_TRUE(launcher_.Prepare(*kernels[0]).ok());
-    std::atomic<bool> evicts = false;
-    fake_->OnCall("cuLibraryLoadData", [&] { evicts = true; });
-    fake_->Fail("cuLibraryLoadData", kOutOfMemory);
+  for (size_t i = 0; i < 300; ++i) {
+    for (const size_t loaded : {1 + i % 2, size_t{0}}) {
+      ASSERT_TRUE(launcher_.Prepare(*kernels[loaded]).ok());
+    }
+    std::atomic<int> tries = 0;
+    fake_->OnCall("cuLibraryLoadData", [&] { ++tries; });
+    fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
     fake_->BeginCapture(kStream);
-    std::thread evictor(
-        [&] { EXPECT_TRUE(launcher_.Prepare(*kernels[static_cast<size_t>(1 + i % 2)]).ok()); });
-    while (!evicts) std::this_thread::yield();
+    // It fails where all that is left is captured by then.
+    std::thread evictor([&] { static_cast<void>(launcher_.Prepare(*kernels[2 - i % 2])); });
+    while (tries < 2) std::this_thread::yield();
     EnqueueOk(kernels[0]);
     void* graph = fake_->EndCapture(kStream);
     evictor.join();

@@ -1,0 +1,241 @@
+#include "client/launch/context_kernels.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace kiln::launch {
+
+ResidencyStats& ResidencyStats::operator+=(const ResidencyStats& other) {
+  open += other.open;
+  resident += other.resident;
+  resident_bytes += other.resident_bytes;
+  loads += other.loads;
+  unloads += other.unloads;
+  evictions += other.evictions;
+  unloads_put_off += other.unloads_put_off;
+  out_of_memory_loads += other.out_of_memory_loads;
+  return *this;
+}
+
+std::shared_ptr<Kernel> ContextKernels::Open(std::shared_ptr<const Artifact> artifact,
+                                             LaunchPlan plan) {
+  const ArtifactId id = artifact->id();
+  const std::lock_guard lock(mutex_);
+  auto place = kernels_.find(id);
+  if (place == kernels_.end()) {
+    // Made first: an entry without a kernel, where there is no memory for one, would crash others.
+    auto made =
+        std::make_shared<Kernel>(*this, std::move(artifact), context_, std::move(plan), driver_);
+    place = kernels_.emplace(id, std::move(made)).first;
+  }
+  ++place->second->references_;
+  return place->second;
+}
+
+void ContextKernels::Close(Kernel& kernel) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--kernel.references_ > 0) return;
+  }
+  const std::lock_guard loading(loading_);
+  DropUnreferenced();
+}
+
+StatusOr<Kernel::Use> ContextKernels::Load(Kernel& kernel, bool is_capturing) {
+  if (Kernel::Use use = Find(kernel); use.function() != nullptr) {
+    kernel.NoteUse(++tick_);
+    return use;
+  }
+  const std::lock_guard loading(loading_);
+  if (kernel.module_ == nullptr) LAUNCH_RETURN_IF_ERROR(LoadNow(kernel, is_capturing));
+  kernel.NoteUse(++tick_);
+  // Under the mutex, so that nobody evicts it in between.
+  return Kernel::Use(kernel);
+}
+
+Kernel::Use ContextKernels::Find(Kernel& kernel) {
+  const std::lock_guard hiding(hiding_);
+  return Kernel::Use(kernel);
+}
+
+Status ContextKernels::LoadNow(Kernel& kernel, bool is_capturing) {
+  const Artifact& artifact = kernel.artifact();
+  if (!is_capturing) {
+    DropUnreferenced();
+    MakeRoom(1, artifact.binary().size());
+  } else if (IsOver(1, artifact.binary().size())) {
+    const std::lock_guard lock(mutex_);
+    ++stats_.unloads_put_off;
+  }
+  const ScopedContext context(driver_, context_);
+  LAUNCH_RETURN_IF_ERROR(context.status());
+  const ScopedRelaxedCapture relaxed(driver_);
+  LAUNCH_ASSIGN_OR_RETURN(const LoadedCode code, LoadOrMakeRoom(artifact, is_capturing));
+  // Also where there is no memory for what the driver says of it.
+  const auto unload = [this](Module module) noexcept { UnloadAsItCan(module); };
+  std::unique_ptr<void, decltype(unload)> not_adopted(code.module, unload);
+  LAUNCH_RETURN_IF_ERROR(Adopt(kernel, code));
+  static_cast<void>(not_adopted.release());
+  return Status();
+}
+
+// One after the other goes: who needs it has to load it again, and where launches must not load, is
+// refused.
+StatusOr<LoadedCode> ContextKernels::LoadOrMakeRoom(const Artifact& artifact, bool is_capturing) {
+  const auto load = [&] { return driver_.Load(artifact.binary(), artifact.metadata().name); };
+  StatusOr<LoadedCode> code = load();
+  if (code.status().code() != Code::kResourceExhausted || is_capturing) return code;
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.out_of_memory_loads;
+  }
+  while (code.status().code() == Code::kResourceExhausted && EvictOldest()) code = load();
+  return code;
+}
+
+Status ContextKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
+  const LaunchPlan& plan = kernel.plan();
+  LAUNCH_ASSIGN_OR_RETURN(FunctionFacts facts, driver_.Describe(code.function));
+  LAUNCH_RETURN_IF_ERROR(plan.CheckFunction(facts));
+  if (const int bytes = plan.SharedBytesToAllow(facts); bytes > 0) {
+    LAUNCH_RETURN_IF_ERROR(driver_.AllowSharedBytes(code.function, bytes));
+  }
+  if (plan.PrefersSharedMemory()) {
+    LAUNCH_RETURN_IF_ERROR(driver_.PreferSharedMemory(code.function));
+  }
+  if (plan.NeedsLargeClusters()) {
+    LAUNCH_RETURN_IF_ERROR(driver_.AllowLargeClusters(code.function));
+  }
+  const std::lock_guard lock(mutex_);
+  kernel.module_ = code.module;
+  kernel.facts_ = std::move(facts);
+  ++stats_.loads;
+  ++stats_.resident;
+  stats_.resident_bytes += kernel.artifact().binary().size();
+  kernel.Publish(code.function);
+  return Status();
+}
+
+// Where it fails the module stays loaded, which is a leak and no more.
+void ContextKernels::UnloadAsItCan(Module module) noexcept {
+  try {
+    static_cast<void>(driver_.Unload(module));
+  } catch (const std::bad_alloc&) {  // for the words of a failure
+  }
+}
+
+bool ContextKernels::TryUnload(Kernel& kernel) {
+  const ScopedContext context(driver_, context_);
+  const ScopedRelaxedCapture relaxed(driver_);
+  {
+    const std::lock_guard hiding(hiding_);
+    const Function function = kernel.Withdraw();
+    // A captured launch pins before it uses. One that used the function before it was withdrawn
+    // shows here; one that comes later finds none and has to wait for us.
+    if (kernel.is_pinned()) {
+      kernel.Publish(function);
+      return false;
+    }
+  }
+  UnloadAsItCan(kernel.module_);
+  const std::lock_guard lock(mutex_);
+  kernel.module_ = nullptr;
+  ++stats_.unloads;
+  --stats_.resident;
+  stats_.resident_bytes -= kernel.artifact().binary().size();
+  return true;
+}
+
+void ContextKernels::DropUnreferenced() {
+  std::unique_lock lock(mutex_);
+  for (auto place = kernels_.begin(); place != kernels_.end();) {
+    const std::shared_ptr<Kernel> kernel = place->second;
+    if (kernel->references_ > 0) {
+      ++place;
+      continue;
+    }
+    // Nobody else removes anything meanwhile.
+    lock.unlock();
+    const bool is_unloaded =
+        kernel->module_ == nullptr || (!kernel->is_pinned() && TryUnload(*kernel));
+    lock.lock();
+    if (!is_unloaded) ++stats_.unloads_put_off;
+    if (!is_unloaded || kernel->references_ > 0) {  // opened again by now
+      ++place;
+      continue;
+    }
+    place = kernels_.erase(place);
+    lock.unlock();
+    kernel->timer().Release(context_);
+    lock.lock();
+  }
+}
+
+bool ContextKernels::IsOver(uint64_t more_kernels, uint64_t more_bytes) const {
+  const std::lock_guard lock(mutex_);
+  return (limits_.kernels_max > 0 && stats_.resident + more_kernels > limits_.kernels_max) ||
+         (limits_.bytes_max > 0 && stats_.resident_bytes + more_bytes > limits_.bytes_max);
+}
+
+// As far as that is possible: a limit never fails a launch.
+void ContextKernels::MakeRoom(uint64_t more_kernels, uint64_t more_bytes) {
+  while (IsOver(more_kernels, more_bytes) && EvictOldest()) {
+  }
+}
+
+Kernel* ContextKernels::OldestToEvict() const {
+  const std::lock_guard lock(mutex_);
+  Kernel* oldest = nullptr;
+  for (const auto& [id, kernel] : kernels_) {
+    if (kernel->module_ == nullptr || kernel->is_pinned()) continue;
+    if (oldest == nullptr || kernel->last_use() < oldest->last_use()) oldest = kernel.get();
+  }
+  return oldest;
+}
+
+bool ContextKernels::EvictOldest() {
+  while (Kernel* oldest = OldestToEvict()) {
+    // Where it fails the kernel is pinned by now, so the next one is another.
+    if (!TryUnload(*oldest)) continue;
+    const std::lock_guard lock(mutex_);
+    ++stats_.evictions;
+    return true;
+  }
+  return false;
+}
+
+void ContextKernels::Trim() {
+  // Not behind a load for nothing.
+  if (!HasSomethingToUnload()) return;
+  const std::lock_guard loading(loading_);
+  DropUnreferenced();
+  MakeRoom(0, 0);
+}
+
+bool ContextKernels::HasSomethingToUnload() const {
+  if (IsOver(0, 0)) return true;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(kernels_.begin(), kernels_.end(),
+                     [](const auto& entry) { return entry.second->references_ == 0; });
+}
+
+void ContextKernels::SetLimits(const ResidencyLimits& limits) {
+  const std::lock_guard lock(mutex_);
+  limits_ = limits;
+}
+
+StatusOr<FunctionFacts> ContextKernels::FactsOf(const Kernel& kernel) const {
+  const std::lock_guard lock(mutex_);
+  if (kernel.module_ == nullptr) return FailedPrecondition("it is not loaded: prepare it first");
+  return kernel.facts_;
+}
+
+ResidencyStats ContextKernels::Stats() const {
+  const std::lock_guard lock(mutex_);
+  ResidencyStats stats = stats_;
+  for (const auto& [id, kernel] : kernels_) stats.open += kernel->references_ > 0 ? 1 : 0;
+  return stats;
+}
+
+}  // namespace kiln::launch
