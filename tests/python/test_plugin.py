@@ -638,6 +638,14 @@ def test_what_the_daemon_has_no_toolchain_for_is_tuned_as_ever(daemon, newest, t
     assert [one["launched"] for one in got] == [one["launched"] for one in expected]
 
 
+def test_a_configuration_that_does_not_compile_leaves_nothing_behind(daemon, newest, tmp_path):
+    """For whoever collects the garbage: with its frames, a module for each."""
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.run("import", module="kiln.triton")
+        got = job.run("without collecting", command={"autotune": {"blocks": [64, 128], "bad": REFUSED_BY_PTXAS}})
+    assert got["timings"][0] == "[inf, inf, inf]" and got["left"] == 0, got
+
+
 @pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
 def test_a_tuning_that_is_interrupted_waits_for_no_kernel(other_daemon, version, tmp_path):
     """Without a sign of life from the daemon, which the job has the patience to wait for: KILN_TIMEOUT, for the first of them."""

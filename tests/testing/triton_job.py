@@ -10,6 +10,7 @@ object of JSON, and each answer a line of standard output.
 
 import atexit
 import functools
+import gc
 import hashlib
 import importlib
 import json
@@ -561,6 +562,19 @@ def preempt_naming():
         return {"error": type(error).__name__}
 
 
+def run_without_collecting(command):
+    """And how many of the plug-in's requests are still there, and of what it has been declined with."""
+    from kiln._plugin.service import Declined
+    from kiln.request import CompileRequest
+    gc.collect()
+    gc.disable()
+    try:
+        answer = run(command)
+        return {**answer, "left": sum(issubclass(type(one), (CompileRequest, Declined)) for one in gc.get_objects())}
+    finally:
+        gc.enable()
+
+
 def build_driver():
     """What Triton builds when it first uses a GPU."""
     from triton.backends.nvidia.driver import CudaUtils
@@ -593,7 +607,7 @@ COMMANDS = {
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
     "report": lambda: {"report": report()},
     "compile counting folders": compile_counting_folders, "autotune": autotune, "lower slowly": lower_slowly, "load": load,
-    "interrupt autotuning": interrupt_autotuning, "preempt": preempt, "preempt naming": preempt_naming,
+    "interrupt autotuning": interrupt_autotuning, "preempt": preempt, "preempt naming": preempt_naming, "without collecting": run_without_collecting,
 }
 
 

@@ -122,6 +122,7 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
             # AsyncCompileMode waits as well; but where an interrupt ends that, Triton keeps kernels that never come.
             wait(turns.begun)
+        turns.drop_frames()
     finally:
         active_mode.set(None)  # which an interrupt while it waits would have left behind
 
@@ -166,6 +167,13 @@ class _InTurns:
         from kiln._plugin.service import BrokenOff
         if self.is_broken_off:
             raise BrokenOff
+
+    def drop_frames(self) -> None:
+        """Of what has failed. Triton has raised it once more, and its frames, the program's among them, and the futures keep one another."""
+        for future in self.begun:
+            error = future.exception()
+            if error is not None:
+                error.__traceback__ = error.__context__ = None
 
     def submit(self, work: Callable[[], Any]) -> Any:
         self.begun.append(self._pool.submit(self._run, work))

@@ -79,7 +79,7 @@ class Pipeline:
         try:
             self._check(backend, stages, options)
             if not ahead.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
-                raise declined
+                raise declined.again()
             if self._manifest is None:
                 service(self._settings).connect()  # before the compiler is read, which can take a second
             request = self._request(backend, stages, options, module)
@@ -109,7 +109,7 @@ class Pipeline:
         if isinstance(error, Declined) and not isinstance(error, BrokenOff):
             if len(self._declined_ahead) >= _DECLINED_MAX:  # of tunings that were broken off before their turn came
                 self._declined_ahead.clear()
-            self._declined_ahead[triton_hash] = error
+            self._declined_ahead[triton_hash] = error.again()
 
     def _decline(self, error: Exception, request: "Union[CompileRequest, str]", started: float) -> None:
         """In the mode that requires, raises: CacheMissError, or what Triton would."""

@@ -44,6 +44,12 @@ class Declined(Exception):
         self.reason = reason
         self.details = details
 
+    def again(self) -> "Declined":
+        """The same to be kept or raised: not with the frames through which this one came, and what they have at hand."""
+        one = type(self).__new__(type(self), *self.args)
+        one.__dict__.update(self.__dict__)
+        return one
+
 
 class Unsuited(Declined):
     """The daemon has no toolchain that fits; otherwise it could have done it."""
