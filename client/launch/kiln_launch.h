@@ -501,7 +501,7 @@ typedef struct kiln_launch_tuned {
  * its place once the stream's work so far is done (which is waited for): a kernel that computes
  * addresses from contents reads anywhere otherwise. Let the stream wait for what others write;
  * during the tuning, nobody else may use the memory. Blocks, for about `warmup_ms` + `repeat_ms` a
- * candidate, and while another tuning of this runtime goes on. Takes memory for the flush and the
+ * candidate, and while another tuning in its context goes on. Takes memory for the flush and the
  * copies from the scratch allocator. INVALID_ARGUMENT: kernels of several contexts; a range that is
  * not inside one allocation, as the driver knows them (pieces that are mapped one behind the other
  * are one); a store without `problem`.

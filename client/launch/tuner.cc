@@ -185,6 +185,11 @@ Status Tuning::CheckNotCancelled() const {
 
 }  // namespace
 
+std::mutex& Tuner::MutexOf(Context context) {
+  const std::lock_guard lock(mutex_);
+  return tunings_[context];
+}
+
 StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const TuningRequest& request,
                              std::vector<CandidateResult>& results) {
   results.assign(candidates.size(), {});
@@ -194,10 +199,10 @@ StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const Tun
         "a tuning with a store needs the problem's words (sizes, types): times of one problem say "
         "nothing of another");
   }
-  const std::lock_guard lock(mutex_);
   Tuning tuning(launcher_, candidates, request, results);
   LAUNCH_ASSIGN_OR_RETURN(const Context context, tuning.CheckCandidates());
   if (context == nullptr) return FastestOf(results);
+  const std::lock_guard lock(MutexOf(context));
   const ScopedContext scope(launcher_.driver(), context);
   Status status = scope.status();
   if (status.ok()) status = tuning.LookUp();

@@ -1,6 +1,7 @@
 // Finds the fastest of several ways to do the same work.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -53,7 +54,8 @@ struct TuningRequest {
 //
 // A candidate that does not run is left out. Nothing runs under capture.
 //
-// One tuning at a time, since two would measure each other. Thread-safe; blocks.
+// One tuning at a time in each context, since two would measure each other; those of other devices
+// are not waited for, since what a stream has to end first may need them. Thread-safe; blocks.
 class Tuner {
  public:
   explicit Tuner(Launcher& launcher) : launcher_(launcher) {}
@@ -66,8 +68,11 @@ class Tuner {
                         std::vector<CandidateResult>& results);
 
  private:
+  std::mutex& MutexOf(Context context);
+
   Launcher& launcher_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // of the map, for moments
+  std::map<Context, std::mutex> tunings_;
 };
 
 }  // namespace kiln::launch

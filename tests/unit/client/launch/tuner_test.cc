@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "client/launch/cuda_driver.h"
 #include "client/launch/tuning_record.h"
@@ -220,6 +223,41 @@ TEST_F(TunerTest, ThreadsTuneOneAfterTheOther) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(timed, 2u) << "the first has timed for all";
+}
+
+TEST_F(TunerTest, ATuningOfAnotherContextIsNotWaitedFor) {
+  const Candidate here = Taking("here", 1);
+  void* own = fake_->Current();
+  fake_->MakeContext();
+  const Candidate there = Taking("there", 1);
+  std::promise<void> begun;
+  std::promise<void> ended;
+  struct Pause {
+    std::promise<void>& begun;
+    std::future<void> others;
+    bool has_come = false;
+  } pause{begun, ended.get_future()};
+  std::thread thread([&] {
+    fake_->SetCurrent(own);
+    TuningRequest request = request_;
+    request.cancel_user = &pause;
+    request.is_cancelled = [](void* user) -> int32_t {
+      auto& self = *static_cast<Pause*>(user);
+      if (!std::exchange(self.has_come, true)) {
+        self.begun.set_value();
+        EXPECT_EQ(self.others.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+      }
+      return 0;
+    };
+    std::vector<CandidateResult> results;
+    const auto fastest = tuner_.Tune({here}, request, results);
+    EXPECT_TRUE(fastest.ok()) << fastest.status().message();
+    fake_->SetCurrent(nullptr);
+  });
+  begun.get_future().wait();
+  EXPECT_EQ(TuneOk({there}), 0u);
+  ended.set_value();
+  thread.join();
 }
 
 TEST_F(TunerTest, AnotherProblemGridDriverOrDeviceIsAnotherTime) {
