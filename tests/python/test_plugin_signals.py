@@ -117,7 +117,7 @@ def unlocked(descriptor):
 OPENED = (identity, "open", 1)
 INTERRUPTED = {
     "the installation's list of files": (*OPENED, lambda path, _, folder: identity._distribution_version(f"{folder}/triton")),
-    "when the process began": (*OPENED, lambda *_: identity._start_of_process()),
+    "when the program began": (*OPENED, lambda *_: identity._start_of_program()),
     "reading what is remembered": (*OPENED, lambda path, *_: identity._read(path)),
     "remembering it": (*OPENED, lambda path, *_: identity._write(path, "a value")),
     "the folder for it": (identity, "_cache_folder", 1, lambda *_: identity._remembered("a listing", lambda: "a value")),

@@ -26,12 +26,14 @@ _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
 
 
+# PF_FORKNOEXEC of Linux: a process that was forked and has run no program since.
+_FORKED_ONLY = 0x40
 # How the daemon's worker calls Triton, which decides the bytes beside the files: kTritonCall in daemon/toolchain/toolchain_files.cc.
 _TRITON_CALL = 1
 
 
 class ChangedError(Exception):
-    """Files changed after this process had started, so nobody knows which of the two it has loaded."""
+    """Files changed, or may have, after this process had loaded some, so nobody knows which of the two it has."""
 
 
 @functools.lru_cache(maxsize=None)
@@ -108,7 +110,7 @@ def _digest_of(file: _files.File) -> str:
 
 @functools.lru_cache(maxsize=None)
 def _files_at_first(package: str) -> List[_files.File]:
-    """As they were when this process first looked, which it has loaded. ChangedError."""
+    """As they were when this process first looked, which it has loaded. ChangedError; OSError."""
     files = _list_files(package)
     _check_unchanged(files)
     return files
@@ -147,24 +149,46 @@ def _distribution_version(package: str) -> str:
 
 
 def _check_unchanged(files: List[_files.File]) -> None:
-    if max(file.changed_ns for file in files) / 1e9 > _IMPORTED_AT:
-        raise ChangedError("its files changed after this process had started")
+    if _STARTED_AT is None:
+        raise ChangedError("nobody can say when the program had started that this process was forked of")
+    if max(file.changed_ns for file in files) / 1e9 > _STARTED_AT:
+        raise ChangedError("its files changed after this program had started")
+    if not _is_mapped(sys.modules["triton._C.libtriton"].__file__ or ""):
+        raise ChangedError("the files that this program has loaded are not those that it would load now")
 
 
-def _start_of_process() -> float:
-    """Seconds since 1970; this moment where the kernel does not tell."""
+def _is_mapped(path: str) -> bool:
+    """Whether the file that lies there now is one of those in this process's memory. By its name, which is another, or said to be deleted,
+    where it has been replaced, or a link on its way leads elsewhere: of an overlay the kernel tells other inodes than stat(2). Or by
+    its inode, where it has several names."""
+    info, name = os.stat(path), os.fsencode(os.path.realpath(path))
+    place = [b"%02x:%02x" % (os.major(info.st_dev), os.minor(info.st_dev)), b"%d" % info.st_ino]
+    with open("/proc/self/maps", "rb") as maps:
+        return any(fields[5:] == [name] or fields[3:5] == place for fields in (line.rstrip(b"\n").split(None, 5) for line in maps))
+
+
+def _start_of_program(processes: str = "/proc") -> "float | None":
+    """When the program was started that this process runs, or some time before that; seconds since 1970. None where the kernel does not
+    tell. A forked child has all that was loaded before the fork, so its own start says nothing: then it is that of the next process
+    above it that has run a program of its own. Where the parent has ended that is another one above it, which started earlier still."""
     try:
-        with open("/proc/self/stat", encoding="utf-8") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+        process, started = "self", sys.maxsize
+        while True:
+            with open(f"{processes}/{process}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            if int(fields[19]) > started:
+                return None  # another process, whose number was that of the parent
+            process, flags, started = fields[1], int(fields[6]), int(fields[19])
+            if not flags & _FORKED_ONLY:
+                return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError) as error:
         if from_handler(error):
             raise
-        return time.time()
+        return None
 
 
-# A forked child runs what its parent has loaded.
-_IMPORTED_AT = _start_of_process()
+# Computed here, as a forked child runs what its parent has loaded.
+_STARTED_AT = _start_of_program()
 
 
 # --- What is remembered ----------------------------------------------------------------------------------------------

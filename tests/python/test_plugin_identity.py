@@ -1,0 +1,124 @@
+"""Which Triton the plug-in takes for the process's own. Installed ones, no daemon."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from job import package_environment
+from kiln._plugin import identity
+from places import ROOT, TOOLCHAINS, VERSIONS
+
+_JOB = ROOT / "tests" / "testing" / "replaced_job.py"
+_CHANGED = "its files changed after this program had started"
+_OTHERS = "the files that this program has loaded are not those that it would load now"
+
+
+def site_of(toolchain):
+    site, = (toolchain / "lib").glob("python3*/site-packages")
+    return site
+
+
+@pytest.fixture(scope="module")
+def python():
+    return TOOLCHAINS / "triton-3.6.0" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def site(python, tmp_path_factory):
+    """A Triton of links to another's files, and one file of its own."""
+    package = tmp_path_factory.mktemp("site") / "triton"
+    package.mkdir()
+    for entry in (site_of(python.parent.parent) / "triton").iterdir():
+        if entry.name != "_utils.py":
+            (package / entry.name).symlink_to(entry)
+        else:
+            (package / entry.name).write_bytes(entry.read_bytes())
+    return package.parent
+
+
+@pytest.fixture
+def environment(site, tmp_path):
+    (tmp_path / "environment").symlink_to(site)
+    return tmp_path / "environment"
+
+
+def run(python, environment, *arguments):
+    """Its answer, of a process that starts in a later tick of the clock than anything that was done before."""
+    ends = time.time() + 2 / os.sysconf("SC_CLK_TCK")
+    while time.time() < ends:
+        time.sleep(0.001)
+    variables = package_environment()
+    done = subprocess.run([python, "-B", _JOB, *arguments], text=True, capture_output=True, timeout=120, check=True, env={
+        "PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(environment.parent / "cache"),
+        "PYTHONPATH": f"{environment}{os.pathsep}{variables['PYTHONPATH']}"})
+    return json.loads(done.stdout)
+
+
+def test_a_forked_child_has_the_triton_of_its_parent(python, environment):
+    here = run(python, environment, "here", "nothing")
+    assert len(here["fingerprint"]) == 64 and run(python, environment, "a child", "nothing") == here
+
+
+@pytest.mark.parametrize("where", ["here", "a child", "an orphan"])
+def test_files_that_changed_after_the_program_had_started_are_told(python, environment, where):
+    assert run(python, environment, where, "a file", environment / "triton" / "_utils.py") == {"changed": _CHANGED}
+
+
+@pytest.mark.parametrize("where", ["here", "a child"])
+def test_a_link_that_leads_elsewhere_is_told(python, environment, where):
+    newer = site_of(VERSIONS / "triton-3.9.0")
+    assert run(python, environment, where, "a link", environment, newer) == {"changed": _OTHERS}
+
+
+# --- When a program started ------------------------------------------------------------------------------------------
+
+FORKED, OWN = 0x40, 0
+
+
+@pytest.fixture
+def processes(tmp_path):
+    """A /proc of processes: what is above each, its flags, the tick in which it started."""
+
+    def make(**all_of_them):
+        for process, (parent, flags, started) in all_of_them.items():
+            fields = ["S", parent, "0", "0", "0", "0", str(flags), *["0"] * 12, str(started), "0"]
+            (tmp_path / process.strip("_")).mkdir()
+            (tmp_path / process.strip("_") / "stat").write_text(f"{process.strip('_')} (a name) of (its own) " + " ".join(fields))
+        return str(tmp_path)
+
+    return make
+
+
+def started(folder):
+    """In seconds after the machine's."""
+    value = identity._start_of_program(folder)
+    return None if value is None else round(value - time.time() + time.clock_gettime(time.CLOCK_BOOTTIME), 1)
+
+
+def test_a_process_that_runs_a_program_of_its_own_started_itself(processes):
+    assert started(processes(self=("7", OWN, 500), _7=("1", OWN, 200))) == 500 / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_forked_process_started_with_the_program_above_it(processes):
+    assert started(processes(self=("7", FORKED, 500), _7=("6", FORKED, 400), _6=("1", OWN, 300))) == 300 / os.sysconf("SC_CLK_TCK")
+
+
+def test_where_nobody_is_seen_above_it_nobody_knows(processes):
+    assert started(processes(self=("0", FORKED, 500))) is None
+
+
+def test_what_started_later_is_no_parent(processes):
+    assert started(processes(self=("7", FORKED, 500), _7=("1", OWN, 600))) is None
+
+
+def test_without_a_proc_nobody_knows(tmp_path):
+    assert started(str(tmp_path / "none")) is None
+
+
+def test_where_nobody_knows_it_is_not_asked_for(monkeypatch):
+    monkeypatch.setattr(identity, "_STARTED_AT", None)
+    with pytest.raises(identity.ChangedError, match="nobody can say"):
+        identity._check_unchanged([])
