@@ -141,6 +141,16 @@ def assigned_in_a_branch(p, SOME: tl.constexpr):
 
 
 @triton.jit
+def annotated_in_branches(p):
+    x = tl.load(p)
+    if x > 0:
+        PLAIN: tl.constexpr = 1
+    else:
+        PLAIN: tl.constexpr = 2
+    tl.store(p, x * PLAIN)
+
+
+@triton.jit
 def named(p):
     tl.store(p, tl.load(p))
 
@@ -198,18 +208,18 @@ def one_of_twins(p):
     tl.store(p, tl.load(p) * cfg.SCALE)
 
 
-def compiled(kernel, constants=None, warps=4, stages=("ttir", "ptx")):
+def compiled(kernel, constants=None, stages=("ttir", "ptx")):
     signature = {"p": "*fp32", **dict.fromkeys(constants or {}, "constexpr")}
-    done = triton.compile(ASTSource(kernel, signature, constants or {}), target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+    done = triton.compile(ASTSource(kernel, signature, constants or {}), target=GPUTarget("cuda", 90, 32))
     return {stage: done.asm[stage] for stage in stages}
 
 
 def compile_after_a_change():
     """Triton's key for it is that of the first value."""
     global STALE
-    compiled(stale)
+    assert stale.cache_key
     STALE = tl.constexpr(NUMBER)
-    return compiled(stale, warps=2)
+    return compiled(stale)
 
 
 def compile_while_it_changes():
@@ -250,6 +260,15 @@ def compile_beside_a_twin():
         Groups.note = note
 
 
+def compile_with_precision():
+    knobs.propagate_env = False  # the environment is in Triton's key
+    knobs.language.fp32_default = "ieee" if NUMBER == 2 else "tf32"
+    try:
+        return compiled(precision)
+    finally:
+        knobs.language.fp32_default = None
+
+
 KERNELS = {
     "an attribute": lambda: compiled(attribute),
     "a constant attribute": lambda: compiled(constant_attribute),
@@ -262,8 +281,9 @@ KERNELS = {
     "a constexpr global": lambda: compiled(constexpr_global),
     "another name": lambda: compiled(alias),
     "a tensor's member": lambda: compiled(member),
-    "the language's precision": lambda: compiled(precision),
+    "the language's precision": compile_with_precision,
     "a global that may be local": lambda: compiled(assigned_in_a_branch, {"SOME": False}),
+    "a global that was local": lambda: compiled(annotated_in_branches),
     "the kernel's name": lambda: compiled(named),
     "a global that has changed": compile_after_a_change,
     "twins": compile_beside_a_twin,
@@ -284,8 +304,6 @@ def hits():
 
 
 def main():
-    knobs.propagate_env = False  # the environment is in Triton's key
-    knobs.language.fp32_default = "ieee" if NUMBER == 2 else "tf32"
     answers = {}
     for name, compile_it in KERNELS.items():
         before = hits()

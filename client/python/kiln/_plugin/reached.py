@@ -20,7 +20,7 @@ import os
 import struct
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Tuple, Type
 
 import triton
 import triton.language as tl
@@ -34,6 +34,8 @@ _PACKAGE = triton.__path__[0] + os.sep
 _JITCallable = getattr(jit, "JITCallable", jit.JITFunction)  # before 3.5 there is but one kind
 # Those that Triton lowers, but for those that have blocks of their own.
 _PLAIN_STATEMENTS = (ast.Assert, ast.Expr, ast.Pass, ast.Return)
+# What of a syntax tree may have names in it: not operators and the like.
+_WITH_NAMES = (ast.expr, ast.stmt, ast.comprehension, ast.keyword, ast.arguments, ast.arg, ast.withitem)
 
 
 class Unknown(Exception):
@@ -113,8 +115,8 @@ class _Walk:
             return self._jit(value)
         if kind is FunctionType and _is_tritons(value.__globals__):
             return self._place("function", value)
-        if kind is BuiltinFunctionType and value.__self__ in (math, builtins):
-            return ["builtin", value.__self__.__name__, value.__name__]
+        if kind is BuiltinFunctionType and value.__self__ is math:
+            return ["math", value.__name__]
         if issubclass(kind, type) and _is_known_class(value):
             return ["class", value.__module__, value.__qualname__]
         raise Unknown(f"it reaches {'a module' if kind is ModuleType else f'a {kind.__module__}.{kind.__qualname__}'}")
@@ -207,7 +209,7 @@ def _names_in(text: str) -> _Names:
     return _Names(tuple(visitor.chains), tuple(visitor.members))
 
 
-class _Visitor(ast.NodeVisitor):
+class _Visitor:
     """In the order in which Triton lowers a function. A name is local once it is certain to have been assigned; where it is not, as
     behind an `if` that assigns it, it may be either, and what is global under that name counts as well."""
 
@@ -215,6 +217,7 @@ class _Visitor(ast.NodeVisitor):
         self.chains: "Dict[Tuple[str, ...], None]" = {}
         self.members: Dict[str, None] = {}
         self._local: FrozenSet[str] = frozenset()
+        self._annotated: FrozenSet[str] = frozenset()  # what Triton forgets behind an `if` in which it was assigned
 
     def visit_kernel(self, node: ast.FunctionDef) -> None:
         arguments = node.args
@@ -226,23 +229,30 @@ class _Visitor(ast.NodeVisitor):
         self._visit_all(node.body)
 
     def visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.stmt) and not isinstance(node, _PLAIN_STATEMENTS) and not hasattr(self, f"visit_{type(node).__name__}"):
+        visit = getattr(self, _VISITS.get(type(node), ""), None)
+        if visit is not None:
+            visit(node)
+            return
+        if isinstance(node, ast.stmt) and not isinstance(node, _PLAIN_STATEMENTS):
             raise Unknown(f"it has a statement that Triton does not lower ({type(node).__name__})")
-        super().visit(node)
+        for name in node._fields:
+            inside = getattr(node, name, None)
+            self._visit_all(one for one in (inside if isinstance(inside, list) else (inside,)) if isinstance(one, _WITH_NAMES))
 
     def _visit_all(self, nodes: "Iterable[ast.AST]") -> None:
         for node in nodes:
             self.visit(node)
 
     def _assign(self, *targets: ast.AST) -> None:
-        names: Set[str] = set()
         for target in targets:
-            for node in ast.walk(target):
-                if isinstance(node, ast.Name):
-                    names.add(node.id)
-                elif not isinstance(node, (ast.Tuple, ast.List, ast.Starred, ast.expr_context)):
-                    raise Unknown("it assigns to what is no name")
-        self._local |= names
+            if isinstance(target, ast.Name):
+                self._local |= {target.id}
+            elif isinstance(target, (ast.Tuple, ast.List)):
+                self._assign(*target.elts)
+            elif isinstance(target, ast.Starred):
+                self._assign(target.value)
+            else:
+                raise Unknown("it assigns to what is no name")
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
@@ -252,7 +262,9 @@ class _Visitor(ast.NodeVisitor):
         self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
+            before = self._local
             self._assign(node.target)
+            self._annotated |= self._local - before
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._visit_name(node.target)
@@ -265,7 +277,7 @@ class _Visitor(ast.NodeVisitor):
         self._visit_all(node.body)
         after, self._local = self._local, before
         self._visit_all(node.orelse)
-        self._local &= after
+        self._local = before | (self._local & after) - self._annotated
 
     def visit_For(self, node: ast.For) -> None:
         self.visit(node.iter)
@@ -303,12 +315,6 @@ class _Visitor(ast.NodeVisitor):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)  # whether it is evaluated is not certain
 
-    def visit_Name(self, node: ast.Name) -> None:
-        self._visit_name(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self._visit_name(node)
-
     def _visit_name(self, node: ast.expr) -> None:
         attributes: List[str] = []
         while isinstance(node, ast.Attribute):
@@ -321,3 +327,10 @@ class _Visitor(ast.NodeVisitor):
         self.members.update(dict.fromkeys(attributes))
         if not isinstance(node, ast.Name):
             self.visit(node)
+
+
+_VISITS: "Dict[Type[ast.AST], str]" = {
+    ast.Name: "_visit_name", ast.Attribute: "_visit_name",
+    **{kind: f"visit_{kind.__name__}" for kind in (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.While, ast.With, ast.ListComp,
+                                                  ast.NamedExpr)}
+}
