@@ -34,12 +34,21 @@ std::shared_ptr<Kernel> ContextKernels::Open(std::shared_ptr<const Artifact> art
 }
 
 void ContextKernels::Close(Kernel& kernel) {
+  bool is_to_be_unloaded = false;
   {
     const std::lock_guard lock(mutex_);
     if (--kernel.references_ > 0) return;
+    is_to_be_unloaded = IsToBeUnloaded(kernel);
   }
-  const std::lock_guard loading(loading_);
-  DropUnreferenced();
+  if (const auto loading = LockLoading(is_to_be_unloaded)) DropUnreferenced();
+}
+
+bool ContextKernels::IsToBeUnloaded(const Kernel& kernel) {
+  return kernel.references_ == 0 && kernel.module_ != nullptr && !kernel.is_pinned();
+}
+
+std::unique_lock<std::mutex> ContextKernels::LockLoading(bool waits) {
+  return waits ? std::unique_lock(loading_) : std::unique_lock(loading_, std::try_to_lock);
 }
 
 StatusOr<Kernel::Use> ContextKernels::Load(Kernel& kernel, bool is_capturing) {
@@ -55,7 +64,7 @@ StatusOr<Kernel::Use> ContextKernels::Load(Kernel& kernel, bool is_capturing) {
 }
 
 Kernel::Use ContextKernels::Find(Kernel& kernel) {
-  const std::lock_guard hiding(hiding_);
+  const std::lock_guard hiding(kernel.hiding_);
   return Kernel::Use(kernel);
 }
 
@@ -129,7 +138,7 @@ bool ContextKernels::TryUnload(Kernel& kernel) {
   const ScopedContext context(driver_, context_);
   const ScopedRelaxedCapture relaxed(driver_);
   {
-    const std::lock_guard hiding(hiding_);
+    const std::lock_guard hiding(kernel.hiding_);
     const Function function = kernel.Withdraw();
     // A captured launch pins before it uses. One that used the function before it was withdrawn
     // shows here; one that comes later finds none and has to wait for us.
@@ -184,12 +193,18 @@ void ContextKernels::MakeRoom(uint64_t more_kernels, uint64_t more_bytes) {
   }
 }
 
+// A launch that is in the driver may stay there for as long as its stream's queue is full, and
+// notes itself only then.
+bool ContextKernels::IsEarlier(const Kernel& one, const Kernel& other) {
+  return std::pair(one.is_used(), one.last_use()) < std::pair(other.is_used(), other.last_use());
+}
+
 Kernel* ContextKernels::OldestToEvict() const {
   const std::lock_guard lock(mutex_);
   Kernel* oldest = nullptr;
   for (const auto& [id, kernel] : kernels_) {
     if (kernel->module_ == nullptr || kernel->is_pinned()) continue;
-    if (oldest == nullptr || kernel->last_use() < oldest->last_use()) oldest = kernel.get();
+    if (oldest == nullptr || IsEarlier(*kernel, *oldest)) oldest = kernel.get();
   }
   return oldest;
 }
@@ -206,18 +221,17 @@ bool ContextKernels::EvictOldest() {
 }
 
 void ContextKernels::Trim() {
-  // Not behind a load for nothing.
-  if (!HasSomethingToUnload()) return;
-  const std::lock_guard loading(loading_);
-  DropUnreferenced();
-  MakeRoom(0, 0);
+  if (const auto loading = LockLoading(HasSomethingToUnload())) {
+    DropUnreferenced();
+    MakeRoom(0, 0);
+  }
 }
 
 bool ContextKernels::HasSomethingToUnload() const {
-  if (IsOver(0, 0)) return true;
+  if (IsOver(0, 0) && OldestToEvict() != nullptr) return true;
   const std::lock_guard lock(mutex_);
   return std::any_of(kernels_.begin(), kernels_.end(),
-                     [](const auto& entry) { return entry.second->references_ == 0; });
+                     [](const auto& entry) { return IsToBeUnloaded(*entry.second); });
 }
 
 void ContextKernels::SetLimits(const ResidencyLimits& limits) {

@@ -86,6 +86,13 @@ class ContextKernels {
   void MakeRoom(uint64_t more_kernels, uint64_t more_bytes);
   bool EvictOldest();
 
+  // Not behind a load for nothing: without `waits`, no lock where one is under way. What is left
+  // then, the next that loads or closes forgets.
+  std::unique_lock<std::mutex> LockLoading(bool waits);
+  // REQUIRES: mutex_ is held.
+  static bool IsToBeUnloaded(const Kernel& kernel);
+  static bool IsEarlier(const Kernel& one, const Kernel& other);
+
   // REQUIRES: mutex_ is not held.
   Kernel* OldestToEvict() const;
   bool IsOver(uint64_t more_kernels, uint64_t more_bytes) const;
@@ -95,11 +102,9 @@ class ContextKernels {
   const Context context_;
   std::atomic<uint64_t>& tick_;
 
-  // Taken in this order. The first is held while the driver loads or unloads; a kernel is removed
-  // from the map, loaded and unloaded by its holder alone.
+  // Taken in this order, a kernel's own in between. The first is held while the driver loads or
+  // unloads; a kernel is removed from the map, loaded and unloaded by its holder alone.
   std::mutex loading_;
-  // While an eviction has hidden a function and may yet publish it again.
-  std::mutex hiding_;
   // For moments: the driver is asked for nothing while it is held.
   mutable std::mutex mutex_;
   std::map<ArtifactId, std::shared_ptr<Kernel>> kernels_;

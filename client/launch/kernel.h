@@ -65,6 +65,7 @@ class Kernel {
   void Pin() { pins_.fetch_add(1); }
   void Unpin() { pins_.fetch_sub(1); }
   bool is_pinned() const { return pins_.load() > 0; }
+  bool is_used() const { return users_.load() > 0; }
 
  private:
   friend class ContextKernels;
@@ -84,6 +85,8 @@ class Kernel {
   std::atomic<uint32_t> users_{0};
   std::atomic<uint64_t> last_use_{0};
   std::atomic<uint32_t> pins_{0};
+  // While an eviction has hidden the function and may yet publish it again.
+  std::mutex hiding_;
 
   // Guarded by its home's mutex for moments. The other two are written under the one for loading
   // besides, so its holder reads them without.

@@ -123,10 +123,12 @@ void KernelTimer::Release(Context context) {
   if (free_.empty() && pending_.empty()) return;
   const ScopedContext scope(driver_, context);
   const ScopedRelaxedCapture relaxed(driver_);
-  for (const Event event : free_) driver_.DestroyEvent(event);
-  for (const Pending& pending : pending_) {
-    driver_.DestroyEvent(pending.begin);
-    driver_.DestroyEvent(pending.end);
+  if (scope.status().ok()) {  // or they went with their context
+    for (const Event event : free_) driver_.DestroyEvent(event);
+    for (const Pending& pending : pending_) {
+      driver_.DestroyEvent(pending.begin);
+      driver_.DestroyEvent(pending.end);
+    }
   }
   free_.clear();
   harvested_ += pending_.size();

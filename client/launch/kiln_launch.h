@@ -289,8 +289,10 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* ru
 KILN_LAUNCH_API void kiln_launch_kernel_close(kiln_launch_kernel* kernel);
 
 /* Loads it, where it is not loaded, so that no launch has to. Waits for what runs on the device,
- * and for no other device. Where the device has no memory for it, other kernels of the context are
- * unloaded, the least recently launched first, until there is room. */
+ * and for no other device (but with CUDA_MODULE_LOADING=EAGER the driver loads for all of them).
+ * Where the device has no memory for it, other kernels of the context are unloaded one by one until
+ * there is room: the least recently launched first, or without limits, where nobody notes launches,
+ * those loaded first. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_prepare(kiln_launch_kernel* kernel);
 
 typedef struct kiln_launch_config {
@@ -439,7 +441,8 @@ typedef struct kiln_launch_range {
 /* Where times are kept from one process to the next, by keys that mean nothing outside: the daemon
  * (kiln::TuningStore of libkiln), a file, a table. Keys are printable, at most 128 bytes; values at
  * most 256 bytes. Neither function can fail a tuning: what cannot be had is not there, what cannot
- * be put is timed again by the next one. Called on the tuning thread; they must not tune. */
+ * be put is timed again by the next one. Called on the tuning thread, and by
+ * tunings on two devices at once; they must not tune. */
 typedef struct kiln_launch_tuning_store {
   uint32_t size;
   uint32_t reserved;
@@ -501,7 +504,7 @@ typedef struct kiln_launch_tuned {
  * its place once the stream's work so far is done (which is waited for): a kernel that computes
  * addresses from contents reads anywhere otherwise. Let the stream wait for what others write;
  * during the tuning, nobody else may use the memory. Blocks, for about `warmup_ms` + `repeat_ms` a
- * candidate, and while another tuning in its context goes on. Takes memory for the flush and the
+ * candidate, and while another tuning on its device goes on. Takes memory for the flush and the
  * copies from the scratch allocator. INVALID_ARGUMENT: kernels of several contexts; a range that is
  * not inside one allocation, as the driver knows them (pieces that are mapped one behind the other
  * are one); a store without `problem`.

@@ -70,7 +70,7 @@ class LaunchPlan {
     uint64_t threads = plain_.threads;
     launch.block = {plain_.threads, 1, 1};
     if ((call.block[0] | call.block[1] | call.block[2]) != 0) {
-      if (!plain_.takes_block) return false;
+      if (!plain_.takes_block && call.block != launch.block) return false;
       launch.block = call.block;
       threads = uint64_t{call.block[0]} * call.block[1] * call.block[2];
     }
@@ -81,6 +81,8 @@ class LaunchPlan {
     return true;
   }
   size_t hidden_pointers() const { return plain_.hidden_pointers; }
+  // Its number.
+  int device() const { return device_.ordinal; }
 
   bool NeedsScratch() const {
     return metadata_.global_scratch_bytes != 0 || metadata_.profile_scratch_bytes != 0;

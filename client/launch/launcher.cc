@@ -188,13 +188,13 @@ Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** 
 StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const LauncherSettings& settings,
                                           bool is_capturing) {
   if (Kernel::Use use(kernel); use.function() != nullptr) {
-    kernel.NoteUse(kernels_.NextTick());
+    NoteUse(kernel, settings);
     return use;
   }
   if (settings.is_strict) {
     // An eviction that was given up hides a function for a moment.
     if (Kernel::Use use = kernels_.Find(kernel); use.function() != nullptr) {
-      kernel.NoteUse(kernels_.NextTick());
+      NoteUse(kernel, settings);
       return use;
     }
     refused_launches_.fetch_add(1, std::memory_order_relaxed);

@@ -109,8 +109,12 @@ class Launcher {
     ArgumentList arguments(call.arguments, call.argument_count, no_scratch,
                            kernel.plan().hidden_pointers());
     const int result = driver_->LaunchUncaptured(use.function(), launch, arguments.data());
-    if (result == 0 && settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
+    if (result == 0) NoteUse(kernel, settings);
     return result;
+  }
+  // A count that all threads share, so only where somebody asks.
+  void NoteUse(Kernel& kernel, const LauncherSettings& settings) {
+    if (settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
   }
   // `plain`: how LaunchPlain has ended.
   Status EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,

@@ -185,9 +185,9 @@ Status Tuning::CheckNotCancelled() const {
 
 }  // namespace
 
-std::mutex& Tuner::MutexOf(Context context) {
+std::mutex& Tuner::MutexOf(int device) {
   const std::lock_guard lock(mutex_);
-  return tunings_[context];
+  return tunings_[device];
 }
 
 StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const TuningRequest& request,
@@ -202,7 +202,9 @@ StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const Tun
   Tuning tuning(launcher_, candidates, request, results);
   LAUNCH_ASSIGN_OR_RETURN(const Context context, tuning.CheckCandidates());
   if (context == nullptr) return FastestOf(results);
-  const std::lock_guard lock(MutexOf(context));
+  const auto any = std::find_if(candidates.begin(), candidates.end(),
+                                [](const Candidate& one) { return one.kernel != nullptr; });
+  const std::lock_guard lock(MutexOf(any->kernel->plan().device()));
   const ScopedContext scope(launcher_.driver(), context);
   Status status = scope.status();
   if (status.ok()) status = tuning.LookUp();

@@ -54,7 +54,7 @@ struct TuningRequest {
 //
 // A candidate that does not run is left out. Nothing runs under capture.
 //
-// One tuning at a time in each context, since two would measure each other; those of other devices
+// One tuning at a time on each device, since two would measure each other; those of other devices
 // are not waited for, since what a stream has to end first may need them. Thread-safe; blocks.
 class Tuner {
  public:
@@ -68,11 +68,11 @@ class Tuner {
                         std::vector<CandidateResult>& results);
 
  private:
-  std::mutex& MutexOf(Context context);
+  std::mutex& MutexOf(int device);
 
   Launcher& launcher_;
   std::mutex mutex_;  // of the map, for moments
-  std::map<Context, std::mutex> tunings_;
+  std::map<int, std::mutex> tunings_;
 };
 
 }  // namespace kiln::launch

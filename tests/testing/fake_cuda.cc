@@ -27,6 +27,7 @@ constexpr int kSharedBytesMax = 227 << 10;
 
 struct FakeContext {
   uint64_t id;
+  int device = 0;
 };
 struct Library {
   uint64_t id;  // never given twice, as addresses are
@@ -77,8 +78,9 @@ class State final : public FakeCuda {
     const std::lock_guard lock(mutex_);
     actions_[function] = std::move(action);
   }
-  void* MakeContext() override {
+  void* MakeContext(int device) override {
     SetCurrent(NewContext());
+    contexts.back()->device = device;
     return contexts.back();
   }
   void SetCurrent(void* context) override {
@@ -481,7 +483,7 @@ EXPORT void fake_cuda_fail(const char* function, int result, int count) {
   state().Fail(function, result, count);
 }
 EXPORT int fake_cuda_calls(const char* function) { return state().calls(function); }
-EXPORT void fake_cuda_make_context() { state().MakeContext(); }
+EXPORT void fake_cuda_make_context() { state().MakeContext(0); }
 EXPORT int fake_cuda_loaded() { return state().loaded(); }
 EXPORT void fake_cuda_begin_capture(void* stream) { state().BeginCapture(stream); }
 EXPORT void* fake_cuda_end_capture(void* stream) { return state().EndCapture(stream); }
@@ -556,6 +558,7 @@ EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device) {
   return kSuccess;
 }
 EXPORT Result cuCtxGetCurrent(Handle* context) {
+  ENTER(cuCtxGetCurrent);
   *context = state().Current();
   return kSuccess;
 }
@@ -570,7 +573,7 @@ EXPORT Result cuCtxPopCurrent_v2(Handle* context) {
   return kSuccess;
 }
 EXPORT Result cuCtxGetDevice(Device* device) {
-  *device = 0;
+  *device = contexts.empty() ? 0 : contexts.back()->device;
   return contexts.empty() ? kInvalidContext : kSuccess;
 }
 EXPORT Result cuCtxGetId(Handle context, unsigned long long* id) {

@@ -44,8 +44,9 @@ class FakeCuda {
   virtual void Define(const std::string& kernel, const FakeKernel& facts) = 0;
   // The next `count` calls of a function fail.
   virtual void Fail(const std::string& function, int result, int count = 1) = 0;
-  // Makes a context of device 0 current on this thread; null: none.
-  virtual void* MakeContext() = 0;
+  // Makes a context of that device current on this thread; null: none.
+  virtual void* MakeContext(int device) = 0;
+  void* MakeContext() { return MakeContext(0); }
   virtual void SetCurrent(void* context) = 0;
   virtual void* Current() = 0;
 

@@ -184,6 +184,16 @@ TEST_F(HipDriverTest, ErrorsHaveTheRuntimesNameForThem) {
               HasSubstr("hipModuleLaunchKernel: hipErrorOutOfMemory (2)"));
 }
 
+TEST_F(HipDriverTest, WhatIsMadeGoodElsewhereIsNobodysError) {
+  const auto kernel = Open(R"("num_warps": 4)", 1);
+  EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
+  fake_->Fail("hipModuleLaunchKernel", hip::kOutOfMemory);
+  EnqueueOk(kernel);
+  EXPECT_EQ(fake_->last_error(), 0) << "it was launched on its own device";
+  fake_->Fail("hipStreamIsCapturing", hip::kOutOfMemory);
+  EnqueueOk(kernel);
+}
+
 TEST_F(HipDriverTest, AFunctionThatIsNotInTheImageLeavesNothingLoaded) {
   const auto driver = *HipDriver::Open(fake_.path());
   EXPECT_THAT(std::string(driver->Load("image", "missing").status().message()),

@@ -204,9 +204,10 @@ TEST_F(LaunchPlanTest, APlainCallIsResolvedAsAnyOther) {
       }
     }
   }
-  // Two grids and three amounts of shared memory, as each kernel has some of its own. Of a block
-  // Triton's kernels have their own; plain ones take two of these, and three where one has its own.
-  EXPECT_EQ(plain, 2u * 3 * (1 + 1 + 2 + 3));
+  // Two grids and three amounts of shared memory, as each kernel has some of its own. Triton's
+  // kernels take their own block, named or not; plain ones take two of these, and three where they
+  // have their own.
+  EXPECT_EQ(plain, 2u * 3 * (2 + 2 + 2 + 3));
 }
 
 TEST_F(LaunchPlanTest, WhatACallAsksForBesidesIsNotPlain) {

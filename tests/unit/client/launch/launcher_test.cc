@@ -570,6 +570,63 @@ TEST_F(LauncherTest, BesideALoadWhatIsLoadedIsLaunched) {
       });
 }
 
+TEST_F(LauncherTest, WhatHasNothingToUnloadWaitsForNoLoad) {
+  const auto kernel = Open("k");
+  const auto never_loaded = Open("a");
+  const auto pinned = Open("b");
+  fake_->BeginCapture(kStream);
+  EnqueueOk(pinned);
+  void* graph = fake_->EndCapture(kStream);
+  launcher_.Close(*pinned);
+  launcher_.Configure({.limits = {.bytes_max = 1}});
+  ExpectNobodyWaits(
+      "cuLibraryLoadData", fake_->Current(), [&] { PrepareOk(kernel); },
+      [&] {
+        launcher_.Close(*never_loaded);
+        launcher_.Trim();
+      });
+  EXPECT_EQ(launcher_.Stats().residency.open, 1u);
+  fake_->DestroyGraph(graph);
+}
+
+TEST_F(LauncherTest, ARefusalWaitsForNoEvictionOfAnotherKernel) {
+  const auto busy = Open("k");
+  PrepareOk(busy);
+  launcher_.Configure({.limits = {.kernels_max = 1}, .is_strict = true});
+  const auto wanted = Open("a");
+  const auto refused = Open("b");
+  std::thread evicting;
+  ExpectNobodyWaits(
+      "cuLaunchKernelEx", fake_->Current(), [&] { EnqueueOk(busy); },
+      [&] {
+        const int before = fake_->calls("cuCtxGetCurrent");
+        evicting = std::thread([&, context = fake_->Current()] {
+          fake_->SetCurrent(context);
+          PrepareOk(wanted);
+          fake_->SetCurrent(nullptr);
+        });
+        while (fake_->calls("cuCtxGetCurrent") == before) {
+          std::this_thread::yield();
+        }
+        EXPECT_EQ(Enqueue(refused).code(), Code::kFailedPrecondition);
+      });
+  evicting.join();
+  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+}
+
+TEST_F(LauncherTest, WhatAThreadLaunchesIsEvictedLast) {
+  launcher_.Configure({.limits = {.kernels_max = 2}});
+  const auto busy = Open("k");
+  const auto idle = Open("a");
+  EnqueueOk(busy);
+  EnqueueOk(idle);
+  const auto wanted = Open("b");
+  ExpectNobodyWaits(
+      "cuLaunchKernelEx", fake_->Current(), [&] { EnqueueOk(busy); }, [&] { PrepareOk(wanted); });
+  EXPECT_TRUE(launcher_.FactsOf(*busy).ok());
+  EXPECT_FALSE(launcher_.FactsOf(*idle).ok());
+}
+
 TEST_F(LauncherTest, WhatIsOpenedWhileItIsUnloadedComesBack) {
   const auto kernel = Open("k");
   PrepareOk(kernel);

@@ -225,10 +225,10 @@ TEST_F(TunerTest, ThreadsTuneOneAfterTheOther) {
   EXPECT_EQ(timed, 2u) << "the first has timed for all";
 }
 
-TEST_F(TunerTest, ATuningOfAnotherContextIsNotWaitedFor) {
+TEST_F(TunerTest, ATuningOnAnotherDeviceIsNotWaitedFor) {
   const Candidate here = Taking("here", 1);
   void* own = fake_->Current();
-  fake_->MakeContext();
+  fake_->MakeContext(1);
   const Candidate there = Taking("there", 1);
   std::promise<void> begun;
   std::promise<void> ended;
