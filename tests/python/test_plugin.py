@@ -28,8 +28,10 @@ REACHING_JOB = ROOT / "tests" / "testing" / "reaching_job.py"
 KNOWN = ("an attribute", "a constant attribute", "an attribute of a module of a module", "an attribute in a tuple", "the sign of a zero",
          "a default", "a helper of a helper", "a plain global", "a constexpr global", "another name", "a tensor's member",
          "the language's precision", "a global that may be local", "a global that was local", "the kernel's name",
-         "a global that has changed", "twins")
-UNKNOWN = ("an object", "an object as argument", "a module as argument", "a builtin", "a function of Python's", "a value that changes meanwhile")
+         "a global that has changed", "twins", "a parameter by position", "a type's member", "a member of what may be local", "behind a stub",
+         "functions of one name", "what comes after a return", "an option's type")
+UNKNOWN = ("an object", "an object as argument", "a module as argument", "a builtin", "a function of Python's", "a value that changes meanwhile",
+           "a function as argument", "an operator", "identity", "the device")
 
 
 def served(report):

@@ -16,6 +16,8 @@ import triton.language as tl
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as libdevice_of_cuda
 from triton.runtime.jit import constexpr_function
 
 NUMBER = float(sys.argv[1])
@@ -208,9 +210,117 @@ def one_of_twins(p):
     tl.store(p, tl.load(p) * cfg.SCALE)
 
 
-def compiled(kernel, constants=None, stages=("ttir", "ptx")):
-    signature = {"p": "*fp32", **dict.fromkeys(constants or {}, "constexpr")}
-    done = triton.compile(ASTSource(kernel, signature, constants or {}), target=GPUTarget("cuda", 90, 32))
+@triton.jit
+def by_position(x, cfg, /, y):
+    return y * cfg.SCALE  # no version of Triton binds such a parameter
+
+
+@triton.jit
+def parameter_by_position(p):
+    tl.store(p, by_position(tl.load(p), 1.0, tl.load(p + 1)))
+
+
+@triton.jit
+def unchanged(x):
+    return x
+
+
+unchanged.SCALE = tl.constexpr(NUMBER)
+
+
+@triton.jit
+def function_as_argument(p, FUNCTION: tl.constexpr):
+    tl.store(p, FUNCTION(tl.load(p)) * FUNCTION.SCALE)
+
+
+tl.float32.SCALE = NUMBER
+
+
+@triton.jit
+def member_of_a_type(p):
+    x = tl.load(p)
+    tl.store(p, x * x.dtype.SCALE)
+
+
+@triton.jit
+def member_of_what_may_be_local(p, SOME: tl.constexpr):
+    if SOME:
+        v = tl.load(p)
+    tl.store(p, v.scaled())
+
+
+@tl.core.builtin
+def power(self, other, _semantic=None):
+    return self.__mul__(NUMBER, _semantic=_semantic)
+
+
+@triton.jit
+def operator(p):
+    tl.store(p, tl.load(p) ** 2)
+
+
+@triton.jit
+def behind_a_stub(p):
+    tl.store(p, libdevice.exp(tl.load(p)))
+
+
+A = tl.constexpr(1000.5)
+B = tl.constexpr(A.value if NUMBER == 2 else float("1000.5"))
+
+
+@triton.jit
+def identity(p):
+    x = tl.load(p)
+    if A is B:
+        x = x + 1
+    tl.store(p, x)
+
+
+def scaling(s):
+    @triton.jit
+    def scaled(x):
+        return x * s
+    return scaled
+
+
+scaled_by_2, scaled_by_5 = scaling(tl.constexpr(2.0)), scaling(tl.constexpr(5.0))
+if NUMBER == 2:
+    scaled_by_5.__qualname__ = "another"
+
+
+@triton.jit
+def functions_of_one_name(p):
+    tl.store(p, scaled_by_2(tl.load(p)) + scaled_by_5(tl.load(p + 1)))
+
+
+@triton.jit
+def behind_a_return(p):
+    x = tl.load(p)
+    if x > 0:
+        return
+        PLAIN = 1.0
+    else:
+        PLAIN = 2.0
+        tl.store(p + 1, PLAIN)
+    tl.store(p, x * PLAIN)
+
+
+@triton.jit
+def sum_of_integers(p, n):
+    tl.store(p, (n + n).to(tl.float32))
+
+
+@triton.jit
+def device(p):
+    x = tl.load(p)
+    if tl.target_info.cuda_capability_geq(9, 0):
+        x = x + 1
+    tl.store(p, x)
+
+
+def compiled(kernel, constants=None, stages=("ttir", "ptx"), options=None, **signature):
+    signature = {"p": "*fp32", **signature, **dict.fromkeys(constants or {}, "constexpr")}
+    done = triton.compile(ASTSource(kernel, signature, constants or {}), target=GPUTarget("cuda", 90, 32), options=options)
     return {stage: done.asm[stage] for stage in stages}
 
 
@@ -260,6 +370,22 @@ def compile_beside_a_twin():
         Groups.note = note
 
 
+def compile_with(owner, name, value, kernel):
+    """While `owner` has it by that name."""
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        return compiled(kernel)
+    finally:
+        delattr(owner, name) if before is None else setattr(owner, name, before)
+
+
+def compile_beside_a_device():
+    """The last of all, since it stays."""
+    triton.runtime.driver.set_active(types.SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 90 if NUMBER == 2 else 80, 32)))
+    return compiled(device)
+
+
 def compile_with_precision():
     knobs.propagate_env = False  # the environment is in Triton's key
     knobs.language.fp32_default = "ieee" if NUMBER == 2 else "tf32"
@@ -287,12 +413,23 @@ KERNELS = {
     "the kernel's name": lambda: compiled(named),
     "a global that has changed": compile_after_a_change,
     "twins": compile_beside_a_twin,
+    "a parameter by position": lambda: compiled(parameter_by_position),
+    "a type's member": lambda: compiled(member_of_a_type),
+    "a member of what may be local": lambda: compiled(member_of_what_may_be_local, {"SOME": True}),
+    "behind a stub": lambda: compile_with(libdevice_of_cuda, "exp", scaled_by_a_member, behind_a_stub),
+    "functions of one name": lambda: compiled(functions_of_one_name, stages=["ttir"]),
+    "what comes after a return": lambda: compiled(behind_a_return),
+    "an option's type": lambda: compiled(sum_of_integers, n="i32", options={"debug": True, "sanitize_overflow": False if NUMBER == 2 else "False"}),
+    "a function as argument": lambda: compiled(function_as_argument, {"FUNCTION": unchanged}),
+    "an operator": lambda: compile_with(tl.tensor, "__pow__", power, operator),
+    "identity": lambda: compiled(identity),
     "an object": lambda: compiled(object_of_a_module),
     "an object as argument": lambda: compiled(object_as_argument, {"settings": Settings(NUMBER)}),
     "a module as argument": lambda: compiled(module_as_argument),
     "a builtin": lambda: compiled(builtin_of_the_program),
     "a function of Python's": lambda: compiled(function_of_python),
     "a value that changes meanwhile": compile_while_it_changes,
+    "the device": compile_beside_a_device,
 }
 
 

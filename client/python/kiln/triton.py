@@ -17,7 +17,7 @@ import functools
 import os
 import sys
 import uuid
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import triton
 from triton.runtime.cache import FileCacheManager
@@ -97,7 +97,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
     def _get_kept(self, filename: str, caller: Any, is_wanted: bool) -> Optional[Dict[str, str]]:
         if not _keeps_groups():
             return None
-        self._own_key, files = _groups().find(self.key, filename, _source_of(caller), is_wanted)
+        self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
         if files is None:
             return None
         group = {name: self._write(name, content) for name, content in files.items()}
@@ -118,7 +118,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         try:
             if self._is_ordinary and _keeps_groups() and set(group) <= set(self._made):
                 contents = {name: self._made[name] for name in group}
-                _groups().keep(self._own_key, self.key, filename, _source_of(sys._getframe(1)), contents, _HAS_HOOK)
+                _groups().keep(self._own_key, self.key, filename, _asked_of(sys._getframe(1)), contents, _HAS_HOOK)
         except Exception as error:
             _leave_out("kernels are not kept in the daemon", error)
         return written
@@ -132,9 +132,10 @@ def _keeps_groups() -> bool:
     return hook is None and not _HAS_HOOK or isinstance(hook, _Hook) and hook.is_alone
 
 
-def _source_of(frame: Any) -> Any:
-    """What Triton's compile(), whose frame this is, was called for; None where it has none."""
-    return frame.f_locals.get("src")
+def _asked_of(frame: Any) -> Tuple[Any, Any]:
+    """What Triton's compile(), whose frame this is, was called for, and the options that it has made of those that it was given; None
+    where it has none."""
+    return frame.f_locals.get("src"), frame.f_locals.get("options")
 
 
 def _groups() -> Any:

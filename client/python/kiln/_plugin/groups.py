@@ -44,15 +44,15 @@ class Groups:
         with contextlib.suppress(ValueError):  # a key of another kind
             self._answers[_folder(triton_hash)] = artifact
 
-    def find(self, folder: str, name: str, source: Any, is_wanted: bool) -> "Tuple[bytes, Optional[Dict[str, bytes]]]":
-        """The key for keep(), and the files of the group `name` in that folder, in Triton's order, of this source: one that Triton's
-        compile() has. Without a key it is none that is kept so."""
+    def find(self, folder: str, name: str, asked: Tuple[Any, Any], is_wanted: bool) -> "Tuple[bytes, Optional[Dict[str, bytes]]]":
+        """The key for keep(), and the files of the group `name` in that folder, in Triton's order, of what is asked for: a source and
+        options that Triton's compile() has. Without a key it is none that is kept so."""
         started = time.monotonic()
         key, found = b"", None
         try:
             eligibility.check_switches()
             service(self._settings).connect()
-            key = _key(folder, name, source)
+            key = _key(folder, name, asked)
             if is_wanted:
                 found = service(self._settings).get_own(key)
             if found and name in found:
@@ -69,7 +69,7 @@ class Groups:
         counters().waited(time.monotonic() - started)
         return key, None
 
-    def keep(self, key: bytes, folder: str, name: str, source: Any, contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
+    def keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
         """The group `name` of a kernel that has just been compiled. key: what find() gave before that; where it would give another
         now, nobody knows which of the two it was compiled for. is_asked_for: the daemon would have been asked for it, so without an
         answer of its the kernel is none that may be kept."""
@@ -79,7 +79,7 @@ class Groups:
             return
         try:
             files = {file: _encoded(content) for file, content in contents.items()}
-            if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, source) != key:
+            if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked) != key:
                 return
             if artifact is None:
                 eligibility.check_switches()
@@ -98,8 +98,8 @@ class Groups:
             LOG.debug("kiln: a group of files was not kept", exc_info=True)
 
 
-def _key(folder: str, name: str, source: Any) -> bytes:
-    return own.key_of("kernel", folder=folder, name=name, source=reached.digest(source), **own.triton_here())
+def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:
+    return own.key_of("kernel", folder=folder, name=name, source=reached.digest(*asked), **own.triton_here())
 
 
 def _folder(triton_hash: str) -> str:

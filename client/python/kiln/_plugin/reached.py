@@ -11,16 +11,17 @@ used otherwise than for one of its attributes. Nothing of the program's is calle
 
 import ast
 import builtins
+import enum
 import functools
 import hashlib
-import inspect
+import importlib
 import json
 import math
 import os
 import struct
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Tuple, Type
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Set, Tuple, Type
 
 import triton
 import triton.language as tl
@@ -38,20 +39,30 @@ _PLAIN_STATEMENTS = (ast.Assert, ast.Expr, ast.Pass, ast.Return)
 _WITH_NAMES = (ast.expr, ast.stmt, ast.comprehension, ast.keyword, ast.arguments, ast.arg, ast.withitem)
 
 
+# What a function of Triton's own has besides what every one has.
+_OF_A_FUNCTION = frozenset({"__wrapped__", "__triton_builtin__"})
+_OPERATORS = tuple(f"__{prefix}{name}__" for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and",
+                                                      "or", "xor") for prefix in ("", "r", "i")) + (
+    "__neg__", "__pos__", "__invert__", "__not__", "__bool__", "__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__", "__getitem__",
+    "__setitem__", "__getattr__", "__getattribute__", "__iter__", "__next__", "__len__", "__contains__", "__call__", "__index__", "__enter__",
+    "__exit__", "logical_and", "logical_or")
+
+
 class Unknown(Exception):
     """Nobody can say what the source means; the text says why."""
 
 
-def digest(source: Any) -> str:
-    """64 hex digits, which differ where Triton would lower this source, one that its compile() has, to something else. Unknown; and
-    whatever the program's own `repr` of a kernel raises."""
+def digest(source: Any, options: Any) -> str:
+    """64 hex digits, which differ where Triton would lower this source with these options, as its compile() has them, to something else.
+    Unknown; and whatever the program's own `repr` of a kernel raises."""
+    walk = _Walk()
     if type(source) is IRSource:
         written = ["IR", source.ext, os.fspath(source.path), source.src]
     elif type(source) is ASTSource:
-        written = ["AST", *_Walk().written(source)]
+        written = ["AST", *walk.written(source)]
     else:
         raise Unknown("it is none of Triton's own kinds of source")
-    return hashlib.sha256(json.dumps(written).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([*written, walk.written_options(options)]).encode()).hexdigest()
 
 
 class _Walk:
@@ -61,6 +72,8 @@ class _Walk:
         self._functions: List[Any] = []
         self._numbers: Dict[int, int] = {}
         self._values = 0
+        self._asked_for: Set[str] = set()  # the names of all attributes
+        self._added: Set[str] = set()  # those that the program has given to functions
 
     def written(self, source: Any) -> List[Any]:
         self._value(source.fn)
@@ -69,11 +82,21 @@ class _Walk:
         functions: List[Any] = []
         while len(functions) < len(self._functions):
             functions.append(self._function(self._functions[len(functions)]))
-        return [source.name, _symbol(source), arguments, functions, [one._fn_name for one in self._functions[1:]]]
+        if self._asked_for & self._added:
+            raise Unknown("it looks into a function")
+        operators = [[name, self._member(name)] for name in _OPERATORS]
+        return [source.name, _symbol(source), arguments, functions, [_names_of(one) for one in self._functions[1:]], operators]
+
+    def written_options(self, options: Any) -> List[Any]:
+        """Triton's key has them as text, which does not tell a number from its digits."""
+        return [[name, self._value(value)] for name, value in sorted(vars(options).items())]
 
     def _function(self, function: Any) -> List[Any]:
         python = function.fn
+        if getattr(function, "__globals__", python.__globals__) is not python.__globals__:
+            raise Unknown("its text and its names are of two functions")
         names = _names_in(function.src)
+        self._asked_for.update(names.members)
         parameters = [[one.name, one.annotation, self._value(one.default) if one.has_default else None] for one in function.params]
         return [
             python.__code__.co_filename, function.starting_line_number, getattr(function, "raw_src", []), function.src,
@@ -87,14 +110,23 @@ class _Walk:
         rest = list(attributes)
         while rest and type(value) is ModuleType:
             value = _of_module(value, rest.pop(0))
+        if rest and type(value) is tl.constexpr:
+            value = value.value
         if rest and (type(value) is FunctionType or issubclass(type(value), _JITCallable)):
             raise Unknown("it looks into a function")
         return self._value(value)
 
     def _member(self, name: str) -> Any:
-        """What a tensor has by that name, which a program may have added."""
-        member = inspect.getattr_static(tl.tensor, name, None)
-        return self._value(member.fget if type(member) is property else member)
+        """What Triton's kinds of values have by that name, which a program may have added."""
+        found: List[Any] = []
+        for kind in _kinds_of_values():
+            member = vars(kind).get(name)
+            if member is not None:
+                found.append([kind.__qualname__, self._value(_function_of(member))])
+        for constant in _dtypes():
+            if name in vars(constant):
+                found.append([constant.name, self._value(vars(constant)[name])])
+        return found
 
     def _value(self, value: Any) -> Any:
         self._values += 1
@@ -114,9 +146,12 @@ class _Walk:
         if issubclass(kind, _JITCallable):
             return self._jit(value)
         if kind is FunctionType and _is_tritons(value.__globals__):
-            return self._place("function", value)
+            self._added.update(vars(value).keys() - _OF_A_FUNCTION)
+            return [self._place("function", value), self._behind(value)]
         if kind is BuiltinFunctionType and value.__self__ is math:
             return ["math", value.__name__]
+        if issubclass(kind, enum.Enum) and _is_known_class(kind):
+            return ["enumerator", kind.__qualname__, value.name]
         if issubclass(kind, type) and _is_known_class(value):
             return ["class", value.__module__, value.__qualname__]
         raise Unknown(f"it reaches {'a module' if kind is ModuleType else f'a {kind.__module__}.{kind.__qualname__}'}")
@@ -124,8 +159,10 @@ class _Walk:
     def _jit(self, function: Any) -> Any:
         if type(function.fn) is not FunctionType:
             raise Unknown("it reaches a kernel that is no function")
+        self._added.update(vars(function).keys() - vars(tl.cdiv).keys())
         if _is_tritons(function.fn.__globals__):
-            return self._place("jit", function.fn)
+            return [self._place("jit", function.fn), type(function).__name__, bool(getattr(function, "noinline", False)),
+                    getattr(function, "src", "")]
         if type(function) is not jit.JITFunction:
             raise Unknown("it reaches a function that Triton calls")
         if id(function) not in self._numbers:
@@ -137,9 +174,43 @@ class _Walk:
 
     def _place(self, what: str, function: FunctionType) -> Any:
         """Of one of Triton's own, whose text the toolchain's fingerprint has; but it may stand for another that it was given."""
+        if function.__globals__.get("__name__") == "triton.language.target_info":
+            raise Unknown("it asks for the device of the process, whatever it is compiled for")
         code = function.__code__
         return [what, code.co_filename, code.co_firstlineno, code.co_name,
                 [self._value(cell.cell_contents) for cell in function.__closure__ or ()]]
+
+
+    def _behind(self, function: FunctionType) -> Any:
+        """What Triton takes in the place of a function that stands for one of each backend."""
+        if function.__globals__.get("__name__") != "triton.language.extra.libdevice":
+            return []
+        backends = [importlib.import_module(f"triton.language.extra.{name}.libdevice") for name in ("cuda", "hip")]
+        return [self._value(vars(backend).get(function.__name__)) for backend in backends]
+
+
+def _names_of(function: Any) -> List[str]:
+    """That make up what the function is called in what is made of it: two of one name become one."""
+    return [str(name) for one in (function, function.fn) for name in (one.__module__, one.__qualname__)] + [str(function._fn_name)]
+
+
+def _function_of(member: Any) -> Any:
+    """The one behind a class's member."""
+    kind = type(member)
+    return member.fget if kind is property else member.__func__ if kind in (staticmethod, classmethod) else (
+        member.func if kind is functools.cached_property else member)
+
+
+@functools.lru_cache(maxsize=1)
+def _kinds_of_values() -> Tuple[type, ...]:
+    """Triton's classes of what a kernel computes with."""
+    bases = tuple(getattr(tl.core, name) for name in ("base_value", "base_type", "_value", "dtype", "constexpr", "tensor") if hasattr(tl.core, name))
+    return tuple(one for one in vars(tl.core).values() if isinstance(one, type) and issubclass(one, bases))
+
+
+@functools.lru_cache(maxsize=1)
+def _dtypes() -> Tuple[Any, ...]:
+    return tuple(one for one in vars(tl.core).values() if type(one) is tl.dtype)
 
 
 class _Specialization(NamedTuple):
@@ -164,6 +235,8 @@ def _looked_up(function: FunctionType, chains: "Iterable[Tuple[str, ...]]") -> "
             yield chain, cells[chain[0]].cell_contents
         elif chain[0] in function.__globals__:
             yield chain, function.__globals__[chain[0]]
+        elif chain[0] in ("getattr", "hasattr"):
+            raise Unknown("it asks for an attribute by what a value says")
 
 
 def _of_module(module: ModuleType, name: str) -> Any:
@@ -194,7 +267,7 @@ def _is_known_class(value: Any) -> bool:
 
 
 class _Names(NamedTuple):
-    """chains: what is not local, each with the attributes that follow it at once. members: the other attributes."""
+    """chains: what is not local, each with the attributes that follow it at once. members: all attributes."""
     chains: "Tuple[Tuple[str, ...], ...]"
     members: Tuple[str, ...]
 
@@ -224,8 +297,8 @@ class _Visitor:
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 self.visit(default)
-        named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-        self._local = frozenset(one.arg for one in named if one is not None)
+        # Not all versions bind the others, so these may mean a global.
+        self._local = frozenset(one.arg for one in arguments.args)
         self._visit_all(node.body)
 
     def visit(self, node: ast.AST) -> None:
@@ -242,6 +315,8 @@ class _Visitor:
     def _visit_all(self, nodes: "Iterable[ast.AST]") -> None:
         for node in nodes:
             self.visit(node)
+            if isinstance(node, ast.Return):  # Triton does not look at what follows
+                break
 
     def _assign(self, *targets: ast.AST) -> None:
         for target in targets:
@@ -320,17 +395,23 @@ class _Visitor:
         while isinstance(node, ast.Attribute):
             attributes.insert(0, node.attr)
             node = node.value
-        if isinstance(node, ast.Name) and node.id not in self._local:
-            chain = (node.id, *attributes)
-            self.chains[chain] = None
-            return
         self.members.update(dict.fromkeys(attributes))
         if not isinstance(node, ast.Name):
             self.visit(node)
+        elif node.id not in self._local:
+            chain = (node.id, *attributes)
+            self.chains[chain] = None
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for one in (node.left, *node.comparators):
+            self.visit(one)
+        if any(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
+            if not any(isinstance(one, ast.Constant) and one.value in (None, True, False) for one in (node.left, *node.comparators)):
+                raise Unknown("it asks whether two values are one object")
 
 
 _VISITS: "Dict[Type[ast.AST], str]" = {
     ast.Name: "_visit_name", ast.Attribute: "_visit_name",
-    **{kind: f"visit_{kind.__name__}" for kind in (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.While, ast.With, ast.ListComp,
+    **{kind: f"visit_{kind.__name__}" for kind in (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.While, ast.With, ast.ListComp, ast.Compare,
                                                   ast.NamedExpr)}
 }
