@@ -297,7 +297,7 @@ def test_what_has_the_name_of_another_place_is_not_written(switched, name):
     hash_ = switched.compile("vector_add", num_stages=23)["hash"]
     anew(switched)
     before = switched.report()["hits"].get("own", 0)
-    switched.run("plant", hash=hash_, kernel="vector_add", name=name)
+    switched.run("plant", hash=hash_, kernel="vector_add", options={"num_stages": 23}, name=name)
     switched.compile("vector_add", num_stages=23)
     assert switched.report()["hits"].get("own", 0) == before
     assert not any("planted" in path.name for path in switched.folder.rglob("*"))

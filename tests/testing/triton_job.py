@@ -161,12 +161,14 @@ def imported_without_hook():
     return {"done": True}
 
 
-def plant(hash, kernel, name):
+def plant(hash, kernel, options, name):
     """Another file in the group that this user's processes keep of a kernel for cuda:90."""
     import kiln
     from kiln._plugin import groups
+    from triton.compiler.compiler import make_backend
     instance = next(one for one in catalog.instances() if one.name == kernel)
-    key = groups._key(groups._folder(hash), f"{kernel}.json", catalog.ast_source(instance, "cuda"))
+    parsed = make_backend(catalog.gpu_target("cuda:90")).parse_options({**instance.options_for("cuda"), **options})
+    key = groups._key(groups._folder(hash), f"{kernel}.json", (catalog.ast_source(instance, "cuda"), parsed))
     with kiln.Client() as client:
         files = client.get_own([key])[key]
         client.put_own({key: {**files, name: b"planted"}})
