@@ -65,6 +65,18 @@ int FillAttributes(const DriverLaunch& launch, cuda::LaunchAttribute* attributes
   return count;
 }
 
+cuda::LaunchConfig ConfigOf(const DriverLaunch& launch, cuda::LaunchAttribute* attributes,
+                            int count) {
+  return {
+      {launch.grid[0], launch.grid[1], launch.grid[2]},
+      {launch.block[0], launch.block[1], launch.block[2]},
+      launch.dynamic_shared_bytes,
+      launch.stream,
+      attributes,
+      static_cast<unsigned>(count),
+  };
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const std::string& path) {
@@ -260,14 +272,7 @@ Status CudaDriver::AllowLargeClusters(Function function) {
 Status CudaDriver::Launch(Function function, const DriverLaunch& launch, void** arguments) {
   cuda::LaunchAttribute attributes[4];
   const int count = FillAttributes(launch, attributes);
-  const cuda::LaunchConfig config = {
-      {launch.grid[0], launch.grid[1], launch.grid[2]},
-      {launch.block[0], launch.block[1], launch.block[2]},
-      launch.dynamic_shared_bytes,
-      launch.stream,
-      attributes,
-      static_cast<unsigned>(count),
-  };
+  const cuda::LaunchConfig config = ConfigOf(launch, attributes, count);
   return Check(cu_.cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 
@@ -277,14 +282,7 @@ int CudaDriver::LaunchUncaptured(Function function, const DriverLaunch& launch, 
       state != cuda::kCaptureStatusNone) {
     return kNotTried;
   }
-  const cuda::LaunchConfig config = {
-      {launch.grid[0], launch.grid[1], launch.grid[2]},
-      {launch.block[0], launch.block[1], launch.block[2]},
-      launch.dynamic_shared_bytes,
-      launch.stream,
-      nullptr,
-      0,
-  };
+  const cuda::LaunchConfig config = ConfigOf(launch, nullptr, 0);
   return cu_.cuLaunchKernelEx(&config, function, arguments, nullptr);
 }
 
