@@ -56,19 +56,19 @@ class GpuTest : public testing::Test {
   static std::string JsonOf(const std::string& name) {
     return places().artifacts + "/" + name + ".json";
   }
-  kiln_launch_code TryOpen(const std::string& name, kiln_launch_kernel** kernel) {
+  kiln_launch_code TryOpen(const std::string& name, kiln_launch_kernel** kernel, int device = 0) {
     kiln_launch_artifact* artifact = nullptr;
     if (const auto code = kiln_launch_artifact_open_json(JsonOf(name).c_str(), &artifact)) {
       return code;
     }
-    const auto code = kiln_launch_kernel_open(runtime_, artifact, 0, kernel);
+    const auto code = kiln_launch_kernel_open(runtime_, artifact, device, kernel);
     kiln_launch_artifact_close(artifact);
     return code;
   }
   // Closed at the end.
-  kiln_launch_kernel* Open(const std::string& name) {
+  kiln_launch_kernel* Open(const std::string& name, int device = 0) {
     kiln_launch_kernel* kernel = nullptr;
-    EXPECT_LAUNCH_OK(TryOpen(name + "-cuda-90", &kernel));
+    EXPECT_LAUNCH_OK(TryOpen(name + "-cuda-90", &kernel, device));
     if (kernel != nullptr) kernels_.push_back(kernel);
     return kernel;
   }

@@ -20,7 +20,9 @@ using launch::cuda::Result;
   ENTRY(cuInit, Result(unsigned))                                                      \
   ENTRY(cuDriverGetVersion, Result(int*))                                              \
   ENTRY(cuDeviceGet, Result(int*, int))                                                \
+  ENTRY(cuDeviceGetCount, Result(int*))                                                \
   ENTRY(cuDevicePrimaryCtxRetain, Result(Handle*, int))                                \
+  ENTRY(cuDevicePrimaryCtxRelease_v2, Result(int))                                     \
   ENTRY(cuCtxSetCurrent, Result(Handle))                                               \
   ENTRY(cuCtxGetCurrent, Result(Handle*))                                              \
   ENTRY(cuCtxCreate_v2, Result(Handle*, unsigned, int))                                \
@@ -30,6 +32,8 @@ using launch::cuda::Result;
   ENTRY(cuGetErrorName, Result(Result, const char**))                                  \
   ENTRY(cuMemAlloc_v2, Result(DevicePointer*, size_t))                                 \
   ENTRY(cuMemFree_v2, Result(DevicePointer))                                           \
+  ENTRY(cuMemHostAlloc, Result(void**, size_t, unsigned))                              \
+  ENTRY(cuMemFreeHost, Result(void*))                                                  \
   ENTRY(cuMemAddressReserve,                                                           \
         Result(DevicePointer*, size_t, size_t, DevicePointer, unsigned long long))     \
   ENTRY(cuMemAddressFree, Result(DevicePointer, size_t))                               \
@@ -46,6 +50,7 @@ using launch::cuda::Result;
   ENTRY(cuStreamCreate, Result(Handle*, unsigned))                                     \
   ENTRY(cuStreamDestroy_v2, Result(Handle))                                            \
   ENTRY(cuStreamSynchronize, Result(Handle))                                           \
+  ENTRY(cuStreamQuery, Result(Handle))                                                 \
   ENTRY(cuStreamBeginCapture_v2, Result(Handle, int))                                  \
   ENTRY(cuStreamEndCapture, Result(Handle, Handle*))                                   \
   ENTRY(cuGraphInstantiateWithFlags, Result(Handle*, Handle, unsigned long long))      \
