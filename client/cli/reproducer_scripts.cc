@@ -83,6 +83,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 )script";
@@ -112,8 +113,37 @@ except ImportError as error:
         raise
     refuse(f"{sys.executable} has no Triton ({error}): run this with the Python of {expected['toolchain']}. For a Triton from PyPI:\n"
            f"python3 -m venv venv && venv/bin/pip install {expected['toolchain']} && venv/bin/python {os.path.join(HERE, 'reproduce.py')}")
+from triton._C.libtriton import ir  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import compiler  # noqa: E402
+
+
+def put_back_origins(module, text):
+    """Comments behind the text say where the arguments of the module's blocks come from, for which MLIR's own text has no place."""
+    _, begin, lines = text.rpartition("\n// The arguments of its blocks come from:\n")
+    if not begin:
+        return
+    with open("kernel.origins", "w", encoding="utf-8") as file:
+        file.write("module {\n" + re.sub("^// ", "arith.constant true ", lines, flags=re.MULTILINE) + "}\n")
+    bearers = ir.parse_mlir_module("kernel.origins", module.context)
+    os.remove("kernel.origins")
+    bearers.context = module.context
+    arguments, origins, seen = [], [], set()
+
+    def find_arguments(operation):
+        block = operation.get_block()
+        if block is not None and block.id() not in seen:
+            seen.add(block.id())
+            arguments.extend(block.arg(i) for i in range(block.get_num_arguments()))
+
+    def find_origin(operation):
+        if operation.get_num_results() == 1:
+            origins.append(operation.get_result(0).get_loc())
+
+    module.walk(find_arguments)
+    bearers.walk(find_origin)
+    for argument, origin in zip(arguments, origins):
+        argument.set_loc(origin)
 
 
 class SourceThatGoes(compiler.IRSource):
@@ -121,6 +151,7 @@ class SourceThatGoes(compiler.IRSource):
 
     def make_ir(self, *arguments, **named):
         module = super().make_ir(*arguments, **named)
+        put_back_origins(module, self.src)
         os.remove(self.path)
         return module
 

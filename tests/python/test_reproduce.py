@@ -31,6 +31,21 @@ FP8 = """module {
 """
 
 
+LOOP = """module {
+  tt.func public @k(%x: !tt.ptr<i32>, %n: i32) {
+    %a = arith.constant 0 : i32
+    %b = arith.constant 1 : i32
+    %r = scf.for %i = %a to %n step %b iter_args(%s = %a) -> (i32) : i32 {
+      %t = arith.addi %s, %i : i32
+      scf.yield %t : i32
+    }
+    tt.store %x, %r : !tt.ptr<i32>
+    tt.return
+  }
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def requests(run_with_triton, tmp_path_factory):
     """A file of requests for two kernels, one of them for both vendors."""
@@ -78,6 +93,17 @@ def test_a_stored_kernel_compiles_to_the_same_without_the_daemon(daemon, which, 
         final = "cubin" if answer["target"].startswith("cuda") else "hsaco"
         assert done.returncode == 0, done
         assert any(line.startswith(f"{final}: ") and line.endswith(", as stored") for line in done.stdout.splitlines()), done
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_where_loops_variables_come_from_is_put_back(daemon, ask, target, tmp_path):
+    origins = ["unknown", '"n"("p.py":1:7)', '"turn"("p.py":3:9)', 'callsite("sum"("q.py":8:9) at "p.py":4:5)']
+    answer = ask(LOOP + "// The arguments of its blocks come from:\n" + "".join(f"// loc({one})\n" for one in origins), target)
+    assert answer["outcome"] == "compiled", answer
+    assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "made").code == 0
+    done = run(tmp_path / "made")
+    assert done.returncode == 0 and "NOT" not in done.stdout and done.stdout.startswith("ttgir: "), done
+    assert "%turn" in next((tmp_path / "made" / "out").rglob("*.ttgir")).read_text()
 
 
 def test_the_request_is_one_for_the_daemon_too(daemon, requests, tmp_path):

@@ -166,6 +166,52 @@ assert assembler() == before
 """, ptxas, directory=tmp_path)
 
 
+LOOP = """module {
+  tt.func public @k(%x: !tt.ptr<i32> loc("p.py":1:1), %n: i32) {
+    %a = arith.constant 0 : i32
+    %b = arith.constant 1 : i32
+    %r = scf.for %i = %a to %n step %b iter_args(%s = %a) -> (i32) : i32 {
+      %t = arith.addi %s, %i : i32
+      scf.yield %t : i32
+    }
+    tt.store %x, %r : !tt.ptr<i32>
+    tt.return
+  }
+}
+"""
+ORIGINS = ["\"x\"(\"p.py\":1:7)", "unknown", "\"turn\"(\"p.py\":3:9)", "callsite(\"sum\"(\"q.py\":8:9) at \"p.py\":4:5)"]
+
+
+def with_origins(origins):
+    return LOOP + "// The arguments of its blocks come from:\n" + "".join(f"// loc({one})\n" for one in origins)
+
+
+def test_what_stands_behind_a_module_says_where_its_loops_variables_come_from(tmp_path):
+    in_triton("""
+def stages(source):
+    return {stage: content.decode() for stage, content, _ in compiler.compile(request, source.encode())[0] if stage in ("ttgir", "ptx")}
+plain, told = map(stages, sys.argv[1:])
+assert all(name in told["ttgir"] and name not in plain["ttgir"] for name in ("%turn", "%sum")), told
+assert plain["ptx"] == told["ptx"]
+assert os.listdir() == ["stderr"], os.listdir()
+""", LOOP, with_origins(ORIGINS), directory=tmp_path)
+
+
+@pytest.mark.parametrize("origins, why", [
+    (ORIGINS[:3], "they are 3, and its blocks have 4 arguments"), ([*ORIGINS, "unknown"], "they are 5, and"), ([], "something else among them"),
+    ([*ORIGINS[:3], "unknown)\n// x("], "something else among them"), ([*ORIGINS[:3], "nothing"], "one cannot be read"),
+    ([*ORIGINS[:3], "unknown) arith.constant true loc(unknown"], "something else among them"),
+    ([*ORIGINS[:3], "unknown) } module { arith.constant true loc(unknown"], "something else among them")])
+def test_what_stands_behind_another_module_is_refused(tmp_path, origins, why):
+    in_triton("""
+said = answer(sys.argv[1])
+assert said["outcome"] == "failed", said
+assert (said["failure"]["code"], said["failure"]["deterministic"]) == ("invalid_argument", True), said
+assert sys.argv[2] in said["failure"]["message"], said
+assert answer(WARM_KERNEL)["outcome"] == "compiled"
+""", with_origins(origins), why, directory=tmp_path)
+
+
 def test_what_the_machine_lacks_while_the_source_is_written_is_not_the_sources_fault(tmp_path):
     (tmp_path / "kernel.ttir").symlink_to("/dev/full")
     in_triton("""

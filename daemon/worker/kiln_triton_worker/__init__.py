@@ -8,14 +8,14 @@ Runs with nothing but the standard library and `triton`. A module imports only w
   source_text                          a request's text, before it is parsed
   ptxas_report, diagnosis              what an exception amounts to, and what to do about it
   toolchain, assembler                 Triton, and the programs that it assembles with
-  module, kernel                       what is asked of the IR, and what is said of the binary
+  module, origins, kernel              what is asked of the IR, put back into it, and said of the binary
   compiler                             from a request to the outputs of its stages
   reply                                what the daemon takes of these
   warm_kernel, description             what the toolchain can do
   worker, zygote                       processes
   program                              the command line
 
-What these add to a request and decides the binary's bytes (source_text.SOURCE_STEM, libc.do_not_randomize_programs, the
+What these add to a request and decides the binary's bytes (source_text.SOURCE_STEM, origins, libc.do_not_randomize_programs, the
 dump_ptxas_log of assembler) is part of a toolchain's identity: whoever changes it raises kTritonCall
 (daemon/toolchain/toolchain_files.cc).
 

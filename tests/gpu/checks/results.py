@@ -10,9 +10,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "golden"))
 from elf import Elf  # noqa: E402
 
 SUFFIXES = (".cubin", ".ptx", ".llir", ".ttgir", ".ttir", ".source")
-# Between two runs of stock Triton: cubins by the line table, and where operations do not depend on each other, Triton's GPU dialect by
-# which comes first.
-MAY_DIFFER = (".cubin", ".ttgir")
+# Between two runs of stock Triton, by the line table.
+MAY_DIFFER = (".cubin",)
 
 
 @dataclasses.dataclass

@@ -130,7 +130,7 @@ TEST_F(ToolchainFilesTest, ThePlaceDecidesNothingButIsSeen) {
 // The text as docs/toolchains.md gives it, written by hand.
 TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
   const std::string expected =
-      "kiln-toolchain-1\n"
+      "kiln-toolchain-2\n"
       "python 3.11\n"
       "triton 3.6.0\n" +
       Digest::Of("code").Hex() + "  _C/libtriton.so\n" +

@@ -11,6 +11,7 @@ from triton import knobs
 
 from kiln._plugin import ahead, eligibility, identity
 from kiln._plugin.groups import groups
+from kiln._plugin.lowered import text_of
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import BrokenOff, Declined, Failed, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
@@ -152,7 +153,7 @@ class Pipeline:
         wanted = [stage for stage in list(stages)[list(stages).index("ttgir"):]
                   if stage in _BINARIES or not knobs.compilation.store_binary_only]
         return CompileRequest(
-            source=str(module),
+            source=text_of(module),
             target=eligibility.target_name(backend.target),
             name=_name(module),
             options=given,

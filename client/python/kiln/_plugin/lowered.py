@@ -1,0 +1,28 @@
+"""A lowered kernel as text that leaves nothing out."""
+
+from typing import Any, List, Set
+
+# Behind it stands a comment for each argument of each block, in the order in which the module is walked.
+_ORIGINS = "// The arguments of its blocks come from:\n"
+
+
+def text_of(module: Any) -> str:
+    """MLIR's own text has no place for where a loop's variables come from, which decides what they are called later on, and lines that
+    debuggers show. Kiln's workers put back what stands behind the text; whoever else reads it sees comments. Whatever Triton raises."""
+    text = str(module)
+    origins = _origins(module)
+    return f"{text.rstrip()}\n{_ORIGINS}{''.join(f'// {one}{chr(10)}' for one in origins)}" if origins else text
+
+
+def _origins(module: Any) -> List[str]:
+    found: List[str] = []
+    seen: Set[Any] = set()
+
+    def visit(operation: Any) -> None:
+        block = operation.get_block()
+        if block is not None and block.id() not in seen:
+            seen.add(block.id())
+            found.extend(str(block.arg(i).get_loc()) for i in range(block.get_num_arguments()))
+
+    module.walk(visit)
+    return found
