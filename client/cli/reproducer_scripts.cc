@@ -83,7 +83,6 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 )script";
@@ -120,13 +119,18 @@ from triton.compiler import compiler  # noqa: E402
 
 def put_back_origins(module, text):
     """Comments behind the text say where the arguments of the module's blocks come from, for which MLIR's own text has no place."""
-    _, begin, lines = text.rpartition("\n// The arguments of its blocks come from:\n")
+    _, begin, comments = text.rpartition("\n// The arguments of its blocks come from:\n")
     if not begin:
         return
+    lines = comments.rstrip().split("\n")
+    if not all(line.startswith("// loc(") for line in lines):
+        raise ValueError("there is something else among the comments behind the module")
     with open("kernel.origins", "w", encoding="utf-8") as file:
-        file.write("module {\n" + re.sub("^// ", "arith.constant true ", lines, flags=re.MULTILINE) + "}\n")
-    bearers = ir.parse_mlir_module("kernel.origins", module.context)
-    os.remove("kernel.origins")
+        file.write("module {\n" + "".join(f"arith.constant true {line[3:]}\n" for line in lines) + "}\n")
+    try:
+        bearers = ir.parse_mlir_module("kernel.origins", module.context)
+    finally:
+        os.remove("kernel.origins")
     bearers.context = module.context
     arguments, origins, seen = [], [], set()
 
@@ -142,6 +146,8 @@ def put_back_origins(module, text):
 
     module.walk(find_arguments)
     bearers.walk(find_origin)
+    if not len(arguments) == len(origins) == len(lines):
+        raise ValueError(f"{len(lines)} comments behind the module, and its blocks have {len(arguments)} arguments")
     for argument, origin in zip(arguments, origins):
         argument.set_loc(origin)
 

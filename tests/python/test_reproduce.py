@@ -95,15 +95,31 @@ def test_a_stored_kernel_compiles_to_the_same_without_the_daemon(daemon, which, 
         assert any(line.startswith(f"{final}: ") and line.endswith(", as stored") for line in done.stdout.splitlines()), done
 
 
-@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
-def test_where_loops_variables_come_from_is_put_back(daemon, ask, target, tmp_path):
-    origins = ["unknown", '"n"("p.py":1:7)', '"turn"("p.py":3:9)', 'callsite("sum"("q.py":8:9) at "p.py":4:5)']
-    answer = ask(LOOP + "// The arguments of its blocks come from:\n" + "".join(f"// loc({one})\n" for one in origins), target)
+ORIGINS = ["unknown", '"n"("p.py":1:7)', '"turn"("p.py":3:9)', 'callsite("sum"("q.py":8:9) at "p.py":4:5)']
+
+
+def with_origins(origins, end="\n"):
+    return (LOOP + "// The arguments of its blocks come from:\n" + "".join(f"// loc({one})\n" for one in origins)).replace("\n", end)
+
+
+@pytest.mark.parametrize("target, end", [("cuda:90", "\n"), ("cuda:90", "\r\n"), ("hip:gfx942", "\n")])
+def test_where_loops_variables_come_from_is_put_back(daemon, ask, target, end, tmp_path):
+    answer = ask(with_origins(ORIGINS, end), target)
     assert answer["outcome"] == "compiled", answer
     assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "made").code == 0
     done = run(tmp_path / "made")
     assert done.returncode == 0 and "NOT" not in done.stdout and done.stdout.startswith("ttgir: "), done
     assert "%turn" in next((tmp_path / "made" / "out").rglob("*.ttgir")).read_text()
+
+
+@pytest.mark.parametrize("origins", [ORIGINS[:3], [*ORIGINS, "unknown"], [*ORIGINS[:3], "nothing"]])
+def test_what_stands_behind_another_module_is_refused(daemon, ask, origins, tmp_path):
+    answer = ask(with_origins(origins), "cuda:90")
+    assert answer["outcome"] == "failed" and answer["key"], answer
+    assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "made").code == 0
+    done = run(tmp_path / "made")
+    assert done.returncode == 0 and done.stdout.startswith("it does not compile: "), done
+    assert not list((tmp_path / "made").rglob("kernel.origins"))
 
 
 def test_the_request_is_one_for_the_daemon_too(daemon, requests, tmp_path):

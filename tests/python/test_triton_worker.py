@@ -199,7 +199,7 @@ assert os.listdir() == ["stderr"], os.listdir()
 
 @pytest.mark.parametrize("origins, why", [
     (ORIGINS[:3], "they are 3, and its blocks have 4 arguments"), ([*ORIGINS, "unknown"], "they are 5, and"), ([], "something else among them"),
-    ([*ORIGINS[:3], "unknown)\n// x("], "something else among them"), ([*ORIGINS[:3], "nothing"], "one cannot be read"),
+    ([*ORIGINS[:3], "unknown)\n// x("], "something else among them"), ([*ORIGINS[:3], "nothing"], "no. 4 cannot be read (expected location instance)"),
     ([*ORIGINS[:3], "unknown) arith.constant true loc(unknown"], "something else among them"),
     ([*ORIGINS[:3], "unknown) } module { arith.constant true loc(unknown"], "something else among them")])
 def test_what_stands_behind_another_module_is_refused(tmp_path, origins, why):
@@ -210,6 +210,23 @@ assert (said["failure"]["code"], said["failure"]["deterministic"]) == ("invalid_
 assert sys.argv[2] in said["failure"]["message"], said
 assert answer(WARM_KERNEL)["outcome"] == "compiled"
 """, with_origins(origins), why, directory=tmp_path)
+
+
+@pytest.mark.parametrize("change", [lambda text: text.replace("\n", "\r\n"), lambda text: text + "\n \n"])
+def test_ends_of_lines_make_no_difference_to_what_stands_behind_a_module(tmp_path, change):
+    in_triton("""
+assert b"%turn" in dict((stage, content) for stage, content, _ in compiler.compile(request, sys.argv[1].encode())[0])["ttgir"]
+""", change(with_origins(ORIGINS)), directory=tmp_path)
+
+
+@pytest.mark.parametrize("module", ["compiler", "origins"])
+def test_a_source_that_the_worker_cannot_open_is_not_the_sources_fault(tmp_path, module):
+    in_triton("""
+import importlib
+importlib.import_module("kiln_triton_worker." + sys.argv[2]).open = lambda path, *more, **named: open(os.devnull, *more, **named)
+failure = answer(sys.argv[1])["failure"]
+assert (failure["code"], failure["deterministic"]) == ("internal", False), failure
+""", with_origins(ORIGINS), module, directory=tmp_path)
 
 
 def test_what_the_machine_lacks_while_the_source_is_written_is_not_the_sources_fault(tmp_path):

@@ -12,7 +12,7 @@ from kiln_triton_worker.elf import is_whole_elf
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.kernel import describe_kernel, parameters
 from kiln_triton_worker.module import check_kind, entry_function, options_of_ttgir
-from kiln_triton_worker.origins import put_back
+from kiln_triton_worker.origins import put_back_origins
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.source_text import SOURCE_STEM, decode
 from kiln_triton_worker.toolchain import Toolchain, options_object
@@ -85,7 +85,7 @@ class Compiler:
             raise failure from None
         module.context = context
         check_kind(module, kind)
-        put_back(ir, context, module, text, SOURCE_STEM + "origins")
+        put_back_origins(ir, context, module, text, output)
         name, signature = entry_function(module)
         # ptxas looks at the files that the PTX names and writes their time into the line table. Equal text must give equal
         # binaries at any time, and for a file that is not there it writes zero.

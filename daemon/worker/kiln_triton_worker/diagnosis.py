@@ -18,6 +18,7 @@ PTX_VERSION = re.compile(r"^\s*\.version\s+\d", re.MULTILINE)
 # LLVM gave up on what the source asks of it, and would have ended the process if a pass had not caught that.
 LLVM_ERROR = re.compile(r"^LLVM ERROR: .*$", re.MULTILINE)
 BARE_DIAGNOSTIC = re.compile(r"^(?:<unknown>:0: )?error: (.*)$", re.MULTILINE)
+UNOPENED = re.compile(rf"could not open input file ['\"]?{re.escape(SOURCE_STEM)}")
 ASSERTION = re.compile(r"Assertion `.*' failed")
 
 
@@ -34,6 +35,8 @@ def classify(error, stage, output):
     if type(error).__name__ == "PTXASError" or "`ptxas`" in str(error):
         return ptxas_failure(str(error), stage)
     words = output.text()
+    if UNOPENED.search(words):  # which the worker has just written
+        return Failure("internal", stage, "the worker could not open the source", output=words, deterministic=False)
     # Whether the parser or a pass refused it: the compiler went on, this source does not compile, and trying again cannot help.
     code = "resource_exhausted" if OUT_OF_RESOURCES.search(words) else "invalid_argument"
     given_up = LLVM_ERROR.search(words)

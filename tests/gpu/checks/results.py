@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "golden"))
 from elf import Elf  # noqa: E402
 
 SUFFIXES = (".cubin", ".ptx", ".llir", ".ttgir", ".ttir", ".source")
-# Between two runs of stock Triton, by the line table.
+# Between two runs of stock Triton, by the line table. (So may the ttgir of a kernel with two CTAs, of which there is none here.)
 MAY_DIFFER = (".cubin",)
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any, List, Set
 
-# Behind it stands a comment for each argument of each block, in the order in which the module is walked.
+# Behind it stands a comment for each argument of each block, in the order in which the module is walked; so do
+# daemon/worker/kiln_triton_worker/origins.py and what `kiln reproduce` writes.
 _ORIGINS = "// The arguments of its blocks come from:\n"
 
 
