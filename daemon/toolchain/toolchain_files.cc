@@ -32,6 +32,11 @@ constexpr int kHashThreads = 2;
 // (kNvrtcCall is the same for NVRTC.)
 constexpr int kTritonCall = 2;
 
+std::string Preamble(const ToolchainDirectory& toolchain) {
+  return fmt::format("kiln-toolchain-{}\npython {}\ntriton {}\n", kTritonCall, toolchain.python,
+                     toolchain.version.empty() ? "unknown" : toolchain.version);
+}
+
 bool HasComponent(std::string_view path, std::string_view component) {
   return ("/" + std::string(path)).find("/" + std::string(component) + "/") != std::string::npos;
 }
@@ -282,8 +287,7 @@ absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileT
 }
 
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
-  // Its Python is part of the package's path.
-  std::string text = fmt::format("{}\n{}\n", toolchain.package, toolchain.version);
+  std::string text = fmt::format("{}{}\n", Preamble(toolchain), toolchain.package);
   for (const ToolchainFile& file : files) text += ListingLine(file);
   return Digest::Of(text);
 }
@@ -343,9 +347,7 @@ absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
                                    const std::vector<ToolchainFile>& files) {
   const auto digests = HashFiles(toolchain.package, files);
   DigestBuilder builder;
-  builder.Update(fmt::format("kiln-toolchain-{}\npython {}\ntriton {}\n", kTritonCall,
-                             toolchain.python,
-                             toolchain.version.empty() ? "unknown" : toolchain.version));
+  builder.Update(Preamble(toolchain));
   for (size_t i = 0; i < files.size(); ++i) {
     KILN_RETURN_IF_ERROR(digests[i].status());
     builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));

@@ -45,16 +45,26 @@ def environment(site, tmp_path):
     return tmp_path / "environment"
 
 
-def run(python, environment, *arguments):
-    """Its answer, of a process that starts in a later tick of the clock than anything that was done before."""
+def output_of(python, environment, *program):
+    """Of a process that starts in a later tick of the clock than anything that was done before."""
     ends = time.time() + 2 / os.sysconf("SC_CLK_TCK")
     while time.time() < ends:
         time.sleep(0.001)
     variables = package_environment()
-    done = subprocess.run([python, "-B", _JOB, *arguments], text=True, capture_output=True, timeout=120, check=True, env={
+    return subprocess.run([python, "-B", *program], text=True, capture_output=True, timeout=120, check=True, env={
         "PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(environment.parent / "cache"),
-        "PYTHONPATH": f"{environment}{os.pathsep}{variables['PYTHONPATH']}"})
-    return json.loads(done.stdout)
+        "PYTHONPATH": f"{environment}{os.pathsep}{variables['PYTHONPATH']}"}).stdout
+
+
+def run(python, environment, *arguments):
+    """The job's answer."""
+    return json.loads(output_of(python, environment, _JOB, *arguments))
+
+
+def test_what_is_remembered_of_files_is_for_one_way_to_call_triton(python, environment):
+    script = "import sys, triton; from kiln._plugin import identity; identity._TRITON_CALL = sys.argv[1]; print(identity.toolchain_fingerprint())"
+    older, newer, again = (output_of(python, environment, "-c", script, call) for call in "121")
+    assert older == again != newer
 
 
 def test_a_forked_child_has_the_triton_of_its_parent(python, environment):

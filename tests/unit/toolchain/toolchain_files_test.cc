@@ -141,6 +141,13 @@ TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
   EXPECT_EQ(FingerprintNow(), Digest::Of(expected));
 }
 
+// What is remembered of files ends with the number that the fingerprint begins with.
+TEST_F(ToolchainFilesTest, AListingIsForOneWayToCallTriton) {
+  const ToolchainDirectory toolchain = toolchain_.AsDirectory();
+  EXPECT_EQ(ListingDigest(toolchain, std::vector<ToolchainFile>()),
+            Digest::Of("kiln-toolchain-2\npython 3.11\ntriton 3.6.0\n" + toolchain.package + "\n"));
+}
+
 TEST_F(ToolchainFilesTest, AnUnknownDistributionIsCalledThat) {
   ToolchainDirectory nameless = toolchain_.AsDirectory();
   nameless.version = "";

@@ -44,14 +44,16 @@ def toolchain_fingerprint() -> str:
     python = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
     version = _distribution_version(package)
 
+    preamble = f"kiln-toolchain-{_TRITON_CALL}\npython {python}\ntriton {version}\n"
+
     def fingerprint(files: List[_files.File]) -> str:
-        whole = hashlib.sha256(f"kiln-toolchain-{_TRITON_CALL}\npython {python}\ntriton {version}\n".encode())
+        whole = hashlib.sha256(preamble.encode())
         for file in files:
             # A name is bytes, of whatever encoding.
             whole.update(f"{_files.sha256(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
         return whole.hexdigest()
 
-    return _of_installation(package, f"{package}\n{python}\n{version}\n", fingerprint)
+    return _of_installation(package, f"{preamble}{package}\n", fingerprint)
 
 
 def triton_key(compute: Callable[[], str], beside: Callable[[], Any]) -> str:
