@@ -92,9 +92,12 @@ TRIES = 20
 
 parse_arguments()
 expected, request = read("expected.json"), read("request.jsonl")
+ptxas = os.environ.get("TRITON_PTXAS_PATH", "")
+# A worker has next to nothing of an environment: Triton's switches change what comes out, and a cache manager may answer by itself.
+for name in set(os.environ) - {"HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR"}:
+    del os.environ[name]
 if "ptxas" in request:
     # PyTorch's, say, and not the toolchain's own.
-    ptxas = os.environ.get("TRITON_PTXAS_PATH", "")
     advice = f"set TRITON_PTXAS_PATH to the ptxas whose SHA-256 is {request['ptxas']}"
     if not ptxas:
         refuse(advice)
@@ -197,7 +200,7 @@ if "crash" in expected.get("failure", {}):
     let_a_child_go_on()
 try:
     made = compile_afresh()
-except OSError as error:
+except (ImportError, OSError) as error:
     refuse(error)
 except Exception as error:
     print(f"it does not compile: {error}")

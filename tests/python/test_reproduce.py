@@ -112,6 +112,20 @@ def test_where_loops_variables_come_from_is_put_back(daemon, ask, target, end, t
     assert "%turn" in next((tmp_path / "made" / "out").rglob("*.ttgir")).read_text()
 
 
+# What a shell may have for its jobs. The toolchain's Python has not got that manager.
+@pytest.mark.parametrize("environment", [
+    {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_MODE": "require"}, {"DISABLE_LLVM_OPT": "1"}, {"TRITON_STORE_BINARY_ONLY": "1"},
+    {"TRITON_PTXAS_PATH": "/usr/bin/false"}])
+def test_the_environment_of_a_shell_has_no_say(daemon, ask, requests, environment, tmp_path):
+    stored = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
+    failed = ask("module {\n  nonsense\n}\n", "cuda:90")
+    for answer, words in (stored, "cubin: "), (failed, "it does not compile: "):
+        folder = tmp_path / answer["key"]
+        assert daemon.kiln("reproduce", answer["key"], "-o", folder).code == 0
+        done = run(folder, **environment)
+        assert done.returncode == 0 and words in done.stdout and "NOT" not in done.stdout and "kiln" not in done.stdout, done
+
+
 @pytest.mark.parametrize("origins", [ORIGINS[:3], [*ORIGINS, "unknown"], [*ORIGINS[:3], "nothing"]])
 def test_what_stands_behind_another_module_is_refused(daemon, ask, origins, tmp_path):
     answer = ask(with_origins(origins), "cuda:90")
