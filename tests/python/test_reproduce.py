@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from daemon import Daemon
+from loops import ORIGINS, with_origins
 from places import CUDA, ROOT, TOOLCHAIN, TOOLCHAINS
 
 PYTHON = TOOLCHAIN / "bin" / "python"
@@ -25,21 +26,6 @@ FP8 = """module {
     %e = tt.splat %y : !tt.ptr<f16> -> tensor<128x!tt.ptr<f16>>
     %f = tt.addptr %e, %r : tensor<128x!tt.ptr<f16>>, tensor<128xi32>
     tt.store %f, %d : tensor<128x!tt.ptr<f16>>
-    tt.return
-  }
-}
-"""
-
-
-LOOP = """module {
-  tt.func public @k(%x: !tt.ptr<i32>, %n: i32) {
-    %a = arith.constant 0 : i32
-    %b = arith.constant 1 : i32
-    %r = scf.for %i = %a to %n step %b iter_args(%s = %a) -> (i32) : i32 {
-      %t = arith.addi %s, %i : i32
-      scf.yield %t : i32
-    }
-    tt.store %x, %r : !tt.ptr<i32>
     tt.return
   }
 }
@@ -95,16 +81,9 @@ def test_a_stored_kernel_compiles_to_the_same_without_the_daemon(daemon, which, 
         assert any(line.startswith(f"{final}: ") and line.endswith(", as stored") for line in done.stdout.splitlines()), done
 
 
-ORIGINS = ["unknown", '"n"("p.py":1:7)', '"turn"("p.py":3:9)', 'callsite("sum"("q.py":8:9) at "p.py":4:5)']
-
-
-def with_origins(origins, end="\n"):
-    return (LOOP + "// The arguments of its blocks come from:\n" + "".join(f"// loc({one})\n" for one in origins)).replace("\n", end)
-
-
 @pytest.mark.parametrize("target, end", [("cuda:90", "\n"), ("cuda:90", "\r\n"), ("hip:gfx942", "\n")])
 def test_where_loops_variables_come_from_is_put_back(daemon, ask, target, end, tmp_path):
-    answer = ask(with_origins(ORIGINS, end), target)
+    answer = ask(with_origins(ORIGINS).replace("\n", end), target)
     assert answer["outcome"] == "compiled", answer
     assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "made").code == 0
     done = run(tmp_path / "made")

@@ -15,6 +15,7 @@ from kiln_triton_worker.kernel import amdgcn_usage, without_long_names
 from kiln_triton_worker.ptxas_report import ptxas_failure
 from kiln_triton_worker.reply import COUNTS_MAX, compiled_reply
 from kiln_triton_worker.zygote import Zygote
+from loops import LOOP, ORIGINS, with_origins
 from places import ROOT, TOOLCHAIN, WORKER
 
 FIND_PACKAGE = f"import sys; sys.path.insert(0, {str(WORKER)!r})\n"
@@ -164,26 +165,6 @@ for mode in (0o700, 0o600):
     assert compiler.toolchain.knobs.ptxas.path != path
 assert assembler() == before
 """, ptxas, directory=tmp_path)
-
-
-LOOP = """module {
-  tt.func public @k(%x: !tt.ptr<i32> loc("p.py":1:1), %n: i32) {
-    %a = arith.constant 0 : i32
-    %b = arith.constant 1 : i32
-    %r = scf.for %i = %a to %n step %b iter_args(%s = %a) -> (i32) : i32 {
-      %t = arith.addi %s, %i : i32
-      scf.yield %t : i32
-    }
-    tt.store %x, %r : !tt.ptr<i32>
-    tt.return
-  }
-}
-"""
-ORIGINS = ["\"x\"(\"p.py\":1:7)", "unknown", "\"turn\"(\"p.py\":3:9)", "callsite(\"sum\"(\"q.py\":8:9) at \"p.py\":4:5)"]
-
-
-def with_origins(origins):
-    return LOOP + "// The arguments of its blocks come from:\n" + "".join(f"// loc({one})\n" for one in origins)
 
 
 def test_what_stands_behind_a_module_says_where_its_loops_variables_come_from(tmp_path):
