@@ -7,12 +7,14 @@ import pathlib
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 GPU = pathlib.Path(__file__).resolve().parent.parent / "gpu"
 sys.path.append(str(GPU / "checks"))
 
+import library  # noqa: E402
 from report import Report  # noqa: E402
 
 
@@ -87,3 +89,18 @@ def test_a_figure_without_a_goal_fails_nothing(tmp_path):
     result, text = report(tmp_path, name="cores-measured", goal=None)
     assert result.holds
     assert "measured" in text
+
+
+def test_a_skipped_check_counts_neither_as_right_nor_as_wrong(tmp_path):
+    result, text = report(tmp_path, is_right=None)
+    assert result.holds
+    assert "0 of 0 right, 1 skipped" in text and "skip  checks" in text and "FAIL" not in text
+
+
+@pytest.mark.parametrize("script, is_right", [("echo '[       OK ] A.B'", True), ("echo '[  SKIPPED ] A.B'", None), ("exit 1", False),
+                                              ("echo '[  SKIPPED ] A.B'; exit 1", False)])
+def test_what_a_check_says_becomes_a_row(script, is_right):
+    rows = []
+    setting = SimpleNamespace(limit=lambda seconds: seconds, report=Report(io.StringIO(), None))
+    library.check(setting, lambda *row: rows.append(row), ["/bin/sh", "-c", script], "A.B")
+    assert [(name, is_ok) for name, _, is_ok in rows] == [("A.B", is_right)]

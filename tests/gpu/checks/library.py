@@ -51,8 +51,10 @@ def check(setting, row, program, name):
         output = (error.stdout or b"").decode(errors="replace").splitlines()
     else:
         took = f"{1000 * (time.monotonic() - began):.0f} ms"
-        row(name, f"exit {done.returncode} after {took}" if done.returncode != 0 else "skipped" if SKIPPED in done.stdout else took,
-            done.returncode == 0)
+        if done.returncode == 0:
+            row(name, took, None if SKIPPED in done.stdout else True)
+        else:
+            row(name, f"exit {done.returncode} after {took}", False)
         output = done.stdout.splitlines()
         if done.returncode == 0:
             output = [line for line in output if line.startswith("  ")]

@@ -4,6 +4,7 @@ import json
 import time
 
 LOG_CHARACTERS_MAX = 20_000  # of one process: its end
+_WORDS = {True: "ok  ", False: "FAIL", None: "skip"}
 
 
 class Report:
@@ -20,7 +21,7 @@ class Report:
 
     @property
     def holds(self):
-        return bool(self._parts) and all(row["ok"] for row in self.rows) and all(row["holds"] for row in self.measured)
+        return bool(self._parts) and all(row["ok"] is not False for row in self.rows) and all(row["holds"] for row in self.measured)
 
     def say(self, text):
         print(text, file=self._stream, flush=True)
@@ -29,8 +30,10 @@ class Report:
                 file.write(f"{text}\n")
 
     def row(self, part, what, result, is_ok=True):
-        self.rows.append({"part": part, "what": what, "result": str(result), "ok": bool(is_ok)})
-        self.say(f"{'ok  ' if is_ok else 'FAIL'}  {part:<10} {what:<52} {result}")
+        """is_ok: None where it could not be looked at here."""
+        is_ok = None if is_ok is None else bool(is_ok)
+        self.rows.append({"part": part, "what": what, "result": str(result), "ok": is_ok})
+        self.say(f"{_WORDS[is_ok]}  {part:<10} {what:<52} {result}")
 
     def measure(self, rows):
         """A goal that is None is none: the figure stands beside another's."""
@@ -56,14 +59,16 @@ class Report:
         lines = [("name", "ratio", "goal", "")]
         for part in self._parts:
             results = [row["ok"] for row in self.rows if row["part"] == part]
-            lines.append((part, "", "", f"{sum(results)} of {len(results)} right, {self._parts[part]:.0f} s"))
+            skipped = results.count(None)
+            what = f"{results.count(True)} of {len(results) - skipped} right" + f", {skipped} skipped" * bool(skipped)
+            lines.append((part, "", "", f"{what}, {self._parts[part]:.0f} s"))
         lines += [_line(row) for row in self.measured]
         widths = [max(len(line[i]) for line in lines) for i in range(3)]
         self.say("")
         for line in lines:
             self.say("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) + f"  {line[3]}")
         for row in self.rows:
-            if not row["ok"]:
+            if row["ok"] is False:
                 self.say(f"FAIL  {row['part']}: {row['what']}")
 
 
