@@ -2,8 +2,8 @@
 
 from typing import Any, List, Set
 
-# Behind it stands a comment for each argument of each block, in the order in which the module is walked; so do
-# daemon/worker/kiln_triton_worker/origins.py and what `kiln reproduce` writes.
+# A comment for each argument of each block follows, in the order in which the module is walked. Those who put them back walk it in the
+# same order: daemon/worker/kiln_triton_worker/origins.py, and what `kiln reproduce` writes.
 _ORIGINS = "// The arguments of its blocks come from:\n"
 
 
@@ -11,8 +11,8 @@ def text_of(module: Any) -> str:
     """MLIR's own text has no place for where a loop's variables come from, which decides what they are called later on, and lines that
     debuggers show. Kiln's workers put back what stands behind the text; whoever else reads it sees comments. Whatever Triton raises."""
     text = str(module)
-    origins = _origins(module)
-    return f"{text.rstrip()}\n{_ORIGINS}{''.join(f'// {one}{chr(10)}' for one in origins)}" if origins else text
+    comments = "".join(f"// {origin}\n" for origin in _origins(module))
+    return f"{text.rstrip()}\n{_ORIGINS}{comments}" if comments else text
 
 
 def _origins(module: Any) -> List[str]:
