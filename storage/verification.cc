@@ -5,7 +5,7 @@
 
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
-#include "storage/peek.h"
+#include "storage/index_peek.h"
 
 namespace kiln {
 namespace {

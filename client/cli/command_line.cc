@@ -4,8 +4,8 @@
 #include <ostream>
 #include <utility>
 
-#include "client/cli/commands.h"
-#include "client/cli/session.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/session.h"
 
 namespace kiln::cli {
 namespace {

@@ -1,7 +1,7 @@
 // Whether a kernel runs on a device.
 #pragma once
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/metadata.h"
 #include "client/launch/status.h"
 

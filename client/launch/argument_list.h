@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 
 namespace kiln::launch {
 

@@ -5,8 +5,8 @@
 
 #include "client/launch/elf_image.h"
 #include "client/launch/file.h"
-#include "storage/base/artifact_layout.h"
 #include "storage/base/limits.h"
+#include "storage/hot/artifact_layout.h"
 
 namespace kiln::launch {
 namespace {

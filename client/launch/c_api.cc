@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "client/launch/c_edge.h"
-#include "client/launch/cuda_driver.h"
-#include "client/launch/hip_driver.h"
+#include "client/launch/driver/cuda_driver.h"
+#include "client/launch/driver/hip_driver.h"
 #include "client/launch/parameter_type.h"
 
 using namespace kiln::launch;  // NOLINT: this file is their interface

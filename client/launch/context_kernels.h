@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
 
 namespace kiln::launch {

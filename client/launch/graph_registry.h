@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
 
 namespace kiln::launch {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "client/launch/artifact.h"
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/kernel_timer.h"
 #include "client/launch/launch_plan.h"
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 
 namespace kiln::launch {
 

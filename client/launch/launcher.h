@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/launch/argument_list.h"
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/graph_registry.h"
 #include "client/launch/kernel.h"
 #include "client/launch/launch_plan.h"

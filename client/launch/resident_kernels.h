@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "client/launch/context_kernels.h"
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
 
 namespace kiln::launch {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/status.h"
 
 namespace kiln::launch {

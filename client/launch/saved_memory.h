@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/scratch.h"
 #include "client/launch/status.h"
 

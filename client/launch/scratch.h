@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 
 namespace kiln::launch {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/metadata.h"
 #include "client/launch/parameter_type.h"
 #include "client/launch/status.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
 #include "client/launch/launch_plan.h"
 #include "client/launch/launcher.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "client/launch/artifact.h"
-#include "client/launch/driver.h"
+#include "client/launch/driver/driver.h"
 #include "client/launch/launch_plan.h"
 #include "client/launch/run_timer.h"
 

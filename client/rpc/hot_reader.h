@@ -11,10 +11,10 @@
 #include <string>
 
 #include "client/rpc/client.h"
-#include "storage/base/artifact_file.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
+#include "storage/hot/artifact_file.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <filesystem>
 
-#include "storage/base/nearest.h"
+#include "storage/base/did_you_mean.h"
 #include "storage/base/units.h"
 
 namespace kiln {

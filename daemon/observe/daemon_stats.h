@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/policy/admission_provider.h"
-#include "daemon/policy/auditing_provider.h"
-#include "daemon/worker/pool_stats.h"
+#include "daemon/chain/admission_provider.h"
+#include "daemon/chain/auditing_provider.h"
+#include "daemon/pool/pool_stats.h"
 #include "storage/base/digest.h"
-#include "storage/own_ledger.h"
+#include "storage/user_quota.h"
 
 namespace kiln {
 

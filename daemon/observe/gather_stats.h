@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compile/counting_provider.h"
-#include "daemon/compile/toolchain.h"
+#include "daemon/chain/admission_provider.h"
+#include "daemon/chain/auditing_provider.h"
+#include "daemon/chain/counting_provider.h"
+#include "daemon/chain/toolchain_pools.h"
+#include "daemon/kernel/toolchain.h"
 #include "daemon/observe/daemon_stats.h"
-#include "daemon/policy/admission_provider.h"
-#include "daemon/policy/auditing_provider.h"
 #include "daemon/policy/quarantine.h"
-#include "daemon/worker/jail.h"
-#include "daemon/worker/toolchain_pools.h"
-#include "storage/hot_directory.h"
-#include "storage/own_ledger.h"
+#include "daemon/sandbox/jail.h"
+#include "storage/hot/hot_directory.h"
 #include "storage/store.h"
+#include "storage/user_quota.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "daemon/policy/control_groups.h"
+#include "daemon/process/control_groups.h"
 #include "storage/base/filesystem.h"
 
 namespace kiln {

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "daemon/compile/compilation_provider.h"
+#include "daemon/kernel/compile_job.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 

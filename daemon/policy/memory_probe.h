@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/policy/control_groups.h"
+#include "daemon/process/control_groups.h"
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/compile/request_shape.h"
+#include "daemon/kernel/request_shape.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "daemon/compile/compilation_provider.h"
+#include "daemon/kernel/compile_job.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
 #include "storage/base/lru_cache.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compile/compilation_provider.h"
+#include "daemon/chain/compilation_provider.h"
 #include "daemon/observe/daemon_stats.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"

@@ -3,7 +3,7 @@
 
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/deferred_call.h"
-#include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
-#include "storage/own_record.h"
+#include "storage/user_cache_record.h"
 
 namespace kiln {
 namespace {

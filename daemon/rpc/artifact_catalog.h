@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compile/artifact_reader.h"
+#include "daemon/kernel/artifact_reader.h"
 #include "kiln/admin/v1/admin_service.pb.h"
 #include "storage/artifact_index.h"
 

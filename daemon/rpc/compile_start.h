@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <utility>
 
-#include "daemon/compile/executor.h"
 #include "daemon/rpc/status.h"
 #include "storage/base/call_context.h"
+#include "storage/base/executor.h"
 
 namespace kiln {
 

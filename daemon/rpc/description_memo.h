@@ -6,8 +6,8 @@
 #include <mutex>
 #include <string>
 
-#include "daemon/compile/artifact_document.h"
-#include "daemon/compile/kernel.h"
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/kernel.h"
 #include "storage/base/lru_cache.h"
 
 namespace kiln {

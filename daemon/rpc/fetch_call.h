@@ -3,7 +3,7 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln {

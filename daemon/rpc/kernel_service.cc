@@ -2,16 +2,16 @@
 
 #include <memory>
 
-#include "daemon/compile/nearest_artifact.h"
+#include "daemon/kernel/nearest_artifact.h"
 #include "daemon/rpc/compile_call.h"
 #include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/compile_stream_call.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/fetch_call.h"
 #include "daemon/rpc/finished_call.h"
-#include "daemon/rpc/own_calls.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
+#include "daemon/rpc/user_cache_calls.h"
 #include "storage/base/limits.h"
 #include "storage/base/shared_uid.h"
 

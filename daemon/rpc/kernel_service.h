@@ -1,7 +1,7 @@
 // What clients ask of the daemon (protos/kiln/v1/kernel_service.proto), on behalf of one principal.
 #pragma once
 
-#include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 
 namespace kiln {

@@ -7,7 +7,7 @@
 
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/connection_sink.h"
-#include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/rpc_dependencies.h"
 #include "storage/base/clock.h"
 
 namespace kiln {

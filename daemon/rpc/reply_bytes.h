@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "daemon/compile/kernel.h"
+#include "daemon/kernel/kernel.h"
 #include "daemon/rpc/description_memo.h"
 
 namespace kiln {

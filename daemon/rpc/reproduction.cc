@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/compile/request_document.h"
+#include "daemon/kernel/request_document.h"
 #include "daemon/rpc/artifact_catalog.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"

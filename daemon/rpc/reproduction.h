@@ -4,7 +4,7 @@
 #include <string>
 
 #include "daemon/rpc/admin_actions.h"
-#include "daemon/rpc/service_parts.h"
+#include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/admin/v1/admin_service.pb.h"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "daemon/compile/request_shape.h"
+#include "daemon/kernel/request_shape.h"
 
 namespace kiln {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "daemon/compile/compilation_provider.h"
+#include "daemon/kernel/compile_job.h"
 #include "storage/base/call_context.h"
 
 namespace kiln {

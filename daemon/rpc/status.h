@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "daemon/compile/kernel.h"
+#include "daemon/kernel/kernel.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"

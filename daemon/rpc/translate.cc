@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/compile/compile_notes.h"
+#include "daemon/kernel/compile_notes.h"
 #include "daemon/rpc/text.h"
 #include "storage/base/limits.h"
 

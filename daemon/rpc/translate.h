@@ -1,4 +1,4 @@
-// Between the wire's messages and the domain's values (daemon/compile/kernel.h).
+// Between the wire's messages and the domain's values (daemon/kernel/kernel.h).
 //
 // Towards the domain it is strict: what this daemon does not understand is an INVALID_ARGUMENT that
 // names the field, since leaving it out would compile something else than the client asked for.
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compile/kernel.h"
-#include "daemon/compile/toolchain.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/kernel/toolchain.h"
 #include "kiln/v1/kernel.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/artifact_index.h"

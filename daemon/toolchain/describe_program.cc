@@ -8,8 +8,8 @@
 #include <csignal>
 #include <filesystem>
 
-#include "daemon/worker/output_capture.h"
-#include "daemon/worker/spawn.h"
+#include "daemon/process/output_capture.h"
+#include "daemon/process/spawn.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/worker/json_reader.h"
-#include "daemon/worker/option_json.h"
+#include "daemon/kernel/option_json.h"
+#include "daemon/process/json_reader.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

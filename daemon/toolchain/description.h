@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "daemon/compile/toolchain.h"
+#include "daemon/kernel/toolchain.h"
 
 namespace kiln {
 

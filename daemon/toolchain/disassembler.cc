@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/process/json_reader.h"
 #include "daemon/toolchain/describe_program.h"
-#include "daemon/toolchain/file_seal.h"
+#include "daemon/toolchain/file_snapshot.h"
 #include "daemon/toolchain/toolchain_files.h"
-#include "daemon/worker/json_reader.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

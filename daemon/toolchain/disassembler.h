@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "daemon/compile/toolchain.h"
+#include "daemon/kernel/toolchain.h"
 #include "daemon/toolchain/native_toolchain.h"
 #include "daemon/toolchain/toolchain_examiner.h"
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compile/toolchain.h"
-#include "daemon/toolchain/trusted_file.h"
+#include "daemon/kernel/toolchain.h"
+#include "daemon/toolchain/ownership_check.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 

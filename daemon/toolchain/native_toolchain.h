@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/toolchain/trusted_file.h"
+#include "daemon/toolchain/ownership_check.h"
 #include "storage/base/status.h"
 
 namespace kiln {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "daemon/toolchain/trusted_file.h"
+#include "daemon/toolchain/ownership_check.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <vector>
 
-#include "daemon/toolchain/trusted_file.h"
+#include "daemon/toolchain/ownership_check.h"
 #include "storage/base/status.h"
 
 namespace kiln {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "daemon/compile/toolchain.h"
-#include "daemon/toolchain/file_seal.h"
+#include "daemon/kernel/toolchain.h"
+#include "daemon/toolchain/file_snapshot.h"
 #include "daemon/toolchain/toolchain_cache.h"
 #include "daemon/toolchain/toolchain_directory.h"
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/toolchain/ownership_check.h"
 #include "daemon/toolchain/toolchain_directory.h"
-#include "daemon/toolchain/trusted_file.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
 

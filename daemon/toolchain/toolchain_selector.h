@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/compile/toolchain.h"
+#include "daemon/kernel/toolchain.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
 

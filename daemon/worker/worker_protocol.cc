@@ -3,10 +3,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "daemon/compile/launch_options.h"
-#include "daemon/compile/utf8.h"
-#include "daemon/worker/json_reader.h"
+#include "daemon/kernel/launch_options.h"
+#include "daemon/process/json_reader.h"
 #include "storage/base/limits.h"
+#include "storage/base/utf8.h"
 
 namespace kiln {
 namespace {

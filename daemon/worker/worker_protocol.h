@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compile/kernel.h"
-#include "daemon/compile/toolchain.h"
-#include "daemon/worker/frame.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/kernel/toolchain.h"
+#include "daemon/process/frame.h"
 #include "storage/base/status.h"
 
 namespace kiln {

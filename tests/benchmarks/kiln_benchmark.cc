@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/request_file.h"
+#include "client/cli/requests/request_file.h"
 #include "client/rpc/client.h"
 #include "echo.grpc.pb.h"
 #include "tests/benchmarks/echo_server.h"

@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "daemon/worker/pooled_provider.h"
-#include "daemon/worker/worker_process.h"
+#include "daemon/chain/pooled_provider.h"
+#include "daemon/pool/worker_process.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compile/compilation_provider.h"
+#include "daemon/chain/compilation_provider.h"
 #include "tests/testing/result_probe.h"
 
 namespace kiln {

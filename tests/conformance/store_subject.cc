@@ -9,7 +9,7 @@
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
 #include "storage/quota_store.h"
-#include "storage/rocks_open.h"
+#include "storage/rocks/rocks_open.h"
 #include "storage/tiered_store.h"
 #include "storage/waiting_store.h"
 

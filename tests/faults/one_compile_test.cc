@@ -1,6 +1,7 @@
 // However many ask for one new key at once, it is compiled once.
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>

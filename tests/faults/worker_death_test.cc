@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <future>
 
-#include "daemon/worker/worker_pool.h"
+#include "daemon/pool/worker_pool.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/temp_directory.h"
 

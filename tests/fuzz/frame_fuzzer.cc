@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "daemon/worker/frame.h"
-#include "daemon/worker/jail_description.h"
+#include "daemon/process/frame.h"
+#include "daemon/sandbox/jail_description.h"
 #include "daemon/worker/worker_protocol.h"
 #include "storage/base/limits.h"
 

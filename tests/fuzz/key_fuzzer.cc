@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "daemon/compile/compile_key.h"
-#include "daemon/compile/request_resolver.h"
+#include "daemon/chain/request_resolver.h"
+#include "daemon/kernel/compile_key.h"
 #include "tests/fuzz/random_request.h"
 #include "tests/testing/fake_catalog.h"
 

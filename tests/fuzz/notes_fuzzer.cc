@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "daemon/compile/compile_notes.h"
+#include "daemon/kernel/compile_notes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto notes = kiln::NotesIn({reinterpret_cast<const char*>(data), size});

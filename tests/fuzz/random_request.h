@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "daemon/compile/kernel.h"
+#include "daemon/kernel/kernel.h"
 
 class FuzzedDataProvider;
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "daemon/compile/compile_key.h"
-#include "daemon/compile/request_resolver.h"
+#include "daemon/chain/request_resolver.h"
+#include "daemon/kernel/compile_key.h"
 #include "daemon/rpc/translate.h"
 #include "tests/testing/fake_catalog.h"
 

@@ -23,8 +23,8 @@ import pytest
 
 import kiln
 from job import package_environment
-from kiln import _errands, _link, _wire
-from kiln._gate import Passage, gate
+from kiln import _grpc_thread, _link, _wire
+from kiln._fork_guard import Passage, gate
 from kiln._link import Link
 from kiln.sockets import Endpoint, check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
@@ -651,8 +651,8 @@ def test_an_answer_that_this_process_is_late_to_see_is_one(client, monkeypatch):
     """Where one of its threads keeps the interpreter to itself, the time is over before gRPC's has been given a turn."""
     link = client._connected()
     monkeypatch.setattr(_link, "_LATE_S", -40)
-    monkeypatch.setattr(_errands, "_PIECES_MIN", 1000)
-    monkeypatch.setattr(_errands, "_SECONDS_MAX", 0)
+    monkeypatch.setattr(_grpc_thread, "_PIECES_MIN", 1000)
+    monkeypatch.setattr(_grpc_thread, "_SECONDS_MAX", 0)
     assert link._look(20) is None and client.lookup(["0" * 64]) == [None]
 
 

@@ -1,4 +1,4 @@
-"""kiln._gate, which forks wait at, and what a signal's handler may do in the middle of it."""
+"""kiln._fork_guard, which forks wait at, and what a signal's handler may do in the middle of it."""
 
 import itertools
 import os
@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from kiln import _errands, _gate
-from kiln._gate import Passage
+from kiln import _grpc_thread, _fork_guard
+from kiln._fork_guard import Passage
 from kiln.errors import UnavailableError
 
 # Where what a gate does runs Python code, between whose instructions a handler may come.
-_FILES = (_gate.__file__, _errands.__file__, threading.__file__, "contextlib.py")
+_FILES = (_fork_guard.__file__, _grpc_thread.__file__, threading.__file__, "contextlib.py")
 SECONDS_MAX = 20
 
 
@@ -26,7 +26,7 @@ class Call:
 
     def __init__(self, gate, has_ended=False, is_stuck=False):
         self.cancelled, self.was_inside = threading.Event(), None
-        self._gate, self._has_ended, self._is_stuck = gate, has_ended, is_stuck
+        self._fork_guard, self._has_ended, self._is_stuck = gate, has_ended, is_stuck
         self._end = None
 
     def add_callback(self, callback):
@@ -36,7 +36,7 @@ class Call:
     def cancel(self):
         if self._is_stuck or self.cancelled.is_set():
             return
-        self.was_inside = threading.get_ident() in self._gate._inside
+        self.was_inside = threading.get_ident() in self._fork_guard._inside
         self._end()
         self.cancelled.set()
 
@@ -95,7 +95,7 @@ def fork(gate):
 
 def until_done(errands):
     """Everything that it has been given before."""
-    end = _errands.End()
+    end = _grpc_thread.End()
     errands.post(end.come)
     assert end.wait(SECONDS_MAX)
 
@@ -103,9 +103,9 @@ def until_done(errands):
 @pytest.mark.parametrize("work", [section, start, cancel])
 def test_an_exception_anywhere_leaves_nobody_behind(work):
     for number in itertools.count(1):
-        gate = _gate.Gate()
+        gate = _fork_guard.Gate()
         was_interrupted = disturbed_at(number, lambda: work(gate), interrupt)
-        until_done(_errands.errands)
+        until_done(_grpc_thread.errands)
         assert gate._inside == set() and of_another_thread(lambda: fork(gate)), number
         if not was_interrupted:
             break
@@ -116,7 +116,7 @@ def test_an_exception_after_a_fork_leaves_it_over():
     """Not one before it knows whose fork it is: of what is done after a fork this is not the first, which is where such a signal's
     handler comes."""
     for number in itertools.count(3):
-        gate = _gate.Gate()
+        gate = _fork_guard.Gate()
         gate.before_fork()
         was_interrupted = disturbed_at(number, gate.after_fork_in_parent, interrupt)
         if not was_interrupted:
@@ -126,7 +126,7 @@ def test_an_exception_after_a_fork_leaves_it_over():
 
 def test_a_call_that_is_given_up_anywhere_is_cancelled():
     for number in itertools.count(1):
-        gate, calls, passage = _gate.Gate(), [], Passage()
+        gate, calls, passage = _fork_guard.Gate(), [], Passage()
 
         def begin():
             calls.append(Call(gate))
@@ -140,8 +140,8 @@ def test_a_call_that_is_given_up_anywhere_is_cancelled():
                 raise
 
         was_interrupted = disturbed_at(number, give_up, interrupt)
-        until_done(_errands.errands)
-        until_done(_errands.cancels)
+        until_done(_grpc_thread.errands)
+        until_done(_grpc_thread.cancels)
         if not was_interrupted:
             break
         assert all(call.cancelled.is_set() for call in calls) and not gate._passages, number
@@ -152,10 +152,10 @@ def test_a_call_that_is_given_up_anywhere_is_cancelled():
 @pytest.mark.parametrize("use", [section, start, fork])
 def test_a_handler_uses_it_anywhere(monkeypatch, work, use):
     """While its thread stands still in there, and with it whatever that thread has."""
-    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", 10 * SECONDS_MAX)
-    monkeypatch.setattr(_gate, "_SECTION_WAITS_SECONDS_MAX", 10 * SECONDS_MAX)
+    monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", 10 * SECONDS_MAX)
+    monkeypatch.setattr(_fork_guard, "_SECTION_WAITS_SECONDS_MAX", 10 * SECONDS_MAX)
     for number in itertools.count(1):
-        gate = _gate.Gate()
+        gate = _fork_guard.Gate()
         was_disturbed = disturbed_at(number, lambda: work(gate), lambda: use(gate))
         assert gate._inside == set() and gate._forking == [], number
         if not was_disturbed:
@@ -164,9 +164,9 @@ def test_a_handler_uses_it_anywhere(monkeypatch, work, use):
 
 
 def test_a_handler_calls_while_a_fork_waits_for_its_thread(monkeypatch):
-    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
-    monkeypatch.setattr(_gate, "_SECTION_WAITS_SECONDS_MAX", 10 * SECONDS_MAX)
-    gate = _gate.Gate()
+    monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
+    monkeypatch.setattr(_fork_guard, "_SECTION_WAITS_SECONDS_MAX", 10 * SECONDS_MAX)
+    gate = _fork_guard.Gate()
     forking = threading.Thread(target=lambda: fork(gate))
 
     def call():
@@ -182,7 +182,7 @@ def test_a_handler_calls_while_a_fork_waits_for_its_thread(monkeypatch):
 
 def test_a_handler_forks_while_its_thread_waits_for_another(monkeypatch):
     """The child has not got that other one."""
-    monkeypatch.setattr(_errands, "_SECONDS_MAX", 10 * SECONDS_MAX)
+    monkeypatch.setattr(_grpc_thread, "_SECONDS_MAX", 10 * SECONDS_MAX)
     children, may_end = [], threading.Event()
 
     def work():
@@ -198,7 +198,7 @@ def test_a_handler_forks_while_its_thread_waits_for_another(monkeypatch):
 
     before = signal.signal(signal.SIGUSR1, handle)
     try:
-        _errands.errands.run(work)
+        _grpc_thread.errands.run(work)
     except UnavailableError:
         os._exit(7)  # the child
     finally:
@@ -209,8 +209,8 @@ def test_a_handler_forks_while_its_thread_waits_for_another(monkeypatch):
 @pytest.mark.parametrize("does_fork", [True, False])
 def test_a_fork_waits_for_whoever_cancels(monkeypatch, does_fork):
     """Also where the call has ended by that, but gRPC is still at it."""
-    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", SECONDS_MAX)
-    gate, passage, may_end = _gate.Gate(), Passage(), threading.Event()
+    monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", SECONDS_MAX)
+    gate, passage, may_end = _fork_guard.Gate(), Passage(), threading.Event()
     call = Call(gate)
     end_it = call.cancel
     call.cancel = lambda: end_it() or may_end.wait(SECONDS_MAX)
@@ -228,8 +228,8 @@ def test_a_fork_waits_for_whoever_cancels(monkeypatch, does_fork):
 
 
 def test_only_one_fork_waits_for_a_call_that_never_ends(monkeypatch):
-    gate, seen = _gate.Gate(), []
-    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", 0.01)
+    gate, seen = _fork_guard.Gate(), []
+    monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", 0.01)
     gate.start(Passage(), lambda: Call(gate, is_stuck=True), lambda call: (None, None))
     is_idle = gate._is_idle
     monkeypatch.setattr(gate, "_is_idle", lambda me: seen.append(is_idle(me)) or seen[-1])
@@ -241,8 +241,8 @@ def test_only_one_fork_waits_for_a_call_that_never_ends(monkeypatch):
 
 
 def test_a_fork_by_a_handler_waits_as_the_one_in_whose_wait_it_comes(monkeypatch):
-    monkeypatch.setattr(_gate, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
-    gate, is_inside, may_end, left = _gate.Gate(), threading.Event(), threading.Event(), []
+    monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_SECTIONS_SECONDS_MAX", SECONDS_MAX)
+    gate, is_inside, may_end, left = _fork_guard.Gate(), threading.Event(), threading.Event(), []
     other = threading.Thread(target=lambda: gate.section(lambda: is_inside.set() or may_end.wait(SECONDS_MAX)))
 
     def handle(number, frame):
@@ -268,19 +268,19 @@ def test_a_fork_by_a_handler_waits_as_the_one_in_whose_wait_it_comes(monkeypatch
 
 
 def test_a_cancel_that_fails_takes_no_other_with_it():
-    gate = _gate.Gate()
+    gate = _fork_guard.Gate()
     calls = [Call(gate), Call(gate), Call(gate)]
     calls[1].cancel = lambda: 1 / 0
     for call in calls:
         gate.start(Passage(), lambda call=call: call, lambda call: (None, None))
     cancel(gate)
-    until_done(_errands.cancels)
+    until_done(_grpc_thread.cancels)
     assert [call.cancelled.is_set() for call in calls] == [True, False, True] and gate._inside == set()
 
 
 def test_a_cancel_that_does_not_end_holds_up_no_other(monkeypatch):
-    monkeypatch.setattr(_errands, "_SECONDS_MAX", 0)
-    gate, is_stuck, may_end = _gate.Gate(), threading.Event(), threading.Event()
+    monkeypatch.setattr(_grpc_thread, "_SECONDS_MAX", 0)
+    gate, is_stuck, may_end = _fork_guard.Gate(), threading.Event(), threading.Event()
     stuck, behind = Call(gate), Call(gate)
     stuck.cancel = lambda: is_stuck.set() or may_end.wait(SECONDS_MAX)
     for call in (stuck, behind):

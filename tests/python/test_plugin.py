@@ -410,7 +410,7 @@ def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):
 
 def test_without_what_asks_the_daemon_the_c_compiler_does_it(daemon, newest, driver, tmp_path):
     with building(tmp_path, newest, daemon.root, driver) as job:
-        job.run("hide", module="kiln._plugin.stubs")
+        job.run("hide", module="kiln._plugin.launcher_cache")
         job.run("import", module="kiln.triton")
         assert build(driver, job) == 1 and "libraries are always built" in job.log
 

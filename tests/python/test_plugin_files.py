@@ -13,7 +13,7 @@ import types
 import pytest
 
 from kiln import CallCancelledError, CompileRequest, DeadlineExceededError, FailedPreconditionError, Report
-from kiln._plugin import ahead, identity, manifest, service
+from kiln._plugin import autotune_prefetch, identity, manifest, service
 from kiln._plugin.settings import Settings
 
 REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
@@ -215,7 +215,7 @@ def test_a_daemon_that_cancels_a_call_by_itself_is_told_of(caplog):
 @pytest.fixture
 def broken_off():
     """The tuning that this thread compiles ahead of has been broken off."""
-    with ahead.turn(types.SimpleNamespace(is_broken_off=True), contextlib.nullcontext()):
+    with autotune_prefetch.turn(types.SimpleNamespace(is_broken_off=True), contextlib.nullcontext()):
         yield
 
 

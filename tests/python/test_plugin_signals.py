@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from kiln import CompileRequest, _given, _ptxas
+from kiln import CompileRequest, _validate, _ptxas
 from kiln._batch import Batch
 from kiln._launch import library
 from kiln._plugin import file_lock, identity, service, settings
@@ -171,7 +171,7 @@ class _Own:
 
 
 @pytest.mark.parametrize("look", [
-    _given.shown, lambda given: _given.each(given, "requests"), lambda given: _given.within(given, "a size"),
+    _validate.shown, lambda given: _validate.each(given, "requests"), lambda given: _validate.within(given, "a size"),
     lambda given: canonical_encoding(kind="ttir", source="", backend="cuda", architecture="90", warp_size=32,
                                      toolchain_fingerprint=bytes(32), parameters=given)
 ], ids=["shown", "taken one by one", "a number", "in a key"])

@@ -117,7 +117,7 @@ def test_no_line_where_none_is_wanted(tmp_path, value):
 # What is put into the own namespace and what is looked for in it, by a daemon that takes its time.
 SLOW = """
 import time, kiln, kiln.triton
-from kiln._plugin import service, settings, stubs
+from kiln._plugin import service, settings, launcher_cache
 class Slow:
     def put_own(self, entries, timeout):
         time.sleep(0.25)
@@ -131,7 +131,7 @@ try:
     own.put_own(b"key", {})
 except service.Declined:
     pass
-stubs._ask(settings.Settings(), b"key")
+launcher_cache._ask(settings.Settings(), b"key")
 print(kiln.report().seconds_waited)
 """
 

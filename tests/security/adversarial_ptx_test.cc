@@ -6,7 +6,7 @@
 #include <fstream>
 #include <future>
 
-#include "daemon/worker/pooled_provider.h"
+#include "daemon/chain/pooled_provider.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"

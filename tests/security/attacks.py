@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "daemon" / "worker"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "daemon" / "worker" / "triton"))
 from kiln_triton_worker.compiler import Compiler
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.libc import checked

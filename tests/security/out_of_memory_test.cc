@@ -7,7 +7,7 @@
 #include <array>
 #include <fstream>
 
-#include "daemon/worker/pooled_provider.h"
+#include "daemon/chain/pooled_provider.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"
 

@@ -14,8 +14,8 @@
 #include <future>
 #include <thread>
 
-#include "daemon/worker/enter_jail.h"
-#include "daemon/worker/pooled_provider.h"
+#include "daemon/chain/pooled_provider.h"
+#include "daemon/sandbox/enter_jail.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/simple_source.h"

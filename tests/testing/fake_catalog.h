@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compile/toolchain.h"
+#include "daemon/kernel/toolchain.h"
 
 namespace kiln {
 

@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/enter_jail.h"
-#include "daemon/worker/frame.h"
-#include "daemon/worker/process_table.h"
+#include "daemon/process/frame.h"
+#include "daemon/process/process_table.h"
+#include "daemon/sandbox/enter_jail.h"
 #include "storage/base/limits.h"
 
 extern char** environ;

@@ -43,8 +43,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compile/compilation_provider.h"
-#include "daemon/worker/worker_pool.h"
+#include "daemon/chain/compilation_provider.h"
+#include "daemon/pool/worker_pool.h"
 
 namespace kiln {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <set>
 
-#include "client/launch/cuda_abi.h"
+#include "client/launch/driver/cuda_abi.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <set>
 
-#include "client/launch/hip_abi.h"
+#include "client/launch/driver/hip_abi.h"
 
 namespace kiln {
 namespace {

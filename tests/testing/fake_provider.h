@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compile/compilation_provider.h"
-#include "daemon/compile/timer.h"
+#include "daemon/chain/compilation_provider.h"
+#include "storage/base/timer.h"
 
 namespace kiln {
 

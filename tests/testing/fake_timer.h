@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "daemon/compile/timer.h"
+#include "storage/base/timer.h"
 #include "tests/testing/fake_clock.h"
 
 namespace kiln {

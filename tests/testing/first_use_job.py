@@ -14,7 +14,7 @@ import sys
 import threading
 
 import kiln
-from kiln import _gate
+from kiln import _fork_guard
 
 SECONDS_MAX = 20
 CHILD_SECONDS_MAX = 30
@@ -50,7 +50,7 @@ def disturb_in(file, disturb):
 def be_patient():
     """A machine that is busy with other tests may starve the daemon, or an import, for a while."""
     from kiln import sockets
-    _gate._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = SECONDS_MAX
+    _fork_guard._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = SECONDS_MAX
     sockets.Endpoint.__init__.__defaults__ = tuple(
         SECONDS_MAX if isinstance(one, float) else one for one in sockets.Endpoint.__init__.__defaults__)
 
@@ -133,14 +133,14 @@ def client():
 def own_modules():
     """Of Kiln's own, which import no gRPC."""
     for file, first_use in (("kiln/artifact.py", lambda: kiln.Artifact), ("kiln/key.py", lambda: kiln.compile_key),
-                            ("kiln/_plugin/service.py", lambda: _gate.gate.imported("kiln._plugin.service"))):
+                            ("kiln/_plugin/service.py", lambda: _fork_guard.gate.imported("kiln._plugin.service"))):
         got = in_child(lambda: fork_at(file, lambda: 0 if first_use() else 1, disturb=disturb_in), 3 * CHILD_SECONDS_MAX)
         assert got == 0, (file, got)
 
 
 def too_slow():
     """The import takes longer than the fork waits: the child does without Kiln, and so do its own."""
-    _gate._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = BRIEFLY_S
+    _fork_guard._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = BRIEFLY_S
     service = new_service()
 
     def use():

@@ -17,6 +17,6 @@ TOOLCHAIN = TOOLCHAINS / "triton-3.6.0"
 # The folder with every version of Triton that is installed: only the tests of versions look there.
 VERSIONS = pathlib.Path(os.environ.get("KILN_TEST_VERSION_TOOLCHAINS", _cache / "kiln" / "toolchains"))
 # The folder with triton_worker.py and its package.
-WORKER = ROOT / "daemon" / "worker"
+WORKER = ROOT / "daemon" / "worker" / "triton"
 # A CUDA toolkit, or the environment of an NVRTC.
 CUDA = pathlib.Path(os.environ.get("KILN_TEST_CUDA", "/usr/local/cuda"))

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "daemon/worker/allocator.h"
+#include "daemon/process/allocator.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {

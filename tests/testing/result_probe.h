@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "daemon/compile/compilation_provider.h"
+#include "daemon/chain/compilation_provider.h"
 
 namespace kiln {
 

@@ -11,7 +11,7 @@ Client does, when it is first used. docs/python.md in Kiln's source is the guide
 
 from typing import TYPE_CHECKING, Any
 
-from kiln._gate import gate
+from kiln._fork_guard import gate
 from kiln._version import __version__
 from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
                          DiagnosticNote, Diagnostics, FailedPreconditionError, InternalError,

@@ -4,7 +4,7 @@ import queue
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from kiln import _wire
-from kiln._gate import Passage
+from kiln._fork_guard import Passage
 from kiln._link import Link, wedged
 from kiln._signals import from_handler
 from kiln.artifact import Artifact

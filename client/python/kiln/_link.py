@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, Optional
 
 import grpc
 
-from kiln import _given, _process, _wire
-from kiln._gate import Outcome, Passage, gate
+from kiln import _validate, _process, _wire
+from kiln._fork_guard import Outcome, Passage, gate
 from kiln._version import __version__
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError, WedgedError
@@ -260,7 +260,7 @@ def _joined(stream: Any, passage: Passage) -> Any:
 
 def deadline_of(timeout_s: Optional[float]) -> Optional[float]:
     """InvalidArgumentError for what is no time to wait."""
-    seconds = _given.timeout(timeout_s)
+    seconds = _validate.timeout(timeout_s)
     return None if seconds is None else time.monotonic() + seconds
 
 

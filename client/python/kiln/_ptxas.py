@@ -6,7 +6,7 @@ import os
 import stat
 from typing import Dict, Union
 
-from kiln import _files, _given
+from kiln import _files, _validate
 from kiln._signals import from_handler
 from kiln.errors import InvalidArgumentError
 
@@ -20,7 +20,7 @@ def selector(given: "Union[str, os.PathLike[str]]") -> str:
     elsewhere. Anything else as it is. InvalidArgumentError."""
     if isinstance(given, os.PathLike):
         return _digest_at(os.fsdecode(given))
-    word = given if isinstance(given, str) and "/" in given else _given.text(
+    word = given if isinstance(given, str) and "/" in given else _validate.text(
         given, "ptxas", "such as 'ptxas==13.0.88', the 64 hex digits of the file's SHA-256, or its path")
     return _digest_at(word) if "/" in word else word
 

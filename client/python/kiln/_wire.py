@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from kiln import _given, _ptxas
+from kiln import _validate, _ptxas
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
@@ -55,25 +55,25 @@ _TIERS = {
 def request_message(request: CompileRequest) -> Any:
     """The message for it. InvalidArgumentError for what has none, ResourceExhaustedError for what is too long to be sent."""
     if not isinstance(request, CompileRequest):
-        raise _given.mistaken("a request", request, "a kiln.CompileRequest")
+        raise _validate.mistaken("a request", request, "a kiln.CompileRequest")
     message = kernel_service_pb2.CompileRequest(
         target=_target(request.target),
-        toolchain=_given.text(request.toolchain, "toolchain", "such as 'triton==3.6.0'"),
-        stages=[_given.text(stage, "a stage in stages", "such as 'cubin'") for stage in _given.listed(request.stages, "stages")],
+        toolchain=_validate.text(request.toolchain, "toolchain", "such as 'triton==3.6.0'"),
+        stages=[_validate.text(stage, "a stage in stages", "such as 'cubin'") for stage in _validate.listed(request.stages, "stages")],
         cache_policy=_choose(CACHE_POLICIES, request.cache, "cache"),
         priority=_choose(PRIORITIES, request.priority, "priority"),
-        job=_given.text(request.job, "job"),
+        job=_validate.text(request.job, "job"),
         ptxas=_ptxas.selector(request.ptxas))
     message.source.kind = _choose(KINDS, request.kind, "kind")
     message.source.text = _content(request.source, "source")
-    message.source.name = _given.text(request.name, "name")
+    message.source.name = _validate.text(request.name, "name")
     for name, value in _items(request.options, "options", "{'num_warps': 8}"):
         if value is not None:
-            _set_value(message.options[name], value, f"option {_given.shown(name)}")
-    for parameter in _given.listed(request.parameters, "parameters"):
+            _set_value(message.options[name], value, f"option {_validate.shown(name)}")
+    for parameter in _validate.listed(request.parameters, "parameters"):
         _add_parameter(message.specialization.parameters.add(), parameter)
     for name, text in _items(request.headers, "headers", "{'tile.h': 'its text'}"):
-        message.headers.add(name=name, text=_content(text, f"header {_given.shown(name)}"))
+        message.headers.add(name=name, text=_content(text, f"header {_validate.shown(name)}"))
     _check_size(message)
     return message
 
@@ -81,17 +81,17 @@ def request_message(request: CompileRequest) -> Any:
 def _content(given: "str | bytes", what: str) -> bytes:
     # A path has bytes too, which would be compiled: those of its own text.
     if isinstance(given, os.PathLike):
-        raise _given.mistaken(what, given, "the text itself, such as the path's read_text(),")
+        raise _validate.mistaken(what, given, "the text itself, such as the path's read_text(),")
     if not isinstance(given, (str, bytes, bytearray, memoryview)):
-        raise _given.mistaken(what, given, "the text, a str or bytes,")
-    return _given.utf8(given, what) if isinstance(given, str) else bytes(given)
+        raise _validate.mistaken(what, given, "the text, a str or bytes,")
+    return _validate.utf8(given, what) if isinstance(given, str) else bytes(given)
 
 
 def _items(given: "Mapping[str, _T]", what: str, example: str) -> "Iterable[Tuple[str, _T]]":
     if not isinstance(given, Mapping):
-        raise _given.mistaken(what, given, f"a mapping such as {example}")
+        raise _validate.mistaken(what, given, f"a mapping such as {example}")
     for name in given:
-        _given.text(name, f"a name in {what}")
+        _validate.text(name, f"a name in {what}")
     return given.items()
 
 
@@ -104,13 +104,13 @@ def _check_size(message: Any) -> None:
 
 
 def _choose(known: Mapping[str, _T], word: str, what: str) -> _T:
-    if _given.text(word, what) not in known:
+    if _validate.text(word, what) not in known:
         raise InvalidArgumentError(f"{what} {word!r} is not known; there are {', '.join(known)}")
     return known[word]
 
 
 def _target(text: str) -> Any:
-    backend, _, rest = _given.text(text, "target", "such as 'cuda:90'").partition(":")
+    backend, _, rest = _validate.text(text, "target", "such as 'cuda:90'").partition(":")
     architecture, _, warp_size = rest.partition(":")
     has_size = warp_size.isdecimal() and len(warp_size) <= _WARP_SIZE_DIGITS_MAX
     if not backend or not architecture or (warp_size and not has_size):
@@ -120,12 +120,12 @@ def _target(text: str) -> Any:
 
 def _add_parameter(message: Any, parameter: Parameter) -> None:
     if not isinstance(parameter, Parameter):
-        raise _given.mistaken("a parameter in parameters", parameter, "a kiln.Parameter")
-    message.name = _given.text(parameter.name, "the name of a parameter")
-    what = f"parameter {_given.shown(parameter.name)}"
-    message.type = _given.text(parameter.type, f"the type of {what}", "such as '*fp32'")
+        raise _validate.mistaken("a parameter in parameters", parameter, "a kiln.Parameter")
+    message.name = _validate.text(parameter.name, "the name of a parameter")
+    what = f"parameter {_validate.shown(parameter.name)}"
+    message.type = _validate.text(parameter.type, f"the type of {what}", "such as '*fp32'")
     for name, value in _items(parameter.attributes, f"the attributes of {what}", "{'tt.divisibility': 16}"):
-        message.attributes[name] = _given.integer(value, f"attribute {_given.shown(name)} of {what}")
+        message.attributes[name] = _validate.integer(value, f"attribute {_validate.shown(name)} of {what}")
     if parameter.constant is not None:
         _set_value(message.constant, parameter.constant, f"the constant of {what}")
 
@@ -136,19 +136,19 @@ def _set_value(message: Any, value: Any, what: str, depth: int = 1) -> None:
     if isinstance(value, bool):  # before int, which it is too
         message.bool_value = value
     elif isinstance(value, int):
-        message.int_value = _given.integer(value, what)
+        message.int_value = _validate.integer(value, what)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidArgumentError(f"{what} is {value}; it must be finite")
         message.double_value = value
     elif isinstance(value, str):
-        message.string_value = _given.text(value, what)
+        message.string_value = _validate.text(value, what)
     elif isinstance(value, (tuple, list)):
         message.tuple_value.SetInParent()
         for item in value:
             _set_value(message.tuple_value.items.add(), item, what, depth + 1)
     else:
-        raise InvalidArgumentError(f"{what} is {_given.shown(value)}, of type {type(value).__name__}; it must be a bool, int, float, str or a "
+        raise InvalidArgumentError(f"{what} is {_validate.shown(value)}, of type {type(value).__name__}; it must be a bool, int, float, str or a "
                                    "tuple of such")
 
 
@@ -156,14 +156,14 @@ def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput
     """InvalidArgumentError for what has none."""
     message = kernel_service_pb2.PutOwnRequest()
     if not isinstance(entries, Mapping):
-        raise _given.mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
+        raise _validate.mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
     for key, files in entries.items():
         entry = message.entries.add(key=_raw(key, "a key in entries"))
-        for name, content in _items(files, f"the files of {_given.shown(key)}", "{'name': b'content'}"):
-            what = f"the content of {_given.shown(name)}"
+        for name, content in _items(files, f"the files of {_validate.shown(key)}", "{'name': b'content'}"):
+            what = f"the content of {_validate.shown(name)}"
             if isinstance(content, ArtifactOutput):
                 output = kernel_service_pb2.ArtifactOutput(
-                    key=digest_bytes(content.key, f"{what}: key"), stage=_given.text(content.stage, f"{what}: stage", "such as 'cubin'"))
+                    key=digest_bytes(content.key, f"{what}: key"), stage=_validate.text(content.stage, f"{what}: stage", "such as 'cubin'"))
                 entry.files.add(name=name, digest=digest_bytes(content.digest, f"{what}: digest"), output=output)
             else:
                 content = _raw(content, what)
@@ -173,24 +173,24 @@ def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput
 
 def own_keys(keys: "Sequence[bytes]") -> "List[bytes]":
     """InvalidArgumentError for what is no list of keys."""
-    return [_raw(key, "a key in keys") for key in _given.listed(keys, "keys")]
+    return [_raw(key, "a key in keys") for key in _validate.listed(keys, "keys")]
 
 
 def _raw(given: bytes, what: str) -> bytes:
     if not isinstance(given, (bytes, bytearray, memoryview)):
-        raise _given.mistaken(what, given, "bytes")
+        raise _validate.mistaken(what, given, "bytes")
     return bytes(given)
 
 
 def artifact_keys(keys: "Sequence[str]") -> "List[bytes]":
     """InvalidArgumentError for what is no list of keys."""
-    return [digest_bytes(key, "a key in keys") for key in _given.listed(keys, "keys")]
+    return [digest_bytes(key, "a key in keys") for key in _validate.listed(keys, "keys")]
 
 
 def digest_bytes(digits: str, what: str) -> bytes:
     """InvalidArgumentError for what is not 64 hex digits."""
     if not isinstance(digits, str) or not _DIGEST.fullmatch(digits):
-        raise InvalidArgumentError(f"{what}: {_given.shown(digits)} is not 64 hex digits")
+        raise InvalidArgumentError(f"{what}: {_validate.shown(digits)} is not 64 hex digits")
     return bytes.fromhex(digits)
 
 

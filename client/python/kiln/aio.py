@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from kiln import _given, _wire
-from kiln._gate import Passage
+from kiln import _validate, _wire
+from kiln._fork_guard import Passage
 from kiln._link import Link, deadline_of, wedged
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
@@ -63,10 +63,10 @@ class AsyncClient:
                            in_flight: int = 64) -> "AsyncIterator[Tuple[int, Union[Artifact, KilnError]]]":
         """Yields (index of the request, its artifact or why there is none) as answers come, with no more than `in_flight`
         calls at once. `timeout` is that of each. Ending the iteration early cancels what is under way."""
-        _given.count(in_flight, "in_flight")
-        _given.timeout(timeout)
+        _validate.count(in_flight, "in_flight")
+        _validate.timeout(timeout)
         waiting: "Dict[asyncio.Task[Artifact], int]" = {}
-        source = enumerate(_given.each(requests, "requests"))
+        source = enumerate(_validate.each(requests, "requests"))
         try:
             while True:
                 for index, request in source:

@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from kiln import _given, _process, _wire
+from kiln import _validate, _process, _wire
 from kiln._batch import Batch
 from kiln._link import Link, deadline_of
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
@@ -44,7 +44,7 @@ class Client:
                  _began: Optional[float] = None) -> None:
         # _began: when looking for the daemon did, for whoever imports this module for it.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        _given.count(attempts, "attempts")
+        _validate.count(attempts, "attempts")
         self._attempts = attempts
         self._link: Optional[Link] = None
         self._lock = threading.RLock()  # a signal's handler may call while its thread is in here
@@ -95,8 +95,8 @@ class Client:
         breaks, what was in flight is answered with that error, and then it is raised. Ending the iteration early cancels
         what is under way.
         """
-        _given.count(in_flight, "in_flight")
-        given = _given.each(requests, "requests")
+        _validate.count(in_flight, "in_flight")
+        given = _validate.each(requests, "requests")
         deadline = deadline_of(timeout)
         link = self._connected()
         batch = Batch(link, given, deadline, in_flight, self._endpoint.answer_s / 2)

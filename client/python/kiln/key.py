@@ -18,7 +18,7 @@ __all__ = ["Parameter", "canonical_encoding", "compile_key"]
 
 _SCHEME = b"kiln-key-v1"
 _FINGERPRINT_BYTES = 32
-# How the daemon's worker calls a ptxas: kPtxasCall in daemon/compile/compile_key.cc.
+# How the daemon's worker calls a ptxas: kPtxasCall in daemon/kernel/compile_key.cc.
 _PTXAS_CALL = 1
 _LAUNCH_PARAMETERS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "cluster_dims", "launch_pdl",

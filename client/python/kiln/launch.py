@@ -17,7 +17,7 @@ import weakref
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from kiln import _given, _process
+from kiln import _validate, _process
 from kiln._launch import library as c
 from kiln._launch.arrays import Addresses
 from kiln._launch.packer import Packer
@@ -94,7 +94,7 @@ class Runtime:
         self.backend = backend
         handle = ctypes.c_void_p()
         with _told():
-            options = c.OpenOptions(backend=_given.c_text(backend, "backend"), driver_path=_encoded_path("driver", driver) if driver else None)
+            options = c.OpenOptions(backend=_validate.c_text(backend, "backend"), driver_path=_encoded_path("driver", driver) if driver else None)
         c.library().call("open", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
         _remember_process()
@@ -116,7 +116,7 @@ class Runtime:
 
     def _open(self, artifact: "_Handle", device: Optional[int]) -> "Kernel":
         with _told():
-            number = -1 if device is None else _given.within(device, "device", end=2**31)
+            number = -1 if device is None else _validate.within(device, "device", end=2**31)
         return Kernel(self, artifact.value, number)
 
     def configure(self, *, strict: bool = False, times_launches: bool = False, resident_kernels_max: int = 0,
@@ -127,9 +127,9 @@ class Runtime:
         take. resident_*_max: what stays loaded on each GPU; the least recently launched goes first. 0: no limit.
         """
         with _told():
-            settings = c.Settings(strict=_given.flag(strict, "strict"), times_launches=_given.flag(times_launches, "times_launches"),
-                                  resident_kernels_max=_given.within(resident_kernels_max, "resident_kernels_max"),
-                                  resident_bytes_max=_given.within(resident_bytes_max, "resident_bytes_max"))
+            settings = c.Settings(strict=_validate.flag(strict, "strict"), times_launches=_validate.flag(times_launches, "times_launches"),
+                                  resident_kernels_max=_validate.within(resident_kernels_max, "resident_kernels_max"),
+                                  resident_bytes_max=_validate.within(resident_bytes_max, "resident_bytes_max"))
         self._call("configure", ctypes.byref(settings))
 
     def stats(self) -> LaunchStats:
@@ -145,20 +145,20 @@ class Runtime:
     def name_graph(self, stream: Any, name: str) -> None:
         """Names the CUDA graph that the stream captures into, for messages."""
         with _told():
-            given = _stream(stream), _given.c_text(name, "name")
+            given = _stream(stream), _validate.c_text(name, "name")
         self._call("graph_set_name", *given)
 
     def add_graph_buffer(self, stream: Any, address: int, size_bytes: int, name: str) -> None:
         """Says that the graph refers to a buffer that no launch through Kiln shows, or how long one is."""
         with _told():
-            given = _stream(stream), _given.within(address, "address"), _given.within(size_bytes, "size_bytes"), _given.c_text(name, "name")
+            given = _stream(stream), _validate.within(address, "address"), _validate.within(size_bytes, "size_bytes"), _validate.c_text(name, "name")
         self._call("graph_add_buffer", *given)
 
     def check_free(self, address: int, size_bytes: int) -> None:
         """To be asked before device memory is freed. LaunchError (FAILED_PRECONDITION), which names buffer and graph, where a live
         graph refers to some of it."""
         with _told():
-            given = _given.within(address, "address"), _given.within(size_bytes, "size_bytes")
+            given = _validate.within(address, "address"), _validate.within(size_bytes, "size_bytes")
         self._call("check_free", *given)
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -292,11 +292,11 @@ class Kernel:
         shape has them. fills_with_nan: what lies outside reads as NaN. rounds_to_tf32: float32 is rounded on its way.
         """
         with _told(self._misfit):
-            parameter = _given.within(parameter, "parameter", end=len(self.parameters))
+            parameter = _validate.within(parameter, "parameter", end=len(self.parameters))
             shape = _extents("shape", shape)
             strides = _extents("strides", strides) or _row_major(shape)
-            fills, rounds = _given.flag(fills_with_nan, "fills_with_nan"), _given.flag(rounds_to_tf32, "rounds_to_tf32")
-            tensor = _given.within(tensor, "tensor") if type(tensor) is int else tensor
+            fills, rounds = _validate.flag(fills_with_nan, "fills_with_nan"), _validate.flag(rounds_to_tf32, "rounds_to_tf32")
+            tensor = _validate.within(tensor, "tensor") if type(tensor) is int else tensor
         if not 1 <= len(shape) <= _TENSOR_RANK_MAX or len(strides) != len(shape):
             raise self._misfit(f"a tensor of shape {tuple(shape)} with strides {tuple(strides)} has no descriptor")
         kept: List[Any] = []
@@ -321,7 +321,7 @@ class Kernel:
         """How long its launches took, where the runtime has them measured. Waits for those under way. `reset`: begin anew."""
         times = c.Times()
         with _told(self._misfit):
-            is_reset = _given.flag(reset, "reset")
+            is_reset = _validate.flag(reset, "reset")
         self._call("kernel_get_times", is_reset, ctypes.byref(times))
         return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
 
@@ -410,7 +410,7 @@ class Kernel:
     def _lengths(self, what: str, given: Any) -> "Tuple[Any, ...]":
         """Along x, y and z."""
         try:
-            lengths = (given,) if hasattr(given, "__index__") else tuple(_given.each(given, what))
+            lengths = (given,) if hasattr(given, "__index__") else tuple(_validate.each(given, what))
         except (TypeError, InvalidArgumentError):
             raise self._misfit(f"{what}: {given!r} is neither a number nor a tuple of numbers") from None
         if not 1 <= len(lengths) <= 3:
@@ -449,17 +449,17 @@ def _told(refused: "Callable[[str], LaunchError]" = functools.partial(LaunchErro
 
 
 def _extents(what: str, given: Any) -> "Tuple[int, ...]":
-    return tuple(_given.within(length, what, low=-2**63, end=2**63) for length in _given.each(given, what))
+    return tuple(_validate.within(length, what, low=-2**63, end=2**63) for length in _validate.each(given, what))
 
 
 def _encoded_path(what: str, given: Any) -> bytes:
-    _given.place(given, what)
+    _validate.place(given, what)
     return os.fsencode(given)
 
 
 def _stream(given: Any) -> int:
     try:
-        return _given.within(handle_of(given), "stream")
+        return _validate.within(handle_of(given), "stream")
     except TypeError as error:
         raise InvalidArgumentError(str(error)) from None
 
@@ -493,7 +493,7 @@ def _open_artifact(source: Source, server_uid: Optional[int], handle: _Handle) -
         c.library().call("artifact_open_json", path, ctypes.byref(handle))
     else:
         with _told():
-            uid = _given.user(server_uid, "server_uid")
+            uid = _validate.user(server_uid, "server_uid")
         options = c.HotOptions(has_server_uid=uid is not None, server_uid=uid or 0)
         c.library().call("artifact_open_hot", path, ctypes.byref(options), ctypes.byref(handle))
 

@@ -10,7 +10,7 @@ import struct
 import time
 from typing import Callable, List, Mapping, Optional, Union
 
-from kiln import _given
+from kiln import _validate
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
 __all__ = ["Endpoint", "Place", "check_server", "find_socket"]
@@ -33,11 +33,11 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """InvalidArgumentError, in the words of a client's arguments."""
-        _given.place(self.socket, "socket")
-        _given.place(self.root, "root")
-        _given.pause(self.connect_s, "connect_timeout")
-        _given.pause(self.answer_s, "answer_timeout")
-        _given.user(self.server_uid, "server_uid")
+        _validate.place(self.socket, "socket")
+        _validate.place(self.root, "root")
+        _validate.pause(self.connect_s, "connect_timeout")
+        _validate.pause(self.answer_s, "answer_timeout")
+        _validate.user(self.server_uid, "server_uid")
 
     def greeting_s(self, began: float) -> float:
         """How long a sign of life may take where looking for the daemon began at that moment of time.monotonic(): what is left of

@@ -22,7 +22,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 import triton
 from triton.runtime.cache import FileCacheManager
 
-from kiln._gate import gate
+from kiln._fork_guard import gate
 from kiln._plugin.settings import LOG, Settings
 from kiln._signals import from_handler
 from kiln.errors import CacheMissError
@@ -158,13 +158,13 @@ class _Hook:
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         if not arguments and not named:
             return _NO_KEY if self._before is None else self._before()
-        given = self._given(*arguments, **named)
+        given = self._validate(*arguments, **named)
         answer = None if self._before is None else self._before(*arguments, **named)
         if given is not None and given.is_unchanged():  # another hook makes a pipeline of its own, which nobody else can run
             self._take_over(given)
         return answer
 
-    def _given(self, /, *arguments: Any, **named: Any) -> "Optional[_Given]":
+    def _validate(self, /, *arguments: Any, **named: Any) -> "Optional[_Given]":
         try:
             return _Given(*(*arguments, *(named[name] for name in ("self", "stages", "options")[len(arguments):]))[:3])
         except Exception as error:  # it cannot be told which is which

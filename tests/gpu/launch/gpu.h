@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "client/launch/cuda_abi.h"
+#include "client/launch/driver/cuda_abi.h"
 
 namespace kiln::gpu {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "client/launch/cuda_driver.h"
+#include "client/launch/driver/cuda_driver.h"
 #include "client/launch/tuner.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/launch_artifacts.h"

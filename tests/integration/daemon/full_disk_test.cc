@@ -21,7 +21,7 @@
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
-#include "storage/rocks_open.h"
+#include "storage/rocks/rocks_open.h"
 #include "tests/integration/daemon/raw_call.h"
 #include "tests/integration/daemon/small_disk.h"
 #include "tests/testing/artifacts.h"

@@ -1,5 +1,5 @@
-// Only compiled: whether what client/launch/hip_abi.h says of the HIP runtime is what AMD's own
-// headers say, which Triton's packages carry.
+// Only compiled: whether what client/launch/driver/hip_abi.h says of the HIP runtime is what AMD's
+// own headers say, which Triton's packages carry.
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "client/launch/hip_abi.h"
+#include "client/launch/driver/hip_abi.h"
 
 namespace kiln::launch::hip {
 namespace {

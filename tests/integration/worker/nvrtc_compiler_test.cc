@@ -1,5 +1,5 @@
 // NVRTC as a worker has it, against the library's own interface.
-#include "daemon/worker/native_worker/nvrtc_compiler.h"
+#include "daemon/worker/native/nvrtc_compiler.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "daemon/chain/pooled_provider.h"
 #include "daemon/toolchain/native_toolchain.h"
-#include "daemon/worker/pooled_provider.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"
 

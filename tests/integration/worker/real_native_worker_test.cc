@@ -10,11 +10,11 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "daemon/compile/ptx_options.h"
-#include "daemon/worker/native_worker/ptxas_compiler.h"
-#include "daemon/worker/output_capture.h"
-#include "daemon/worker/pooled_provider.h"
-#include "daemon/worker/spawn.h"
+#include "daemon/chain/pooled_provider.h"
+#include "daemon/kernel/ptx_options.h"
+#include "daemon/process/output_capture.h"
+#include "daemon/process/spawn.h"
+#include "daemon/worker/native/ptxas_compiler.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "client/cli/format.h"
+#include "client/cli/output/format.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 

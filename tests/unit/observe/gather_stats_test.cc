@@ -10,7 +10,7 @@
 #include "storage/base/limits.h"
 #include "storage/forwarding_store.h"
 #include "storage/memory_store.h"
-#include "storage/own_record.h"
+#include "storage/user_cache_record.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_catalog.h"
 #include "tests/testing/fake_compiler.h"

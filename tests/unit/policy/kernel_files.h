@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "daemon/policy/control_groups.h"
+#include "daemon/process/control_groups.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {

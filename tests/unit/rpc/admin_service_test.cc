@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
-#include "daemon/compile/artifact_document.h"
-#include "daemon/compile/caching_provider.h"
-#include "daemon/compile/request_document.h"
+#include "daemon/chain/caching_provider.h"
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/request_document.h"
 #include "tests/testing/result_probe.h"
 #include "tests/unit/rpc/service_fixture.h"
 

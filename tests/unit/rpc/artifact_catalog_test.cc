@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/compile/artifact_document.h"
+#include "daemon/kernel/artifact_document.h"
 #include "storage/base/limits.h"
 #include "storage/memory_store.h"
 #include "tests/testing/artifacts.h"

@@ -6,8 +6,8 @@
 #include <future>
 #include <thread>
 
-#include "daemon/compile/artifact_document.h"
-#include "daemon/compile/request_document.h"
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/request_document.h"
 #include "daemon/rpc/compile_start.h"
 #include "tests/testing/artifacts.h"
 #include "tests/unit/rpc/service_fixture.h"

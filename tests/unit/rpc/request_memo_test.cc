@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/compile/request_shape.h"
+#include "daemon/kernel/request_shape.h"
 #include "storage/base/limits.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_provider.h"

@@ -20,8 +20,8 @@ from typing import Any, Callable, List, Mapping, Optional, Set, Type
 
 from triton import knobs
 
-from kiln._gate import gate
-from kiln._plugin import ahead
+from kiln._fork_guard import gate
+from kiln._plugin import autotune_prefetch
 from kiln._plugin.settings import LOG, Settings
 from kiln._signals import from_handler
 
@@ -57,7 +57,7 @@ def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) ->
         return
     _may_have_missed_one = False
     try:
-        bench = None if ahead.is_ahead() else _find_bench(compile_frame)
+        bench = None if autotune_prefetch.is_ahead() else _find_bench(compile_frame)
         if bench is None or bench["self"].early_config_prune or bench["self"].perf_model:
             return
         tuner, kwargs = bench["self"], bench["meta"]
@@ -134,7 +134,7 @@ def _work_of(config: Any) -> float:
 
 
 class _InTurns:
-    """Has work done by a pool: one piece after the other, up to where it only waits (ahead.end_turn()), until the daemon declines some of it,
+    """Has work done by a pool: one piece after the other, up to where it only waits (autotune_prefetch.end_turn()), until the daemon declines some of it,
     and none after that.
 
     Lowering is Python, and takes the lock that all of it shares. Begun together, every kernel would be lowered at the end of all the
@@ -189,7 +189,7 @@ class _InTurns:
 
     def _in_turn(self, work: Callable[[], Any]) -> Any:
         from kiln._plugin.service import Declined, Failed
-        with ahead.turn(self, self._free):
+        with autotune_prefetch.turn(self, self._free):
             self.check()
             if self._has_declined:
                 raise Declined("another configuration was declined")

@@ -14,7 +14,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import triton
 
-from kiln._plugin import eligibility, identity, own, reached
+from kiln._plugin import eligibility, identity, own, source_dependencies
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
@@ -26,7 +26,7 @@ _ANSWERS_MAX = 256
 # Before it, AMD's linker is a program of the machine's, of which Triton's key knows the version.
 _LINKS_BY_ITSELF = (3, 5)
 # In the way of a kernel that is kept by Triton's key, and known to come.
-_FORESEEN = (Declined, eligibility.NotExpressible, identity.ChangedError, reached.Unknown)
+_FORESEEN = (Declined, eligibility.NotExpressible, identity.ChangedError, source_dependencies.Unknown)
 
 
 class Groups:
@@ -99,7 +99,7 @@ class Groups:
 
 
 def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:
-    return own.key_of("kernel", folder=folder, name=name, source=reached.digest(*asked), **own.triton_here())
+    return own.key_of("kernel", folder=folder, name=name, source=source_dependencies.digest(*asked), **own.triton_here())
 
 
 def _folder(triton_hash: str) -> str:

@@ -26,7 +26,7 @@ def key_of(what: str, **decides: Any) -> bytes:
 
 
 def triton_here() -> Dict[str, Any]:
-    """What Triton's key for a kernel leaves out besides the source's (reached.py): its own files but for some of them and where they are,
+    """What Triton's key for a kernel leaves out besides the source's (source_dependencies.py): its own files but for some of them and where they are,
     the bytes of the ptxas, of which it knows the version, how its language is set where the program does that, which files are kept, and
     how text becomes bytes. identity.ChangedError; OSError."""
     return {

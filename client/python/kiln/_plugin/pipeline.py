@@ -9,9 +9,9 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 from triton import knobs
 
-from kiln._plugin import ahead, eligibility, identity
+from kiln._plugin import autotune_prefetch, eligibility, identity
 from kiln._plugin.groups import groups
-from kiln._plugin.lowered import text_of
+from kiln._plugin.ttir_text import text_of
 from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import BrokenOff, Declined, Failed, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
@@ -79,7 +79,7 @@ class Pipeline:
         request: Optional[CompileRequest] = None
         try:
             self._check(backend, stages, options)
-            if not ahead.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
+            if not autotune_prefetch.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
                 raise declined.again()
             if self._manifest is None:
                 service(self._settings).connect()  # before the compiler is read, which can take a second
@@ -87,14 +87,14 @@ class Pipeline:
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
                 self._manifest.add(dataclasses.replace(request, options=said))
-            ahead.end_turn()
+            autotune_prefetch.end_turn()
             artifact = service(self._settings).compile(request)
             answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
             groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # whatever it is, the job goes on
             if from_handler(error):
                 raise
-            if ahead.is_ahead():
+            if autotune_prefetch.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
                 raise
             self._decline(error, request or _asked_for(backend, module), started)
@@ -161,7 +161,7 @@ class Pipeline:
             ptxas=ptxas,
             stages=wanted,
             cache="only-if-cached" if self._settings.mode == "require" else "use",
-            priority="autotune" if ahead.is_ahead() else "waiting-rank")
+            priority="autotune" if autotune_prefetch.is_ahead() else "waiting-rank")
 
 
 def _ptxas(backend: Any) -> str:

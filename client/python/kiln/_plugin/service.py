@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tupl
 
 import kiln
 from kiln import _process
-from kiln._plugin import ahead
+from kiln._plugin import autotune_prefetch
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
 from kiln._signals import from_handler
@@ -148,7 +148,7 @@ class Service:
             self._say(f"the daemon took longer than {self._settings.timeout_s:g} s (KILN_TIMEOUT) for a kernel; {self._otherwise}")
             raise Declined("the daemon took too long") from None
         except KilnError as error:
-            if ahead.is_broken_off():
+            if autotune_prefetch.is_broken_off():
                 raise BrokenOff from None
             self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
             raise Declined(f"the daemon answered {error.code}", str(error)) from None
@@ -193,7 +193,7 @@ class Service:
         except InvalidArgumentError as error:
             raise Declined(str(error)) from None
         except KilnError as error:  # an older daemon, a full disk, no answer in time; or too much at once, which passes soon
-            if ahead.is_broken_off():
+            if autotune_prefetch.is_broken_off():
                 raise BrokenOff from None
             self._own_closed_until[what] = time.monotonic() + (error.retry_after_s or _OWN_PAUSE_S)
             LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
@@ -215,7 +215,7 @@ class Service:
             except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
                 if from_handler(error):
                     raise
-                if ahead.is_broken_off():
+                if autotune_prefetch.is_broken_off():
                     raise BrokenOff from None
                 self._pause(error)
                 raise Declined(self._closed.reason, self._closed.details) from None

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Mapping, Optional
 
-from kiln import _given
+from kiln import _validate
 from kiln._signals import from_handler
 from kiln.errors import InvalidArgumentError
 
@@ -70,6 +70,6 @@ def _whole(environment: Mapping[str, str], name: str) -> Optional[int]:
         return None
     if text.isdecimal():
         with contextlib.suppress(ValueError, InvalidArgumentError):
-            return _given.user(int(text), name)
+            return _validate.user(int(text), name)
     LOG.warning("kiln: %s=%s is no uid; trusting root and this user alone", name, text)
     return None

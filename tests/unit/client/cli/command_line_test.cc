@@ -11,9 +11,9 @@
 #include <set>
 #include <sstream>
 
-#include "client/cli/format.h"
-#include "client/cli/parse_json.h"
-#include "client/cli/words.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/parse_json.h"
 #include "storage/base/digest.h"
 #include "tests/unit/client/fake_daemon.h"
 

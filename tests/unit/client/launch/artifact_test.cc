@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/base/artifact_file.h"
+#include "storage/hot/artifact_file.h"
 #include "tests/testing/launch_artifacts.h"
 #include "tests/testing/temp_directory.h"
 

@@ -13,7 +13,7 @@
 #include <map>
 #include <thread>
 
-#include "client/launch/cuda_driver.h"
+#include "client/launch/driver/cuda_driver.h"
 #include "client/launch/tensor_descriptor.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/launch_artifacts.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "client/launch/cuda_driver.h"
+#include "client/launch/driver/cuda_driver.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/launch_artifacts.h"
 

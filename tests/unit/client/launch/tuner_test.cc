@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "client/launch/cuda_driver.h"
+#include "client/launch/driver/cuda_driver.h"
 #include "client/launch/tuning_record.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/launch_artifacts.h"

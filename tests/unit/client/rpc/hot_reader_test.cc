@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "storage/base/artifact_file.h"
+#include "storage/hot/artifact_file.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {

@@ -1,0 +1,168 @@
+#include <set>
+#include <utility>
+
+#include "client/cli/commands/batch_report.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/request_source.h"
+#include "client/cli/output/file_names.h"
+#include "client/cli/output/output_directory.h"
+#include "client/cli/requests/batch.h"
+#include "client/cli/requests/request_json.h"
+
+namespace kiln::cli {
+namespace {
+
+struct CompileArguments {
+  std::vector<std::string> files;
+  std::string requests;
+  std::string output;
+  RequestFlags flags;
+};
+
+absl::Status CheckUsage(const CompileArguments& arguments) {
+  if (arguments.files.empty() && arguments.requests.empty()) {
+    return InvalidArgument("name source files, or a file of requests with --requests");
+  }
+  if (!arguments.files.empty() && !arguments.requests.empty()) {
+    return InvalidArgument("name source files or --requests, not both: there is also '{}'",
+                           arguments.files.front());
+  }
+  if (!arguments.files.empty() && arguments.flags.targets.empty()) {
+    return InvalidArgument("say what to compile for, as --target cuda:90");
+  }
+  if (!arguments.requests.empty() &&
+      (!arguments.flags.options.empty() || !arguments.flags.kind.empty())) {
+    return InvalidArgument(
+        "--option and --kind go with source files; a file of requests has them in its lines");
+  }
+  for (const std::string& file : arguments.files) {
+    if (arguments.flags.kind.empty() && file.ends_with(".jsonl")) {
+      return InvalidArgument("{} looks like a file of requests: write --requests {}", file, file);
+    }
+    KILN_RETURN_IF_ERROR(CheckSource(file));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamedRequestSource> OpenSource(const CompileArguments& arguments) {
+  KILN_RETURN_IF_ERROR(CheckUsage(arguments));
+  KILN_ASSIGN_OR_RETURN(RequestTemplate shape, RequestTemplate::Of(arguments.flags));
+  if (arguments.requests.empty()) return FromSourceFiles(arguments.files, std::move(shape));
+  KILN_ASSIGN_OR_RETURN(auto file, RequestFile::Open(arguments.requests));
+  return FromRequestFile(std::move(file), std::move(shape));
+}
+
+bool MayHaveSeveralBackends(const CompileArguments& arguments) {
+  if (!arguments.requests.empty()) return true;
+  std::set<std::string> backends;
+  for (const std::string& target : arguments.flags.targets) {
+    backends.insert(target.substr(0, target.find(':')));
+  }
+  return backends.size() > 1;
+}
+
+// With several backends each request takes the stages that it has; with one, a stage that it does
+// not have is the caller's mistake.
+absl::Status DivideStages(const CompileArguments& arguments, Client& client,
+                          const CallOptions& call, NamedRequestSource& source) {
+  if (!MayHaveSeveralBackends(arguments)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const auto listed, client.ListToolchains(call));
+  source = WithOwnStages(std::move(source), KnownStages(listed));
+  return absl::OkStatus();
+}
+
+// Says what is stored instead of what is not. Of the first misses: each is a search in the daemon.
+class MissExplainer {
+ public:
+  MissExplainer(Client& client, Session& session) : client_(client), session_(session) {}
+
+  void Explain(BatchAnswer& answer) {
+    constexpr int kExplainedMax = 16;
+    if (!answer.missed || explained_++ >= kExplainedMax) return;
+    auto nearest = client_.Nearest(*answer.missed, session_.Call(kQuestionTime));
+    if (nearest.ok() && !nearest->key().empty()) answer.nearest = *std::move(nearest);
+  }
+
+ private:
+  Client& client_;
+  Session& session_;
+  int explained_ = 0;
+};
+
+// Null where nothing is written.
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OpenOutput(const CompileArguments& arguments) {
+  if (arguments.output.empty()) return nullptr;
+  KILN_ASSIGN_OR_RETURN(auto output, OutputDirectory::Open(arguments.output));
+  if (!arguments.requests.empty()) output->StartIndex();
+  return output;
+}
+
+ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
+  Console& console = session.console();
+  auto source = OpenSource(arguments);
+  if (!source.ok()) return CannotRun(console, "compile", source.status());
+  const auto output = OpenOutput(arguments);
+  if (!output.ok()) return CannotRun(console, "cannot write", output.status());
+  const auto client = session.Connect();
+  if (!client.ok()) return FailToConnect(console, client.status());
+  const absl::Status divided =
+      DivideStages(arguments, **client, session.Call(kQuestionTime), *source);
+  if (!divided.ok()) return Fail(console, "compile", divided);
+
+  std::optional<uint64_t> total = arguments.files.size() * arguments.flags.targets.size();
+  if (!arguments.requests.empty()) total = CountRequests(arguments.requests, arguments.flags);
+  BatchReport report(session, SystemClock(), BatchReport::Detail::kEveryAnswer, total);
+  MissExplainer misses(**client, session);
+  FileNames names("index");
+  BatchParts parts;
+  parts.next = *std::move(source);
+  parts.report_unsent = arguments.requests.empty();
+  if (*output != nullptr) {
+    parts.name_file = [&](const std::string& name) { return names.For(name); };
+  }
+  parts.report = [&](BatchAnswer& answer) {
+    misses.Explain(answer);
+    if (*output != nullptr && answer.answer.ok()) {
+      const absl::Status written = (*output)->Write(answer.name, answer.file, *answer.answer);
+      if (!written.ok()) answer.answer = Annotate(written, "cannot write");
+    }
+    report.OnAnswer(answer);
+  };
+  BatchCounts counts;
+  ManyOptions options;
+  options.call = session.Call();
+  absl::Status ended = RunBatch(**client, options, SystemClock(), parts, counts);
+  if (*output != nullptr && !arguments.requests.empty()) {
+    const absl::Status finished = (*output)->FinishIndex();
+    if (ended.ok()) ended = finished;
+  }
+  return report.Finish(counts, ended, arguments.requests);
+}
+
+}  // namespace
+
+void AddCompile(CommandParser& parser) {
+  const auto arguments = std::make_shared<CompileArguments>();
+  const Command run = [arguments](Session& session) { return RunCompile(*arguments, session); };
+  Arguments command =
+      parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", run);
+  command.Add("FILE", arguments->files,
+              "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), PTX (.ptx)",
+              {.is_path = true});
+  command.Add("--requests", arguments->requests,
+              "A file with one JSON request a line; - for the standard input", {.is_path = true});
+  command.Add("--option", arguments->flags.options,
+              "An option of the compiler, as num_warps=8. Repeat it for several",
+              {.value_name = "NAME=VALUE"});
+  command.Add("--emit", arguments->flags.stages,
+              "The stages to return, as ptx,cubin (default: the final binary)",
+              {.value_name = "STAGES", .separator = ','});
+  command.Add("--kind", arguments->flags.kind,
+              "ttir, ttgir, cuda or ptx (default: by the file's name)");
+  command.Add("-o,--output", arguments->output, "Write NAME.<stage> and NAME.json into this folder",
+              {.value_name = "DIR", .is_path = true});
+  AddRequestFlags(command, arguments->flags);
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,256 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
+#include "storage/base/digest.h"
+#include "storage/base/limits.h"
+
+namespace kiln::cli {
+namespace {
+
+// What one look found.
+struct Finding {
+  enum class Verdict { kGood, kWarning, kBad };
+
+  std::string check;
+  Verdict verdict = Verdict::kGood;
+  std::string detail;
+  std::string advice;  // "" where there is nothing to do
+};
+
+using Verdict = Finding::Verdict;
+
+class Examination {
+ public:
+  explicit Examination(Session& session) : session_(session) {}
+
+  std::vector<Finding> Run() {
+    const auto client = session_.Connect();
+    if (!client.ok()) {
+      Add("daemon", Verdict::kBad, std::string(Message(client.status())),
+          std::string(AdviceOnConnecting(client.status())));
+      return std::move(findings_);
+    }
+    Add("daemon", Verdict::kGood, "answers on " + (*client)->socket_path());
+    CheckToolchains(**client);
+    CheckHotDirectory(**client);
+    CheckAdministration();
+    return std::move(findings_);
+  }
+
+ private:
+  void Add(std::string check, Verdict verdict, std::string detail, std::string advice = "") {
+    findings_.push_back({std::move(check), verdict, std::move(detail), std::move(advice)});
+  }
+
+  void CheckToolchains(Client& client) {
+    const auto listed = client.ListToolchains(session_.Call(kQuestionTime));
+    if (!listed.ok()) {
+      return Add("toolchains", Verdict::kBad, Summarize(listed.status()), "see the daemon's log");
+    }
+    if (listed->toolchains().empty()) {
+      return Add("toolchains", Verdict::kBad, "there is none, so nothing can be compiled",
+                 "kiln toolchain add triton==3.6.0, as root for the system's service");
+    }
+    if (!listed->toolchains(0).is_default()) {
+      Add("toolchains", Verdict::kBad,
+          "the default toolchain is not here ('kiln toolchain list' names it)",
+          "kiln toolchain add it, or choose one of those below with kiln toolchain default, or the "
+          "newest with --newest, unless the daemon's toolchain.default is set; until then name one "
+          "with --toolchain");
+    }
+    for (const v1::Toolchain& toolchain : listed->toolchains()) {
+      Add("toolchain", Verdict::kGood,
+          fmt::format("{}=={} {} {}{}", toolchain.name(), toolchain.version(),
+                      Hex(toolchain.fingerprint()).substr(0, 12), toolchain.assembler(),
+                      toolchain.is_default() ? " (default)" : ""));
+    }
+  }
+
+  void CheckHotDirectory(Client& client) {
+    const std::string& path = client.hot_directory();
+    if (::access(path.c_str(), R_OK | X_OK) != 0) {
+      return Add("hot directory", Verdict::kWarning,
+                 fmt::format("{}: {}", path, std::strerror(errno)),
+                 "hits go through the socket meanwhile; the directory must be readable for you");
+    }
+    // No artifact has this key: whatever else comes back says what is wrong.
+    const auto probe = client.FindHot(Digest().Bytes());
+    if (probe.status().code() == absl::StatusCode::kPermissionDenied) {
+      return Add("hot directory", Verdict::kBad, std::string(Message(probe.status())),
+                 "chmod go-w the directory, and see who wrote to it");
+    }
+    Add("hot directory", Verdict::kGood, path);
+  }
+
+  void CheckAdministration() {
+    const auto admin = session_.ConnectAdmin();
+    const auto stats = admin.ok() ? (*admin)->GetStats(session_.Call(kQuestionTime))
+                                  : absl::StatusOr<admin::v1::GetStatsResponse>(admin.status());
+    if (!stats.ok()) {
+      return Add("administration", Verdict::kWarning, std::string(Message(stats.status())),
+                 "run kiln doctor as the daemon's user or as root for the rest of the checks");
+    }
+    CheckVersion(*stats);
+    CheckState(*stats);
+    CheckRejected(**admin);
+    CheckJail(*stats);
+    CheckDisk(*stats);
+  }
+
+  void CheckVersion(const admin::v1::GetStatsResponse& stats) {
+    const bool is_same = stats.version() == KILN_VERSION;
+    Add("version", is_same ? Verdict::kGood : Verdict::kWarning,
+        fmt::format("command {}, daemon {}", KILN_VERSION, stats.version()),
+        is_same ? "" : "install the same version of both; a restart picks up a new daemon");
+  }
+
+  void CheckState(const admin::v1::GetStatsResponse& stats) {
+    const bool is_serving = stats.state() == "serving";
+    Add("state", is_serving ? Verdict::kGood : Verdict::kBad,
+        stats.state_reason().empty() ? stats.state()
+                                     : fmt::format("{}: {}", stats.state(), stats.state_reason()),
+        is_serving ? "" : "see the daemon's log (journalctl -u kilnd)");
+    std::vector<std::string> names;
+    for (const auto& toolchain : stats.toolchains()) names.push_back(toolchain.name());
+    for (const auto& toolchain : stats.toolchains()) {
+      if (!toolchain.state().starts_with("failed")) continue;
+      Add("toolchain " + ToolchainLabel(toolchain.name(), toolchain.fingerprint(), names),
+          Verdict::kBad, toolchain.state(),
+          "install it anew; kilnd's log has what its Python said");
+    }
+    if (stats.toolchains_changed() > 0) {
+      Add("toolchains", Verdict::kWarning,
+          fmt::format(
+              "changed on disk {} since the start, and were read again{}{}",
+              stats.toolchains_changed() == 1 ? "once"
+                                              : fmt::format("{} times", stats.toolchains_changed()),
+              stats.toolchain_change().empty() ? "" : "; last of all ", stats.toolchain_change()),
+          "kiln toolchain list, and see who writes to them: a toolchain is installed once and left "
+          "alone");
+    }
+    if (stats.quarantined() > 0) {
+      Add("integrity", Verdict::kWarning,
+          fmt::format("{} damaged artifacts were put aside", stats.quarantined()),
+          "kiln verify, and look at the disk's health");
+    }
+    if (stats.audits_differed() > 0) {
+      Add("integrity", Verdict::kWarning,
+          fmt::format("{} stored binaries were not what their sources compile to, and were evicted",
+                      stats.audits_differed()),
+          "the daemon's log names them; look at the machine's memory, and at what was done to the "
+          "toolchains");
+    }
+  }
+
+  // What lies where toolchains are looked for, and is none that can be used.
+  void CheckRejected(AdminClient& admin) {
+    const auto here = admin.ListToolchains(session_.Call(kQuestionTime));
+    if (!here.ok()) {
+      return Add("toolchains", Verdict::kWarning, Summarize(here.status()), "see the daemon's log");
+    }
+    for (const auto& rejected : here->rejected()) {
+      Add("toolchain", Verdict::kWarning,
+          fmt::format("{} is not used: {}", rejected.path(), rejected.reason()),
+          "mend or remove it, and then kiln toolchain reload");
+    }
+  }
+
+  void CheckJail(const admin::v1::GetStatsResponse& stats) {
+    if (stats.jail().empty()) return;  // a daemon from before there was one, which the version says
+    if (stats.jail_problems().empty()) {
+      return Add("jail", Verdict::kGood, "compilers reach nothing but their own files");
+    }
+    const std::string problems = fmt::format("{}", fmt::join(stats.jail_problems(), "; "));
+    if (stats.jail() == "off") {
+      return Add("jail", Verdict::kBad, problems,
+                 "set workers.jail to \"on\": a hostile kernel source can do what the daemon can");
+    }
+    if (stats.jail() == "required") {
+      return Add("jail", Verdict::kBad, "nothing is compiled: " + problems,
+                 "run a kernel with Landlock and seccomp, or set workers.require_jail to false");
+    }
+    Add("jail", Verdict::kWarning, problems,
+        "compile only what you trust here, or run a kernel with Landlock (5.13 or later, in lsm=) "
+        "and "
+        "seccomp");
+  }
+
+  void CheckDisk(const admin::v1::GetStatsResponse& stats) {
+    const bool is_low = stats.free_disk_bytes() < limits::kFreeDiskBytesDefault;
+    Add("disk", is_low ? Verdict::kWarning : Verdict::kGood,
+        fmt::format("{} free; the store takes {} of {}", FormatBytes(stats.free_disk_bytes()),
+                    FormatBytes(stats.store_bytes()), FormatBytes(stats.store_bytes_max())),
+        is_low ? "make room: below the floor, compiles go on but nothing is stored" : "");
+  }
+
+  Session& session_;
+  std::vector<Finding> findings_;
+};
+
+std::string_view WordOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return "ok";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kBad:
+      return "bad";
+  }
+  return "";
+}
+
+Style StyleOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return Style::kGood;
+    case Verdict::kWarning:
+      return Style::kNew;
+    case Verdict::kBad:
+      return Style::kBad;
+  }
+  return Style::kPlain;
+}
+
+void Print(Console& console, const Finding& finding) {
+  console.out << console.Styled(fmt::format("{:<8}", WordOf(finding.verdict)),
+                                StyleOf(finding.verdict))
+              << finding.check << ": " << Printable(finding.detail) << '\n';
+  if (!finding.advice.empty()) console.out << "          try: " << finding.advice << '\n';
+}
+
+ExitCode RunDoctor(Session& session) {
+  Console& console = session.console();
+  ExitCode code = kOk;
+  for (const Finding& finding : Examination(session).Run()) {
+    if (finding.verdict == Verdict::kBad) code = kFailed;
+    if (session.json()) {
+      console.out << DumpFields({{"check", finding.check},
+                                 {"verdict", std::string(WordOf(finding.verdict))},
+                                 {"detail", finding.detail},
+                                 {"advice", finding.advice}})
+                  << '\n';
+    } else {
+      Print(console, finding);
+    }
+  }
+  console.out.flush();
+  return code;
+}
+
+}  // namespace
+
+void AddDoctor(CommandParser& parser) {
+  parser.AddSubcommand("doctor", "Check the installation and say what to do about it", RunDoctor);
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,157 @@
+#include "client/cli/commands/errors.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/format.h"
+#include "client/rpc/client.h"
+#include "client/rpc/wedged.h"
+
+namespace kiln::cli {
+namespace {
+
+void PrintError(Console& console, std::string_view what, const absl::Status& status,
+                std::string_view advice) {
+  console.err << console.Styled("kiln:", Style::kBad) << ' ' << Printable(what) << ": "
+              << Printable(Message(status)) << '\n';
+  if (!advice.empty()) console.err << "  try: " << advice << '\n';
+}
+
+constexpr std::string_view kAdviceOnWedged =
+    "again in a moment; where that does not help, look at the daemon's log and restart it "
+    "('systemctl restart kilnd')";
+
+// Of a compiler that crashed. The daemon keeps the request for as long as it does not try again.
+std::string AdviceOnCrash(const std::string& key) {
+  return fmt::format("'kiln reproduce {}', which writes what it takes to repeat it by hand",
+                     Hex(key));
+}
+
+std::string AdviceOnCall(const absl::Status& status) {
+  if (IsWedgedStatus(status)) return std::string(kAdviceOnWedged);
+  const std::string key = RequestKeyOf(status);
+  if (absl::IsInternal(status) && !key.empty()) return AdviceOnCrash(key);
+  if (const auto wait = RetryAfterOf(status)) {
+    return fmt::format("again in {}", FormatDuration(*wait));
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return "'kiln doctor', and the daemon's log ('journalctl -u kilnd')";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "a longer --timeout; 'kiln stats' shows how much is queued";
+    case absl::StatusCode::kUnimplemented:
+      return "'kiln version': daemon and command are of different versions";
+    case absl::StatusCode::kDataLoss:
+      return "'kiln verify', which puts damaged artifacts aside so that they are compiled again";
+    case absl::StatusCode::kInternal:
+      return "again; the daemon's log has the details ('journalctl -u kilnd')";
+    default:
+      return "";
+  }
+}
+
+// A compiler that gives up may dump everything that it had in hand.
+constexpr int kOutputLinesMax = 24;
+
+// A compiler knows the source as kernel.cu, say, whatever its author calls it: equal sources are
+// compiled once.
+std::string WithOwnName(std::string text, const std::string& source_file) {
+  const auto is_part = [&text](size_t at) {
+    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) ||
+                                std::string_view("_./").find(text[at]) != std::string_view::npos);
+  };
+  for (const std::string_view name : {"kernel.cu", "kernel.ptx", "kernel.ttir", "kernel.ttgir"}) {
+    for (size_t at = text.find(name); at != std::string::npos;) {
+      const bool is_whole = (at == 0 || !is_part(at - 1)) && !is_part(at + name.size());
+      if (is_whole) text.replace(at, name.size(), source_file);
+      at = text.find(name, at + (is_whole ? source_file : name).size());
+    }
+  }
+  return text;
+}
+
+std::string Indented(std::string_view text) {
+  std::string indented;
+  for (int lines = 0; !text.empty(); ++lines) {
+    if (lines == kOutputLinesMax) {
+      return indented + fmt::format("    … {} lines more; --json has all of it\n",
+                                    std::count(text.begin(), text.end(), '\n') + 1);
+    }
+    const size_t end = text.find('\n');
+    indented += "    " + Printable(text.substr(0, end)) + "\n";
+    text = end == std::string_view::npos ? "" : text.substr(end + 1);
+  }
+  return indented;
+}
+
+}  // namespace
+
+std::string_view AdviceOnConnecting(const absl::Status& status) {
+  if (IsWedgedStatus(status)) return kAdviceOnWedged;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return "start one with 'systemctl start kilnd', or 'kilnd --root DIR' and then 'kiln --root "
+             "DIR'";
+    case absl::StatusCode::kPermissionDenied:
+      return "join the group that owns the socket (ls -l shows it), or ask as root where it is the "
+             "administration socket";
+    default:
+      return "";
+  }
+}
+
+ExitCode Fail(Console& console, std::string_view what, const absl::Status& status) {
+  PrintError(console, what, status, AdviceOnCall(status));
+  return status.code() == absl::StatusCode::kUnavailable ? kCouldNotRun : kFailed;
+}
+
+ExitCode FailToConnect(Console& console, const absl::Status& status) {
+  PrintError(console, "cannot reach the daemon", status, AdviceOnConnecting(status));
+  return kCouldNotRun;
+}
+
+ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status) {
+  PrintError(console, what, status, "");
+  return kCouldNotRun;
+}
+
+// As compilers write it: "scale.cu:3: note: instantiation of …".
+void PrintNote(Console& console, const v1::CompileNote& note, std::string_view own_name) {
+  std::string where(note.file().empty() ? own_name : std::string_view(note.file()));
+  if (note.line() > 0) where += fmt::format(":{}", note.line());
+  if (note.line() > 0 && note.column() > 0) where += fmt::format(":{}", note.column());
+  console.err << "  " << Printable(where) << ": note: " << Printable(note.message()) << '\n';
+}
+
+void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
+                         const absl::Status& status) {
+  const auto diagnostics = DiagnosticsOf(status);
+  if (!diagnostics.has_value()) {
+    PrintError(console, name, status, AdviceOnCall(status));
+    return;
+  }
+  const bool is_named_so =
+      source_file.empty() || std::filesystem::path(source_file).stem().string() == name;
+  std::string where = is_named_so ? "" : fmt::format("{}: ", Printable(name));
+  where += source_file.empty() ? Printable(name) : Printable(source_file);
+  if (diagnostics->line() > 0) {
+    where += fmt::format(":{}", diagnostics->line());
+    // ptxas has none.
+    if (diagnostics->column() > 0) where += fmt::format(":{}", diagnostics->column());
+  }
+  console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
+              << ": " << Printable(diagnostics->message()) << '\n';
+  for (const v1::CompileNote& note : diagnostics->notes()) {
+    PrintNote(console, note, source_file.empty() ? name : std::string_view(source_file));
+  }
+  console.err << Indented(source_file.empty() ? diagnostics->output()
+                                              : WithOwnName(diagnostics->output(), source_file));
+}
+
+std::string Summarize(const absl::Status& status) {
+  return fmt::format("{}: {}", CodeName(status.code()), Message(status));
+}
+
+}  // namespace kiln::cli

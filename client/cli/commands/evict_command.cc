@@ -1,0 +1,132 @@
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/keys.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/rpc/admin_client.h"
+#include "storage/base/units.h"
+
+namespace kiln::cli {
+namespace {
+
+struct EvictArguments {
+  std::vector<std::string> keys;
+  bool all = false;
+  std::string to;
+  bool force = false;
+};
+
+absl::Status CheckUsage(const EvictArguments& arguments) {
+  const int ways =
+      (arguments.keys.empty() ? 0 : 1) + (arguments.all ? 1 : 0) + (arguments.to.empty() ? 0 : 1);
+  if (ways != 1) return InvalidArgument("give one of KEY…, --all and --to SIZE");
+  if (arguments.force && arguments.keys.empty()) {
+    return InvalidArgument("--force goes with keys: pinned artifacts are evicted by name only");
+  }
+  for (const std::string& text : arguments.keys) KILN_RETURN_IF_ERROR(CheckKey(text));
+  if (arguments.to.empty()) return absl::OkStatus();
+  return Annotate(ParseSize(arguments.to).status(), fmt::format("--to {}", arguments.to));
+}
+
+struct Evicted {
+  admin::v1::EvictResponse response;
+  std::vector<std::string> not_found;  // as hex: the whole key, or what was given of it
+};
+
+absl::StatusOr<Evicted> EvictKeys(const EvictArguments& arguments, AdminClient& admin,
+                                  const CallOptions& call) {
+  Evicted evicted;
+  admin::v1::EvictRequest request;
+  request.set_force(arguments.force);
+  for (const std::string& text : arguments.keys) {
+    auto key = ResolveKey(admin, text, call);
+    if (absl::IsNotFound(key.status())) {
+      evicted.not_found.push_back(text);
+      continue;
+    }
+    if (!key.ok()) return key.status();
+    request.add_keys(std::string(key->Bytes()));
+  }
+  if (request.keys().empty()) return evicted;
+  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(request, call));
+  for (const std::string& key : evicted.response.not_found()) {
+    evicted.not_found.push_back(Hex(key));
+  }
+  return evicted;
+}
+
+absl::StatusOr<Evicted> Evict(const EvictArguments& arguments, AdminClient& admin,
+                              const CallOptions& call) {
+  if (!arguments.keys.empty()) return EvictKeys(arguments, admin, call);
+  admin::v1::EvictRequest request;
+  request.set_all(arguments.all);
+  if (!arguments.to.empty()) {
+    KILN_ASSIGN_OR_RETURN(const uint64_t bytes, ParseSize(arguments.to));
+    request.set_target_bytes(bytes);
+  }
+  Evicted evicted;
+  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(request, call));
+  return evicted;
+}
+
+std::vector<std::string> PinnedKeys(const Evicted& evicted) {
+  std::vector<std::string> digits;
+  for (const std::string& key : evicted.response.kept_pinned()) digits.push_back(Hex(key));
+  return digits;
+}
+
+void PrintJson(Console& console, const Evicted& evicted) {
+  console.out << DumpFields({{"evicted", evicted.response.evicted()},
+                             {"freed_bytes", evicted.response.freed_bytes()},
+                             {"released", evicted.response.released()},
+                             {"kept_pinned", PinnedKeys(evicted)},
+                             {"not_found", evicted.not_found}})
+              << std::endl;
+}
+
+void Print(Console& console, const Evicted& evicted) {
+  console.out << fmt::format("evicted {}, freed {}\n", evicted.response.evicted(),
+                             FormatBytes(evicted.response.freed_bytes()));
+  if (evicted.response.released() > 0) {
+    console.out << fmt::format("released {} from quarantine\n", evicted.response.released());
+  }
+  for (const std::string& key : PinnedKeys(evicted)) {
+    console.err << "kiln: " << key << ": is pinned\n  try: --force, or kiln pin --unpin\n";
+  }
+  for (const std::string& key : evicted.not_found) {
+    console.err << "kiln: " << key << ": not in the cache\n";
+  }
+}
+
+ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
+  Console& console = session.console();
+  if (absl::Status status = CheckUsage(arguments); !status.ok()) {
+    return CannotRun(console, "evict", status);
+  }
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return FailToConnect(console, admin.status());
+  const auto evicted = Evict(arguments, **admin, session.Call());
+  if (!evicted.ok()) return Fail(console, "evict", evicted.status());
+  if (session.json()) {
+    PrintJson(console, *evicted);
+  } else {
+    Print(console, *evicted);
+  }
+  return evicted->response.kept_pinned().empty() && evicted->not_found.empty() ? kOk : kFailed;
+}
+
+}  // namespace
+
+void AddEvict(CommandParser& parser) {
+  const auto arguments = std::make_shared<EvictArguments>();
+  const Command run = [arguments](Session& session) { return RunEvict(*arguments, session); };
+  Arguments command = parser.AddSubcommand("evict", "Remove artifacts from the cache", run);
+  command.Add("KEY", arguments->keys, "64 hex digits, or the first 4 and more");
+  command.AddFlag("--all", arguments->all, "Everything that is not pinned");
+  command.Add("--to", arguments->to,
+              "The least valuable, until the store takes at most this much, as 5G",
+              {.value_name = "SIZE"});
+  command.AddFlag("--force", arguments->force, "Also pinned ones among the named keys");
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,107 @@
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/keys.h"
+#include "client/cli/output/output_directory.h"
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
+
+namespace kiln::cli {
+namespace {
+
+struct GetArguments {
+  std::string key;
+  std::string stage;
+  std::string output;
+};
+
+// Needs the administration socket only for a shortened key.
+absl::StatusOr<Digest> FindKey(const GetArguments& arguments, Session& session) {
+  if (arguments.key.size() == 2 * Digest::kSizeBytes) return Digest::FromHex(arguments.key);
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) {
+    return Annotate(admin.status(),
+                    "a shortened key needs the administration socket; give all "
+                    "64 digits, or");
+  }
+  return ResolveKey(**admin, arguments.key, session.Call(kQuestionTime));
+}
+
+std::string StageNames(const v1::LookupResponse::Entry& entry) {
+  std::string names;
+  for (const v1::StageBlob& stage : entry.stages()) names += " " + stage.stage();
+  return names;
+}
+
+// The stage of that name; the last one, which is the final binary, for "".
+absl::StatusOr<v1::StageBlob> FindStage(const v1::LookupResponse::Entry& entry,
+                                        const std::string& name) {
+  if (!entry.found() || entry.stages().empty()) return NotFound("not in the cache");
+  if (name.empty()) return entry.stages(entry.stages_size() - 1);
+  for (const v1::StageBlob& stage : entry.stages()) {
+    if (stage.stage() == name) return stage;
+  }
+  return NotFound("there is no stage '{}'; there are{}", name, StageNames(entry));
+}
+
+absl::StatusOr<std::string> Get(const GetArguments& arguments, Session& session, Client& client) {
+  const CallOptions call = session.Call(kQuestionTime);
+  KILN_ASSIGN_OR_RETURN(const Digest key, FindKey(arguments, session));
+  KILN_ASSIGN_OR_RETURN(const auto entries, client.Lookup({std::string(key.Bytes())}, call));
+  KILN_ASSIGN_OR_RETURN(const v1::StageBlob stage, FindStage(entries.front(), arguments.stage));
+  return client.Fetch(stage.digest(), call);
+}
+
+// Replaces a file in one step, and writes into whatever else stands there: a device, a pipe.
+absl::Status Write(const std::string& path, const std::string& content) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(path, error);
+  if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there)) {
+    return WriteFileAtomically(path, content);
+  }
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out << content << std::flush;
+  return out ? absl::OkStatus() : ErrnoStatus(errno, path);
+}
+
+ExitCode RunGet(const GetArguments& arguments, Session& session) {
+  Console& console = session.console();
+  if (const absl::Status status = CheckKey(arguments.key); !status.ok()) {
+    return CannotRun(console, "get", status);
+  }
+  const auto client = session.Connect();
+  if (!client.ok()) return FailToConnect(console, client.status());
+  const auto content = Get(arguments, session, **client);
+  if (!content.ok()) return Fail(console, arguments.key, content.status());
+  if (!arguments.output.empty() && arguments.output != "-") {
+    const absl::Status written = Write(arguments.output, *content);
+    return written.ok() ? kOk : CannotRun(console, "cannot write", written);
+  }
+  if (console.aligned && content->find('\0') != std::string::npos) {
+    return CannotRun(console, "get",
+                     InvalidArgument("a binary would garble the terminal; "
+                                     "write it to a file with -o"));
+  }
+  console.out.write(content->data(), static_cast<std::streamsize>(content->size()));
+  console.out.flush();
+  return console.out.good() ? kOk : kFailed;
+}
+
+}  // namespace
+
+void AddGet(CommandParser& parser) {
+  const auto arguments = std::make_shared<GetArguments>();
+  const Command run = [arguments](Session& session) { return RunGet(*arguments, session); };
+  Arguments command = parser.AddSubcommand("get", "Write one stage of a stored artifact", run);
+  command.Add("KEY", arguments->key, "64 hex digits, or the first 4 and more",
+              {.is_required = true});
+  command.Add("--stage", arguments->stage, "ptx, cubin, … (default: the final binary)");
+  command.Add("-o,--output", arguments->output, "The file (default: standard output)",
+              {.is_path = true});
+}
+
+}  // namespace kiln::cli

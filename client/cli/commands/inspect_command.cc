@@ -1,0 +1,117 @@
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/keys.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/fields.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/rpc/admin_client.h"
+#include "storage/base/clock.h"
+
+namespace kiln::cli {
+namespace {
+
+struct InspectArguments {
+  std::string key_prefix;
+};
+
+std::string Age(int64_t unix_ms) {
+  const std::string age = FormatAge(unix_ms, SystemClock().UnixMillis());
+  return unix_ms == 0 ? age : age + " ago";
+}
+
+std::string Micros(uint64_t micros) {
+  return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
+}
+
+void PrintArtifact(Console& console, const admin::v1::InspectArtifactResponse& found) {
+  const admin::v1::ArtifactSummary& summary = found.summary();
+  PrintFields(console, "Artifact",
+              {{"key", Hex(summary.key())},
+               {"target", TargetName(summary.target())},
+               {"size", FormatBytes(summary.size_bytes())},
+               {"made", Age(summary.created_unix_ms())},
+               {"last use", Age(summary.last_use_unix_ms())},
+               {"hits", std::to_string(summary.hits())},
+               {"pinned", summary.pinned() ? "yes" : "no"}});
+}
+
+void PrintKernel(Console& console, const v1::KernelMetadata& metadata) {
+  std::string parameters;
+  for (const v1::KernelParameter& parameter : metadata.parameters()) {
+    parameters += fmt::format("{}{}{}{}", parameters.empty() ? "" : ", ", parameter.name(),
+                              parameter.name().empty() ? "" : ": ", parameter.type());
+  }
+  PrintFields(console, "Kernel",
+              {{"entry point", metadata.name()},
+               {"parameters", parameters},
+               {"hidden pointers", std::to_string(metadata.hidden_pointers())},
+               {"warps", std::to_string(metadata.num_warps())},
+               {"CTAs per cluster", std::to_string(metadata.num_ctas())},
+               {"shared memory", FormatBytes(static_cast<uint64_t>(metadata.shared_bytes()))},
+               {"registers", metadata.has_registers() ? std::to_string(metadata.registers()) : ""},
+               {"spilled", metadata.has_spill_bytes()
+                               ? FormatBytes(static_cast<uint64_t>(metadata.spill_bytes()))
+                               : ""}});
+}
+
+void PrintOrigin(Console& console, const v1::Provenance& provenance) {
+  PrintFields(console, "Compiled",
+              {{"by", provenance.toolchain()},
+               {"fingerprint", Hex(provenance.toolchain_fingerprint())},
+               {"assembler", provenance.assembler()},
+               {"Kiln", provenance.kiln_version()},
+               {"on", provenance.host()},
+               {"in", Micros(provenance.compile_micros())}});
+}
+
+void PrintStages(Console& console, const admin::v1::InspectArtifactResponse& found) {
+  Fields stages;
+  for (const v1::StageBlob& stage : found.stages()) {
+    stages.emplace_back(stage.stage(), fmt::format("{} sha256:{}", FormatBytes(stage.size_bytes()),
+                                                   Hex(stage.digest())));
+  }
+  PrintFields(console, "Stages", stages);
+  Fields timings;
+  for (const v1::StageTiming& timing : found.timings()) {
+    timings.emplace_back(timing.stage(), Micros(timing.micros()));
+  }
+  PrintFields(console, "Time", timings);
+}
+
+ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
+  Console& console = session.console();
+  if (const absl::Status status = CheckKey(arguments.key_prefix); !status.ok()) {
+    return CannotRun(console, "inspect", status);
+  }
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return FailToConnect(console, admin.status());
+  const auto found = (*admin)->InspectArtifact(arguments.key_prefix, session.Call(kQuestionTime));
+  if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
+  if (session.json()) {
+    console.out << Dump(*found) << std::endl;
+    return kOk;
+  }
+  if (!console.aligned) {
+    PrintTabbed(console, Flatten(*found));
+    return kOk;
+  }
+  PrintArtifact(console, *found);
+  PrintKernel(console, found->metadata());
+  PrintOrigin(console, found->provenance());
+  PrintStages(console, *found);
+  return kOk;
+}
+
+}  // namespace
+
+void AddInspect(CommandParser& parser) {
+  const auto arguments = std::make_shared<InspectArguments>();
+  const Command run = [arguments](Session& session) { return RunInspect(*arguments, session); };
+  Arguments command =
+      parser.AddSubcommand("inspect", "Show everything that is known of one artifact", run);
+  command.Add("KEY", arguments->key_prefix, "64 hex digits, or the first 4 and more",
+              {.is_required = true});
+}
+
+}  // namespace kiln::cli

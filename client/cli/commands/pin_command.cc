@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/keys.h"
+#include "client/cli/output/json.h"
+#include "client/rpc/admin_client.h"
+
+namespace kiln::cli {
+namespace {
+
+struct PinArguments {
+  std::vector<std::string> keys;
+  bool unpin = false;
+};
+
+absl::StatusOr<Digest> Pin(AdminClient& admin, const std::string& text, bool pinned,
+                           const CallOptions& call) {
+  KILN_ASSIGN_OR_RETURN(const Digest key, ResolveKey(admin, text, call));
+  KILN_RETURN_IF_ERROR(admin.SetPinned(std::string(key.Bytes()), pinned, call));
+  return key;
+}
+
+ExitCode RunPin(const PinArguments& arguments, Session& session) {
+  Console& console = session.console();
+  for (const std::string& text : arguments.keys) {
+    const absl::Status status = CheckKey(text);
+    if (!status.ok()) return CannotRun(console, "pin", status);
+  }
+  const auto admin = session.ConnectAdmin();
+  if (!admin.ok()) return FailToConnect(console, admin.status());
+  ExitCode code = kOk;
+  for (const std::string& text : arguments.keys) {
+    const auto key = Pin(**admin, text, !arguments.unpin, session.Call(kQuestionTime));
+    if (!key.ok()) {
+      code = std::max(code, Fail(console, text, key.status()));
+    } else if (session.json()) {
+      console.out << DumpFields({{"key", key->Hex()}, {"pinned", !arguments.unpin}}) << std::endl;
+    } else {
+      console.out << (arguments.unpin ? "released " : "pinned ") << key->Hex() << '\n';
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddPin(CommandParser& parser) {
+  const auto arguments = std::make_shared<PinArguments>();
+  const Command run = [arguments](Session& session) { return RunPin(*arguments, session); };
+  Arguments command = parser.AddSubcommand("pin", "Protect artifacts from eviction", run);
+  command.Add("KEY", arguments->keys, "64 hex digits, or the first 4 and more",
+              {.is_required = true});
+  command.AddFlag("--unpin", arguments->unpin, "Release them instead");
+}
+
+}  // namespace kiln::cli

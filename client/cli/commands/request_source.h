@@ -1,0 +1,60 @@
+// Requests as the command line asks for them: from source files, or from a file of requests, once
+// for each target.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/cli/requests/batch.h"
+#include "client/cli/requests/known_stages.h"
+#include "client/cli/requests/request_file.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// What the flags say about every request.
+struct RequestFlags {
+  std::vector<std::string> targets;
+  std::vector<std::string> options;
+  std::vector<std::string> stages;
+  std::string kind;
+  std::string toolchain;
+  std::string ptxas;
+  std::string cache_policy;
+  std::string priority;
+  std::string job;
+};
+
+class Arguments;
+
+// Declares those of the flags that `compile` and `warm` share.
+void AddRequestFlags(Arguments& arguments, RequestFlags& flags);
+
+// The flags as a request without source, and the targets. INVALID_ARGUMENT names the flag that is
+// wrong.
+struct RequestTemplate {
+  [[nodiscard]] static absl::StatusOr<RequestTemplate> Of(const RequestFlags& flags);
+
+  v1::CompileRequest request;
+  std::vector<v1::Target> targets;
+};
+
+// Each source file for each target. With several targets the name says which: "softmax.cuda-90".
+[[nodiscard]] NamedRequestSource FromSourceFiles(std::vector<std::string> paths,
+                                                 RequestTemplate shape);
+
+// Each line of the file; where the template has targets, each line for each of them instead of the
+// line's own. What else the template says holds where the line says nothing.
+[[nodiscard]] NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape);
+
+// The same requests, each without the stages that are another backend's.
+[[nodiscard]] NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages);
+
+// How many requests FromRequestFile makes of a file: its lines that are not empty, each once for
+// every target. Nothing where it cannot be read twice.
+[[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path,
+                                                    const RequestFlags& flags);
+
+}  // namespace kiln::cli

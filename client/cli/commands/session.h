@@ -1,0 +1,76 @@
+// What every subcommand gets: the global options, the console, and connections made by them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/cli/output/console.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+class AdminClient;
+class Client;
+struct CallOptions;
+struct ConnectOptions;
+}  // namespace kiln
+
+namespace kiln::cli {
+
+// The exit status of the command.
+enum ExitCode : int {
+  kOk = 0,
+  // It ran, and something it was asked for failed.
+  kFailed = 1,
+  // It could not run: wrong usage, no daemon.
+  kCouldNotRun = 2,
+};
+
+struct GlobalOptions {
+  std::string root;
+  std::string socket;
+  std::optional<uid_t> server_uid;
+  std::optional<double> timeout_seconds;
+  bool json = false;
+  bool no_color = false;
+  bool table = false;
+};
+
+class Session {
+ public:
+  Session(const GlobalOptions& options, Console& console) : options_(options), console_(console) {}
+
+  Console& console() { return console_; }
+  bool json() const { return options_.json; }
+
+  // The options, as libkiln takes them.
+  ConnectOptions ServiceOptions() const;
+  // The administration socket lies beside the other.
+  ConnectOptions AdminOptions() const;
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<Client>> Connect() const;
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdmin() const;
+
+  // Until --timeout from now; without it until `fallback` from now, or without end.
+  CallOptions Call(std::optional<std::chrono::milliseconds> fallback = std::nullopt) const;
+
+ private:
+  // Why nobody answers, as far as this machine knows more than the connection did:
+  // FAILED_PRECONDITION where a kilnd is there that has no socket.
+  absl::Status Explain(const absl::Status& status) const;
+
+  const GlobalOptions& options_;
+  Console& console_;
+};
+
+// How long questions about the daemon's state may take.
+inline constexpr auto kQuestionTime = std::chrono::seconds(30);
+
+// What the chosen subcommand does.
+using Command = std::function<ExitCode(Session&)>;
+
+}  // namespace kiln::cli

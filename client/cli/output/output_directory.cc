@@ -1,0 +1,131 @@
+#include "client/cli/output/output_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/file_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln::cli {
+namespace {
+
+// Hidden, and of this process alone, so that two commands may write to one folder.
+std::string TemporaryName(const std::string& path) {
+  const size_t slash = path.rfind('/') + 1;
+  return fmt::format("{}.{}.{}.tmp", path.substr(0, slash), path.substr(slash), ::getpid());
+}
+
+absl::Status WriteAll(int descriptor, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, path);
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RenameOver(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(errno, to);
+  ::unlink(from.c_str());
+  return status;
+}
+
+absl::Status Link(const std::string& from, const std::string& to) {
+  const int linked = ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW);
+  return linked == 0 ? absl::OkStatus() : ErrnoStatus(errno, to);
+}
+
+absl::Status WriteNameless(const std::string& path, std::string_view content) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const UniqueFd file(
+      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  if (!file) return ErrnoStatus(errno, path);
+  KILN_RETURN_IF_ERROR(WriteAll(file.get(), content, path));
+  const std::string nameless = fmt::format("/proc/self/fd/{}", file.get());
+  if (Link(nameless, path).ok()) return absl::OkStatus();
+  // Something has that name, and a link takes no place.
+  const std::string temporary = TemporaryName(path);
+  KILN_RETURN_IF_ERROR(Link(nameless, temporary));
+  return RenameOver(temporary, path);
+}
+
+absl::Status WriteUnderTemporaryName(const std::string& path, std::string_view content) {
+  const std::string temporary = TemporaryName(path);
+  ::unlink(temporary.c_str());  // of a dead process with our number
+  UniqueFd file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file) return ErrnoStatus(errno, path);
+  if (absl::Status status = WriteAll(file.get(), content, path); !status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  return RenameOver(temporary, path);
+}
+
+Json Describe(const std::string& name, const std::string& file,
+              const v1::CompileResponse& response) {
+  Json json;
+  json["name"] = name;
+  json["key"] = Hex(response.key());
+  json["outcome"] = OutcomeName(response.outcome());
+  json["metadata"] = ToJson(response.metadata());
+  json["stages"] = Json::array();
+  for (const v1::StageBlob& stage : response.stages()) {
+    Json entry = ToJson(stage);
+    entry["file"] = fmt::format("{}.{}", file, SafeFileName(stage.stage()));
+    json["stages"].push_back(std::move(entry));
+  }
+  json["timings"] = ToJson(response.timings());
+  json["provenance"] = ToJson(response.provenance());
+  return json;
+}
+
+}  // namespace
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  if (WriteNameless(path, content).ok()) return absl::OkStatus();
+  return WriteUnderTemporaryName(path, content);
+}
+
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::string path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoStatus(error.value(), path);
+  if (!std::filesystem::is_directory(path, error)) return InvalidArgument("{} is no folder", path);
+  if (::access(path.c_str(), W_OK | X_OK) != 0) return ErrnoStatus(errno, path);
+  return std::unique_ptr<OutputDirectory>(new OutputDirectory(std::move(path)));
+}
+
+absl::Status OutputDirectory::Write(const std::string& name, const std::string& file,
+                                    const v1::CompileResponse& response) {
+  const std::string base = path_ + "/" + file;
+  for (const v1::StageBlob& stage : response.stages()) {
+    if (!stage.has_content()) continue;
+    KILN_RETURN_IF_ERROR(
+        WriteFileAtomically(base + "." + SafeFileName(stage.stage()), stage.content()));
+  }
+  KILN_RETURN_IF_ERROR(
+      WriteFileAtomically(base + ".json", DumpPretty(Describe(name, file, response))));
+  if (index_) {
+    *index_ += (index_->empty() ? "\n" : ",\n") +
+               DumpFields({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputDirectory::FinishIndex() {
+  return WriteFileAtomically(path_ + "/index.json", fmt::format("[{}\n]\n", index_.value_or("")));
+}
+
+}  // namespace kiln::cli

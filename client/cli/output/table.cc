@@ -1,0 +1,69 @@
+#include "client/cli/output/table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kiln::cli {
+namespace {
+
+// One long name must not push everything else off the screen.
+constexpr size_t kWidthMax = 60;
+
+}  // namespace
+
+Table::Table(Console& console, std::vector<Column> columns)
+    : console_(console), columns_(std::move(columns)) {
+  for (const Column& column : columns_) widths_.push_back(DisplayWidth(column.title));
+}
+
+void Table::AddRow(std::vector<Cell> cells) {
+  for (Cell& cell : cells) cell.text = Printable(cell.text);
+  if (!console_.aligned) return PrintTabbed(cells);
+  if (is_started_) return PrintAligned(cells);
+  Measure(cells);
+  held_back_.push_back(std::move(cells));
+  if (held_back_.size() == kRowsHeldBack) Flush();
+}
+
+void Table::Flush() {
+  if (held_back_.empty()) return;
+  if (!is_started_) {
+    std::vector<Cell> titles;
+    for (const Column& column : columns_) titles.emplace_back(column.title, Style::kBold);
+    PrintAligned(titles);
+    is_started_ = true;
+  }
+  for (const auto& cells : held_back_) PrintAligned(cells);
+  held_back_.clear();
+}
+
+void Table::Measure(const std::vector<Cell>& cells) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    widths_[i] = std::min(std::max(widths_[i], DisplayWidth(cells[i].text)), kWidthMax);
+  }
+}
+
+void Table::PrintAligned(const std::vector<Cell>& cells) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const size_t width = DisplayWidth(cells[i].text);
+    const std::string padding(widths_[i] > width ? widths_[i] - width : 0, ' ');
+    const std::string text = console_.Styled(cells[i].text, cells[i].style);
+    const bool is_last = i + 1 == cells.size();
+    if (columns_[i].is_right_aligned) {
+      line += padding + text;
+    } else {
+      line += is_last ? text : text + padding;
+    }
+    if (!is_last) line += "  ";
+  }
+  while (line.ends_with(' ')) line.pop_back();
+  console_.out << line << '\n';
+}
+
+void Table::PrintTabbed(const std::vector<Cell>& cells) {
+  for (size_t i = 0; i < cells.size(); ++i) console_.out << (i == 0 ? "" : "\t") << cells[i].text;
+  console_.out << '\n';
+}
+
+}  // namespace kiln::cli

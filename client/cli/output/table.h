@@ -1,0 +1,51 @@
+// Rows of text: aligned for people, tab-separated for pipes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/cli/output/console.h"
+
+namespace kiln::cli {
+
+struct Column {
+  std::string title;
+  bool is_right_aligned = false;
+};
+
+struct Cell {
+  Cell(std::string cell_text, Style cell_style = Style::kPlain)
+      : text(std::move(cell_text)), style(cell_style) {}
+
+  std::string text;
+  Style style;
+};
+
+// Widths follow the first rows, which are held back until there are enough of them or Flush is
+// called; later rows follow at once, so that a table of any length takes bounded memory. Where the
+// reader is no person: tabs, no titles, nothing held back.
+class Table {
+ public:
+  static constexpr size_t kRowsHeldBack = 100;
+
+  // REQUIRES: the console outlives the table.
+  Table(Console& console, std::vector<Column> columns);
+
+  // REQUIRES: as many cells as columns.
+  void AddRow(std::vector<Cell> cells);
+  // Prints what is held back.
+  void Flush();
+
+ private:
+  void Measure(const std::vector<Cell>& cells);
+  void PrintAligned(const std::vector<Cell>& cells);
+  void PrintTabbed(const std::vector<Cell>& cells);
+
+  Console& console_;
+  const std::vector<Column> columns_;
+  std::vector<size_t> widths_;
+  std::vector<std::vector<Cell>> held_back_;
+  bool is_started_ = false;
+};
+
+}  // namespace kiln::cli

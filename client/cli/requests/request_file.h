@@ -1,0 +1,45 @@
+// A file of compile requests, one JSON object a line. docs/cli.md describes the format.
+#pragma once
+
+#include <fstream>
+#include <istream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/cli/requests/line_reader.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// One request under its name. Where it cannot be read, `request` says why and the others go on.
+struct NamedRequest {
+  std::string name;
+  uint64_t line = 0;  // in the file of requests; 0: not from one
+  absl::StatusOr<v1::CompileRequest> request;
+  std::string source_file = "";  // as it was given; "" where the request has the text itself
+};
+
+// Reads one line after the other and never holds more than one. Movable. Not thread-safe.
+class RequestFile {
+ public:
+  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for what is named
+  // as a source.
+  [[nodiscard]] static absl::StatusOr<RequestFile> Open(const std::string& path);
+
+  // `folder` is what a `source_file` is relative to. REQUIRES: the stream outlives the file.
+  RequestFile(std::istream& stream, std::string folder);
+
+  // Nothing at the end. Empty lines are passed over.
+  std::optional<NamedRequest> Next();
+
+ private:
+  RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder);
+
+  std::unique_ptr<std::ifstream> owned_;
+  LineReader lines_;
+  std::string folder_;
+};
+
+}  // namespace kiln::cli

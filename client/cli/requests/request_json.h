@@ -1,0 +1,28 @@
+// One compile request as a JSON object. docs/cli.md describes its fields.
+#pragma once
+
+#include <string>
+
+#include "client/cli/output/json.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+// `folder` is what a `source_file` is relative to. INVALID_ARGUMENT names the field that is wrong;
+// errors of reading the source are passed on.
+[[nodiscard]] absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json,
+                                                              const std::string& folder);
+
+// Whether there is a source that can be read: INVALID_ARGUMENT for a folder, a pipe or a device,
+// the system's own error where it is not there or not readable.
+[[nodiscard]] absl::Status CheckSource(const std::string& path);
+
+// A source from a file: at most one byte over the limit, so that the client can say that it is too
+// large.
+[[nodiscard]] absl::StatusOr<std::string> ReadSource(const std::string& path);
+
+// A name that fits the contract: valid UTF-8, at most 1 KiB.
+[[nodiscard]] std::string ContractName(std::string_view name);
+
+}  // namespace kiln::cli

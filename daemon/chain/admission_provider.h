@@ -1,0 +1,125 @@
+// Lets compiles in: so many at a time, in a fair order, as memory allows.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/chain/compilation_provider.h"
+#include "daemon/policy/fair_queue.h"
+#include "daemon/policy/memory_estimator.h"
+#include "daemon/policy/memory_probe.h"
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+#include "storage/base/timer.h"
+
+namespace kiln {
+
+struct AdmissionLimits {
+  int running_max = 1;
+  FairQueueLimits queue{limits::kQueueLengthDefault, limits::kQueueBytesMax};
+  // What must stay available when every compile that runs has taken what it is expected to.
+  uint64_t free_memory_bytes_min = limits::kFreeMemoryBytesDefault;
+  // What a compile is expected to take before anything is known of its like.
+  uint64_t compile_bytes_default = limits::kCompileMemoryDefault;
+  // From this much pressure on, in percent, one compile runs at a time. 0: whatever the pressure.
+  double pressure_percent_max = limits::kMemoryPressurePercentDefault;
+};
+
+struct AdmissionStats {
+  size_t running = 0;
+  // Places taken: a compile that several principals wait for has one of each.
+  size_t queued = 0;
+  size_t queued_bytes = 0;
+  std::array<size_t, 4> queued_by_priority{};
+  uint64_t rejected = 0;
+  int running_max = 0;
+  // Compiles that could have started but for memory or pressure, each counted once.
+  uint64_t held_back = 0;
+  // What those that run are expected to take, all together.
+  uint64_t expected_bytes = 0;
+  MemoryState memory;
+};
+
+// At most `running_max` compiles are inside the next provider; the others wait in a FairQueue,
+// whose order is the policy. A compile that several principals wait for (Raise) has a place in the
+// line of each, and starts when the first of them is next: whoever asks for what stands in
+// another's backlog waits no longer than if nobody else had asked for it.
+//
+// A compile starts beside others only where memory bears it: what is available must hold what it
+// and those that run are expected to take (MemoryEstimator, which learns from what workers report),
+// with some left over. What those that run have taken already counts twice that way, to the safe
+// side. While the kernel reports that work waits for memory, none starts beside others either. One
+// alone always may, so the queue never stands still; whoever is held back is looked at again when
+// another compile ends, and soon after in any case. None overtakes one that is held back.
+//
+// Errors: RESOURCE_EXHAUSTED with a retry hint when the queue is full; CANCELLED and
+// DEADLINE_EXCEEDED for a caller that leaves while it waits, which frees its place at once;
+// otherwise the next provider's.
+//
+// Thread-safe. Starts the next provider's work on the thread that made room: a caller's, or the one
+// that finished another compile. Does not block beyond what the next provider does. The probe,
+// clock and timer outlive it.
+class AdmissionProvider final : public CompilationProvider {
+ public:
+  AdmissionProvider(std::unique_ptr<CompilationProvider> next, const AdmissionLimits& limits,
+                    const MemoryProbe& memory, const Clock& clock, Timer& timer);
+  // REQUIRES: every call is done.
+  ~AdmissionProvider() override;
+
+  void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
+  std::string Describe() const override;
+
+  AdmissionStats Stats() const;
+
+ private:
+  struct Call;
+  using CallPtr = std::shared_ptr<Call>;
+  using Ticket = FairQueue::Ticket;
+
+  absl::Status Enqueue(const CallPtr& call);
+  void Abandon(const CallPtr& call, absl::Status status);
+  void AddTicket(const CallPtr& call, const Principal& principal, Ticket ticket);
+  void ForgetWaiting(const CallPtr& call);
+  // Gives `waiter` a ticket for the call, or has its own move up.
+  void RaiseCall(const CallPtr& call, const CallContext& waiter);
+  CallPtr NextToStart();
+  bool MemoryBears(uint64_t bytes) const;
+  // Sets the alarm where a call is held back and none is set.
+  void LookAgainLater();
+  void StartWhatMay();
+  void Start(const CallPtr& call);
+  void Finish(const CallPtr& call, SteadyTime started, absl::StatusOr<CompileResult> result);
+  std::chrono::milliseconds RetryHint() const;
+
+  const std::unique_ptr<CompilationProvider> next_;
+  const AdmissionLimits limits_;
+  const MemoryProbe& memory_;
+  const Clock& clock_;
+  Timer& timer_;
+
+  mutable std::mutex mutex_;
+  FairQueue queue_;
+  std::unordered_map<Ticket, CallPtr> waiting_;
+  std::set<std::pair<Digest, CallPtr>> waiting_by_key_;
+  int running_ = 0;
+  bool is_starting_ = false;  // a thread is in StartWhatMay
+  uint64_t rejected_ = 0;
+  // Of the compiles so far, recent ones weighing more; for the retry hint.
+  std::chrono::nanoseconds mean_run_time_ = std::chrono::milliseconds(200);
+
+  MemoryEstimator estimator_;
+  uint64_t expected_bytes_ = 0;  // of those that run
+  bool is_held_back_ = false;    // the next one is, now
+  uint64_t held_back_ = 0;       // so far
+  bool will_look_again_ = false;
+  std::unique_ptr<Alarm> look_again_;  // last: it calls back
+};
+
+}  // namespace kiln

@@ -1,0 +1,96 @@
+// Compiles some of what was found stored once more, and compares.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/chain/compilation_provider.h"
+#include "storage/artifact_index.h"
+#include "storage/base/clock.h"
+#include "storage/base/executor.h"
+#include "storage/base/lru_cache.h"
+#include "storage/base/timer.h"
+
+namespace kiln {
+
+struct AuditStats {
+  size_t waiting = 0;
+  uint64_t same = 0;
+  uint64_t differed = 0;  // and evicted
+  // Fresh compiles differ from each other, or from what is stored for debuggers alone.
+  uint64_t nondeterministic = 0;
+  uint64_t given_up = 0;  // could not be compiled, or too many waited
+};
+
+// One in `one_in` of the artifacts that the next provider finds stored is noted down. When nothing
+// is to be done (`is_idle`), what was noted is compiled again, one at a time, at background
+// priority, by `compiler`, which does not look into the store; the final binaries are compared byte
+// for byte. Whoever has to wait for a compile meanwhile ends the one that runs here, to be done
+// later.
+//
+// Where they differ, two more compiles tell why. All the same, and not what is stored: the stored
+// one is wrong, or the machine was when it was made. It is evicted, so that its next use compiles,
+// and the log says so loudly. Otherwise the compiler gives one thing now and another then, as some
+// passes do; that is counted and left alone. So is what differs in nothing that is executed
+// (same_code.h). What is stored under a key is audited once in a
+// process's life.
+//
+// Changes no answer. Errors: the next provider's. Thread-safe; does not block. All that it refers
+// to outlives it; REQUIRES on destruction: every call is done, audits included.
+class AuditingProvider final : public CompilationProvider {
+ public:
+  struct Parts {
+    CompilationProvider& compiler;
+    ArtifactIndex& index;
+    Executor& executor;
+    std::function<bool()> is_idle;
+    const Clock& clock;
+    Timer& timer;
+  };
+
+  // REQUIRES: one_in > 0.
+  AuditingProvider(std::unique_ptr<CompilationProvider> next, uint64_t one_in, Parts parts);
+  ~AuditingProvider() override;
+
+  void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
+  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
+  std::string Describe() const override { return "auditing(" + next_->Describe() + ")"; }
+
+  AuditStats Stats() const;
+
+ private:
+  struct Audit;
+  using AuditPtr = std::shared_ptr<Audit>;
+
+  void Consider(const CompileJobPtr& job, const CompileResult& result);
+  // Sets the alarm where something waits and none is set.
+  void LookLater();
+  void StartIfIdle();
+  void Run(const AuditPtr& audit);
+  void Judge(const AuditPtr& audit, const absl::StatusOr<CompileResult>& result);
+  void Evict(const Audit& audit);
+  // Ends the audit under way, which goes back to the head of those that wait.
+  void GiveWay();
+
+  const std::unique_ptr<CompilationProvider> next_;
+  const uint64_t one_in_;
+  const Parts parts_;
+  std::atomic<uint64_t> hits_ = 0;
+
+  mutable std::mutex mutex_;
+  std::deque<AuditPtr> waiting_;
+  AuditPtr running_;
+  size_t kept_bytes_ = 0;  // of both
+  LruCache<bool> seen_;
+  AuditStats stats_;
+  bool will_look_ = false;
+  std::unique_ptr<Alarm> alarm_;  // last: it calls back
+};
+
+}  // namespace kiln

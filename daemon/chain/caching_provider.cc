@@ -1,0 +1,135 @@
+#include "daemon/chain/caching_provider.h"
+
+#include <bit>
+#include <utility>
+
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/request_document.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+// A store that is broken fails every call: the log says so at the 1st, 2nd, 4th, 8th … time.
+bool IsWorthLogging(uint64_t times) { return std::has_single_bit(times); }
+
+}  // namespace
+
+CachingProvider::CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index,
+                                 BlobStore& blobs, const Clock& clock, Executor& executor,
+                                 std::chrono::nanoseconds failure_time_to_live)
+    : next_(std::move(next)),
+      index_(index),
+      clock_(clock),
+      executor_(executor),
+      reader_(blobs),
+      failures_(clock, failure_time_to_live) {}
+
+void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
+  const CachePolicy policy = job->request.cache_policy;
+  if (policy == CachePolicy::kRefresh) {
+    return CompileAndKeep(std::move(context), std::move(job), std::move(done));
+  }
+  absl::StatusOr<CompileResult> found = LookUp(context, *job);
+  if (policy == CachePolicy::kOnlyIfCached && absl::IsNotFound(found.status())) {
+    if (auto failure = failures_.FindOfAnyAge(job->key)) {
+      return done(CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)});
+    }
+  }
+  if (found.ok() || policy == CachePolicy::kOnlyIfCached) return done(std::move(found));
+  if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
+  CompileAndKeep(std::move(context), std::move(job), std::move(done));
+}
+
+absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context,
+                                                      const CompileJob& job) {
+  if (auto failure = failures_.Find(job.key)) {
+    return CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)};
+  }
+  absl::StatusOr<CompileResult> found = LookUpArtifact(context, job);
+  if (found.ok() || absl::IsNotFound(found.status())) return found;
+  if (absl::Status status = StillWanted(context, clock_); !status.ok()) return status;
+  LogLookUpFailure(job.key, found.status());
+  // Damaged, or of a version that is not ours: to the caller it is not there. Anything else: we do
+  // not know whether it is.
+  if (absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status())) {
+    return NotFound("{}", Message(found.status()));
+  }
+  return found;
+}
+
+absl::StatusOr<CompileResult> CachingProvider::LookUpArtifact(const CallContext& context,
+                                                              const CompileJob& job) {
+  absl::StatusOr<FoundArtifact> found = index_.Get(context, job.key);
+  if (absl::IsNotFound(found.status())) {
+    return NotFound("kernel {} is not in the cache", job.key.ShortHex());
+  }
+  KILN_RETURN_IF_ERROR(found.status());
+  KILN_ASSIGN_OR_RETURN(ReadArtifact read, reader_.Read(context, *found, job.request.stages));
+  return CompileResult{Outcome::kHit, read.tier, std::move(read.artifact)};
+}
+
+void CachingProvider::CompileAndKeep(CallContext context, CompileJobPtr job, CompileDone done) {
+  // What was compiled is kept even where the last caller has left meanwhile, so without their
+  // cancellation and deadline.
+  CallContext keep;
+  keep.principal = context.principal;
+  keep.priority = context.priority;
+  keep.job = context.job;
+  next_->Compile(std::move(context), job,
+                 [this, job, keep = std::move(keep),
+                  done = std::move(done)](absl::StatusOr<CompileResult> result) {
+                   if (!result.ok()) return done(std::move(result));
+                   // The disk is not the business of the thread that runs the workers.
+                   executor_.Run([this, job, keep, done, result = std::move(result)]() mutable {
+                     Keep(keep, job, std::move(result), done);
+                   });
+                 });
+}
+
+void CachingProvider::Keep(const CallContext& context, const CompileJobPtr& job,
+                           absl::StatusOr<CompileResult> result, const CompileDone& done) {
+  if (const Artifact* artifact = result->artifact()) {
+    if (artifact->key != job->key) {
+      return done(Internal("{} answered for kernel {} with kernel {}", next_->Describe(),
+                           job->key.ShortHex(), artifact->key.ShortHex()));
+    }
+    failures_.Forget(job->key);
+    Store(context, *job, *artifact);
+  } else {
+    failures_.Remember(job, std::get<1>(result->value));
+  }
+  done(std::move(result));
+}
+
+void CachingProvider::Store(const CallContext& context, const CompileJob& job,
+                            const Artifact& artifact) {
+  const Blob request = Blob::FromBytes(WriteRequest(job));
+  ArtifactRecord record = MakeRecord(artifact);
+  record.stages.insert(record.stages.begin(),
+                       {std::string(kRequestStage), request.digest(), request.size_bytes()});
+  std::vector<Blob> blobs = {request};
+  for (const StageBlob& stage : artifact.stages) blobs.push_back(stage.blob);
+  const absl::Status status = index_.Put(context, record, blobs);
+  if (status.ok()) return;
+  if (IsWorthLogging(put_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
+    LogWarning("artifact not stored", {{"key", artifact.key.ShortHex()}, {"why", Message(status)}});
+  }
+}
+
+void CachingProvider::LogLookUpFailure(const Digest& key, const absl::Status& status) {
+  if (IsWorthLogging(lookup_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
+    LogWarning("look-up failed, taken as a miss",
+               {{"key", key.ShortHex()}, {"why", Message(status)}});
+  }
+}
+
+void CachingProvider::Raise(const Digest& key, const CallContext& waiter) {
+  next_->Raise(key, waiter);
+}
+
+std::string CachingProvider::Describe() const {
+  return fmt::format("caching({})", next_->Describe());
+}
+
+}  // namespace kiln

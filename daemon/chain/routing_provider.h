@@ -1,0 +1,48 @@
+// To the workers of the toolchain that the job names.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/chain/compilation_provider.h"
+
+namespace kiln {
+
+struct Route {
+  std::shared_ptr<const Toolchain> toolchain;
+  std::shared_ptr<CompilationProvider> provider;
+};
+
+// Passes each job to the route with its toolchain's fingerprint. UNAVAILABLE with a retry hint,
+// listing the routes there are, where there is none: the toolchain went away after the request had
+// found it, and whoever asks again finds another or hears which there are. Otherwise as the routes
+// do.
+//
+// Routes may be exchanged at any time. A route that is gone lives on until its last call has been
+// answered.
+//
+// Thread-safe; does not block itself.
+class RoutingProvider final : public CompilationProvider {
+ public:
+  // REQUIRES: no two routes have the same fingerprint.
+  explicit RoutingProvider(std::vector<Route> routes = {});
+
+  // From now on, these. REQUIRES: as above.
+  void Replace(std::vector<Route> routes);
+
+  void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
+  void Raise(const Digest& key, const CallContext& waiter) override;
+  std::string Describe() const override;
+
+ private:
+  using Routes = std::shared_ptr<const std::vector<Route>>;
+
+  Routes Current() const;
+
+  mutable std::mutex mutex_;
+  Routes routes_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,171 @@
+#include "daemon/chain/toolchain_pools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// How often it is looked whether a pool that ends has nothing left to do.
+constexpr auto kIdleLook = std::chrono::milliseconds(50);
+
+constexpr std::string_view kPtxas = "ptxas";
+
+bool IsUnchanged(const Toolchain& toolchain) {
+  return toolchain.seal == nullptr || toolchain.seal->Check().ok();
+}
+
+}  // namespace
+
+ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Makers makers)
+    : routing_(routing),
+      jail_(jail),
+      makers_(std::move(makers)),
+      ending_(std::make_unique<ThreadExecutor>(1, limits::kToolchainsEndingMax)) {}
+
+void ToolchainPools::Serve(const ToolchainsToServe& toolchains,
+                           std::chrono::milliseconds patience) {
+  const bool has_other_ptxas = AdmitAssemblers(toolchains.compilers);
+  std::list<ServedPtr> next;
+  std::vector<Route> routes;
+  for (const auto& toolchain : toolchains.compilers) {
+    const bool is_default = toolchains.has_default && routes.empty();
+    ServedPtr served = Keep(*toolchain, has_other_ptxas);
+    if (served == nullptr) served = BeginCompiler(toolchain, is_default);
+    routes.push_back({served->toolchain, served->workers.provider});
+    next.push_back(std::move(served));
+  }
+  routing_.Replace(std::move(routes));
+  ServedPtr disassembler = BeginDisassembler(toolchains.disassembler);
+  if (disassembler != nullptr) next.push_back(disassembler);
+  for (const ServedPtr& served : Exchange(std::move(next), std::move(disassembler))) {
+    const auto left = IsUnchanged(*served->toolchain) ? patience : std::chrono::milliseconds(0);
+    ending_->Run([this, served, deadline = Steady::now() + left] { End(served, deadline); });
+  }
+}
+
+bool ToolchainPools::AdmitAssemblers(
+    const std::vector<std::shared_ptr<const Toolchain>>& toolchains) {
+  std::vector<std::string> assemblers;
+  std::vector<Digest> ptxas;
+  for (const auto& toolchain : toolchains) {
+    if (toolchain->name != kPtxas) continue;
+    assemblers.push_back(toolchain->directory);
+    ptxas.push_back(toolchain->listing);
+  }
+  const bool are_others = std::exchange(ptxas_, ptxas) != ptxas;
+  if (are_others) jail_.SetAssemblers(assemblers);
+  return are_others;
+}
+
+ToolchainPools::ServedPtr ToolchainPools::Keep(const Toolchain& toolchain, bool has_other_ptxas) {
+  ServedPtr served = FindSame(toolchain);
+  // Its workers may not start the new ones, and may have used one that is another by now.
+  if (served != nullptr && has_other_ptxas) served->workers.pool->Renew();
+  return served;
+}
+
+ToolchainPools::ServedPtr ToolchainPools::BeginCompiler(
+    const std::shared_ptr<const Toolchain>& toolchain, bool is_default) {
+  return std::make_shared<Served>(
+      Served{toolchain, makers_.compiler(toolchain, is_default, serial_++), false});
+}
+
+ToolchainPools::ServedPtr ToolchainPools::BeginDisassembler(
+    const std::shared_ptr<const Toolchain>& toolchain) {
+  if (toolchain == nullptr) return nullptr;
+  if (ServedPtr served = FindSame(*toolchain)) return served;
+  return std::make_shared<Served>(
+      Served{toolchain, makers_.disassembler(toolchain, serial_++), false});
+}
+
+std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next,
+                                                                ServedPtr disassembler) {
+  std::vector<ServedPtr> gone;
+  const std::lock_guard lock(mutex_);
+  for (const ServedPtr& served : served_) {
+    if (std::find(next.begin(), next.end(), served) != next.end()) continue;
+    if (!std::exchange(served->is_ending, true)) gone.push_back(served);
+    next.push_back(served);
+  }
+  served_.swap(next);
+  disassembler_ = std::move(disassembler);
+  return gone;
+}
+
+ToolchainPools::ServedPtr ToolchainPools::FindSame(const Toolchain& toolchain) const {
+  const std::lock_guard lock(mutex_);
+  for (const ServedPtr& served : served_) {
+    const Toolchain& known = *served->toolchain;
+    const auto& are_usable = served->workers.are_usable;
+    if (are_usable && !are_usable()) continue;
+    if (!served->is_ending && known.fingerprint == toolchain.fingerprint &&
+        known.listing == toolchain.listing && known.directory == toolchain.directory &&
+        known.interpreter == toolchain.interpreter) {
+      return served;
+    }
+  }
+  return nullptr;
+}
+
+void ToolchainPools::End(const ServedPtr& served, SteadyTime deadline) {
+  AwaitIdle(*served->workers.pool, deadline);
+  served->workers.pool->Shutdown(Steady::now());
+  LogInfo("toolchain no longer served",
+          {{"name", served->toolchain->Name()},
+           {"fingerprint", served->toolchain->fingerprint.ShortHex()}});
+  const std::lock_guard lock(mutex_);
+  ended_ += served->workers.pool->Stats();
+  served_.remove(served);
+}
+
+void ToolchainPools::AwaitIdle(const WorkerPool& pool, SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && Steady::now() < deadline) {
+    const PoolStats stats = pool.Stats();
+    if (stats.running == 0 && stats.queued == 0) return;
+    stopped_.wait_for(lock, kIdleLook);
+  }
+}
+
+Disassembler ToolchainPools::FindDisassembler() const {
+  const std::lock_guard lock(mutex_);
+  if (disassembler_ == nullptr) return {};
+  return {disassembler_->toolchain, disassembler_->workers.pool};
+}
+
+std::vector<ToolchainPool> ToolchainPools::List() const {
+  std::vector<ToolchainPool> pools;
+  const std::lock_guard lock(mutex_);
+  for (const ServedPtr& served : served_) {
+    pools.push_back({served->toolchain, served->workers.pool->Stats()});
+    if (served->is_ending) pools.back().stats.zygote = "ending";
+  }
+  return pools;
+}
+
+PoolCounters ToolchainPools::Ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+void ToolchainPools::Shutdown() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  ending_.reset();  // runs what it has to do
+  std::list<ServedPtr> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = served_;
+  }
+  for (const ServedPtr& served : left) served->workers.pool->Shutdown(Steady::now());
+}
+
+}  // namespace kiln

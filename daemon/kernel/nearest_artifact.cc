@@ -1,0 +1,213 @@
+#include "daemon/kernel/nearest_artifact.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daemon/kernel/request_document.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+using NearestJson = nlohmann::ordered_json;
+// What decides the bytes, by what a person calls it.
+using RequestFields = std::map<std::string, std::string>;
+
+constexpr size_t kPageRecords = 512;
+constexpr size_t kDigestDigits = 12;
+
+bool IsNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '$' || c == '.';
+}
+
+// The name that follows the first `mark` in the text.
+std::string NameAfter(std::string_view text, std::string_view mark) {
+  const size_t found = text.find(mark);
+  if (found == std::string_view::npos) return "";
+  const std::string_view rest = text.substr(found + mark.size());
+  return std::string(rest.begin(), std::find_if_not(rest.begin(), rest.end(), IsNameCharacter));
+}
+
+// Of the first __global__ function, without its arguments: part of the entry point's name.
+std::string CudaKernelName(std::string_view text) {
+  const size_t found = text.find("__global__");
+  if (found == std::string_view::npos) return "";
+  std::string name = NameAfter(text.substr(found), "void ");
+  return name.starts_with("__launch_bounds__") ? NameAfter(text.substr(found), ") ") : name;
+}
+
+std::string KernelNameOf(const KernelSource& source) {
+  std::string name;
+  if (source.kind == SourceKind::kCudaCxx) name = CudaKernelName(source.text);
+  if (source.kind == SourceKind::kPtx) name = NameAfter(source.text, ".entry ");
+  if (source.kind == SourceKind::kTtir || source.kind == SourceKind::kTtgir) {
+    name = NameAfter(source.text, "tt.func public @");
+  }
+  return name.empty() ? source.name : name;
+}
+
+std::string TextValue(const std::string& text) {
+  return fmt::format("{} ({} bytes)", Digest::Of(text).Hex().substr(0, kDigestDigits), text.size());
+}
+
+std::string ValueText(const NearestJson& value) {
+  std::string text = value.is_string()
+                         ? value.get<std::string>()
+                         : value.dump(-1, ' ', false, NearestJson::error_handler_t::replace);
+  if (text.size() > limits::kNearestValueBytesMax) {
+    text = fmt::format("{}... ({})", text.substr(0, kDigestDigits), TextValue(text));
+  }
+  return text;
+}
+
+std::string MemberText(const NearestJson& object, const char* name) {
+  return object.contains(name) ? ValueText(object[name]) : std::string();
+}
+
+RequestFields FieldsOf(const NearestJson& document) {
+  const NearestJson& line = document.at("request");
+  RequestFields fields;
+  fields["kind"] = MemberText(line, "kind");
+  fields["target"] = MemberText(line, "target");
+  fields["toolchain"] = fmt::format("{} ({})", MemberText(document, "toolchain"),
+                                    MemberText(document, "fingerprint").substr(0, kDigestDigits));
+  if (line.contains("ptxas")) fields["ptxas"] = MemberText(line, "ptxas").substr(0, kDigestDigits);
+  for (const char* group : {"launch", "options"}) {
+    if (!line.contains(group)) continue;
+    for (const auto& [name, value] : line[group].items()) fields[name] = ValueText(value);
+  }
+  if (line.contains("specialization")) {
+    fields["parameters"] = ValueText(line["specialization"].at("parameters"));
+  }
+  if (line.contains("headers")) {
+    for (const auto& [name, text] : line["headers"].items()) {
+      fields["header " + name] = TextValue(text.get<std::string>());
+    }
+  }
+  fields["source"] = TextValue(line.at("source").get<std::string>());
+  return fields;
+}
+
+// Nothing where it is no request that this daemon knows.
+std::optional<RequestFields> ParseFields(std::string_view text) {
+  try {
+    return FieldsOf(NearestJson::parse(text));
+  } catch (const NearestJson::exception&) {
+    return std::nullopt;
+  }
+}
+
+// What an absent field means.
+std::string AbsentValue(const std::string& field) {
+  if (field == "ptxas") return "the toolchain's own";
+  return field == "parameters" || field.starts_with("header ") ? "none" : "default";
+}
+
+std::vector<RequestDifference> Compare(const RequestFields& asked, const RequestFields& stored) {
+  std::vector<RequestDifference> differences;
+  const auto value = [](const RequestFields& fields, const std::string& name) {
+    const auto found = fields.find(name);
+    return found == fields.end() ? AbsentValue(name) : found->second;
+  };
+  RequestFields all = asked;
+  all.insert(stored.begin(), stored.end());
+  for (const auto& [name, unused] : all) {
+    RequestDifference difference{name, value(asked, name), value(stored, name)};
+    if (difference.asked != difference.stored) differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+class Search {
+ public:
+  Search(const CallContext& context, BlobStore& blobs, ArtifactReader& reader,
+         const CompileJob& asked)
+      : context_(context),
+        blobs_(blobs),
+        reader_(reader),
+        name_(KernelNameOf(asked.request.source)),
+        is_mangled_(asked.request.source.kind == SourceKind::kCudaCxx),
+        asked_(ParseFields(WriteRequest(asked)).value_or(RequestFields())) {}
+
+  bool has_name() const { return !name_.empty(); }
+  NearestSearch Finish(bool has_seen_all) {
+    result_.has_seen_all = has_seen_all;
+    return std::move(result_);
+  }
+
+  // False: enough has been read.
+  bool Look(const FoundArtifact& found) {
+    ++result_.records;
+    // Most are of other kernels; that their documents need not be parsed for.
+    if (found.record->document.find(name_) == std::string::npos) return true;
+    const auto document = reader_.Document(found.record);
+    if (!document.ok() || !IsNamed((*document)->metadata.name)) return true;
+    const StageReference* request = RequestOf(*found.record);
+    if (request == nullptr) return true;
+    request_bytes_ += request->size_bytes;
+    if (request_bytes_ > limits::kNearestRequestBytesMax) return false;
+    const absl::StatusOr<FoundBlob> blob = blobs_.Get(context_, request->digest);
+    if (!blob.ok()) return true;  // evicted in between
+    if (const auto stored = ParseFields(blob->blob.bytes())) Weigh(found, **document, *stored);
+    return true;
+  }
+
+ private:
+  bool IsNamed(const std::string& name) const {
+    return name == name_ || (is_mangled_ && name.find(name_) != std::string::npos);
+  }
+
+  static const StageReference* RequestOf(const ArtifactRecord& record) {
+    for (const StageReference& stage : record.stages) {
+      if (stage.stage == kRequestStage) return &stage;
+    }
+    return nullptr;
+  }
+
+  void Weigh(const FoundArtifact& found, const ArtifactDocument& document,
+             const RequestFields& stored) {
+    std::vector<RequestDifference> differences = Compare(asked_, stored);
+    const int64_t created = found.record->created_unix_ms;
+    if (result_.nearest) {
+      const NearestArtifact& best = *result_.nearest;
+      if (differences.size() > best.differences.size()) return;
+      if (differences.size() == best.differences.size() && created <= best.created_unix_ms) return;
+    }
+    result_.nearest = NearestArtifact{found.record->key, document.provenance.toolchain,
+                                      document.metadata.target, created, std::move(differences)};
+  }
+
+  const CallContext& context_;
+  BlobStore& blobs_;
+  ArtifactReader& reader_;
+  const std::string name_;
+  const bool is_mangled_;
+  const RequestFields asked_;
+  uint64_t request_bytes_ = 0;
+  NearestSearch result_;
+};
+
+}  // namespace
+
+absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
+                                          ArtifactIndex& index, BlobStore& blobs,
+                                          ArtifactReader& reader, const CompileJob& asked) {
+  Search search(context, blobs, reader, asked);
+  if (!search.has_name()) return search.Finish(true);
+  std::optional<Digest> after;
+  for (size_t seen = 0; seen < limits::kNearestRecordsMax; seen += kPageRecords) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, clock));
+    KILN_ASSIGN_OR_RETURN(const auto page, index.Scan(context, after, kPageRecords));
+    for (const FoundArtifact& found : page) {
+      if (!search.Look(found)) return search.Finish(false);
+    }
+    if (page.size() < kPageRecords) return search.Finish(true);
+    after = page.back().record->key;
+  }
+  return search.Finish(false);
+}
+
+}  // namespace kiln

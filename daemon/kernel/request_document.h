@@ -1,0 +1,25 @@
+// A compile request as text, for whoever wants to repeat it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "daemon/kernel/compile_job.h"
+
+namespace kiln {
+
+// Among an artifact's stages in the store, before the first one of the compiler's: the request that
+// it was compiled from. Nobody is answered with it who compiles.
+inline constexpr std::string_view kRequestStage = "request";
+
+// One JSON object:
+//
+//   format       1
+//   toolchain    "triton==3.6.0"
+//   fingerprint  of the toolchain, 64 hex digits
+//   request      a line of a file of requests (docs/cli.md), the source in it
+//
+// Never fails: text that is not UTF-8 is written with replacement characters.
+std::string WriteRequest(const CompileJob& job);
+
+}  // namespace kiln

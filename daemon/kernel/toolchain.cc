@@ -1,0 +1,45 @@
+#include "daemon/kernel/toolchain.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+std::string_view OptionTypeName(OptionType type) {
+  switch (type) {
+    case OptionType::kAny:
+      return "any";
+    case OptionType::kBool:
+      return "bool";
+    case OptionType::kInteger:
+      return "integer";
+    case OptionType::kNumber:
+      return "number";
+    case OptionType::kString:
+      return "string";
+    case OptionType::kTuple:
+      return "tuple";
+  }
+  return "any";
+}
+
+std::vector<std::string> BackendDescription::StagesOf(SourceKind kind, const Options& given) const {
+  for (const auto& [flag, instead] : stages_with) {
+    const auto found = given.find(flag);
+    if (found != given.end() && found->second == OptionValue{true}) return instead;
+  }
+  auto first = stages.begin();
+  if (kind == SourceKind::kTtgir) {
+    first = std::find(stages.begin(), stages.end(), SourceKindName(kind));
+    if (first != stages.end()) ++first;
+  }
+  return {first, stages.end()};
+}
+
+const BackendDescription* Toolchain::FindBackend(std::string_view backend) const {
+  for (const BackendDescription& description : backends) {
+    if (description.backend == backend) return &description;
+  }
+  return nullptr;
+}
+
+}  // namespace kiln

@@ -1,0 +1,32 @@
+#include "daemon/kernel/toolchain_change.h"
+
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+absl::Status Refusal(const Toolchain& toolchain, const absl::Status& why) {
+  return WithRetryAfter(
+      Unavailable(
+          "{} ({}) was changed on disk while the daemon served it ({}), so what it gives counts "
+          "for nothing. The daemon reads it again: ask again, and by its name and version you get "
+          "what it is now, if it works",
+          toolchain.Name(), toolchain.fingerprint.ShortHex(), Message(why)),
+      limits::kToolchainChangeRetry);
+}
+
+}  // namespace
+
+absl::Status CheckUnchanged(const Toolchain& toolchain, const OnToolchainChange& on_change) {
+  if (toolchain.seal == nullptr) return absl::OkStatus();
+  const absl::Status same = toolchain.seal->Check();
+  if (same.ok()) return same;
+  if (!absl::IsFailedPrecondition(same)) {
+    return Unavailable("whether {} is as it was cannot be told: {}", toolchain.Name(),
+                       Message(same));
+  }
+  on_change(toolchain, same);
+  return Refusal(toolchain, same);
+}
+
+}  // namespace kiln

@@ -1,0 +1,123 @@
+// The process of a toolchain that workers are forked from.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "daemon/kernel/toolchain.h"
+#include "daemon/process/output_capture.h"
+#include "daemon/process/spawn.h"
+#include "daemon/process/wake_event.h"
+#include "daemon/sandbox/jail.h"
+#include "storage/base/limits.h"
+#include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+
+struct ZygoteCommand {
+  SpawnCommand spawn;  // "--parent" and this process's pid are appended to its arguments; the
+                       // control socket is descriptor 3
+  // Variables besides, which it does without where it does not start with them.
+  std::vector<std::string> preferences = {};
+  std::string name;     // of its toolchain, for the log
+  std::string version;  // what the toolchain must say it is; "": anything
+  std::chrono::milliseconds start_time = limits::kZygoteStartTime;
+  // Before it is tried again when it does not start; doubled each time.
+  std::chrono::milliseconds retry_first{200};
+  // Of its workers; null: none.
+  std::shared_ptr<Jail> jail;
+  // It does not start where this is broken; null: nothing is.
+  std::shared_ptr<const ToolchainSeal> seal;
+};
+
+// One living zygote. A worker is a child of the zygote and not of the daemon, and is reaped only
+// after the daemon has killed its group, so that a process group that the daemon kills is always
+// the one that it means. When the zygote dies before its workers, they become children of the
+// daemon (PR_SET_CHILD_SUBREAPER, which Start sets for the whole process), and the same holds.
+//
+// Thread-safe; each call waits for the zygote's answer, at most limits::kForkTime, and ends a
+// zygote that gives none.
+class Zygote {
+ public:
+  // Starts it and waits until it is warm. UNAVAILABLE with its last words where it does not come
+  // up; CANCELLED when `stop` is set. Call on a thread that lives as long as the zygote (spawn.h
+  // says why).
+  static absl::StatusOr<std::shared_ptr<Zygote>> Start(const ZygoteCommand& command,
+                                                       const WakeEvent& stop);
+  // Ends it and all its workers.
+  ~Zygote();
+
+  // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
+  // is jailed. UNAVAILABLE when the zygote is dead; FAILED_PRECONDITION where the worker did not
+  // get into its jail, and has to, or where describing the jail takes more than a message holds.
+  absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
+                             const WorkerLimits& limits);
+
+  // Kills everything in the group of `worker`, once and for all, and gives its wait status where
+  // that can be told. REQUIRES: Fork gave it, and it has not been ended yet.
+  std::optional<int> EndWorker(pid_t worker);
+
+  // Never waits for another call.
+  bool IsAlive() const;
+  // Blocks until the zygote has died or `stop` is set.
+  void WaitForDeath(const WakeEvent& stop);
+  pid_t pid() const { return pid_; }
+  // The end of what it wrote.
+  std::string LastWords() const;
+  // Whether it has forked a worker that is jailed as it has to be.
+  bool has_forked() const { return has_forked_; }
+  // How often in a row it has answered that it could not fork, and why the last time.
+  int refusals() const { return refusals_; }
+  std::string LastRefusal() const;
+
+ private:
+  Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail);
+
+  absl::Status AwaitHello(const ZygoteCommand& command, const WakeEvent& stop);
+  // Sends and waits for the answer; whatever goes wrong ends the zygote. REQUIRES: mutex_ held.
+  absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request, const int* descriptors,
+                                     size_t count);
+  absl::Status SendMessage(const std::string& text, const int* descriptors, size_t count);
+  absl::StatusOr<nlohmann::json> ReceiveMessage(std::chrono::steady_clock::time_point deadline,
+                                                int wake_fd);
+  absl::StatusOr<nlohmann::json> ForkRequest(const std::string& directory,
+                                             WorkerLimits limits) const;
+  // Kills and reaps a worker. REQUIRES: mutex_ held.
+  std::optional<int> EndWorkerLocked(pid_t worker);
+  // Whether `worker` leads a group of the zygote's session, into which nobody comes from elsewhere.
+  // Needs no descriptor: there may be none just now.
+  bool IsOurs(pid_t worker) const;
+  // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
+  void End();
+  // Ends those children of this process that come from the dead zygote and that Fork did not give
+  // to anyone: forked just before its death, or left behind by a worker. Where descriptors are
+  // lacking they live on, until this is called again or, if it never is, another zygote starts or
+  // forks. REQUIRES: mutex_ held, the zygote is reaped.
+  void EndOrphans();
+
+  const pid_t pid_;
+  UniqueFd control_;
+  UniqueFd process_;  // a pidfd: readable once it is dead
+  OutputCapture output_;
+  const std::shared_ptr<Jail> jail_;
+  JailNeeds needs_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> alive_ = true;
+  std::atomic<bool> has_forked_ = false;
+  std::atomic<int> refusals_ = 0;
+  mutable std::mutex refusal_mutex_;  // held for a moment, while mutex_ may be for seconds
+  std::string last_refusal_;
+  std::set<pid_t> workers_;  // given out by Fork and not ended yet
+  bool saw_orphans_ = true;  // when it looked for them last
+};
+
+}  // namespace kiln

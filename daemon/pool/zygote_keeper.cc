@@ -1,0 +1,171 @@
+#include "daemon/pool/zygote_keeper.h"
+
+#include <algorithm>
+
+#include "daemon/process/unshared.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr auto kRetryLast = std::chrono::milliseconds(30'000);
+// One that dies sooner than this may not have worked. A few times that is somebody's stray kill.
+constexpr auto kSettled = std::chrono::seconds(5);
+constexpr int kEarlyDeathsMax = 3;
+// In a row. The machine may lack processes for a while, a zygote something for ever.
+constexpr int kRefusalsMax = 8;
+
+}  // namespace
+
+ZygoteKeeper::ZygoteKeeper(ZygoteCommand command, std::function<void()> on_change)
+    : command_(std::move(command)), on_change_(std::move(on_change)), thread_([this] { Loop(); }) {}
+
+absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (stopping_) return Cancelled("the pool is shutting down");
+    if (zygote_ != nullptr && zygote_->refusals() >= kRefusalsMax) LetGoOfRefusing();
+    if (zygote_ != nullptr && zygote_->IsAlive()) return zygote_;
+    if (!starting_ && Steady::now() < retry_at_) return Unshared(last_failure_);
+    wanted_ = true;
+    changed_.notify_all();
+    changed_.wait(lock);
+  }
+}
+
+void ZygoteKeeper::LetGo() {
+  std::lock_guard lock(mutex_);
+  if (zygote_ != nullptr) LetGoLocked();
+}
+
+void ZygoteKeeper::LetGoLocked() {
+  if (zygote_->has_forked()) early_deaths_ = failures_in_a_row_ = 0;
+  zygote_.reset();
+  stop_.Set();
+}
+
+void ZygoteKeeper::LetGoOfRefusing() {
+  const absl::Status failure = Unavailable("the zygote could not fork {} times in a row: {}",
+                                           zygote_->refusals(), zygote_->LastRefusal());
+  LetGoLocked();
+  RecordFailure(failure);
+}
+
+void ZygoteKeeper::Refuse() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  abort_start_.Set();
+  changed_.notify_all();
+}
+
+void ZygoteKeeper::Stop() {
+  Refuse();
+  stop_.Set();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string ZygoteKeeper::State() const {
+  std::lock_guard lock(mutex_);
+  if (starting_) return "starting";
+  if (zygote_ != nullptr) return "ready";
+  if (!last_failure_.ok()) return fmt::format("failed: {}", Message(last_failure_));
+  return "not started";
+}
+
+void ZygoteKeeper::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    changed_.wait(lock, [this] { return stopping_ || wanted_; });
+    if (!stopping_) KeepOne(lock);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Start() {
+  // Without them neither a start nor the wait for a death could be ended.
+  KILN_RETURN_IF_ERROR(abort_start_.Open());
+  KILN_RETURN_IF_ERROR(stop_.Open());
+  ZygoteCommand command = command_;
+  command.spawn.environment.insert(command.spawn.environment.end(), command_.preferences.begin(),
+                                   command_.preferences.end());
+  auto preferred = Zygote::Start(command, abort_start_);
+  if (preferred.ok() || absl::IsCancelled(preferred.status()) || command_.preferences.empty()) {
+    return preferred;
+  }
+  auto plain = Zygote::Start(command_, abort_start_);
+  if (plain.ok()) {
+    LogWarning("a toolchain does not start with all that would make it faster",
+               {{"toolchain", command_.name},
+                {"without", fmt::format("{}", fmt::join(command_.preferences, " "))},
+                {"error", Message(preferred.status())}});
+    command_.preferences.clear();
+  }
+  return plain;
+}
+
+void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
+  starting_ = true;
+  lock.unlock();
+  const auto started_at = Steady::now();
+  absl::StatusOr<std::shared_ptr<Zygote>> zygote = Start();
+  lock.lock();
+  starting_ = false;
+  // Whoever asked meanwhile has this answer: asking again because of them would never end where
+  // starting fails.
+  wanted_ = false;
+  if (!zygote.ok()) {
+    if (!stopping_) RecordFailure(zygote.status());
+    changed_.notify_all();
+    lock.unlock();
+    on_change_();
+    lock.lock();
+    return;
+  }
+  zygote_ = *zygote;
+  last_failure_ = absl::OkStatus();
+  changed_.notify_all();
+  const auto ready_at = Steady::now();
+  lock.unlock();
+  LogInfo("zygote ready",
+          {{"toolchain", command_.name},
+           {"pid", (*zygote)->pid()},
+           {"ms",
+            std::chrono::duration_cast<std::chrono::milliseconds>(ready_at - started_at).count()}});
+  on_change_();
+  (*zygote)->WaitForDeath(stop_);
+  lock.lock();
+  const bool was_let_go = zygote_ == nullptr;
+  zygote_.reset();
+  if (!stopping_) stop_.Clear();
+  if (!stopping_ && !was_let_go) {
+    const std::string last_words = (*zygote)->LastWords();
+    LogWarning(
+        "zygote died",
+        {{"toolchain", command_.name}, {"pid", (*zygote)->pid()}, {"last_words", last_words}});
+    if (Steady::now() - ready_at >= kSettled) {
+      early_deaths_ = failures_in_a_row_ = 0;
+    } else if (++early_deaths_ > kEarlyDeathsMax) {
+      RecordFailure(Unavailable("the zygote keeps dying; its last words: {}", last_words));
+    }
+  }
+  changed_.notify_all();
+  lock.unlock();
+  on_change_();
+  // Ended here, on the thread that it belongs to, unless a worker still needs it to be reaped.
+  zygote->reset();
+  lock.lock();
+}
+
+void ZygoteKeeper::RecordFailure(const absl::Status& failure) {
+  const auto wait = std::min(command_.retry_first * (1 << std::min(failures_in_a_row_, 10)),
+                             std::max(command_.retry_first, kRetryLast));
+  ++failures_in_a_row_;
+  last_failure_ = Unshared(failure);
+  retry_at_ = Steady::now() + wait;
+  LogError("no zygote", {{"error", Message(failure)}, {"retry_ms", wait.count()}});
+}
+
+}  // namespace kiln

@@ -1,0 +1,48 @@
+// What the services of every principal work on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/request_resolver.h"
+#include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/toolchain.h"
+#include "daemon/rpc/description_memo.h"
+#include "daemon/rpc/request_gate.h"
+#include "daemon/rpc/request_memo.h"
+#include "storage/artifact_index.h"
+#include "storage/base/call_context.h"
+#include "storage/base/executor.h"
+#include "storage/blob_store.h"
+#include "storage/user_cache.h"
+#include "storage/user_rate_limit.h"
+
+namespace kiln {
+
+// All of it outlives the servers and is thread-safe.
+struct ServiceParts {
+  const RequestResolver& resolver;
+  CompilationProvider& provider;
+  const ToolchainCatalog& catalog;
+  ArtifactIndex& index;
+  BlobStore& blobs;
+  OwnEntries& own;
+  OwnPace& own_pace;
+  ArtifactReader& reader;
+  // For what reads more from the disk than the few threads that serve all connections should wait
+  // for.
+  Executor& executor;
+  RequestGate& gate;
+  RequestMemo& memo;
+  DescriptionMemo& descriptions;
+  // Requests that never reached the provider.
+  std::atomic<uint64_t>& refused;
+  // Searches for the nearest artifact that wait or run.
+  std::atomic<size_t>& searches;
+  // Whoever has it keeps nothing of their own (shared_uid.h).
+  std::optional<uid_t> shared_uid = {};
+};
+
+}  // namespace kiln

@@ -1,0 +1,104 @@
+#include "daemon/rpc/user_cache_calls.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+absl::Status CheckOwnCount(int count, std::string_view field) {
+  if (count <= static_cast<int>(limits::kOwnEntriesPerCallMax)) return absl::OkStatus();
+  return InvalidArgument("{} has {} entries; at most {} are taken at once", field, count,
+                         limits::kOwnEntriesPerCallMax);
+}
+
+absl::StatusOr<OwnFile> FromProto(const v1::OwnFile& file) {
+  OwnFile own{file.name(), file.content(), std::nullopt, Digest()};
+  if (!file.digest().empty()) {
+    KILN_ASSIGN_OR_RETURN(own.digest, Digest::FromBytes(file.digest()));
+  }
+  if (!file.has_output()) return own;
+  if (file.digest().empty() || !file.content().empty()) {
+    return InvalidArgument("an artifact's output is named by its digest, without its content");
+  }
+  KILN_ASSIGN_OR_RETURN(const Digest artifact, Digest::FromBytes(file.output().key()));
+  own.output = ArtifactOutput{artifact, file.output().stage()};
+  return own;
+}
+
+absl::Status PutOwnEntry(OwnEntries& own, const CallContext& context, const v1::OwnEntry& entry) {
+  std::vector<OwnFile> files;
+  for (int i = 0; i < entry.files_size(); ++i) {
+    auto file = FromProto(entry.files(i));
+    if (!file.ok()) return Annotate(file.status(), fmt::format("files[{}]", i));
+    files.push_back(*std::move(file));
+  }
+  return own.Put(context, entry.key(), std::move(files));
+}
+
+void ToProto(std::vector<OwnFile> files, v1::OwnEntry& out) {
+  for (OwnFile& file : files) {
+    v1::OwnFile& converted = *out.add_files();
+    converted.set_name(std::move(file.name));
+    converted.set_digest(std::string(file.digest.Bytes()));
+    converted.set_content(std::move(file.content));
+    if (!file.output) continue;
+    converted.mutable_output()->set_key(std::string(file.output->artifact.Bytes()));
+    converted.mutable_output()->set_stage(std::move(file.output->stage));
+  }
+}
+
+uint64_t CostOf(const v1::PutOwnRequest& request) {
+  uint64_t bytes = 0;
+  for (const v1::OwnEntry& entry : request.entries()) {
+    bytes += std::max<uint64_t>(entry.ByteSizeLong(), limits::kOwnPutEntryBytesMin);
+  }
+  return bytes;
+}
+
+uint64_t ContentBytes(const std::vector<OwnFile>& files) {
+  uint64_t bytes = 0;
+  for (const OwnFile& file : files) bytes += file.content.size();
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status GetOwn(OwnEntries& own, const CallContext& context, const v1::GetOwnRequest& request,
+                    v1::GetOwnResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckOwnCount(request.keys_size(), "keys"));
+  uint64_t bytes = 0;
+  for (int i = 0; i < request.keys_size(); ++i) {
+    // The first always finds room: an entry is smaller than that.
+    if (bytes + limits::kOwnEntryBytesMax > limits::kOwnReplyBytesMax) {
+      response.add_unanswered_keys(request.keys(i));
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    auto files = own.Get(context, request.keys(i));
+    if (absl::IsNotFound(files.status())) continue;
+    if (!files.ok()) return Annotate(files.status(), fmt::format("keys[{}]", i));
+    bytes += ContentBytes(*files);
+    v1::OwnEntry& entry = *response.add_entries();
+    entry.set_key(request.keys(i));
+    ToProto(*std::move(files), entry);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PutOwn(OwnEntries& own, OwnPace& pace, const CallContext& context,
+                    const v1::PutOwnRequest& request) {
+  KILN_RETURN_IF_ERROR(CheckOwnCount(request.entries_size(), "entries"));
+  KILN_RETURN_IF_ERROR(pace.Spend(context.principal.uid, CostOf(request)));
+  for (int i = 0; i < request.entries_size(); ++i) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    const absl::Status status = PutOwnEntry(own, context, request.entries(i));
+    if (!status.ok()) return Annotate(status, fmt::format("entries[{}]", i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

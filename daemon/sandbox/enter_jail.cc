@@ -1,0 +1,135 @@
+#include "daemon/sandbox/enter_jail.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "daemon/sandbox/landlock.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+void AddProblem(Problems& problems, std::string_view what) {
+  problems.push_back(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+void SetLimit(int resource, const char* what, uint64_t value, Problems& problems) {
+  rlimit limit{};
+  if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0) {
+    // What the daemon itself was given is not exceeded: raising it would need a privilege.
+    limit.rlim_cur = limit.rlim_max = std::min<rlim_t>(value, limit.rlim_max);
+    if (::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0) return;
+  }
+  AddProblem(problems, fmt::format("limit its {}", what));
+}
+
+bool DropCapabilities() {
+  // Otherwise root's programs have them again, and for such a gain the kernel forgets that
+  // addresses are not random. Who may not say so has none to gain.
+  (void)::prctl(PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+  return ::syscall(SYS_capset, &header, none.data()) == 0;
+}
+
+// What is not there need not be allowed.
+bool Allow(int ruleset, const JailPath& path) {
+  const UniqueFd opened(::open(path.path.c_str(), O_PATH | O_CLOEXEC));
+  if (!opened) return errno == ENOENT || errno == ENOTDIR;
+  struct stat status {};
+  if (::fstat(opened.get(), &status) != 0) return false;
+  landlock::PathBeneath beneath;
+  beneath.allowed = S_ISDIR(status.st_mode) ? path.access : path.access & landlock::kFileRights;
+  beneath.parent = opened.get();
+  return landlock::AllowBeneath(ruleset, beneath) == 0;
+}
+
+void RestrictFiles(const JailDescription& jail, Problems& problems) {
+  const UniqueFd ruleset(
+      landlock::CreateRuleset({jail.handled_files, jail.handled_network, jail.scopes}));
+  if (!ruleset) return AddProblem(problems, "Landlock");
+  for (const JailPath& path : jail.paths) {
+    if (!Allow(ruleset.get(), path)) AddProblem(problems, fmt::format("Landlock, {}", path.path));
+  }
+  if (landlock::RestrictSelf(ruleset.get()) != 0) AddProblem(problems, "Landlock");
+}
+
+void FilterSystemCalls(const JailDescription& jail, Problems& problems) {
+  std::vector<sock_filter> instructions;
+  for (const FilterInstruction& one : jail.filter) {
+    instructions.push_back({one.code, one.jump_true, one.jump_false, one.operand});
+  }
+  sock_fprog program{static_cast<unsigned short>(instructions.size()), instructions.data()};
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) {
+    AddProblem(problems, "the system call filter");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> SetLimits(const WorkerLimits& limits) {
+  Problems problems;
+  const auto set = [&problems](int resource, const char* what, uint64_t value) {
+    if (value != 0) SetLimit(resource, what, value, problems);
+  };
+  SetLimit(RLIMIT_CORE, "core files", 0, problems);
+  set(RLIMIT_FSIZE, "files' size", limits.file_bytes);
+  set(RLIMIT_AS, "address space", limits.address_space_bytes);
+  set(RLIMIT_NPROC, "processes", limits.processes);
+  set(RLIMIT_NOFILE, "descriptors", limits.descriptors);
+  ExtendCpuTime(limits);
+  return problems;
+}
+
+void ExtendCpuTime(const WorkerLimits& limits) {
+  if (limits.cpu_seconds == 0) return;
+  rusage used{};
+  rlimit limit{};
+  ::getrusage(RUSAGE_SELF, &used);
+  ::getrlimit(RLIMIT_CPU, &limit);
+  const auto so_far = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1;
+  limit.rlim_cur = std::min(so_far + limits.cpu_seconds, limit.rlim_max);
+  // Only the soft limit: the next compile has its own time. A deadline ends the worker anyway; this
+  // is for what has got away from it.
+  ::setrlimit(RLIMIT_CPU, &limit);
+}
+
+std::vector<std::string> EnterJail(const JailDescription& jail) {
+  Problems problems;
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) AddProblem(problems, "no_new_privs");
+  if (!DropCapabilities()) AddProblem(problems, "capabilities");
+  if (jail.handled_files != 0) RestrictFiles(jail, problems);
+  if (!jail.filter.empty()) FilterSystemCalls(jail, problems);
+  return problems;
+}
+
+bool RefuseDating() {
+  // The jail's own filter lets no other architecture's numbers through.
+  std::array<sock_filter, 4> refusal{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_utimensat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  sock_fprog program{static_cast<unsigned short>(refusal.size()), refusal.data()};
+  // Any other error: it is not in a jail, or in one that has left it nothing.
+  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 || errno != ENOMEM;
+}
+
+}  // namespace kiln

@@ -1,0 +1,144 @@
+#include "daemon/sandbox/jail.h"
+
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/sandbox/landlock.h"
+#include "daemon/sandbox/system_call_filter.h"
+#include "storage/base/log.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint64_t kReadBeneath = landlock::kReadFile | landlock::kReadDirectory;
+constexpr uint64_t kRun = landlock::kReadFile | landlock::kExecute;
+// Neither directories, links, devices nor sockets, and nothing in it is run. No compiler makes
+// directories, and they would be a place for what is hard to find and to remove.
+constexpr uint64_t kWorkBeneath = kReadBeneath | landlock::kWriteFile | landlock::kTruncate |
+                                  landlock::kMakeFile | landlock::kRemoveFile;
+
+// What the loader of programs reads, besides the libraries; so does a dlopen by name alone.
+constexpr std::string_view kLoaderCache = "/etc/ld.so.cache";
+// Whether there are large pages and how large they are: a malloc that is to take them asks.
+constexpr std::string_view kLargePages = "/sys/kernel/mm/transparent_hugepage";
+
+bool CanReturnErrors() {
+  const uint32_t action = SECCOMP_RET_ERRNO;
+  return ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+}  // namespace
+
+JailSupport JailSupport::OfThisKernel() {
+  return {.landlock_abi = landlock::Abi(), .has_filters = CanReturnErrors()};
+}
+
+Jail::Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers)
+    : mode_(mode),
+      support_(support),
+      missing_(FindMissing()),
+      programs_(NeedsOfThisProcess(assemblers).programs) {
+  // Whoever is refused hears why; here it is only written down.
+  Admit({}).IgnoreError();
+}
+
+void Jail::SetAssemblers(const std::vector<std::string>& assemblers) {
+  std::vector<std::string> programs = NeedsOfThisProcess(assemblers).programs;
+  const std::lock_guard lock(mutex_);
+  programs_.swap(programs);
+}
+
+absl::Status Jail::CompileFilters() {
+  const bool signals_are_scoped = landlock::AllScopes(support_.landlock_abi) != 0;
+  KILN_ASSIGN_OR_RETURN(filter_,
+                        CompileSystemCallFilter(signals_are_scoped, /*dates_files=*/false));
+  KILN_ASSIGN_OR_RETURN(dating_filter_,
+                        CompileSystemCallFilter(signals_are_scoped, /*dates_files=*/true));
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Jail::FindMissing() {
+  if (mode_ == Mode::kOff) return {"it is switched off (workers.jail)"};
+  std::vector<std::string> missing;
+  if (support_.landlock_abi < 1) missing.emplace_back("this kernel has no Landlock");
+  if (!support_.has_filters) {
+    missing.emplace_back("this kernel has no system call filters (seccomp)");
+    return missing;
+  }
+  const absl::Status compiled = CompileFilters();
+  if (!compiled.ok()) missing.emplace_back(Message(compiled));
+  return missing;
+}
+
+absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& needs,
+                                                              const std::string& directory) const {
+  if (mode_ == Mode::kOff) return std::nullopt;
+  KILN_RETURN_IF_ERROR(Judge(missing_));
+  JailDescription jail;
+  jail.filter = needs.dates_files ? dating_filter_ : filter_;
+  jail.handled_files = landlock::AllFileRights(support_.landlock_abi);
+  jail.handled_network = landlock::AllNetworkRights(support_.landlock_abi);
+  jail.scopes = landlock::AllScopes(support_.landlock_abi);
+  const auto add = [&jail](std::string path, uint64_t access) {
+    // A right that this kernel does not know cannot be given back.
+    jail.paths.push_back({std::move(path), access & jail.handled_files});
+  };
+  add(directory, kWorkBeneath);
+  add("/dev/null", landlock::kReadFile | landlock::kWriteFile);
+  for (const std::string& path : needs.libraries) add(path, kReadBeneath);
+  for (const std::string& path : needs.programs) add(path, kRun);
+  if (needs.starts_nothing) return jail;
+  add(std::string(kLoaderCache), landlock::kReadFile);
+  add(std::string(kLargePages), landlock::kReadFile);
+  const std::lock_guard lock(mutex_);
+  for (const std::string& path : programs_) add(path, kRun);
+  return jail;
+}
+
+absl::Status Jail::Admit(std::vector<std::string> problems) {
+  {
+    std::lock_guard lock(mutex_);
+    of_latest_worker_ = std::move(problems);
+  }
+  const std::vector<std::string> all = Problems();
+  for (const std::string& problem : all) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!logged_.insert(problem).second) continue;
+    }
+    LogError("workers are not fully jailed: a hostile source could reach what the daemon can",
+             {{"missing", problem}});
+  }
+  return Judge(all);
+}
+
+absl::Status Jail::Judge(const std::vector<std::string>& problems) const {
+  if (mode_ != Mode::kRequired || problems.empty()) return absl::OkStatus();
+  return FailedPrecondition("workers.require_jail is set, and workers cannot be jailed fully: {}",
+                            fmt::join(problems, "; "));
+}
+
+std::string_view NameOf(Jail::Mode mode) {
+  switch (mode) {
+    case Jail::Mode::kOff:
+      return "off";
+    case Jail::Mode::kOn:
+      return "on";
+    case Jail::Mode::kRequired:
+      return "required";
+  }
+  return "";
+}
+
+std::vector<std::string> Jail::Problems() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> problems = missing_;
+  problems.insert(problems.end(), of_latest_worker_.begin(), of_latest_worker_.end());
+  return problems;
+}
+
+}  // namespace kiln

@@ -1,0 +1,39 @@
+// A worker, from fork to exit.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "daemon/sandbox/jail_description.h"
+#include "daemon/worker/native/native_compiler.h"
+#include "daemon/worker/native/touched_memory.h"
+#include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+
+// What a fork request says of the worker's surroundings.
+struct Surroundings {
+  std::string directory;  // its own, and where it runs
+  WorkerLimits limits;
+  std::optional<JailDescription> jail;
+
+  static absl::StatusOr<Surroundings> Parse(const nlohmann::json& request);
+};
+
+// What a forked child does: confines itself, then compiles what comes over `job`, one request at a
+// time, until the daemon closes it. Until the first one comes it makes `touched`, its zygote's, its
+// own. `output` becomes its standard output and error. What of its jail it could not enter is
+// written to `told`, as a JSON array, which is then closed.
+[[noreturn]] void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
+                            const TouchedMemory& touched, UniqueFd job, UniqueFd output,
+                            UniqueFd told);
+
+// Has the kernel load what this process executes at the same addresses every time: some releases of
+// ptxas allocate registers in an order that depends on addresses. Where a sandbox forbids the call,
+// chance decides, as it does for whoever runs ptxas by hand.
+void DoNotRandomizePrograms();
+
+}  // namespace kiln

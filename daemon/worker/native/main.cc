@@ -1,0 +1,145 @@
+// kiln-worker: compiles PTX and CUDA C++ for kilnd, or disassembles cubins, with one toolchain.
+//
+//   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY --include DIRECTORY … | --nvdisasm FILE)
+//       Prints one JSON object that says what this toolchain is and can do, and exits.
+//   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE --digest HEX | --nvrtc …)
+//       Opens the toolchain, and then forks one worker process per request of the daemon.
+//
+// daemon/worker/protocol.md says what goes over the two sockets, and how processes live and die.
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "daemon/worker/native/job_server.h"
+#include "daemon/worker/native/nvdisasm_compiler.h"
+#include "daemon/worker/native/nvrtc_compiler.h"
+#include "daemon/worker/native/ptxas_compiler.h"
+#include "daemon/worker/native/zygote_server.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kDescribeProtocol = 1;
+
+struct WorkerFlags {
+  bool describe = false;
+  bool zygote = false;
+  int output_fd = STDOUT_FILENO;
+  int control_fd = -1;
+  int parent = -1;
+  std::string ptxas;
+  std::string nvrtc;
+  std::string nvdisasm;
+  std::vector<std::string> includes;
+  std::string digest;
+};
+
+absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenCompiler(const WorkerFlags& flags) {
+  if (!flags.nvrtc.empty()) return NvrtcCompiler::Open(flags.nvrtc, flags.includes);
+  if (!flags.nvdisasm.empty()) return NvdisasmCompiler::Open(flags.nvdisasm);
+  return PtxasCompiler::Open(flags.ptxas, flags.digest);
+}
+
+absl::Status WriteAll(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(file, text.data(), text.size());
+    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write");
+    if (wrote > 0) text.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunDescription(const WorkerFlags& flags) {
+  DoNotRandomizePrograms();
+  KILN_ASSIGN_OR_RETURN(const auto compiler, OpenCompiler(flags));
+  KILN_ASSIGN_OR_RETURN(nlohmann::json description, compiler->Describe());
+  description["protocol"] = kDescribeProtocol;
+  return WriteAll(flags.output_fd, description.dump() + "\n");
+}
+
+absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenWarm(const WorkerFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(auto compiler, OpenCompiler(flags));
+  KILN_RETURN_IF_ERROR(compiler->Warm());
+  KILN_RETURN_IF_ERROR(CheckForkable());
+  return compiler;
+}
+
+// A compile takes about as much memory as the last one gave back: a page fault for each page of it,
+// a thirtieth of a small compile's time. These are what the C library comes to by itself, at most,
+// in a process that frees large blocks.
+void KeepFreedMemory() {
+  constexpr int kOwnMappingBytesMin = 32 * static_cast<int>(limits::kMiB);
+  ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytesMin);
+  ::mallopt(M_TRIM_THRESHOLD, 2 * kOwnMappingBytesMin);
+}
+
+absl::Status RunZygote(const WorkerFlags& flags) {
+  DieWith(flags.parent, SIGTERM);
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    return ErrnoStatus(errno, "become a subreaper");
+  std::signal(SIGINT, SIG_IGN);
+  UniqueFd control(flags.control_fd);
+  ::fcntl(control.get(), F_SETFD, FD_CLOEXEC);
+  KeepFreedMemory();
+  const auto compiler = OpenWarm(flags);
+  if (!compiler.ok()) {
+    const std::string text =
+        nlohmann::json{{"type", "failed"}, {"message", Message(compiler.status())}}.dump(
+            -1, ' ', false, nlohmann::json::error_handler_t::replace);
+    (void)!::send(control.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    return compiler.status();
+  }
+  return ZygoteServer(std::move(control), **compiler).Serve();
+}
+
+int WorkerMain(int argc, char** argv) {
+  CLI::App app("Compiles PTX and CUDA C++ for kilnd, which starts it.", "kiln-worker");
+  WorkerFlags flags;
+  auto* const describe =
+      app.add_flag("--describe", flags.describe, "Print what this toolchain is and can do");
+  app.add_flag("--zygote", flags.zygote, "Serve fork requests on the control socket")
+      ->excludes(describe);
+  app.add_option("--output-fd", flags.output_fd, "Where --describe prints to");
+  app.add_option("--control-fd", flags.control_fd, "The control socket");
+  app.add_option("--parent", flags.parent, "The daemon's pid");
+  auto* const ptxas = app.add_option("--ptxas", flags.ptxas, "The ptxas to run");
+  app.add_option("--digest", flags.digest, "The SHA-256 that the ptxas must have")->needs(ptxas);
+  auto* const nvrtc = app.add_option("--nvrtc", flags.nvrtc, "The libnvrtc.so to compile with");
+  nvrtc->excludes(ptxas);
+  app.add_option("--nvdisasm", flags.nvdisasm, "The nvdisasm to run")
+      ->excludes(ptxas)
+      ->excludes(nvrtc);
+  app.add_option("--include", flags.includes, "A directory with headers; repeated for several")
+      ->needs(nvrtc);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
+  }
+  const bool has_toolchain =
+      !flags.ptxas.empty() || !flags.nvrtc.empty() || !flags.nvdisasm.empty();
+  if (flags.describe == flags.zygote || (flags.zygote && flags.control_fd < 0) || !has_toolchain) {
+    std::fputs("kiln-worker: kilnd starts this program; see daemon/worker/protocol.md\n", stderr);
+    return 2;
+  }
+  const absl::Status status = flags.describe ? RunDescription(flags) : RunZygote(flags);
+  if (status.ok()) return EXIT_SUCCESS;
+  std::fprintf(stderr, "kiln-worker: %s\n", std::string(Message(status)).c_str());
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) { return kiln::WorkerMain(argc, argv); }

@@ -1,0 +1,178 @@
+#include "daemon/worker/native/program.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include "daemon/process/allocator.h"
+#include "daemon/sandbox/enter_jail.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kProgramOutputBytesMax = limits::kMiB;
+
+// pread until `size` bytes are there or the file ends.
+absl::StatusOr<std::string> ReadAt(int file, off_t offset, size_t size, const std::string& name) {
+  std::string bytes(size, '\0');
+  size_t have = 0;
+  while (have < size) {
+    const ssize_t got =
+        ::pread(file, bytes.data() + have, size - have, offset + static_cast<off_t>(have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read " + name);
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+absl::Status WaitForChild(pid_t pid, Program::Result& result) {
+  rusage usage{};
+  while (::wait4(pid, &result.wait_status, 0, &usage) < 0) {
+    if (errno != EINTR) return ErrnoStatus(errno, "wait for a program");
+  }
+  result.peak_bytes = static_cast<uint64_t>(usage.ru_maxrss) * limits::kKiB;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> MakeOutputFile(const std::string& name) {
+  UniqueFd file(
+      ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND, 0600));
+  if (!file) return ErrnoStatus(errno, "open " + name);
+  return file;
+}
+
+struct Image {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  int output;
+  int errors;
+};
+
+// In a child that has its parent's memory and must not return: what posix_spawn does, and one thing
+// that it cannot. The error is left in `error`. Nothing to read; what it writes goes to files.
+[[noreturn]] void Become(const Image& image, volatile int& error) {
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
+      ::dup2(image.output, STDOUT_FILENO) >= 0 && ::dup2(image.errors, STDERR_FILENO) >= 0 &&
+      (nothing == STDIN_FILENO || ::close(nothing) == 0) && RefuseDating()) {
+    ::execve(image.path, image.arguments, image.environment);
+  }
+  error = errno;
+  ::_exit(1);
+}
+
+absl::StatusOr<pid_t> Start(const Image& image) {
+  volatile int error = 0;
+  // The parent goes on when the child has become another program, or has ended.
+  const pid_t pid = ::vfork();
+  if (pid == 0) Become(image, error);
+  if (pid < 0) return ErrnoStatus(errno, "vfork");
+  if (error == 0) return pid;
+  ::waitpid(pid, nullptr, 0);
+  return ErrnoStatus(error, "exec");
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Program::Open(const std::string& path, std::string name) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return ErrnoStatus(errno, "open " + path);
+  return Program(std::move(file), std::move(name));
+}
+
+std::string Program::Path() const {
+  std::error_code error;  // leaves the path empty, and then nothing is allowed to be run
+  return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file_.get()), error);
+}
+
+absl::StatusOr<Digest> Program::ComputeDigest() const {
+  DigestBuilder builder;
+  off_t offset = 0;
+  while (true) {
+    KILN_ASSIGN_OR_RETURN(const std::string part, ReadAt(file_.get(), offset, limits::kMiB, name_));
+    if (part.empty()) return builder.Finish();
+    builder.Update(part);
+    offset += static_cast<off_t>(part.size());
+  }
+}
+
+absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arguments,
+                                             const std::string& output,
+                                             const std::string& standard_output) const {
+  KILN_ASSIGN_OR_RETURN(const UniqueFd log, MakeOutputFile(output));
+  UniqueFd apart;
+  if (!standard_output.empty()) {
+    KILN_ASSIGN_OR_RETURN(apart, MakeOutputFile(standard_output));
+  }
+  std::vector<char*> words{const_cast<char*>(name_.c_str())};
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  // Of some inputs ptxas makes files beside those that it is told of: here, not in /tmp.
+  std::string temporary_files = "TMPDIR=.";
+  std::string allocation = kProgramAllocation;
+  char* const environment[] = {temporary_files.data(), allocation.data(), nullptr};
+  // The descriptor is closed by a successful exec, not before.
+  const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
+  const absl::StatusOr<pid_t> pid =
+      Start({path.c_str(), words.data(), environment, apart ? apart.get() : log.get(), log.get()});
+  if (!pid.ok()) return Annotate(pid.status(), "start " + name_);
+  Result result;
+  KILN_RETURN_IF_ERROR(WaitForChild(*pid, result));
+  struct stat info {};
+  if (::fstat(log.get(), &info) != 0) return ErrnoStatus(errno, "look at " + output);
+  const auto size = static_cast<size_t>(info.st_size);
+  const size_t kept = std::min(size, kProgramOutputBytesMax);
+  KILN_ASSIGN_OR_RETURN(result.output,
+                        ReadAt(log.get(), static_cast<off_t>(size - kept), kept, output));
+  return result;
+}
+
+absl::Status WriteNewFile(const std::string& name, std::string_view content, FileTime time) {
+  const UniqueFd file(
+      ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return ErrnoStatus(errno, "make " + name);
+  while (!content.empty()) {
+    const ssize_t wrote = ::write(file.get(), content.data(), content.size());
+    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write " + name);
+    if (wrote > 0) content.remove_prefix(static_cast<size_t>(wrote));
+  }
+  const std::array<timespec, 2> epoch{};
+  if (time == FileTime::kZero && ::futimens(file.get(), epoch.data()) != 0)
+    return ErrnoStatus(errno, "date " + name);
+  return absl::OkStatus();
+}
+
+std::string VersionIn(std::string_view text) {
+  const size_t at = text.find(", V");
+  if (at == std::string_view::npos) return "";
+  text.remove_prefix(at + 3);
+  return std::string(text.substr(0, text.find_first_not_of("0123456789.")));
+}
+
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return ErrnoStatus(errno, "open " + path);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, "look at " + path);
+  if (!S_ISREG(info.st_mode)) return Internal("{} is not a regular file", path);
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size > bytes_max) {
+    return ResourceExhausted("{} has {} bytes; at most {} are accepted", path, size, bytes_max);
+  }
+  return ReadAt(file.get(), 0, size, path);
+}
+
+}  // namespace kiln

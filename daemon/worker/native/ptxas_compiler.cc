@@ -1,0 +1,142 @@
+#include "daemon/worker/native/ptxas_compiler.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "daemon/process/spawn.h"
+#include "daemon/worker/native/kernel_description.h"
+#include "daemon/worker/native/ptxas_options.h"
+#include "daemon/worker/native/ptxas_report.h"
+#include "storage/base/elf_file.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kPtxFile[] = "kernel.ptx";
+constexpr char kCubinFile[] = "kernel.cubin";
+constexpr char kLogFile[] = "output";
+
+// The real architectures in its --help, without "sm_", each once.
+std::vector<std::string> ArchitecturesIn(std::string_view help) {
+  constexpr std::string_view kPrefix = "'sm_";
+  std::vector<std::string> found;
+  for (size_t at = help.find(kPrefix); at != std::string_view::npos; at = help.find(kPrefix, at)) {
+    at += kPrefix.size();
+    std::string architecture(help.substr(at, help.find('\'', at) - at));
+    const bool is_number = architecture[0] >= '0' && architecture[0] <= '9';
+    if (is_number && std::find(found.begin(), found.end(), architecture) == found.end()) {
+      found.push_back(std::move(architecture));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
+    return std::stoi(a) != std::stoi(b) ? std::stoi(a) < std::stoi(b) : a < b;
+  });
+  return found;
+}
+
+// The name of a kernel that the request asks for, or "".
+std::string WantedEntry(const Options& options) {
+  const auto wanted = options.find("entry");
+  const auto* name =
+      wanted == options.end() ? nullptr : std::get_if<std::string>(&wanted->second.value);
+  return name == nullptr ? "" : *name;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::string& path,
+                                                                    const std::string& digest) {
+  KILN_ASSIGN_OR_RETURN(Program program, Program::Open(path, "ptxas"));
+  if (!digest.empty()) {
+    KILN_ASSIGN_OR_RETURN(const Digest found, program.ComputeDigest());
+    if (found.Hex() != digest) {
+      return FailedPrecondition(
+          "{} is no longer the file that it was when the daemon read it; 'kiln toolchain reload' "
+          "has "
+          "it read again",
+          path);
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(const Program::Result said, program.Run({"--version"}, kLogFile));
+  ::unlink(kLogFile);
+  std::string version = VersionIn(said.output);
+  if (said.wait_status != 0 || version.empty()) {
+    return FailedPrecondition("{} --version ended with {} and said no version: {}", path,
+                              DescribeWaitStatus(said.wait_status), said.output.substr(0, 200));
+  }
+  return std::unique_ptr<NativeCompiler>(new PtxasCompiler(std::move(program), std::move(version)));
+}
+
+absl::StatusOr<Json> PtxasCompiler::Describe() {
+  KILN_ASSIGN_OR_RETURN(const Program::Result help, program_.Run({"--help"}, kLogFile));
+  ::unlink(kLogFile);
+  return Json{{"name", "ptxas"},
+              {"version", version_},
+              {"assembler", "ptxas " + version_},
+              {"hidden_pointers", 0},
+              {"kinds", {"ptx"}},
+              {"backends", Json::array({{{"backend", "cuda"},
+                                         {"architectures", ArchitecturesIn(help.output)},
+                                         {"stages", {"cubin"}},
+                                         {"options", DescribePtxasOptions(help.output)}}})}};
+}
+
+WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
+  const auto options = PtxasArguments(request.options);
+  if (!options.ok()) return FailedReply("options", options.status());
+  std::vector<std::string> arguments{"-v", "--gpu-name=sm_" + request.target.architecture};
+  arguments.insert(arguments.end(), options->begin(), options->end());
+  arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
+  // A PTX may name this very file as its source, and ptxas stores the times of those: hence 0.
+  const absl::Status written = WriteNewFile(kPtxFile, request.source.text, FileTime::kZero);
+  if (!written.ok()) return FailedReply("cubin", OfThisMachine(written));
+  WorkerReply reply = Assemble(request, arguments);
+  for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);
+  return reply;
+}
+
+WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
+                                    const std::vector<std::string>& arguments) const {
+  const auto started = std::chrono::steady_clock::now();
+  const auto result = program_.Run(arguments, kLogFile);
+  if (!result.ok()) return FailedReply("cubin", OfThisMachine(result.status()));
+  if (result->wait_status != 0) {
+    WorkerReply reply;
+    reply.usage.peak_bytes = result->peak_bytes;
+    reply.failure = ReadPtxasFailure(result->output,
+                                     fmt::format("ptxas ended with {} and said nothing of the PTX",
+                                                 DescribeWaitStatus(result->wait_status)));
+    NameArchitectureOf(request.source.text, reply.failure);
+    return reply;
+  }
+  absl::StatusOr<std::string> cubin = ReadRegularFile(kCubinFile, limits::kBlobBytesMax);
+  if (!cubin.ok()) return FailedReply("cubin", cubin.status(), result->output);
+  // Where the disk is full it ends well all the same, and leaves what there was room for.
+  if (!IsElf64(*cubin) || !IsWholeElf64(*cubin)) {
+    return FailedReply("cubin",
+                       Unavailable("ptxas ended well, but its output is cut off: is the disk full "
+                                   "that holds the workers' directories?"),
+                       result->output);
+  }
+  const auto took = std::chrono::steady_clock::now() - started;
+
+  WorkerReply reply =
+      DescribeKernel(request, request.source.text, result->output, WantedEntry(request.options));
+  if (reply.outcome != WorkerReply::Outcome::kCompiled) return reply;
+  reply.assembler = "ptxas " + version_;
+  reply.usage.peak_bytes = result->peak_bytes;
+  reply.timings.push_back(
+      {"cubin",
+       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count())});
+  reply.stages.push_back({"cubin", *std::move(cubin)});
+  return reply;
+}
+
+}  // namespace kiln

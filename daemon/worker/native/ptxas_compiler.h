@@ -1,0 +1,42 @@
+// PTX to cubin, by one exact ptxas.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/worker/native/native_compiler.h"
+#include "daemon/worker/native/program.h"
+
+namespace kiln {
+
+// Runs `ptxas -v --gpu-name=sm_<architecture> <options> kernel.ptx -o kernel.cubin` and reads what
+// it says. ptxas is always called "ptxas": its name stands in the binary, and the fingerprint
+// covers the bytes alone. Whoever changes what it adds to a request raises kPtxasCall
+// (compile_key.cc).
+class PtxasCompiler final : public NativeCompiler {
+ public:
+  // `digest`: 64 hex digits that the file's SHA-256 must have, or "". FAILED_PRECONDITION where it
+  // has another; whatever keeps it from running otherwise.
+  static absl::StatusOr<std::unique_ptr<NativeCompiler>> Open(const std::string& path,
+                                                              const std::string& digest);
+
+  std::string Version() const override { return version_; }
+  std::vector<std::string> Programs() const override { return {program_.Path()}; }
+  bool DatesFiles() const override { return true; }
+  absl::StatusOr<nlohmann::json> Describe() override;
+  absl::Status Warm() override { return absl::OkStatus(); }
+  WorkerReply Compile(const CompileRequest& request) override;
+
+ private:
+  PtxasCompiler(Program program, std::string version)
+      : program_(std::move(program)), version_(std::move(version)) {}
+
+  WorkerReply Assemble(const CompileRequest& request,
+                       const std::vector<std::string>& arguments) const;
+
+  const Program program_;
+  const std::string version_;
+};
+
+}  // namespace kiln

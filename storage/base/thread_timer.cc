@@ -1,0 +1,89 @@
+#include "storage/base/thread_timer.h"
+
+#include <utility>
+
+namespace kiln {
+
+// `running` is held while the callback runs, so that Cancel waits for it; it is recursive, so that
+// a callback may destroy its own alarm. It is never taken while the timer's mutex is held.
+struct ThreadTimer::Entry {
+  std::recursive_mutex running;
+  std::function<void()> callback;
+  Queue::iterator place;   // guarded by the timer's mutex
+  bool is_queued = false;  // likewise
+
+  void Run() {
+    std::lock_guard lock(running);
+    if (auto run = std::exchange(callback, nullptr)) run();
+  }
+};
+
+class ThreadTimer::EntryAlarm final : public Alarm {
+ public:
+  EntryAlarm(ThreadTimer& timer, std::shared_ptr<Entry> entry)
+      : timer_(timer), entry_(std::move(entry)) {}
+  ~EntryAlarm() override { timer_.Cancel(*entry_); }
+
+ private:
+  ThreadTimer& timer_;
+  std::shared_ptr<Entry> entry_;
+};
+
+ThreadTimer::ThreadTimer() : thread_([this] { Loop(); }) {}
+
+ThreadTimer::~ThreadTimer() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+std::unique_ptr<Alarm> ThreadTimer::At(SteadyTime when, std::function<void()> callback) {
+  auto entry = std::make_shared<Entry>();
+  entry->callback = std::move(callback);
+  bool is_earliest;
+  {
+    std::lock_guard lock(mutex_);
+    entry->place = queue_.emplace(when, entry);
+    entry->is_queued = true;
+    is_earliest = when < wakes_at_;
+    if (is_earliest) wakes_at_ = when;
+  }
+  if (is_earliest) changed_.notify_one();
+  return std::make_unique<EntryAlarm>(*this, std::move(entry));
+}
+
+void ThreadTimer::Cancel(Entry& entry) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(entry.is_queued, false)) queue_.erase(entry.place);
+  }
+  std::lock_guard lock(entry.running);
+  entry.callback = nullptr;
+}
+
+void ThreadTimer::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const auto first = queue_.begin();
+    if (first != queue_.end() && first->first <= std::chrono::steady_clock::now()) {
+      const std::shared_ptr<Entry> entry = first->second;
+      entry->is_queued = false;
+      queue_.erase(first);
+      lock.unlock();
+      entry->Run();
+      lock.lock();
+      continue;
+    }
+    wakes_at_ = first == queue_.end() ? SteadyTime::max() : first->first;
+    if (wakes_at_ == SteadyTime::max()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_until(lock, wakes_at_);
+    }
+  }
+}
+
+}  // namespace kiln

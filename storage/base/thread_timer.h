@@ -1,0 +1,45 @@
+// The timer that the daemon runs on.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "storage/base/clock.h"
+#include "storage/base/timer.h"
+
+namespace kiln {
+
+// One thread that sleeps until the next alarm is due and runs the callbacks, one after the other,
+// under no lock of the timer.
+//
+// Most alarms are deadlines of calls that end long before them. Setting one costs a map insertion
+// and no wake-up unless it is due earlier than what the thread sleeps for anyway; clearing one
+// wakes nobody.
+class ThreadTimer final : public Timer {
+ public:
+  ThreadTimer();
+  // REQUIRES: every alarm is destroyed.
+  ~ThreadTimer() override;
+
+  std::unique_ptr<Alarm> At(SteadyTime when, std::function<void()> callback) override;
+
+ private:
+  struct Entry;
+  class EntryAlarm;
+  using Queue = std::multimap<SteadyTime, std::shared_ptr<Entry>>;
+
+  void Loop();
+  void Cancel(Entry& entry);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Queue queue_;
+  SteadyTime wakes_at_ = SteadyTime::max();
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,57 @@
+#include "storage/base/utf8.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace kiln {
+namespace {
+
+// What may follow a lead byte: the length of the sequence and the bounds of its second byte, which
+// exclude overlong forms, surrogates and what lies beyond U+10FFFF. Length 0: no sequence begins
+// so.
+struct Sequence {
+  int length = 0;
+  uint8_t second_min = 0x80;
+  uint8_t second_max = 0xbf;
+};
+
+Sequence SequenceOf(uint8_t lead) {
+  if (lead >= 0xc2 && lead <= 0xdf) return {2, 0x80, 0xbf};
+  if (lead == 0xe0) return {3, 0xa0, 0xbf};
+  if (lead == 0xed) return {3, 0x80, 0x9f};
+  if (lead >= 0xe1 && lead <= 0xef) return {3, 0x80, 0xbf};
+  if (lead == 0xf0) return {4, 0x90, 0xbf};
+  if (lead >= 0xf1 && lead <= 0xf3) return {4, 0x80, 0xbf};
+  if (lead == 0xf4) return {4, 0x80, 0x8f};
+  return {};
+}
+
+// Sources are nearly all ASCII: eight bytes at a time.
+size_t AsciiPrefix(std::string_view bytes) {
+  size_t at = 0;
+  for (uint64_t word; at + sizeof word <= bytes.size(); at += sizeof word) {
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    if ((word & 0x8080808080808080u) != 0) break;
+  }
+  while (at < bytes.size() && static_cast<uint8_t>(bytes[at]) < 0x80) ++at;
+  return at;
+}
+
+}  // namespace
+
+bool IsValidUtf8(std::string_view bytes) {
+  const auto byte_at = [&bytes](size_t at) { return static_cast<uint8_t>(bytes[at]); };
+  while (true) {
+    bytes.remove_prefix(AsciiPrefix(bytes));
+    if (bytes.empty()) return true;
+    const Sequence sequence = SequenceOf(byte_at(0));
+    if (sequence.length == 0 || bytes.size() < static_cast<size_t>(sequence.length)) return false;
+    if (byte_at(1) < sequence.second_min || byte_at(1) > sequence.second_max) return false;
+    for (int i = 2; i < sequence.length; ++i) {
+      if ((byte_at(i) & 0xc0) != 0x80) return false;
+    }
+    bytes.remove_prefix(sequence.length);
+  }
+}
+
+}  // namespace kiln

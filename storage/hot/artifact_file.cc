@@ -1,0 +1,193 @@
+#include "storage/hot/artifact_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
+#include "storage/hot/artifact_layout.h"
+
+namespace kiln {
+namespace {
+
+// Up to here reading into memory is faster than mapping: setting up and tearing down a page costs
+// more than copying it.
+constexpr size_t kReadBytesMax = 512 * limits::kKiB;
+
+size_t Aligned(size_t offset) {
+  return (offset + kArtifactAlignment - 1) / kArtifactAlignment * kArtifactAlignment;
+}
+
+Digest DigestOf(std::string_view raw) {
+  // 32 bytes are always a digest.
+  return *Digest::FromBytes(raw);
+}
+
+}  // namespace
+
+const ArtifactFileStage* ArtifactFileView::Find(std::string_view stage) const {
+  for (const ArtifactFileStage& one : stages) {
+    if (one.stage == stage) return &one;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_view document,
+                                               std::span<const NamedBlob> stages) {
+  if (stages.size() > limits::kStagesMax) {
+    return InvalidArgument("{} stages, an artifact file holds {}", stages.size(),
+                           limits::kStagesMax);
+  }
+  ArtifactHeader header{};
+  std::memcpy(header.magic, kArtifactMagic, sizeof kArtifactMagic);
+  header.version = kArtifactVersion;
+  header.stage_count = static_cast<uint32_t>(stages.size());
+  std::memcpy(header.key, key.Bytes().data(), sizeof header.key);
+  header.document_offset = sizeof(ArtifactHeader) + stages.size() * sizeof(ArtifactStageEntry);
+  header.document_bytes = document.size();
+
+  size_t end = header.document_offset + document.size();
+  std::vector<ArtifactStageEntry> entries;
+  for (const NamedBlob& stage : stages) {
+    if (stage.stage.empty() || stage.stage.size() >= kStageNameBytes) {
+      return InvalidArgument("stage name of {} bytes, an artifact file holds 1 to {}",
+                             stage.stage.size(), kStageNameBytes - 1);
+    }
+    ArtifactStageEntry entry{};
+    std::memcpy(entry.name, stage.stage.data(), stage.stage.size());
+    std::memcpy(entry.digest, stage.blob.digest().Bytes().data(), sizeof entry.digest);
+    entry.offset = Aligned(end);
+    entry.bytes = stage.blob.size_bytes();
+    end = entry.offset + entry.bytes;
+    entries.push_back(entry);
+  }
+  header.file_bytes = end;
+
+  std::string file(end, '\0');
+  const std::string_view table(reinterpret_cast<const char*>(entries.data()),
+                               entries.size() * sizeof(ArtifactStageEntry));
+  table.copy(file.data() + sizeof header, table.size());
+  document.copy(file.data() + header.document_offset, document.size());
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const std::string_view bytes = stages[i].blob.bytes();
+    bytes.copy(file.data() + entries[i].offset, bytes.size());
+  }
+  std::memcpy(file.data(), &header, sizeof header);
+  header.checksum = ArtifactChecksum(file);
+  std::memcpy(file.data(), &header, sizeof header);
+  return file;
+}
+
+absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes) {
+  ArtifactLayout layout;
+  if (const ArtifactLayoutError error = ParseArtifactLayout(bytes, layout);
+      !error.message.empty()) {
+    return error.is_newer ? FailedPrecondition("{}", error.message) : DataLoss("{}", error.message);
+  }
+  ArtifactFileView view;
+  view.key = DigestOf(layout.key);
+  view.document = layout.document;
+  view.stages.reserve(layout.stages.size());
+  for (const ArtifactLayoutStage& stage : layout.stages) {
+    view.stages.push_back({stage.name, DigestOf(stage.digest), stage.bytes});
+  }
+  return view;
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
+                                                    const Digest& expected_key) {
+  return OpenAt(AT_FDCWD, path, expected_key);
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::string& path,
+                                                      const Digest& expected_key,
+                                                      const FileCheck& check) {
+  // O_NONBLOCK: a pipe in the file's place must not hang the job.
+  const UniqueFd fd(
+      openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) {
+    if (errno == ELOOP) return FailedPrecondition("{} is a symbolic link", path);
+    return ErrnoStatus(errno, path);
+  }
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a regular file", path);
+  if (check) KILN_RETURN_IF_ERROR(check(info, path));
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (size < sizeof(ArtifactHeader) || size > ArtifactFileBytesMax()) {
+    return DataLoss("{} has {} bytes, which no artifact file has", path, size);
+  }
+  KILN_ASSIGN_OR_RETURN(MappedArtifact mapped, size <= kReadBytesMax ? Read(fd.get(), size, path)
+                                                                     : Map(fd.get(), size, path));
+  auto view = DecodeArtifactFile({static_cast<const char*>(mapped.address_), size});
+  if (!view.ok()) return Annotate(view.status(), path);
+  if (view->key != expected_key) {
+    return DataLoss("{} holds the artifact {}", path, view->key.Hex());
+  }
+  mapped.view_ = *std::move(view);
+  return mapped;
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const std::string& path) {
+  // Aligned by hand: what aligned_alloc cuts off and gives back costs more than the read itself.
+  void* allocated = std::malloc(size + kArtifactAlignment - 1);
+  if (allocated == nullptr) return ErrnoStatus(ENOMEM, path);
+  void* address = allocated;
+  size_t room = size + kArtifactAlignment - 1;
+  std::align(kArtifactAlignment, size, address, room);
+  MappedArtifact artifact(address, size, allocated);
+  size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = read(fd, static_cast<char*>(address) + filled, size - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, path);
+    if (got == 0) return DataLoss("{} ends after {} bytes, it had {}", path, filled, size);
+    filled += static_cast<size_t>(got);
+  }
+  return artifact;
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::Map(int fd, size_t size, const std::string& path) {
+  // MAP_POPULATE: everything is about to be read for the checksum; one call beats a fault per page.
+  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+  if (address == MAP_FAILED) return ErrnoStatus(errno, path);
+  return MappedArtifact(address, size, nullptr);
+}
+
+MappedArtifact::MappedArtifact(MappedArtifact&& other) noexcept { *this = std::move(other); }
+
+MappedArtifact& MappedArtifact::operator=(MappedArtifact&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  address_ = std::exchange(other.address_, nullptr);
+  size_bytes_ = other.size_bytes_;
+  allocated_ = std::exchange(other.allocated_, nullptr);
+  view_ = std::exchange(other.view_, {});
+  return *this;
+}
+
+MappedArtifact::~MappedArtifact() { Release(); }
+
+void MappedArtifact::Release() {
+  if (address_ == nullptr) return;
+  if (allocated_ != nullptr) {
+    std::free(allocated_);
+  } else {
+    munmap(address_, size_bytes_);
+  }
+}
+
+absl::StatusOr<Blob> MappedArtifact::VerifiedBlob(std::string_view stage) const {
+  const ArtifactFileStage* found = view_.Find(stage);
+  if (found == nullptr) return NotFound("the artifact file carries no stage {}", stage);
+  return Blob::Verify(std::string(found->bytes), found->digest);
+}
+
+}  // namespace kiln

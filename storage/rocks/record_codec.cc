@@ -1,0 +1,80 @@
+#include "storage/rocks/record_codec.h"
+
+#include "storage/base/checksum.h"
+#include "storage/base/limits.h"
+#include "storage/byte_codec.h"
+
+namespace kiln {
+namespace {
+
+// The layout of one record; the layout of the store as a whole has its own version.
+constexpr uint8_t kRecordVersion = 1;
+constexpr size_t kChecksumBytes = sizeof(uint64_t);
+
+absl::StatusOr<StageReference> DecodeStage(ByteReader& reader) {
+  StageReference stage;
+  stage.stage = std::string(reader.String());
+  const auto digest = Digest::FromBytes(reader.Raw(Digest::kSizeBytes));
+  stage.size_bytes = reader.Number<uint64_t>();
+  if (!reader.ok()) return DataLoss("a record ends in the middle of a stage");
+  stage.digest = *digest;
+  return stage;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
+  if (record.stages.size() > limits::kStagesMax) {
+    return InvalidArgument("an artifact of {} stages, the limit is {}", record.stages.size(),
+                           limits::kStagesMax);
+  }
+  ByteWriter writer;
+  writer.Number(kRecordVersion);
+  writer.Raw(record.key.Bytes());
+  writer.Number(record.compile_micros);
+  writer.Number(record.created_unix_ms);
+  writer.Number(static_cast<uint32_t>(record.stages.size()));
+  for (const StageReference& stage : record.stages) {
+    writer.String(stage.stage);
+    writer.Raw(stage.digest.Bytes());
+    writer.Number(stage.size_bytes);
+  }
+  writer.String(record.document);
+  writer.Number(Checksum64(writer.bytes()));
+  if (writer.bytes().size() > limits::kRecordBytesMax) {
+    return InvalidArgument("an artifact's record of {} bytes, the limit is {}",
+                           writer.bytes().size(), limits::kRecordBytesMax);
+  }
+  return writer.Take();
+}
+
+absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest& expected_key) {
+  if (bytes.size() < kChecksumBytes) return DataLoss("a record of {} bytes", bytes.size());
+  const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
+  ByteReader checksum(bytes.substr(body.size()));
+  if (checksum.Number<uint64_t>() != Checksum64(body)) {
+    return DataLoss("a record does not match its checksum");
+  }
+  ByteReader reader(body);
+  if (const auto version = reader.Number<uint8_t>(); version != kRecordVersion) {
+    return DataLoss("a record of the unknown version {}", version);
+  }
+  if (reader.Raw(Digest::kSizeBytes) != expected_key.Bytes()) {
+    return DataLoss("a record stands under another key than its own");
+  }
+  ArtifactRecord record;
+  record.key = expected_key;
+  record.compile_micros = reader.Number<uint64_t>();
+  record.created_unix_ms = reader.Number<int64_t>();
+  const auto stages = reader.Number<uint32_t>();
+  if (stages > limits::kStagesMax) return DataLoss("a record with {} stages", stages);
+  for (uint32_t i = 0; i < stages; ++i) {
+    KILN_ASSIGN_OR_RETURN(StageReference stage, DecodeStage(reader));
+    record.stages.push_back(std::move(stage));
+  }
+  record.document = std::string(reader.String());
+  if (!reader.AtEnd()) return DataLoss("a record is longer or shorter than it says");
+  return record;
+}
+
+}  // namespace kiln

@@ -1,0 +1,205 @@
+#include "storage/rocks/rocks_database.h"
+
+#include <rocksdb/listener.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "storage/base/filesystem.h"
+#include "storage/base/log.h"
+#include "storage/rocks/rocks_options.h"
+#include "storage/rocks/rocks_status.h"
+
+namespace kiln {
+namespace {
+
+rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+}  // namespace
+
+// Told by RocksDB's threads when flush or compaction cannot go on.
+class RocksDatabase::DamageListener final : public rocksdb::EventListener {
+ public:
+  explicit DamageListener(RocksDatabase& database) : database_(database) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) override {
+    LogError("the store's background work failed",
+             {{"path", database_.path_}, {"error", error->ToString()}});
+    if (error->IsCorruption()) {
+      database_.MarkDamaged(*error);
+    } else if (IsNoSpace(*error)) {
+      database_.SetDegraded(database_.FullReason());
+    }
+  }
+
+  // RocksDB looks every five seconds whether there is space again.
+  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
+    if (info.new_bg_error.ok()) database_.ClearDegraded();
+  }
+
+ private:
+  RocksDatabase& database_;
+};
+
+absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
+                                                                   uint64_t expected_bytes,
+                                                                   rocksdb::Env* env,
+                                                                   RocksAccess access) {
+  std::unique_ptr<RocksDatabase> database(new RocksDatabase(path, access));
+  rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
+  if (env != nullptr) options.env = env;
+  options.listeners.push_back(std::make_shared<DamageListener>(*database));
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (size_t i = 0; i < kRocksFamilyNames.size(); ++i) {
+    descriptors.emplace_back(kRocksFamilyNames[i],
+                             RocksFamilyOptions(static_cast<RocksFamily>(i), expected_bytes));
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      access == RocksAccess::kWrite
+          ? rocksdb::DB::Open(options, path, descriptors, &handles, &db)
+          : rocksdb::DB::OpenForReadOnly(options, path, descriptors, &handles, &db);
+  if (!status.ok()) return FromRocks(status, "open " + path);
+  database->db_.reset(db);
+  std::copy(handles.begin(), handles.end(), database->families_.begin());
+  return database;
+}
+
+RocksDatabase::~RocksDatabase() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
+  const rocksdb::Status status = db_->Close();
+  if (!status.ok()) {
+    LogWarning("closing the store failed", {{"path", path_}, {"error", status.ToString()}});
+  }
+}
+
+absl::StatusOr<std::optional<std::string>> RocksDatabase::Get(RocksFamily family,
+                                                              std::string_view key) const {
+  std::string value;
+  const rocksdb::Status status =
+      db_->Get(rocksdb::ReadOptions(), Handle(family), ToSlice(key), &value);
+  if (status.IsNotFound()) return std::nullopt;
+  if (!status.ok()) return FromRocks(status, "read the store");
+  return value;
+}
+
+void RocksDatabase::Batch::Put(RocksFamily family, std::string_view key, std::string_view value) {
+  // Adding to a batch in memory fails only past 4 GiB, which the limits on records and blobs
+  // exclude.
+  (void)rows_.Put(database_.Handle(family), ToSlice(key), ToSlice(value));
+}
+
+void RocksDatabase::Batch::Delete(RocksFamily family, std::string_view key) {
+  (void)rows_.Delete(database_.Handle(family), ToSlice(key));
+}
+
+absl::Status RocksDatabase::Write(Batch& batch) {
+  if (access_ == RocksAccess::kRead) return ResourceExhausted("{}", FullReason());
+  const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
+  if (!status.ok()) return OnWriteFailed(status);
+  if (is_degraded_) ClearDegraded();
+  return absl::OkStatus();
+}
+
+std::string RocksDatabase::FullReason() const {
+  return fmt::format("the disk under {} is full", path_);
+}
+
+absl::Status RocksDatabase::OnWriteFailed(const rocksdb::Status& status) {
+  if (IsNoSpace(status)) {
+    SetDegraded(FullReason());
+    return ResourceExhausted("{}; free some space", FullReason());
+  }
+  const std::string reason = fmt::format(
+      "RocksDB refuses writes ({}): see the log, then restart the daemon", status.ToString());
+  SetDegraded(reason);
+  // Not DATA_LOSS, whatever RocksDB calls it: that is said of a value, and there is none here.
+  return Internal("{}", reason);
+}
+
+void RocksDatabase::SetDegraded(std::string reason) {
+  std::lock_guard lock(mutex_);
+  if (!is_degraded_.exchange(true)) {
+    LogError("the store takes no artifacts", {{"path", path_}, {"reason", reason}});
+  }
+  degraded_ = std::move(reason);
+}
+
+void RocksDatabase::ClearDegraded() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!is_degraded_.exchange(false)) return;
+    degraded_.clear();
+    LogInfo("the store takes artifacts again", {{"path", path_}});
+  }
+  recovered_.notify_all();
+}
+
+void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
+  const std::string marker = fmt::format("{}/{}", path_, kDamagedMarker);
+  const absl::Status written = OsFilesystem().WriteNew(marker, status.ToString() + "\n", 0600);
+  if (!written.ok() && !absl::IsAlreadyExists(written)) {
+    LogWarning("could not mark the store as damaged", {{"error", Message(written)}});
+  }
+  SetDegraded(
+      fmt::format("damaged ({}): restart the daemon to set the store aside", status.ToString()));
+}
+
+void RocksDatabase::WaitUntilWritable() const {
+  std::unique_lock lock(mutex_);
+  recovered_.wait(lock, [this] { return !is_degraded_; });
+}
+
+std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {
+  rocksdb::ReadOptions options;
+  // A scan should not push what is hot out of the cache.
+  options.fill_cache = false;
+  return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(options, Handle(family)));
+}
+
+uint64_t RocksDatabase::FileBytes() const {
+  uint64_t bytes = BlobFileBytes();
+  for (size_t i = 0; i < families_.size(); ++i) {
+    if (static_cast<RocksFamily>(i) != RocksFamily::kBlobs) bytes += TableBytes(families_[i]);
+  }
+  return bytes;
+}
+
+uint64_t RocksDatabase::BlobFileBytes() const {
+  rocksdb::ColumnFamilyHandle* const handle = Handle(RocksFamily::kBlobs);
+  uint64_t bytes = 0;
+  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalBlobFileSize, &bytes);
+  return bytes + TableBytes(handle);
+}
+
+uint64_t RocksDatabase::TableBytes(rocksdb::ColumnFamilyHandle* handle) const {
+  uint64_t bytes = 0;
+  (void)db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalSstFilesSize, &bytes);
+  return bytes;
+}
+
+absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& cancelled) {
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+  options.blob_garbage_collection_age_cutoff = share;
+  options.canceled = &cancelled;
+  // Flushes first; the tables hold keys only, so what this costs is the live blobs of the files
+  // that go.
+  const rocksdb::Status status =
+      db_->CompactRange(options, Handle(RocksFamily::kBlobs), nullptr, nullptr);
+  // It returns before the thread that compacted has deleted the old files; this waits for that.
+  if (db_->PauseBackgroundWork().ok()) db_->ContinueBackgroundWork().PermitUncheckedError();
+  return status.ok() ? absl::OkStatus() : FromRocks(status, "collect garbage");
+}
+
+std::string RocksDatabase::Degraded() const {
+  std::lock_guard lock(mutex_);
+  return degraded_;
+}
+
+}  // namespace kiln

@@ -1,0 +1,104 @@
+// RocksDB with our column families, our statuses, and a memory of whether it takes writes.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/write_batch.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "storage/base/status.h"
+#include "storage/rocks/rocks_schema.h"
+
+namespace kiln {
+
+enum class RocksAccess {
+  // Opens what is there as it is now, without writing a byte: for a disk that is full. Another may
+  // have it open for writing.
+  kRead,
+  // Opens or creates.
+  kWrite,
+};
+
+// Thread-safe. Blocks as the disk does.
+class RocksDatabase {
+ public:
+  // Errors as FromRocks. `env` must outlive the database; null: the operating system.
+  static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(
+      const std::string& path, uint64_t expected_bytes, rocksdb::Env* env = nullptr,
+      RocksAccess access = RocksAccess::kWrite);
+  ~RocksDatabase();
+  RocksDatabase(const RocksDatabase&) = delete;
+  RocksDatabase& operator=(const RocksDatabase&) = delete;
+
+  // Empty where there is no such row. DATA_LOSS where it is damaged.
+  absl::StatusOr<std::optional<std::string>> Get(RocksFamily family, std::string_view key) const;
+
+  // Rows that change together.
+  class Batch {
+   public:
+    explicit Batch(const RocksDatabase& database) : database_(database) {}
+    void Put(RocksFamily family, std::string_view key, std::string_view value);
+    void Delete(RocksFamily family, std::string_view key);
+
+   private:
+    friend class RocksDatabase;
+    const RocksDatabase& database_;
+    rocksdb::WriteBatch rows_;
+  };
+  // All or nothing; survives the death of the process from the moment this returns OK.
+  // RESOURCE_EXHAUSTED: the disk is full; works again by itself once there is space, unless the
+  // database is open for reading only. INTERNAL: RocksDB refuses writes.
+  absl::Status Write(Batch& batch);
+
+  std::unique_ptr<rocksdb::Iterator> Iterate(RocksFamily family) const;
+  RocksAccess access() const { return access_; }
+
+  // What all tables and blob files occupy, garbage included; the log comes on top.
+  uint64_t FileBytes() const;
+  // The part of it that holds blobs.
+  uint64_t BlobFileBytes() const;
+  // Rewrites the live blobs of the oldest `share` (0 to 1) of the blob files and drops those files.
+  // Stops early, with an error, when `*cancelled` becomes true. REQUIRES: access kWrite.
+  absl::Status CollectGarbage(double share, std::atomic<bool>& cancelled);
+
+  // Why writes fail at the moment; empty where they do not.
+  std::string Degraded() const;
+  // Returns when writes work, or work again.
+  void WaitUntilWritable() const;
+
+ private:
+  class DamageListener;
+
+  RocksDatabase(std::string path, RocksAccess access) : path_(std::move(path)), access_(access) {}
+  rocksdb::ColumnFamilyHandle* Handle(RocksFamily family) const {
+    return families_[static_cast<size_t>(family)];
+  }
+  uint64_t TableBytes(rocksdb::ColumnFamilyHandle* handle) const;
+  absl::Status OnWriteFailed(const rocksdb::Status& status);
+  void SetDegraded(std::string reason);
+  void ClearDegraded();
+  void MarkDamaged(const rocksdb::Status& status);
+  std::string FullReason() const;
+
+  const std::string path_;
+  const RocksAccess access_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::array<rocksdb::ColumnFamilyHandle*, kRocksFamilyNames.size()> families_{};
+
+  // Read on every write; the mutex is only for when there is trouble.
+  std::atomic<bool> is_degraded_ = false;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable recovered_;
+  std::string degraded_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,134 @@
+#include "storage/rocks/rocks_directory.h"
+
+#include <rocksdb/env.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+#include "storage/rocks/rocks_status.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kWriteProbe = ".kiln-write-probe";
+// What an open writes beside the rows of the logs: a manifest, options (32 KB), first blocks.
+constexpr uint64_t kOpenBytes = limits::kMiB;
+
+absl::Status CheckOwner(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + path);
+  if (!S_ISDIR(info.st_mode)) {
+    return FailedPrecondition("{} is not a directory: move it away, or choose another directory",
+                              path);
+  }
+  if (info.st_uid != geteuid()) {
+    return FailedPrecondition(
+        "the store {} belongs to uid {}, this process runs as uid {}: change its owner (chown -R), "
+        "or run as that user",
+        path, info.st_uid, geteuid());
+  }
+  return absl::OkStatus();
+}
+
+// RocksDB's own lock, held while the store is looked at or moved: a store in use changes under the
+// eyes, and would look damaged.
+class StoreLock {
+ public:
+  static absl::StatusOr<StoreLock> Acquire(const std::string& path) {
+    rocksdb::FileLock* lock = nullptr;
+    const rocksdb::Status status = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
+    if (status.ok()) return StoreLock(lock);
+    const absl::Status why = FromRocks(status, "lock " + path);
+    // The file could not even be opened.
+    if (absl::IsResourceExhausted(why) || absl::IsPermissionDenied(why)) return why;
+    return FailedPrecondition(
+        "the store {} is in use by another process: stop it, or choose another directory ({})",
+        path, status.ToString());
+  }
+  StoreLock(StoreLock&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
+  StoreLock& operator=(StoreLock&&) = delete;
+  ~StoreLock() {
+    if (lock_ != nullptr) rocksdb::Env::Default()->UnlockFile(lock_);
+  }
+
+ private:
+  explicit StoreLock(rocksdb::FileLock* lock) : lock_(lock) {}
+  rocksdb::FileLock* lock_;
+};
+
+// Files that RocksDB writes before there is a database, or that say nothing about one. A manifest
+// without tables is what a disk leaves that was full while the database was made.
+bool IsIncidental(std::string_view name) {
+  for (const std::string_view start : {"LOG", "MANIFEST-", "OPTIONS-"}) {
+    if (name.starts_with(start)) return true;
+  }
+  return name == "LOCK" || name == "IDENTITY" || name == kWriteProbe || name.ends_with(".dbtmp");
+}
+
+}  // namespace
+
+absl::StatusOr<RocksDirectory> RocksDirectory::Prepare(const std::string& path,
+                                                       Filesystem& filesystem) {
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+    KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, 0700));
+  }
+  KILN_RETURN_IF_ERROR(CheckOwner(path));
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+  if (real == nullptr) return ErrnoStatus(errno, "realpath " + path);
+  return RocksDirectory(real.get(), filesystem);
+}
+
+absl::StatusOr<RocksDirectory::Content> RocksDirectory::Look() const {
+  KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path_));
+  KILN_ASSIGN_OR_RETURN(const auto entries, filesystem_.List(path_));
+  Content content = Content::kNothing;
+  for (const DirectoryEntry& entry : entries) {
+    if (entry.name == "CURRENT") return Content::kDatabase;
+    if (!IsIncidental(entry.name)) content = Content::kRubble;
+  }
+  return content;
+}
+
+absl::Status RocksDirectory::TryToWrite() const {
+  const std::string probe = fmt::format("{}/{}", path_, kWriteProbe);
+  (void)filesystem_.Remove(probe);
+  // A page, since an empty file can be made on a disk that is full.
+  KILN_RETURN_IF_ERROR(filesystem_.WriteNew(probe, std::string(4096, '\0'), 0600));
+  return filesystem_.Remove(probe);
+}
+
+absl::Status RocksDirectory::CheckWritable() const {
+  const absl::Status written = TryToWrite();
+  if (!written.ok() && !absl::IsResourceExhausted(written)) return written;
+  KILN_ASSIGN_OR_RETURN(const auto entries, filesystem_.List(path_));
+  uint64_t needed = kOpenBytes;
+  for (const DirectoryEntry& entry : entries) {
+    // An open writes what the logs hold into tables, and only then removes them.
+    if (entry.name.ends_with(".log")) needed += entry.size_bytes;
+  }
+  const auto free = filesystem_.FreeBytes(path_);
+  // A quota may be exhausted on a disk that is not.
+  if (!free.ok() || *free >= needed) return written;
+  return ResourceExhausted("{} KiB are free, opening it takes {}", *free / limits::kKiB,
+                           needed / limits::kKiB);
+}
+
+absl::StatusOr<std::string> RocksDirectory::SetAside(const std::string& damage,
+                                                     const Clock& clock) const {
+  // Nobody may have begun to use it since it was looked at.
+  KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path_));
+  const std::string aside = fmt::format("{}.damaged-{}", path_, clock.UnixMillis());
+  KILN_RETURN_IF_ERROR(filesystem_.Rename(path_, aside));
+  KILN_RETURN_IF_ERROR(filesystem_.MakeDirectory(path_, 0700));
+  LogError("the store was damaged; set it aside and made a new one",
+           {{"path", path_}, {"set_aside", aside}, {"damage", damage}});
+  return aside;
+}
+
+}  // namespace kiln

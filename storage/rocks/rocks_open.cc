@@ -1,0 +1,221 @@
+#include "storage/rocks/rocks_open.h"
+
+#include <rocksdb/env.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "storage/base/log.h"
+#include "storage/memory_store.h"
+#include "storage/rocks/rocks_database.h"
+#include "storage/rocks/rocks_directory.h"
+#include "storage/rocks/rocks_probe.h"
+#include "storage/rocks/rocks_schema.h"
+#include "storage/rocks/rocks_state.h"
+#include "storage/rocks/rocks_store.h"
+#include "storage/rocks/rocks_watchdog.h"
+#include "storage/waiting_store.h"
+
+namespace kiln {
+namespace {
+
+using Content = RocksDirectory::Content;
+
+absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
+  if (absl::IsPermissionDenied(status)) {
+    return PermissionDenied(
+        "the store {} cannot be written ({}): give uid {} the right to, or choose another "
+        "directory",
+        path, Message(status), geteuid());
+  }
+  if (absl::IsResourceExhausted(status)) {
+    return ResourceExhausted(
+        "the store {} cannot be opened ({}): free what it lacks, memory, open files or space on "
+        "the disk, then start again",
+        path, Message(status));
+  }
+  return Annotate(status, "the store " + path);
+}
+
+// A store of an older version is one of this version that has none of what came with it.
+absl::Status WriteSchema(RocksDatabase& database) {
+  const std::string version = std::to_string(kRocksSchemaVersion);
+  const auto row = database.Get(RocksFamily::kMeta, kSchemaRow);
+  if (row.ok() && *row == version) return absl::OkStatus();
+  RocksDatabase::Batch batch(database);
+  batch.Put(RocksFamily::kMeta, kSchemaRow, version);
+  return database.Write(batch);
+}
+
+// What there is of a store that cannot be written now.
+struct Meanwhile {
+  std::unique_ptr<Store> store;
+  std::string damage;
+};
+
+// The steps of opening one store. Copies are alike.
+class RocksOpening {
+ public:
+  RocksOpening(const RocksStoreOptions& options, Filesystem& filesystem, const Clock& clock)
+      : options_(options), filesystem_(filesystem), clock_(clock) {}
+
+  absl::StatusOr<OpenedRocksStore> ProbeAndOpen() const;
+  bool IsDiskFull() const;
+  // `why`: what ProbeAndOpen said.
+  absl::StatusOr<OpenedRocksStore> WaitForSpace(const absl::Status& why) const;
+
+ private:
+  absl::StatusOr<std::string> FindDamage(const std::string& path, Content content,
+                                         RocksAccess access) const;
+  absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const std::string& path,
+                                                           RocksAccess access) const;
+  absl::StatusOr<OpenedRocksStore> OpenOrSetAside(const RocksDirectory& directory, Content content,
+                                                  const std::string& damage) const;
+  absl::StatusOr<Meanwhile> OpenForReading() const;
+  absl::StatusOr<std::unique_ptr<Store>> OpenLater(const std::string& damage) const;
+  std::string FullReason(const absl::Status& why) const;
+
+  RocksStoreOptions options_;
+  Filesystem& filesystem_;
+  const Clock& clock_;
+};
+
+// Empty: nothing is wrong. An error: nothing can be said.
+absl::StatusOr<std::string> RocksOpening::FindDamage(const std::string& path, Content content,
+                                                     RocksAccess access) const {
+  if (content == Content::kNothing) return std::string();
+  if (content == Content::kRubble) return std::string("its CURRENT file is missing");
+  const auto marker = filesystem_.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
+  if (marker.ok()) return "it was found damaged while it ran: " + *marker;
+  const absl::Status probed =
+      ProbeRocksStore(path, options_.expected_bytes, options_.open_time_max, options_.env, access);
+  if (absl::IsDataLoss(probed)) return std::string(Message(probed));
+  if (!probed.ok()) return probed;
+  return std::string();
+}
+
+absl::StatusOr<std::unique_ptr<RocksStore>> RocksOpening::OpenDatabase(const std::string& path,
+                                                                       RocksAccess access) const {
+  const RocksOpenWatchdog watchdog(path, options_.hang_time_max);
+  KILN_ASSIGN_OR_RETURN(auto database,
+                        RocksDatabase::Open(path, options_.expected_bytes, options_.env, access));
+  if (access == RocksAccess::kWrite) KILN_RETURN_IF_ERROR(WriteSchema(*database));
+  KILN_ASSIGN_OR_RETURN(auto state,
+                        RocksState::Load(std::move(database), options_.expected_bytes, clock_));
+  return std::make_unique<RocksStore>(std::move(state), path, filesystem_);
+}
+
+// For writing. `damage`: what is known to be wrong with what is there.
+absl::StatusOr<OpenedRocksStore> RocksOpening::OpenOrSetAside(const RocksDirectory& directory,
+                                                              Content content,
+                                                              const std::string& damage) const {
+  OpenedRocksStore opened;
+  opened.report.damage = damage;
+  opened.report.is_new = content == Content::kNothing;
+  if (damage.empty()) {
+    auto store = OpenDatabase(directory.path(), RocksAccess::kWrite);
+    if (store.ok()) {
+      opened.store = *std::move(store);
+      return opened;
+    }
+    // What the probe did not notice.
+    if (!absl::IsDataLoss(store.status())) return store.status();
+    opened.report.damage = std::string(Message(store.status()));
+  }
+  // A disk that filled up while the store was looked at may make it look damaged.
+  KILN_RETURN_IF_ERROR(directory.CheckWritable());
+  opened.report.is_new = true;
+  KILN_ASSIGN_OR_RETURN(opened.report.set_aside, directory.SetAside(opened.report.damage, clock_));
+  KILN_ASSIGN_OR_RETURN(opened.store, OpenDatabase(directory.path(), RocksAccess::kWrite));
+  return opened;
+}
+
+absl::StatusOr<OpenedRocksStore> RocksOpening::ProbeAndOpen() const {
+  KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
+  KILN_RETURN_IF_ERROR(directory.CheckWritable());
+  KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+  // The probe takes the lock itself.
+  KILN_ASSIGN_OR_RETURN(const std::string damage,
+                        FindDamage(directory.path(), content, RocksAccess::kWrite));
+  return OpenOrSetAside(directory, content, damage);
+}
+
+bool RocksOpening::IsDiskFull() const {
+  const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
+  return absl::IsResourceExhausted(directory.ok() ? directory->CheckWritable()
+                                                  : directory.status());
+}
+
+std::string RocksOpening::FullReason(const absl::Status& why) const {
+  return fmt::format("the disk under {} is full ({}): free some space there", options_.path,
+                     Message(why));
+}
+
+absl::StatusOr<Meanwhile> RocksOpening::OpenForReading() const {
+  // Holds nothing and takes nothing.
+  Meanwhile meanwhile{std::make_unique<MemoryStore>(0, clock_), ""};
+  const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
+  const auto content = directory.ok() ? directory->Look() : directory.status();
+  // No room even for the directory, or for the lock in it: there was no store.
+  if (absl::IsResourceExhausted(content.status())) return meanwhile;
+  KILN_RETURN_IF_ERROR(content.status());
+
+  const auto damage = FindDamage(directory->path(), *content, RocksAccess::kRead);
+  // Neither damaged nor readable: so is a database that was being made when the disk filled up.
+  if (absl::IsInternal(damage.status())) return meanwhile;
+  KILN_RETURN_IF_ERROR(damage.status());
+  meanwhile.damage = *damage;
+  if (*content != Content::kDatabase || !damage->empty()) return meanwhile;
+  KILN_ASSIGN_OR_RETURN(meanwhile.store, OpenDatabase(directory->path(), RocksAccess::kRead));
+  return meanwhile;
+}
+
+// The process has threads by now and does not fork to probe: what is known of the store is what was
+// found at the start. An open that crashes or hangs ends the process; the next one probes.
+absl::StatusOr<std::unique_ptr<Store>> RocksOpening::OpenLater(const std::string& damage) const {
+  KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
+  KILN_RETURN_IF_ERROR(directory.CheckWritable());
+  KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+  KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenOrSetAside(directory, content, damage));
+  return std::move(opened.store);
+}
+
+absl::StatusOr<OpenedRocksStore> RocksOpening::WaitForSpace(const absl::Status& why) const {
+  KILN_ASSIGN_OR_RETURN(Meanwhile meanwhile, OpenForReading());
+  OpenedRocksStore opened;
+  opened.report.damage = meanwhile.damage;
+  opened.report.waits_because = FullReason(why);
+  LogError("nothing is stored until there is space",
+           {{"reason", opened.report.waits_because},
+            {"readable_artifacts", meanwhile.store->Stats().artifacts},
+            {"damage", meanwhile.damage}});
+  auto open = [opening = *this,
+               damage = meanwhile.damage]() -> absl::StatusOr<std::unique_ptr<Store>> {
+    auto later = opening.OpenLater(damage);
+    if (!absl::IsResourceExhausted(later.status())) return later;
+    return ResourceExhausted("{}", opening.FullReason(later.status()));
+  };
+  opened.store =
+      std::make_unique<WaitingStore>(std::move(meanwhile.store), opened.report.waits_because,
+                                     std::move(open), options_.retry_interval);
+  return opened;
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
+                                                Filesystem& filesystem, const Clock& clock) {
+  const RocksOpening opening(options, filesystem, clock);
+  auto opened = opening.ProbeAndOpen();
+  if (absl::IsResourceExhausted(opened.status()) && opening.IsDiskFull()) {
+    opened = opening.WaitForSpace(opened.status());
+  }
+  if (!opened.ok()) return WithAdvice(opened.status(), options.path);
+  if (opened->report.waits_because.empty()) {
+    LogInfo("opened the store",
+            {{"path", options.path}, {"artifacts", opened->store->Stats().artifacts}});
+  }
+  return opened;
+}
+
+}  // namespace kiln

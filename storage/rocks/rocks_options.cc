@@ -1,0 +1,66 @@
+#include "storage/rocks/rocks_options.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+
+#include "storage/base/limits.h"
+#include "storage/rocks/rocks_logger.h"
+
+namespace kiln {
+namespace {
+
+using limits::kKiB;
+using limits::kMiB;
+
+uint64_t BlobBufferBytes(uint64_t expected_bytes) {
+  return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 32 * kMiB);
+}
+
+}  // namespace
+
+uint64_t RocksBlobFileBytes(uint64_t expected_bytes) {
+  return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 64 * kMiB);
+}
+
+rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
+  rocksdb::DBOptions options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.max_background_jobs = 2;
+  // The log is shared by all families, and the quiet ones would keep it alive for ever.
+  options.max_total_wal_size = 2 * BlobBufferBytes(expected_bytes);
+  options.info_log = MakeRocksLogger();
+  // Default, and why: after a torn write the log is good up to the tear, which is all that was ever
+  // acknowledged.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions RocksFamilyOptions(RocksFamily family, uint64_t expected_bytes) {
+  rocksdb::ColumnFamilyOptions options;
+  rocksdb::BlockBasedTableOptions table;
+  static const auto* const cache =
+      new std::shared_ptr<rocksdb::Cache>(rocksdb::NewLRUCache(32 * kMiB));
+  table.block_cache = *cache;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  // Values are compressed before they get here.
+  options.compression = rocksdb::kNoCompression;
+  options.write_buffer_size = std::min<uint64_t>(4 * kMiB, BlobBufferBytes(expected_bytes));
+  options.max_write_buffer_number = 2;
+  if (family == RocksFamily::kBlobs) {
+    options.write_buffer_size = BlobBufferBytes(expected_bytes);
+    options.enable_blob_files = true;
+    options.min_blob_size = kKiB;
+    options.blob_file_size = RocksBlobFileBytes(expected_bytes);
+    options.enable_blob_garbage_collection = true;
+  }
+  return options;
+}
+
+}  // namespace kiln

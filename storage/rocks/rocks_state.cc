@@ -1,0 +1,395 @@
+#include "storage/rocks/rocks_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+#include "storage/rocks/record_codec.h"
+#include "storage/rocks/rocks_walk.h"
+#include "storage/rocks/stored_value.h"
+
+namespace kiln {
+namespace {
+
+// How many blobs' rows change under one hold of the writer's lock.
+constexpr size_t kBlobsPerHold = 1000;
+
+absl::Status NoArtifact(const Digest& key) { return NotFound("no artifact {}", key.Hex()); }
+
+absl::Status CheckSizes(std::span<const Blob> blobs) {
+  for (const Blob& blob : blobs) {
+    if (blob.size_bytes() > limits::kBlobBytesMax) {
+      return InvalidArgument("a blob of {} bytes, the limit is {}", blob.size_bytes(),
+                             limits::kBlobBytesMax);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+RocksState::RocksState(std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes,
+                       const Clock& clock)
+    : database_(std::move(database)),
+      clock_(clock),
+      uses_(clock),
+      reclaimer_(*database_, expected_bytes) {}
+
+absl::StatusOr<std::unique_ptr<RocksState>> RocksState::Load(
+    std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock) {
+  std::unique_ptr<RocksState> state(new RocksState(std::move(database), expected_bytes, clock));
+  KILN_ASSIGN_OR_RETURN(state->totals_, ReadTotals(*state->database_));
+  if (state->database().access() == RocksAccess::kWrite) {
+    state->reclaimer_.Consider(state->Totals().stored_bytes);
+  }
+  return state;
+}
+
+RocksState::~RocksState() { WriteUses(); }
+
+void RocksState::WaitUntilIdle() {
+  use_writer_.WaitUntilIdle();
+  reclaimer_.WaitUntilIdle();
+}
+
+// --- Blobs ---
+
+absl::StatusOr<Blob> RocksState::ReadBlob(const Digest& digest, std::string* damaged) const {
+  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kBlobs, digest.Bytes()));
+  if (!row) return NotFound("no blob {}", digest.Hex());
+  auto raw = DecompressValue(*row, limits::kBlobBytesMax);
+  auto blob = raw.ok() ? Blob::Verify(*std::move(raw), digest) : raw.status();
+  if (!blob.ok()) *damaged = *std::move(row);
+  return blob;
+}
+
+absl::StatusOr<FoundBlob> RocksState::GetBlob(const Digest& digest) {
+  std::string damaged;
+  auto blob = ReadBlob(digest, &damaged);
+  if (blob.ok()) return FoundBlob{*std::move(blob), Tier::kDisk};
+  if (absl::IsDataLoss(blob.status())) QuarantineBlob(digest);
+  if (!absl::IsNotFound(blob.status())) return blob.status();
+  // The books may say that it is here, after a part of the log was lost: then a put would not write
+  // it again.
+  const auto row = database_->Get(RocksFamily::kReferences, digest.Bytes());
+  if (!row.ok() || !row->has_value()) return blob.status();
+  const auto references = DecodeReferences(**row);
+  if (references && references->stored_bytes > 0) QuarantineBlob(digest);
+  return blob.status();
+}
+
+void RocksState::QuarantineBlob(const Digest& digest) {
+  std::lock_guard lock(writer_);
+  // Once more under the lock: it may have been replaced, or be on its way, meanwhile.
+  std::string damaged;
+  const auto blob = ReadBlob(digest, &damaged);
+  if (blob.ok()) return;
+  RocksChange change(*database_, Totals());
+  if (!change.IsHeld(digest) && absl::IsNotFound(blob.status())) return;
+  change.QuarantineBlob(digest, Message(blob.status()), damaged, clock_.UnixMillis());
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
+}
+
+absl::Status RocksState::PutBlob(const Blob& blob) {
+  const std::span<const Blob> blobs(&blob, 1);
+  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
+  const Digest digests[] = {blob.digest()};
+  KILN_ASSIGN_OR_RETURN(const auto missing, FindMissing(digests));
+  if (missing.empty()) return absl::OkStatus();
+  std::string stored = CompressValue(blob.bytes());
+  reclaimer_.WaitForSpace();
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  change.Offer(blob.digest(), std::move(stored));
+  return Commit(change);
+}
+
+absl::StatusOr<std::vector<Digest>> RocksState::FindMissing(std::span<const Digest> digests) {
+  std::vector<Digest> missing;
+  for (const Digest& digest : digests) {
+    KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kReferences, digest.Bytes()));
+    const auto references = row ? DecodeReferences(*row) : std::nullopt;
+    if (!references || references->stored_bytes == 0) missing.push_back(digest);
+  }
+  return missing;
+}
+
+// --- Records ---
+
+absl::StatusOr<RocksState::RecordRow> RocksState::ReadRecord(const Digest& key,
+                                                             std::string* damaged) const {
+  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kArtifacts, key.Bytes()));
+  if (!row) return NoArtifact(key);
+  auto record = DecodeRecordRow(*row, key);
+  if (!record.ok()) {
+    *damaged = *std::move(row);
+    return record.status();
+  }
+  return RecordRow{*std::move(record), RowBytes(*row)};
+}
+
+ArtifactUsage RocksState::ReadUsage(const Digest& key) const {
+  ArtifactUsage usage;
+  const auto row = database_->Get(RocksFamily::kAccess, key.Bytes());
+  // A damaged row loses a count, and at worst a pin; the artifact is still right.
+  if (row.ok() && row->has_value()) usage = DecodeUsage(**row).value_or(usage);
+  const UseCount pending = uses_.Pending(key);
+  usage.hits += pending.uses;
+  usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, pending.last_use_unix_ms);
+  return usage;
+}
+
+absl::StatusOr<FoundArtifact> RocksState::GetRecord(const Digest& key) {
+  std::string damaged;
+  auto row = ReadRecord(key, &damaged);
+  if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
+  if (!row.ok()) return row.status();
+  if (uses_.Count(key)) use_writer_.Request();
+  return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
+                       ReadUsage(key), Tier::kDisk};
+}
+
+void RocksState::QuarantineRecord(const Digest& key) {
+  std::lock_guard lock(writer_);
+  std::string damaged;
+  const auto row = ReadRecord(key, &damaged);
+  if (!absl::IsDataLoss(row.status())) return;
+  RocksChange change(*database_, Totals());
+  change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
+}
+
+absl::StatusOr<std::optional<RocksState::RecordRow>> RocksState::Replaced(RocksChange& change,
+                                                                          const Digest& key) {
+  std::string damaged;
+  auto row = ReadRecord(key, &damaged);
+  if (row.ok()) {
+    change.Release(row->record);
+    return std::optional<RecordRow>(*std::move(row));
+  }
+  if (absl::IsDataLoss(row.status())) {
+    change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+    return std::nullopt;
+  }
+  if (absl::IsNotFound(row.status())) return std::nullopt;
+  return row.status();
+}
+
+absl::Status RocksState::PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs) {
+  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
+  KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
+  const std::string row = CompressValue(encoded);
+  // Those that are here already need not be compressed; what is decided without the lock is decided
+  // again below.
+  std::unordered_map<Digest, std::string, DigestHash> compressed;
+  for (const Blob& blob : blobs) {
+    const Digest digests[] = {blob.digest()};
+    const auto missing = FindMissing(digests);
+    if (!missing.ok() || !missing->empty()) {
+      compressed.emplace(blob.digest(), CompressValue(blob.bytes()));
+    }
+  }
+
+  reclaimer_.WaitForSpace();
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  for (const Blob& blob : blobs) {
+    const auto ready = compressed.find(blob.digest());
+    if (change.IsHeld(blob.digest())) continue;
+    change.Offer(blob.digest(),
+                 ready != compressed.end() ? ready->second : CompressValue(blob.bytes()));
+  }
+  KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, record.key));
+  change.Claim(record);
+  change.PutRecord(record, row, replaced ? std::optional(replaced->row_bytes) : std::nullopt);
+  if (!replaced) {
+    uses_.Forget(record.key);
+    change.PutUsage(record.key, {clock_.UnixMillis(), 0, false});
+  }
+  return Commit(change);
+}
+
+absl::Status RocksState::RemoveRecord(const Digest& key) {
+  std::lock_guard lock(writer_);
+  RocksChange change(*database_, Totals());
+  KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, key));
+  if (replaced) change.RemoveRecord(key, replaced->row_bytes);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  uses_.Forget(key);
+  return replaced ? absl::OkStatus() : NoArtifact(key);
+}
+
+absl::StatusOr<std::vector<FoundArtifact>> RocksState::Scan(const std::optional<Digest>& after,
+                                                            size_t limit) {
+  std::vector<FoundArtifact> found;
+  std::vector<Digest> damaged;
+  const std::string from = after ? std::string(after->Bytes()) : std::string();
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kArtifacts), from);
+       rows.Valid() && found.size() < limit; rows.Next()) {
+    if (rows.key() == from) continue;
+    const auto key = Digest::FromBytes(rows.key());
+    if (!key.ok()) continue;
+    auto record = DecodeRecordRow(rows.value(), *key);
+    if (!record.ok()) {
+      damaged.push_back(*key);
+      continue;
+    }
+    found.push_back(
+        {std::make_shared<const ArtifactRecord>(*std::move(record)), ReadUsage(*key), Tier::kDisk});
+  }
+  for (const Digest& key : damaged) QuarantineRecord(key);
+  return found;
+}
+
+absl::Status RocksState::SetPinned(const Digest& key, bool pinned) {
+  std::string damaged;
+  const absl::Status readable = ReadRecord(key, &damaged).status();
+  if (absl::IsDataLoss(readable)) QuarantineRecord(key);
+  KILN_RETURN_IF_ERROR(readable);
+
+  std::lock_guard lock(writer_);
+  // Removed since: a pin without a record would outlive it.
+  KILN_RETURN_IF_ERROR(ReadRecord(key, &damaged).status());
+  ArtifactUsage usage = ReadUsage(key);
+  usage.pinned = pinned;
+  RocksChange change(*database_, Totals());
+  change.PutUsage(key, usage);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  // They are part of what was just written.
+  uses_.Forget(key);
+  return absl::OkStatus();
+}
+
+// --- Books ---
+
+TotalsRow RocksState::Totals() const {
+  std::lock_guard lock(totals_mutex_);
+  return totals_;
+}
+
+absl::Status RocksState::Commit(RocksChange& change) {
+  KILN_RETURN_IF_ERROR(change.Commit());
+  if (recount_ != nullptr) recount_->AddClaims(change);
+  {
+    std::lock_guard lock(totals_mutex_);
+    totals_ = change.totals();
+  }
+  if (change.HasFreedBlobs()) reclaimer_.Consider(change.totals().stored_bytes);
+  return absl::OkStatus();
+}
+
+void RocksState::CountUses(std::span<const UseCount> uses) {
+  bool is_due = false;
+  for (const UseCount& use : uses) is_due = uses_.Add(use) || is_due;
+  if (is_due) use_writer_.Request();
+}
+
+void RocksState::WriteUses() {
+  std::lock_guard lock(writer_);
+  const std::vector<UseCount> uses = uses_.Drain();
+  if (uses.empty()) return;
+  RocksChange change(*database_, Totals());
+  for (const UseCount& use : uses) {
+    const auto row = database_->Get(RocksFamily::kAccess, use.key.Bytes());
+    // No row: the artifact is gone, or never was here.
+    if (!row.ok() || !row->has_value()) continue;
+    ArtifactUsage usage = DecodeUsage(**row).value_or(ArtifactUsage());
+    usage.hits += use.uses;
+    usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, use.last_use_unix_ms);
+    change.PutUsage(use.key, usage);
+  }
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogDebug("uses were not written", {{"error", Message(status)}});
+}
+
+absl::StatusOr<uint64_t> RocksState::CollectUnreferencedBlobs() {
+  std::lock_guard only(collecting_);
+  if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
+  uint64_t collected = 0;
+  KILN_RETURN_IF_ERROR(
+      ChangeReferences([](const Digest&, const ReferenceRow& row) { return row.count == 0; },
+                       [&](RocksChange& change, const Digest& digest) {
+                         // A record may have come to name it meanwhile.
+                         if (change.IsReferenced(digest)) return;
+                         change.DropUnreferenced(digest);
+                         ++collected;
+                       }));
+  return collected;
+}
+
+absl::Status RocksState::ChangeReferences(
+    const std::function<bool(const Digest&, const ReferenceRow&)>& is_wanted,
+    const std::function<void(RocksChange&, const Digest&)>& apply) {
+  std::vector<Digest> digests;
+  const auto change_some = [&]() -> absl::Status {
+    if (digests.empty()) return absl::OkStatus();
+    std::lock_guard lock(writer_);
+    RocksChange change(*database_, Totals());
+    for (const Digest& digest : digests) apply(change, digest);
+    digests.clear();
+    return Commit(change);
+  };
+  // Looked for without the lock, since that reads every row: puts go on meanwhile.
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto row = DecodeReferences(rows.value());
+    if (!digest.ok() || !row || !is_wanted(*digest, *row)) continue;
+    digests.push_back(*digest);
+    if (digests.size() == kBlobsPerHold) KILN_RETURN_IF_ERROR(change_some());
+  }
+  return change_some();
+}
+
+absl::Status RocksState::RecountReferences() {
+  constexpr uint64_t kArtifactsPerPart = 100'000;
+  const TotalsRow before = Totals();
+  const auto parts =
+      static_cast<uint32_t>(std::min<uint64_t>(before.artifacts / kArtifactsPerPart + 1, 256));
+  for (uint32_t part = 0; part < parts; ++part) KILN_RETURN_IF_ERROR(RecountPart(part, parts));
+  std::lock_guard lock(writer_);
+  TotalsRow totals = Totals();
+  // One more record was lost meanwhile, and may have been counted: the next time counts again.
+  if (totals.quarantined != before.quarantined) return absl::OkStatus();
+  totals.references_are_high = false;
+  RocksChange change(*database_, totals);
+  return Commit(change);
+}
+
+absl::Status RocksState::RecountPart(uint32_t part, uint32_t parts) {
+  std::unique_lock lock(writer_);
+  RocksRecount recount(*database_, part, parts);
+  recount_ = &recount;
+  lock.unlock();
+  recount.CountRecords();
+  const absl::Status status = ChangeReferences(
+      [&](const Digest& digest, const ReferenceRow&) { return recount.Covers(digest); },
+      [&](RocksChange& change, const Digest& digest) {
+        change.CorrectCount(digest, recount.CountOf(digest));
+      });
+  lock.lock();
+  recount_ = nullptr;
+  return status;
+}
+
+absl::StatusOr<TotalsRow> RocksState::ReadTotals(RocksDatabase& database) {
+  const auto row = database.Get(RocksFamily::kMeta, kTotalsRow);
+  if (row.ok() && row->has_value()) {
+    if (const auto read = DecodeTotals(**row)) return *read;
+  }
+  TotalsRow totals;
+  for (RocksWalk rows(database.Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
+    ++totals.artifacts;
+    totals.stored_bytes += RowBytes(rows.value());
+  }
+  for (RocksWalk rows(database.Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    totals.stored_bytes += DecodeReferences(rows.value()).value_or(ReferenceRow()).stored_bytes;
+  }
+  RocksChange change(database, totals);
+  KILN_RETURN_IF_ERROR(change.Commit());
+  return totals;
+}
+
+}  // namespace kiln

@@ -1,0 +1,48 @@
+#include "storage/rocks/rocks_status.h"
+
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+
+namespace kiln {
+namespace {
+
+// RocksDB keeps what errno was only in words.
+bool Says(const std::string& words, std::initializer_list<int> error_numbers) {
+  for (const int number : error_numbers) {
+    if (words.find(std::strerror(number)) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// A file that is gone or a sector that does not read is damage; running out of descriptors is not.
+bool IsDamage(const rocksdb::Status& status) {
+  if (status.IsCorruption()) return true;
+  if (!status.IsIOError()) return false;
+  return status.IsPathNotFound() || Says(status.ToString(), {EIO});
+}
+
+}  // namespace
+
+// A write that waited for a flush that cannot go on gets its error as words of another.
+bool IsNoSpace(const rocksdb::Status& status) {
+  return status.IsNoSpace() || Says(status.ToString(), {ENOSPC, EDQUOT});
+}
+
+absl::Status FromRocks(const rocksdb::Status& status, std::string_view what) {
+  const std::string words = status.ToString();
+  if (IsNoSpace(status)) return ResourceExhausted("{}: {}", what, words);
+  if (IsDamage(status)) return DataLoss("{}: {}", what, words);
+  if (status.IsMemoryLimit() || Says(words, {ENOMEM, EMFILE, ENFILE})) {
+    return ResourceExhausted("{}: {}", what, words);
+  }
+  if (Says(words, {EACCES, EPERM, EROFS})) return PermissionDenied("{}: {}", what, words);
+  if (status.IsBusy() || status.IsTryAgain() || status.IsTimedOut() || status.IsIncomplete() ||
+      Says(words, {EAGAIN})) {
+    return Unavailable("{}: {}", what, words);
+  }
+  return Internal("{}: {}", what, words);
+}
+
+}  // namespace kiln

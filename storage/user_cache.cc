@@ -1,0 +1,224 @@
+#include "storage/user_cache.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "storage/artifact_value.h"
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+#include "storage/index_peek.h"
+
+namespace kiln {
+namespace {
+
+// What eviction takes a miss to cost: about what gcc takes for one of Triton's launchers. Whoever
+// asks does not say, since nobody could check it.
+constexpr uint64_t kMissMicros = 100'000;
+
+absl::Status CheckOwnKey(std::string_view key) {
+  if (!key.empty() && key.size() <= limits::kOwnKeyBytesMax) return absl::OkStatus();
+  return InvalidArgument("a key of {} bytes; it has 1 to {}", key.size(), limits::kOwnKeyBytesMax);
+}
+
+absl::Status CheckNames(const std::vector<OwnFile>& files) {
+  if (files.empty() || files.size() > limits::kOwnFilesMax) {
+    return InvalidArgument("an entry of {} files; it has 1 to {}", files.size(),
+                           limits::kOwnFilesMax);
+  }
+  std::set<std::string_view> names;
+  for (const OwnFile& file : files) {
+    if (file.name.empty() || file.name.size() > limits::kOwnNameBytesMax) {
+      return InvalidArgument("a file's name of {} bytes; it has 1 to {}", file.name.size(),
+                             limits::kOwnNameBytesMax);
+    }
+    if (!names.insert(file.name).second) {
+      return InvalidArgument("two files of one entry have the same name");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Salt() {
+  std::string salt(kOwnSaltBytes, '\0');
+  if (getentropy(salt.data(), salt.size()) != 0) return ErrnoStatus(errno, "getentropy");
+  return salt;
+}
+
+const StageReference* FindOutput(const ArtifactRecord& record, const ArtifactOutput& output,
+                                 const Digest& digest) {
+  const auto stage =
+      std::find_if(record.stages.begin(), record.stages.end(), [&](const StageReference& each) {
+        return each.stage == output.stage && each.digest == digest;
+      });
+  return stage == record.stages.end() ? nullptr : &*stage;
+}
+
+absl::Status NoSuchOutput(const ArtifactOutput& output) {
+  return NotFound("no artifact {} with that {} is stored", output.artifact.ShortHex(),
+                  output.stage);
+}
+
+absl::Status NoEntry() { return NotFound("no such entry"); }
+
+// Contents that are no artifact's, one behind the other.
+absl::StatusOr<std::string> Pack(const std::vector<OwnFile>& files) {
+  KILN_ASSIGN_OR_RETURN(std::string pack, Salt());
+  for (const OwnFile& file : files) {
+    if (!file.output) pack += file.content;
+  }
+  return pack;
+}
+
+// Finds the artifacts of one entry's files, each once, since each time counts as a use.
+class Outputs {
+ public:
+  Outputs(const CallContext& context, ArtifactIndex& index, BlobStore& blobs)
+      : context_(context), index_(index), blobs_(blobs) {}
+
+  absl::StatusOr<Blob> Read(const ArtifactOutput& output, const Digest& digest) {
+    if (record_ == nullptr || record_->key != output.artifact) {
+      KILN_ASSIGN_OR_RETURN(FoundArtifact found, index_.Get(context_, output.artifact));
+      record_ = std::move(found.record);
+    }
+    if (FindOutput(*record_, output, digest) == nullptr) return NoSuchOutput(output);
+    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.Get(context_, digest));
+    return std::move(found.blob);
+  }
+
+ private:
+  const CallContext& context_;
+  ArtifactIndex& index_;
+  BlobStore& blobs_;
+  std::shared_ptr<const ArtifactRecord> record_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<OwnFile>> OwnEntries::Get(const CallContext& context,
+                                                     std::string_view key) {
+  KILN_RETURN_IF_ERROR(CheckOwnKey(key));
+  const uid_t uid = context.principal.uid;
+  const Digest id = OwnKey(uid, key);
+  const auto found = index_.Get(context, id);
+  // What is damaged has been put aside.
+  if (absl::IsDataLoss(found.status())) return NoEntry();
+  KILN_RETURN_IF_ERROR(found.status());
+  const auto record = DecodeOwnRecord(found->record->document);
+  if (!record.ok() || record->uid != uid || record->key != key) {
+    LogWarning("an own entry is not what its key says", {{"key", id.Hex()}});
+    return NoEntry();
+  }
+  auto files = ReadFiles(context, *found->record, *record);
+  if (absl::IsDataLoss(files.status())) return NoEntry();
+  if (files.ok()) ledger_.Touch(id);
+  return files;
+}
+
+absl::StatusOr<std::vector<OwnFile>> OwnEntries::ReadFiles(const CallContext& context,
+                                                           const ArtifactRecord& stored,
+                                                           const OwnRecord& record) {
+  Blob pack;
+  if (!stored.stages.empty()) {
+    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.Get(context, stored.stages.front().digest));
+    pack = std::move(found.blob);
+  }
+  std::string_view rest = pack.bytes().substr(std::min(kOwnSaltBytes, pack.size_bytes()));
+  Outputs outputs(context, index_, blobs_);
+  std::vector<OwnFile> files;
+  for (const OwnRecord::File& each : record.files) {
+    OwnFile file{each.name, "", each.output, each.digest};
+    if (each.output) {
+      KILN_ASSIGN_OR_RETURN(const Blob blob, outputs.Read(*each.output, each.digest));
+      file.content = std::string(blob.bytes());
+    } else {
+      if (each.size_bytes > rest.size()) return DataLoss("an entry's contents are too short");
+      file.content = std::string(rest.substr(0, each.size_bytes));
+      rest.remove_prefix(each.size_bytes);
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+absl::Status OwnEntries::Put(const CallContext& context, std::string_view key,
+                             std::vector<OwnFile> files) {
+  KILN_RETURN_IF_ERROR(CheckOwnKey(key));
+  KILN_RETURN_IF_ERROR(CheckNames(files));
+  KILN_ASSIGN_OR_RETURN(const OwnRecord record, Describe(context, key, files));
+  ArtifactRecord stored;
+  stored.key = OwnKey(record.uid, key);
+  stored.document = EncodeOwnRecord(record);
+  // Every rank of a job puts what every other does.
+  if (IsStored(context, stored.key, stored.document)) {
+    ledger_.Touch(stored.key);
+    return absl::OkStatus();
+  }
+  std::vector<Blob> blobs;
+  if (std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.output; })) {
+    KILN_ASSIGN_OR_RETURN(std::string pack, Pack(files));
+    blobs.push_back(Blob::FromBytes(std::move(pack)));
+    stored.stages.push_back(
+        {std::string(kOwnStage), blobs.front().digest(), blobs.front().size_bytes()});
+  }
+  stored.compile_micros = kMissMicros;
+  stored.created_unix_ms = clock_.UnixMillis();
+
+  const std::lock_guard lock(putting_[record.uid % putting_.size()]);
+  KILN_ASSIGN_OR_RETURN(const auto room,
+                        ledger_.MakeRoom(record.uid, stored.key, ArtifactBytes(stored)));
+  for (const Digest& each : room->leaving()) {
+    const absl::Status removed = index_.Remove(context, each);
+    if (absl::IsNotFound(removed)) {
+      room->Forget(each);
+    } else if (!removed.ok()) {
+      return removed;
+    }
+  }
+  return index_.Put(context, stored, blobs);
+}
+
+absl::StatusOr<OwnRecord> OwnEntries::Describe(const CallContext& context, std::string_view key,
+                                               const std::vector<OwnFile>& files) {
+  OwnRecord record{context.principal.uid, std::string(key), {}};
+  uint64_t bytes = 0;
+  for (const OwnFile& file : files) {
+    OwnRecord::File described{file.name, file.digest, file.content.size(), file.output};
+    if (file.output) {
+      KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index_, file.output->artifact));
+      const StageReference* const output =
+          found ? FindOutput(*found->record, *file.output, file.digest) : nullptr;
+      // Another user's entries are no artifacts.
+      if (output == nullptr || IsOwnKey(file.output->artifact)) return NoSuchOutput(*file.output);
+      described.size_bytes = output->size_bytes;
+    } else {
+      described.digest = Digest::Of(file.content);
+      if (!file.digest.IsZero() && file.digest != described.digest) {
+        return InvalidArgument("the content of {} bytes is not what its digest {} says",
+                               file.content.size(), file.digest.ShortHex());
+      }
+    }
+    bytes += described.size_bytes;
+    record.files.push_back(std::move(described));
+  }
+  if (bytes > limits::kOwnEntryBytesMax) {
+    return InvalidArgument("an entry of {} bytes; the most is {}", bytes,
+                           limits::kOwnEntryBytesMax);
+  }
+  return record;
+}
+
+bool OwnEntries::IsStored(const CallContext& context, const Digest& key,
+                          const std::string& document) {
+  const auto found = Peek(context, index_, key);
+  if (!found.ok() || !*found || (*found)->record->document != document) return false;
+  std::vector<Digest> digests;
+  for (const StageReference& stage : (*found)->record->stages) digests.push_back(stage.digest);
+  const auto missing = blobs_.FindMissing(context, digests);
+  return missing.ok() && missing->empty();
+}
+
+}  // namespace kiln

@@ -1,0 +1,76 @@
+// What a user's own processes keep here for one another.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/artifact_index.h"
+#include "storage/base/clock.h"
+#include "storage/blob_store.h"
+#include "storage/user_cache_record.h"
+#include "storage/user_quota.h"
+
+namespace kiln {
+
+// A file of an entry. Its name means nothing here.
+struct OwnFile {
+  std::string name;
+  std::string content;
+  // What the content is where it is the output of a stored artifact, so that it need be neither
+  // sent nor kept twice. The entry is then only as good as that: once the artifact is gone, or has
+  // another output, there is no entry either.
+  std::optional<ArtifactOutput> output;
+  // Of the content. In a put: all zeroes where it is not known, which is only allowed without
+  // `output`.
+  Digest digest;
+};
+
+// Files under opaque keys, each user's apart: the daemon does not understand the keys, so it cannot
+// know whether what is under one is right. Whoever wrote it must therefore be whoever reads it: the
+// uid is part of the key that the index sees, and is the kernel's word, never the client's
+// (docs/adr/0026-entries-of-an-own-namespace.md).
+//
+// Entries are records of the index like any other and are evicted like them. Besides, no user holds
+// more than the ledger's limits. Contents never come out damaged: blobs are checked.
+//
+// Thread-safe. Blocks as the store does; a put also for what has to go first, and for other puts of
+// the same user.
+class OwnEntries {
+ public:
+  // All of them must outlive the entries. REQUIRES: `ledger` listens to what is under `index`.
+  OwnEntries(ArtifactIndex& index, BlobStore& blobs, OwnLedger& ledger, const Clock& clock)
+      : index_(index), blobs_(blobs), ledger_(ledger), clock_(clock) {}
+
+  // Files in the order in which they were put. NOT_FOUND where there is none that is whole.
+  // INVALID_ARGUMENT for a key that is empty or too long. Counts as a use, of artifacts too.
+  absl::StatusOr<std::vector<OwnFile>> Get(const CallContext& context, std::string_view key);
+
+  // In place of what the key had. INVALID_ARGUMENT where a limit is exceeded, a name empty or there
+  // twice, or a content not what its digest says; NOT_FOUND where an artifact does not have such an
+  // output (any more); RESOURCE_EXHAUSTED as ArtifactIndex::Put.
+  absl::Status Put(const CallContext& context, std::string_view key, std::vector<OwnFile> files);
+
+  const OwnLedger& ledger() const { return ledger_; }
+
+ private:
+  absl::StatusOr<std::vector<OwnFile>> ReadFiles(const CallContext& context,
+                                                 const ArtifactRecord& stored,
+                                                 const OwnRecord& record);
+  absl::StatusOr<OwnRecord> Describe(const CallContext& context, std::string_view key,
+                                     const std::vector<OwnFile>& files);
+  bool IsStored(const CallContext& context, const Digest& key, const std::string& document);
+
+  ArtifactIndex& index_;
+  BlobStore& blobs_;
+  OwnLedger& ledger_;
+  const Clock& clock_;
+  // From making room to using it, which is long where the disk is slow: each user's apart, as far
+  // as there are locks.
+  std::array<std::mutex, 64> putting_;
+};
+
+}  // namespace kiln

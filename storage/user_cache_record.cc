@@ -1,0 +1,84 @@
+#include "storage/user_cache_record.h"
+
+#include "storage/base/limits.h"
+#include "storage/byte_codec.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kTag = "KILN-OWN";
+constexpr size_t kHashBytes = Digest::kSizeBytes - kTag.size();
+// No JSON begins so, which is what artifacts' documents are.
+constexpr std::string_view kMagic = "KILNOWN\n";
+constexpr uint8_t kVersion = 1;
+
+void WriteOwnFile(const OwnRecord::File& file, ByteWriter& writer) {
+  writer.String(file.name);
+  writer.Raw(file.digest.Bytes());
+  writer.Number(file.size_bytes);
+  writer.Number(static_cast<uint8_t>(file.output.has_value()));
+  if (!file.output) return;
+  writer.Raw(file.output->artifact.Bytes());
+  writer.String(file.output->stage);
+}
+
+// Past a mistake everything is empty, and the reader says so.
+Digest ReadDigest(ByteReader& reader) {
+  return Digest::FromBytes(reader.Raw(Digest::kSizeBytes)).value_or(Digest());
+}
+
+OwnRecord::File ReadOwnFile(ByteReader& reader) {
+  OwnRecord::File file;
+  file.name = std::string(reader.String());
+  file.digest = ReadDigest(reader);
+  file.size_bytes = reader.Number<uint64_t>();
+  if (reader.Number<uint8_t>() == 0) return file;
+  file.output.emplace();
+  file.output->artifact = ReadDigest(reader);
+  file.output->stage = std::string(reader.String());
+  return file;
+}
+
+}  // namespace
+
+Digest OwnKey(uid_t uid, std::string_view key) {
+  ByteWriter writer;
+  writer.Raw("kiln-own-1\n");
+  writer.Number(static_cast<uint32_t>(uid));
+  writer.Raw(key);
+  const Digest hash = Digest::Of(writer.bytes());
+  // In front: indexes and samples go by the first bytes, which are to be random.
+  return *Digest::FromBytes(
+      std::string(hash.Bytes().substr(0, kHashBytes)).append(kTag));  // 32 bytes
+}
+
+bool IsOwnKey(const Digest& key) { return key.Bytes().substr(kHashBytes) == kTag; }
+
+std::string EncodeOwnRecord(const OwnRecord& record) {
+  ByteWriter writer;
+  writer.Raw(kMagic);
+  writer.Number(kVersion);
+  writer.Number(static_cast<uint32_t>(record.uid));
+  writer.String(record.key);
+  writer.Number(static_cast<uint32_t>(record.files.size()));
+  for (const OwnRecord::File& file : record.files) WriteOwnFile(file, writer);
+  return writer.Take();
+}
+
+absl::StatusOr<OwnRecord> DecodeOwnRecord(std::string_view document) {
+  ByteReader reader(document);
+  if (reader.Raw(kMagic.size()) != kMagic) return DataLoss("not an entry of an own namespace");
+  if (const auto version = reader.Number<uint8_t>(); version != kVersion) {
+    return DataLoss("an entry of the unknown version {}", version);
+  }
+  OwnRecord record;
+  record.uid = reader.Number<uint32_t>();
+  record.key = std::string(reader.String());
+  const auto files = reader.Number<uint32_t>();
+  if (files > limits::kOwnFilesMax) return DataLoss("an entry of {} files", files);
+  for (uint32_t i = 0; i < files; ++i) record.files.push_back(ReadOwnFile(reader));
+  if (!reader.AtEnd()) return DataLoss("an entry is longer or shorter than it says");
+  return record;
+}
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+// Records of users' own entries: bytes of a disk, and keys and names that clients choose.
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <cstdlib>
+
+#include "storage/base/limits.h"
+#include "storage/user_cache_record.h"
+
+namespace kiln {
+namespace {
+
+// What is believed is written and read as the same again.
+void ReadRecord(std::string_view bytes) {
+  const auto record = DecodeOwnRecord(bytes);
+  if (!record.ok()) return;
+  if (record->files.size() > limits::kOwnFilesMax) std::abort();
+  if (DecodeOwnRecord(EncodeOwnRecord(*record)).value() != *record) std::abort();
+}
+
+Digest RandomDigest(FuzzedDataProvider& data) { return Digest::Of(data.ConsumeBytesAsString(1)); }
+
+void WriteRecord(FuzzedDataProvider& data) {
+  OwnRecord record;
+  record.uid = data.ConsumeIntegral<uint32_t>();
+  record.key = data.ConsumeRandomLengthString(2 * limits::kOwnKeyBytesMax);
+  const auto files = data.ConsumeIntegralInRange<size_t>(0, 2 * limits::kOwnFilesMax);
+  for (size_t i = 0; i < files; ++i) {
+    OwnRecord::File file{data.ConsumeRandomLengthString(64), RandomDigest(data),
+                         data.ConsumeIntegral<uint64_t>(), std::nullopt};
+    if (data.ConsumeBool()) {
+      file.output = ArtifactOutput{RandomDigest(data), data.ConsumeRandomLengthString(16)};
+    }
+    record.files.push_back(std::move(file));
+  }
+  const std::string document = EncodeOwnRecord(record);
+  const auto read = DecodeOwnRecord(document);
+  if (read.ok() != (files <= limits::kOwnFilesMax) || (read.ok() && *read != record)) std::abort();
+  // A part of one is none.
+  const auto cut = data.ConsumeIntegralInRange<size_t>(0, document.size() - 1);
+  if (DecodeOwnRecord(std::string_view(document).substr(0, cut)).ok()) std::abort();
+  if (!IsOwnKey(OwnKey(record.uid, record.key))) std::abort();
+}
+
+}  // namespace
+}  // namespace kiln
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  if (size == 0) return 0;
+  if (bytes[0] % 2 == 0) {
+    kiln::ReadRecord({reinterpret_cast<const char*>(bytes) + 1, size - 1});
+  } else {
+    FuzzedDataProvider data(bytes + 1, size - 1);
+    kiln::WriteRecord(data);
+  }
+  return 0;
+}

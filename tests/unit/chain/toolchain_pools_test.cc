@@ -1,0 +1,227 @@
+#include "daemon/chain/toolchain_pools.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "daemon/chain/pooled_provider.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_compiler.h"
+#include "tests/testing/result_probe.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ToolchainPtr = std::shared_ptr<const Toolchain>;
+
+class BrokenSeal final : public ToolchainSeal {
+ public:
+  absl::Status Check() const override { return FailedPrecondition("changed"); }
+};
+
+class ToolchainPoolsTest : public testing::Test {
+ protected:
+  void Serve(const std::vector<ToolchainPtr>& toolchains, ToolchainPtr disassembler = nullptr) {
+    pools_->Serve({toolchains, /*has_default=*/true, std::move(disassembler)},
+                  std::chrono::minutes(1));
+  }
+  void Compile(const ToolchainPtr& toolchain, const std::string& source, ResultProbe& probe) {
+    const auto job = MakeFakeJob(source);
+    job->toolchain = toolchain;
+    routing_.Compile({}, job, probe.Done());
+  }
+  absl::StatusCode Compile(const ToolchainPtr& toolchain, const std::string& source) {
+    ResultProbe probe;
+    Compile(toolchain, source, probe);
+    return probe.Code();
+  }
+  std::vector<std::string> Listed() const {
+    std::vector<std::string> names;
+    for (const ToolchainPool& pool : pools_->List()) names.push_back(pool.toolchain->Name());
+    return names;
+  }
+  void AwaitEnds(size_t left) {
+    while (pools_->List().size() > left) std::this_thread::yield();
+  }
+  void AwaitRunning() {
+    while (pools_->List().front().stats.running == 0) std::this_thread::yield();
+  }
+  ToolchainWorkers Make(const ToolchainPtr& toolchain, int serial) {
+    ++made_;
+    auto pooled = std::make_shared<PooledProvider>(toolchain, Options(serial), clock_);
+    WorkerPool& pool = pooled->pool();
+    return {pooled, std::shared_ptr<WorkerPool>(pooled, &pool),
+            [this] { return are_usable_.load(); }};
+  }
+  WorkerPoolOptions Options(int serial) const {
+    return FakePoolOptions(directory_.File(fmt::format("work-{}", serial)));
+  }
+  ToolchainPools::Makers Makers() {
+    return {.compiler = [this](const ToolchainPtr& toolchain, bool,
+                               int serial) { return Make(toolchain, serial); },
+            .disassembler =
+                [this](const ToolchainPtr&, int serial) {
+                  ++made_;
+                  return ToolchainWorkers{nullptr, std::make_shared<WorkerPool>(Options(serial))};
+                }};
+  }
+  // Of the disassembler that is there now.
+  std::string Disassemble() {
+    const Disassembler disassembler = pools_->FindDisassembler();
+    if (disassembler.pool == nullptr) return "none";
+    std::promise<absl::Status> done;
+    disassembler.pool->Submit(
+        {}, FakeRequest("answer x"),
+        [&](const absl::StatusOr<WorkerReply>& reply) { done.set_value(reply.status()); });
+    const absl::Status status = done.get_future().get();
+    return status.ok() ? disassembler.toolchain->Name() : std::string(Message(status));
+  }
+
+  TempDirectory directory_;
+  FakeClock clock_;
+  Jail jail_{Jail::Mode::kOff, JailSupport{}};
+  RoutingProvider routing_;
+  std::atomic<int> made_ = 0;
+  std::atomic<bool> are_usable_ = true;
+  std::unique_ptr<ToolchainPools> pools_ =
+      std::make_unique<ToolchainPools>(routing_, jail_, Makers());
+};
+
+TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
+  const auto one = MakeFakeCompiler("1.0");
+  const auto two = MakeFakeCompiler("2.0");
+  Serve({one});
+  EXPECT_EQ(Compile(two, "answer a"), absl::StatusCode::kUnavailable);
+  Serve({one, two});
+  EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
+  EXPECT_EQ(Compile(two, "answer a"), absl::StatusCode::kOk);
+  EXPECT_EQ(made_, 2);  // that of the first is still the same
+  EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "fake==2.0"));
+}
+
+TEST_F(ToolchainPoolsTest, WhatRunsOnOneThatIsRemovedIsNotCutOff) {
+  const auto one = MakeFakeCompiler("1.0");
+  Serve({one});
+  ResultProbe running;
+  Compile(one, "sleep", running);
+  AwaitRunning();
+  Serve({});
+  EXPECT_EQ(pools_->List().front().stats.zygote, "ending");
+  EXPECT_EQ(Compile(one, "answer b"), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(running.HasResult());
+  // Or is told so when the daemon ends.
+  pools_->Shutdown();
+  EXPECT_EQ(running.Code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ToolchainPoolsTest, AnIdleOneThatIsRemovedEndsAndItsCountsStay) {
+  const auto one = MakeFakeCompiler("1.0");
+  Serve({one});
+  EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
+  Serve({});
+  AwaitEnds(0);
+  EXPECT_EQ(pools_->Ended().compiles, 1u);
+  EXPECT_EQ(LivingDescendants().size(), 0u);
+}
+
+TEST_F(ToolchainPoolsTest, NobodyWaitsForAnswersThatCountForNothing) {
+  auto one = MakeFakeCompiler("1.0");
+  one->seal = std::make_shared<BrokenSeal>();
+  Serve({one});
+  ResultProbe running;
+  Compile(one, "sleep", running);
+  AwaitRunning();
+  Serve({});
+  EXPECT_EQ(running.Code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ToolchainPoolsTest, EqualBytesThatWereTouchedGetNewProcesses) {
+  const auto before = MakeFakeCompiler("1.0");
+  auto after = MakeFakeCompiler("1.0");
+  after->listing = Digest::Of("touched");
+  Serve({before});
+  EXPECT_EQ(Compile(before, "answer a"), absl::StatusCode::kOk);
+  Serve({after});
+  EXPECT_EQ(made_, 2);
+  EXPECT_EQ(Compile(after, "answer b"), absl::StatusCode::kOk);
+}
+
+TEST_F(ToolchainPoolsTest, WorkersThatCompileNothingMoreAreReplaced) {
+  const auto one = MakeFakeCompiler("1.0");
+  Serve({one});
+  are_usable_ = false;
+  Serve({one});
+  EXPECT_EQ(made_, 2);
+  are_usable_ = true;
+  EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
+}
+
+TEST_F(ToolchainPoolsTest, AnotherPtxasHasWorkersStartAfresh) {
+  const auto one = MakeFakeCompiler("1.0");
+  Serve({one});
+  EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
+  Serve({one, MakeFakeCompiler("12.9", "ptxas")});
+  EXPECT_EQ(Compile(one, "answer b"), absl::StatusCode::kOk);
+  EXPECT_EQ(pools_->List().front().stats.started, 2u);
+  Serve({one, MakeFakeCompiler("12.9", "ptxas")});
+  EXPECT_EQ(Compile(one, "answer c"), absl::StatusCode::kOk);
+  EXPECT_EQ(pools_->List().front().stats.started, 2u);
+  EXPECT_EQ(made_, 2);
+}
+
+TEST_F(ToolchainPoolsTest, ADisassemblerComesIsReplacedAndGoes) {
+  const auto one = MakeFakeCompiler("1.0");
+  Serve({one});
+  EXPECT_EQ(Disassemble(), "none");
+  Serve({one}, MakeFakeCompiler("12.8", "nvdisasm"));
+  EXPECT_EQ(Disassemble(), "nvdisasm==12.8");
+  Serve({one}, MakeFakeCompiler("12.8", "nvdisasm"));
+  EXPECT_EQ(made_, 2);  // it is still the same
+  Serve({one}, MakeFakeCompiler("13.0", "nvdisasm"));
+  EXPECT_EQ(Disassemble(), "nvdisasm==13.0");
+  AwaitEnds(2);
+  EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "nvdisasm==13.0"));
+  EXPECT_EQ(pools_->List().back().stats.compiles, 1u);
+  Serve({one});
+  EXPECT_EQ(Disassemble(), "none");
+  AwaitEnds(1);
+  EXPECT_EQ(pools_->Ended().compiles, 2u);
+}
+
+TEST_F(ToolchainPoolsTest, WhoHoldsADisassemblerThatHasEndedIsTold) {
+  Serve({}, MakeFakeCompiler("12.8", "nvdisasm"));
+  const Disassembler held = pools_->FindDisassembler();
+  Serve({});
+  AwaitEnds(0);
+  std::promise<absl::Status> done;
+  held.pool->Submit({}, FakeRequest("answer x"), [&](const absl::StatusOr<WorkerReply>& reply) {
+    done.set_value(reply.status());
+  });
+  EXPECT_EQ(done.get_future().get().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ToolchainPoolsTest, ManyRequestsMeetNothingButAnswers) {
+  std::vector<ToolchainPtr> toolchains{MakeFakeCompiler("1.0"), MakeFakeCompiler("2.0")};
+  Serve(toolchains);
+  std::vector<std::unique_ptr<ResultProbe>> probes;
+  for (int i = 0; i < 60; ++i) {
+    probes.push_back(std::make_unique<ResultProbe>());
+    Compile(toolchains[static_cast<size_t>(i % 2)], fmt::format("answer {}", i), *probes.back());
+    if (i % 10 == 5) Serve({toolchains[static_cast<size_t>(i / 10 % 2)]});
+    if (i % 10 == 9) Serve(toolchains);
+  }
+  for (const auto& probe : probes) {
+    const absl::StatusCode code = probe->Code();
+    EXPECT_TRUE(code == absl::StatusCode::kOk || code == absl::StatusCode::kUnavailable)
+        << probe->Result().status();
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,48 @@
+#include "daemon/kernel/kernel.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/kernel/toolchain.h"
+
+namespace kiln {
+namespace {
+
+TEST(Target, IsWrittenAndReadTheSameWay) {
+  for (const char* text : {"cuda:90", "hip:gfx942"})
+    EXPECT_EQ(Target::Parse(text)->ToString(), text);
+  EXPECT_EQ(*Target::Parse("cuda:90"), (Target{"cuda", "90", 0}));
+}
+
+TEST(Target, RefusesWhatIsNotOfItsForm) {
+  for (const char* text : {"", "cuda", "cuda:", ":90", ":", "cuda:90:a"}) {
+    EXPECT_EQ(Target::Parse(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(SourceKind, HasAName) {
+  for (const char* name : {"ttir", "cuda", "ptx"}) {
+    EXPECT_EQ(SourceKindName(*ParseSourceKind(name)), name);
+  }
+  EXPECT_EQ(ParseSourceKind("TTIR").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(SourceKindName(static_cast<SourceKind>(77)), "unknown");
+}
+
+TEST(Outcome, HasAName) {
+  EXPECT_EQ(OutcomeName(Outcome::kHit), "hit");
+  EXPECT_EQ(OutcomeName(Outcome::kJoined), "joined");
+  EXPECT_EQ(OutcomeName(Outcome::kCompiled), "compiled");
+}
+
+TEST(Toolchain, FindsItsBackends) {
+  Toolchain toolchain;
+  toolchain.name = "triton";
+  toolchain.version = "3.6.0";
+  toolchain.backends.resize(2);
+  toolchain.backends[1].backend = "hip";
+  EXPECT_EQ(toolchain.Name(), "triton==3.6.0");
+  EXPECT_EQ(toolchain.FindBackend("hip"), &toolchain.backends[1]);
+  EXPECT_EQ(toolchain.FindBackend("cuda"), nullptr);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,179 @@
+#include "daemon/kernel/nearest_artifact.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/request_document.h"
+#include "storage/base/limits.h"
+#include "storage/memory_store.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_provider.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using JobChange = std::function<void(CompileJob&)>;
+
+// The fake compiler's artifacts are all of a kernel called "kernel".
+constexpr char kSource[] = "tt.func public @kernel(%x: i32) {}";
+
+class NearestArtifactTest : public ::testing::Test {
+ protected:
+  static CompileJob Job(const JobChange& change = [](CompileJob&) {}) {
+    CompileJob job = *MakeJob(kSource);
+    change(job);
+    job.key = Digest::Of(WriteRequest(job));
+    return job;
+  }
+  Digest Store(const JobChange& change, int64_t created_unix_ms = 1, bool keeps_request = true) {
+    const CompileJob job = Job(change);
+    auto artifact = *MakeArtifactOf(job);
+    artifact.provenance.toolchain = "fake==1.0";
+    ArtifactRecord record = MakeRecord(artifact);
+    record.created_unix_ms = created_unix_ms;
+    std::vector<Blob> blobs;
+    for (const StageBlob& stage : artifact.stages) blobs.push_back(stage.blob);
+    if (keeps_request) {
+      const Blob request = Blob::FromBytes(WriteRequest(job));
+      record.stages.insert(record.stages.begin(),
+                           {std::string(kRequestStage), request.digest(), request.size_bytes()});
+      blobs.push_back(request);
+    }
+    EXPECT_TRUE(store_.index().Put({}, record, blobs).ok());
+    return job.key;
+  }
+  NearestSearch Find(const CompileJob& asked) {
+    auto found = FindNearest({}, clock_, store_.index(), store_.blobs(), reader_, asked);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return *std::move(found);
+  }
+
+  FakeClock clock_;
+  MemoryStore store_{limits::kGiB, clock_};
+  ArtifactReader reader_{store_.blobs()};
+};
+
+TEST_F(NearestArtifactTest, NothingIsStored) {
+  const NearestSearch search = Find(Job());
+  EXPECT_FALSE(search.nearest);
+  EXPECT_TRUE(search.has_seen_all);
+  EXPECT_EQ(search.records, 0u);
+}
+
+TEST_F(NearestArtifactTest, TheFewestDifferencesWin) {
+  Store([](CompileJob& job) {
+    job.request.launch.num_warps = 8;
+    job.request.launch.num_stages = 2;
+  });
+  const Digest near = Store([](CompileJob& job) { job.request.launch.num_warps = 8; });
+  const NearestSearch search = Find(Job());
+  ASSERT_TRUE(search.nearest);
+  EXPECT_EQ(search.nearest->key, near);
+  EXPECT_EQ(search.nearest->toolchain, "fake==1.0");
+  EXPECT_EQ(search.nearest->target.ToString(), "cuda:90");
+  EXPECT_THAT(search.nearest->differences,
+              ElementsAre(RequestDifference{"num_warps", "default", "8"}));
+  EXPECT_EQ(search.records, 2u);
+}
+
+TEST_F(NearestArtifactTest, TheYoungestOfThoseThatDifferAsMuch) {
+  Store([](CompileJob& job) { job.request.launch.num_warps = 2; }, 5);
+  const Digest youngest = Store([](CompileJob& job) { job.request.launch.num_warps = 8; }, 7);
+  Store([](CompileJob& job) { job.request.launch.num_warps = 16; }, 6);
+  EXPECT_EQ(Find(Job()).nearest->key, youngest);
+}
+
+TEST_F(NearestArtifactTest, EveryThingThatIsInTheKeyIsCompared) {
+  Store([](CompileJob& job) {
+    job.request.source.text += " ";
+    job.request.source.name = "decides nothing";
+    job.request.target.architecture = "80";
+    job.request.ptxas = std::string(64, 'a');
+    job.request.options["fast"] = {true};
+    job.request.headers = {{"tile.h", "int tile;"}};
+    job.request.specialization.parameters = {{"x", "i32", {}, std::nullopt}};
+  });
+  const CompileJob asked = Job([](CompileJob& job) {
+    auto other = std::make_shared<Toolchain>(*job.toolchain);
+    other->fingerprint = Digest::Of("another build");
+    job.toolchain = std::move(other);
+    job.request.options["fast"] = {false};
+  });
+  const NearestSearch search = Find(asked);
+  ASSERT_TRUE(search.nearest);
+  std::vector<std::string> fields;
+  for (const auto& one : search.nearest->differences) {
+    fields.push_back(one.field + ": " + one.asked.substr(0, 14) + " / " + one.stored.substr(0, 14));
+  }
+  EXPECT_THAT(
+      fields,
+      ElementsAre("fast: false / true", testing::StartsWith("header tile.h: none / "),
+                  "parameters: none / [{\"name\":\"x\",\"", "ptxas: the toolchain' / aaaaaaaaaaaa",
+                  testing::StartsWith("source: "), "target: cuda:90:32 / cuda:80:32",
+                  testing::StartsWith("toolchain: fake==1.0 (")));
+}
+
+TEST_F(NearestArtifactTest, NoTextOfTheSourceIsTold) {
+  Store([](CompileJob& job) {
+    job.request.source.text += " // secret";
+    job.request.options["long"] = {std::string(5000, 's') + "secret"};
+  });
+  const auto found = Find(Job());
+  ASSERT_TRUE(found.nearest.has_value());
+  for (const RequestDifference& one : found.nearest->differences) {
+    EXPECT_EQ((one.asked + one.stored).find("secret"), std::string::npos) << one.stored;
+    EXPECT_LT(one.stored.size(), 2 * limits::kNearestValueBytesMax);
+  }
+}
+
+TEST_F(NearestArtifactTest, OtherKernelsAreFarAway) {
+  Store([](CompileJob& job) { job.request.launch.num_warps = 8; });
+  const auto named = [](const std::string& text, SourceKind kind, const std::string& name = "") {
+    return Job([&](CompileJob& job) { job.request.source = {kind, text, name}; });
+  };
+  EXPECT_FALSE(Find(named("tt.func public @kernel_2() {}", SourceKind::kTtir)).nearest);
+  EXPECT_FALSE(Find(named("", SourceKind::kTtir)).nearest);
+  EXPECT_TRUE(Find(named("no entry point", SourceKind::kTtir, "kernel")).nearest);
+  EXPECT_TRUE(Find(named(".visible .entry kernel(", SourceKind::kPtx)).nearest);
+  EXPECT_TRUE(Find(named("__global__ void kernel(int)", SourceKind::kCudaCxx)).nearest);
+  EXPECT_TRUE(Find(named("extern \"C\" __global__ void __launch_bounds__(64) kernel(int)",
+                         SourceKind::kCudaCxx))
+                  .nearest);
+  EXPECT_TRUE(Find(named("__global__ void kern(int)", SourceKind::kCudaCxx)).nearest) << "mangled";
+  EXPECT_FALSE(Find(named("__global__ void other(int)", SourceKind::kCudaCxx)).nearest);
+}
+
+TEST_F(NearestArtifactTest, WithoutARequestNothingIsKnown) {
+  Store([](CompileJob&) {}, 1, /*keeps_request=*/false);
+  const NearestSearch search = Find(Job());
+  EXPECT_FALSE(search.nearest);
+  EXPECT_EQ(search.records, 1u);
+}
+
+TEST_F(NearestArtifactTest, ALimitOfWhatIsReadIsSaid) {
+  for (int i = 0; i < 2; ++i) {
+    Store([i](CompileJob& job) {
+      job.request.launch.num_warps = 1 << i;
+      job.request.source.text += std::string(limits::kNearestRequestBytesMax / 2, ' ');
+    });
+  }
+  const NearestSearch search = Find(Job());
+  EXPECT_TRUE(search.nearest);
+  EXPECT_FALSE(search.has_seen_all);
+}
+
+TEST_F(NearestArtifactTest, WhoeverLeavesEndsIt) {
+  Store([](CompileJob& job) { job.request.launch.num_warps = 8; });
+  CallContext context;
+  context.cancellation.Cancel();
+  const auto found = FindNearest(context, clock_, store_.index(), store_.blobs(), reader_, Job());
+  EXPECT_TRUE(absl::IsCancelled(found.status()));
+}
+
+}  // namespace
+}  // namespace kiln

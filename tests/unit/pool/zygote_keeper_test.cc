@@ -1,0 +1,136 @@
+#include "daemon/pool/zygote_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "tests/testing/fake_compiler.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+using Steady = std::chrono::steady_clock;
+
+TEST(ZygoteKeeperTest, AFailureIsAnsweredToAllWhoAskedAndNotTriedAgainBeforeItsTime) {
+  ZygoteCommand command = FakeZygote("failed");
+  command.retry_first = std::chrono::hours(1);
+  std::atomic<int> changes = 0;
+  ZygoteKeeper keeper(command, [&] { ++changes; });
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 8; ++i) {
+    askers.emplace_back([&] {
+      for (int again = 0; again < 3; ++again) {
+        EXPECT_THAT(std::string(Message(keeper.Get().status())),
+                    HasSubstr("no module named triton"));
+      }
+    });
+  }
+  for (std::thread& asker : askers) asker.join();
+  EXPECT_THAT(keeper.State(), StartsWith("failed: "));  // what kiln doctor looks for
+  keeper.Stop();
+  EXPECT_EQ(changes, 1);
+}
+
+TEST(ZygoteKeeperTest, ItIsTriedAgainWhenItsTimeHasCome) {
+  ZygoteCommand command = FakeZygote("failed");
+  command.retry_first = std::chrono::milliseconds(1);
+  std::atomic<int> changes = 0;
+  ZygoteKeeper keeper(command, [&] { ++changes; });
+  while (changes < 3) EXPECT_TRUE(absl::IsUnavailable(keeper.Get().status()));
+}
+
+// As where a Python's C library is older than the one that a library to preload wants.
+TEST(ZygoteKeeperTest, OneThatDoesNotStartWithItsPreferencesStartsWithoutThem) {
+  ZygoteCommand command = FakeZygote();
+  command.retry_first = std::chrono::hours(1);
+  command.preferences = {"KILN_FAKE_NO_START=1"};
+  ZygoteKeeper keeper(command, [] {});
+  for (int i = 0; i < 2; ++i) {
+    const auto zygote = keeper.Get();
+    ASSERT_TRUE(zygote.ok()) << zygote.status();
+    keeper.LetGo();
+  }
+  keeper.Stop();
+}
+
+TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
+  std::atomic<int> changes = 0;
+  ZygoteKeeper keeper(FakeZygote(), [&] { ++changes; });
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 4; ++i) askers.emplace_back([&] { EXPECT_TRUE(keeper.Get().ok()); });
+  for (std::thread& asker : askers) asker.join();
+  const pid_t first = (*keeper.Get())->pid();
+  kill(first, SIGKILL);
+  while (changes < 2) std::this_thread::yield();  // it came up, it died
+  EXPECT_EQ(keeper.State(), "not started");
+  const auto second = keeper.Get();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_NE((*second)->pid(), first);
+}
+
+TEST(ZygoteKeeperTest, OneThatKeepsRefusingToForkIsReplaced) {
+  ZygoteCommand command = FakeZygote("infertile");
+  command.retry_first = std::chrono::milliseconds(500);  // what it says is to be seen before
+  const TempDirectory directory;
+  ZygoteKeeper keeper(command, [] {});
+  const auto first = keeper.Get();
+  ASSERT_TRUE(first.ok()) << first.status();
+  absl::StatusOr<std::shared_ptr<Zygote>> now = first;
+  int refused = 0;
+  while (now.ok() && *now == *first) {
+    EXPECT_TRUE(absl::IsUnavailable(
+        (*now)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {}).status()));
+    ++refused;
+    now = keeper.Get();
+  }
+  EXPECT_GT(refused, 1);  // one alone may be chance
+  EXPECT_THAT(std::string(Message(now.status())), HasSubstr("could not fork"));
+  EXPECT_THAT(std::string(Message(now.status())), HasSubstr("no more processes"));
+  const auto give_up = Steady::now() + std::chrono::minutes(1);
+  while (!now.ok() && Steady::now() < give_up) now = keeper.Get();
+  ASSERT_TRUE(now.ok()) << now.status();
+  EXPECT_NE(*now, *first);
+}
+
+// Many shortages in a long life, of which each passes.
+TEST(ZygoteKeeperTest, OneThatHasForkedEndsARowOfFailures) {
+  ZygoteCommand command = FakeZygote("tires");
+  command.retry_first = std::chrono::milliseconds(20);
+  const TempDirectory directory;
+  ZygoteKeeper keeper(command, [] {});
+  const auto give_up = Steady::now() + std::chrono::seconds(20);
+  // Waits that doubled each time would add up to 40 s.
+  for (int shortage = 0; shortage < 12; ++shortage) {
+    absl::StatusOr<std::shared_ptr<Zygote>> zygote = keeper.Get();
+    while (!zygote.ok() && Steady::now() < give_up) zygote = keeper.Get();
+    ASSERT_TRUE(zygote.ok()) << "shortage " << shortage << ": " << zygote.status();
+    const auto worker = (*zygote)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {});
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    (*zygote)->EndWorker(*worker);
+    for (auto now = keeper.Get(); now.ok() && *now == *zygote; now = keeper.Get()) {
+      EXPECT_FALSE((*now)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {}).ok());
+    }
+  }
+}
+
+TEST(ZygoteKeeperTest, RefusingWakesThoseWhoWait) {
+  ZygoteKeeper keeper(FakeZygote("silent"), [] {});
+  std::thread asker([&] { EXPECT_TRUE(absl::IsCancelled(keeper.Get().status())); });
+  while (keeper.State() != "starting") std::this_thread::yield();
+  keeper.Refuse();
+  asker.join();
+  keeper.Stop();
+  EXPECT_THAT(LivingDescendants(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kiln

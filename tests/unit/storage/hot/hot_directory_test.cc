@@ -1,0 +1,351 @@
+#include "storage/hot/hot_directory.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <random>
+#include <thread>
+
+#include "storage/user_cache_record.h"
+#include "tests/unit/storage/hot/hot_directory_fixture.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint64_t kBytesOfOne = 1192;  // of the file of MakeArtifact(name of one letter)
+
+class HotDirectoryTest : public HotDirectoryFixture {
+ protected:
+  void ReopenWith(uint64_t bytes_max, size_t files_max = limits::kHotFilesMax) {
+    options_.bytes_max = bytes_max;
+    options_.files_max = files_max;
+    Reopen();
+  }
+  // Nothing can be renamed to where a directory with something in it stands.
+  void BlockPathOf(const Digest& key) { fs::create_directories(PathOf(key) + "/blocked"); }
+  void MakeOlder(const MadeArtifact& made, int64_t unix_seconds) {
+    const struct timespec times[2] = {{unix_seconds, 0}, {unix_seconds, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, PathOf(made.record.key).c_str(), times, 0), 0);
+  }
+};
+
+TEST_F(HotDirectoryTest, APutArtifactCanBeMappedByItsKey) {
+  const MadeArtifact made = PutOne("add");
+  ExpectPublished(made);
+  EXPECT_TRUE(hot().NoteUse(made.record.key));
+  EXPECT_EQ(hot().Stats().published, 1u);
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, TheSizeThatTheTestsCountWithIsRight) {
+  PutOne("a");
+  EXPECT_EQ(hot().Stats().bytes, kBytesOfOne);
+}
+
+TEST_F(HotDirectoryTest, ARemovedArtifactGoes) {
+  const MadeArtifact made = PutOne("add");
+  hot().OnRemove(made.record.key);
+  EXPECT_FALSE(IsThere(made));
+  EXPECT_FALSE(hot().NoteUse(made.record.key));
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, RemovingWhatWasNeverPublishedIsFine) {
+  hot().OnRemove(MadeKey("never"));
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotDirectoryTest, WhatIsOneUsersOwnIsNotPublished) {
+  MadeArtifact own = MakeArtifact("own");
+  own.record.key = OwnKey(1000, "key");
+  hot().OnPut(own.record, own.blobs);
+  EXPECT_FALSE(IsThere(own));
+  EXPECT_EQ(hot().Stats().files, 0u);
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotDirectoryTest, ASecondPutReplacesTheFirst) {
+  PutOne("a");
+  MadeArtifact second = MakeArtifact("second", 5000);
+  second.record.key = MadeKey("a");
+  hot().OnPut(second.record, second.blobs);
+  ExpectPublished(second);
+  EXPECT_EQ(hot().Stats().files, 1u);
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, AHitIsPublishedOnce) {
+  const MadeArtifact made = MakeArtifact("add");
+  hot().Publish(made.record, {&made.blobs[1], 1});
+  ExpectPublished(made);
+  hot().Publish(made.record, {&made.blobs[1], 1});
+  EXPECT_EQ(hot().Stats().published, 1u);
+}
+
+TEST_F(HotDirectoryTest, AHitFoundBeforeItsRemovalIsNotPublishedAfterIt) {
+  const MadeArtifact made = PutOne("add");
+  hot().OnRemove(made.record.key);
+  hot().Publish(made.record, made.blobs);
+  EXPECT_FALSE(IsThere(made));
+  clock_.Advance(limits::kRecentChangesAge);
+  hot().Publish(made.record, made.blobs);
+  ExpectPublished(made);
+}
+
+TEST_F(HotDirectoryTest, APutAfterARemovalIsPublishedAtOnce) {
+  const MadeArtifact made = PutOne("add");
+  hot().OnRemove(made.record.key);
+  hot().OnPut(made.record, made.blobs);
+  ExpectPublished(made);
+}
+
+TEST_F(HotDirectoryTest, AnOldHitDoesNotReplaceANewerPut) {
+  const MadeArtifact old = MakeArtifact("a");
+  MadeArtifact renewed = MakeArtifact("renewed");
+  renewed.record.key = old.record.key;
+  hot().OnPut(renewed.record, renewed.blobs);
+  hot().Publish(old.record, old.blobs);
+  ExpectPublished(renewed);
+}
+
+TEST_F(HotDirectoryTest, ExactlyFullIsNotTooFull) {
+  ReopenWith(3 * kBytesOfOne);
+  const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
+  EXPECT_TRUE(IsThere(a) && IsThere(b) && IsThere(c));
+  EXPECT_EQ(hot().Stats().evicted, 0u);
+}
+
+TEST_F(HotDirectoryTest, OneMoreThanFitsPushesTheOldestOut) {
+  ReopenWith(3 * kBytesOfOne);
+  const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c"), d = PutOne("d");
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(IsThere(b) && IsThere(c) && IsThere(d));
+  EXPECT_EQ(hot().Stats().evicted, 1u);
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, WhatIsUsedStaysLonger) {
+  ReopenWith(3 * kBytesOfOne);
+  const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
+  EXPECT_TRUE(hot().NoteUse(a.record.key));
+  const MadeArtifact d = PutOne("d");
+  EXPECT_TRUE(IsThere(a) && IsThere(c) && IsThere(d));
+  EXPECT_FALSE(IsThere(b));
+}
+
+TEST_F(HotDirectoryTest, TheNumberOfFilesIsBoundedToo) {
+  ReopenWith(limits::kMiB, 2);
+  const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(IsThere(b) && IsThere(c));
+}
+
+TEST_F(HotDirectoryTest, AnArtifactLargerThanTheDirectoryPushesNothingOut) {
+  ReopenWith(3 * kBytesOfOne);
+  const MadeArtifact a = PutOne("a");
+  const MadeArtifact huge = PutOne("huge", 4 * kBytesOfOne);
+  EXPECT_FALSE(IsThere(huge));
+  EXPECT_TRUE(IsThere(a));
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotDirectoryTest, AReplacementThatIsTooLargeTakesItsPredecessorAway) {
+  ReopenWith(3 * kBytesOfOne);
+  const MadeArtifact a = PutOne("a");
+  MadeArtifact huge = MakeArtifact("huge", 4 * kBytesOfOne);
+  huge.record.key = a.record.key;
+  hot().OnPut(huge.record, huge.blobs);
+  EXPECT_FALSE(IsThere(a));
+}
+
+TEST_F(HotDirectoryTest, AReplacementMakesRoomWithoutPushingItselfOut) {
+  ReopenWith(2 * kBytesOfOne);
+  const MadeArtifact a = PutOne("a"), b = PutOne("b");
+  MadeArtifact grown = MakeArtifact("grown", 1500);
+  grown.record.key = a.record.key;
+  hot().OnPut(grown.record, grown.blobs);
+  ExpectPublished(grown);
+  EXPECT_FALSE(IsThere(b));
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, ABoundOfZeroPublishesNothing) {
+  ReopenWith(0);
+  EXPECT_FALSE(IsThere(PutOne("a")));
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotDirectoryTest, AReaderKeepsWhatItHasMapped) {
+  ReopenWith(kBytesOfOne);
+  const MadeArtifact a = PutOne("a");
+  const auto mapped = MappedArtifact::Open(PathOf(a.record.key), a.record.key);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  PutOne("b");
+  ASSERT_FALSE(IsThere(a));
+  const auto blob = mapped->VerifiedBlob("cubin");
+  ASSERT_TRUE(blob.ok()) << blob.status();
+  EXPECT_EQ(blob->digest(), a.blobs[1].digest());
+}
+
+TEST_F(HotDirectoryTest, AReaderOfAReplacedFileKeepsTheOldOne) {
+  const MadeArtifact old = PutOne("a");
+  const auto mapped = MappedArtifact::Open(PathOf(old.record.key), old.record.key);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  MadeArtifact renewed = MakeArtifact("renewed");
+  renewed.record.key = old.record.key;
+  hot().OnPut(renewed.record, renewed.blobs);
+  EXPECT_EQ(mapped->VerifiedBlob("cubin")->digest(), old.blobs[1].digest());
+}
+
+TEST_F(HotDirectoryTest, FilesSurviveARestart) {
+  const MadeArtifact a = PutOne("a"), b = PutOne("b");
+  Reopen();
+  ExpectPublished(a);
+  EXPECT_TRUE(hot().NoteUse(b.record.key));
+  EXPECT_EQ(hot().Stats().files, 2u);
+  EXPECT_EQ(hot().Stats().published, 0u);
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, AfterARestartTheOldestFileGoesFirst) {
+  const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
+  MakeOlder(b, 1'700'000'000);
+  ReopenWith(3 * kBytesOfOne);
+  PutOne("d");
+  EXPECT_FALSE(IsThere(b));
+  EXPECT_TRUE(IsThere(a) && IsThere(c));
+}
+
+TEST_F(HotDirectoryTest, ASmallerBoundAfterARestartIsKept) {
+  const MadeArtifact a = PutOne("a"), b = PutOne("b");
+  MakeOlder(a, 1'700'000'000);
+  ReopenWith(kBytesOfOne);
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(IsThere(b));
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, DamageFoundAtARestartIsNotCounted) {
+  const MadeArtifact a = PutOne("a");
+  fs::resize_file(PathOf(PutOne("b").record.key), 500);
+  WriteFileOrDie(path_ + "/.tmp-00ff", "half");
+  Reopen();
+  EXPECT_EQ(hot().Stats().files, 1u);
+  EXPECT_TRUE(IsThere(a));
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, WhatCannotBePublishedIsCountedAndLeavesNothing) {
+  BlockPathOf(MadeKey("a"));
+  PutOne("a");
+  EXPECT_EQ(hot().Stats().failures, 1u);
+  EXPECT_EQ(hot().Stats().files, 0u);
+  EXPECT_FALSE(hot().NoteUse(MadeKey("a")));
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, ADirectoryThatVanishedOnlyCostsTheShortcut) {
+  fs::remove_all(path_);
+  const MadeArtifact a = PutOne("a");
+  hot().Publish(MakeArtifact("b").record, MakeArtifact("b").blobs);
+  hot().OnRemove(a.record.key);
+  EXPECT_EQ(hot().Stats().failures, 2u);
+}
+
+TEST_F(HotDirectoryTest, AFileThatSomebodyRemovedIsNoFailure) {
+  const MadeArtifact a = PutOne("a");
+  fs::remove(PathOf(a.record.key));
+  hot().OnRemove(a.record.key);
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotDirectoryTest, WhenItsReplacementFailsTheOldFileGoes) {
+  const MadeArtifact a = PutOne("a");
+  ArtifactRecord without_binary = a.record;
+  without_binary.stages.clear();
+  hot().OnPut(without_binary, {});
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_EQ(hot().Stats().failures, 1u);
+}
+
+TEST_F(HotDirectoryTest, AHitWithoutItsBinaryIsCountedAndNotPublished) {
+  const MadeArtifact made = MakeArtifact("a");
+  hot().Publish(made.record, {&made.blobs[0], 1});
+  EXPECT_FALSE(IsThere(made));
+  EXPECT_EQ(hot().Stats().failures, 1u);
+}
+
+TEST_F(HotDirectoryTest, OnAFullFileSystemItGivesItsOwnSpaceBack) {
+  const MadeArtifact a = PutOne("a");
+  // More than any file system has.
+  options_.free_bytes_min = uint64_t{1} << 60;
+  Reopen();
+  ASSERT_TRUE(IsThere(a));
+  const MadeArtifact b = PutOne("b");
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_FALSE(IsThere(b));
+  EXPECT_EQ(hot().Stats().failures, 1u);
+  EXPECT_EQ(hot().Stats().evicted, 1u);
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, FailuresAreReportedOnceAMinute) {
+  for (const char* name : {"a", "b", "c", "d"}) BlockPathOf(MadeKey(name));
+  testing::internal::CaptureStderr();
+  PutOne("a");
+  PutOne("b");
+  PutOne("c");
+  const std::string first = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(first, HasSubstr("failures=1"));
+  EXPECT_THAT(first, Not(HasSubstr("failures=2")));
+  clock_.Advance(std::chrono::minutes(1));
+  testing::internal::CaptureStderr();
+  PutOne("d");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("failures=3"));
+  EXPECT_EQ(hot().Stats().failures, 4u);
+}
+
+// Threads that put, remove, hit and map the same few artifacts: whoever can map one gets it whole,
+// and in the end the books balance within the bounds.
+TEST_F(HotDirectoryTest, ManyThreadsOnTheSameKeys) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  ReopenWith(5 * kBytesOfOne, 4);
+  std::vector<MadeArtifact> made;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) made.push_back(MakeArtifact(name));
+  std::vector<std::mutex> key_locks(made.size());  // the index tells one change per key at a time
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int round = 0; round < kRounds; ++round) {
+        const size_t i = random() % made.size();
+        const MadeArtifact& one = made[i];
+        const auto mapped = MappedArtifact::Open(PathOf(one.record.key), one.record.key);
+        EXPECT_TRUE(mapped.ok() || absl::IsNotFound(mapped.status())) << mapped.status();
+        if (random() % 2 == 0) {
+          hot().Publish(one.record, one.blobs);
+          continue;
+        }
+        const std::lock_guard lock(key_locks[i]);
+        if (random() % 2 == 0) {
+          hot().OnPut(one.record, one.blobs);
+        } else {
+          hot().OnRemove(one.record.key);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(hot().Stats().failures, 0u);
+  EXPECT_LE(hot().Stats().files, 4u);
+  ExpectBooksBalance();
+}
+
+}  // namespace
+}  // namespace kiln

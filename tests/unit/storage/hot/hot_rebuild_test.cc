@@ -1,0 +1,187 @@
+// HotDirectory::Rebuild.
+#include <gmock/gmock.h>
+
+#include <chrono>
+
+#include "storage/memory_store.h"
+#include "storage/user_cache_record.h"
+#include "tests/unit/storage/hot/hot_directory_fixture.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint64_t kRoomy = 64 * limits::kMiB;
+
+class HotRebuildTest : public HotDirectoryFixture {
+ protected:
+  // Into the store only, a minute after the one before.
+  MadeArtifact Store(std::string_view name, size_t size_bytes = 1000) {
+    clock_.Advance(std::chrono::minutes(1));
+    MadeArtifact made = MakeArtifact(name, size_bytes);
+    EXPECT_TRUE(store_.index().Put(context_, made.record, made.blobs).ok());
+    return made;
+  }
+  void Rebuild() {
+    const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [] { return false; });
+    EXPECT_TRUE(status.ok()) << status;
+    ExpectBooksBalance();
+  }
+
+  CallContext context_;
+  MemoryStore store_{kRoomy, clock_};
+};
+
+TEST_F(HotRebuildTest, AnEmptyStoreGivesAnEmptyDirectory) {
+  Rebuild();
+  EXPECT_EQ(hot().Stats().files, 0u);
+}
+
+TEST_F(HotRebuildTest, EverythingIsPublishedWhereItFits) {
+  const MadeArtifact a = Store("a"), b = Store("b"), c = Store("c");
+  Rebuild();
+  ExpectPublished(a);
+  ExpectPublished(b);
+  ExpectPublished(c);
+}
+
+TEST_F(HotRebuildTest, WhatIsOneUsersOwnIsNotPublished) {
+  MadeArtifact own = MakeArtifact("own");
+  own.record.key = OwnKey(1000, "key");
+  ASSERT_TRUE(store_.index().Put(context_, own.record, own.blobs).ok());
+  const MadeArtifact a = Store("a");
+  Rebuild();
+  ExpectPublished(a);
+  EXPECT_EQ(hot().Stats().files, 1u);
+}
+
+TEST_F(HotRebuildTest, OtherwiseWhatWasUsedMostRecently) {
+  const MadeArtifact a = Store("a"), b = Store("b"), c = Store("c");
+  clock_.Advance(std::chrono::minutes(1));
+  ASSERT_TRUE(store_.index().Get(context_, a.record.key).ok());
+  options_.bytes_max = 3000;
+  Reopen();
+  Rebuild();
+  EXPECT_TRUE(IsThere(a) && IsThere(c));
+  EXPECT_FALSE(IsThere(b));
+  EXPECT_EQ(hot().Stats().evicted, 0u);
+}
+
+TEST_F(HotRebuildTest, TheNumberOfFilesBoundsItToo) {
+  const MadeArtifact a = Store("a"), b = Store("b");
+  options_.files_max = 1;
+  Reopen();
+  Rebuild();
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(IsThere(b));
+}
+
+TEST_F(HotRebuildTest, AfterwardsTheLeastRecentlyUsedGoesFirst) {
+  const MadeArtifact a = Store("a"), b = Store("b");
+  options_.files_max = 2;
+  Reopen();
+  Rebuild();
+  PutOne("c");
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(IsThere(b));
+}
+
+TEST_F(HotRebuildTest, ItIsNoUseOfTheArtifacts) {
+  const MadeArtifact a = Store("a");
+  Rebuild();
+  const auto all = store_.index().Scan(context_, std::nullopt, 10);
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->at(0).usage.hits, 0u);
+}
+
+TEST_F(HotRebuildTest, FilesFromBeforeAreKeptAsTheyAre) {
+  const MadeArtifact a = Store("a");
+  hot().OnPut(a.record, a.blobs);
+  clock_.Advance(limits::kRecentChangesAge);
+  Reopen();
+  Rebuild();
+  ExpectPublished(a);
+  EXPECT_EQ(hot().Stats().published, 0u);
+}
+
+TEST_F(HotRebuildTest, FilesThatTheStoreDoesNotHaveGo) {
+  const MadeArtifact kept = Store("kept");
+  std::vector<MadeArtifact> gone;
+  for (int i = 0; i < 20; ++i) gone.push_back(PutOne(fmt::format("gone {}", i)));
+  Reopen();
+  Rebuild();
+  for (const MadeArtifact& one : gone) EXPECT_FALSE(IsThere(one));
+  ExpectPublished(kept);
+}
+
+TEST_F(HotRebuildTest, AFileOfAnotherBinaryThanTheStoresIsReplaced) {
+  const MadeArtifact old = PutOne("a");
+  Reopen();
+  MadeArtifact renewed = MakeArtifact("renewed");
+  renewed.record.key = old.record.key;
+  ASSERT_TRUE(store_.index().Put(context_, renewed.record, renewed.blobs).ok());
+  Rebuild();
+  ExpectPublished(renewed);
+}
+
+TEST_F(HotRebuildTest, WhatIsPutMeanwhileStays) {
+  Store("a");
+  // Between the look at the directory and the end of the scan; the scan does not see it.
+  bool is_first = true;
+  MadeArtifact late;
+  const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [&] {
+    if (std::exchange(is_first, false)) late = PutOne("late");
+    return false;
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  ExpectPublished(late);
+}
+
+TEST_F(HotRebuildTest, WhatIsRemovedMeanwhileStaysAway) {
+  const MadeArtifact a = Store("a");
+  int asked = 0;
+  const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [&] {
+    // Chosen already, not published yet.
+    if (++asked == 3) {
+      EXPECT_TRUE(store_.index().Remove(context_, a.record.key).ok());
+      hot().OnRemove(a.record.key);
+    }
+    return false;
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(asked, 3);
+  EXPECT_FALSE(IsThere(a));
+}
+
+TEST_F(HotRebuildTest, AMissingBlobIsLeftOut) {
+  const MadeArtifact a = Store("a"), b = Store("b");
+  MemoryStore without_blobs(kRoomy, clock_);
+  ASSERT_TRUE(without_blobs.blobs().Put(context_, b.blobs[1]).ok());
+  const absl::Status status =
+      hot().Rebuild(store_.index(), without_blobs.blobs(), [] { return false; });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(IsThere(b));
+  EXPECT_EQ(hot().Stats().failures, 0u);
+}
+
+TEST_F(HotRebuildTest, ItStopsWhenAsked) {
+  const MadeArtifact a = Store("a"), b = Store("b"), c = Store("c");
+  int asked = 0;
+  const absl::Status status =
+      hot().Rebuild(store_.index(), store_.blobs(), [&] { return ++asked == 4; });
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(hot().Stats().published, 1u);
+}
+
+TEST_F(HotRebuildTest, AnArtifactLargerThanTheDirectoryIsLeftOut) {
+  const MadeArtifact small = Store("small");
+  const MadeArtifact huge = Store("huge", 100'000);
+  options_.bytes_max = 50'000;
+  Reopen();
+  Rebuild();
+  EXPECT_TRUE(IsThere(small));
+  EXPECT_FALSE(IsThere(huge));
+}
+
+}  // namespace
+}  // namespace kiln

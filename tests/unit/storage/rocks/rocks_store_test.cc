@@ -1,0 +1,241 @@
+#include "storage/rocks/rocks_store.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "storage/quota_store.h"
+#include "storage/rocks/stored_value.h"
+#include "tests/unit/storage/rocks/rocks_fixture.h"
+
+namespace kiln {
+namespace {
+
+using absl::StatusCode;
+
+class RocksStoreTest : public RocksFixture {
+ protected:
+  RocksStoreTest() { Reopen(); }
+};
+
+uint64_t DirectoryBytes(const std::string& path) {
+  uint64_t bytes = 0;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path, gone)) {
+    const uint64_t size = entry.file_size(gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+TEST_F(RocksStoreTest, EverythingIsThereAfterReopening) {
+  const MadeArtifact made = MakeArtifact("kept");
+  ASSERT_TRUE(Put(made).ok());
+  ASSERT_TRUE(store().index().SetPinned(context_, made.record.key, true).ok());
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(RecordCode(made.record.key), StatusCode::kOk);
+  const StoreStats before = store().Stats();
+  Reopen();
+  ExpectStored(made);
+  EXPECT_EQ(store().Stats().artifacts, before.artifacts);
+  EXPECT_EQ(store().Stats().stored_bytes, before.stored_bytes);
+  const auto found = store().index().Get(context_, made.record.key);
+  EXPECT_TRUE(found->usage.pinned);
+  EXPECT_EQ(found->usage.hits, 7u);
+  EXPECT_EQ(found->tier, Tier::kDisk);
+}
+
+TEST_F(RocksStoreTest, UsesAreWrittenDownAfterAWhileWithoutClosing) {
+  const MadeArtifact made = MakeArtifact("used");
+  ASSERT_TRUE(Put(made).ok());
+  clock_.Advance(limits::kPendingUsesAge);
+  ASSERT_EQ(RecordCode(made.record.key), StatusCode::kOk);
+  rocks().WaitUntilIdle();
+  // As the death of the process would leave it: the store is not asked to close.
+  std::filesystem::copy(path(), directory_.File("as it is"));
+  Close();
+  std::filesystem::remove_all(path());
+  std::filesystem::rename(directory_.File("as it is"), path());
+  Reopen();
+  EXPECT_EQ(store().index().Get(context_, made.record.key)->usage.hits, 2u);
+}
+
+TEST_F(RocksStoreTest, APutThatLacksABlobChangesNothing) {
+  const MadeArtifact made = MakeArtifact("incomplete");
+  const std::vector<Blob> only_one = {made.blobs[0]};
+  const absl::Status refused = store().index().Put(context_, made.record, only_one);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(RecordCode(made.record.key), StatusCode::kNotFound);
+  EXPECT_EQ(BlobCode(made.blobs[0]), StatusCode::kNotFound);
+  EXPECT_EQ(store().Stats().stored_bytes, 0u);
+}
+
+TEST_F(RocksStoreTest, ABlobThatWasPutBeforeNeedNotComeAgain) {
+  const MadeArtifact made = MakeArtifact("in two steps");
+  ASSERT_TRUE(store().blobs().Put(context_, made.blobs[1]).ok());
+  const std::vector<Blob> the_other = {made.blobs[0]};
+  ASSERT_TRUE(store().index().Put(context_, made.record, the_other).ok());
+  ExpectStored(made);
+}
+
+TEST_F(RocksStoreTest, ADamagedBlobIsDataLossOnceThenAMissAndHealsWithAPut) {
+  const MadeArtifact made = MakeArtifact("damaged");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kBlobs, made.blobs[1].digest().Bytes(), "\x01garbage");
+  });
+  EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kDataLoss);
+  EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kNotFound);
+  EXPECT_EQ(store().Stats().quarantined, 1u);
+  const Digest digests[] = {made.blobs[1].digest()};
+  EXPECT_EQ(store().blobs().FindMissing(context_, digests)->size(), 1u);
+
+  ASSERT_TRUE(Put(made).ok());
+  ExpectStored(made);
+  ASSERT_TRUE(store().index().Remove(context_, made.record.key).ok());
+  EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kNotFound);
+}
+
+TEST_F(RocksStoreTest, AnotherBlobsBytesAreNeverServed) {
+  const MadeArtifact made = MakeArtifact("swapped");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kBlobs, made.blobs[1].digest().Bytes(), CompressValue("other bytes"));
+  });
+  EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kDataLoss);
+}
+
+TEST_F(RocksStoreTest, ABlobThatTheBooksHaveButTheDiskHasNotIsWrittenAgain) {
+  const MadeArtifact made = MakeArtifact("vanished");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Delete(RocksFamily::kBlobs, made.blobs[1].digest().Bytes());
+  });
+  EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kNotFound);
+  ASSERT_TRUE(Put(made).ok());
+  ExpectStored(made);
+}
+
+TEST_F(RocksStoreTest, ADamagedRecordIsDataLossOnceThenAMissAndItsBlobsAreCollected) {
+  const MadeArtifact made = MakeArtifact("damaged");
+  const MadeArtifact whole = MakeArtifact("whole");
+  ASSERT_TRUE(Put(made).ok());
+  ASSERT_TRUE(Put(whole).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kArtifacts, made.record.key.Bytes(), CompressValue("no record"));
+  });
+  EXPECT_EQ(RecordCode(made.record.key), StatusCode::kDataLoss);
+  EXPECT_EQ(RecordCode(made.record.key), StatusCode::kNotFound);
+  EXPECT_EQ(store().Stats().artifacts, 1u);
+
+  const auto collected = store().CollectUnreferencedBlobs(context_);
+  ASSERT_TRUE(collected.ok()) << collected.status();
+  EXPECT_EQ(*collected, 2u);
+  EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kNotFound);
+  ExpectStored(whole);
+}
+
+TEST_F(RocksStoreTest, MoreUnreferencedBlobsThanGoAtOnceAreAllCollected) {
+  const MadeArtifact kept = MakeArtifact("kept");
+  ASSERT_TRUE(Put(kept).ok());
+  for (int i = 0; i < 2100; ++i) {
+    ASSERT_TRUE(store().blobs().Put(context_, Blob::FromBytes(std::to_string(i))).ok());
+  }
+  const auto collected = store().CollectUnreferencedBlobs(context_);
+  ASSERT_TRUE(collected.ok()) << collected.status();
+  EXPECT_EQ(*collected, 2100u);
+  ExpectStored(kept);
+  EXPECT_EQ(*store().CollectUnreferencedBlobs(context_), 0u);
+}
+
+TEST_F(RocksStoreTest, ScanStepsOverADamagedRecord) {
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(Put(MakeArtifact(name)).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kArtifacts, MadeKey("b").Bytes(), "");
+  });
+  EXPECT_EQ(store().index().Scan(context_, std::nullopt, 10)->size(), 2u);
+  EXPECT_EQ(store().Stats().quarantined, 1u);
+  EXPECT_EQ(RecordCode(MadeKey("b")), StatusCode::kNotFound);
+}
+
+TEST_F(RocksStoreTest, ADamagedRecordCanBeReplacedAndRemoved) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  const auto damage = [&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kArtifacts, made.record.key.Bytes(), "xx");
+  };
+  Tamper(damage);
+  ASSERT_TRUE(Put(made).ok());
+  ExpectStored(made);
+  EXPECT_EQ(store().Stats().artifacts, 1u);
+  Tamper(damage);
+  EXPECT_EQ(store().index().SetPinned(context_, made.record.key, true).code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(store().index().Remove(context_, made.record.key).code(), StatusCode::kNotFound);
+  EXPECT_EQ(store().Stats().artifacts, 0u);
+}
+
+TEST_F(RocksStoreTest, LostTotalsAreCountedAnew) {
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(Put(MakeArtifact(name)).ok());
+  const StoreStats before = store().Stats();
+  Tamper([](RocksDatabase::Batch& batch) { batch.Put(RocksFamily::kMeta, kTotalsRow, "?"); });
+  EXPECT_EQ(store().Stats().artifacts, before.artifacts);
+  EXPECT_EQ(store().Stats().stored_bytes, before.stored_bytes);
+}
+
+TEST_F(RocksStoreTest, TheQuarantineIsBounded) {
+  const size_t count = limits::kQuarantinedMax + 6;
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(Put(MakeArtifact(std::to_string(i), 10)).ok());
+  }
+  Tamper([&](RocksDatabase::Batch& batch) {
+    for (size_t i = 0; i < count; ++i) {
+      batch.Put(RocksFamily::kArtifacts, MadeKey(std::to_string(i)).Bytes(), "damage");
+    }
+  });
+  for (size_t i = 0; i < count; ++i) {
+    clock_.Advance(std::chrono::seconds(1));
+    EXPECT_EQ(RecordCode(MadeKey(std::to_string(i))), StatusCode::kDataLoss);
+  }
+  EXPECT_EQ(store().Stats().quarantined, count);
+  Close();
+  auto database = RocksDatabase::Open(path(), kExpectedBytes);
+  ASSERT_TRUE(database.ok());
+  size_t rows = 0;
+  const auto walk = (*database)->Iterate(RocksFamily::kQuarantine);
+  for (walk->SeekToFirst(); walk->Valid(); walk->Next()) ++rows;
+  EXPECT_EQ(rows, limits::kQuarantinedMax);
+}
+
+TEST_F(RocksStoreTest, WhatExceedsALimitIsRefused) {
+  MadeArtifact made = MakeArtifact("large");
+  made.record.document.assign(limits::kRecordBytesMax, 'd');
+  EXPECT_EQ(Put(made).code(), StatusCode::kInvalidArgument);
+}
+
+// The limit is on what is stored; what its files occupy must follow, garbage, log and all.
+TEST_F(RocksStoreTest, FilesStayNearTheLimitOverManyPuts) {
+  constexpr uint64_t kLimit = 16 * limits::kMiB;
+  Close();
+  auto opened = OpenRocksStore({.path = path(), .expected_bytes = kLimit}, filesystem_, clock_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  auto& rocks = dynamic_cast<RocksStore&>(*opened->store);
+  QuotaOptions quota;
+  quota.bytes_max = kLimit;
+  quota.disk_path = path();
+  QuotaStore limited(std::move(opened->store), quota, filesystem_, clock_);
+  uint64_t largest = 0;
+  for (int i = 0; i < 400; ++i) {
+    const MadeArtifact made = MakeArtifact(std::to_string(i), 200'000);
+    ASSERT_TRUE(limited.index().Put(context_, made.record, made.blobs).ok());
+    if (i % 20 == 0) largest = std::max(largest, DirectoryBytes(path()));
+  }
+  rocks.WaitUntilIdle();
+  EXPECT_LE(limited.Stats().stored_bytes, kLimit);
+  EXPECT_LE(DirectoryBytes(path()), kLimit * 3 / 2);
+  EXPECT_LE(largest, 2 * kLimit);
+  RecordProperty("largest_bytes", static_cast<int64_t>(largest));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,165 @@
+#include "daemon/toolchain/file_snapshot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/temp_directory.h"
+#include "tests/unit/toolchain/fake_toolchain.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class FileSealTest : public testing::Test {
+ protected:
+  std::shared_ptr<const FileSeal> Take(const Clock& clock = SystemClock()) {
+    SealedFiles what;
+    what.list = [this] {
+      auto listing = ListToolchainFiles(toolchain_.package(), FileTrust());
+      ++listings_;
+      if (behind_a_listing_) std::exchange(behind_a_listing_, nullptr)();
+      return listing;
+    };
+    what.prefix = toolchain_.package() + "/";
+    auto seal = FileSeal::Take(std::move(what), clock);
+    EXPECT_TRUE(seal.ok()) << seal.status();
+    listings_ = 0;
+    return *seal;
+  }
+  std::string File(const std::string& path) { return toolchain_.package() + "/" + path; }
+
+  TempDirectory directory_;
+  FakeToolchain toolchain_{directory_.File("t")};
+  int listings_ = 0;
+  std::function<void()> behind_a_listing_;  // is done once
+};
+
+TEST_F(FileSealTest, HoldsWhileNothingIsDone) {
+  const auto seal = Take();
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_EQ(listings_, 0);
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileIsWrittenTo) {
+  const auto seal = Take();
+  toolchain_.Write("backends/nvidia/bin/ptxas", "Assembler");  // of the same size
+  EXPECT_THAT(std::string(Message(seal->Check())), HasSubstr("backends/nvidia/bin/ptxas"));
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileIsReplacedAndItsTimeSetBack) {
+  const auto seal = Take();
+  const std::string path = File("knobs.py");
+  const auto time = fs::last_write_time(path);
+  WriteFileOrDie(path + ".new", "");
+  fs::rename(path + ".new", path);
+  fs::last_write_time(path, time);
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+// What a worker has read in between is not known.
+TEST_F(FileSealTest, BreaksWhereAFileIsChangedAndChangedBack) {
+  const auto seal = Take();
+  const std::string path = File("knobs.py");
+  fs::rename(path, path + ".old");
+  WriteFileOrDie(path, "other");
+  fs::rename(path + ".old", path);
+  EXPECT_EQ(ReadFileOrDie(path), "");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileComesOrGoes) {
+  const auto before = Take();
+  toolchain_.Write("backends/nvidia/sitecustomize.py", "import os");
+  EXPECT_THAT(std::string(Message(before->Check())), HasSubstr("sitecustomize.py is new or gone"));
+  const auto after = Take();
+  fs::remove(File("backends/nvidia/sitecustomize.py"));
+  EXPECT_THAT(std::string(Message(after->Check())), HasSubstr("sitecustomize.py is gone"));
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileComesIntoAnEmptyDirectory) {
+  fs::create_directories(File("plugins/empty"));
+  const auto seal = Take();
+  toolchain_.Write("plugins/empty/pass.so", "code");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameLater) {
+  const auto seal = Take();
+  for (const char* directory : {"plugins", "plugins/inner"}) {
+    fs::create_directory(File(directory));
+    EXPECT_TRUE(seal->Check().ok()) << directory;
+  }
+  toolchain_.Write("plugins/inner/pass.so", "code");
+  EXPECT_THAT(std::string(Message(seal->Check())), HasSubstr("plugins/inner/pass.so is new"));
+}
+
+// A tree that is being copied while its seal is taken.
+TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameWhileItWasTaken) {
+  behind_a_listing_ = [this] { fs::create_directory(File("plugins")); };
+  const auto seal = Take();
+  EXPECT_TRUE(seal->Check().ok());
+  toolchain_.Write("plugins/pass.so", "code");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+// Two changes within the kernel's tick leave a directory the same time.
+TEST_F(FileSealTest, BreaksWhereAFileComesAtOnceBehindALookAtItsDirectory) {
+  for (int i = 0; i < 20; ++i) {
+    const auto seal = Take();
+    const std::string directory = "plugins-" + std::to_string(i);
+    fs::create_directory(File(directory));
+    EXPECT_TRUE(seal->Check().ok());
+    toolchain_.Write(directory + "/pass.so", "code");
+    EXPECT_FALSE(seal->Check().ok()) << i;
+  }
+}
+
+TEST_F(FileSealTest, BreaksWhereALinkComesToLeadToFiles) {
+  fs::create_directory_symlink(directory_.File("later"), File("plugins"));
+  const auto seal = Take();
+  EXPECT_TRUE(seal->Check().ok());
+  fs::create_directory(directory_.File("later"));
+  WriteFileOrDie(directory_.File("later/pass.so"), "code");
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+TEST_F(FileSealTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) {
+  FakeClock clock;
+  clock.Advance(std::chrono::hours(24 * 365 * 100));  // long after all that is done here
+  const auto seal = Take(clock);
+  toolchain_.Write("__pycache__/knobs.cpython-311.pyc", "bytecode");
+  fs::create_directory(File("plugins"));
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_TRUE(seal->Check().ok());
+  EXPECT_EQ(listings_, 1);
+}
+
+// Then what is done to it next could leave it the same.
+TEST_F(FileSealTest, IsNotTakenWhileSomethingIsDoneToWhatIsBeside) {
+  FakeClock clock;
+  SealedFiles what;
+  what.list = [&]() -> absl::StatusOr<FileListing> {
+    ToolchainFile link{toolchain_.interpreter()};
+    link.changed_ns = clock.UnixMillis() * 1'000'000;
+    return FileListing{{}, {}, {link}};
+  };
+  EXPECT_TRUE(absl::IsUnavailable(FileSeal::Take(what, clock).status()));
+}
+
+TEST_F(FileSealTest, BreaksWhereAllIsGone) {
+  const auto seal = Take();
+  fs::rename(toolchain_.path(), directory_.File("elsewhere"));
+  EXPECT_FALSE(seal->Check().ok());
+}
+
+}  // namespace
+}  // namespace kiln

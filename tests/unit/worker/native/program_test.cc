@@ -1,0 +1,103 @@
+#include "daemon/worker/native/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ProgramTest : public testing::Test {
+ protected:
+  const TempDirectory directory_;
+  const std::string log_ = directory_.File("log");
+};
+
+TEST_F(ProgramTest, RunsWithItsArgumentsAndNothingOfTheEnvironment) {
+  ::setenv("KILN_SECRET", "x", 1);
+  const auto program = Program::Open("/bin/sh", "sh");
+  ASSERT_TRUE(program.ok());
+  const auto result = program->Run(
+      {"-c", "echo \"$1\"; echo ${KILN_SECRET-none} >&2; exit 3", "sh", "; rm -rf $HOME"}, log_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "; rm -rf $HOME\nnone\n");
+  EXPECT_EQ(WEXITSTATUS(result->wait_status), 3);
+}
+
+TEST_F(ProgramTest, AllocatesInLargePagesAndKeepsItsFilesHere) {
+  const auto result = Program::Open("/usr/bin/env", "env")->Run({}, log_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "TMPDIR=.\nGLIBC_TUNABLES=glibc.malloc.hugetlb=1\n");
+}
+
+TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
+  const std::string path = directory_.File("tool");
+  fs::copy_file("/bin/true", path);
+  const auto program = Program::Open(path, "tool");
+  ASSERT_TRUE(program.ok());
+  const auto digest = program->ComputeDigest();
+  ASSERT_TRUE(digest.ok());
+  EXPECT_EQ(*digest, Digest::Of(ReadFileOrDie(path)));
+  fs::copy_file("/bin/false", directory_.File("other"));
+  fs::rename(directory_.File("other"), path);
+  const auto result = program->Run({}, log_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->wait_status, 0);
+  EXPECT_EQ(*program->ComputeDigest(), *digest);
+}
+
+TEST_F(ProgramTest, StandardOutputMayGoApart) {
+  const auto program = Program::Open("/bin/sh", "sh");
+  const std::string apart = directory_.File("apart");
+  const auto result = program->Run({"-c", "echo text; echo warning >&2"}, log_, apart);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "warning\n");
+  EXPECT_EQ(ReadFileOrDie(apart), "text\n");
+}
+
+TEST_F(ProgramTest, ANewFileIsNewAndOfNoTime) {
+  const std::string path = directory_.File("new");
+  ASSERT_TRUE(WriteNewFile(path, "content", FileTime::kZero).ok());
+  EXPECT_EQ(ReadFileOrDie(path), "content");
+  EXPECT_EQ(fs::last_write_time(path),
+            fs::file_time_type::clock::from_sys(std::chrono::sys_seconds{}));
+  EXPECT_FALSE(WriteNewFile(path, "again", FileTime::kZero).ok());
+  EXPECT_EQ(ReadFileOrDie(path), "content");
+}
+
+TEST_F(ProgramTest, ASignalIsSeen) {
+  const auto program = Program::Open("/bin/sh", "sh");
+  const auto result = program->Run({"-c", "kill -SEGV $$"}, log_);
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(WIFSIGNALED(result->wait_status));
+}
+
+TEST_F(ProgramTest, WhatCannotBeStartedIsAnError) {
+  EXPECT_FALSE(Program::Open(directory_.File("missing"), "x").ok());
+  WriteFileOrDie(directory_.File("text"), "no program");
+  const auto program = Program::Open(directory_.File("text"), "text");
+  ASSERT_TRUE(program.ok());
+  EXPECT_FALSE(program->Run({}, log_).ok());
+}
+
+TEST_F(ProgramTest, OnlyRegularFilesAreRead) {
+  WriteFileOrDie(directory_.File("file"), "12345");
+  EXPECT_EQ(*ReadRegularFile(directory_.File("file"), 5), "12345");
+  EXPECT_TRUE(absl::IsResourceExhausted(ReadRegularFile(directory_.File("file"), 4).status()));
+  fs::create_symlink(directory_.File("file"), directory_.File("link"));
+  EXPECT_FALSE(ReadRegularFile(directory_.File("link"), 5).ok());
+  EXPECT_FALSE(ReadRegularFile("/dev/null", 5).ok());
+  EXPECT_FALSE(ReadRegularFile(directory_.path(), 5).ok());
+}
+
+}  // namespace
+}  // namespace kiln
