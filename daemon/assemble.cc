@@ -180,11 +180,11 @@ class RunningDaemon final : public Daemon {
 
   // Storage: tiered(memory, quota(notifying(rocks))).
   std::unique_ptr<HotDirectory> hot_;
-  std::unique_ptr<OwnLedger> own_ledger_;
+  std::unique_ptr<UserQuota> user_quota_;
   std::unique_ptr<TieredStore> store_;
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
-  std::unique_ptr<OwnEntries> own_;
-  OwnPace own_pace_{OwnPaceLimits(), clock_};
+  std::unique_ptr<UserCache> own_;
+  UserRateLimit user_rate_limit_{UserRateLimits(), clock_};
 
   // Compile path.
   std::unique_ptr<ServedToolchains> toolchains_;
@@ -210,7 +210,7 @@ class RunningDaemon final : public Daemon {
   std::atomic<uint64_t> refused_ = 0;
   std::atomic<size_t> searches_ = 0;
   std::unique_ptr<ArtifactReader> reader_;
-  std::unique_ptr<ServiceParts> parts_;
+  std::unique_ptr<RpcDependencies> parts_;
   AdminActions actions_;
   std::mutex verifying_;
   std::unique_ptr<PrincipalServers> servers_;
@@ -250,9 +250,9 @@ absl::Status RunningDaemon::OpenStore() {
   KILN_ASSIGN_OR_RETURN(hot_,
                         HotDirectory::Open(setting_.paths.HotDirectory(),
                                            {.bytes_max = setting_.config.hot.size_bytes}, clock_));
-  own_ledger_ = std::make_unique<OwnLedger>(OwnLimits::Of(config.size_bytes), clock_);
+  user_quota_ = std::make_unique<UserQuota>(UserQuotaLimits::Of(config.size_bytes), clock_);
   auto notifying = std::make_unique<NotifyingStore>(
-      std::move(opened.store), std::vector<ArtifactListener*>{hot_.get(), own_ledger_.get()});
+      std::move(opened.store), std::vector<ArtifactListener*>{hot_.get(), user_quota_.get()});
   NotifyingStore& durable = *notifying;
   auto quota = std::make_unique<QuotaStore>(
       std::move(notifying),
@@ -262,7 +262,7 @@ absl::Status RunningDaemon::OpenStore() {
   store_ = std::make_unique<TieredStore>(
       std::make_unique<MemoryStore>(config.memory_tier_bytes, clock_), std::move(quota), clock_);
   durable.AddListener(*store_);  // evictions
-  own_ = std::make_unique<OwnEntries>(store_->index(), store_->blobs(), *own_ledger_, clock_);
+  own_ = std::make_unique<UserCache>(store_->index(), store_->blobs(), *user_quota_, clock_);
   return absl::OkStatus();
 }
 
@@ -424,8 +424,8 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<ServiceParts>(ServiceParts{
-      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, own_pace_,
+  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
+      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
       *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_, shared_uid_});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
@@ -480,7 +480,7 @@ DaemonStats RunningDaemon::Stats() const {
   return GatherStats({.chain = *chain_,
                       .store = *store_,
                       .hot = *hot_,
-                      .own = *own_ledger_,
+                      .own = *user_quota_,
                       .pools = pools_->List(),
                       .ended_pools = pools_->Ended(),
                       .admission = *admission_,
@@ -520,7 +520,7 @@ ToolchainsHere RunningDaemon::Toolchains() const {
 // in memory, and hears of what the rebuild reads anyway.
 void RunningDaemon::StartRebuild() {
   rebuild_ = std::thread([this] {
-    OwnStock stock(quota_->index(), *own_ledger_);
+    UserCacheScan stock(quota_->index(), *user_quota_);
     const absl::Status status =
         hot_->Rebuild(stock, quota_->blobs(), [this] { return stop_rebuild_.load(); });
     if (!status.ok() && !absl::IsCancelled(status)) {

@@ -19,21 +19,22 @@ namespace {
 // asks does not say, since nobody could check it.
 constexpr uint64_t kMissMicros = 100'000;
 
-absl::Status CheckOwnKey(std::string_view key) {
-  if (!key.empty() && key.size() <= limits::kOwnKeyBytesMax) return absl::OkStatus();
-  return InvalidArgument("a key of {} bytes; it has 1 to {}", key.size(), limits::kOwnKeyBytesMax);
+absl::Status CheckUserCacheKey(std::string_view key) {
+  if (!key.empty() && key.size() <= limits::kUserCacheKeyBytesMax) return absl::OkStatus();
+  return InvalidArgument("a key of {} bytes; it has 1 to {}", key.size(),
+                         limits::kUserCacheKeyBytesMax);
 }
 
-absl::Status CheckNames(const std::vector<OwnFile>& files) {
-  if (files.empty() || files.size() > limits::kOwnFilesMax) {
+absl::Status CheckNames(const std::vector<UserCacheFile>& files) {
+  if (files.empty() || files.size() > limits::kUserCacheFilesMax) {
     return InvalidArgument("an entry of {} files; it has 1 to {}", files.size(),
-                           limits::kOwnFilesMax);
+                           limits::kUserCacheFilesMax);
   }
   std::set<std::string_view> names;
-  for (const OwnFile& file : files) {
-    if (file.name.empty() || file.name.size() > limits::kOwnNameBytesMax) {
+  for (const UserCacheFile& file : files) {
+    if (file.name.empty() || file.name.size() > limits::kUserCacheNameBytesMax) {
       return InvalidArgument("a file's name of {} bytes; it has 1 to {}", file.name.size(),
-                             limits::kOwnNameBytesMax);
+                             limits::kUserCacheNameBytesMax);
     }
     if (!names.insert(file.name).second) {
       return InvalidArgument("two files of one entry have the same name");
@@ -43,7 +44,7 @@ absl::Status CheckNames(const std::vector<OwnFile>& files) {
 }
 
 absl::StatusOr<std::string> Salt() {
-  std::string salt(kOwnSaltBytes, '\0');
+  std::string salt(kUserCacheSaltBytes, '\0');
   if (getentropy(salt.data(), salt.size()) != 0) return ErrnoStatus(errno, "getentropy");
   return salt;
 }
@@ -65,9 +66,9 @@ absl::Status NoSuchOutput(const ArtifactOutput& output) {
 absl::Status NoEntry() { return NotFound("no such entry"); }
 
 // Contents that are no artifact's, one behind the other.
-absl::StatusOr<std::string> Pack(const std::vector<OwnFile>& files) {
+absl::StatusOr<std::string> Pack(const std::vector<UserCacheFile>& files) {
   KILN_ASSIGN_OR_RETURN(std::string pack, Salt());
-  for (const OwnFile& file : files) {
+  for (const UserCacheFile& file : files) {
     if (!file.output) pack += file.content;
   }
   return pack;
@@ -98,16 +99,16 @@ class Outputs {
 
 }  // namespace
 
-absl::StatusOr<std::vector<OwnFile>> OwnEntries::Get(const CallContext& context,
-                                                     std::string_view key) {
-  KILN_RETURN_IF_ERROR(CheckOwnKey(key));
+absl::StatusOr<std::vector<UserCacheFile>> UserCache::Get(const CallContext& context,
+                                                          std::string_view key) {
+  KILN_RETURN_IF_ERROR(CheckUserCacheKey(key));
   const uid_t uid = context.principal.uid;
-  const Digest id = OwnKey(uid, key);
+  const Digest id = UserCacheKey(uid, key);
   const auto found = index_.Get(context, id);
   // What is damaged has been put aside.
   if (absl::IsDataLoss(found.status())) return NoEntry();
   KILN_RETURN_IF_ERROR(found.status());
-  const auto record = DecodeOwnRecord(found->record->document);
+  const auto record = DecodeUserCacheRecord(found->record->document);
   if (!record.ok() || record->uid != uid || record->key != key) {
     LogWarning("an own entry is not what its key says", {{"key", id.Hex()}});
     return NoEntry();
@@ -118,19 +119,19 @@ absl::StatusOr<std::vector<OwnFile>> OwnEntries::Get(const CallContext& context,
   return files;
 }
 
-absl::StatusOr<std::vector<OwnFile>> OwnEntries::ReadFiles(const CallContext& context,
-                                                           const ArtifactRecord& stored,
-                                                           const OwnRecord& record) {
+absl::StatusOr<std::vector<UserCacheFile>> UserCache::ReadFiles(const CallContext& context,
+                                                                const ArtifactRecord& stored,
+                                                                const UserCacheRecord& record) {
   Blob pack;
   if (!stored.stages.empty()) {
     KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.Get(context, stored.stages.front().digest));
     pack = std::move(found.blob);
   }
-  std::string_view rest = pack.bytes().substr(std::min(kOwnSaltBytes, pack.size_bytes()));
+  std::string_view rest = pack.bytes().substr(std::min(kUserCacheSaltBytes, pack.size_bytes()));
   Outputs outputs(context, index_, blobs_);
-  std::vector<OwnFile> files;
-  for (const OwnRecord::File& each : record.files) {
-    OwnFile file{each.name, "", each.output, each.digest};
+  std::vector<UserCacheFile> files;
+  for (const UserCacheRecord::File& each : record.files) {
+    UserCacheFile file{each.name, "", each.output, each.digest};
     if (each.output) {
       KILN_ASSIGN_OR_RETURN(const Blob blob, outputs.Read(*each.output, each.digest));
       file.content = std::string(blob.bytes());
@@ -144,14 +145,14 @@ absl::StatusOr<std::vector<OwnFile>> OwnEntries::ReadFiles(const CallContext& co
   return files;
 }
 
-absl::Status OwnEntries::Put(const CallContext& context, std::string_view key,
-                             std::vector<OwnFile> files) {
-  KILN_RETURN_IF_ERROR(CheckOwnKey(key));
+absl::Status UserCache::Put(const CallContext& context, std::string_view key,
+                            std::vector<UserCacheFile> files) {
+  KILN_RETURN_IF_ERROR(CheckUserCacheKey(key));
   KILN_RETURN_IF_ERROR(CheckNames(files));
-  KILN_ASSIGN_OR_RETURN(const OwnRecord record, Describe(context, key, files));
+  KILN_ASSIGN_OR_RETURN(const UserCacheRecord record, Describe(context, key, files));
   ArtifactRecord stored;
-  stored.key = OwnKey(record.uid, key);
-  stored.document = EncodeOwnRecord(record);
+  stored.key = UserCacheKey(record.uid, key);
+  stored.document = EncodeUserCacheRecord(record);
   // Every rank of a job puts what every other does.
   if (IsStored(context, stored.key, stored.document)) {
     ledger_.Touch(stored.key);
@@ -162,7 +163,7 @@ absl::Status OwnEntries::Put(const CallContext& context, std::string_view key,
     KILN_ASSIGN_OR_RETURN(std::string pack, Pack(files));
     blobs.push_back(Blob::FromBytes(std::move(pack)));
     stored.stages.push_back(
-        {std::string(kOwnStage), blobs.front().digest(), blobs.front().size_bytes()});
+        {std::string(kUserCacheStage), blobs.front().digest(), blobs.front().size_bytes()});
   }
   stored.compile_micros = kMissMicros;
   stored.created_unix_ms = clock_.UnixMillis();
@@ -181,18 +182,20 @@ absl::Status OwnEntries::Put(const CallContext& context, std::string_view key,
   return index_.Put(context, stored, blobs);
 }
 
-absl::StatusOr<OwnRecord> OwnEntries::Describe(const CallContext& context, std::string_view key,
-                                               const std::vector<OwnFile>& files) {
-  OwnRecord record{context.principal.uid, std::string(key), {}};
+absl::StatusOr<UserCacheRecord> UserCache::Describe(const CallContext& context,
+                                                    std::string_view key,
+                                                    const std::vector<UserCacheFile>& files) {
+  UserCacheRecord record{context.principal.uid, std::string(key), {}};
   uint64_t bytes = 0;
-  for (const OwnFile& file : files) {
-    OwnRecord::File described{file.name, file.digest, file.content.size(), file.output};
+  for (const UserCacheFile& file : files) {
+    UserCacheRecord::File described{file.name, file.digest, file.content.size(), file.output};
     if (file.output) {
       KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index_, file.output->artifact));
       const StageReference* const output =
           found ? FindOutput(*found->record, *file.output, file.digest) : nullptr;
       // Another user's entries are no artifacts.
-      if (output == nullptr || IsOwnKey(file.output->artifact)) return NoSuchOutput(*file.output);
+      if (output == nullptr || IsUserCacheKey(file.output->artifact))
+        return NoSuchOutput(*file.output);
       described.size_bytes = output->size_bytes;
     } else {
       described.digest = Digest::Of(file.content);
@@ -204,15 +207,15 @@ absl::StatusOr<OwnRecord> OwnEntries::Describe(const CallContext& context, std::
     bytes += described.size_bytes;
     record.files.push_back(std::move(described));
   }
-  if (bytes > limits::kOwnEntryBytesMax) {
+  if (bytes > limits::kUserCacheEntryBytesMax) {
     return InvalidArgument("an entry of {} bytes; the most is {}", bytes,
-                           limits::kOwnEntryBytesMax);
+                           limits::kUserCacheEntryBytesMax);
   }
   return record;
 }
 
-bool OwnEntries::IsStored(const CallContext& context, const Digest& key,
-                          const std::string& document) {
+bool UserCache::IsStored(const CallContext& context, const Digest& key,
+                         const std::string& document) {
   const auto found = Peek(context, index_, key);
   if (!found.ok() || !*found || (*found)->record->document != document) return false;
   std::vector<Digest> digests;

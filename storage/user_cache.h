@@ -17,7 +17,7 @@
 namespace kiln {
 
 // A file of an entry. Its name means nothing here.
-struct OwnFile {
+struct UserCacheFile {
   std::string name;
   std::string content;
   // What the content is where it is the output of a stored artifact, so that it need be neither
@@ -39,34 +39,35 @@ struct OwnFile {
 //
 // Thread-safe. Blocks as the store does; a put also for what has to go first, and for other puts of
 // the same user.
-class OwnEntries {
+class UserCache {
  public:
   // All of them must outlive the entries. REQUIRES: `ledger` listens to what is under `index`.
-  OwnEntries(ArtifactIndex& index, BlobStore& blobs, OwnLedger& ledger, const Clock& clock)
+  UserCache(ArtifactIndex& index, BlobStore& blobs, UserQuota& ledger, const Clock& clock)
       : index_(index), blobs_(blobs), ledger_(ledger), clock_(clock) {}
 
   // Files in the order in which they were put. NOT_FOUND where there is none that is whole.
   // INVALID_ARGUMENT for a key that is empty or too long. Counts as a use, of artifacts too.
-  absl::StatusOr<std::vector<OwnFile>> Get(const CallContext& context, std::string_view key);
+  absl::StatusOr<std::vector<UserCacheFile>> Get(const CallContext& context, std::string_view key);
 
   // In place of what the key had. INVALID_ARGUMENT where a limit is exceeded, a name empty or there
   // twice, or a content not what its digest says; NOT_FOUND where an artifact does not have such an
   // output (any more); RESOURCE_EXHAUSTED as ArtifactIndex::Put.
-  absl::Status Put(const CallContext& context, std::string_view key, std::vector<OwnFile> files);
+  absl::Status Put(const CallContext& context, std::string_view key,
+                   std::vector<UserCacheFile> files);
 
-  const OwnLedger& ledger() const { return ledger_; }
+  const UserQuota& ledger() const { return ledger_; }
 
  private:
-  absl::StatusOr<std::vector<OwnFile>> ReadFiles(const CallContext& context,
-                                                 const ArtifactRecord& stored,
-                                                 const OwnRecord& record);
-  absl::StatusOr<OwnRecord> Describe(const CallContext& context, std::string_view key,
-                                     const std::vector<OwnFile>& files);
+  absl::StatusOr<std::vector<UserCacheFile>> ReadFiles(const CallContext& context,
+                                                       const ArtifactRecord& stored,
+                                                       const UserCacheRecord& record);
+  absl::StatusOr<UserCacheRecord> Describe(const CallContext& context, std::string_view key,
+                                           const std::vector<UserCacheFile>& files);
   bool IsStored(const CallContext& context, const Digest& key, const std::string& document);
 
   ArtifactIndex& index_;
   BlobStore& blobs_;
-  OwnLedger& ledger_;
+  UserQuota& ledger_;
   const Clock& clock_;
   // From making room to using it, which is long where the disk is slow: each user's apart, as far
   // as there are locks.

@@ -12,7 +12,7 @@ constexpr size_t kHashBytes = Digest::kSizeBytes - kTag.size();
 constexpr std::string_view kMagic = "KILNOWN\n";
 constexpr uint8_t kVersion = 1;
 
-void WriteOwnFile(const OwnRecord::File& file, ByteWriter& writer) {
+void WriteOwnFile(const UserCacheRecord::File& file, ByteWriter& writer) {
   writer.String(file.name);
   writer.Raw(file.digest.Bytes());
   writer.Number(file.size_bytes);
@@ -27,8 +27,8 @@ Digest ReadDigest(ByteReader& reader) {
   return Digest::FromBytes(reader.Raw(Digest::kSizeBytes)).value_or(Digest());
 }
 
-OwnRecord::File ReadOwnFile(ByteReader& reader) {
-  OwnRecord::File file;
+UserCacheRecord::File ReadOwnFile(ByteReader& reader) {
+  UserCacheRecord::File file;
   file.name = std::string(reader.String());
   file.digest = ReadDigest(reader);
   file.size_bytes = reader.Number<uint64_t>();
@@ -41,7 +41,7 @@ OwnRecord::File ReadOwnFile(ByteReader& reader) {
 
 }  // namespace
 
-Digest OwnKey(uid_t uid, std::string_view key) {
+Digest UserCacheKey(uid_t uid, std::string_view key) {
   ByteWriter writer;
   writer.Raw("kiln-own-1\n");
   writer.Number(static_cast<uint32_t>(uid));
@@ -52,30 +52,30 @@ Digest OwnKey(uid_t uid, std::string_view key) {
       std::string(hash.Bytes().substr(0, kHashBytes)).append(kTag));  // 32 bytes
 }
 
-bool IsOwnKey(const Digest& key) { return key.Bytes().substr(kHashBytes) == kTag; }
+bool IsUserCacheKey(const Digest& key) { return key.Bytes().substr(kHashBytes) == kTag; }
 
-std::string EncodeOwnRecord(const OwnRecord& record) {
+std::string EncodeUserCacheRecord(const UserCacheRecord& record) {
   ByteWriter writer;
   writer.Raw(kMagic);
   writer.Number(kVersion);
   writer.Number(static_cast<uint32_t>(record.uid));
   writer.String(record.key);
   writer.Number(static_cast<uint32_t>(record.files.size()));
-  for (const OwnRecord::File& file : record.files) WriteOwnFile(file, writer);
+  for (const UserCacheRecord::File& file : record.files) WriteOwnFile(file, writer);
   return writer.Take();
 }
 
-absl::StatusOr<OwnRecord> DecodeOwnRecord(std::string_view document) {
+absl::StatusOr<UserCacheRecord> DecodeUserCacheRecord(std::string_view document) {
   ByteReader reader(document);
   if (reader.Raw(kMagic.size()) != kMagic) return DataLoss("not an entry of an own namespace");
   if (const auto version = reader.Number<uint8_t>(); version != kVersion) {
     return DataLoss("an entry of the unknown version {}", version);
   }
-  OwnRecord record;
+  UserCacheRecord record;
   record.uid = reader.Number<uint32_t>();
   record.key = std::string(reader.String());
   const auto files = reader.Number<uint32_t>();
-  if (files > limits::kOwnFilesMax) return DataLoss("an entry of {} files", files);
+  if (files > limits::kUserCacheFilesMax) return DataLoss("an entry of {} files", files);
   for (uint32_t i = 0; i < files; ++i) record.files.push_back(ReadOwnFile(reader));
   if (!reader.AtEnd()) return DataLoss("an entry is longer or shorter than it says");
   return record;

@@ -16,9 +16,9 @@ namespace kiln {
 
 // The index's key for what a user calls `key`. No other user's and no compile key is the same: it
 // is a SHA-256 over both, and its last eight bytes say what it is.
-Digest OwnKey(uid_t uid, std::string_view key);
+Digest UserCacheKey(uid_t uid, std::string_view key);
 // Whether it is such a key, of whatever user. A compile key looks like one once in 2^64 times.
-bool IsOwnKey(const Digest& key);
+bool IsUserCacheKey(const Digest& key);
 
 // Which stage of which stored artifact a file is the output of.
 struct ArtifactOutput {
@@ -29,7 +29,7 @@ struct ArtifactOutput {
 };
 
 // An entry without its contents: what the document of its record says.
-struct OwnRecord {
+struct UserCacheRecord {
   struct File {
     std::string name;
     Digest digest;
@@ -44,17 +44,17 @@ struct OwnRecord {
   std::string key;
   std::vector<File> files;
 
-  friend bool operator==(const OwnRecord&, const OwnRecord&) = default;
+  friend bool operator==(const UserCacheRecord&, const UserCacheRecord&) = default;
 };
 
 // The stage under which a record names the blob with the contents.
-inline constexpr std::string_view kOwnStage = "own";
+inline constexpr std::string_view kUserCacheStage = "own";
 // That blob begins with so many random bytes, so that nobody finds it who has not read it: blobs
 // are given to whoever names their digest.
-inline constexpr size_t kOwnSaltBytes = 32;
+inline constexpr size_t kUserCacheSaltBytes = 32;
 
-std::string EncodeOwnRecord(const OwnRecord& record);
+std::string EncodeUserCacheRecord(const UserCacheRecord& record);
 // Bytes that may be anything. DATA_LOSS where they are no such document.
-absl::StatusOr<OwnRecord> DecodeOwnRecord(std::string_view document);
+absl::StatusOr<UserCacheRecord> DecodeUserCacheRecord(std::string_view document);
 
 }  // namespace kiln

@@ -10,10 +10,11 @@
 namespace kiln {
 
 // As the inner index; the ledger is told of all that a scan finds. Thread-safe.
-class OwnStock final : public ForwardingIndex {
+class UserCacheScan final : public ForwardingIndex {
  public:
   // Both must outlive it.
-  OwnStock(ArtifactIndex& inner, OwnLedger& ledger) : ForwardingIndex(inner), ledger_(ledger) {}
+  UserCacheScan(ArtifactIndex& inner, UserQuota& ledger)
+      : ForwardingIndex(inner), ledger_(ledger) {}
 
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
@@ -24,7 +25,7 @@ class OwnStock final : public ForwardingIndex {
   }
 
  private:
-  OwnLedger& ledger_;
+  UserQuota& ledger_;
 };
 
 }  // namespace kiln

@@ -7,17 +7,17 @@
 
 namespace kiln {
 
-OwnLimits OwnLimits::Of(uint64_t store_bytes_max) {
-  OwnLimits limits;
+UserQuotaLimits UserQuotaLimits::Of(uint64_t store_bytes_max) {
+  UserQuotaLimits limits;
   if (store_bytes_max == 0) return limits;
-  limits.bytes_per_user_max = store_bytes_max / limits::kOwnBytesPerUserPart;
-  limits.bytes_max = store_bytes_max / limits::kOwnBytesPart;
+  limits.bytes_per_user_max = store_bytes_max / limits::kUserCacheBytesPerUserPart;
+  limits.bytes_max = store_bytes_max / limits::kUserCacheBytesPart;
   return limits;
 }
 
-void OwnLedger::OnPut(const ArtifactRecord& record, std::span<const Blob>) {
-  if (!IsOwnKey(record.key)) return;
-  const auto own = DecodeOwnRecord(record.document);
+void UserQuota::OnPut(const ArtifactRecord& record, std::span<const Blob>) {
+  if (!IsUserCacheKey(record.key)) return;
+  const auto own = DecodeUserCacheRecord(record.document);
   const std::lock_guard lock(mutex_);
   Erase(record.key);
   EndReservation(record.key);
@@ -26,23 +26,23 @@ void OwnLedger::OnPut(const ArtifactRecord& record, std::span<const Blob>) {
   Add(record.key, {own->uid, ArtifactBytes(record), clock_.UnixMillis()});
 }
 
-void OwnLedger::OnRemove(const Digest& key) {
-  if (!IsOwnKey(key)) return;
+void UserQuota::OnRemove(const Digest& key) {
+  if (!IsUserCacheKey(key)) return;
   const std::lock_guard lock(mutex_);
   Erase(key);
 }
 
-void OwnLedger::TakeStock(const FoundArtifact& found) {
+void UserQuota::TakeStock(const FoundArtifact& found) {
   const ArtifactRecord& record = *found.record;
-  if (!IsOwnKey(record.key)) return;
-  const auto own = DecodeOwnRecord(record.document);
+  if (!IsUserCacheKey(record.key)) return;
+  const auto own = DecodeUserCacheRecord(record.document);
   if (!own.ok()) return;
   const std::lock_guard lock(mutex_);
   if (entries_.contains(record.key)) return;
   Add(record.key, {own->uid, ArtifactBytes(record), found.usage.last_use_unix_ms});
 }
 
-void OwnLedger::Touch(const Digest& key) {
+void UserQuota::Touch(const Digest& key) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
@@ -52,7 +52,7 @@ void OwnLedger::Touch(const Digest& key) {
   Hold(key, entry);
 }
 
-absl::StatusOr<std::unique_ptr<OwnLedger::Room>> OwnLedger::MakeRoom(uid_t uid, const Digest& key,
+absl::StatusOr<std::unique_ptr<UserQuota::Room>> UserQuota::MakeRoom(uid_t uid, const Digest& key,
                                                                      uint64_t bytes) {
   const uint64_t most = std::min(limits_.bytes_per_user_max, limits_.bytes_max);
   if (bytes > most) {
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<OwnLedger::Room>> OwnLedger::MakeRoom(uid_t uid, 
   return room;
 }
 
-void OwnLedger::Room::Forget(const Digest& key) {
+void UserQuota::Room::Forget(const Digest& key) {
   const std::lock_guard lock(ledger_.mutex_);
   const auto found = ledger_.entries_.find(key);
   // Otherwise it has been put anew.
@@ -85,57 +85,57 @@ void OwnLedger::Room::Forget(const Digest& key) {
   }
 }
 
-void OwnLedger::Release(const Room& room) {
+void UserQuota::Release(const Room& room) {
   const std::lock_guard lock(mutex_);
   EndReservation(room.key_);
   Stay(room.key_, room);
   for (const Digest& each : room.leaving_) Stay(each, room);
 }
 
-OwnStats OwnLedger::Stats() const {
+UserCacheStats UserQuota::Stats() const {
   const std::lock_guard lock(mutex_);
   return {users_.size(), count_, bytes_};
 }
 
-void OwnLedger::Add(const Digest& key, const Entry& entry) {
+void UserQuota::Add(const Digest& key, const Entry& entry) {
   entries_.emplace(key, entry);
   Hold(key, entry);
 }
 
-void OwnLedger::Erase(const Digest& key) {
+void UserQuota::Erase(const Digest& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   LetGo(key, found->second);
   entries_.erase(found);
 }
 
-void OwnLedger::Hold(const Digest& key, const Entry& entry) {
+void UserQuota::Hold(const Digest& key, const Entry& entry) {
   if (entry.leaves_for != nullptr) return;
   users_[entry.uid].entries.emplace(entry.last_use_unix_ms, key);
   Count({entry.uid, entry.bytes});
 }
 
-void OwnLedger::LetGo(const Digest& key, const Entry& entry) {
+void UserQuota::LetGo(const Digest& key, const Entry& entry) {
   if (entry.leaves_for != nullptr) return;
   users_.at(entry.uid).entries.erase({entry.last_use_unix_ms, key});
   Uncount({entry.uid, entry.bytes});
 }
 
-void OwnLedger::Leave(const Digest& key, const Room& room) {
+void UserQuota::Leave(const Digest& key, const Room& room) {
   const auto found = entries_.find(key);
   if (found == entries_.end() || found->second.leaves_for != nullptr) return;
   LetGo(key, found->second);
   found->second.leaves_for = &room;
 }
 
-void OwnLedger::Stay(const Digest& key, const Room& room) {
+void UserQuota::Stay(const Digest& key, const Room& room) {
   const auto found = entries_.find(key);
   if (found == entries_.end() || found->second.leaves_for != &room) return;
   found->second.leaves_for = nullptr;
   Hold(key, found->second);
 }
 
-void OwnLedger::Count(const Share& share) {
+void UserQuota::Count(const Share& share) {
   User& user = users_[share.uid];
   ++user.count;
   user.bytes += share.bytes;
@@ -143,7 +143,7 @@ void OwnLedger::Count(const Share& share) {
   bytes_ += share.bytes;
 }
 
-void OwnLedger::Uncount(const Share& share) {
+void UserQuota::Uncount(const Share& share) {
   const auto user = users_.find(share.uid);
   --user->second.count;
   user->second.bytes -= share.bytes;
@@ -152,24 +152,24 @@ void OwnLedger::Uncount(const Share& share) {
   if (user->second.count == 0) users_.erase(user);
 }
 
-void OwnLedger::EndReservation(const Digest& key) {
+void UserQuota::EndReservation(const Digest& key) {
   const auto found = reserved_.find(key);
   if (found == reserved_.end()) return;
   Uncount(found->second);
   reserved_.erase(found);
 }
 
-bool OwnLedger::IsUserFull(uid_t uid, uint64_t more_bytes) const {
+bool UserQuota::IsUserFull(uid_t uid, uint64_t more_bytes) const {
   const auto user = users_.find(uid);
   return user != users_.end() && (user->second.count >= limits_.entries_per_user_max ||
                                   user->second.bytes + more_bytes > limits_.bytes_per_user_max);
 }
 
-bool OwnLedger::IsFull(uint64_t more_bytes) const {
+bool UserQuota::IsFull(uint64_t more_bytes) const {
   return count_ >= limits_.entries_max || bytes_ + more_bytes > limits_.bytes_max;
 }
 
-std::optional<uid_t> OwnLedger::WhoHasMost(uint64_t more_bytes) const {
+std::optional<uid_t> UserQuota::WhoHasMost(uint64_t more_bytes) const {
   // Of what there is too much.
   const bool by_bytes = bytes_ + more_bytes > limits_.bytes_max;
   std::optional<uid_t> most;
@@ -183,7 +183,7 @@ std::optional<uid_t> OwnLedger::WhoHasMost(uint64_t more_bytes) const {
   return most;
 }
 
-bool OwnLedger::LeaveOldest(std::optional<uid_t> uid, Room& room) {
+bool UserQuota::LeaveOldest(std::optional<uid_t> uid, Room& room) {
   const auto user = uid ? users_.find(*uid) : users_.end();
   if (user == users_.end() || user->second.entries.empty()) return false;
   const Digest key = user->second.entries.begin()->second;

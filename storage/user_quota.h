@@ -21,18 +21,18 @@
 
 namespace kiln {
 
-struct OwnLimits {
-  size_t entries_per_user_max = limits::kOwnEntriesPerUserMax;
-  size_t entries_max = limits::kOwnEntriesMax;
-  uint64_t bytes_per_user_max = limits::kStoreBytesDefault / limits::kOwnBytesPerUserPart;
-  uint64_t bytes_max = limits::kStoreBytesDefault / limits::kOwnBytesPart;
+struct UserQuotaLimits {
+  size_t entries_per_user_max = limits::kUserCacheEntriesPerUserMax;
+  size_t entries_max = limits::kUserCacheEntriesMax;
+  uint64_t bytes_per_user_max = limits::kStoreBytesDefault / limits::kUserCacheBytesPerUserPart;
+  uint64_t bytes_max = limits::kStoreBytesDefault / limits::kUserCacheBytesPart;
 
   // Of a store with that limit; 0: it has none.
-  static OwnLimits Of(uint64_t store_bytes_max);
+  static UserQuotaLimits Of(uint64_t store_bytes_max);
 };
 
 // Rooms count as what they are for, and what is to leave for them does not.
-struct OwnStats {
+struct UserCacheStats {
   uint64_t users = 0;
   uint64_t entries = 0;
   uint64_t bytes = 0;  // before compression
@@ -46,12 +46,12 @@ struct OwnStats {
 // too much, whoever has most loses.
 //
 // Thread-safe; blocks on a short mutex.
-class OwnLedger final : public ArtifactListener {
+class UserQuota final : public ArtifactListener {
  public:
   class Room;
 
   // `clock` must outlive the ledger.
-  OwnLedger(const OwnLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+  UserQuota(const UserQuotaLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
 
   void OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) override;
   void OnRemove(const Digest& key) override;
@@ -65,7 +65,7 @@ class OwnLedger final : public ArtifactListener {
   // user has no other room; it goes before the ledger does.
   absl::StatusOr<std::unique_ptr<Room>> MakeRoom(uid_t uid, const Digest& key, uint64_t bytes);
 
-  OwnStats Stats() const;
+  UserCacheStats Stats() const;
 
  private:
   struct Entry {
@@ -106,7 +106,7 @@ class OwnLedger final : public ArtifactListener {
   // False where there is nothing.
   bool LeaveOldest(std::optional<uid_t> uid, Room& room);
 
-  const OwnLimits limits_;
+  const UserQuotaLimits limits_;
   const Clock& clock_;
 
   mutable std::mutex mutex_;
@@ -121,7 +121,7 @@ class OwnLedger final : public ArtifactListener {
 // Room that a put has until it is over: nobody else gets it, nor is anything else of the user asked
 // to leave twice. Once it goes, the ledger counts what it has heard of: what was put, and again all
 // that was to leave and did not.
-class OwnLedger::Room {
+class UserQuota::Room {
  public:
   ~Room() { ledger_.Release(*this); }
   Room(const Room&) = delete;
@@ -133,10 +133,10 @@ class OwnLedger::Room {
   void Forget(const Digest& key);
 
  private:
-  friend class OwnLedger;
-  Room(OwnLedger& ledger, const Digest& key) : ledger_(ledger), key_(key) {}
+  friend class UserQuota;
+  Room(UserQuota& ledger, const Digest& key) : ledger_(ledger), key_(key) {}
 
-  OwnLedger& ledger_;
+  UserQuota& ledger_;
   const Digest key_;
   std::vector<Digest> leaving_;
 };

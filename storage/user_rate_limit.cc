@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-absl::Status OwnPace::Spend(uid_t uid, uint64_t bytes) {
+absl::Status UserRateLimit::Spend(uid_t uid, uint64_t bytes) {
   const auto room = static_cast<double>(limits_.bytes_at_once);
   const double more = std::min(static_cast<double>(bytes), room);
   const SteadyTime now = clock_.Now();
@@ -27,14 +27,14 @@ absl::Status OwnPace::Spend(uid_t uid, uint64_t bytes) {
       std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000))));
 }
 
-double OwnPace::BytesNow(const Account& account, SteadyTime now) const {
+double UserRateLimit::BytesNow(const Account& account, SteadyTime now) const {
   const std::chrono::duration<double> since = now - account.at;
   return std::max(0.0,
                   account.bytes - since.count() * static_cast<double>(limits_.bytes_per_second));
 }
 
 // Who has put least loses least by being forgotten.
-void OwnPace::MakeRoom(SteadyTime now) {
+void UserRateLimit::MakeRoom(SteadyTime now) {
   if (accounts_.size() < limits_.users_max) return;
   accounts_.erase(
       std::min_element(accounts_.begin(), accounts_.end(), [&](const auto& one, const auto& other) {

@@ -13,11 +13,11 @@
 
 namespace kiln {
 
-struct OwnPaceLimits {
+struct UserRateLimits {
   // May be put without a pause.
-  uint64_t bytes_at_once = limits::kOwnPutBytesAtOnce;
+  uint64_t bytes_at_once = limits::kUserCachePutBytesAtOnce;
   // In the long run.
-  uint64_t bytes_per_second = limits::kOwnPutBytesPerSecond;
+  uint64_t bytes_per_second = limits::kUserCachePutBytesPerSecond;
   // Those of whom it is known how much they have put of late.
   size_t users_max = limits::kPrincipalsMax;
 };
@@ -26,10 +26,11 @@ struct OwnPaceLimits {
 // the disk busy for all. So a user who has put much lately is told to wait.
 //
 // Thread-safe; blocks on a short mutex.
-class OwnPace {
+class UserRateLimit {
  public:
   // The clock outlives it.
-  OwnPace(const OwnPaceLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+  UserRateLimit(const UserRateLimits& limits, const Clock& clock)
+      : limits_(limits), clock_(clock) {}
 
   // RESOURCE_EXHAUSTED, with a hint when there is room for it, where `uid` has to wait: then
   // nothing counts. What exceeds bytes_at_once by itself counts as that.
@@ -46,7 +47,7 @@ class OwnPace {
   // REQUIRES: mutex_ is held.
   void MakeRoom(SteadyTime now);
 
-  const OwnPaceLimits limits_;
+  const UserRateLimits limits_;
   const Clock& clock_;
   std::mutex mutex_;
   std::unordered_map<uid_t, Account> accounts_;

@@ -194,7 +194,7 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
   std::vector<v1::OwnEntry> entries;
   size_t answered = 0;
   while (answered < keys.size()) {
-    const size_t end = std::min(answered + limits::kOwnEntriesPerCallMax, keys.size());
+    const size_t end = std::min(answered + limits::kUserCacheEntriesPerCallMax, keys.size());
     v1::GetOwnRequest request;
     for (size_t i = answered; i < end; ++i) request.add_keys(keys[i]);
     v1::GetOwnResponse response;

@@ -52,7 +52,7 @@ struct DaemonStats {
   uint64_t free_disk_bytes = 0;
   uint64_t hot_bytes = 0;
   uint64_t hot_files = 0;
-  OwnStats own;
+  UserCacheStats own;
 
   std::vector<ToolchainState> toolchains;
   uint64_t toolchains_changed = 0;

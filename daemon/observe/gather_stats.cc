@@ -21,7 +21,7 @@ void AddRequests(const StatsSources& sources, DaemonStats& stats) {
   stats.in_flight = counts.InFlight();
 }
 
-void AddStored(const StoreStats& stored, const HotDirectoryStats& hot, const OwnStats& own,
+void AddStored(const StoreStats& stored, const HotDirectoryStats& hot, const UserCacheStats& own,
                DaemonStats& stats) {
   stats.own = own;
   // They are records like any other to the store.

@@ -25,7 +25,7 @@ struct StatsSources {
   const CountingProvider& chain;
   Store& store;
   const HotDirectory& hot;
-  const OwnLedger& own;
+  const UserQuota& own;
   std::vector<ToolchainPool> pools;
   PoolCounters ended_pools = {};  // together: of toolchains that are here no more
   const AdmissionProvider& admission;

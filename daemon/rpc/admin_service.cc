@@ -113,7 +113,7 @@ void SetStats(const DaemonStats& stats, GetStatsResponse& out) {
   SetQueue(stats.admission, out);
 }
 
-absl::Status List(const ServiceParts& parts, const CallContext& context,
+absl::Status List(const RpcDependencies& parts, const CallContext& context,
                   const ListArtifactsRequest& request, ListArtifactsResponse& response) {
   KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(request.key_prefix()));
   std::optional<Digest> after;
@@ -134,7 +134,7 @@ absl::Status List(const ServiceParts& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
-absl::Status Inspect(const ServiceParts& parts, const CallContext& context,
+absl::Status Inspect(const RpcDependencies& parts, const CallContext& context,
                      const std::string& key_prefix, InspectArtifactResponse& response) {
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));

@@ -12,7 +12,8 @@ namespace kiln {
 // its own.
 class AdminService final : public admin::v1::AdminService::CallbackService {
  public:
-  AdminService(const ServiceParts& parts, const AdminActions& actions, const Principal& principal)
+  AdminService(const RpcDependencies& parts, const AdminActions& actions,
+               const Principal& principal)
       : parts_(parts), actions_(actions), principal_(principal) {}
 
   grpc::ServerUnaryReactor* GetStats(grpc::CallbackServerContext* call,
@@ -52,7 +53,7 @@ class AdminService final : public admin::v1::AdminService::CallbackService {
   // Runs `work` on the parts' executor and answers with its status.
   grpc::ServerUnaryReactor* Defer(const grpc::CallbackServerContext& call, DeferredCall::Work work);
 
-  const ServiceParts& parts_;
+  const RpcDependencies& parts_;
   const AdminActions& actions_;
   const Principal principal_;
 };

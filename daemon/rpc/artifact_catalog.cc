@@ -77,7 +77,7 @@ absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallConte
 }
 
 absl::Status CheckIsArtifact(const Digest& key) {
-  if (!IsOwnKey(key)) return absl::OkStatus();
+  if (!IsUserCacheKey(key)) return absl::OkStatus();
   return FailedPrecondition("{} is an entry of a user's own namespace, no artifact",
                             key.ShortHex());
 }
@@ -86,8 +86,9 @@ void Summarize(const FoundArtifact& found, ArtifactReader& reader,
                admin::v1::ArtifactSummary& out) {
   const ArtifactRecord& record = *found.record;
   out.set_key(std::string(record.key.Bytes()));
-  if (IsOwnKey(record.key)) {
-    if (const auto own = DecodeOwnRecord(record.document); own.ok()) out.set_own_uid(own->uid);
+  if (IsUserCacheKey(record.key)) {
+    if (const auto own = DecodeUserCacheRecord(record.document); own.ok())
+      out.set_own_uid(own->uid);
   } else if (const auto document = reader.Document(found.record); document.ok()) {
     out.set_name(ToUtf8((*document)->metadata.name));
     ToProto((*document)->metadata.target, *out.mutable_target());

@@ -23,7 +23,7 @@ grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descript
   return grpc::Status::OK;
 }
 
-Prepared PrepareBytes(const ServiceParts& parts, const grpc::ByteBuffer& request) {
+Prepared PrepareBytes(const RpcDependencies& parts, const grpc::ByteBuffer& request) {
   grpc::Slice slice;
   if (!request.TrySingleSlice(&slice).ok() && !request.DumpToSingleSlice(&slice).ok()) {
     return Internal("the request's bytes cannot be read");

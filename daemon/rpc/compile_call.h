@@ -23,7 +23,7 @@ namespace kiln {
 // Lives until both the compile path and gRPC are through with it. Thread-safe.
 class CompileCall : public std::enable_shared_from_this<CompileCall> {
  public:
-  CompileCall(const ServiceParts& parts, grpc::CallbackServerContext& call,
+  CompileCall(const RpcDependencies& parts, grpc::CallbackServerContext& call,
               grpc::ByteBuffer& response)
       : parts_(parts), call_(call), response_(response) {}
 
@@ -36,7 +36,7 @@ class CompileCall : public std::enable_shared_from_this<CompileCall> {
 
   void Finish(const CompileAnswer& answer);
 
-  const ServiceParts& parts_;
+  const RpcDependencies& parts_;
   grpc::CallbackServerContext& call_;
   grpc::ByteBuffer& response_;
   Cancellation cancellation_;

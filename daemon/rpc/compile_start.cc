@@ -19,7 +19,7 @@ std::optional<SteadyTime> DeadlineOf(const grpc::CallbackServerContext& call) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
 }
 
-void Refuse(const ServiceParts& parts, absl::Status why, const CompileJobPtr& job,
+void Refuse(const RpcDependencies& parts, absl::Status why, const CompileJobPtr& job,
             const CompileAnswered& answered) {
   parts.refused.fetch_add(1, std::memory_order_relaxed);
   answered({std::move(why), job});
@@ -39,7 +39,7 @@ CallContext CallContextOf(const grpc::CallbackServerContext& call, const Princip
   return context;
 }
 
-Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request) {
+Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request) {
   if (request.job().size() > limits::kNameBytesMax) {
     return InvalidArgument("job has {} bytes; a job's name has at most {}", request.job().size(),
                            limits::kNameBytesMax);
@@ -52,7 +52,7 @@ Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request) {
   return prepared;
 }
 
-Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes) {
+Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes) {
   if (auto seen = parts.memo.Find(wire_bytes)) return seen;
   const uint64_t epoch = parts.memo.epoch();
   v1::CompileRequest request;
@@ -65,7 +65,7 @@ Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes) {
   return prepared;
 }
 
-void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
+void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
   if (!request.ok()) return Refuse(parts, request.status(), nullptr, answered);
   auto pass = parts.gate.Enter();

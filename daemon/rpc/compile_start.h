@@ -32,12 +32,12 @@ CallContext CallContextOf(const grpc::CallbackServerContext& call, const Princip
 // What a request comes to, or what is wrong with it. The first takes the message apart; the second
 // takes it as it stands on the wire, and knows it again the next time.
 using Prepared = absl::StatusOr<std::shared_ptr<const PreparedRequest>>;
-Prepared Prepare(const ServiceParts& parts, v1::CompileRequest&& request);
-Prepared Prepare(const ServiceParts& parts, std::string_view wire_bytes);
+Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request);
+Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes);
 
 // Starts what was prepared, or answers with why it could not be. Calls `answered` exactly once, on
 // any thread, possibly before it returns.
-void StartCompile(const ServiceParts& parts, CallContext context, const Prepared& request,
+void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered);
 
 }  // namespace kiln

@@ -34,7 +34,8 @@ size_t BytesOf(const CompileAnswer& answer) {
 
 }  // namespace
 
-CompileStreamCall* CompileStreamCall::Start(const ServiceParts& parts, const Principal& principal,
+CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
+                                            const Principal& principal,
                                             const grpc::CallbackServerContext& call) {
   const std::shared_ptr<CompileStreamCall> stream(
       new CompileStreamCall(parts, CallContextOf(call, principal)));

@@ -33,7 +33,7 @@ class CompileStreamCall final
       public std::enable_shared_from_this<CompileStreamCall> {
  public:
   // Started; gRPC takes it from here.
-  static CompileStreamCall* Start(const ServiceParts& parts, const Principal& principal,
+  static CompileStreamCall* Start(const RpcDependencies& parts, const Principal& principal,
                                   const grpc::CallbackServerContext& call);
 
   void OnReadDone(bool ok) override;
@@ -42,7 +42,7 @@ class CompileStreamCall final
   void OnDone() override { self_.reset(); }
 
  private:
-  CompileStreamCall(const ServiceParts& parts, CallContext context)
+  CompileStreamCall(const RpcDependencies& parts, CallContext context)
       : parts_(parts), context_(std::move(context)) {}
 
   struct Waiting {
@@ -58,7 +58,7 @@ class CompileStreamCall final
   void WriteNext();
   bool MayRead() const;
 
-  const ServiceParts& parts_;
+  const RpcDependencies& parts_;
   CallContext context_;
   std::shared_ptr<CompileStreamCall> self_;  // gRPC's share
 

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-FetchCall* FetchCall::Start(const ServiceParts& parts, const CallContext& context,
+FetchCall* FetchCall::Start(const RpcDependencies& parts, const CallContext& context,
                             const v1::FetchRequest& request) {
   auto* call = new FetchCall;
   const absl::StatusOr<Digest> digest = Digest::FromBytes(request.digest());
@@ -22,7 +22,7 @@ FetchCall* FetchCall::Start(const ServiceParts& parts, const CallContext& contex
   return call;
 }
 
-void FetchCall::Read(const ServiceParts& parts, CallContext context, const Digest& digest) {
+void FetchCall::Read(const RpcDependencies& parts, CallContext context, const Digest& digest) {
   context.cancellation = cancellation_;
   absl::StatusOr<FoundBlob> found = parts.blobs.Get(context, digest);
   if (!found.ok()) return Finish(ToGrpcStatus(found.status()));

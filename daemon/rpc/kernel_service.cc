@@ -18,11 +18,11 @@
 namespace kiln {
 namespace {
 
-absl::Status LookUp(const ServiceParts& parts, const CallContext& context, const std::string& bytes,
-                    v1::LookupResponse::Entry& out) {
+absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
+                    const std::string& bytes, v1::LookupResponse::Entry& out) {
   KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
   out.set_key(bytes);
-  if (IsOwnKey(key)) return absl::OkStatus();  // no artifact, and perhaps not the caller's
+  if (IsUserCacheKey(key)) return absl::OkStatus();  // no artifact, and perhaps not the caller's
   const absl::StatusOr<FoundArtifact> found = parts.index.Get(context, key);
   // What is damaged or of a newer daemon is a miss for a compile, so it is one here.
   const bool is_unreadable =
@@ -40,7 +40,7 @@ absl::Status LookUp(const ServiceParts& parts, const CallContext& context, const
   return absl::OkStatus();
 }
 
-absl::Status LookUpAll(const ServiceParts& parts, const CallContext& context,
+absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
                        const v1::LookupRequest& request, v1::LookupResponse& response) {
   if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
     return InvalidArgument("keys has {} entries; at most {} are looked up at once: ask in batches",
@@ -54,7 +54,7 @@ absl::Status LookUpAll(const ServiceParts& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
-absl::Status AnswerNearest(const ServiceParts& parts, const CallContext& context,
+absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& context,
                            const v1::NearestRequest& request, v1::NearestResponse& response) {
   KILN_ASSIGN_OR_RETURN(const auto asked, Prepare(parts, v1::CompileRequest(request.request())));
   KILN_ASSIGN_OR_RETURN(
@@ -152,13 +152,13 @@ grpc::ServerUnaryReactor* KernelService::GetOwn(grpc::CallbackServerContext* cal
 grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* call,
                                                 const v1::PutOwnRequest* request,
                                                 v1::PutOwnResponse*) {
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&parts = parts_, request](const CallContext& context) {
-                               const auto allowed =
-                                   CheckIsOneUser(parts.shared_uid, context.principal);
-                               if (!allowed.ok()) return allowed;
-                               return kiln::PutOwn(parts.own, parts.own_pace, context, *request);
-                             });
+  return DeferredCall::Start(
+      parts_.executor, CallContextOf(*call, principal_),
+      [&parts = parts_, request](const CallContext& context) {
+        const auto allowed = CheckIsOneUser(parts.shared_uid, context.principal);
+        if (!allowed.ok()) return allowed;
+        return kiln::PutOwn(parts.own, parts.user_rate_limit, context, *request);
+      });
 }
 
 }  // namespace kiln

@@ -20,7 +20,7 @@ using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
 // waits or reads much goes elsewhere.
 class KernelService final : public KernelServiceBase {
  public:
-  KernelService(const ServiceParts& parts, const Principal& principal)
+  KernelService(const RpcDependencies& parts, const Principal& principal)
       : parts_(parts), principal_(principal) {}
 
   grpc::ServerUnaryReactor* Compile(grpc::CallbackServerContext* call,
@@ -47,7 +47,7 @@ class KernelService final : public KernelServiceBase {
                                    v1::PutOwnResponse* response) override;
 
  private:
-  const ServiceParts& parts_;
+  const RpcDependencies& parts_;
   const Principal principal_;
 };
 

@@ -50,7 +50,7 @@ void SetLimits(grpc::ServerBuilder& builder) {
 }  // namespace
 
 struct PrincipalServers::Server {
-  Server(const ServiceParts& parts, const AdminActions& actions, const Principal& principal)
+  Server(const RpcDependencies& parts, const AdminActions& actions, const Principal& principal)
       : kernel(parts, principal), admin(parts, actions, principal) {
     grpc::ServerBuilder builder;
     SetLimits(builder);
@@ -77,7 +77,7 @@ struct PrincipalServers::Server {
   size_t connections = 0;
 };
 
-PrincipalServers::PrincipalServers(const ServiceParts& parts, const AdminActions& actions)
+PrincipalServers::PrincipalServers(const RpcDependencies& parts, const AdminActions& actions)
     : parts_(parts), actions_(actions) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

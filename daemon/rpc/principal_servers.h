@@ -19,7 +19,7 @@ namespace kiln {
 // Thread-safe. Parts and actions outlive it.
 class PrincipalServers final : public ConnectionSink {
  public:
-  PrincipalServers(const ServiceParts& parts, const AdminActions& actions);
+  PrincipalServers(const RpcDependencies& parts, const AdminActions& actions);
   // Shuts down, at once.
   ~PrincipalServers() override;
 
@@ -40,7 +40,7 @@ class PrincipalServers final : public ConnectionSink {
   // One without a connection, taken out; null where all have some.
   std::unique_ptr<Server> TakeIdle();
 
-  const ServiceParts& parts_;
+  const RpcDependencies& parts_;
   const AdminActions& actions_;
 
   std::mutex mutex_;

@@ -26,7 +26,7 @@ bool FindRemembered(const AdminActions& actions, const Digest& key,
   return true;
 }
 
-absl::Status FindStored(const ServiceParts& parts, const CallContext& context,
+absl::Status FindStored(const RpcDependencies& parts, const CallContext& context,
                         const std::string& key_prefix, admin::v1::GetRequestResponse& response) {
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
@@ -51,7 +51,7 @@ absl::Status FindStored(const ServiceParts& parts, const CallContext& context,
 
 }  // namespace
 
-absl::Status FindRequest(const ServiceParts& parts, const AdminActions& actions,
+absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actions,
                          const CallContext& context, const std::string& key_prefix,
                          admin::v1::GetRequestResponse& response) {
   const absl::StatusOr<Digest> key = Digest::FromHex(key_prefix);

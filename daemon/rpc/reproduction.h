@@ -12,7 +12,7 @@ namespace kiln {
 // The request behind a key: of a failure or a crash that is remembered (all 64 digits), or of a
 // stored artifact. Errors: FindByPrefix's; FAILED_PRECONDITION for an artifact that was stored
 // before requests were kept; the store's. Blocks.
-absl::Status FindRequest(const ServiceParts& parts, const AdminActions& actions,
+absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actions,
                          const CallContext& context, const std::string& key_prefix,
                          admin::v1::GetRequestResponse& response);
 

@@ -22,14 +22,14 @@
 namespace kiln {
 
 // All of it outlives the servers and is thread-safe.
-struct ServiceParts {
+struct RpcDependencies {
   const RequestResolver& resolver;
   CompilationProvider& provider;
   const ToolchainCatalog& catalog;
   ArtifactIndex& index;
   BlobStore& blobs;
-  OwnEntries& own;
-  OwnPace& own_pace;
+  UserCache& own;
+  UserRateLimit& user_rate_limit;
   ArtifactReader& reader;
   // For what reads more from the disk than the few threads that serve all connections should wait
   // for.

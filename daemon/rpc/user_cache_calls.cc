@@ -10,13 +10,13 @@ namespace kiln {
 namespace {
 
 absl::Status CheckOwnCount(int count, std::string_view field) {
-  if (count <= static_cast<int>(limits::kOwnEntriesPerCallMax)) return absl::OkStatus();
+  if (count <= static_cast<int>(limits::kUserCacheEntriesPerCallMax)) return absl::OkStatus();
   return InvalidArgument("{} has {} entries; at most {} are taken at once", field, count,
-                         limits::kOwnEntriesPerCallMax);
+                         limits::kUserCacheEntriesPerCallMax);
 }
 
-absl::StatusOr<OwnFile> FromProto(const v1::OwnFile& file) {
-  OwnFile own{file.name(), file.content(), std::nullopt, Digest()};
+absl::StatusOr<UserCacheFile> FromProto(const v1::OwnFile& file) {
+  UserCacheFile own{file.name(), file.content(), std::nullopt, Digest()};
   if (!file.digest().empty()) {
     KILN_ASSIGN_OR_RETURN(own.digest, Digest::FromBytes(file.digest()));
   }
@@ -29,8 +29,8 @@ absl::StatusOr<OwnFile> FromProto(const v1::OwnFile& file) {
   return own;
 }
 
-absl::Status PutOwnEntry(OwnEntries& own, const CallContext& context, const v1::OwnEntry& entry) {
-  std::vector<OwnFile> files;
+absl::Status PutOwnEntry(UserCache& own, const CallContext& context, const v1::OwnEntry& entry) {
+  std::vector<UserCacheFile> files;
   for (int i = 0; i < entry.files_size(); ++i) {
     auto file = FromProto(entry.files(i));
     if (!file.ok()) return Annotate(file.status(), fmt::format("files[{}]", i));
@@ -39,8 +39,8 @@ absl::Status PutOwnEntry(OwnEntries& own, const CallContext& context, const v1::
   return own.Put(context, entry.key(), std::move(files));
 }
 
-void ToProto(std::vector<OwnFile> files, v1::OwnEntry& out) {
-  for (OwnFile& file : files) {
+void ToProto(std::vector<UserCacheFile> files, v1::OwnEntry& out) {
+  for (UserCacheFile& file : files) {
     v1::OwnFile& converted = *out.add_files();
     converted.set_name(std::move(file.name));
     converted.set_digest(std::string(file.digest.Bytes()));
@@ -54,26 +54,26 @@ void ToProto(std::vector<OwnFile> files, v1::OwnEntry& out) {
 uint64_t CostOf(const v1::PutOwnRequest& request) {
   uint64_t bytes = 0;
   for (const v1::OwnEntry& entry : request.entries()) {
-    bytes += std::max<uint64_t>(entry.ByteSizeLong(), limits::kOwnPutEntryBytesMin);
+    bytes += std::max<uint64_t>(entry.ByteSizeLong(), limits::kUserCachePutEntryBytesMin);
   }
   return bytes;
 }
 
-uint64_t ContentBytes(const std::vector<OwnFile>& files) {
+uint64_t ContentBytes(const std::vector<UserCacheFile>& files) {
   uint64_t bytes = 0;
-  for (const OwnFile& file : files) bytes += file.content.size();
+  for (const UserCacheFile& file : files) bytes += file.content.size();
   return bytes;
 }
 
 }  // namespace
 
-absl::Status GetOwn(OwnEntries& own, const CallContext& context, const v1::GetOwnRequest& request,
+absl::Status GetOwn(UserCache& own, const CallContext& context, const v1::GetOwnRequest& request,
                     v1::GetOwnResponse& response) {
   KILN_RETURN_IF_ERROR(CheckOwnCount(request.keys_size(), "keys"));
   uint64_t bytes = 0;
   for (int i = 0; i < request.keys_size(); ++i) {
     // The first always finds room: an entry is smaller than that.
-    if (bytes + limits::kOwnEntryBytesMax > limits::kOwnReplyBytesMax) {
+    if (bytes + limits::kUserCacheEntryBytesMax > limits::kUserCacheReplyBytesMax) {
       response.add_unanswered_keys(request.keys(i));
       continue;
     }
@@ -89,7 +89,7 @@ absl::Status GetOwn(OwnEntries& own, const CallContext& context, const v1::GetOw
   return absl::OkStatus();
 }
 
-absl::Status PutOwn(OwnEntries& own, OwnPace& pace, const CallContext& context,
+absl::Status PutOwn(UserCache& own, UserRateLimit& pace, const CallContext& context,
                     const v1::PutOwnRequest& request) {
   KILN_RETURN_IF_ERROR(CheckOwnCount(request.entries_size(), "entries"));
   KILN_RETURN_IF_ERROR(pace.Spend(context.principal.uid, CostOf(request)));

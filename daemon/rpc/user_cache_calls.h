@@ -9,10 +9,10 @@
 namespace kiln {
 
 // Both block as the store does. Errors as protos/kiln/v1/kernel_service.proto says.
-absl::Status GetOwn(OwnEntries& own, const CallContext& context, const v1::GetOwnRequest& request,
+absl::Status GetOwn(UserCache& own, const CallContext& context, const v1::GetOwnRequest& request,
                     v1::GetOwnResponse& response);
 // Nothing of it is stored where the pace does not allow all of it.
-absl::Status PutOwn(OwnEntries& own, OwnPace& pace, const CallContext& context,
+absl::Status PutOwn(UserCache& own, UserRateLimit& pace, const CallContext& context,
                     const v1::PutOwnRequest& request);
 
 }  // namespace kiln

@@ -11,13 +11,13 @@
 namespace kiln {
 namespace {
 
-absl::StatusOr<std::shared_ptr<const FileSeal>> SealProgram(const std::string& path) {
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> SealProgram(const std::string& path) {
   SealedFiles what;
   what.list = [path]() -> absl::StatusOr<FileListing> {
     KILN_ASSIGN_OR_RETURN(ToolchainFile file, InspectFile(path));
     return FileListing{{std::move(file)}, {}, {}};
   };
-  return FileSeal::Take(std::move(what));
+  return FileSnapshot::Take(std::move(what));
 }
 
 absl::StatusOr<std::string> AskVersion(const std::string& path, const DescribeProgram& program) {

@@ -37,8 +37,8 @@ bool IsFresh(const std::vector<ToolchainFile>& files, const Clock& clock) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what,
-                                                               const Clock& clock) {
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> FileSnapshot::Take(SealedFiles what,
+                                                                       const Clock& clock) {
   FileListing listing;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(limits::kFileTimeTick);
@@ -51,10 +51,11 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> FileSeal::Take(SealedFiles what,
     return Unavailable(
         "something is done to its directories or links; they are looked at again soon");
   }
-  return std::shared_ptr<const FileSeal>(new FileSeal(std::move(what), std::move(listing), clock));
+  return std::shared_ptr<const FileSnapshot>(
+      new FileSnapshot(std::move(what), std::move(listing), clock));
 }
 
-FileSeal::FileSeal(SealedFiles what, FileListing listing, const Clock& clock)
+FileSnapshot::FileSnapshot(SealedFiles what, FileListing listing, const Clock& clock)
     : what_(std::move(what)),
       clock_(clock),
       files_(std::move(listing.files)),
@@ -63,13 +64,13 @@ FileSeal::FileSeal(SealedFiles what, FileListing listing, const Clock& clock)
   Keep(std::move(listing.places));
 }
 
-absl::Status FileSeal::Check() const {
+absl::Status FileSnapshot::Check() const {
   KILN_RETURN_IF_ERROR(CheckFiles());
   KILN_RETURN_IF_ERROR(CheckBeside());
   return CheckPlaces();
 }
 
-std::vector<FileSeal::Holder> FileSeal::GroupFiles() const {
+std::vector<FileSnapshot::Holder> FileSnapshot::GroupFiles() const {
   std::map<std::string, std::vector<const ToolchainFile*>> by_directory;
   for (const ToolchainFile& file : files_) {
     const std::string path = what_.prefix + file.path;
@@ -80,7 +81,7 @@ std::vector<FileSeal::Holder> FileSeal::GroupFiles() const {
   return holders;
 }
 
-absl::Status FileSeal::CheckFiles() const {
+absl::Status FileSnapshot::CheckFiles() const {
   struct stat now {};
   for (const Holder& holder : holders_) {
     const UniqueFd directory(::open(holder.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -98,7 +99,7 @@ absl::Status FileSeal::CheckFiles() const {
   return absl::OkStatus();
 }
 
-absl::Status FileSeal::CheckBeside() const {
+absl::Status FileSnapshot::CheckBeside() const {
   for (const ToolchainFile& file : beside_) {
     KILN_ASSIGN_OR_RETURN(const bool is_same, IsStillBeside(file));
     if (!is_same) return FailedPrecondition("{} is not as it was", file.path);
@@ -106,7 +107,7 @@ absl::Status FileSeal::CheckBeside() const {
   return absl::OkStatus();
 }
 
-absl::Status FileSeal::CheckPlaces() const {
+absl::Status FileSnapshot::CheckPlaces() const {
   std::shared_ptr<const Places> places;
   {
     const std::lock_guard lock(mutex_);
@@ -127,7 +128,7 @@ absl::Status FileSeal::CheckPlaces() const {
   return absl::OkStatus();
 }
 
-void FileSeal::Keep(Places places) const {
+void FileSnapshot::Keep(Places places) const {
   // What comes into a place that has changed just now could leave it the same time.
   const bool is_final = !IsFresh(places, clock_);
   auto kept = is_final ? std::make_shared<const Places>(std::move(places)) : nullptr;

@@ -26,13 +26,13 @@ struct SealedFiles {
 //
 // What it cannot see: files that are changed with their times set back by whoever may set the
 // clock, and a directory above all of these that is exchanged for another and exchanged back.
-class FileSeal final : public ToolchainSeal {
+class FileSnapshot final : public ToolchainSeal {
  public:
   // The files as they are now, and long enough after the last change that the next one has another
   // time. UNAVAILABLE where something is done to what is beside them all the time, of which nothing
   // but the time may show. Blocks as a disk does. `clock` outlives the seal.
-  static absl::StatusOr<std::shared_ptr<const FileSeal>> Take(SealedFiles what,
-                                                              const Clock& clock = SystemClock());
+  static absl::StatusOr<std::shared_ptr<const FileSnapshot>> Take(
+      SealedFiles what, const Clock& clock = SystemClock());
 
   absl::Status Check() const override;
 
@@ -42,7 +42,7 @@ class FileSeal final : public ToolchainSeal {
  private:
   using Places = std::vector<ToolchainFile>;
 
-  FileSeal(SealedFiles what, FileListing listing, const Clock& clock);
+  FileSnapshot(SealedFiles what, FileListing listing, const Clock& clock);
 
   // The files of one directory, since a file is found sooner from there than by its whole path.
   struct Holder {

@@ -82,10 +82,10 @@ absl::StatusOr<FileListing> DecidingFiles(const NativeToolchain& found) {
   return listing;
 }
 
-absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const NativeToolchain& found) {
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> SealOf(const NativeToolchain& found) {
   SealedFiles what;
   what.list = [found] { return DecidingFiles(found); };
-  return FileSeal::Take(std::move(what));
+  return FileSnapshot::Take(std::move(what));
 }
 
 // Beside the files, how kiln-worker calls NVRTC decides the bytes: the options that it adds, the
@@ -171,7 +171,8 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
 }
 
 absl::StatusOr<Digest> NativeExaminer::FingerprintOf(const NativeToolchain& found,
-                                                     const FileSeal& seal, const Digest& listing) {
+                                                     const FileSnapshot& seal,
+                                                     const Digest& listing) {
   if (const auto known = cache_.FindFingerprint(listing)) return *known;
   KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintFiles(found, seal.files()));
   if (const absl::Status same = seal.Check(); !same.ok()) {

@@ -29,7 +29,7 @@ class NativeExaminer {
   absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const NativeToolchain& found);
 
  private:
-  absl::StatusOr<Digest> FingerprintOf(const NativeToolchain& found, const FileSeal& seal,
+  absl::StatusOr<Digest> FingerprintOf(const NativeToolchain& found, const FileSnapshot& seal,
                                        const Digest& listing);
   absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
                                           const std::vector<ToolchainFile>& files) const;

@@ -49,7 +49,7 @@ absl::Status CheckSame(const ToolchainDirectory& directory, const Toolchain& des
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory& directory) {
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> SealOf(const ToolchainDirectory& directory) {
   SealedFiles what;
   what.list = [directory]() -> absl::StatusOr<FileListing> {
     KILN_ASSIGN_OR_RETURN(FileListing listing,
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const FileSeal>> SealOf(const ToolchainDirectory&
     return listing;
   };
   what.prefix = directory.package + "/";
-  return FileSeal::Take(std::move(what));
+  return FileSnapshot::Take(std::move(what));
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
 }
 
 absl::StatusOr<Digest> ToolchainExaminer::FingerprintOf(const ToolchainDirectory& directory,
-                                                        const FileSeal& seal,
+                                                        const FileSnapshot& seal,
                                                         const Digest& listing) {
   if (const auto known = cache_.FindFingerprint(listing)) return *known;
   KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(directory, seal.files()));

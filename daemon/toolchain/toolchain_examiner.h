@@ -33,8 +33,8 @@ class ToolchainExaminer {
   absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const ToolchainDirectory& directory);
 
  private:
-  absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory, const FileSeal& seal,
-                                       const Digest& listing);
+  absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory,
+                                       const FileSnapshot& seal, const Digest& listing);
   absl::StatusOr<Toolchain> Describe(const ToolchainDirectory& directory,
                                      const Digest& fingerprint);
 

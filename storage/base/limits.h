@@ -249,26 +249,27 @@ inline constexpr size_t kQuarantinedMax = 64;
 inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
 
 // --- Users' own namespaces ---
-inline constexpr size_t kOwnKeyBytesMax = 256;
-inline constexpr size_t kOwnNameBytesMax = 255;  // of a file; as long as a file system takes it
-inline constexpr size_t kOwnFilesMax = 64;       // of one entry; Triton's groups have eight
+inline constexpr size_t kUserCacheKeyBytesMax = 256;
+inline constexpr size_t kUserCacheNameBytesMax =
+    255;                                          // of a file; as long as a file system takes it
+inline constexpr size_t kUserCacheFilesMax = 64;  // of one entry; Triton's groups have eight
 // The contents of one entry together. LLVM IR of the largest kernel seen takes 7 MB.
-inline constexpr uint64_t kOwnEntryBytesMax = 16 * kMiB;
-inline constexpr size_t kOwnEntriesPerCallMax = 256;
+inline constexpr uint64_t kUserCacheEntryBytesMax = 16 * kMiB;
+inline constexpr size_t kUserCacheEntriesPerCallMax = 256;
 // Contents that travel in one answer; the rest is asked for again.
-inline constexpr uint64_t kOwnReplyBytesMax = 32 * kMiB;
+inline constexpr uint64_t kUserCacheReplyBytesMax = 32 * kMiB;
 // Of one user, and of all of them together.
-inline constexpr size_t kOwnEntriesPerUserMax = 16'384;
-inline constexpr size_t kOwnEntriesMax = 65'536;
+inline constexpr size_t kUserCacheEntriesPerUserMax = 16'384;
+inline constexpr size_t kUserCacheEntriesMax = 65'536;
 // The same for bytes, as parts of what the store may hold: a sixteenth, and a quarter.
-inline constexpr uint64_t kOwnBytesPerUserPart = 16;
-inline constexpr uint64_t kOwnBytesPart = 4;
+inline constexpr uint64_t kUserCacheBytesPerUserPart = 16;
+inline constexpr uint64_t kUserCacheBytesPart = 4;
 // What one user may put at once, and a second in the long run. A machine's cores compile less: a
 // kernel's files are 100 KB to 1 MB and take tenths of a second.
-inline constexpr uint64_t kOwnPutBytesAtOnce = 512 * kMiB;
-inline constexpr uint64_t kOwnPutBytesPerSecond = 32 * kMiB;
+inline constexpr uint64_t kUserCachePutBytesAtOnce = 512 * kMiB;
+inline constexpr uint64_t kUserCachePutBytesPerSecond = 32 * kMiB;
 // An entry counts as so much at least: a call of as many as there may be costs a full one.
-inline constexpr uint64_t kOwnPutEntryBytesMin = 64 * kKiB;
+inline constexpr uint64_t kUserCachePutEntryBytesMin = 64 * kKiB;
 
 // --- Clients ---
 // A look-up of thousands of keys with their metadata is the largest message that a client takes.

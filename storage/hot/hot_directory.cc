@@ -52,7 +52,7 @@ absl::Status HotDirectory::Load() {
 }
 
 void HotDirectory::OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) {
-  if (IsOwnKey(record.key)) return;  // everybody may read what is published
+  if (IsUserCacheKey(record.key)) return;  // everybody may read what is published
   const absl::Status status = Write(record, blobs, Source::kPut);
   if (status.ok()) return;
   // What is there is what the key had before.

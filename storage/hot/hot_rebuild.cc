@@ -38,7 +38,7 @@ class Selection {
 
   void Offer(const FoundArtifact& found) {
     const ArtifactRecord& record = *found.record;
-    if (record.stages.empty() || IsOwnKey(record.key)) return;
+    if (record.stages.empty() || IsUserCacheKey(record.key)) return;
     const uint64_t size =
         record.stages.back().size_bytes + record.document.size() + kFileOverheadBytes;
     if (size > bytes_max_) return;

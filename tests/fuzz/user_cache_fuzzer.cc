@@ -11,34 +11,35 @@ namespace {
 
 // What is believed is written and read as the same again.
 void ReadRecord(std::string_view bytes) {
-  const auto record = DecodeOwnRecord(bytes);
+  const auto record = DecodeUserCacheRecord(bytes);
   if (!record.ok()) return;
-  if (record->files.size() > limits::kOwnFilesMax) std::abort();
-  if (DecodeOwnRecord(EncodeOwnRecord(*record)).value() != *record) std::abort();
+  if (record->files.size() > limits::kUserCacheFilesMax) std::abort();
+  if (DecodeUserCacheRecord(EncodeUserCacheRecord(*record)).value() != *record) std::abort();
 }
 
 Digest RandomDigest(FuzzedDataProvider& data) { return Digest::Of(data.ConsumeBytesAsString(1)); }
 
 void WriteRecord(FuzzedDataProvider& data) {
-  OwnRecord record;
+  UserCacheRecord record;
   record.uid = data.ConsumeIntegral<uint32_t>();
-  record.key = data.ConsumeRandomLengthString(2 * limits::kOwnKeyBytesMax);
-  const auto files = data.ConsumeIntegralInRange<size_t>(0, 2 * limits::kOwnFilesMax);
+  record.key = data.ConsumeRandomLengthString(2 * limits::kUserCacheKeyBytesMax);
+  const auto files = data.ConsumeIntegralInRange<size_t>(0, 2 * limits::kUserCacheFilesMax);
   for (size_t i = 0; i < files; ++i) {
-    OwnRecord::File file{data.ConsumeRandomLengthString(64), RandomDigest(data),
-                         data.ConsumeIntegral<uint64_t>(), std::nullopt};
+    UserCacheRecord::File file{data.ConsumeRandomLengthString(64), RandomDigest(data),
+                               data.ConsumeIntegral<uint64_t>(), std::nullopt};
     if (data.ConsumeBool()) {
       file.output = ArtifactOutput{RandomDigest(data), data.ConsumeRandomLengthString(16)};
     }
     record.files.push_back(std::move(file));
   }
-  const std::string document = EncodeOwnRecord(record);
-  const auto read = DecodeOwnRecord(document);
-  if (read.ok() != (files <= limits::kOwnFilesMax) || (read.ok() && *read != record)) std::abort();
+  const std::string document = EncodeUserCacheRecord(record);
+  const auto read = DecodeUserCacheRecord(document);
+  if (read.ok() != (files <= limits::kUserCacheFilesMax) || (read.ok() && *read != record))
+    std::abort();
   // A part of one is none.
   const auto cut = data.ConsumeIntegralInRange<size_t>(0, document.size() - 1);
-  if (DecodeOwnRecord(std::string_view(document).substr(0, cut)).ok()) std::abort();
-  if (!IsOwnKey(OwnKey(record.uid, record.key))) std::abort();
+  if (DecodeUserCacheRecord(std::string_view(document).substr(0, cut)).ok()) std::abort();
+  if (!IsUserCacheKey(UserCacheKey(record.uid, record.key))) std::abort();
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ import pytest
 import kiln
 from job import package_environment
 from kiln import _grpc_thread, _link, _wire
-from kiln._fork_guard import Passage, gate
+from kiln._fork_guard import PendingCall, gate
 from kiln._link import Link
 from kiln.sockets import Endpoint, check_server, find_socket
 from kiln.v1 import kernel_service_pb2 as pb
@@ -612,7 +612,7 @@ def stick(link):
     """Has gRPC's thread wait for the event that this returns."""
     is_stuck, is_over = threading.Event(), threading.Event()
     while not is_stuck.wait(0.1):  # one that has ended already has no callback any more
-        compiling = Passage()
+        compiling = PendingCall()
         link.start(compiling, "Compile", _wire.request_message(LARGE), None)
         if (call := compiling.call) is not None:
             call.add_callback(lambda: is_stuck.set() or is_over.wait())
@@ -669,14 +669,14 @@ def test_calls_of_one_connection_learn_together_that_the_daemon_is_gone(other_da
     with other_daemon:
         client = kiln.Client(root=str(other_daemon.root), attempts=1)
         lost = client._connected()
-        waiting = [Passage() for _ in range(3)]
-        for index, passage in enumerate(waiting):
-            lost.start(passage, "Compile", _wire.request_message(request(f"lost {index}")), None)
+        waiting = [PendingCall() for _ in range(3)]
+        for index, pending_call in enumerate(waiting):
+            lost.start(pending_call, "Compile", _wire.request_message(request(f"lost {index}")), None)
         client._drop(lost)
-        for passage in waiting:
-            assert passage.end.wait(20)
+        for pending_call in waiting:
+            assert pending_call.end.wait(20)
             with pytest.raises(kiln.KilnError) as caught:
-                lost.answer(passage)
+                lost.answer(pending_call)
             assert type(caught.value) is kiln.UnavailableError
         with pytest.raises(kiln.UnavailableError, match="the connection is lost"):
             lost.call("Lookup", pb.LookupRequest(), None)
@@ -886,7 +886,7 @@ def test_the_main_thread_does_nothing_in_grpc(daemon, client):
     other = compile_on_another_thread()
     sys.setprofile(look)
     try:
-        while not gate._passages:
+        while not gate._pending_calls:
             if not other.is_alive():  # it was over before this looked
                 other = compile_on_another_thread()
             time.sleep(0.001)

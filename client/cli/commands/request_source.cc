@@ -174,7 +174,7 @@ NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape) {
 NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages) {
   return [next = std::move(next), stages = std::move(stages)] {
     auto named = next();
-    if (named.has_value() && named->request.ok()) stages.TakeAwayForeign(*named->request);
+    if (named.has_value() && named->request.ok()) stages.DropForeignStages(*named->request);
     return named;
   };
 }

@@ -31,7 +31,7 @@ KnownStages::KnownStages(const v1::ListToolchainsResponse& listed) {
   }
 }
 
-void KnownStages::TakeAwayForeign(v1::CompileRequest& request) const {
+void KnownStages::DropForeignStages(v1::CompileRequest& request) const {
   const auto own = own_.find({request.target().backend(), request.source().kind()});
   if (own == own_.end()) return;
   const auto is_foreign = [&](const std::string& stage) {

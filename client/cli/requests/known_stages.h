@@ -19,7 +19,7 @@ class KnownStages {
   // Takes away the wanted stages that are not this request's, but another's: amdgcn of a kernel for
   // cuda. All stay where they are all another's, and a name that is nobody's stays as well, so that
   // the daemon says what is wrong with them.
-  void TakeAwayForeign(v1::CompileRequest& request) const;
+  void DropForeignStages(v1::CompileRequest& request) const;
 
  private:
   // By backend and kind of source, whichever toolchain of those that compile it is taken.

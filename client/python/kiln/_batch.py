@@ -4,7 +4,7 @@ import queue
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from kiln import _wire
-from kiln._fork_guard import Passage
+from kiln._fork_guard import PendingCall
 from kiln._link import Link, wedged
 from kiln._signals import from_handler
 from kiln.artifact import Artifact
@@ -26,7 +26,7 @@ class Batch:
         self._in_flight = in_flight
         self._quiet_s = quiet_s
         self._messages: Dict[int, Any] = {}
-        self._passages: Dict[int, Passage] = {}
+        self._pending_calls: Dict[int, PendingCall] = {}
         self._ended: "queue.SimpleQueue[int]" = queue.SimpleQueue()
 
     def answers(self) -> Iterator[_Answer]:
@@ -35,23 +35,23 @@ class Batch:
         try:
             while True:
                 yield from self._fill()
-                if not self._passages:
+                if not self._pending_calls:
                     return
                 yield self._next()
         except Exception as why:
             if from_handler(why):
                 raise
-            for index in self._passages:
+            for index in self._pending_calls:
                 yield index, why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
             raise
         finally:
-            for passage in self._passages.values():
-                passage.cancel()
-            self._passages.clear()  # which lead back here
+            for pending_call in self._pending_calls.values():
+                pending_call.cancel()
+            self._pending_calls.clear()  # which lead back here
 
     def _fill(self) -> Iterator[_Answer]:
         """Starts as many as may be under way. What is no request is answered at once."""
-        while len(self._passages) < self._in_flight:
+        while len(self._pending_calls) < self._in_flight:
             index, request = next(self._requests, _END)
             if index < 0:
                 return
@@ -63,8 +63,8 @@ class Batch:
             self._start(index)
 
     def _start(self, index: int) -> None:
-        passage = self._passages[index] = Passage(lambda: self._ended.put(index))
-        self._link.start(passage, "Compile", self._messages[index], self._deadline)
+        pending_call = self._pending_calls[index] = PendingCall(lambda: self._ended.put(index))
+        self._link.start(pending_call, "Compile", self._messages[index], self._deadline)
 
     def _next(self) -> _Answer:
         while True:
@@ -76,17 +76,17 @@ class Batch:
                 continue
             answer = self._answer(index)
             if answer is not None:
-                del self._passages[index], self._messages[index]
+                del self._pending_calls[index], self._messages[index]
                 return index, answer
 
     def _answer(self, index: int) -> "Union[Artifact, KilnError, None]":
         """None: a fork was in the way, and it is asked again. UnavailableError: there is nobody to ask any more."""
-        passage = self._passages[index]
-        if passage.is_void:
+        pending_call = self._pending_calls[index]
+        if pending_call.is_void:
             self._start(index)
             return None
         try:
-            return self._link.whole(_wire.artifact(self._link.answer(passage)), self._deadline)
+            return self._link.whole(_wire.artifact(self._link.answer(pending_call)), self._deadline)
         except UnavailableError:
             raise
         except KilnError as error:

@@ -42,7 +42,7 @@ _PAUSE_S = 0.001
 Outcome = Tuple[Any, Optional[BaseException]]
 
 
-class Passage:
+class PendingCall:
     """A call, the thread that wants it, and what has become of it. Whoever waits for it touches nothing of gRPC's: its locks are taken in
     Python code as well (_grpc_thread). Made before the call is, to be cancelled at any time."""
 
@@ -78,7 +78,7 @@ class Gate:
 
     def __init__(self) -> None:
         self._inside: Set[int] = set()
-        self._knocking: Set[int] = set()  # those that look whether they may go in
+        self._entering: Set[int] = set()  # those that look whether they may go in
         self._is_cut = False
         self._registered = 0
         self.reset_after_fork()
@@ -96,10 +96,10 @@ class Gate:
         self._forking: List[int] = []  # the threads; one twice, where it has registered twice
         self._is_cut = self._is_cut or not self._inside <= {threading.get_ident()}
         self._inside = set()
-        self._knocking = set()
-        self._passages: Dict[Passage, None] = {}
+        self._entering = set()
+        self._pending_calls: Dict[PendingCall, None] = {}
 
-    def start(self, passage: Passage, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
+    def start(self, pending_call: PendingCall, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
         """Starts a call, after a fork that is under way. `read` is given it when it has ended, on a thread of gRPC's, and says what came of
         it; None: it is read elsewhere."""
 
@@ -108,29 +108,29 @@ class Gate:
 
             def leave() -> None:
                 outcome = read(call)
-                passage.call = None
-                self._passages.pop(passage, None)
+                pending_call.call = None
+                self._pending_calls.pop(pending_call, None)
                 if outcome is not None:
-                    passage.end_with(outcome)
+                    pending_call.end_with(outcome)
 
-            passage.call = call
-            self._passages[passage] = None
+            pending_call.call = call
+            self._pending_calls[pending_call] = None
             if not call.add_callback(leave):
                 leave()
-            elif passage.is_cancelled:  # meanwhile
+            elif pending_call.is_cancelled:  # meanwhile
                 call.cancel()
 
         self.errand(begin)
 
-    def cancel(self, passages: Iterable[Passage]) -> None:
+    def cancel(self, pending_calls: Iterable[PendingCall]) -> None:
         """Nobody is going to wait for these."""
-        for passage in passages:
-            passage.is_cancelled = True
-        self._post_cancels(passages)
+        for pending_call in pending_calls:
+            pending_call.is_cancelled = True
+        self._post_cancels(pending_calls)
 
     def cancel_calls_of(self, threads: Set[int]) -> None:
         """Nobody is going to wait for what these threads have under way."""
-        self.cancel([passage for passage in list(self._passages) if passage.thread in threads])
+        self.cancel([pending_call for pending_call in list(self._pending_calls) if pending_call.thread in threads])
 
     def errand(self, work: Callable[[], _T]) -> _T:
         """As section(), but not on the main thread: what uses gRPC."""
@@ -153,7 +153,7 @@ class Gate:
             return work()
         finally:
             self._inside.discard(me)
-            self._knocking.discard(me)
+            self._entering.discard(me)
 
     def imported(self, name: str) -> Any:
         """That module, for an import that is not at the top of a file: so a process may fork meanwhile."""
@@ -168,8 +168,8 @@ class Gate:
             return
         waited(lambda: _looked(lambda: self._is_empty_but_for(me)), _FORK_WAITS_FOR_SECTIONS_SECONDS_MAX)
         waited(lambda: _looked(lambda: self._is_idle(me)), _FORK_WAITS_FOR_CALLS_SECONDS_MAX)
-        for passage in list(self._passages):  # one that has not ended by now never will: no other fork waits for it
-            self._passages.pop(passage, None)
+        for pending_call in list(self._pending_calls):  # one that has not ended by now never will: no other fork waits for it
+            self._pending_calls.pop(pending_call, None)
 
     def after_fork_in_parent(self) -> None:
         me = threading.get_ident()
@@ -178,11 +178,11 @@ class Gate:
 
     def _enter(self, me: int) -> bool:
         # Who only looks is not inside: a child that is forked meanwhile need not do without gRPC.
-        self._knocking.add(me)
+        self._entering.add(me)
         if set(self._forking) <= {me}:
             self._inside.add(me)
-        self._knocking.discard(me)
-        # Once more: what a signal's handler did here meanwhile may have ended the knocking.
+        self._entering.discard(me)
+        # Once more: what a signal's handler did here meanwhile may have ended the entering.
         if me in self._inside and set(self._forking) <= {me}:
             return True
         self._inside.discard(me)
@@ -190,35 +190,35 @@ class Gate:
         return False
 
     def _is_empty_but_for(self, me: int) -> bool:
-        return self._knocking <= {me} and self._inside <= {me}
+        return self._entering <= {me} and self._inside <= {me}
 
     def _is_idle(self, me: int) -> bool:
         """Whether no call is under way, nor being cancelled. What is left is interrupted, with what a handler has begun meanwhile on the
         thread that forks."""
-        passages = list(self._passages)
-        interrupted = [passage for passage in passages if not passage.was_interrupted]
-        for passage in interrupted:
-            passage.was_interrupted = True
+        pending_calls = list(self._pending_calls)
+        interrupted = [pending_call for pending_call in pending_calls if not pending_call.was_interrupted]
+        for pending_call in interrupted:
+            pending_call.was_interrupted = True
         self._post_cancels(interrupted)
-        return not passages and self._is_empty_but_for(me)
+        return not pending_calls and self._is_empty_but_for(me)
 
-    def _post_cancels(self, passages: Iterable[Passage]) -> None:
-        left = [passage for passage in passages if passage.call is not None]
+    def _post_cancels(self, pending_calls: Iterable[PendingCall]) -> None:
+        left = [pending_call for pending_call in pending_calls if pending_call.call is not None]
         if not left:
             return
         try:
-            for passage in left:
-                cancels.post(functools.partial(self._cancel, passage))
+            for pending_call in left:
+                cancels.post(functools.partial(self._cancel, pending_call))
         except RuntimeError:  # no thread can be started, for want of processes or since the interpreter ends
-            for passage in left:
+            for pending_call in left:
                 with suppressed(Exception):  # the others are to be cancelled all the same
-                    self._cancel(passage)
+                    self._cancel(pending_call)
 
-    def _cancel(self, passage: Passage) -> None:
+    def _cancel(self, pending_call: PendingCall) -> None:
         me = threading.get_ident()
         was_inside = me in self._inside
         try:
-            call = passage.call
+            call = pending_call.call
             if call is not None:
                 self._inside.add(me)  # at once: a fork waits for it
                 call.cancel()

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Optional
 import grpc
 
 from kiln import _validate, _process, _wire
-from kiln._fork_guard import Outcome, Passage, gate
+from kiln._fork_guard import Outcome, PendingCall, gate
 from kiln._version import __version__
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError, WedgedError
@@ -76,7 +76,7 @@ class Link:
         self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
         self._is_lost = False
-        self._late: Optional[Passage] = None  # one that gRPC was to end by its deadline, and did not
+        self._late: Optional[PendingCall] = None  # one that gRPC was to end by its deadline, and did not
         gate.errand(self._open)
 
     def _open(self) -> None:
@@ -107,11 +107,11 @@ class Link:
             return
         gate.errand(self._channel.close)
 
-    def answer(self, passage: Passage) -> Any:
+    def answer(self, pending_call: PendingCall) -> Any:
         """That of a call of this link that has ended, once. KilnError."""
-        error, passage.error = passage.error, None
+        error, pending_call.error = pending_call.error, None
         if error is None:
-            return passage.answer
+            return pending_call.answer
         try:
             raise (self._closed() if isinstance(error, CallCancelledError) and self._is_lost else error) from None
         finally:
@@ -122,11 +122,11 @@ class Link:
             return UnavailableError("the connection is lost: another call has found the daemon gone")
         return CallCancelledError("the connection was closed")
 
-    def start(self, passage: Passage, method: str, message: Any, deadline: Optional[float]) -> None:
+    def start(self, pending_call: PendingCall, method: str, message: Any, deadline: Optional[float]) -> None:
         """Makes a call. `deadline` is a moment of time.monotonic()."""
-        self._enter(passage, lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), _unary_outcome)
+        self._enter(pending_call, lambda: self._methods[method].future(message, timeout=seconds_left(deadline)), _unary_outcome)
 
-    def _enter(self, passage: Passage, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
+    def _enter(self, pending_call: PendingCall, start: Callable[[], Any], read: Callable[[Any], Optional[Outcome]]) -> None:
         # Where a signal's handler forks in the middle of a call, the child comes back into the call as well.
         if os.getpid() != self._process:
             raise UnavailableError("this process was forked from the one that opened the connection")
@@ -137,22 +137,22 @@ class Link:
             except ValueError:  # gRPC's word for a channel that is closed
                 raise self._closed() from None
 
-        gate.start(passage, begin, read)
+        gate.start(pending_call, begin, read)
 
     def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s while this waits."""
         while True:
-            passage = Passage()
+            pending_call = PendingCall()
             try:
-                self.start(passage, method, message, deadline)
-                while not passage.end.wait(self._quiet_s):
+                self.start(pending_call, method, message, deadline)
+                while not pending_call.end.wait(self._quiet_s):
                     if not self.shows_life(self._quiet_s):
                         raise wedged()
             except BaseException:
-                passage.cancel()
+                pending_call.cancel()
                 raise
-            if not passage.is_void:
-                return self.answer(passage)
+            if not pending_call.is_void:
+                return self.answer(pending_call)
 
     def shows_life(self, budget_s: float) -> bool:
         """Asks for nothing, so that any answer at all is a sign of life. Asks twice before it says no: where this process
@@ -166,22 +166,22 @@ class Link:
     def _look(self, budget_s: float) -> Optional[KilnError]:
         """Asks for nothing. What comes of it: WedgedError where that is nothing."""
         while True:
-            passage = Passage()
+            pending_call = PendingCall()
             try:
                 # Not by a deadline that is running before it begins.
-                self._enter(passage, lambda: self._methods["Lookup"].future(pb.LookupRequest(), timeout=budget_s), _unary_outcome)
-                if not passage.end.wait_in_pieces(budget_s + _LATE_S):
-                    self._late = passage
+                self._enter(pending_call, lambda: self._methods["Lookup"].future(pb.LookupRequest(), timeout=budget_s), _unary_outcome)
+                if not pending_call.end.wait_in_pieces(budget_s + _LATE_S):
+                    self._late = pending_call
                     return wedged()
             except BaseException:
-                passage.cancel()
+                pending_call.cancel()
                 raise
-            if not passage.is_void:
-                return self._said(passage)
+            if not pending_call.is_void:
+                return self._said(pending_call)
 
-    def _said(self, passage: Passage) -> Optional[KilnError]:
+    def _said(self, pending_call: PendingCall) -> Optional[KilnError]:
         try:
-            self.answer(passage)
+            self.answer(pending_call)
         except DeadlineExceededError:
             return wedged()
         except KilnError as error:
@@ -207,19 +207,19 @@ class Link:
             # The deadline alone would not notice that nothing comes any more: a limit of the call that grows stands in for it.
             left_s = seconds_left(deadline)
             limit_s = patience_s if left_s is None else min(left_s, patience_s)
-            passage = Passage()
+            pending_call = PendingCall()
             try:
-                self._enter(passage, lambda: _joined(self._fetch(request, timeout=limit_s), passage), lambda _: None)
-                has_ended = passage.end.wait(limit_s + _LATE_S)
+                self._enter(pending_call, lambda: _joined(self._fetch(request, timeout=limit_s), pending_call), lambda _: None)
+                has_ended = pending_call.end.wait(limit_s + _LATE_S)
             except BaseException:
-                passage.cancel()
+                pending_call.cancel()
                 raise
             if not has_ended:
-                passage.cancel()
-            elif passage.is_void:
+                pending_call.cancel()
+            elif pending_call.is_void:
                 continue
-            elif limit_s == left_s or not isinstance(passage.error, DeadlineExceededError):
-                content: bytes = self.answer(passage)
+            elif limit_s == left_s or not isinstance(pending_call.error, DeadlineExceededError):
+                content: bytes = self.answer(pending_call)
                 _wire.check_digest(content, digest)
                 return content
             if not self.shows_life(self._quiet_s):
@@ -251,10 +251,10 @@ def _unary_outcome(call: Any) -> Outcome:
     return _outcome(call.result)
 
 
-def _joined(stream: Any, passage: Passage) -> Any:
-    """The same. The passage ends with the contents of all its messages. On a thread of its own, since gRPC's iterator waits for the next
+def _joined(stream: Any, pending_call: PendingCall) -> Any:
+    """The same. The pending_call ends with the contents of all its messages. On a thread of its own, since gRPC's iterator waits for the next
     message without a limit."""
-    _thread.start_new_thread(lambda: passage.end_with(_outcome(lambda: b"".join(chunk.content for chunk in stream))), ())
+    _thread.start_new_thread(lambda: pending_call.end_with(_outcome(lambda: b"".join(chunk.content for chunk in stream))), ())
     return stream
 
 

@@ -225,7 +225,7 @@ def _stage(blob: Any) -> Stage:
     return Stage(blob.stage, blob.digest.hex(), blob.size_bytes, content)
 
 
-def own_entries(response: Any) -> "dict[bytes, dict[str, bytes]]":
+def user_cache(response: Any) -> "dict[bytes, dict[str, bytes]]":
     """Of a GetOwnResponse. DataLossError where a content does not match its digest."""
     entries = {}
     for entry in response.entries:

@@ -5,7 +5,7 @@ import contextlib
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from kiln import _validate, _wire
-from kiln._fork_guard import Passage
+from kiln._fork_guard import PendingCall
 from kiln._link import Link, deadline_of, wedged
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
@@ -109,7 +109,7 @@ class AsyncClient:
         left = _wire.own_keys(keys)
         while left:
             answer = await self._call("GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX]), deadline)
-            found.update(_wire.own_entries(answer))
+            found.update(_wire.user_cache(answer))
             left = _still_to_ask(left, answer)
         return found
 
@@ -131,15 +131,15 @@ class AsyncClient:
         """Not by gRPC's own asyncio: what it has under way when the process forks nobody can end in time."""
         link = self._connected()
         while True:
-            passage, ended = _passage()
+            pending_call, ended = _passage()
             try:
-                link.start(passage, method, message, deadline)
+                link.start(pending_call, method, message, deadline)
                 await self._watch(link, ended)
             except BaseException:
-                passage.cancel()
+                pending_call.cancel()
                 raise
-            if not passage.is_void:
-                return link.answer(passage)
+            if not pending_call.is_void:
+                return link.answer(pending_call)
 
     async def _watch(self, link: Link, ended: "asyncio.Future[None]") -> None:
         quiet_s = self._endpoint.answer_s / 2
@@ -163,7 +163,7 @@ async def _in_thread(work: Callable[[], _T]) -> _T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
-def _passage() -> "Tuple[Passage, asyncio.Future[None]]":
+def _passage() -> "Tuple[PendingCall, asyncio.Future[None]]":
     """For a call, and what is done when the call has ended."""
     loop = asyncio.get_running_loop()
     ended: "asyncio.Future[None]" = loop.create_future()
@@ -176,7 +176,7 @@ def _passage() -> "Tuple[Passage, asyncio.Future[None]]":
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it whoever waited
             loop.call_soon_threadsafe(end)
 
-    return Passage(tell), ended
+    return PendingCall(tell), ended
 
 
 def _result(task: "asyncio.Task[Artifact]") -> Union[Artifact, KilnError]:

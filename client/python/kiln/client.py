@@ -141,7 +141,7 @@ class Client:
         left = _wire.own_keys(keys)
         while left:
             answer = self._get_own(left[:_OWN_KEYS_MAX], deadline)
-            found.update(_wire.own_entries(answer))
+            found.update(_wire.user_cache(answer))
             left = _still_to_ask(left, answer)
         return found
 

@@ -90,7 +90,7 @@ class GatherStatsTest : public ::testing::Test {
   AdmissionProvider* admission_;
   std::unique_ptr<CountingProvider> chain_;
   MemoryStore store_{limits::kGiB, clock_};
-  OwnLedger own_{OwnLimits(), clock_};
+  UserQuota own_{UserQuotaLimits(), clock_};
   std::unique_ptr<HotDirectory> hot_;
   std::deque<WorkerPool> pools_;
   std::vector<std::shared_ptr<const Toolchain>> toolchains_;
@@ -192,8 +192,8 @@ TEST_F(GatherStatsTest, TellsWhatIsStoredAndPublished) {
   hot_->OnPut(both.record, both.blobs);
   ASSERT_TRUE(store_.index().Put({}, stored.record, stored.blobs).ok());
   ArtifactRecord own;
-  own.key = OwnKey(1000, "key");
-  own.document = EncodeOwnRecord({1000, "key", {}});
+  own.key = UserCacheKey(1000, "key");
+  own.document = EncodeUserCacheRecord({1000, "key", {}});
   ASSERT_TRUE(store_.index().Put({}, own, {}).ok());
   own_.OnPut(own, {});
   const DaemonStats stats = GatherStats(Sources());

@@ -61,14 +61,14 @@ TEST_F(AdminServiceTest, AnEntryOfAUsersOwnIsListedAndEvictedButNeitherInspected
   CallContext alice;
   alice.principal.uid = 1000;
   ASSERT_TRUE(own_.Put(alice, "key", {{"file", "content", std::nullopt, Digest()}}).ok());
-  const Digest key = OwnKey(1000, "key");
+  const Digest key = UserCacheKey(1000, "key");
 
   admin::v1::ListArtifactsResponse listed;
   grpc::ClientContext list_context;
   ASSERT_TRUE(stub_->ListArtifacts(&list_context, {}, &listed).ok());
   ASSERT_EQ(listed.artifacts_size(), 1);
   EXPECT_EQ(listed.artifacts(0).own_uid(), 1000u);
-  EXPECT_EQ(listed.artifacts(0).size_bytes(), kOwnSaltBytes + 7);
+  EXPECT_EQ(listed.artifacts(0).size_bytes(), kUserCacheSaltBytes + 7);
 
   admin::v1::InspectArtifactRequest inspect;
   inspect.set_key_prefix(key.Hex());
@@ -91,7 +91,7 @@ TEST_F(AdminServiceTest, AnEntryOfAUsersOwnIsListedAndEvictedButNeitherInspected
   admin::v1::EvictResponse evicted;
   ASSERT_TRUE(Evict(evict, &evicted).ok());
   EXPECT_EQ(evicted.evicted(), 1u);
-  EXPECT_EQ(own_ledger_.Stats().entries, 0u);
+  EXPECT_EQ(user_quota_.Stats().entries, 0u);
 }
 
 TEST_F(AdminServiceTest, ListsAndInspectsByTheBeginningOfAKey) {

@@ -38,13 +38,13 @@ class ServiceTest : public ::testing::Test {
 
   FakeClock clock_;
   Faults faults_;
-  OwnLedger own_ledger_{OwnLimits(), clock_};
+  UserQuota user_quota_{UserQuotaLimits(), clock_};
   FaultyStore store_{
       std::make_unique<NotifyingStore>(std::make_unique<MemoryStore>(limits::kGiB, clock_),
-                                       std::vector<ArtifactListener*>{&own_ledger_}),
+                                       std::vector<ArtifactListener*>{&user_quota_}),
       faults_};
-  OwnEntries own_{store_.index(), store_.blobs(), own_ledger_, clock_};
-  OwnPace own_pace_{OwnPaceLimits(), clock_};
+  UserCache own_{store_.index(), store_.blobs(), user_quota_, clock_};
+  UserRateLimit user_rate_limit_{UserRateLimits(), clock_};
   FakeCatalog catalog_{{MakeTriton()}};
   RequestResolver resolver_{catalog_};
   FakeProvider provider_;
@@ -55,9 +55,9 @@ class ServiceTest : public ::testing::Test {
   DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<uint64_t> refused_{0};
   std::atomic<size_t> searches_{0};
-  ServiceParts parts_{resolver_, provider_,     catalog_, store_.index(), store_.blobs(),
-                      own_,      own_pace_,     reader_,  executor_,      gate_,
-                      memo_,     descriptions_, refused_, searches_};
+  RpcDependencies parts_{resolver_, provider_,        catalog_, store_.index(), store_.blobs(),
+                         own_,      user_rate_limit_, reader_,  executor_,      gate_,
+                         memo_,     descriptions_,    refused_, searches_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::optional<RememberedRequest> remembered_;

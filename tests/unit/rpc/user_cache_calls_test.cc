@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class OwnCallsTest : public ServiceTest {
+class UserCacheCallsTest : public ServiceTest {
  protected:
   using Stub = v1::KernelService::Stub;
 
@@ -60,13 +60,13 @@ class OwnCallsTest : public ServiceTest {
   std::unique_ptr<Stub> bob_ = v1::KernelService::NewStub(Connect({1001, false}));
 };
 
-TEST_F(OwnCallsTest, EntriesComeBackInTheOrderOfTheRequestWithoutThoseThatAreNot) {
+TEST_F(UserCacheCallsTest, EntriesComeBackInTheOrderOfTheRequestWithoutThoseThatAreNot) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "1"), Entry("b", "2")}).ok());
   EXPECT_THAT(Read(*alice_, {"b", "c", "a"}), ElementsAre("b=2", "a=1"));
   EXPECT_THAT(Read(*alice_, {}), ElementsAre());
 }
 
-TEST_F(OwnCallsTest, AUidOfSeveralUsersHasNone) {
+TEST_F(UserCacheCallsTest, AUidOfSeveralUsersHasNone) {
   ASSERT_TRUE(Put(*bob_, {Entry("a", "bob's")}).ok());
   parts_.shared_uid = 1001;
   v1::GetOwnResponse response;
@@ -78,7 +78,7 @@ TEST_F(OwnCallsTest, AUidOfSeveralUsersHasNone) {
   EXPECT_TRUE(Put(*alice_, {Entry("a", "alice's")}).ok());
 }
 
-TEST_F(OwnCallsTest, AnotherUserHasOthersUnderTheSameKey) {
+TEST_F(UserCacheCallsTest, AnotherUserHasOthersUnderTheSameKey) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "alice's")}).ok());
   EXPECT_THAT(Read(*bob_, {"a"}), ElementsAre());
   ASSERT_TRUE(Put(*bob_, {Entry("a", "bob's")}).ok());
@@ -88,10 +88,10 @@ TEST_F(OwnCallsTest, AnotherUserHasOthersUnderTheSameKey) {
   EXPECT_THAT(Read(*admin, {"a"}), ElementsAre("a=alice's"));
 }
 
-TEST_F(OwnCallsTest, NeitherALookupNorAFetchFindsWhatIsInThem) {
+TEST_F(UserCacheCallsTest, NeitherALookupNorAFetchFindsWhatIsInThem) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "secret")}).ok());
   v1::LookupRequest lookup;
-  lookup.add_keys(std::string(OwnKey(1000, "a").Bytes()));
+  lookup.add_keys(std::string(UserCacheKey(1000, "a").Bytes()));
   v1::LookupResponse looked_up;
   grpc::ClientContext lookup_context;
   ASSERT_TRUE(bob_->Lookup(&lookup_context, lookup, &looked_up).ok());
@@ -104,7 +104,7 @@ TEST_F(OwnCallsTest, NeitherALookupNorAFetchFindsWhatIsInThem) {
   EXPECT_EQ(bob_->Fetch(&fetch_context, fetch)->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(OwnCallsTest, AnArtifactsOutputIsNamedAndComesBackWithItsContent) {
+TEST_F(UserCacheCallsTest, AnArtifactsOutputIsNamedAndComesBackWithItsContent) {
   const MadeArtifact made = MakeArtifact("add");
   ASSERT_TRUE(store_.index().Put({}, made.record, made.blobs).ok());
   v1::OwnEntry entry;
@@ -126,9 +126,9 @@ TEST_F(OwnCallsTest, AnArtifactsOutputIsNamedAndComesBackWithItsContent) {
   EXPECT_EQ(Put(*alice_, {entry}).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(OwnCallsTest, WhatIsWrongIsNamed) {
+TEST_F(UserCacheCallsTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Refusal(*alice_, Entry("", "x")), HasSubstr("entries[0]"));
-  EXPECT_THAT(Refusal(*alice_, Entry(std::string(limits::kOwnKeyBytesMax + 1, 'k'), "x")),
+  EXPECT_THAT(Refusal(*alice_, Entry(std::string(limits::kUserCacheKeyBytesMax + 1, 'k'), "x")),
               HasSubstr("257 bytes"));
   v1::OwnEntry wrong = Entry("a", "x");
   wrong.mutable_files(0)->set_digest(std::string(Digest::Of("y").Bytes()));
@@ -143,21 +143,21 @@ TEST_F(OwnCallsTest, WhatIsWrongIsNamed) {
   bad_key.mutable_files(0)->set_digest(std::string(Digest::Of("x").Bytes()));
   bad_key.mutable_files(0)->mutable_output()->set_key("short");
   EXPECT_THAT(Refusal(*alice_, bad_key), HasSubstr("files[0]"));
-  EXPECT_EQ(own_ledger_.Stats().entries, 0u);
+  EXPECT_EQ(user_quota_.Stats().entries, 0u);
 }
 
-TEST_F(OwnCallsTest, AsManyAsAreAllowedAtOnceAndNoMore) {
-  std::vector<std::string> keys(limits::kOwnEntriesPerCallMax, "a");
+TEST_F(UserCacheCallsTest, AsManyAsAreAllowedAtOnceAndNoMore) {
+  std::vector<std::string> keys(limits::kUserCacheEntriesPerCallMax, "a");
   EXPECT_THAT(Read(*alice_, keys), ElementsAre());
   keys.push_back("a");
   v1::GetOwnResponse response;
   EXPECT_EQ(Get(*alice_, keys, response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  const std::vector<v1::OwnEntry> entries(limits::kOwnEntriesPerCallMax + 1, Entry("a", "x"));
+  const std::vector<v1::OwnEntry> entries(limits::kUserCacheEntriesPerCallMax + 1, Entry("a", "x"));
   EXPECT_EQ(Put(*alice_, entries).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(OwnCallsTest, WhatFindsNoRoomInOneAnswerIsAskedForAgain) {
-  const std::string content(limits::kOwnEntryBytesMax / 2 + 1, 'x');
+TEST_F(UserCacheCallsTest, WhatFindsNoRoomInOneAnswerIsAskedForAgain) {
+  const std::string content(limits::kUserCacheEntryBytesMax / 2 + 1, 'x');
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Put(*alice_, {Entry(key, content)}).ok());
   v1::GetOwnResponse response;
   ASSERT_TRUE(Get(*alice_, {"a", "b", "c"}, response).ok());
@@ -166,9 +166,10 @@ TEST_F(OwnCallsTest, WhatFindsNoRoomInOneAnswerIsAskedForAgain) {
   EXPECT_THAT(response.unanswered_keys(), ElementsAre("c"));
 }
 
-TEST_F(OwnCallsTest, WhoPutsWithoutAPauseIsToldToWaitAndNobodyElseIs) {
-  const std::vector<v1::OwnEntry> entries(limits::kOwnEntriesPerCallMax, Entry("a", "x"));
-  const auto calls = limits::kOwnPutBytesAtOnce / limits::kOwnPutEntryBytesMin / entries.size();
+TEST_F(UserCacheCallsTest, WhoPutsWithoutAPauseIsToldToWaitAndNobodyElseIs) {
+  const std::vector<v1::OwnEntry> entries(limits::kUserCacheEntriesPerCallMax, Entry("a", "x"));
+  const auto calls =
+      limits::kUserCachePutBytesAtOnce / limits::kUserCachePutEntryBytesMin / entries.size();
   for (uint64_t i = 0; i < calls; ++i) ASSERT_TRUE(Put(*alice_, entries).ok()) << i;
   const grpc::Status refused = Put(*alice_, {Entry("b", "x")});
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -184,7 +185,7 @@ TEST_F(OwnCallsTest, WhoPutsWithoutAPauseIsToldToWaitAndNobodyElseIs) {
   EXPECT_TRUE(Put(*alice_, {Entry("b", "x")}).ok());
 }
 
-TEST_F(OwnCallsTest, WhatTheStoreCannotReadIsAnErrorAndNoMiss) {
+TEST_F(UserCacheCallsTest, WhatTheStoreCannotReadIsAnErrorAndNoMiss) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "1")}).ok());
   faults_.FailGets(Unavailable("the disk does not answer"));
   v1::GetOwnResponse response;

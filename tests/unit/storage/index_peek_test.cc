@@ -17,7 +17,7 @@ Digest LowKey(char last_but_one, char last) {
   return *Digest::FromBytes(bytes);
 }
 
-class PeekTest : public testing::Test {
+class IndexPeekTest : public testing::Test {
  protected:
   void Put(const Digest& key) {
     MadeArtifact made = MakeArtifact("any");
@@ -35,13 +35,13 @@ class PeekTest : public testing::Test {
   MemoryStore store_{1 << 20, clock_};
 };
 
-TEST_F(PeekTest, FindsWhatIsThereAndNothingElse) {
+TEST_F(IndexPeekTest, FindsWhatIsThereAndNothingElse) {
   Put(MadeKey("here"));
   EXPECT_TRUE(Finds(MadeKey("here")));
   EXPECT_FALSE(Finds(MadeKey("not here")));
 }
 
-TEST_F(PeekTest, TheFirstKeyOfAllAndThoseThatBorrow) {
+TEST_F(IndexPeekTest, TheFirstKeyOfAllAndThoseThatBorrow) {
   for (const Digest& key : {LowKey(0, 0), LowKey(0, 1), LowKey(1, 0), LowKey(1, 1)}) {
     EXPECT_FALSE(Finds(key));
     Put(key);
@@ -49,7 +49,7 @@ TEST_F(PeekTest, TheFirstKeyOfAllAndThoseThatBorrow) {
   }
 }
 
-TEST_F(PeekTest, IsNotAUse) {
+TEST_F(IndexPeekTest, IsNotAUse) {
   Put(MadeKey("here"));
   ASSERT_TRUE(Finds(MadeKey("here")));
   const auto found = Peek(context_, store_.index(), MadeKey("here"));

@@ -46,12 +46,12 @@ class HeldIndex final : public ForwardingIndex {
   std::promise<void> go_on_;
 };
 
-class OwnEntriesTest : public testing::Test {
+class UserCacheTest : public testing::Test {
  protected:
-  static OwnFile File(const std::string& name, const std::string& content) {
+  static UserCacheFile File(const std::string& name, const std::string& content) {
     return {name, content, std::nullopt, Digest()};
   }
-  static OwnFile Cubin(const std::string& name, const MadeArtifact& made) {
+  static UserCacheFile Cubin(const std::string& name, const MadeArtifact& made) {
     const StageReference& last = made.record.stages.back();
     return {name, "", ArtifactOutput{made.record.key, last.stage}, last.digest};
   }
@@ -60,7 +60,7 @@ class OwnEntriesTest : public testing::Test {
     const auto files = own_.Get(context, key);
     if (!files.ok()) return {absl::StatusCodeToString(files.status().code())};
     std::vector<std::string> texts;
-    for (const OwnFile& file : *files) {
+    for (const UserCacheFile& file : *files) {
       EXPECT_EQ(file.digest, Digest::Of(file.content));
       texts.push_back(file.name + "=" + file.content);
     }
@@ -73,26 +73,26 @@ class OwnEntriesTest : public testing::Test {
   }
   // Of the record that stands for a user's key.
   std::shared_ptr<const ArtifactRecord> Record(uid_t uid, const std::string& key) {
-    return store_.index().Get({}, OwnKey(uid, key))->record;
+    return store_.index().Get({}, UserCacheKey(uid, key))->record;
   }
 
   FakeClock clock_;
-  OwnLedger ledger_{{.entries_per_user_max = 3}, clock_};
+  UserQuota ledger_{{.entries_per_user_max = 3}, clock_};
   Faults faults_;
   NotifyingStore store_{
       std::make_unique<FaultyStore>(std::make_unique<MemoryStore>(limits::kGiB, clock_), faults_),
       {&ledger_}};
-  OwnEntries own_{store_.index(), store_.blobs(), ledger_, clock_};
+  UserCache own_{store_.index(), store_.blobs(), ledger_, clock_};
   const CallContext alice_ = Of(1000);
   const CallContext bob_ = Of(1001);
 };
 
-TEST_F(OwnEntriesTest, FilesComeBackInTheirOrder) {
+TEST_F(UserCacheTest, FilesComeBackInTheirOrder) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("b", "second"), File("a", ""), File("c", "3")}).ok());
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("b=second", "a=", "c=3"));
 }
 
-TEST_F(OwnEntriesTest, NobodyElseSeesOrReplacesThem) {
+TEST_F(UserCacheTest, NobodyElseSeesOrReplacesThem) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "alice's")}).ok());
   EXPECT_THAT(Read(bob_, "key"), ElementsAre("NOT_FOUND"));
   ASSERT_TRUE(own_.Put(bob_, "key", {File("a", "bob's")}).ok());
@@ -102,21 +102,21 @@ TEST_F(OwnEntriesTest, NobodyElseSeesOrReplacesThem) {
   EXPECT_THAT(Read(root, "key"), ElementsAre("NOT_FOUND"));
 }
 
-TEST_F(OwnEntriesTest, ASecondPutReplacesTheFirst) {
+TEST_F(UserCacheTest, ASecondPutReplacesTheFirst) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1"), File("b", "1")}).ok());
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "2")}).ok());
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("a=2"));
   EXPECT_EQ(ledger_.Stats().entries, 1u);
 }
 
-TEST_F(OwnEntriesTest, WhatIsThereAlreadyIsNotWrittenAgain) {
+TEST_F(UserCacheTest, WhatIsThereAlreadyIsNotWrittenAgain) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1")}).ok());
   const auto before = Record(1000, "key");
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1")}).ok());
   EXPECT_EQ(*Record(1000, "key"), *before);
 }
 
-TEST_F(OwnEntriesTest, WhoKnowsAContentDoesNotFindItsBlob) {
+TEST_F(UserCacheTest, WhoKnowsAContentDoesNotFindItsBlob) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "a guess")}).ok());
   EXPECT_TRUE(absl::IsNotFound(store_.blobs().Get({}, Digest::Of("a guess")).status()));
   const Digest first = Record(1000, "key")->stages.front().digest;
@@ -124,7 +124,7 @@ TEST_F(OwnEntriesTest, WhoKnowsAContentDoesNotFindItsBlob) {
   EXPECT_NE(Record(1001, "key")->stages.front().digest, first);
 }
 
-TEST_F(OwnEntriesTest, AnArtifactsOutputIsReadFromTheArtifact) {
+TEST_F(UserCacheTest, AnArtifactsOutputIsReadFromTheArtifact) {
   const MadeArtifact made = PutArtifact("add");
   const uint64_t before = store_.Stats().stored_bytes;
   ASSERT_TRUE(own_.Put(alice_, "key", {Cubin("k.cubin", made), File("k.json", "{}")}).ok());
@@ -133,14 +133,14 @@ TEST_F(OwnEntriesTest, AnArtifactsOutputIsReadFromTheArtifact) {
               ElementsAre("k.cubin=" + std::string(made.blobs.back().bytes()), "k.json={}"));
 }
 
-TEST_F(OwnEntriesTest, AnEntryThatIsOnlyOutputsNeedsNoBlob) {
+TEST_F(UserCacheTest, AnEntryThatIsOnlyOutputsNeedsNoBlob) {
   const MadeArtifact made = PutArtifact("add");
   ASSERT_TRUE(own_.Put(alice_, "key", {Cubin("k.cubin", made)}).ok());
   EXPECT_TRUE(Record(1000, "key")->stages.empty());
   EXPECT_EQ(Read(alice_, "key").size(), 1u);
 }
 
-TEST_F(OwnEntriesTest, AnEntryIsGoneWithItsArtifact) {
+TEST_F(UserCacheTest, AnEntryIsGoneWithItsArtifact) {
   const MadeArtifact made = PutArtifact("add");
   ASSERT_TRUE(own_.Put(alice_, "key", {Cubin("k.cubin", made), File("k.json", "{}")}).ok());
   ASSERT_TRUE(store_.index().Remove({}, made.record.key).ok());
@@ -149,7 +149,7 @@ TEST_F(OwnEntriesTest, AnEntryIsGoneWithItsArtifact) {
   EXPECT_EQ(Read(alice_, "key").size(), 2u);
 }
 
-TEST_F(OwnEntriesTest, AnEntryIsGoneWhereItsArtifactIsAnotherNow) {
+TEST_F(UserCacheTest, AnEntryIsGoneWhereItsArtifactIsAnotherNow) {
   const MadeArtifact made = PutArtifact("add");
   ASSERT_TRUE(own_.Put(alice_, "key", {Cubin("k.cubin", made)}).ok());
   MadeArtifact other = MakeArtifact("sub");
@@ -158,57 +158,59 @@ TEST_F(OwnEntriesTest, AnEntryIsGoneWhereItsArtifactIsAnotherNow) {
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("NOT_FOUND"));
 }
 
-TEST_F(OwnEntriesTest, OnlyWhatAnArtifactHasCanBeReferredTo) {
+TEST_F(UserCacheTest, OnlyWhatAnArtifactHasCanBeReferredTo) {
   const MadeArtifact made = PutArtifact("add");
-  OwnFile missing = Cubin("k", MakeArtifact("never stored"));
+  UserCacheFile missing = Cubin("k", MakeArtifact("never stored"));
   EXPECT_TRUE(absl::IsNotFound(own_.Put(alice_, "key", {missing})));
-  OwnFile wrong_stage = Cubin("k", made);
+  UserCacheFile wrong_stage = Cubin("k", made);
   wrong_stage.output->stage = "hsaco";
   EXPECT_TRUE(absl::IsNotFound(own_.Put(alice_, "key", {wrong_stage})));
-  OwnFile wrong_digest = Cubin("k", made);
+  UserCacheFile wrong_digest = Cubin("k", made);
   wrong_digest.digest = Digest::Of("else");
   EXPECT_TRUE(absl::IsNotFound(own_.Put(alice_, "key", {wrong_digest})));
 }
 
-TEST_F(OwnEntriesTest, AnothersEntryIsNoArtifactToReferTo) {
+TEST_F(UserCacheTest, AnothersEntryIsNoArtifactToReferTo) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "alice's")}).ok());
-  const OwnFile stolen{"a", "", ArtifactOutput{OwnKey(1000, "key"), std::string(kOwnStage)},
-                       Record(1000, "key")->stages.front().digest};
+  const UserCacheFile stolen{
+      "a", "", ArtifactOutput{UserCacheKey(1000, "key"), std::string(kUserCacheStage)},
+      Record(1000, "key")->stages.front().digest};
   EXPECT_TRUE(absl::IsNotFound(own_.Put(bob_, "mine", {stolen})));
 }
 
-TEST_F(OwnEntriesTest, AContentMustBeWhatItsDigestSays) {
-  OwnFile file = File("a", "content");
+TEST_F(UserCacheTest, AContentMustBeWhatItsDigestSays) {
+  UserCacheFile file = File("a", "content");
   file.digest = Digest::Of("another");
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "key", {file})));
   file.digest = Digest::Of("content");
   EXPECT_TRUE(own_.Put(alice_, "key", {file}).ok());
 }
 
-TEST_F(OwnEntriesTest, LimitsHoldAtTheLimitAndAboveIt) {
-  const std::string longest(limits::kOwnKeyBytesMax, 'k');
+TEST_F(UserCacheTest, LimitsHoldAtTheLimitAndAboveIt) {
+  const std::string longest(limits::kUserCacheKeyBytesMax, 'k');
   EXPECT_TRUE(own_.Put(alice_, longest, {File("a", "")}).ok());
   EXPECT_THAT(Read(alice_, longest), ElementsAre("a="));
   for (const std::string& key : {longest + "k", std::string()}) {
     EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, key, {File("a", "")})));
     EXPECT_TRUE(absl::IsInvalidArgument(own_.Get(alice_, key).status()));
   }
-  const std::string name(limits::kOwnNameBytesMax, 'n');
+  const std::string name(limits::kUserCacheNameBytesMax, 'n');
   EXPECT_TRUE(own_.Put(alice_, "names", {File(name, "")}).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "names", {File(name + "n", "")})));
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "names", {File("", "")})));
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "names", {File("a", ""), File("a", "")})));
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "names", {})));
-  std::vector<OwnFile> many;
-  for (size_t i = 0; i < limits::kOwnFilesMax; ++i) many.push_back(File(fmt::format("{}", i), "x"));
+  std::vector<UserCacheFile> many;
+  for (size_t i = 0; i < limits::kUserCacheFilesMax; ++i)
+    many.push_back(File(fmt::format("{}", i), "x"));
   EXPECT_TRUE(own_.Put(alice_, "many", many).ok());
-  EXPECT_EQ(Read(alice_, "many").size(), limits::kOwnFilesMax);
+  EXPECT_EQ(Read(alice_, "many").size(), limits::kUserCacheFilesMax);
   many.push_back(File("one more", "x"));
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "many", many)));
 }
 
-TEST_F(OwnEntriesTest, AnEntryHasASizeItMayNotExceed) {
-  const std::string half(limits::kOwnEntryBytesMax / 2, 'x');
+TEST_F(UserCacheTest, AnEntryHasASizeItMayNotExceed) {
+  const std::string half(limits::kUserCacheEntryBytesMax / 2, 'x');
   EXPECT_TRUE(own_.Put(alice_, "key", {File("a", half), File("b", half)}).ok());
   const absl::Status refused =
       own_.Put(alice_, "key", {File("a", half), File("b", half), File("c", "x")});
@@ -216,7 +218,7 @@ TEST_F(OwnEntriesTest, AnEntryHasASizeItMayNotExceed) {
   EXPECT_THAT(std::string(Message(refused)), HasSubstr("16777217"));
 }
 
-TEST_F(OwnEntriesTest, AUserWithTooManyLosesWhatWasNotUsedForLongest) {
+TEST_F(UserCacheTest, AUserWithTooManyLosesWhatWasNotUsedForLongest) {
   for (const char* key : {"1", "2", "3"}) {
     clock_.Advance(std::chrono::seconds(1));
     ASSERT_TRUE(own_.Put(alice_, key, {File("a", key)}).ok());
@@ -231,7 +233,7 @@ TEST_F(OwnEntriesTest, AUserWithTooManyLosesWhatWasNotUsedForLongest) {
   EXPECT_EQ(store_.Stats().artifacts, 4u);
 }
 
-TEST_F(OwnEntriesTest, WhatStaysBecauseAPutFailedIsCounted) {
+TEST_F(UserCacheTest, WhatStaysBecauseAPutFailedIsCounted) {
   for (const char* key : {"1", "2", "3"}) {
     clock_.Advance(std::chrono::seconds(1));
     ASSERT_TRUE(own_.Put(alice_, key, {File("a", key)}).ok());
@@ -248,9 +250,9 @@ TEST_F(OwnEntriesTest, WhatStaysBecauseAPutFailedIsCounted) {
   EXPECT_EQ(store_.Stats().artifacts, 2u);
 }
 
-TEST_F(OwnEntriesTest, OneUsersPutDoesNotWaitForAnothers) {
+TEST_F(UserCacheTest, OneUsersPutDoesNotWaitForAnothers) {
   HeldIndex index(store_.index(), alice_.principal.uid);
-  OwnEntries own(index, store_.blobs(), ledger_, clock_);
+  UserCache own(index, store_.blobs(), ledger_, clock_);
   auto alices =
       std::async(std::launch::async, [&] { return own.Put(alice_, "key", {File("a", "1")}); });
   index.WaitUntilItPuts();
@@ -262,11 +264,11 @@ TEST_F(OwnEntriesTest, OneUsersPutDoesNotWaitForAnothers) {
   EXPECT_TRUE(bobs.get().ok());
 }
 
-TEST_F(OwnEntriesTest, UsersWhoPutAtOnceStayWithinTheLimits) {
-  const OwnLimits limits{.entries_per_user_max = 3, .entries_max = 7};
-  OwnLedger ledger(limits, clock_);
+TEST_F(UserCacheTest, UsersWhoPutAtOnceStayWithinTheLimits) {
+  const UserQuotaLimits limits{.entries_per_user_max = 3, .entries_max = 7};
+  UserQuota ledger(limits, clock_);
   NotifyingStore store(std::make_unique<MemoryStore>(limits::kGiB, clock_), {&ledger});
-  OwnEntries own(store.index(), store.blobs(), ledger, clock_);
+  UserCache own(store.index(), store.blobs(), ledger, clock_);
   std::vector<std::future<void>> users;
   for (uid_t uid = 1; uid <= 4; ++uid) {
     users.push_back(std::async(std::launch::async, [&, uid] {
@@ -283,7 +285,7 @@ TEST_F(OwnEntriesTest, UsersWhoPutAtOnceStayWithinTheLimits) {
   EXPECT_LE(store.Stats().artifacts, limits.entries_max);
 }
 
-TEST_F(OwnEntriesTest, OneThatLostItsBlobIsNoneAndCanBePutAgain) {
+TEST_F(UserCacheTest, OneThatLostItsBlobIsNoneAndCanBePutAgain) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1")}).ok());
   ArtifactRecord broken = *Record(1000, "key");
   broken.stages.front().digest = Digest::Of("a blob that is not there");
@@ -293,10 +295,10 @@ TEST_F(OwnEntriesTest, OneThatLostItsBlobIsNoneAndCanBePutAgain) {
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("a=1"));
 }
 
-TEST_F(OwnEntriesTest, OneThatIsNotWhatItsKeySaysIsNone) {
+TEST_F(UserCacheTest, OneThatIsNotWhatItsKeySaysIsNone) {
   ASSERT_TRUE(own_.Put(bob_, "key", {File("a", "bob's")}).ok());
   ArtifactRecord moved = *Record(1001, "key");
-  moved.key = OwnKey(1000, "key");
+  moved.key = UserCacheKey(1000, "key");
   ASSERT_TRUE(store_.index().Put({}, moved, {}).ok());
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("NOT_FOUND"));
 }

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class OwnPaceTest : public testing::Test {
+class UserRateLimitTest : public testing::Test {
  protected:
   // What it is told to wait; 0 where it may put.
   milliseconds Spend(uid_t uid, uint64_t bytes) {
@@ -21,10 +21,10 @@ class OwnPaceTest : public testing::Test {
   }
 
   FakeClock clock_;
-  OwnPace pace_{{.bytes_at_once = 1000, .bytes_per_second = 100, .users_max = 2}, clock_};
+  UserRateLimit pace_{{.bytes_at_once = 1000, .bytes_per_second = 100, .users_max = 2}, clock_};
 };
 
-TEST_F(OwnPaceTest, MuchAtOnceIsFollowedByAPause) {
+TEST_F(UserRateLimitTest, MuchAtOnceIsFollowedByAPause) {
   EXPECT_EQ(Spend(1, 400), milliseconds(0));
   EXPECT_EQ(Spend(1, 600), milliseconds(0));
   EXPECT_EQ(Spend(1, 50), milliseconds(500));
@@ -34,33 +34,33 @@ TEST_F(OwnPaceTest, MuchAtOnceIsFollowedByAPause) {
   EXPECT_EQ(Spend(1, 50), milliseconds(0));
 }
 
-TEST_F(OwnPaceTest, WhatIsRefusedCountsForNothing) {
+TEST_F(UserRateLimitTest, WhatIsRefusedCountsForNothing) {
   EXPECT_EQ(Spend(1, 900), milliseconds(0));
   EXPECT_EQ(Spend(1, 200), milliseconds(1000));
   EXPECT_EQ(Spend(1, 200), milliseconds(1000));
   EXPECT_EQ(Spend(1, 100), milliseconds(0));
 }
 
-TEST_F(OwnPaceTest, ALongPauseSavesUpNoMoreThanMayBePutAtOnce) {
+TEST_F(UserRateLimitTest, ALongPauseSavesUpNoMoreThanMayBePutAtOnce) {
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   clock_.Advance(seconds(1000));
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   EXPECT_EQ(Spend(1, 1000), milliseconds(10'000));
 }
 
-TEST_F(OwnPaceTest, WhatIsLargerThanThatWaitsForAnEmptyAccount) {
+TEST_F(UserRateLimitTest, WhatIsLargerThanThatWaitsForAnEmptyAccount) {
   EXPECT_EQ(Spend(1, 1), milliseconds(0));
   EXPECT_EQ(Spend(1, 5000), milliseconds(10));
   clock_.Advance(milliseconds(10));
   EXPECT_EQ(Spend(1, 5000), milliseconds(0));
 }
 
-TEST_F(OwnPaceTest, OneUsersPutsKeepNobodyElseWaiting) {
+TEST_F(UserRateLimitTest, OneUsersPutsKeepNobodyElseWaiting) {
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   EXPECT_EQ(Spend(2, 1000), milliseconds(0));
 }
 
-TEST_F(OwnPaceTest, WhoHasPutLeastIsForgottenFirst) {
+TEST_F(UserRateLimitTest, WhoHasPutLeastIsForgottenFirst) {
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   EXPECT_EQ(Spend(2, 900), milliseconds(0));
   EXPECT_EQ(Spend(3, 950), milliseconds(0));

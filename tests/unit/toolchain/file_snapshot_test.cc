@@ -18,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class FileSealTest : public testing::Test {
+class FileSnapshotTest : public testing::Test {
  protected:
-  std::shared_ptr<const FileSeal> Take(const Clock& clock = SystemClock()) {
+  std::shared_ptr<const FileSnapshot> Take(const Clock& clock = SystemClock()) {
     SealedFiles what;
     what.list = [this] {
       auto listing = ListToolchainFiles(toolchain_.package(), FileTrust());
@@ -29,7 +29,7 @@ class FileSealTest : public testing::Test {
       return listing;
     };
     what.prefix = toolchain_.package() + "/";
-    auto seal = FileSeal::Take(std::move(what), clock);
+    auto seal = FileSnapshot::Take(std::move(what), clock);
     EXPECT_TRUE(seal.ok()) << seal.status();
     listings_ = 0;
     return *seal;
@@ -42,20 +42,20 @@ class FileSealTest : public testing::Test {
   std::function<void()> behind_a_listing_;  // is done once
 };
 
-TEST_F(FileSealTest, HoldsWhileNothingIsDone) {
+TEST_F(FileSnapshotTest, HoldsWhileNothingIsDone) {
   const auto seal = Take();
   EXPECT_TRUE(seal->Check().ok());
   EXPECT_TRUE(seal->Check().ok());
   EXPECT_EQ(listings_, 0);
 }
 
-TEST_F(FileSealTest, BreaksWhereAFileIsWrittenTo) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileIsWrittenTo) {
   const auto seal = Take();
   toolchain_.Write("backends/nvidia/bin/ptxas", "Assembler");  // of the same size
   EXPECT_THAT(std::string(Message(seal->Check())), HasSubstr("backends/nvidia/bin/ptxas"));
 }
 
-TEST_F(FileSealTest, BreaksWhereAFileIsReplacedAndItsTimeSetBack) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileIsReplacedAndItsTimeSetBack) {
   const auto seal = Take();
   const std::string path = File("knobs.py");
   const auto time = fs::last_write_time(path);
@@ -66,7 +66,7 @@ TEST_F(FileSealTest, BreaksWhereAFileIsReplacedAndItsTimeSetBack) {
 }
 
 // What a worker has read in between is not known.
-TEST_F(FileSealTest, BreaksWhereAFileIsChangedAndChangedBack) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileIsChangedAndChangedBack) {
   const auto seal = Take();
   const std::string path = File("knobs.py");
   fs::rename(path, path + ".old");
@@ -76,7 +76,7 @@ TEST_F(FileSealTest, BreaksWhereAFileIsChangedAndChangedBack) {
   EXPECT_FALSE(seal->Check().ok());
 }
 
-TEST_F(FileSealTest, BreaksWhereAFileComesOrGoes) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileComesOrGoes) {
   const auto before = Take();
   toolchain_.Write("backends/nvidia/sitecustomize.py", "import os");
   EXPECT_THAT(std::string(Message(before->Check())), HasSubstr("sitecustomize.py is new or gone"));
@@ -85,14 +85,14 @@ TEST_F(FileSealTest, BreaksWhereAFileComesOrGoes) {
   EXPECT_THAT(std::string(Message(after->Check())), HasSubstr("sitecustomize.py is gone"));
 }
 
-TEST_F(FileSealTest, BreaksWhereAFileComesIntoAnEmptyDirectory) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileComesIntoAnEmptyDirectory) {
   fs::create_directories(File("plugins/empty"));
   const auto seal = Take();
   toolchain_.Write("plugins/empty/pass.so", "code");
   EXPECT_FALSE(seal->Check().ok());
 }
 
-TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameLater) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileComesIntoADirectoryThatCameLater) {
   const auto seal = Take();
   for (const char* directory : {"plugins", "plugins/inner"}) {
     fs::create_directory(File(directory));
@@ -103,7 +103,7 @@ TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameLater) {
 }
 
 // A tree that is being copied while its seal is taken.
-TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameWhileItWasTaken) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileComesIntoADirectoryThatCameWhileItWasTaken) {
   behind_a_listing_ = [this] { fs::create_directory(File("plugins")); };
   const auto seal = Take();
   EXPECT_TRUE(seal->Check().ok());
@@ -112,7 +112,7 @@ TEST_F(FileSealTest, BreaksWhereAFileComesIntoADirectoryThatCameWhileItWasTaken)
 }
 
 // Two changes within the kernel's tick leave a directory the same time.
-TEST_F(FileSealTest, BreaksWhereAFileComesAtOnceBehindALookAtItsDirectory) {
+TEST_F(FileSnapshotTest, BreaksWhereAFileComesAtOnceBehindALookAtItsDirectory) {
   for (int i = 0; i < 20; ++i) {
     const auto seal = Take();
     const std::string directory = "plugins-" + std::to_string(i);
@@ -123,7 +123,7 @@ TEST_F(FileSealTest, BreaksWhereAFileComesAtOnceBehindALookAtItsDirectory) {
   }
 }
 
-TEST_F(FileSealTest, BreaksWhereALinkComesToLeadToFiles) {
+TEST_F(FileSnapshotTest, BreaksWhereALinkComesToLeadToFiles) {
   fs::create_directory_symlink(directory_.File("later"), File("plugins"));
   const auto seal = Take();
   EXPECT_TRUE(seal->Check().ok());
@@ -132,7 +132,7 @@ TEST_F(FileSealTest, BreaksWhereALinkComesToLeadToFiles) {
   EXPECT_FALSE(seal->Check().ok());
 }
 
-TEST_F(FileSealTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) {
+TEST_F(FileSnapshotTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) {
   FakeClock clock;
   clock.Advance(std::chrono::hours(24 * 365 * 100));  // long after all that is done here
   const auto seal = Take(clock);
@@ -144,7 +144,7 @@ TEST_F(FileSealTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) {
 }
 
 // Then what is done to it next could leave it the same.
-TEST_F(FileSealTest, IsNotTakenWhileSomethingIsDoneToWhatIsBeside) {
+TEST_F(FileSnapshotTest, IsNotTakenWhileSomethingIsDoneToWhatIsBeside) {
   FakeClock clock;
   SealedFiles what;
   what.list = [&]() -> absl::StatusOr<FileListing> {
@@ -152,10 +152,10 @@ TEST_F(FileSealTest, IsNotTakenWhileSomethingIsDoneToWhatIsBeside) {
     link.changed_ns = clock.UnixMillis() * 1'000'000;
     return FileListing{{}, {}, {link}};
   };
-  EXPECT_TRUE(absl::IsUnavailable(FileSeal::Take(what, clock).status()));
+  EXPECT_TRUE(absl::IsUnavailable(FileSnapshot::Take(what, clock).status()));
 }
 
-TEST_F(FileSealTest, BreaksWhereAllIsGone) {
+TEST_F(FileSnapshotTest, BreaksWhereAllIsGone) {
   const auto seal = Take();
   fs::rename(toolchain_.path(), directory_.File("elsewhere"));
   EXPECT_FALSE(seal->Check().ok());

@@ -25,9 +25,9 @@ std::string WhyNot(FileTrust trust, const std::string& path) {
   return std::string(Message(trust.Check(path)));
 }
 
-class TrustedFileTest : public testing::Test {
+class OwnershipCheckTest : public testing::Test {
  protected:
-  TrustedFileTest() { WriteFileOrDie(path_, "program"); }
+  OwnershipCheckTest() { WriteFileOrDie(path_, "program"); }
 
   std::string With(mode_t mode) const {
     EXPECT_EQ(::chmod(path_.c_str(), mode), 0);
@@ -38,18 +38,20 @@ class TrustedFileTest : public testing::Test {
   const std::string path_ = directory_.File("ptxas");
 };
 
-TEST_F(TrustedFileTest, WhatNobodyElseMayWriteTo) {
+TEST_F(OwnershipCheckTest, WhatNobodyElseMayWriteTo) {
   EXPECT_EQ(With(0755), "");
   EXPECT_EQ(WhyNot(FileTrust(), directory_.path()), "");
 }
 
-TEST_F(TrustedFileTest, NotWhatEveryoneMayWriteTo) {
+TEST_F(OwnershipCheckTest, NotWhatEveryoneMayWriteTo) {
   EXPECT_THAT(With(0757), HasSubstr("chmod o-w"));
 }
 
-TEST_F(TrustedFileTest, NotWhatIsNotThere) { EXPECT_NE(WhyNot(FileTrust(), path_ + "-not"), ""); }
+TEST_F(OwnershipCheckTest, NotWhatIsNotThere) {
+  EXPECT_NE(WhyNot(FileTrust(), path_ + "-not"), "");
+}
 
-class TrustedFileOfRootTest : public TrustedFileTest {
+class OwnershipCheckOfRootTest : public OwnershipCheckTest {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
@@ -57,12 +59,12 @@ class TrustedFileOfRootTest : public TrustedFileTest {
   void Give(uid_t uid, gid_t gid) const { ASSERT_EQ(::chown(path_.c_str(), uid, gid), 0); }
 };
 
-TEST_F(TrustedFileOfRootTest, AGroupOfTheOwnersAloneMay) {
+TEST_F(OwnershipCheckOfRootTest, AGroupOfTheOwnersAloneMay) {
   Give(0, 0);
   EXPECT_EQ(With(0775), "");
 }
 
-TEST_F(TrustedFileOfRootTest, NotWhatAnAccessListGivesToOthers) {
+TEST_F(OwnershipCheckOfRootTest, NotWhatAnAccessListGivesToOthers) {
   // acl(5) as the kernel has it: a version, then for each entry a tag, its rights and an id. All is
   // little-endian, as the machines are that this runs on.
   struct Entry {
@@ -88,7 +90,7 @@ TEST_F(TrustedFileOfRootTest, NotWhatAnAccessListGivesToOthers) {
   EXPECT_EQ(With(0644), "");
 }
 
-TEST_F(TrustedFileOfRootTest, AnAccessListThatCannotBeReadMayBeThere) {
+TEST_F(OwnershipCheckOfRootTest, AnAccessListThatCannotBeReadMayBeThere) {
   Give(0, 0);
   ASSERT_EQ(::chmod(path_.c_str(), 0664), 0);
   struct stat info {};
@@ -98,13 +100,13 @@ TEST_F(TrustedFileOfRootTest, AnAccessListThatCannotBeReadMayBeThere) {
   EXPECT_TRUE(absl::IsUnavailable(FileTrust().Check(path_, info)));
 }
 
-TEST_F(TrustedFileOfRootTest, AnotherGroupMayNot) {
+TEST_F(OwnershipCheckOfRootTest, AnotherGroupMayNot) {
   Give(0, kStranger);
   EXPECT_THAT(With(0775), HasSubstr("chmod g-w"));
   EXPECT_EQ(With(0755), "");
 }
 
-TEST_F(TrustedFileOfRootTest, AGroupThatCannotBeLookedUpIsNobodysYet) {
+TEST_F(OwnershipCheckOfRootTest, AGroupThatCannotBeLookedUpIsNobodysYet) {
   Give(kStranger, kStranger);
   ASSERT_EQ(::chmod(path_.c_str(), 0775), 0);
   FileTrust trust({.further = {kStranger}});
@@ -115,19 +117,19 @@ TEST_F(TrustedFileOfRootTest, AGroupThatCannotBeLookedUpIsNobodysYet) {
   EXPECT_TRUE(trust.Check(path_).ok());
 }
 
-TEST_F(TrustedFileOfRootTest, AnotherOwnerMayNot) {
+TEST_F(OwnershipCheckOfRootTest, AnotherOwnerMayNot) {
   Give(kStranger, 0);
   EXPECT_THAT(With(0755), HasSubstr("belongs to user 1234567"));
 }
 
-TEST_F(TrustedFileOfRootTest, UnlessTheyAreNamed) {
+TEST_F(OwnershipCheckOfRootTest, UnlessTheyAreNamed) {
   Give(kStranger, 0);
   EXPECT_THAT(With(0755), HasSubstr("toolchain.trusted_owners"));
   EXPECT_EQ(WhyNot(FileTrust({.further = {kStranger + 1, kStranger}}), path_), "");
   EXPECT_NE(WhyNot(FileTrust({.further = {kStranger + 1}}), path_), "");
 }
 
-TEST_F(TrustedFileOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
+TEST_F(OwnershipCheckOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
   Give(kStranger, 0);
   EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
@@ -140,7 +142,7 @@ TEST_F(TrustedFileOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
   EXPECT_EQ(named, "");
 }
 
-TEST_F(TrustedFileOfRootTest, TheDaemonsOwnUserMay) {
+TEST_F(OwnershipCheckOfRootTest, TheDaemonsOwnUserMay) {
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
   Give(kStranger, kStranger);
   EXPECT_EQ(::chmod(path_.c_str(), 0775), 0);

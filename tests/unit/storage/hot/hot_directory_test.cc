@@ -62,7 +62,7 @@ TEST_F(HotDirectoryTest, RemovingWhatWasNeverPublishedIsFine) {
 
 TEST_F(HotDirectoryTest, WhatIsOneUsersOwnIsNotPublished) {
   MadeArtifact own = MakeArtifact("own");
-  own.record.key = OwnKey(1000, "key");
+  own.record.key = UserCacheKey(1000, "key");
   hot().OnPut(own.record, own.blobs);
   EXPECT_FALSE(IsThere(own));
   EXPECT_EQ(hot().Stats().files, 0u);

@@ -46,7 +46,7 @@ TEST_F(HotRebuildTest, EverythingIsPublishedWhereItFits) {
 
 TEST_F(HotRebuildTest, WhatIsOneUsersOwnIsNotPublished) {
   MadeArtifact own = MakeArtifact("own");
-  own.record.key = OwnKey(1000, "key");
+  own.record.key = UserCacheKey(1000, "key");
   ASSERT_TRUE(store_.index().Put(context_, own.record, own.blobs).ok());
   const MadeArtifact a = Store("a");
   Rebuild();

@@ -28,7 +28,7 @@ std::vector<std::string> Left(const std::string& backend, v1::SourceKind kind,
   request.mutable_source()->set_kind(kind);
   request.mutable_target()->set_backend(backend);
   request.mutable_stages()->Assign(wanted.begin(), wanted.end());
-  KnownStages(listed).TakeAwayForeign(request);
+  KnownStages(listed).DropForeignStages(request);
   return {request.stages().begin(), request.stages().end()};
 }
 

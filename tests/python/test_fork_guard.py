@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from kiln import _grpc_thread, _fork_guard
-from kiln._fork_guard import Passage
+from kiln._fork_guard import PendingCall
 from kiln.errors import UnavailableError
 
 # Where what a gate does runs Python code, between whose instructions a handler may come.
@@ -79,9 +79,9 @@ def section(gate):
 
 
 def start(gate):
-    passage = Passage()
-    gate.start(passage, lambda: Call(gate, has_ended=True), lambda call: (call, None))
-    assert passage.end.wait(SECONDS_MAX)
+    pending_call = PendingCall()
+    gate.start(pending_call, lambda: Call(gate, has_ended=True), lambda call: (call, None))
+    assert pending_call.end.wait(SECONDS_MAX)
 
 
 def cancel(gate):
@@ -126,7 +126,7 @@ def test_an_exception_after_a_fork_leaves_it_over():
 
 def test_a_call_that_is_given_up_anywhere_is_cancelled():
     for number in itertools.count(1):
-        gate, calls, passage = _fork_guard.Gate(), [], Passage()
+        gate, calls, pending_call = _fork_guard.Gate(), [], PendingCall()
 
         def begin():
             calls.append(Call(gate))
@@ -134,9 +134,9 @@ def test_a_call_that_is_given_up_anywhere_is_cancelled():
 
         def give_up():
             try:
-                gate.start(passage, begin, lambda call: (call, None))
+                gate.start(pending_call, begin, lambda call: (call, None))
             except Interrupt:
-                gate.cancel([passage])
+                gate.cancel([pending_call])
                 raise
 
         was_interrupted = disturbed_at(number, give_up, interrupt)
@@ -144,8 +144,8 @@ def test_a_call_that_is_given_up_anywhere_is_cancelled():
         until_done(_grpc_thread.cancels)
         if not was_interrupted:
             break
-        assert all(call.cancelled.is_set() for call in calls) and not gate._passages, number
-    assert number > 2 and gate._passages
+        assert all(call.cancelled.is_set() for call in calls) and not gate._pending_calls, number
+    assert number > 2 and gate._pending_calls
 
 
 @pytest.mark.parametrize("work", [section, start, cancel, fork])
@@ -210,16 +210,16 @@ def test_a_handler_forks_while_its_thread_waits_for_another(monkeypatch):
 def test_a_fork_waits_for_whoever_cancels(monkeypatch, does_fork):
     """Also where the call has ended by that, but gRPC is still at it."""
     monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", SECONDS_MAX)
-    gate, passage, may_end = _fork_guard.Gate(), Passage(), threading.Event()
+    gate, pending_call, may_end = _fork_guard.Gate(), PendingCall(), threading.Event()
     call = Call(gate)
     end_it = call.cancel
     call.cancel = lambda: end_it() or may_end.wait(SECONDS_MAX)
-    gate.start(passage, lambda: call, lambda call: (None, Interrupt()))
+    gate.start(pending_call, lambda: call, lambda call: (None, Interrupt()))
     if not does_fork:
-        gate.cancel([passage])
+        gate.cancel([pending_call])
     forking = threading.Thread(target=gate.before_fork)
     forking.start()
-    assert call.cancelled.wait(SECONDS_MAX) and call.was_inside and passage.is_void == does_fork
+    assert call.cancelled.wait(SECONDS_MAX) and call.was_inside and pending_call.is_void == does_fork
     forking.join(0.2)
     assert forking.is_alive()
     may_end.set()
@@ -230,7 +230,7 @@ def test_a_fork_waits_for_whoever_cancels(monkeypatch, does_fork):
 def test_only_one_fork_waits_for_a_call_that_never_ends(monkeypatch):
     gate, seen = _fork_guard.Gate(), []
     monkeypatch.setattr(_fork_guard, "_FORK_WAITS_FOR_CALLS_SECONDS_MAX", 0.01)
-    gate.start(Passage(), lambda: Call(gate, is_stuck=True), lambda call: (None, None))
+    gate.start(PendingCall(), lambda: Call(gate, is_stuck=True), lambda call: (None, None))
     is_idle = gate._is_idle
     monkeypatch.setattr(gate, "_is_idle", lambda me: seen.append(is_idle(me)) or seen[-1])
     for _ in range(2):
@@ -272,7 +272,7 @@ def test_a_cancel_that_fails_takes_no_other_with_it():
     calls = [Call(gate), Call(gate), Call(gate)]
     calls[1].cancel = lambda: 1 / 0
     for call in calls:
-        gate.start(Passage(), lambda call=call: call, lambda call: (None, None))
+        gate.start(PendingCall(), lambda call=call: call, lambda call: (None, None))
     cancel(gate)
     until_done(_grpc_thread.cancels)
     assert [call.cancelled.is_set() for call in calls] == [True, False, True] and gate._inside == set()
@@ -284,7 +284,7 @@ def test_a_cancel_that_does_not_end_holds_up_no_other(monkeypatch):
     stuck, behind = Call(gate), Call(gate)
     stuck.cancel = lambda: is_stuck.set() or may_end.wait(SECONDS_MAX)
     for call in (stuck, behind):
-        gate.start(Passage(), lambda call=call: call, lambda call: (None, None))
+        gate.start(PendingCall(), lambda call=call: call, lambda call: (None, None))
     cancel(gate)
     assert is_stuck.wait(SECONDS_MAX) and not behind.cancelled.is_set()
     cancel(gate)  # as whoever is next does
