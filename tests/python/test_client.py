@@ -31,9 +31,9 @@ from kiln.v1 import kernel_service_pb2 as pb
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import PACKAGE, ROOT, TOOLCHAIN
 
-FORKING_JOB = ROOT / "tests" / "testing" / "forking_job.py"
-INTERRUPTED_JOB = ROOT / "tests" / "testing" / "interrupted_job.py"
-FIRST_USE_JOB = ROOT / "tests" / "testing" / "first_use_job.py"
+FORKING_JOB = ROOT / "tests" / "testing" / "jobs" / "forking_job.py"
+INTERRUPTED_JOB = ROOT / "tests" / "testing" / "jobs" / "interrupted_job.py"
+FIRST_USE_JOB = ROOT / "tests" / "testing" / "jobs" / "first_use_job.py"
 
 # Its binary is too large to come with an answer.
 LARGE = kiln.CompileRequest(""".version 8.0

@@ -22,8 +22,8 @@ BETWEEN = [version for version in ("3.7.1", "3.8.0") if version not in HOOKED]
 KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 REFUSED_BY_PTXAS = "--maxrregcount=many"
-LOADER_JOB = ROOT / "tests" / "testing" / "loader_job.py"
-REACHING_JOB = ROOT / "tests" / "testing" / "reaching_job.py"
+LOADER_JOB = ROOT / "tests" / "testing" / "jobs" / "loader_job.py"
+REACHING_JOB = ROOT / "tests" / "testing" / "jobs" / "reaching_job.py"
 # What it reaches that can be written down, and what cannot.
 KNOWN = ("an attribute", "a constant attribute", "an attribute of a module of a module", "an attribute in a tuple", "the sign of a zero",
          "a default", "a helper of a helper", "a plain global", "a constexpr global", "another name", "a tensor's member",

@@ -11,7 +11,7 @@ from job import package_environment
 from kiln._plugin import identity
 from places import ROOT, TOOLCHAINS, VERSIONS
 
-_JOB = ROOT / "tests" / "testing" / "replaced_job.py"
+_JOB = ROOT / "tests" / "testing" / "jobs" / "replaced_job.py"
 _CHANGED = "its files changed after this program had started"
 _OTHERS = "the files that this program has loaded are not those that it would load now"
 

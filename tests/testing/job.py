@@ -9,7 +9,7 @@ import subprocess
 
 from places import KERNELS, PACKAGE
 
-_PROGRAM = pathlib.Path(__file__).parent / "triton_job.py"
+_PROGRAM = pathlib.Path(__file__).parent / "jobs" / "triton_job.py"
 
 
 class Job:

@@ -9,8 +9,8 @@
 
 #include "client/launch/driver/cuda_driver.h"
 #include "client/launch/tuner.h"
-#include "tests/testing/fake_cuda.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/fake_cuda.h"
+#include "tests/testing/launch/launch_artifacts.h"
 #include "tests/testing/temporary_daemon.h"
 
 namespace kiln {

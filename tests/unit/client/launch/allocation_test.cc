@@ -11,8 +11,8 @@
 
 #include "client/launch/c_edge.h"
 #include "client/launch/kiln_launch.h"
-#include "tests/testing/fake_cuda.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/fake_cuda.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 namespace {
 

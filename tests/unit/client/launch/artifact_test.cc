@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "storage/hot/artifact_file.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/launch_artifacts.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln::launch {

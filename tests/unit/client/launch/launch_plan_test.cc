@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "client/launch/architecture.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {
 namespace {

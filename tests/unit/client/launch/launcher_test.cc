@@ -15,8 +15,8 @@
 
 #include "client/launch/driver/cuda_driver.h"
 #include "client/launch/tensor_descriptor.h"
-#include "tests/testing/fake_cuda.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/fake_cuda.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {
 namespace {

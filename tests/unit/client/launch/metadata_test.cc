@@ -8,7 +8,7 @@
 
 #include "client/launch/elf_image.h"
 #include "client/launch/parameter_type.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "client/launch/driver/cuda_driver.h"
-#include "tests/testing/fake_cuda.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/fake_cuda.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {
 namespace {

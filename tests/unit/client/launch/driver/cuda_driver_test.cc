@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/testing/fake_cuda.h"
+#include "tests/testing/launch/fake_cuda.h"
 
 namespace kiln::launch {
 namespace {

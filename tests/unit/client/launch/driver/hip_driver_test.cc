@@ -8,8 +8,8 @@
 #include "client/launch/kiln_launch.h"
 #include "client/launch/launcher.h"
 #include "client/launch/tuner.h"
-#include "tests/testing/fake_hip.h"
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/fake_hip.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {
 namespace {

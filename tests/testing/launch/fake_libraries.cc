@@ -1,8 +1,8 @@
 #include <filesystem>
 
-#include "tests/testing/fake_cuda.h"
-#include "tests/testing/fake_hip.h"
-#include "tests/testing/private_library.h"
+#include "tests/testing/launch/fake_cuda.h"
+#include "tests/testing/launch/fake_hip.h"
+#include "tests/testing/launch/private_library.h"
 
 namespace kiln {
 

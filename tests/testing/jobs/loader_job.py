@@ -12,7 +12,7 @@ import pathlib
 import sys
 import threading
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "kernels"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "kernels"))
 
 import catalog  # noqa: E402
 import triton  # noqa: E402

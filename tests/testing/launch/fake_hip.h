@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/testing/fake_cuda.h"
+#include "tests/testing/launch/fake_cuda.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "tests/testing/launch_artifacts.h"
+#include "tests/testing/launch/launch_artifacts.h"
 
 #include <elf.h>
 

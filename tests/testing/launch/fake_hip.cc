@@ -1,4 +1,4 @@
-#include "tests/testing/fake_hip.h"
+#include "tests/testing/launch/fake_hip.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "tests/testing/fake_cuda.h"
+#include "tests/testing/launch/fake_cuda.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tests/testing/private_library.h"
+#include "tests/testing/launch/private_library.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
