@@ -35,6 +35,9 @@ elseif(LLD)
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wthread-safety)  # checks the annotations of storage/base/mutex.h
+endif()
 if(KILN_WERROR)
   add_compile_options(-Werror)
 endif()
