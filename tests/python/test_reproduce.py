@@ -14,6 +14,7 @@ from loops import ORIGINS, with_origins
 from places import CUDA, ROOT, TOOLCHAIN, TOOLCHAINS
 
 PYTHON = TOOLCHAIN / "bin" / "python"
+FILES = {"request.jsonl", "expected.json", "reproduce.py", "common.py", "origins.py"}
 
 # A conversion that sm_80 does not have: LLVM says so and ends the process.
 FP8 = """module {
@@ -74,7 +75,7 @@ def test_a_stored_kernel_compiles_to_the_same_without_the_daemon(daemon, which, 
         folder = tmp_path / "made" / answer["name"]
         written = daemon.kiln("reproduce", answer["key"], "-o", folder)
         assert (written.code, written.out) == (0, f"{folder}\n"), written
-        assert {path.name for path in folder.iterdir()} == {"kernel.ttir", "request.jsonl", "expected.json", "reproduce.py"}
+        assert {path.name for path in folder.iterdir()} == {"kernel.ttir", *FILES}
         done = run(folder)
         final = "cubin" if answer["target"].startswith("cuda") else "hsaco"
         assert done.returncode == 0, done
@@ -276,7 +277,7 @@ def test_ptx_and_cuda_compile_to_the_same_with_their_compiler_alone(native, name
     written = daemon.kiln("reproduce", answers[name]["key"], "-o", tmp_path / "made")
     assert written.code == 0, written
     source = "kernel.ptx" if name.startswith("ptx") else "kernel.cu"
-    assert {path.name for path in (tmp_path / "made").iterdir()} == {source, "request.jsonl", "expected.json", "reproduce.py"}
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {source, *FILES}
     done = run(tmp_path / "made", compiler_of(name), python=sys.executable)
     assert done.returncode == 0, done
     if name.endswith("wrong"):

@@ -3,35 +3,45 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "client/cli/commands/reproducer_scripts.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/output_directory.h"
 #include "client/cli/output/parse_json.h"
+#include "client/cli/requests/request_json.h"
 
 namespace kiln::cli {
 namespace {
 
 constexpr char kScriptFile[] = "reproduce.py";
 
-// What the source is called in the folder, and the script that compiles it.
+// The name of the source in the folder, and the script that compiles it.
 struct Kind {
-  std::string source_file;
-  std::string script;
+  std::string_view source_file;
+  std::string_view script;
 };
 
 // nullptr for a kind that this version does not know.
 const Kind* FindKind(const std::string& name) {
-  static const auto* const kinds =
-      new std::map<std::string, Kind>{{"ttir", {"kernel.ttir", TritonScript()}},
-                                      {"ttgir", {"kernel.ttgir", TritonScript()}},
-                                      {"cuda", {"kernel.cu", NativeScript()}},
-                                      {"ptx", {"kernel.ptx", NativeScript()}}};
-  const auto found = kinds->find(name);
-  return found == kinds->end() ? nullptr : &found->second;
+  static const std::map<std::string_view, Kind> kKinds = {
+      {"ttir", {"kernel.ttir", "reproduce_triton.py"}},
+      {"ttgir", {"kernel.ttgir", "reproduce_triton.py"}},
+      {"cuda", {"kernel.cu", "reproduce_native.py"}},
+      {"ptx", {"kernel.ptx", "reproduce_native.py"}}};
+  const auto found = kKinds.find(name);
+  return found == kKinds.end() ? nullptr : &found->second;
+}
+
+// Reads ../lib/kiln/reproduce/`name` relative to this program: the build tree and an installation
+// both have it there.
+absl::StatusOr<std::string> ReadScript(std::string_view name) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string path = program.parent_path().parent_path() / "lib/kiln/reproduce" / name;
+  return ReadSource(path);
 }
 
 struct Parts {
@@ -55,7 +65,7 @@ absl::StatusOr<Parts> TakeApart(const std::string& document) {
                         Take(json, "fingerprint", parts.fingerprint) && json.contains("request") &&
                         Take(json.at("request"), "kind", parts.kind) &&
                         Take(json.at("request"), "source", parts.source);
-  if (!is_whole) return Internal("the daemon's answer is no request");
+  if (!is_whole) return Internal("the daemon's answer is not a request");
   parts.request = json.at("request");
   return parts;
 }
@@ -77,11 +87,15 @@ Json Expected(const admin::v1::GetRequestResponse& found, const Parts& parts) {
 absl::StatusOr<Reproducer> MakeReproducer(const admin::v1::GetRequestResponse& found) {
   KILN_ASSIGN_OR_RETURN(const Parts parts, TakeApart(found.request()));
   const Kind* const kind = FindKind(parts.kind);
-  if (kind == nullptr) return Internal("this kiln knows no source of kind {}", parts.kind);
-  return Reproducer{{kind->source_file, parts.source},
-                    {"request.jsonl", Dump(parts.request) + "\n"},
-                    {"expected.json", DumpPretty(Expected(found, parts)) + "\n"},
-                    {kScriptFile, kind->script}};
+  if (kind == nullptr) return Internal("this kiln does not know sources of kind {}", parts.kind);
+  Reproducer files{{std::string(kind->source_file), parts.source},
+                   {"request.jsonl", Dump(parts.request) + "\n"},
+                   {"expected.json", DumpPretty(Expected(found, parts)) + "\n"}};
+  KILN_ASSIGN_OR_RETURN(files[kScriptFile], ReadScript(kind->script));
+  for (const char* module : {"common.py", "origins.py"}) {
+    KILN_ASSIGN_OR_RETURN(files[module], ReadScript(module));
+  }
+  return files;
 }
 
 absl::Status WriteReproducer(const Reproducer& reproducer, const std::string& directory) {

@@ -12,7 +12,7 @@ from kiln_triton_worker.elf import is_whole_elf
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.kernel import describe_kernel, parameters
 from kiln_triton_worker.module import check_kind, entry_function, options_of_ttgir
-from kiln_triton_worker.origins import put_back_origins
+from kiln_triton_worker.origins import OriginsError, put_back_origins
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.source_text import SOURCE_STEM, decode
 from kiln_triton_worker.toolchain import Toolchain, options_object
@@ -85,12 +85,27 @@ class Compiler:
             raise failure from None
         module.context = context
         check_kind(module, kind)
-        put_back_origins(ir, context, module, text, output)
+        try:
+            put_back_origins(ir, module, text)
+        except OriginsError as error:
+            raise origins_failure(error, output) from None
         name, signature = entry_function(module)
         # ptxas looks at the files that the PTX names and writes their time into the line table. Equal text must give equal
         # binaries at any time, and for a file that is not there it writes zero.
         os.unlink(path)
         return context, module, name, signature
+
+
+def origins_failure(error, output):
+    """The Failure that an OriginsError amounts to."""
+    why = str(error)
+    if error.__cause__ is not None:
+        cause = classify(error.__cause__, "parse", output)
+        if not cause.deterministic:
+            return cause
+        why = f"no. {max(cause.line - 1, 1)} cannot be read ({cause})"
+    return Failure("invalid_argument", "parse", "the comments behind the module that say where the arguments of its blocks come from do "
+                   f"not fit it: {why}; remove them, or send text and comments as they were")
 
 
 def check_stage(stage, content):
