@@ -9,7 +9,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/config/paths.h"
-#include "daemon/rpc/socket_file.h"
+#include "daemon/rpc/sockets/socket_file.h"
 #include "storage/base/clock.h"
 #include "storage/base/status.h"
 

@@ -21,7 +21,7 @@
 #include "daemon/config/paths.h"
 #include "daemon/observe/service_notifier.h"
 #include "daemon/observe/termination.h"
-#include "daemon/rpc/activated_sockets.h"
+#include "daemon/rpc/sockets/activated_sockets.h"
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
 #include "storage/base/log.h"

@@ -1,9 +1,9 @@
 // Whether a kernel runs on a device.
 #pragma once
 
+#include "client/launch/artifact/metadata.h"
+#include "client/launch/artifact/status.h"
 #include "client/launch/driver/driver.h"
-#include "client/launch/metadata.h"
-#include "client/launch/status.h"
 
 namespace kiln::launch {
 

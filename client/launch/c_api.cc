@@ -2,10 +2,10 @@
 #include <map>
 #include <optional>
 
+#include "client/launch/artifact/parameter_type.h"
 #include "client/launch/c_edge.h"
 #include "client/launch/driver/cuda_driver.h"
 #include "client/launch/driver/hip_driver.h"
-#include "client/launch/parameter_type.h"
 
 using namespace kiln::launch;  // NOLINT: this file is their interface
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "client/launch/parameter_type.h"
+#include "client/launch/artifact/parameter_type.h"
 
 namespace kiln::launch {
 namespace {

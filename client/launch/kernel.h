@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "client/launch/artifact.h"
+#include "client/launch/artifact/artifact.h"
 #include "client/launch/driver/driver.h"
 #include "client/launch/kernel_timer.h"
 #include "client/launch/launch_plan.h"

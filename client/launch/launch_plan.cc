@@ -2,7 +2,7 @@
 
 #include "client/launch/architecture.h"
 #include "client/launch/argument_list.h"
-#include "client/launch/parameter_type.h"
+#include "client/launch/artifact/parameter_type.h"
 
 namespace kiln::launch {
 namespace {

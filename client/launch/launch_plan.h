@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/launch/artifact/metadata.h"
+#include "client/launch/artifact/status.h"
 #include "client/launch/driver/driver.h"
-#include "client/launch/metadata.h"
-#include "client/launch/status.h"
 
 namespace kiln::launch {
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "client/launch/artifact/status.h"
 #include "client/launch/driver/driver.h"
-#include "client/launch/status.h"
 
 namespace kiln::launch {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "client/launch/artifact/status.h"
 #include "client/launch/driver/driver.h"
 #include "client/launch/scratch.h"
-#include "client/launch/status.h"
 
 namespace kiln::launch {
 

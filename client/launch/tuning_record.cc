@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/launch/sha256.h"
+#include "client/launch/artifact/sha256.h"
 
 namespace kiln::launch {
 namespace {

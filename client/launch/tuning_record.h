@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/launch/artifact.h"
+#include "client/launch/artifact/artifact.h"
 #include "client/launch/driver/driver.h"
 #include "client/launch/launch_plan.h"
 #include "client/launch/run_timer.h"

@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "daemon/rpc/admin_actions.h"
-#include "daemon/rpc/connection_sink.h"
 #include "daemon/rpc/rpc_dependencies.h"
+#include "daemon/rpc/sockets/connection_sink.h"
 #include "storage/base/clock.h"
 
 namespace kiln {

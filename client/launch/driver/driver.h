@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/launch/status.h"
+#include "client/launch/artifact/status.h"
 
 namespace kiln::launch {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "client/launch/status.h"
+#include "client/launch/artifact/status.h"
 
 namespace kiln::launch {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/launch/artifact.h"
+#include "client/launch/artifact/artifact.h"
 
 namespace kiln {
 

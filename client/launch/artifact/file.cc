@@ -1,4 +1,4 @@
-#include "client/launch/file.h"
+#include "client/launch/artifact/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

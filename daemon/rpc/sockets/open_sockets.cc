@@ -1,4 +1,4 @@
-#include "daemon/rpc/open_sockets.h"
+#include "daemon/rpc/sockets/open_sockets.h"
 
 #include <grp.h>
 

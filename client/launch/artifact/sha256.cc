@@ -1,4 +1,4 @@
-#include "client/launch/sha256.h"
+#include "client/launch/artifact/sha256.h"
 
 #include <openssl/evp.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/rpc/activated_sockets.h"
+#include "daemon/rpc/sockets/activated_sockets.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

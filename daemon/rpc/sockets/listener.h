@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/rpc/connection_sink.h"
-#include "daemon/rpc/socket_file.h"
+#include "daemon/rpc/sockets/connection_sink.h"
+#include "daemon/rpc/sockets/socket_file.h"
 #include "storage/base/limits.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"

@@ -1,10 +1,10 @@
-#include "client/launch/artifact.h"
+#include "client/launch/artifact/artifact.h"
 
 #include <cstring>
 #include <new>
 
-#include "client/launch/elf_image.h"
-#include "client/launch/file.h"
+#include "client/launch/artifact/elf_image.h"
+#include "client/launch/artifact/file.h"
 #include "storage/base/limits.h"
 #include "storage/hot/artifact_layout.h"
 

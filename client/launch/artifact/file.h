@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "client/launch/status.h"
+#include "client/launch/artifact/status.h"
 
 namespace kiln::launch {
 

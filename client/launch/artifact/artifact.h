@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "client/launch/metadata.h"
-#include "client/launch/sha256.h"
-#include "client/launch/status.h"
+#include "client/launch/artifact/metadata.h"
+#include "client/launch/artifact/sha256.h"
+#include "client/launch/artifact/status.h"
 
 namespace kiln::launch {
 

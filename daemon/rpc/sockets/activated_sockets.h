@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "daemon/rpc/socket_file.h"
+#include "daemon/rpc/sockets/socket_file.h"
 #include "storage/base/status.h"
 
 namespace kiln {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/rpc/listener.h"
-#include "daemon/rpc/socket_file.h"
+#include "daemon/rpc/sockets/listener.h"
+#include "daemon/rpc/sockets/socket_file.h"
 #include "storage/base/status.h"
 
 namespace kiln {

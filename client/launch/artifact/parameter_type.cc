@@ -1,4 +1,4 @@
-#include "client/launch/parameter_type.h"
+#include "client/launch/artifact/parameter_type.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "client/launch/metadata.h"
+#include "client/launch/artifact/metadata.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <set>
 
-#include "client/launch/elf_image.h"
-#include "client/launch/parameter_type.h"
+#include "client/launch/artifact/elf_image.h"
+#include "client/launch/artifact/parameter_type.h"
 #include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {

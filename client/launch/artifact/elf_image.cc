@@ -1,4 +1,4 @@
-#include "client/launch/elf_image.h"
+#include "client/launch/artifact/elf_image.h"
 
 #include "storage/base/elf_file.h"
 

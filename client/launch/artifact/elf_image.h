@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "client/launch/status.h"
+#include "client/launch/artifact/status.h"
 
 namespace kiln::launch {
 

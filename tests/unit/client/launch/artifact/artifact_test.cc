@@ -1,4 +1,4 @@
-#include "client/launch/artifact.h"
+#include "client/launch/artifact/artifact.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

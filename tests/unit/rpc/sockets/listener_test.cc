@@ -1,4 +1,4 @@
-#include "daemon/rpc/listener.h"
+#include "daemon/rpc/sockets/listener.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "daemon/rpc/socket_file.h"
+#include "daemon/rpc/sockets/socket_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

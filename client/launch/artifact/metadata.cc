@@ -1,4 +1,4 @@
-#include "client/launch/metadata.h"
+#include "client/launch/artifact/metadata.h"
 
 #include <algorithm>
 #include <cstdio>
