@@ -1,0 +1,113 @@
+"""Dependencies of the source tree run one way (docs/architecture.md)."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+from places import ROOT
+
+# What each folder may include besides its own headers and those of the folders that they may include. A folder stands below
+# those that it names, so the table has no cycle if every name stands above its line.
+MAY_INCLUDE = {
+    "storage/base": (),
+    "storage": ("storage/base",),
+    "storage/hot": ("storage",),
+    "storage/rocks": ("storage",),
+    "daemon/kernel": ("storage",),
+    "daemon/process": ("storage/base",),
+    "daemon/sandbox": ("daemon/process",),
+    "daemon/toolchain": ("daemon/kernel", "daemon/process"),
+    "daemon/policy": ("daemon/kernel", "daemon/process"),
+    "daemon/worker": ("daemon/kernel", "daemon/process"),
+    "daemon/worker/native": ("daemon/worker", "daemon/sandbox"),
+    "daemon/pool": ("daemon/worker", "daemon/sandbox"),
+    "daemon/chain": ("daemon/policy", "daemon/pool", "storage/hot"),
+    "daemon/config": ("storage/base",),
+    "daemon/observe": ("daemon/chain",),
+    "daemon/rpc/sockets": ("storage/base",),
+    "daemon/rpc": ("daemon/observe", "daemon/rpc/sockets"),
+    "daemon": ("daemon/rpc", "daemon/config", "daemon/toolchain", "storage/rocks"),
+    "client/rpc": ("storage/base", "storage/hot"),
+    "client/launch/artifact": ("storage/base", "storage/hot"),
+    "client/launch/driver": ("client/launch/artifact",),
+    "client/launch": ("client/launch/driver",),
+    "client/cli/output": ("storage/base",),
+    "client/cli/requests": ("client/cli/output", "client/rpc"),
+    "client/cli/commands": ("client/cli/requests",),
+    "client/cli": ("client/cli/commands",),
+}
+# From storage/hot a client may have the file format and what reads it, nothing that writes.
+CLIENT_MAY_READ = {"storage/hot/artifact_file.h", "storage/hot/artifact_layout.h"}
+# A worker in C++ knows the protocol's values, and nothing else of what the daemon keeps.
+NATIVE_WORKER_MAY_READ = {"daemon/kernel/kernel.h", "daemon/kernel/option_json.h"}
+# Libraries that one folder may include.
+AT_HOME = {
+    r"grpc(pp)?/": {"daemon/rpc", "client/rpc"},
+    r"rocksdb/": {"storage/rocks"},
+    r"CLI/": {"daemon", "daemon/worker/native", "client/cli", "client/cli/commands"},
+    r"toml\+\+|toml\.hpp": {"daemon/config"},
+    r"seccomp\.h": {"daemon/sandbox"},
+}
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("no git checkout")
+    return [pathlib.PurePosixPath(line) for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def includes():
+    """(folder, file, what it includes) of each include line in the production code."""
+    for path in tracked():
+        if path.parts[0] in ("storage", "daemon", "client") and path.suffix in (".h", ".cc"):
+            for included in re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / path).read_text("utf-8"), re.MULTILINE):
+                yield str(path.parent), str(path), included
+
+
+def reachable(folder):
+    found = set()
+    queue = [folder]
+    while queue:
+        for other in MAY_INCLUDE[queue.pop()]:
+            if other not in found:
+                found.add(other)
+                queue.append(other)
+    return found
+
+
+def test_the_table_has_no_cycle():
+    above = set()
+    for folder, others in MAY_INCLUDE.items():
+        assert above.issuperset(others), f"{folder} names a folder that stands below it"
+        above.add(folder)
+
+
+def test_includes_run_one_way():
+    wrong = []
+    for folder, path, included in includes():
+        assert folder in MAY_INCLUDE, f"{path}: say in MAY_INCLUDE what {folder} may include"
+        other = str(pathlib.PurePosixPath(included).parent)
+        if not included.startswith(("storage/", "daemon/", "client/")) or other == folder:
+            continue
+        if other not in reachable(folder):
+            wrong.append(f"{path} includes {included}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_clients_include_readers_alone():
+    assert not [f"{path} includes {included}" for folder, path, included in includes()
+                if folder.startswith("client/") and included.startswith("storage/hot/") and included not in CLIENT_MAY_READ]
+
+
+def test_the_native_worker_knows_the_protocol_alone():
+    assert not [f"{path} includes {included}" for folder, path, included in includes()
+                if folder == "daemon/worker/native" and included.startswith("daemon/kernel/") and included not in NATIVE_WORKER_MAY_READ]
+
+
+@pytest.mark.parametrize("library", AT_HOME)
+def test_a_library_stays_in_its_folder(library):
+    used = [(folder, path) for folder, path, included in includes() if re.match(library, included)]
+    assert used, f"nothing includes {library}: mend AT_HOME"
+    assert not [path for folder, path in used if folder not in AT_HOME[library]]
