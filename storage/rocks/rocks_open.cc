@@ -13,7 +13,6 @@
 #include "storage/rocks/rocks_schema.h"
 #include "storage/rocks/rocks_state.h"
 #include "storage/rocks/rocks_store.h"
-#include "storage/rocks/rocks_watchdog.h"
 #include "storage/waiting_store.h"
 
 namespace kiln {
@@ -96,7 +95,6 @@ absl::StatusOr<std::string> RocksOpening::FindDamage(const std::string& path, Co
 
 absl::StatusOr<std::unique_ptr<RocksStore>> RocksOpening::OpenDatabase(const std::string& path,
                                                                        RocksAccess access) const {
-  const RocksOpenWatchdog watchdog(path, options_.hang_time_max);
   KILN_ASSIGN_OR_RETURN(auto database,
                         RocksDatabase::Open(path, options_.expected_bytes, options_.env, access));
   if (access == RocksAccess::kWrite) KILN_RETURN_IF_ERROR(WriteSchema(*database));

@@ -24,8 +24,6 @@ struct RocksStoreOptions {
   uint64_t expected_bytes = limits::kStoreBytesDefault;
   // A store that takes longer to open, and twice as long when tried once more, counts as damaged.
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
-  // An open in this process that takes longer ends it. Not less than the probe grants.
-  std::chrono::milliseconds hang_time_max = 2 * limits::kStoreOpenTime;
   // On a disk that is full: between one attempt to open the store and the next.
   std::chrono::milliseconds retry_interval = limits::kStoreRetryInterval;
   // Null: the operating system. Must outlive the store.
@@ -61,8 +59,8 @@ struct OpenedRocksStore {
 //   UNAVAILABLE          the process that probed it was killed from outside
 // Each message says what to do. `filesystem` and `clock` must outlive the store.
 //
-// Opens first in a child process; where the open in this one hangs all the same, it ends the
-// process (RocksOpenWatchdog). REQUIRES: called before the process starts threads.
+// Opens the store in a child process first (rocks_probe.h).
+// REQUIRES: called before the process starts threads.
 absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
                                                 Filesystem& filesystem, const Clock& clock);
 

@@ -160,23 +160,5 @@ TEST_F(RocksProbeTest, TheChildReplaysTheLog) {
   EXPECT_GT(tables(), 0);
 }
 
-TEST_F(RocksProbeTest, AnOpenThatHangsInThisProcessEndsIt) {
-  // A new store, which is not probed, so that it is the process itself that hangs.
-  const pid_t child = fork();
-  if (child == 0) {
-    env_ = rocksdb::NewCompositeEnv(std::make_shared<TroubledFileSystem>(Hang));
-    RocksStoreOptions hanging = options();
-    hanging.path = directory_.File("new");
-    hanging.hang_time_max = std::chrono::milliseconds(20);
-    hanging.env = env_.get();
-    (void)OpenRocksStore(hanging, filesystem_, clock_);
-    _exit(7);
-  }
-  int ended = 0;
-  ASSERT_EQ(waitpid(child, &ended, 0), child);
-  ASSERT_TRUE(WIFEXITED(ended));
-  EXPECT_EQ(WEXITSTATUS(ended), 1);
-}
-
 }  // namespace
 }  // namespace kiln
