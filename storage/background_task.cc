@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "storage/base/mutex.h"
+
 namespace kiln {
 
 BackgroundTask::BackgroundTask(std::function<void()> work)
@@ -9,38 +11,38 @@ BackgroundTask::BackgroundTask(std::function<void()> work)
 
 BackgroundTask::~BackgroundTask() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 void BackgroundTask::Request() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     is_requested_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void BackgroundTask::WaitUntilIdle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !is_requested_ && !is_running_; });
+  MutexLock lock(mutex_);
+  while (is_requested_ || is_running_) changed_.Wait(mutex_);
 }
 
 void BackgroundTask::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return is_requested_ || stopping_; });
+    while (!is_requested_ && !stopping_) changed_.Wait(mutex_);
     if (stopping_) return;
     is_requested_ = false;
     is_running_ = true;
-    lock.unlock();
+    lock.Unlock();
     work_();
-    lock.lock();
+    lock.Lock();
     is_running_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 

@@ -1,10 +1,10 @@
 // Work that must not hold up the thread that finds it due.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -29,11 +29,11 @@ class BackgroundTask {
   void Run();
 
   const std::function<void()> work_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_requested_ = false;
-  bool is_running_ = false;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_requested_ KILN_GUARDED_BY(mutex_) = false;
+  bool is_running_ KILN_GUARDED_BY(mutex_) = false;
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
   // Last: it uses the others.
   std::thread thread_;
 };

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <list>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "storage/base/mutex.h"
 #include "storage/state_interfaces.h"
 
 namespace kiln {
@@ -23,7 +23,7 @@ class MemoryStore::State {
   State(uint64_t bytes_max, const Clock& clock) : bytes_max_(bytes_max), clock_(clock) {}
 
   absl::StatusOr<FoundBlob> GetBlob(const Digest& digest) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = blobs_.find(digest);
     if (it == blobs_.end()) return NotFound("no blob {} in memory", digest.ShortHex());
     Touch(it->second);
@@ -31,7 +31,7 @@ class MemoryStore::State {
   }
 
   absl::Status PutBlob(const Blob& blob) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (blobs_.contains(blob.digest())) return absl::OkStatus();
     KILN_RETURN_IF_ERROR(CheckFits(kEntryBytes + blob.size_bytes()));
     AddBlob(blob);
@@ -40,7 +40,7 @@ class MemoryStore::State {
   }
 
   std::vector<Digest> FindMissing(std::span<const Digest> digests) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<Digest> missing;
     for (const Digest& digest : digests) {
       if (!blobs_.contains(digest)) missing.push_back(digest);
@@ -49,7 +49,7 @@ class MemoryStore::State {
   }
 
   absl::StatusOr<FoundArtifact> GetRecord(const Digest& key) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = records_.find(key);
     if (it == records_.end()) return NoRecord(key);
     Entry& entry = *it->second;
@@ -64,7 +64,7 @@ class MemoryStore::State {
     uint64_t needed = entry.bytes;
     for (const Blob& blob : blobs) needed += kEntryBytes + blob.size_bytes();
 
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     KILN_RETURN_IF_ERROR(CheckFits(needed));
     const auto old = records_.find(record.key);
     entry.usage.last_use_unix_ms = clock_.UnixMillis();
@@ -84,7 +84,7 @@ class MemoryStore::State {
   }
 
   absl::Status RemoveRecord(const Digest& key) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = records_.find(key);
     if (it == records_.end()) return NoRecord(key);
     const Entry removed = Take(records_, it);
@@ -93,7 +93,7 @@ class MemoryStore::State {
   }
 
   std::vector<FoundArtifact> Scan(const std::optional<Digest>& after, size_t limit) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<FoundArtifact> found;
     for (const auto& [key, entry] : records_) {
       if (!after || key > *after) {
@@ -110,7 +110,7 @@ class MemoryStore::State {
   }
 
   absl::Status SetPinned(const Digest& key, bool pinned) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = records_.find(key);
     if (it == records_.end()) return NoRecord(key);
     Entry& entry = *it->second;
@@ -123,7 +123,7 @@ class MemoryStore::State {
   }
 
   void CountUses(std::span<const UseCount> uses) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (const UseCount& use : uses) {
       const auto it = records_.find(use.key);
       if (it == records_.end()) continue;
@@ -134,7 +134,7 @@ class MemoryStore::State {
   }
 
   uint64_t CollectUnreferencedBlobs() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     uint64_t collected = 0;
     for (auto it = blobs_.begin(); it != blobs_.end();) {
       const auto next = std::next(it);
@@ -148,7 +148,7 @@ class MemoryStore::State {
   }
 
   StoreStats Stats() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     StoreStats stats;
     stats.artifacts = records_.size();
     stats.stored_bytes = evictable_bytes_ + pinned_bytes_;
@@ -194,19 +194,19 @@ class MemoryStore::State {
     return NotFound("no artifact {} in memory", key.ShortHex());
   }
 
-  absl::Status CheckFits(uint64_t needed) const {
+  absl::Status CheckFits(uint64_t needed) const KILN_REQUIRES(mutex_) {
     if (needed <= bytes_max_ - std::min(bytes_max_, pinned_bytes_)) return absl::OkStatus();
     return ResourceExhausted("{} bytes do not fit into memory's {} beside {} pinned", needed,
                              bytes_max_, pinned_bytes_);
   }
 
-  bool IsPinned(const Entry& entry) const {
+  bool IsPinned(const Entry& entry) const KILN_REQUIRES(mutex_) {
     if (entry.record != nullptr) return entry.usage.pinned;
     const auto it = references_.find(entry.id);
     return it != references_.end() && it->second.pinned_records > 0;
   }
 
-  void Add(EntryMap& map, Entry entry) {
+  void Add(EntryMap& map, Entry entry) KILN_REQUIRES(mutex_) {
     const bool pinned = IsPinned(entry);
     (pinned ? pinned_bytes_ : evictable_bytes_) += entry.bytes;
     Entries& list = pinned ? pinned_ : evictable_;
@@ -215,9 +215,9 @@ class MemoryStore::State {
     map.emplace(id, list.begin());
   }
 
-  void AddBlob(const Blob& blob) { Add(blobs_, BlobEntry(blob)); }
+  void AddBlob(const Blob& blob) KILN_REQUIRES(mutex_) { Add(blobs_, BlobEntry(blob)); }
 
-  Entry Take(EntryMap& map, EntryMap::iterator it) {
+  Entry Take(EntryMap& map, EntryMap::iterator it) KILN_REQUIRES(mutex_) {
     const Entries::iterator position = it->second;
     const bool pinned = IsPinned(*position);
     (pinned ? pinned_bytes_ : evictable_bytes_) -= position->bytes;
@@ -227,11 +227,11 @@ class MemoryStore::State {
     return entry;
   }
 
-  void Touch(Entries::iterator entry) {
+  void Touch(Entries::iterator entry) KILN_REQUIRES(mutex_) {
     if (!IsPinned(*entry)) evictable_.splice(evictable_.begin(), evictable_, entry);
   }
 
-  void Move(Entries::iterator entry, bool was_pinned, bool is_pinned) {
+  void Move(Entries::iterator entry, bool was_pinned, bool is_pinned) KILN_REQUIRES(mutex_) {
     if (was_pinned == is_pinned) return;
     (was_pinned ? pinned_bytes_ : evictable_bytes_) -= entry->bytes;
     (is_pinned ? pinned_bytes_ : evictable_bytes_) += entry->bytes;
@@ -239,7 +239,7 @@ class MemoryStore::State {
     to.splice(to.begin(), was_pinned ? pinned_ : evictable_, entry);
   }
 
-  void Claim(const ArtifactRecord& record, bool pinned) {
+  void Claim(const ArtifactRecord& record, bool pinned) KILN_REQUIRES(mutex_) {
     for (const StageReference& stage : record.stages) {
       References& references = references_[stage.digest];
       const bool was_pinned = references.pinned_records > 0;
@@ -252,7 +252,7 @@ class MemoryStore::State {
     }
   }
 
-  void Release(const ArtifactRecord& record, bool pinned) {
+  void Release(const ArtifactRecord& record, bool pinned) KILN_REQUIRES(mutex_) {
     for (const StageReference& stage : record.stages) {
       const auto references = references_.find(stage.digest);
       const auto blob = blobs_.find(stage.digest);
@@ -267,7 +267,7 @@ class MemoryStore::State {
     }
   }
 
-  void Shrink() {
+  void Shrink() KILN_REQUIRES(mutex_) {
     while (evictable_bytes_ + pinned_bytes_ > bytes_max_ && !evictable_.empty()) {
       const Entry& oldest = evictable_.back();
       if (oldest.record == nullptr) {
@@ -283,15 +283,15 @@ class MemoryStore::State {
   const uint64_t bytes_max_;
   const Clock& clock_;
 
-  mutable std::mutex mutex_;
-  Entries evictable_;  // most recently used first
-  Entries pinned_;
-  EntryMap records_;
-  EntryMap blobs_;
-  std::unordered_map<Digest, References, DigestHash> references_;
-  uint64_t evictable_bytes_ = 0;
-  uint64_t pinned_bytes_ = 0;
-  uint64_t evicted_ = 0;
+  mutable Mutex mutex_;
+  Entries evictable_ KILN_GUARDED_BY(mutex_);  // most recently used first
+  Entries pinned_ KILN_GUARDED_BY(mutex_);
+  EntryMap records_ KILN_GUARDED_BY(mutex_);
+  EntryMap blobs_ KILN_GUARDED_BY(mutex_);
+  std::unordered_map<Digest, References, DigestHash> references_ KILN_GUARDED_BY(mutex_);
+  uint64_t evictable_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  uint64_t pinned_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  uint64_t evicted_ KILN_GUARDED_BY(mutex_) = 0;
 };
 
 MemoryStore::MemoryStore(uint64_t bytes_max, const Clock& clock)

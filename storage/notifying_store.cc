@@ -1,8 +1,9 @@
 #include "storage/notifying_store.h"
 
 #include <array>
-#include <mutex>
 #include <utility>
+
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -13,14 +14,14 @@ class NotifyingStore::Index final : public ForwardingIndex {
 
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
                    std::span<const Blob> blobs) override {
-    std::lock_guard lock(StripeOf(record.key));
+    MutexLock lock(StripeOf(record.key));
     KILN_RETURN_IF_ERROR(inner().Put(context, record, blobs));
     for (ArtifactListener* listener : listeners_) listener->OnPut(record, blobs);
     return absl::OkStatus();
   }
 
   absl::Status Remove(const CallContext& context, const Digest& key) override {
-    std::lock_guard lock(StripeOf(key));
+    MutexLock lock(StripeOf(key));
     const absl::Status removed = inner().Remove(context, key);
     // What the store has lost already, a listener may still have.
     if (removed.ok() || absl::IsNotFound(removed)) {
@@ -32,10 +33,10 @@ class NotifyingStore::Index final : public ForwardingIndex {
   void AddListener(ArtifactListener& listener) { listeners_.push_back(&listener); }
 
  private:
-  std::mutex& StripeOf(const Digest& key) { return stripes_[DigestHash()(key) % stripes_.size()]; }
+  Mutex& StripeOf(const Digest& key) { return stripes_[DigestHash()(key) % stripes_.size()]; }
 
   std::vector<ArtifactListener*> listeners_;
-  std::array<std::mutex, 64> stripes_;
+  std::array<Mutex, 64> stripes_;
 };
 
 NotifyingStore::NotifyingStore(std::unique_ptr<Store> store,

@@ -5,6 +5,7 @@
 
 #include "storage/artifact_value.h"
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 namespace {
@@ -47,7 +48,7 @@ class QuotaStore::Index final : public ForwardingIndex {
     return inner().Put(context, record, blobs);
   }
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
-    std::lock_guard lock(store_.mutex_);
+    MutexLock lock(store_.mutex_);
     return inner().SetPinned(context, key, pinned);
   }
   std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
@@ -152,7 +153,7 @@ absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
 }
 
 absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& context, uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const uint64_t before = inner().Stats().stored_bytes;
   EvictionResult result;
   int fruitless = 0;

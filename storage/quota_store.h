@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 #include "storage/forwarding_store.h"
 
 namespace kiln {
@@ -61,9 +61,11 @@ class QuotaStore final : public ForwardingStore {
   std::string DiskShortage() const;
   absl::Status CheckDisk() const;
   absl::Status MakeRoom(const CallContext& context, uint64_t needed_bytes);
-  absl::StatusOr<std::vector<FoundArtifact>> Sample(const CallContext& context);
+  absl::StatusOr<std::vector<FoundArtifact>> Sample(const CallContext& context)
+      KILN_REQUIRES(mutex_);
   absl::StatusOr<uint64_t> EvictWorstOf(const CallContext& context,
-                                        std::vector<FoundArtifact> sample, uint64_t bytes);
+                                        std::vector<FoundArtifact> sample, uint64_t bytes)
+      KILN_REQUIRES(mutex_);
 
   const QuotaOptions options_;
   Filesystem& filesystem_;
@@ -71,8 +73,8 @@ class QuotaStore final : public ForwardingStore {
 
   // Held while evicting, and while pinning: nothing is pinned between being chosen and being
   // removed.
-  std::mutex mutex_;
-  std::mt19937_64 random_;
+  Mutex mutex_;
+  std::mt19937_64 random_ KILN_GUARDED_BY(mutex_);
   std::atomic<uint64_t> evicted_ = 0;
   const std::unique_ptr<Blobs> blobs_;
   const std::unique_ptr<Index> index_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "storage/base/mutex.h"
+
 namespace kiln {
 namespace {
 
@@ -70,7 +72,7 @@ class TieredStore::Index final : public ArtifactIndex {
     // The put may evict others, and what was used last must not be among them.
     store_.FlushUses();
     Stripe& stripe = store_.StripeOf(record.key);
-    std::lock_guard lock(stripe.mutex);
+    MutexLock lock(stripe.mutex);
     const uint64_t generation = stripe.generation;
     KILN_RETURN_IF_ERROR(slow_.Put(context, record, blobs));
     // Should the fast store not take the new record, it must not keep the old one either.
@@ -85,7 +87,7 @@ class TieredStore::Index final : public ArtifactIndex {
 
   absl::Status Remove(const CallContext& context, const Digest& key) override {
     Stripe& stripe = store_.StripeOf(key);
-    std::lock_guard lock(stripe.mutex);
+    MutexLock lock(stripe.mutex);
     const absl::Status removed = slow_.Remove(context, key);
     if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
     ++stripe.generation;
@@ -104,7 +106,7 @@ class TieredStore::Index final : public ArtifactIndex {
 
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
     Stripe& stripe = store_.StripeOf(key);
-    std::lock_guard lock(stripe.mutex);
+    MutexLock lock(stripe.mutex);
     KILN_RETURN_IF_ERROR(slow_.SetPinned(context, key, pinned));
     ++stripe.generation;
     if (pinned) {
@@ -148,7 +150,7 @@ void TieredStore::Promote(const CallContext& context, const FoundArtifact& found
                           uint64_t generation) {
   const Digest& key = found.record->key;
   Stripe& stripe = StripeOf(key);
-  std::lock_guard lock(stripe.mutex);
+  MutexLock lock(stripe.mutex);
   if (stripe.generation != generation) return;
   if (found.usage.pinned) {
     stripe.pinned.insert(key);

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/store.h"
 #include "storage/use_counter.h"
 
@@ -59,9 +59,9 @@ class TieredStore final : public Store, public ArtifactListener {
   // heard raises it as well, but without the mutex, since it may come from within a change of
   // another key; whoever fills the fast store therefore looks once more when it is done.
   struct Stripe {
-    std::mutex mutex;
+    Mutex mutex;
     std::atomic<uint64_t> generation = 0;
-    std::unordered_set<Digest, DigestHash> pinned;  // as far as seen
+    std::unordered_set<Digest, DigestHash> pinned KILN_GUARDED_BY(mutex);  // as far as seen
   };
   Stripe& StripeOf(const Digest& key);
 

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -12,7 +13,7 @@ UseCounter::UseCounter(const Clock& clock) : clock_(clock), last_drain_(clock.No
 bool UseCounter::Count(const Digest& key) { return Add({key, 1, clock_.UnixMillis()}); }
 
 bool UseCounter::Add(const UseCount& use) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   UseCount& pending = pending_[use.key];
   pending.key = use.key;
   pending.uses += use.uses;
@@ -22,7 +23,7 @@ bool UseCounter::Add(const UseCount& use) {
 }
 
 std::vector<UseCount> UseCounter::Drain() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<UseCount> drained;
   drained.reserve(pending_.size());
   for (const auto& [key, use] : pending_) drained.push_back(use);
@@ -32,13 +33,13 @@ std::vector<UseCount> UseCounter::Drain() {
 }
 
 UseCount UseCounter::Pending(const Digest& key) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = pending_.find(key);
   return it == pending_.end() ? UseCount{key, 0, 0} : it->second;
 }
 
 void UseCounter::Forget(const Digest& key) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   pending_.erase(key);
 }
 

@@ -1,11 +1,11 @@
 // Collects uses in memory, so that a hit does not cost a write.
 #pragma once
 
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/store.h"
 
 namespace kiln {
@@ -29,9 +29,9 @@ class UseCounter {
 
  private:
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  std::unordered_map<Digest, UseCount, DigestHash> pending_;
-  SteadyTime last_drain_;
+  mutable Mutex mutex_;
+  std::unordered_map<Digest, UseCount, DigestHash> pending_ KILN_GUARDED_BY(mutex_);
+  SteadyTime last_drain_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 #include "storage/artifact_value.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 #include "storage/index_peek.h"
 
 namespace kiln {
@@ -168,7 +169,7 @@ absl::Status UserCache::Put(const CallContext& context, std::string_view key,
   stored.compile_micros = kMissMicros;
   stored.created_unix_ms = clock_.UnixMillis();
 
-  const std::lock_guard lock(putting_[record.uid % putting_.size()]);
+  const MutexLock lock(putting_[record.uid % putting_.size()]);
   KILN_ASSIGN_OR_RETURN(const auto room,
                         ledger_.MakeRoom(record.uid, stored.key, ArtifactBytes(stored)));
   for (const Digest& each : room->leaving()) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 #include "storage/user_cache_record.h"
 #include "storage/user_quota.h"
@@ -71,7 +71,7 @@ class UserCache {
   const Clock& clock_;
   // From making room to using it, which is long where the disk is slow: each user's apart, as far
   // as there are locks.
-  std::array<std::mutex, 64> putting_;
+  std::array<Mutex, 64> putting_;
 };
 
 }  // namespace kiln

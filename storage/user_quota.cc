@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "storage/artifact_value.h"
+#include "storage/base/mutex.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -18,7 +19,7 @@ UserQuotaLimits UserQuotaLimits::Of(uint64_t store_bytes_max) {
 void UserQuota::OnPut(const ArtifactRecord& record, std::span<const Blob>) {
   if (!IsUserCacheKey(record.key)) return;
   const auto own = DecodeUserCacheRecord(record.document);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Erase(record.key);
   EndReservation(record.key);
   // One that cannot be read is nobody's, and is evicted in its time.
@@ -28,7 +29,7 @@ void UserQuota::OnPut(const ArtifactRecord& record, std::span<const Blob>) {
 
 void UserQuota::OnRemove(const Digest& key) {
   if (!IsUserCacheKey(key)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Erase(key);
 }
 
@@ -37,13 +38,13 @@ void UserQuota::TakeStock(const FoundArtifact& found) {
   if (!IsUserCacheKey(record.key)) return;
   const auto own = DecodeUserCacheRecord(record.document);
   if (!own.ok()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (entries_.contains(record.key)) return;
   Add(record.key, {own->uid, ArtifactBytes(record), found.usage.last_use_unix_ms});
 }
 
 void UserQuota::Touch(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   Entry& entry = found->second;
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<UserQuota::Room>> UserQuota::MakeRoom(uid_t uid, 
                              most);
   }
   std::unique_ptr<Room> room(new Room(*this, key));  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Leave(key, *room);
   const auto taken = [&] {
     return ResourceExhausted("no room for {} bytes: other entries are just being put", bytes);
@@ -77,7 +78,7 @@ absl::StatusOr<std::unique_ptr<UserQuota::Room>> UserQuota::MakeRoom(uid_t uid, 
 }
 
 void UserQuota::Room::Forget(const Digest& key) {
-  const std::lock_guard lock(ledger_.mutex_);
+  const MutexLock lock(ledger_.mutex_);
   const auto found = ledger_.entries_.find(key);
   // Otherwise it has been put anew.
   if (found != ledger_.entries_.end() && found->second.leaves_for == this) {
@@ -86,14 +87,14 @@ void UserQuota::Room::Forget(const Digest& key) {
 }
 
 void UserQuota::Release(const Room& room) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   EndReservation(room.key_);
   Stay(room.key_, room);
   for (const Digest& each : room.leaving_) Stay(each, room);
 }
 
 UserCacheStats UserQuota::Stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {users_.size(), count_, bytes_};
 }
 

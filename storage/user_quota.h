@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,6 +17,7 @@
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -89,33 +89,32 @@ class UserQuota final : public ArtifactListener {
 
   void Release(const Room& room);
 
-  // REQUIRES: mutex_ is held.
-  void Add(const Digest& key, const Entry& entry);
-  void Erase(const Digest& key);
-  void Hold(const Digest& key, const Entry& entry);
-  void LetGo(const Digest& key, const Entry& entry);
-  void Leave(const Digest& key, const Room& room);
-  void Stay(const Digest& key, const Room& room);
-  void Count(const Share& share);
-  void Uncount(const Share& share);
-  void EndReservation(const Digest& key);
-  bool IsUserFull(uid_t uid, uint64_t more_bytes) const;
-  bool IsFull(uint64_t more_bytes) const;
+  void Add(const Digest& key, const Entry& entry) KILN_REQUIRES(mutex_);
+  void Erase(const Digest& key) KILN_REQUIRES(mutex_);
+  void Hold(const Digest& key, const Entry& entry) KILN_REQUIRES(mutex_);
+  void LetGo(const Digest& key, const Entry& entry) KILN_REQUIRES(mutex_);
+  void Leave(const Digest& key, const Room& room) KILN_REQUIRES(mutex_);
+  void Stay(const Digest& key, const Room& room) KILN_REQUIRES(mutex_);
+  void Count(const Share& share) KILN_REQUIRES(mutex_);
+  void Uncount(const Share& share) KILN_REQUIRES(mutex_);
+  void EndReservation(const Digest& key) KILN_REQUIRES(mutex_);
+  bool IsUserFull(uid_t uid, uint64_t more_bytes) const KILN_REQUIRES(mutex_);
+  bool IsFull(uint64_t more_bytes) const KILN_REQUIRES(mutex_);
   // Among those who have something that could leave.
-  std::optional<uid_t> WhoHasMost(uint64_t more_bytes) const;
+  std::optional<uid_t> WhoHasMost(uint64_t more_bytes) const KILN_REQUIRES(mutex_);
   // False where there is nothing.
-  bool LeaveOldest(std::optional<uid_t> uid, Room& room);
+  bool LeaveOldest(std::optional<uid_t> uid, Room& room) KILN_REQUIRES(mutex_);
 
   const UserQuotaLimits limits_;
   const Clock& clock_;
 
-  mutable std::mutex mutex_;
-  std::unordered_map<Digest, Entry, DigestHash> entries_;
-  std::map<uid_t, User> users_;
+  mutable Mutex mutex_;
+  std::unordered_map<Digest, Entry, DigestHash> entries_ KILN_GUARDED_BY(mutex_);
+  std::map<uid_t, User> users_ KILN_GUARDED_BY(mutex_);
   // By the key that is about to be put.
-  std::unordered_map<Digest, Share, DigestHash> reserved_;
-  uint64_t count_ = 0;
-  uint64_t bytes_ = 0;
+  std::unordered_map<Digest, Share, DigestHash> reserved_ KILN_GUARDED_BY(mutex_);
+  uint64_t count_ KILN_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ KILN_GUARDED_BY(mutex_) = 0;
 };
 
 // Room that a put has until it is over: nobody else gets it, nor is anything else of the user asked

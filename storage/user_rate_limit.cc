@@ -4,13 +4,15 @@
 #include <chrono>
 #include <cmath>
 
+#include "storage/base/mutex.h"
+
 namespace kiln {
 
 absl::Status UserRateLimit::Spend(uid_t uid, uint64_t bytes) {
   const auto room = static_cast<double>(limits_.bytes_at_once);
   const double more = std::min(static_cast<double>(bytes), room);
   const SteadyTime now = clock_.Now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!accounts_.contains(uid)) MakeRoom(now);
   Account& account = accounts_.try_emplace(uid, Account{0, now}).first->second;
   account = {BytesNow(account, now), now};

@@ -4,11 +4,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -44,13 +44,12 @@ class UserRateLimit {
   };
 
   double BytesNow(const Account& account, SteadyTime now) const;
-  // REQUIRES: mutex_ is held.
-  void MakeRoom(SteadyTime now);
+  void MakeRoom(SteadyTime now) KILN_REQUIRES(mutex_);
 
   const UserRateLimits limits_;
   const Clock& clock_;
-  std::mutex mutex_;
-  std::unordered_map<uid_t, Account> accounts_;
+  Mutex mutex_;
+  std::unordered_map<uid_t, Account> accounts_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

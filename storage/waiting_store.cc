@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -71,10 +72,10 @@ WaitingStore::WaitingStore(std::unique_ptr<Store> meanwhile, std::string reason,
 
 WaitingStore::~WaitingStore() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
@@ -82,12 +83,12 @@ BlobStore& WaitingStore::blobs() { return *blobs_; }
 ArtifactIndex& WaitingStore::index() { return *index_; }
 
 std::shared_ptr<Store> WaitingStore::Readable() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return store_;
 }
 
 absl::StatusOr<std::shared_ptr<Store>> WaitingStore::Writable() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (reason_.empty()) return store_;
   return ResourceExhausted("not stored: {}", reason_);
 }
@@ -98,10 +99,10 @@ std::string WaitingStore::Composition() const {
 }
 
 StoreStats WaitingStore::Stats() const {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::shared_ptr<Store> store = store_;
   const std::string reason = reason_;
-  lock.unlock();
+  lock.Unlock();
   StoreStats stats = store->Stats();
   if (!reason.empty()) stats.degraded = reason;
   return stats;
@@ -115,24 +116,25 @@ absl::StatusOr<uint64_t> WaitingStore::CollectUnreferencedBlobs(const CallContex
 }
 
 void WaitingStore::WaitUntilOpen() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return reason_.empty(); });
+  MutexLock lock(mutex_);
+  while (!reason_.empty()) changed_.Wait(mutex_);
 }
 
 void WaitingStore::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!reason_.empty()) {
-    if (changed_.wait_for(lock, interval_, [this] { return stopping_; })) return;
-    lock.unlock();
+    if (changed_.WaitFor(mutex_, interval_, [this]() KILN_REQUIRES(mutex_) { return stopping_; }))
+      return;
+    lock.Unlock();
     TryToOpen();
-    lock.lock();
+    lock.Lock();
   }
 }
 
 void WaitingStore::TryToOpen() {
   auto opened = open_();
   std::shared_ptr<Store> unused;  // goes without the lock
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!opened.ok()) {
     std::string reason(Message(opened.status()));
     // Each attempt on a full disk fails alike; anything else is news.
@@ -145,7 +147,7 @@ void WaitingStore::TryToOpen() {
   unused = std::exchange(store_, std::shared_ptr<Store>(*std::move(opened)));
   reason_.clear();
   LogInfo("the store takes artifacts again");
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace kiln

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "storage/base/mutex.h"
 #include "storage/store.h"
 
 namespace kiln {
@@ -55,11 +54,11 @@ class WaitingStore final : public Store {
   const std::unique_ptr<Blobs> blobs_;
   const std::unique_ptr<Index> index_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<Store> store_;
-  std::string reason_;  // empty: it is open
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<Store> store_ KILN_GUARDED_BY(mutex_);
+  std::string reason_ KILN_GUARDED_BY(mutex_);  // empty: it is open
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
   // Last: it uses the others.
   std::thread thread_;
 };

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "storage/base/mutex.h"
+
 namespace kiln {
 
 // A slot's own mutex is held while its callback runs, so that Reset() waits for it; it is
@@ -19,9 +21,9 @@ struct Cancellation::Registration::Slot {
 };
 
 struct Cancellation::State {
-  std::mutex mutex;
-  bool cancelled = false;
-  std::vector<std::weak_ptr<Registration::Slot>> slots;
+  Mutex mutex;
+  bool cancelled KILN_GUARDED_BY(mutex) = false;
+  std::vector<std::weak_ptr<Registration::Slot>> slots KILN_GUARDED_BY(mutex);
 };
 
 Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
@@ -29,7 +31,7 @@ Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
 void Cancellation::Cancel() {
   std::vector<std::weak_ptr<Registration::Slot>> slots;
   {
-    std::lock_guard lock(state_->mutex);
+    MutexLock lock(state_->mutex);
     if (state_->cancelled) return;
     state_->cancelled = true;
     slots.swap(state_->slots);
@@ -40,7 +42,7 @@ void Cancellation::Cancel() {
 }
 
 bool Cancellation::IsCancelled() const {
-  std::lock_guard lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   return state_->cancelled;
 }
 
@@ -49,7 +51,7 @@ Cancellation::Registration Cancellation::OnCancel(std::function<void()> callback
   registration.slot_ = std::make_shared<Registration::Slot>();
   registration.slot_->callback = std::move(callback);
   {
-    std::lock_guard lock(state_->mutex);
+    MutexLock lock(state_->mutex);
     if (!state_->cancelled) {
       // Registrations come and go while a token lives: forget the dead ones before growing.
       if (state_->slots.size() == state_->slots.capacity()) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "storage/base/mutex.h"
+
 namespace kiln {
 
 ThreadExecutor::ThreadExecutor(int threads, size_t queue_length_max)
@@ -11,16 +13,16 @@ ThreadExecutor::ThreadExecutor(int threads, size_t queue_length_max)
 
 ThreadExecutor::~ThreadExecutor() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ThreadExecutor::Run(std::function<void()> work) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (queue_.size() < queue_length_max_) {
       queue_.push_back(std::exchange(work, nullptr));
     }
@@ -28,21 +30,21 @@ void ThreadExecutor::Run(std::function<void()> work) {
   if (work) {
     work();
   } else {
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
 }
 
 void ThreadExecutor::Loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    while (!stopping_ && queue_.empty()) changed_.Wait(mutex_);
     if (queue_.empty()) return;
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     work();
     work = nullptr;  // what it captured dies under no lock
-    lock.lock();
+    lock.Lock();
   }
 }
 

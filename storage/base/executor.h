@@ -1,12 +1,12 @@
 // Where work goes that must not run on the thread that brings it.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -39,10 +39,10 @@ class ThreadExecutor final : public Executor {
   void Loop();
 
   const size_t queue_length_max_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> queue_ KILN_GUARDED_BY(mutex_);
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "storage/base/mutex.h"
+
 namespace kiln {
 
 // `running` is held while the callback runs, so that Cancel waits for it; it is recursive, so that
@@ -33,10 +35,10 @@ ThreadTimer::ThreadTimer() : thread_([this] { Loop(); }) {}
 
 ThreadTimer::~ThreadTimer() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   thread_.join();
 }
 
@@ -45,19 +47,19 @@ std::unique_ptr<Alarm> ThreadTimer::At(SteadyTime when, std::function<void()> ca
   entry->callback = std::move(callback);
   bool is_earliest;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     entry->place = queue_.emplace(when, entry);
     entry->is_queued = true;
     is_earliest = when < wakes_at_;
     if (is_earliest) wakes_at_ = when;
   }
-  if (is_earliest) changed_.notify_one();
+  if (is_earliest) changed_.NotifyOne();
   return std::make_unique<EntryAlarm>(*this, std::move(entry));
 }
 
 void ThreadTimer::Cancel(Entry& entry) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (std::exchange(entry.is_queued, false)) queue_.erase(entry.place);
   }
   std::lock_guard lock(entry.running);
@@ -65,23 +67,23 @@ void ThreadTimer::Cancel(Entry& entry) {
 }
 
 void ThreadTimer::Loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     const auto first = queue_.begin();
     if (first != queue_.end() && first->first <= std::chrono::steady_clock::now()) {
       const std::shared_ptr<Entry> entry = first->second;
       entry->is_queued = false;
       queue_.erase(first);
-      lock.unlock();
+      lock.Unlock();
       entry->Run();
-      lock.lock();
+      lock.Lock();
       continue;
     }
     wakes_at_ = first == queue_.end() ? SteadyTime::max() : first->first;
     if (wakes_at_ == SteadyTime::max()) {
-      changed_.wait(lock);
+      changed_.Wait(mutex_);
     } else {
-      changed_.wait_until(lock, wakes_at_);
+      changed_.WaitUntil(mutex_, wakes_at_);
     }
   }
 }

@@ -1,13 +1,12 @@
 // The timer that the daemon runs on.
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/base/timer.h"
 
 namespace kiln {
@@ -34,11 +33,11 @@ class ThreadTimer final : public Timer {
   void Loop();
   void Cancel(Entry& entry);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Queue queue_;
-  SteadyTime wakes_at_ = SteadyTime::max();
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  Queue queue_ KILN_GUARDED_BY(mutex_);
+  SteadyTime wakes_at_ KILN_GUARDED_BY(mutex_) = SteadyTime::max();
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

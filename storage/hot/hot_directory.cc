@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 #include "storage/hot/artifact_file.h"
 #include "storage/user_cache_record.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<std::unique_ptr<HotDirectory>> HotDirectory::Open(const std::stri
 
 absl::Status HotDirectory::Load() {
   KILN_ASSIGN_OR_RETURN(const auto files, files_.Load());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const HotFile& file : files) entries_.Put({file.key, file.binary, file.size_bytes});
   while (entries_.bytes() > options_.bytes_max || entries_.size() > options_.files_max) {
     KILN_RETURN_IF_ERROR(EvictOldest());
@@ -63,7 +64,7 @@ void HotDirectory::OnPut(const ArtifactRecord& record, std::span<const Blob> blo
 void HotDirectory::OnRemove(const Digest& key) { Drop(key); }
 
 bool HotDirectory::NoteUse(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.Touch(key);
 }
 
@@ -84,7 +85,7 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
   KILN_ASSIGN_OR_RETURN(UnpublishedHotFile file, files_.Write(content));
   const HotEntry entry{record.key, record.stages.back().digest, content.size()};
 
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (IsOutdatedHit(record.key, source)) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(MakeRoom(entry));
   KILN_RETURN_IF_ERROR(files_.Publish(std::move(file), record.key));
@@ -119,7 +120,7 @@ absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
   const uint64_t wanted = options_.free_bytes_min + needed_bytes;
   if (free >= wanted) return absl::OkStatus();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const uint64_t bytes_before = entries_.bytes();
     while (entries_.size() > 0 && bytes_before - entries_.bytes() < wanted - free) {
       KILN_RETURN_IF_ERROR(EvictOldest());
@@ -145,7 +146,7 @@ absl::Status HotDirectory::RemoveFile(const Digest& key) {
 void HotDirectory::Drop(const Digest& key) {
   absl::Status status;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     changes_.Note(key, clock_.Now());
     status = RemoveFile(key);
   }
@@ -155,7 +156,7 @@ void HotDirectory::Drop(const Digest& key) {
 void HotDirectory::DropUnchanged(const HotEntry& entry) {
   absl::Status status;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const HotEntry* now = entries_.Find(entry.key);
     if (now != nullptr && now->binary == entry.binary &&
         !changes_.Contains(entry.key, clock_.Now())) {
@@ -168,7 +169,7 @@ void HotDirectory::DropUnchanged(const HotEntry& entry) {
 void HotDirectory::CountFailure(const absl::Status& status) {
   uint64_t unreported;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counters_.failures;
     ++unreported_failures_;
     const SteadyTime now = clock_.Now();
@@ -181,12 +182,12 @@ void HotDirectory::CountFailure(const absl::Status& status) {
 }
 
 std::vector<HotEntry> HotDirectory::SortedEntries() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.SortedByKey();
 }
 
 HotDirectoryStats HotDirectory::Stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HotDirectoryStats stats = counters_;
   stats.files = entries_.size();
   stats.bytes = entries_.bytes();

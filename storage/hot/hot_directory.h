@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 #include "storage/hot/hot_entries.h"
 #include "storage/hot/hot_files.h"
@@ -100,11 +100,10 @@ class HotDirectory final : public ArtifactListener {
       ArtifactIndex& index, const std::function<bool()>& should_stop);
   absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
-  // REQUIRES: mutex_ is held.
-  bool IsOutdatedHit(const Digest& key, Source source) const;
-  absl::Status MakeRoom(const HotEntry& entry);
-  absl::Status EvictOldest();
-  absl::Status RemoveFile(const Digest& key);
+  bool IsOutdatedHit(const Digest& key, Source source) const KILN_REQUIRES(mutex_);
+  absl::Status MakeRoom(const HotEntry& entry) KILN_REQUIRES(mutex_);
+  absl::Status EvictOldest() KILN_REQUIRES(mutex_);
+  absl::Status RemoveFile(const Digest& key) KILN_REQUIRES(mutex_);
 
   HotFiles files_;
   const HotDirectoryOptions options_;
@@ -112,12 +111,12 @@ class HotDirectory final : public ArtifactListener {
 
   // Held while files appear and disappear, so that entries and files agree, but not while one is
   // written.
-  mutable std::mutex mutex_;
-  HotEntries entries_;
-  RecentChanges changes_;
-  HotDirectoryStats counters_;  // but for the gauges
-  std::optional<SteadyTime> last_warning_;
-  uint64_t unreported_failures_ = 0;
+  mutable Mutex mutex_;
+  HotEntries entries_ KILN_GUARDED_BY(mutex_);
+  RecentChanges changes_ KILN_GUARDED_BY(mutex_);
+  HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // but for the gauges
+  std::optional<SteadyTime> last_warning_ KILN_GUARDED_BY(mutex_);
+  uint64_t unreported_failures_ KILN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 
 #include "storage/base/filesystem.h"
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 #include "storage/rocks/rocks_options.h"
 #include "storage/rocks/rocks_status.h"
 
@@ -122,7 +123,7 @@ absl::Status RocksDatabase::OnWriteFailed(const rocksdb::Status& status) {
 }
 
 void RocksDatabase::SetDegraded(std::string reason) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!is_degraded_.exchange(true)) {
     LogError("the store takes no artifacts", {{"path", path_}, {"reason", reason}});
   }
@@ -131,12 +132,12 @@ void RocksDatabase::SetDegraded(std::string reason) {
 
 void RocksDatabase::ClearDegraded() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!is_degraded_.exchange(false)) return;
     degraded_.clear();
     LogInfo("the store takes artifacts again", {{"path", path_}});
   }
-  recovered_.notify_all();
+  recovered_.NotifyAll();
 }
 
 void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
@@ -150,8 +151,8 @@ void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
 }
 
 void RocksDatabase::WaitUntilWritable() const {
-  std::unique_lock lock(mutex_);
-  recovered_.wait(lock, [this] { return !is_degraded_; });
+  MutexLock lock(mutex_);
+  while (is_degraded_) recovered_.Wait(mutex_);
 }
 
 std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {
@@ -198,7 +199,7 @@ absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& canc
 }
 
 std::string RocksDatabase::Degraded() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return degraded_;
 }
 

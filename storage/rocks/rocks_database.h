@@ -7,14 +7,13 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 #include "storage/rocks/rocks_schema.h"
 
@@ -96,9 +95,9 @@ class RocksDatabase {
 
   // Read on every write; the mutex is only for when there is trouble.
   std::atomic<bool> is_degraded_ = false;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable recovered_;
-  std::string degraded_;
+  mutable Mutex mutex_;
+  mutable CondVar recovered_;
+  std::string degraded_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 #include "storage/rocks/rocks_options.h"
 
 namespace kiln {
@@ -15,10 +16,10 @@ RocksReclaimer::RocksReclaimer(RocksDatabase& database, uint64_t expected_bytes)
 
 RocksReclaimer::~RocksReclaimer() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
@@ -32,32 +33,32 @@ void RocksReclaimer::Consider(uint64_t live_bytes) {
   live_bytes_ = live_bytes;
   if (GarbageBytes() <= garbage_bytes_max_) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     is_due_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void RocksReclaimer::WaitForSpace() {
   const auto is_bearable = [this] { return GarbageBytes() <= garbage_bytes_max_ * 3 / 2; };
   if (is_bearable()) return;
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return (!is_due_ && !is_working_) || is_bearable(); });
+  MutexLock lock(mutex_);
+  while ((is_due_ || is_working_) && !is_bearable()) changed_.Wait(mutex_);
 }
 
 void RocksReclaimer::WaitUntilIdle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !is_due_ && !is_working_; });
+  MutexLock lock(mutex_);
+  while (is_due_ || is_working_) changed_.Wait(mutex_);
 }
 
 void RocksReclaimer::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return is_due_ || stopping_; });
+    while (!is_due_ && !stopping_) changed_.Wait(mutex_);
     if (stopping_) return;
     is_due_ = false;
     is_working_ = true;
-    lock.unlock();
+    lock.Unlock();
     // The oldest quarter first: it has most of the garbage, and its live blobs, which are on the
     // disk twice for a while, are the fewest. More where that was not enough.
     for (const double share : {0.25, 0.5, 1.0}) {
@@ -68,9 +69,9 @@ void RocksReclaimer::Run() {
         break;
       }
     }
-    lock.lock();
+    lock.Lock();
     is_working_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 

@@ -4,11 +4,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
+#include "storage/base/mutex.h"
 #include "storage/rocks/rocks_database.h"
 
 namespace kiln {
@@ -41,10 +40,10 @@ class RocksReclaimer {
   std::atomic<uint64_t> live_bytes_ = 0;
   std::atomic<bool> stopping_ = false;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_due_ = false;
-  bool is_working_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_due_ KILN_GUARDED_BY(mutex_) = false;
+  bool is_working_ KILN_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 #include "storage/rocks/record_codec.h"
 #include "storage/rocks/rocks_walk.h"
 #include "storage/rocks/stored_value.h"
@@ -29,19 +30,21 @@ absl::Status CheckSizes(std::span<const Blob> blobs) {
 
 }  // namespace
 
-RocksState::RocksState(std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes,
-                       const Clock& clock)
+RocksState::RocksState(std::unique_ptr<RocksDatabase> database, const TotalsRow& totals,
+                       uint64_t expected_bytes, const Clock& clock)
     : database_(std::move(database)),
       clock_(clock),
       uses_(clock),
+      totals_(totals),
       reclaimer_(*database_, expected_bytes) {}
 
 absl::StatusOr<std::unique_ptr<RocksState>> RocksState::Load(
     std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock) {
-  std::unique_ptr<RocksState> state(new RocksState(std::move(database), expected_bytes, clock));
-  KILN_ASSIGN_OR_RETURN(state->totals_, ReadTotals(*state->database_));
+  KILN_ASSIGN_OR_RETURN(const TotalsRow totals, ReadTotals(*database));
+  std::unique_ptr<RocksState> state(
+      new RocksState(std::move(database), totals, expected_bytes, clock));
   if (state->database().access() == RocksAccess::kWrite) {
-    state->reclaimer_.Consider(state->Totals().stored_bytes);
+    state->reclaimer_.Consider(totals.stored_bytes);
   }
   return state;
 }
@@ -80,7 +83,7 @@ absl::StatusOr<FoundBlob> RocksState::GetBlob(const Digest& digest) {
 }
 
 void RocksState::QuarantineBlob(const Digest& digest) {
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   // Once more under the lock: it may have been replaced, or be on its way, meanwhile.
   std::string damaged;
   const auto blob = ReadBlob(digest, &damaged);
@@ -100,7 +103,7 @@ absl::Status RocksState::PutBlob(const Blob& blob) {
   if (missing.empty()) return absl::OkStatus();
   std::string stored = CompressValue(blob.bytes());
   reclaimer_.WaitForSpace();
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   RocksChange change(*database_, Totals());
   change.Offer(blob.digest(), std::move(stored));
   return Commit(change);
@@ -152,7 +155,7 @@ absl::StatusOr<FoundArtifact> RocksState::GetRecord(const Digest& key) {
 }
 
 void RocksState::QuarantineRecord(const Digest& key) {
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   std::string damaged;
   const auto row = ReadRecord(key, &damaged);
   if (!absl::IsDataLoss(row.status())) return;
@@ -194,7 +197,7 @@ absl::Status RocksState::PutRecord(const ArtifactRecord& record, std::span<const
   }
 
   reclaimer_.WaitForSpace();
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   RocksChange change(*database_, Totals());
   for (const Blob& blob : blobs) {
     const auto ready = compressed.find(blob.digest());
@@ -213,7 +216,7 @@ absl::Status RocksState::PutRecord(const ArtifactRecord& record, std::span<const
 }
 
 absl::Status RocksState::RemoveRecord(const Digest& key) {
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   RocksChange change(*database_, Totals());
   KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, key));
   if (replaced) change.RemoveRecord(key, replaced->row_bytes);
@@ -250,7 +253,7 @@ absl::Status RocksState::SetPinned(const Digest& key, bool pinned) {
   if (absl::IsDataLoss(readable)) QuarantineRecord(key);
   KILN_RETURN_IF_ERROR(readable);
 
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   // Removed since: a pin without a record would outlive it.
   KILN_RETURN_IF_ERROR(ReadRecord(key, &damaged).status());
   ArtifactUsage usage = ReadUsage(key);
@@ -266,7 +269,7 @@ absl::Status RocksState::SetPinned(const Digest& key, bool pinned) {
 // --- Books ---
 
 TotalsRow RocksState::Totals() const {
-  std::lock_guard lock(totals_mutex_);
+  MutexLock lock(totals_mutex_);
   return totals_;
 }
 
@@ -274,7 +277,7 @@ absl::Status RocksState::Commit(RocksChange& change) {
   KILN_RETURN_IF_ERROR(change.Commit());
   if (recount_ != nullptr) recount_->AddClaims(change);
   {
-    std::lock_guard lock(totals_mutex_);
+    MutexLock lock(totals_mutex_);
     totals_ = change.totals();
   }
   if (change.HasFreedBlobs()) reclaimer_.Consider(change.totals().stored_bytes);
@@ -288,7 +291,7 @@ void RocksState::CountUses(std::span<const UseCount> uses) {
 }
 
 void RocksState::WriteUses() {
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   const std::vector<UseCount> uses = uses_.Drain();
   if (uses.empty()) return;
   RocksChange change(*database_, Totals());
@@ -306,7 +309,7 @@ void RocksState::WriteUses() {
 }
 
 absl::StatusOr<uint64_t> RocksState::CollectUnreferencedBlobs() {
-  std::lock_guard only(collecting_);
+  MutexLock only(collecting_);
   if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
   uint64_t collected = 0;
   KILN_RETURN_IF_ERROR(
@@ -326,7 +329,7 @@ absl::Status RocksState::ChangeReferences(
   std::vector<Digest> digests;
   const auto change_some = [&]() -> absl::Status {
     if (digests.empty()) return absl::OkStatus();
-    std::lock_guard lock(writer_);
+    MutexLock lock(writer_);
     RocksChange change(*database_, Totals());
     for (const Digest& digest : digests) apply(change, digest);
     digests.clear();
@@ -349,7 +352,7 @@ absl::Status RocksState::RecountReferences() {
   const auto parts =
       static_cast<uint32_t>(std::min<uint64_t>(before.artifacts / kArtifactsPerPart + 1, 256));
   for (uint32_t part = 0; part < parts; ++part) KILN_RETURN_IF_ERROR(RecountPart(part, parts));
-  std::lock_guard lock(writer_);
+  MutexLock lock(writer_);
   TotalsRow totals = Totals();
   // One more record was lost meanwhile, and may have been counted: the next time counts again.
   if (totals.quarantined != before.quarantined) return absl::OkStatus();
@@ -359,17 +362,17 @@ absl::Status RocksState::RecountReferences() {
 }
 
 absl::Status RocksState::RecountPart(uint32_t part, uint32_t parts) {
-  std::unique_lock lock(writer_);
+  MutexLock lock(writer_);
   RocksRecount recount(*database_, part, parts);
   recount_ = &recount;
-  lock.unlock();
+  lock.Unlock();
   recount.CountRecords();
   const absl::Status status = ChangeReferences(
       [&](const Digest& digest, const ReferenceRow&) { return recount.Covers(digest); },
       [&](RocksChange& change, const Digest& digest) {
         change.CorrectCount(digest, recount.CountOf(digest));
       });
-  lock.lock();
+  lock.Lock();
   recount_ = nullptr;
   return status;
 }

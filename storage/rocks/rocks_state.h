@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "storage/background_task.h"
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/rocks/rocks_change.h"
 #include "storage/rocks/rocks_database.h"
 #include "storage/rocks/rocks_reclaimer.h"
@@ -61,7 +61,8 @@ class RocksState {
     uint64_t row_bytes = 0;
   };
 
-  RocksState(std::unique_ptr<RocksDatabase> database, uint64_t expected_bytes, const Clock& clock);
+  RocksState(std::unique_ptr<RocksDatabase> database, const TotalsRow& totals,
+             uint64_t expected_bytes, const Clock& clock);
 
   // NOT_FOUND, or DATA_LOSS with the damaged bytes in `*damaged` where there are any.
   absl::StatusOr<RecordRow> ReadRecord(const Digest& key, std::string* damaged) const;
@@ -70,9 +71,10 @@ class RocksState {
 
   void QuarantineRecord(const Digest& key);
   void QuarantineBlob(const Digest& digest);
-  // The rest of a put or removal under the lock: takes what the key had before out of the books.
-  absl::StatusOr<std::optional<RecordRow>> Replaced(RocksChange& change, const Digest& key);
-  absl::Status Commit(RocksChange& change);
+  // Takes what the key had before out of the books.
+  absl::StatusOr<std::optional<RecordRow>> Replaced(RocksChange& change, const Digest& key)
+      KILN_REQUIRES(writer_);
+  absl::Status Commit(RocksChange& change) KILN_REQUIRES(writer_);
 
   void WriteUses();
   absl::Status RecountReferences();
@@ -88,12 +90,12 @@ class RocksState {
   UseCounter uses_;
 
   // One collection at a time; taken before `writer_`.
-  std::mutex collecting_;
-  std::mutex writer_;
-  // While references are being counted; guarded by `writer_`.
-  RocksRecount* recount_ = nullptr;
-  mutable std::mutex totals_mutex_;
-  TotalsRow totals_;
+  Mutex collecting_;
+  Mutex writer_;
+  // Set while references are being counted.
+  RocksRecount* recount_ KILN_GUARDED_BY(writer_) = nullptr;
+  mutable Mutex totals_mutex_;
+  TotalsRow totals_ KILN_GUARDED_BY(totals_mutex_);
 
   // Last: their threads stop before what they work on goes.
   RocksReclaimer reclaimer_;
