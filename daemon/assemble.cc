@@ -114,8 +114,6 @@ std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
 
 WorkerLimits LimitsOf(const Config::Workers& workers) {
   WorkerLimits limits;
-  // A worker that has outgrown workers.rss is replaced after its compile; this ends one that will
-  // not stop growing.
   limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
   limits.cpu_seconds =
       static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(workers.compile_time).count());
@@ -412,13 +410,10 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   options.work_directory = directory;
   options.slots = SlotsOf(config);
   options.compile_time_max = config.compile_time;
-  options.compiles_per_worker = static_cast<int>(config.compiles_per_worker);
-  options.worker_rss_bytes_max = config.rss_bytes;
   options.idle_time = config.idle_time;
   options.idle_workers_min = static_cast<int>(config.idle_min);
   options.zygote_idle_time = config.zygote_idle_time;
   options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
-  options.shared_uid = shared_uid_;
   return options;
 }
 

@@ -120,7 +120,6 @@ void AuditingProvider::Run(const AuditPtr& audit) {
   context.principal = {::geteuid(), /*is_admin=*/true};
   context.priority = Priority::kBackground;
   context.job = "audit";
-  context.source_is_anybodys = true;
   context.cancellation = audit->cancellation;
   parts_.compiler.Compile(
       std::move(context), audit->job,

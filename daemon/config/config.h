@@ -24,7 +24,6 @@ struct Config {
   struct Workers {
     int64_t slots = 0;  // 0: one for each core that this process may use
     std::chrono::milliseconds compile_time = limits::kCompileTimeDefault;
-    int64_t compiles_per_worker = limits::kCompilesPerWorkerDefault;
     std::chrono::milliseconds idle_time = limits::kWorkerIdleTimeDefault;
     int64_t idle_min = limits::kIdleWorkersDefault;
     std::chrono::milliseconds zygote_idle_time = limits::kZygoteIdleTimeDefault;

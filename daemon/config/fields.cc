@@ -228,15 +228,12 @@ std::vector<Field> MakeFields() {
                    workers(&Config::Workers::slots), 0, limits::kWorkersMax),
       DurationField("workers", "compile_time", "A compile that takes longer is stopped.",
                     workers(&Config::Workers::compile_time), milliseconds(1000), hours(24)),
-      IntegerField("workers", "compiles_per_worker",
-                   "A worker process is replaced after this many compiles.",
-                   workers(&Config::Workers::compiles_per_worker), 1, 1'000'000),
-      DurationField("workers", "idle_time",
-                    "Worker processes that were not needed at any moment of such a time end. 0ms: "
-                    "they stay.",
-                    workers(&Config::Workers::idle_time), milliseconds(0), hours(24)),
+      DurationField(
+          "workers", "idle_time",
+          "Spare worker processes that were not needed for this long end. 0ms: they stay.",
+          workers(&Config::Workers::idle_time), milliseconds(0), hours(24)),
       IntegerField("workers", "idle_min",
-                   "Worker processes of a toolchain that stay when there is nothing to do.",
+                   "Spare worker processes of a toolchain that stay for the next compile.",
                    workers(&Config::Workers::idle_min), 0, limits::kWorkersMax),
       DurationField(
           "workers", "zygote_idle_time",
@@ -252,7 +249,9 @@ std::vector<Field> MakeFields() {
                     "A kernel that crashed its compiler twice is not compiled again for so long. "
                     "0ms: it always is.",
                     workers(&Config::Workers::quarantine_time), milliseconds(0), hours(24)),
-      SizeField("workers", "rss", "A worker process that holds more memory than this is replaced.",
+      SizeField("workers", "rss",
+                "The memory that a compile may take. A worker's address space is limited to twice "
+                "as much.",
                 workers(&Config::Workers::rss_bytes), 256 * kMiB, kTiB),
       SizeField("workers", "memory_min",
                 "Compiles run side by side only as far as this much memory stays available.",

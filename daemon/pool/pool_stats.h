@@ -13,9 +13,7 @@ struct PoolCounters {
   uint64_t killed = 0;            // by a deadline, for the disk, or because nobody waited any more
   uint64_t crashed = 0;           // died, or said something that no worker says
   uint64_t aborted = 0;           // died because the compiler gave up on the source in words
-  uint64_t recycled = 0;          // replaced because of age or size
   uint64_t idled = 0;             // ended because there was nothing to do
-  uint64_t gave_way = 0;          // replaced because they had served another principal
   uint64_t zygotes_replaced = 0;  // because of crashes
   uint64_t compiles = 0;          // that came to an answer
   uint64_t compile_cpu_micros = 0;

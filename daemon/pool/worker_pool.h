@@ -1,4 +1,4 @@
-// N worker processes of one toolchain behind a queue.
+// Runs the compiles of one toolchain, each in a worker process of its own.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,49 +22,44 @@ namespace kiln {
 
 struct WorkerPoolOptions {
   ZygoteCommand zygote;
-  // Beneath it the pool makes one private directory per slot. On tmpfs: nothing in it outlives a
+  // The pool makes one private directory per slot in it. On tmpfs: nothing in it outlives a
   // compile.
   std::string work_directory;
+  // How many compiles run at the same time.
   int slots = 1;
-  // Start the zygote and fork all workers now, rather than when there is work, and keep the zygote
-  // whether there is work or not.
+  // Start the zygote and the spare workers now, and keep the zygote while it is idle.
   bool eager = false;
-  // Workers that were not needed at any moment of such a time end, down to so many. 0: they stay.
+  // Spare workers that were not needed for this long end, down to so many. 0: they stay.
   std::chrono::milliseconds idle_time = limits::kWorkerIdleTimeDefault;
   int idle_workers_min = limits::kIdleWorkersDefault;
-  // A zygote that nobody asked anything of for so long ends, with all its workers. 0: it stays.
+  // A zygote without a compile for this long ends, with its workers. 0: it stays.
   std::chrono::milliseconds zygote_idle_time = limits::kZygoteIdleTimeDefault;
-  // After so many crashes within an hour the zygote is replaced, at most once in that hour. 0: it
-  // is not.
+  // This many crashes within an hour replace the zygote, once in that hour. 0: never.
   int crashes_per_hour = limits::kCrashesPerHourDefault;
-  // No compile takes longer, whatever its caller says.
+  // No compile takes longer, whatever its caller's deadline.
   std::chrono::milliseconds compile_time_max = limits::kCompileTimeDefault;
-  // A worker is replaced after so many compiles, or when it has become this large.
-  int compiles_per_worker = limits::kCompilesPerWorkerDefault;
-  uint64_t worker_rss_bytes_max = limits::kWorkerRssBytesDefault;
   WorkerLimits worker_limits;
-  // Nobody who has it is trusted, be it this process's own (shared_uid.h).
-  std::optional<uid_t> shared_uid = {};
 };
 
-// Runs requests in worker processes, first come first served. A worker compiles once and is then
-// replaced, unless whoever asks is trusted: root and this process's own user, unless others have
-// its uid too, for sources that are theirs (CallContext). For those it goes on, and serves no
-// second principal: one that has served another is replaced first. A worker that dies or answers
-// nonsense is replaced and the request tried once more on a fresh one; one whose caller's time is
-// over, or whose caller went away, is killed with all that it started. A compiler that gave up on
-// the source in words (abort_diagnosis.h) has answered, and is not asked twice.
+// A queue in front of worker processes, first come first served. A worker is forked from the
+// toolchain's zygote, compiles once and ends: what a compiler keeps in its process, or a source
+// does to it, decides nothing else. Spare workers wait, forked and jailed, for the next compiles.
 //
-// Processes are there while they are needed: the zygote comes with the first request, workers as
-// requests run side by side, and both go again when they have been idle.
+// A worker that dies or answers nonsense costs its compile one more try, on another worker. A
+// worker whose caller's deadline passes, or whose caller goes away, is killed with all that it
+// started. A compiler that gave up on the source in words (abort_diagnosis.h) has answered, and is
+// not asked twice.
 //
-// Thread-safe. Nothing blocks but Shutdown and the destructor.
+// The zygote starts with the first request. Spare workers, and then the zygote, end when they have
+// been idle.
+//
+// Thread-safe. Only Shutdown and the destructor block.
 class WorkerPool {
  public:
   // The reply, or: DEADLINE_EXCEEDED, CANCELLED; UNAVAILABLE when the toolchain's zygote does not
   // start or the pool shuts down; INTERNAL, marked as a compiler's crash (compiler_crash.h), when
   // the compiler crashed twice, with signal and last words. Called exactly once, on a thread of the
-  // pool or of whoever cancels or submits; must not block for long.
+  // pool or of the caller that cancels or submits; must not block for long.
   using Done = std::function<void(absl::StatusOr<WorkerReply>)>;
 
   explicit WorkerPool(WorkerPoolOptions options);
@@ -73,13 +67,11 @@ class WorkerPool {
 
   void Submit(CallContext context, WorkerRequest request, Done done);
 
-  // Whatever is submitted from now on runs in processes that are started from now on: those there
-  // are finish what they run, and end.
+  // Requests from now on run in a new zygote's workers. Running compiles finish.
   void Renew() { LetZygoteGo(); }
 
   // Refuses new and queued requests, waits for running ones until `deadline`, kills what is left.
-  // Afterwards no process of the pool lives. Idempotent, but not to be called on two threads at
-  // once.
+  // Afterwards no process of the pool lives. Idempotent. REQUIRES: no other thread is in it.
   void Shutdown(SteadyTime deadline);
 
   PoolStats Stats() const;
@@ -90,90 +82,60 @@ class WorkerPool {
   using TaskPtr = std::shared_ptr<Task>;
   using Queue = std::deque<TaskPtr>;
 
+  // The life of a slot's thread: these four, again and again.
   void SlotLoop(Slot& slot);
-  // Blocks until there is work for the slot, and gives it; null when the slot must see to its
-  // worker first, or when all is over.
-  TaskPtr NextTask(Slot& slot);
-  // The same, of a slot that has a worker, without waiting.
-  TaskPtr TakeTask(Slot& slot);
-  // What the slot's worker may run, of what is queued; queue_.end() where there is nothing.
-  Queue::const_iterator FirstTaskFor(const Slot& slot) const;
-  int CountSlots(const std::function<bool(const Slot&)>& is_meant) const;
-  // Whether no worker that waits may run it.
-  bool IsStuck(const Task& task) const;
-  // Whether more is stuck, of what is queued before `end`, than fresh workers are on their way.
-  bool FreshWorkerIsMissing(Queue::const_iterator end) const;
-  // Whether something is compiled that costs its worker, and no fresh one is there or on its way.
-  bool SpareIsMissing() const;
-  // Whether the slot's worker has to make room for a fresh one, having served others.
-  bool MustGiveWay(const Slot& slot) const;
-  // The slot's worker, if it has one, is of no more use: whether it gets another.
-  void Vacate(Slot& slot);
-  bool SlotIsNeeded(const Slot& slot) const;
-  // Whether the slot's worker has work, is of no use, or is one too many.
-  bool WorkerIsNeeded(const Slot& slot) const;
-  // Whether the slot's worker comes from a zygote that was let go since.
-  bool IsOutdated(const Slot& slot) const;
-  void StartWorker(Slot& slot);
-  // It could not have a worker; a slot that has not tried may, unless there is no zygote.
-  void LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better);
+  bool AwaitNeed(Slot& slot);     // of one more worker; false when the pool stops
+  bool StartWorker(Slot& slot);   // false: the slot rests
+  TaskPtr AwaitTask(Slot& slot);  // null when the worker is of no use any more
+  void RunTask(Slot& slot, const TaskPtr& task);
+  void EndWorker(Slot& slot);
+
+  // These three REQUIRE mutex_.
+  int CountReady(bool starting_too) const;
+  int ReadyWanted() const;  // how many workers are to wait for a task
+  bool IsOfUse(const Slot& slot) const;
+
   absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(Slot& slot,
                                                          const std::shared_ptr<Zygote>& zygote);
-  void EndWorker(Slot& slot);
-  // Ends it, and has the slot start another, so that the next task finds it warm.
-  void ReplaceWorker(Slot& slot);
-  void RunTask(Slot& slot, const TaskPtr& task);
-  // The worker was not asked: replaces it, and puts the task back into the queue, once.
-  void FinishUnready(Slot& slot, const TaskPtr& task, const absl::Status& why);
-  // Puts a running task back into the queue, in front, unless nobody waits for it any more.
-  // REQUIRES: mutex_ held.
-  bool TryAgain(const TaskPtr& task);
-  // The task's time is over, or nobody wants it any more: kills the worker.
-  void KillTask(Slot& slot, const TaskPtr& task, const absl::Status& why);
-  // The worker is of no use: replaces it, and puts the task back into the queue, or ends it where
-  // it had its chances. `said`: by a worker that lived to tell.
-  void CrashTask(Slot& slot, const TaskPtr& task, const std::string& what,
-                 const CompileFailure* said = nullptr);
-  // The compiler gave up on the source, and took its worker along.
-  void FinishAborted(const TaskPtr& task, CompileFailure failure);
-  // The compiler filled the disk, as it would again.
-  void FinishOverfull(Slot& slot, const TaskPtr& task, const absl::Status& why);
-  // Something is wrong here, and neither with the source nor with the worker.
-  void FinishUnable(const TaskPtr& task, const CompileFailure& failure);
-  void RecycleIfOld(Slot& slot, const WorkerUsage& usage);
+  // Fails the queue when no slot has a worker or may get one.
+  void LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better);
+
+  void FinishAnswered(const TaskPtr& task, WorkerReply reply);
+  void FinishKilled(Slot& slot, const TaskPtr& task, absl::StatusOr<WorkerReply> result);
+  // `said`: by a compiler that lived to tell. Tries the task again, once.
+  void FinishCrashed(Slot& slot, const TaskPtr& task, const std::string& what,
+                     const CompileFailure& said);
+  bool TryAgain(const TaskPtr& task);  // REQUIRES mutex_; false when nobody waits for it
+  bool ExceedsCrashBudget();           // REQUIRES mutex_
 
   void Cancel(const TaskPtr& task);
   void Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result);
-  void FailQueued(const absl::Status& failure);
+
+  // The life of clock_watch_.
   void WatchClock();
-  // Of what is queued, those whose deadline has passed; they are out of the queue.
-  std::vector<TaskPtr> TakeLate(SteadyTime now);
-  // Whether the zygote has been idle for too long. Once in a while, counts the workers that are too
-  // many.
-  bool LookForIdleness(SteadyTime now);
-  // When WatchClock has to look again, if nothing happens.
-  SteadyTime NextLook() const;
-  // Whether this crash was one too many for the zygote.
-  bool ExceedsCrashBudget(SteadyTime now);
+  std::vector<TaskPtr> TakeLate(SteadyTime now);  // REQUIRES mutex_
+  bool LookForIdleness(SteadyTime now);           // REQUIRES mutex_; whether the zygote is to go
+  bool ZygoteMayIdle() const;                     // REQUIRES mutex_
+  SteadyTime NextLook() const;                    // REQUIRES mutex_
   void LetZygoteGo();
 
   const WorkerPoolOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable work_;           // something for the slots
-  std::condition_variable idle_;           // something stopped running
-  std::condition_variable clock_changed_;  // something for clock_watch_
+  std::condition_variable work_;           // the slots have something to do
+  std::condition_variable idle_;           // a compile ended
+  std::condition_variable clock_changed_;  // clock_watch_ has to look earlier
   Queue queue_;
   bool refusing_ = false;                         // Shutdown has begun
   bool stopping_ = false;                         // slots end
-  SteadyTime next_deadline_ = SteadyTime::max();  // of what is queued
-  SteadyTime next_look_ = SteadyTime::max();      // that clock_watch_ waits for
+  SteadyTime next_deadline_ = SteadyTime::max();  // of queue_
+  SteadyTime next_look_ = SteadyTime::max();      // of clock_watch_
   uint64_t generation_ = 0;                       // of the zygote
-  bool in_use_ = false;                           // something was asked since the zygote was let go
-  SteadyTime used_at_{};                          // something was asked, or answered
-  SteadyTime idle_look_at_{};                     // at surplus workers
-  int busy_peak_ = 0;                             // at the same time, since the last such look
-  int surplus_ = 0;                               // idle workers that shall end
-  SteadyTime crashes_since_{};                    // the hour in which crashes are counted
+  bool in_use_ = false;                           // since the zygote was let go
+  SteadyTime used_at_{};
+  int spares_ = 0;     // workers that are to wait for tasks yet to come
+  int busy_peak_ = 0;  // compiles at the same time since idle_look_at_ was set
+  SteadyTime idle_look_at_{};
+  SteadyTime crashes_since_{};  // the hour in which crashes are counted
   int crashes_ = 0;
   PoolStats stats_;
   std::vector<std::unique_ptr<Slot>> slots_;

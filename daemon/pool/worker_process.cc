@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -72,21 +73,13 @@ WorkerProcess::~WorkerProcess() {
   }
 }
 
-absl::Status WorkerProcess::Prepare() {
-  // Not set aside: the worker lives in it.
-  return EmptyDirectory(directory_);
-}
-
 absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
-  output_.Clear();
   wait.peer_fd = process_.get();
   wait.look_time = limits::kWorkerLookTime;
   wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max()), wake_fd = wait.wake_fd] {
     return Look([=] { return HasPassed(deadline) || IsReadable(wake_fd); });
   };
-  took_too_much_ = could_not_look_ = false;
   next_look_ = std::chrono::steady_clock::now() + wait.look_time;
-  ++compiles_;
   const uint32_t id = RandomId();
   KILN_RETURN_IF_ERROR(
       SendFrame(socket_.get(), FrameType::kCompile, id, request.header, request.payload, wait));
@@ -168,7 +161,8 @@ std::string WorkerProcess::End() {
 
 bool WorkerProcess::IsReady() const {
   std::array<pollfd, 2> polled{{{socket_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}}};
-  return pid_ > 0 && ::poll(polled.data(), polled.size(), 0) == 0;
+  return pid_ > 0 && ::poll(polled.data(), polled.size(), 0) == 0 &&
+         ::access(directory_.c_str(), F_OK) == 0;
 }
 
 }  // namespace kiln

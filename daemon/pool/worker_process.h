@@ -26,8 +26,8 @@ struct WorkerRequest {
   std::shared_ptr<const void> owner;
 };
 
-// Not thread-safe. Its directory is its own: everything in it is removed before each compile and in
-// the end.
+// Compiles once. Its directory is its own and empty; everything in it is removed in the end.
+// Not thread-safe.
 class WorkerProcess {
  public:
   // UNAVAILABLE when the zygote is dead.
@@ -36,12 +36,9 @@ class WorkerProcess {
                                                               const WorkerLimits& limits);
   ~WorkerProcess();
 
-  // Empties its directory, as is due before each compile. An error says nothing of the source, nor
-  // of the worker.
-  absl::Status Prepare();
-  // REQUIRES: prepared since the last one. Blocks for one compile. After any error the worker is of
-  // no further use: DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when it died,
-  // INTERNAL when it answered nonsense, any when it took too much.
+  // Blocks for the compile. DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when the
+  // worker died, INTERNAL when it answered nonsense, any when it took too much. REQUIRES: not
+  // called before.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
 
   // Kills it with everything in its process group, without waiting for anything. End() is still
@@ -51,12 +48,11 @@ class WorkerProcess {
   // idempotent.
   std::string End();
 
-  // Whether it waits for work, having said nothing that it was not asked.
+  // Whether it lives, has said nothing, and has its directory.
   bool IsReady() const;
-  // Whether the last compile took more of the disk, or of processes, than it may.
+  // Whether the compile took more of the disk, or of processes, than it may.
   bool TookTooMuch() const { return took_too_much_; }
-  int compiles() const { return compiles_; }
-  // The end of what it wrote during the last compile.
+  // The end of what it wrote.
   std::string LastWords(size_t bytes_max) const { return output_.Tail(bytes_max); }
   const Zygote& zygote() const { return *zygote_; }
 
@@ -78,7 +74,6 @@ class WorkerProcess {
   OutputCapture output_;
   UniqueFd process_;  // a pidfd
   pid_t pid_ = -1;
-  int compiles_ = 0;
   SteadyTime next_look_{};
   bool took_too_much_ = false;
   bool could_not_look_ = false;  // during this compile, which the log says once

@@ -65,10 +65,8 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_workers_started(stats.pools.started);
   out.set_workers_killed(stats.pools.killed);
   out.set_workers_crashed(stats.pools.crashed);
-  out.set_workers_recycled(stats.pools.recycled);
   out.set_workers_aborted(stats.pools.aborted);
   out.set_workers_idled(stats.pools.idled);
-  out.set_workers_gave_way(stats.pools.gave_way);
   out.set_zygotes_replaced(stats.pools.zygotes_replaced);
   out.set_compile_cpu_micros(stats.pools.compile_cpu_micros);
   out.set_sources_quarantined(stats.sources_quarantined);

@@ -80,11 +80,9 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["workers_started"] = stats.workers_started();
   json["workers_killed"] = stats.workers_killed();
   json["workers_crashed"] = stats.workers_crashed();
-  json["workers_recycled"] = stats.workers_recycled();
   json["compile_cpu_micros"] = stats.compile_cpu_micros();
   json["workers_aborted"] = stats.workers_aborted();
   json["workers_idled"] = stats.workers_idled();
-  json["workers_gave_way"] = stats.workers_gave_way();
   json["zygotes_replaced"] = stats.zygotes_replaced();
   json["sources_quarantined"] = stats.sources_quarantined();
   json["quarantine_refusals"] = stats.quarantine_refusals();

@@ -68,7 +68,6 @@ TEST_F(AuditingProviderTest, WhatIsFoundIsCompiledAgainAndCompared) {
   PassTime();
   ASSERT_EQ(fake_.held(), 1u);
   EXPECT_EQ(fake_.calls().back().context.priority, Priority::kBackground);
-  EXPECT_TRUE(fake_.calls().back().context.source_is_anybodys);
   fake_.FinishOne();
   EXPECT_EQ(provider_->Stats().same, 1u);
   EXPECT_EQ(provider_->Stats().waiting, 0u);

@@ -75,22 +75,9 @@ class WorkerPoolTest : public testing::Test {
     WaitUntil([&](const PoolStats& stats) { return stats.running == count; });
   }
 
-  // Until the worker of each has compiled something.
-  void UseEverySlot(int count) {
-    std::set<std::string> used;
-    while (used.size() < static_cast<size_t>(count)) {
-      std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
-      for (int i = 0; i < 2 * count; ++i) replies.push_back(Submit("where"));
-      for (auto& future : replies) {
-        const auto reply = future.get();
-        ASSERT_TRUE(reply.ok()) << reply.status();
-        const std::string& text = reply->stages.at(0).bytes;
-        for (int slot = 0; slot < count; ++slot) {
-          const std::string name = directory_.File(fmt::format("work/slot-{}", slot));
-          if (text.find(name) != std::string::npos) used.insert(name);
-        }
-      }
-    }
+  // The zygote, and the workers that wait for work.
+  void AwaitDescendants(size_t count) {
+    while (LivingDescendants().size() != count) std::this_thread::yield();
   }
 
   TempDirectory directory_;
@@ -127,10 +114,12 @@ TEST_F(WorkerPoolTest, AnEagerPoolIsReadyBeforeTheFirstRequest) {
   EXPECT_EQ(pool_->Stats().zygote, "ready");
 }
 
-TEST_F(WorkerPoolTest, OneWorkerServesManyRequests) {
+TEST_F(WorkerPoolTest, EachRequestGetsAWorkerOfItsOwn) {
   Start();
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(Ptx(fmt::format("answer {}", i)), std::to_string(i));
-  EXPECT_EQ(pool_->Stats().started, 1u);
+  std::set<std::string> processes;
+  for (int i = 0; i < 20; ++i) processes.insert(Ptx(fmt::format("process\n{}", i)));
+  EXPECT_EQ(processes.size(), 20u);
+  WaitUntil([](const PoolStats& stats) { return stats.started == 21 && stats.workers == 1; });
 }
 
 TEST_F(WorkerPoolTest, SlotsWorkAtTheSameTime) {
@@ -151,7 +140,7 @@ TEST_F(WorkerPoolTest, ManyRequestsOnFewSlots) {
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_EQ(reply->stages[0].bytes, std::to_string(i));
   }
-  EXPECT_LE(pool_->Stats().started, 2u);
+  EXPECT_GE(pool_->Stats().started, 200u);
 }
 
 TEST_F(WorkerPoolTest, AFailureOfTheSourceIsAnAnswer) {
@@ -165,10 +154,11 @@ TEST_F(WorkerPoolTest, AFailureOfTheSourceIsAnAnswer) {
 
 TEST_F(WorkerPoolTest, TheDirectoryIsPrivateAndEmptyEachTime) {
   Start();
-  const std::string first = Ptx("where");
-  EXPECT_THAT(first, HasSubstr(directory_.File("work/slot-0")));
-  EXPECT_THAT(first, Not(HasSubstr("left")));
-  EXPECT_THAT(Ptx("where"), Not(HasSubstr("left")));
+  for (int i = 0; i < 4; ++i) {
+    const std::string where = Ptx("where");
+    EXPECT_THAT(where, HasSubstr(directory_.File("work/slot-")));
+    EXPECT_THAT(where, Not(HasSubstr("left")));
+  }
 }
 
 TEST_F(WorkerPoolTest, TheEnvironmentIsNotTheDaemons) {
@@ -184,28 +174,20 @@ TEST_F(WorkerPoolTest, ACrashIsTriedOnceMoreOnAFreshWorker) {
   Start();
   EXPECT_EQ(Ptx("crash-once " + directory_.File("marker")), "survived");
   EXPECT_EQ(pool_->Stats().crashed, 1u);
-  EXPECT_EQ(pool_->Stats().started, 2u);
 }
 
 TEST_F(WorkerPoolTest, ACrashLeavesTheOtherWorkersAlone) {
-  Start([](WorkerPoolOptions& options) {
-    options.slots = 3;
-    options.eager = true;
-  });
-  WaitUntil([](const PoolStats& stats) { return stats.workers == 3; });
-  UseEverySlot(3);
-  const std::vector<pid_t> before = LivingDescendants();
+  Start([](WorkerPoolOptions& options) { options.slots = 3; });
+  const std::string busy = directory_.File("busy");
+  WriteFileOrDie(busy, "");
+  auto first = Submit("await " + busy);
+  auto second = Submit("await " + busy);
+  WaitUntilRunning(2);
   EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
-  WaitUntil([](const PoolStats& stats) { return stats.workers == 3; });
-  const std::vector<pid_t> after = LivingDescendants();
-  // The zygote and two workers.
-  EXPECT_EQ(std::count_if(before.begin(), before.end(),
-                          [&](pid_t pid) {
-                            return std::find(after.begin(), after.end(), pid) != after.end();
-                          }),
-            3);
+  std::filesystem::remove(busy);
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
   EXPECT_EQ(pool_->Stats().crashed, 2u);
-  EXPECT_EQ(pool_->Stats().started, 5u);
 }
 
 // So many as the variable says in a long run; fewer where the time is shared with all other tests.
@@ -278,7 +260,6 @@ TEST_F(WorkerPoolTest, WhatTheMachineLacksIsAStatus) {
   EXPECT_TRUE(absl::IsFailedPrecondition(no_jail)) << no_jail;
   EXPECT_FALSE(IsCompilerCrash(no_space) || IsCompilerCrash(no_jail));
   EXPECT_EQ(pool_->Stats().crashed, 0u);
-  EXPECT_EQ(pool_->Stats().started, 1u);
 }
 
 TEST_F(WorkerPoolTest, ACompilerThatCaughtASignalIsNotTrusted) {
@@ -326,12 +307,12 @@ TEST_F(WorkerPoolTest, AKilledWorkerTakesItsChildrenAlong) {
   Start();
   CallContext context;
   auto reply = Submit("fork", context);
-  // The zygote, the worker, the child in its group, and the one that left it.
-  while (LivingDescendants().size() < 4) std::this_thread::yield();
+  // The zygote, the spare worker, the worker, the child in its group, and the one that left it.
+  AwaitDescendants(5);
   context.cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
   EXPECT_EQ(Ptx("answer next"), "next");
-  EXPECT_EQ(LivingDescendants().size(), 2u);
+  AwaitDescendants(2);
 }
 
 TEST_F(WorkerPoolTest, CancellingStopsTheWork) {
@@ -345,7 +326,7 @@ TEST_F(WorkerPoolTest, CancellingStopsTheWork) {
   EXPECT_EQ(pool_->Stats().killed, 1u);
 }
 
-// From the cancellation until the worker is dead, reaped and replaced.
+// From the cancellation until the worker is dead and reaped. Another one is there already.
 TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
   Start();
   const int rounds = Rounds("KILN_TEST_CANCELS", 100);
@@ -353,12 +334,11 @@ TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
   for (int i = 0; i < rounds; ++i) {
     CallContext context;
     auto reply = Submit(i % 2 == 0 ? "spin" : "fork", context);
-    WaitUntilRunning(1);
-    const auto started = pool_->Stats().started;
+    WaitUntil([](const PoolStats& stats) { return stats.running == 1 && stats.workers == 2; });
     const auto cancelled_at = steady_clock::now();
     context.cancellation.Cancel();
     EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
-    WaitUntil([&](const PoolStats& stats) { return stats.started > started; });
+    WaitUntil([](const PoolStats& stats) { return stats.workers == 1; });
     times_ms.push_back(
         std::chrono::duration<double, std::milli>(steady_clock::now() - cancelled_at).count());
   }
@@ -366,7 +346,7 @@ TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
   const double p50 = times_ms[times_ms.size() / 2];
   const double p99 = times_ms[times_ms.size() * 99 / 100];
   std::cerr << fmt::format(
-      "cancelled, reaped and replaced: p50 {:.1f} ms, p99 {:.1f} ms, at most "
+      "cancelled and reaped: p50 {:.1f} ms, p99 {:.1f} ms, at most "
       "{:.1f} ms\n",
       p50, p99, times_ms.back());
   // The tail belongs to whatever else runs on the machine, but in the long form.
@@ -376,7 +356,7 @@ TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
     EXPECT_LE(p99, kWithinMs);
   }
   EXPECT_EQ(pool_->Stats().killed, static_cast<uint64_t>(rounds));
-  EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and one worker
+  AwaitDescendants(2);
 }
 
 CallContext Of(uid_t uid, bool is_admin = false) {
@@ -388,58 +368,18 @@ CallContext Of(uid_t uid, bool is_admin = false) {
 // A user that is neither root nor this process's own.
 uid_t Stranger(uid_t number) { return 40'000 + number; }
 
-TEST_F(WorkerPoolTest, NoWorkerServesTwoTrustedPrincipals) {
-  Start();
-  uint64_t started = 0;
-  for (const CallContext& context : {Of(0), Of(0, /*is_admin=*/true), Of(0)}) {
-    for (int i = 0; i < 3; ++i) EXPECT_TRUE(Do("answer x", context).ok());
-    EXPECT_EQ(pool_->Stats().started, ++started);
-    EXPECT_EQ(pool_->Stats().gave_way, started - 1);
-  }
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
-}
-
-TEST_F(WorkerPoolTest, WhereThereIsRoomPrincipalsKeepTheirWorkers) {
-  Start([](WorkerPoolOptions& options) { options.slots = 2; });
-  for (int i = 0; i < 40; ++i) {
-    EXPECT_TRUE(Do("answer x", Of(0, /*is_admin=*/i % 2 == 0)).ok());
-  }
-  EXPECT_EQ(pool_->Stats().started, 2u);
-  EXPECT_EQ(pool_->Stats().gave_way, 0u);
-}
-
 TEST_F(WorkerPoolTest, WhatTookItsWorkerOverAnswersForNothingElse) {
   Start();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Ptx("take-over evil", Of(Stranger(1))), "evil");
     EXPECT_EQ(Ptx("answer good", Of(Stranger(1))), "good");
     EXPECT_EQ(Ptx("take-over evil", Of(Stranger(2))), "evil");
-    EXPECT_EQ(Ptx("answer good", Of(0)), "good");
+    EXPECT_EQ(Ptx("take-over evil", Of(geteuid())), "evil");
+    EXPECT_EQ(Ptx("answer good", Of(geteuid())), "good");
   }
-  // What this process's own user and root send is theirs.
-  EXPECT_EQ(Ptx("take-over mine", Of(geteuid())), "mine");
-  EXPECT_EQ(Ptx("answer x", Of(geteuid())), "mine");
 }
 
-TEST_F(WorkerPoolTest, AUidOfSeveralUsersIsTrustedInNobody) {
-  Start([](WorkerPoolOptions& options) { options.shared_uid = geteuid(); });
-  EXPECT_EQ(Ptx("take-over evil", Of(geteuid())), "evil");
-  EXPECT_EQ(Ptx("answer good", Of(geteuid())), "good");
-}
-
-TEST_F(WorkerPoolTest, WhatMayBeAnybodysSourceTakesAFreshWorkerWhoeverAsks) {
-  Start();
-  CallContext audit = Of(0);
-  audit.source_is_anybodys = true;
-  EXPECT_EQ(Ptx("take-over mine", Of(0)), "mine");
-  EXPECT_EQ(Ptx("take-over evil", audit), "evil");
-  EXPECT_EQ(Ptx("answer good", audit), "good");
-  EXPECT_EQ(Ptx("take-over evil", audit), "evil");
-  EXPECT_EQ(Ptx("answer good", Of(0)), "good");
-}
-
-// Neither is one whose source was at fault, or whom the machine let down.
-TEST_F(WorkerPoolTest, NoAnswerOfAnyKindSavesAWorkerThatIsSpent) {
+TEST_F(WorkerPoolTest, AWorkerEndsWhateverItAnswered) {
   Start();
   std::set<std::string> processes;
   for (const char* what : {"fail", "lack unavailable", "answer x", "segfault"}) {
@@ -459,8 +399,7 @@ TEST_F(WorkerPoolTest, TheNextWorkerIsThereBeforeTheNextRequest) {
   }
 }
 
-// So that who asks for one after the other does not wait for a fork each time.
-TEST_F(WorkerPoolTest, WhereThereIsRoomAFreshWorkerWaitsBesideOneThatIsSpent) {
+TEST_F(WorkerPoolTest, ASpareWorkerWaitsBesideOneThatCompiles) {
   Start([](WorkerPoolOptions& options) { options.slots = 3; });
   CallContext context = Of(Stranger(1));
   auto running = Submit("sleep", context);
@@ -472,8 +411,7 @@ TEST_F(WorkerPoolTest, WhereThereIsRoomAFreshWorkerWaitsBesideOneThatIsSpent) {
   EXPECT_TRUE(absl::IsCancelled(running.get().status()));
 }
 
-// Neither does one user's flood hold up another's request, nor is a worker replaced for nothing.
-TEST_F(WorkerPoolTest, PrincipalsAreServedInTheOrderOfArrival) {
+TEST_F(WorkerPoolTest, RequestsRunInTheOrderOfArrival) {
   Start();
   const std::string marker = directory_.File("marker");
   ASSERT_TRUE(OsFilesystem().WriteNew(marker, "", 0600).ok());
@@ -497,25 +435,6 @@ TEST_F(WorkerPoolTest, PrincipalsAreServedInTheOrderOfArrival) {
   EXPECT_TRUE(first.get().ok());
   for (auto& reply : replies) EXPECT_TRUE(reply.get().ok());
   EXPECT_EQ(order, "1121122");
-  EXPECT_EQ(pool_->Stats().started, 4u);
-}
-
-TEST_F(WorkerPoolTest, ManyPrincipalsOnFewSlotsStrandNothing) {
-  Start([](WorkerPoolOptions& options) {
-    options.slots = 3;
-    options.compiles_per_worker = 4;
-  });
-  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
-  const int rounds = Rounds("KILN_TEST_DEATHS", 60);
-  for (int i = 0; i < 4 * rounds; ++i) {
-    // Some of them trusted, some not.
-    const CallContext context = i % 5 < 2 ? Of(0, i % 5 == 1) : Of(Stranger(static_cast<uid_t>(i)));
-    replies.push_back(Submit(i % 7 == 3 ? "segfault" : "answer x", context));
-    if (i % 16 == 0) replies.back().wait();  // so that workers are idle now and then
-  }
-  for (size_t i = 0; i < replies.size(); ++i) {
-    EXPECT_EQ(absl::IsInternal(replies[i].get().status()), i % 7 == 3);
-  }
 }
 
 TEST_F(WorkerPoolTest, WhatIsCancelledInTheQueueNeverRuns) {
@@ -620,7 +539,7 @@ TEST_F(WorkerPoolTest, IdleWorkersEndDownToAFloor) {
   CallContext context;
   for (int i = 0; i < 4; ++i) sleeping.push_back(Submit("sleep", context));
   WaitUntilRunning(4);
-  EXPECT_EQ(pool_->Stats().started, 6u);  // no more than two had ended
+  EXPECT_EQ(pool_->Stats().idled, 2u);
   context.cancellation.Cancel();
   for (auto& reply : sleeping) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
 }
@@ -639,21 +558,20 @@ TEST_F(WorkerPoolTest, AWorkerThatIsLongInEndingIsNotCountedTwice) {
   CallContext context;
   for (int i = 0; i < 2; ++i) sleeping.push_back(Submit("sleep", context));
   WaitUntilRunning(2);
-  EXPECT_EQ(pool_->Stats().started, 4u);
+  EXPECT_EQ(pool_->Stats().idled, 2u);
   context.cancellation.Cancel();
   for (auto& reply : sleeping) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
 }
 
-// However evenly the work is spread: what counts is how many are busy at the same time.
-TEST_F(WorkerPoolTest, WorkersThatAreNotNeededEndUnderALightLoadToo) {
+TEST_F(WorkerPoolTest, SparesThatAreNotNeededEndUnderALightLoadToo) {
   Start([](WorkerPoolOptions& options) {
     options.slots = 4;
     options.eager = true;
     options.idle_time = milliseconds(50);
   });
   WaitUntil([](const PoolStats& stats) { return stats.started == 4; });
-  while (pool_->Stats().workers > 1) EXPECT_EQ(Ptx("answer x"), "x");
-  EXPECT_GE(pool_->Stats().idled, 3u);
+  while (pool_->Stats().idled < 2) EXPECT_EQ(Ptx("answer x"), "x");
+  WaitUntil([](const PoolStats& stats) { return stats.workers == 1; });
 }
 
 TEST_F(WorkerPoolTest, AnIdleZygoteEndsWithItsWorkersAndComesBack) {
@@ -710,20 +628,6 @@ TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteIsReplacedIsLeftAlone) {
   EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_TRUE(absl::IsDeadlineExceeded(sleeping.get().status()));
-}
-
-TEST_F(WorkerPoolTest, WorkersAreReplacedAfterSoManyCompiles) {
-  Start([](WorkerPoolOptions& options) { options.compiles_per_worker = 3; });
-  for (int i = 0; i < 9; ++i) EXPECT_EQ(Ptx("answer x"), "x");
-  WaitUntil([](const PoolStats& stats) { return stats.recycled == 3; });
-}
-
-TEST_F(WorkerPoolTest, LargeWorkersAreReplaced) {
-  Start([](WorkerPoolOptions& options) { options.worker_rss_bytes_max = 1000; });
-  ASSERT_TRUE(Do("large 1001").ok());
-  WaitUntil([](const PoolStats& stats) { return stats.recycled == 1; });
-  ASSERT_TRUE(Do("large 1000").ok());
-  EXPECT_EQ(pool_->Stats().recycled, 1u);
 }
 
 TEST_F(WorkerPoolTest, AFloodOfOutputIsBounded) {
@@ -795,6 +699,8 @@ TEST_F(WorkerPoolTest, WhatFillsTheDiskIsEndedAndToldSo) {
   std::vector<std::string> ways{"hoard", "hoard-nameless", "hoard-orphaned", "litter"};
   if (MayLookAtMappings()) ways.insert(ways.end(), {"hoard-mapped", "hoard-mapped-low"});
   for (const std::string& what : ways) {
+    // A zygote that ends a worker ends orphans of all workers.
+    WaitUntil([](const PoolStats& stats) { return stats.workers <= 1; });
     const auto reply = Do(what, Until(seconds(30)));
     ASSERT_TRUE(reply.ok()) << what << reply.status();
     EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kFailed) << what;
@@ -832,7 +738,7 @@ TEST_F(WorkerPoolTest, NothingHidesBehindWhatTakesLongToLookAt) {
 TEST_F(WorkerPoolTest, AForkBombIsEndedAndToldSo) {
   Start();
   EXPECT_EQ(Ptx("answer before"), "before");
-  ASSERT_EQ(LivingDescendants().size(), 2u);
+  AwaitDescendants(2);
   std::ifstream maps(fmt::format("/proc/{}/maps", LivingDescendants().back()));
   const auto mapped = static_cast<uint64_t>(std::count(std::istreambuf_iterator(maps), {}, '\n'));
   const auto reply = Do("breed", Until(seconds(20)));
@@ -846,7 +752,7 @@ TEST_F(WorkerPoolTest, AForkBombIsEndedAndToldSo) {
               AnyOf(HasSubstr(too_many),
                     HasSubstr(may_map_too_much ? "mapped more pieces of memory" : too_many)));
   EXPECT_EQ(Ptx("answer next"), "next");
-  EXPECT_EQ(LivingDescendants().size(), 2u);  // the zygote and a worker
+  AwaitDescendants(2);
   EXPECT_EQ(pool_->Stats().killed, 1u);
   EXPECT_EQ(pool_->Stats().crashed, 0u);
 }
@@ -867,7 +773,8 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   WriteFileOrDie(busy, "");
   auto running = Submit("await " + busy);
   WaitUntil([&](const PoolStats&) {
-    return std::filesystem::exists(directory_.File("work/slot-0/begun"));
+    return std::filesystem::exists(directory_.File("work/slot-0/begun")) ||
+           std::filesystem::exists(directory_.File("work/slot-1/begun"));
   });
   {
     const NoMoreDescriptors shortage;
@@ -877,22 +784,25 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   std::filesystem::remove(busy);
   EXPECT_TRUE(running.get().ok());
   EXPECT_EQ(pool_->Stats().crashed, 0u);
-  EXPECT_EQ(pool_->Stats().started, 1u);
 }
 
 TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
   Start();
   EXPECT_EQ(Ptx("answer before"), "before");
+  AwaitDescendants(2);
   {
     const NoMoreDescriptors shortage;
-    const absl::Status status = Do("answer meanwhile").status();
+    EXPECT_EQ(Ptx("answer meanwhile"), "meanwhile");
+    const absl::Status status = Do("answer never").status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_THAT(std::string(Message(status)), HasSubstr("Too many open files"));
   }
   EXPECT_EQ(Ptx("answer after"), "after");
   EXPECT_EQ(pool_->Stats().crashed, 0u);
-  EXPECT_EQ(pool_->Stats().compiles, 2u);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 1);
+  EXPECT_EQ(pool_->Stats().compiles, 3u);
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.File("work"))) {
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr("aside")));
+  }
 }
 
 TEST_F(WorkerPoolTest, WhereDescriptorsRunOutAPoolIsMadeAllTheSame) {
@@ -909,20 +819,6 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutAPoolIsMadeAllTheSame) {
   EXPECT_TRUE(reply.ok()) << reply.status();
 }
 
-TEST_F(WorkerPoolTest, WhatIsCancelledWhileItsWorkerIsFoundUnreadyIsCancelled) {
-  Start([](WorkerPoolOptions&) {}, "slow-reaping");
-  EXPECT_EQ(Ptx("answer before"), "before");
-  const NoMoreDescriptors shortage;
-  CallContext context;
-  auto reply = Submit("answer never", context);
-  const auto has_answer = [&] { return reply.wait_for(seconds(0)) == std::future_status::ready; };
-  WaitUntil([&](const PoolStats& stats) { return stats.running == 1 || has_answer(); });
-  if (has_answer()) GTEST_SKIP() << "this machine is too slow for it";
-  context.cancellation.Cancel();
-  const absl::Status status = reply.get().status();
-  EXPECT_TRUE(absl::IsCancelled(status)) << status;
-}
-
 // In whose place neither the slot's directory can be made nor what is there be set aside.
 void Obstruct(const std::string& slot_directory) {
   for (int i = 0; i < limits::kDirectoriesAsideMax; ++i) {
@@ -934,6 +830,7 @@ void Obstruct(const std::string& slot_directory) {
 TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
   Obstruct(directory_.File("work/slot-0"));
+  Obstruct(directory_.File("work/slot-1"));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Ptx("answer x", Of(Stranger(1))), "x");
   CallContext context;
   auto first = Submit("sleep", context);
@@ -949,8 +846,7 @@ TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
 
 TEST_F(WorkerPoolTest, WhereNoSlotCanHaveAWorkerNothingWaits) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
-  Obstruct(directory_.File("work/slot-0"));
-  Obstruct(directory_.File("work/slot-1"));
+  for (int i = 0; i < 3; ++i) Obstruct(directory_.File(fmt::format("work/slot-{}", i)));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsUnavailable(Do("answer x").status()));
   std::filesystem::remove(directory_.File("work/slot-1"));
   EXPECT_EQ(Ptx("answer x"), "x");
@@ -997,7 +893,7 @@ TEST_F(WorkerPoolTest, WhatAWorkerBuriesIsRemoved) {
     EXPECT_EQ(pool_->Stats().crashed, 0u);
     Start();
     EXPECT_EQ(Ptx("answer x"), "x");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 1);
+    EXPECT_LE(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 2);
   }).join();
 }
 
@@ -1016,10 +912,9 @@ TEST_F(WorkerPoolTest, AWorkDirectoryThatWasRemovedIsMadeAgain) {
   Start([&](WorkerPoolOptions& options) {
     options.work_directory = parent + "/work";
     options.slots = 1;
-    options.compiles_per_worker = 1;
   });
   EXPECT_TRUE(Do("answer x").ok());
-  // The next worker, which the slot forks at once, may put its directory there meanwhile.
+  // The next spare worker may put its directory there meanwhile.
   bool is_removed = false;
   for (int i = 0; i < 1000 && !is_removed; ++i) is_removed = OsFilesystem().RemoveTree(parent).ok();
   ASSERT_TRUE(is_removed);

@@ -1,0 +1,25 @@
+"""What was compiled before decides nothing: conversions to and from fp8 for every architecture, in two orders."""
+
+import pytest
+
+from fp8_order import TARGETS, check, make_references, there_and_back
+from places import TOOLCHAIN
+
+ALL = TARGETS["cuda"] + TARGETS["hip"]
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("references")
+    make_references(TOOLCHAIN / "bin" / "python", ALL, folder)
+    return folder
+
+
+def test_fp8_conversions_are_the_same_after_any_other_architecture(daemon, references, tmp_path):
+    check(daemon, "triton==3.6.0", references, there_and_back(ALL), tmp_path)
+
+
+def test_the_reference_kernels_show_what_a_process_remembers(references, run_with_triton):
+    """Otherwise the test above shows nothing: in one process, sm_80 decides how sm_90 converts."""
+    said = run_with_triton("fp8_conversions.py", "--targets", "cuda:80,cuda:90", "--in-one-process", "--out", references)
+    assert said.splitlines() == ["cuda:80 True", "cuda:90 False"]

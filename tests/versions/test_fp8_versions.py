@@ -1,0 +1,18 @@
+"""What was compiled before decides nothing, whichever Triton: fp8 conversions for each architecture after every other one."""
+
+import pytest
+
+from fp8_order import TARGETS, check, each_after_each, make_references
+from test_versions import CLAIMED, WANTED, daemon, python_of  # noqa: F401 (a fixture)
+
+# Before 3.6 Triton's IR spells these conversions in another way.
+VERSIONS = [version for version in WANTED if tuple(map(int, version.split("."))) >= (3, 6)]
+
+
+@pytest.mark.parametrize("backend", TARGETS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fp8_conversions_are_the_same_after_every_other_architecture(daemon, version, backend, tmp_path):  # noqa: F811
+    targets = [target for target in TARGETS[backend] if target in CLAIMED[version]]
+    references = tmp_path / "references"
+    make_references(python_of(version), targets, references)
+    check(daemon, f"triton=={version}", references, each_after_each(targets), tmp_path)
