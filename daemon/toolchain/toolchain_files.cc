@@ -27,10 +27,11 @@ constexpr int kHashThreads = 2;
 
 // Beside the files, what daemon/worker/triton/kiln_triton_worker adds to a request decides the
 // bytes: the name that it parses the source under, what it puts back of what stands behind it, that
-// it has ptxas loaded at fixed addresses and say what it uses. Raised by hand with these, here and
-// in client/python/kiln/_plugin/identity.py, so that what was made otherwise is not found any more.
+// it has ptxas loaded at fixed addresses and say what it uses, that each compile has a process of
+// its own. Raised by hand with these, here and in client/python/kiln/_plugin/identity.py, so that
+// what was made otherwise is not found any more.
 // (kNvrtcCall is the same for NVRTC.)
-constexpr int kTritonCall = 2;
+constexpr int kTritonCall = 3;
 
 std::string Preamble(const ToolchainDirectory& toolchain) {
   return fmt::format("kiln-toolchain-{}\npython {}\ntriton {}\n", kTritonCall, toolchain.python,

@@ -130,7 +130,7 @@ TEST_F(ToolchainFilesTest, ThePlaceDecidesNothingButIsSeen) {
 // The text as docs/toolchains.md gives it, written by hand.
 TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
   const std::string expected =
-      "kiln-toolchain-2\n"
+      "kiln-toolchain-3\n"
       "python 3.11\n"
       "triton 3.6.0\n" +
       Digest::Of("code").Hex() + "  _C/libtriton.so\n" +
@@ -145,7 +145,7 @@ TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
 TEST_F(ToolchainFilesTest, AListingIsForOneWayToCallTriton) {
   const ToolchainDirectory toolchain = toolchain_.AsDirectory();
   EXPECT_EQ(ListingDigest(toolchain, std::vector<ToolchainFile>()),
-            Digest::Of("kiln-toolchain-2\npython 3.11\ntriton 3.6.0\n" + toolchain.package + "\n"));
+            Digest::Of("kiln-toolchain-3\npython 3.11\ntriton 3.6.0\n" + toolchain.package + "\n"));
 }
 
 TEST_F(ToolchainFilesTest, AnUnknownDistributionIsCalledThat) {

@@ -29,7 +29,7 @@ _VALUE_LENGTH_MAX = 1 << 20
 # PF_FORKNOEXEC of Linux: a process that was forked and has run no program since.
 _FORKED_ONLY = 0x40
 # How the daemon's worker calls Triton, which decides the bytes beside the files: kTritonCall in daemon/toolchain/toolchain_files.cc.
-_TRITON_CALL = 2
+_TRITON_CALL = 3
 
 
 class ChangedError(Exception):
