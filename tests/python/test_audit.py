@@ -7,8 +7,6 @@ import time
 
 import pytest
 
-from daemon import Daemon
-
 KERNELS = "vector_add,softmax"
 
 
@@ -29,8 +27,8 @@ def wait_for_audits(daemon, count):
         time.sleep(0.1)
 
 
-def test_every_hit_is_audited_when_nothing_else_is_to_be_done(programs, requests, tmp_path):
-    with Daemon(programs, tmp_path, environment={"KILN_AUDIT_ONE_IN": "1"}) as daemon:
+def test_every_hit_is_audited_when_nothing_else_is_to_be_done(first_daemon, requests, tmp_path):
+    with first_daemon.beside(tmp_path, KILN_AUDIT_ONE_IN="1") as daemon:
         for outcome in ("compiled", "hit"):
             answers = daemon.kiln("compile", "--requests", requests, "--json").objects()
             assert [one["outcome"] for one in answers if "key" in one] == 2 * [outcome]
@@ -42,7 +40,7 @@ def test_every_hit_is_audited_when_nothing_else_is_to_be_done(programs, requests
         assert "2 the same" in daemon.kiln("stats", "--table").out
 
 
-def test_a_source_file_that_was_edited_makes_no_binary_wrong(programs, requests, tmp_path):
+def test_a_source_file_that_was_edited_makes_no_binary_wrong(first_daemon, requests, tmp_path):
     """Its time and its size are in the line table; what runs is the same."""
     written = tmp_path / "kernel.py"
     written.write_text("# what the locations name\n")
@@ -51,7 +49,7 @@ def test_a_source_file_that_was_edited_makes_no_binary_wrong(programs, requests,
     request["source"] = re.sub(r'loc\("[^"]*\.py"', f'loc("{written}"', text)
     assert str(written) in request["source"]
     (tmp_path / "requests.jsonl").write_text(json.dumps(request))
-    with Daemon(programs, tmp_path, environment={"KILN_AUDIT_ONE_IN": "1"}) as daemon:
+    with first_daemon.beside(tmp_path, KILN_AUDIT_ONE_IN="1") as daemon:
         def ask():
             return daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--json").objects()[0]["outcome"]
 

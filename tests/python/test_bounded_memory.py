@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 LINES = 2000
 SOURCE_BYTES = 50_000
 # A small process of its own runs the command: what a child is said to have held at most includes what held the process that forked it.
@@ -15,6 +17,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_thousands_of_large_sources_take_little_memory(daemon, tmp_path):
     path = tmp_path / "requests.jsonl"
     with path.open("w") as file:

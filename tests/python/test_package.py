@@ -10,6 +10,8 @@ import pytest
 
 from places import PACKAGE, ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def run(*command, **options):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)

@@ -77,6 +77,7 @@ def test_files_that_changed_after_the_program_had_started_are_told(python, envir
     assert run(python, environment, where, "a file", environment / "triton" / "_utils.py") == {"changed": _CHANGED}
 
 
+@pytest.mark.slow  # needs a second Triton
 @pytest.mark.parametrize("where", ["here", "a child"])
 def test_a_link_that_leads_elsewhere_is_told(python, environment, where):
     newer = site_of(VERSIONS / "triton-3.9.0")

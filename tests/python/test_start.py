@@ -18,9 +18,9 @@ def request_file(run_with_triton, tmp_path_factory):
 
 
 @pytest.fixture
-def fresh(programs, tmp_path):
-    """A daemon that has not been started."""
-    return Daemon(programs, tmp_path)
+def fresh(first_daemon, tmp_path):
+    """A daemon that has not been started, with an empty store. It need not examine its toolchains again."""
+    return first_daemon.beside(tmp_path)
 
 
 def outcome(daemon, request_file):
@@ -94,7 +94,8 @@ def test_something_else_where_a_socket_should_be(fresh, kind):
     assert path.exists()
 
 
-def test_a_file_where_the_state_directory_should_be(fresh):
+def test_a_file_where_the_state_directory_should_be(programs, tmp_path):
+    fresh = Daemon(programs, tmp_path)
     fresh.root.mkdir()
     (fresh.root / "state").write_text("a file")
     assert_refuses(fresh, "state")
@@ -176,8 +177,8 @@ def maps_of_workers(daemon):
 
 
 @pytest.mark.parametrize("malloc, is_there", [("jemalloc", True), ("libc", False)])
-def test_workers_allocate_with_what_is_configured(programs, tmp_path, request_file, malloc, is_there):
-    with Daemon(programs, tmp_path, environment={"KILN_WORKERS_MALLOC": malloc}) as running:
+def test_workers_allocate_with_what_is_configured(first_daemon, tmp_path, request_file, malloc, is_there):
+    with first_daemon.beside(tmp_path, KILN_WORKERS_MALLOC=malloc) as running:
         assert outcome(running, request_file) == "compiled"
         mapped = list(maps_of_workers(running))
         assert mapped and all(("libjemalloc" in maps) == is_there for maps in mapped)

@@ -13,6 +13,8 @@ import pytest
 from daemon import Daemon
 from places import CUDA, TOOLCHAINS
 
+pytestmark = pytest.mark.slow
+
 # Were each of the two as likely as the other, this many compiles of both kernels would be alike by chance once in 2,000 runs.
 COMPILES = 6
 KERNELS = ("matmul_128x128x64", "attention_forward")

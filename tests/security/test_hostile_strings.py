@@ -13,6 +13,8 @@ import pytest
 from daemon import Daemon
 from places import CUDA, TOOLCHAINS
 
+pytestmark = pytest.mark.slow
+
 TTIR = """module {{
   tt.func public @"{name}"(%x: !tt.ptr<f32>) {{
     tt.return
