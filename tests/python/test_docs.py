@@ -1,0 +1,77 @@
+"""The documents: lines are wrapped, cells are short, links resolve, and the tests that are named exist."""
+
+import functools
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("storage/*.md"), *ROOT.glob("daemon/**/*.md")])
+COLUMNS = 100
+CELL_CHARACTERS_MAX = 220
+
+CODE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def prose(document: pathlib.Path) -> list[tuple[int, str]]:
+    """Numbered lines outside code fences."""
+    lines, fenced = [], False
+    for number, line in enumerate(document.read_text().splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            lines.append((number, line))
+    return lines
+
+
+@functools.lru_cache(maxsize=None)
+def anchors(document: pathlib.Path) -> frozenset[str]:
+    """The anchors of the headings, as GitHub makes them."""
+    headings = [line.lstrip("#") for _, line in prose(document) if line.startswith("#")]
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings)
+
+
+def ids(document: pathlib.Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_lines_are_wrapped(document):
+    long = [f"{number}: {line}" for number, line in prose(document)
+            if len(line) > COLUMNS and not line.startswith("|") and not LINK.search(line)]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_cells_are_short(document):
+    long = [f"{number}: {cell}" for number, line in prose(document) if line.startswith("|")
+            for cell in line.split("|") if len(cell) > CELL_CHARACTERS_MAX]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_links_resolve(document):
+    broken = []
+    for number, line in prose(document):
+        for target in LINK.findall(CODE.sub("", line)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (document.parent / path).resolve() if path else document
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(f"{number}: {target}")
+    assert not broken, "\n".join(broken)
+
+
+def test_guarantees_name_tests_that_exist():
+    sources = [path.read_text() for path in (ROOT / "tests").rglob("*.cc")]
+    defined = set(re.findall(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)", "\n".join(sources)))
+    python = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    missing = [f"{suite}.{name}" for suite, name in re.findall(r"`([A-Z]\w+)\.(\*|\w+)`", text)
+               if not any(suite == s and name in ("*", n) for s, n in defined)]
+    missing += [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in python]
+    missing += [path for path in re.findall(r"`(tests/[\w/.]+)`", text) if not (ROOT / path).exists()]
+    assert not missing, ", ".join(missing)
