@@ -279,11 +279,11 @@ def _ask_before_building() -> None:
     @functools.wraps(stock)
     def get_or_build(*arguments: Any, **more: Any) -> Any:
         try:
-            stubs = _plugin("stubs")
+            launcher_cache = _plugin("launcher_cache")
         except Exception as error:
             _leave_out("libraries are always built", error)
             return stock(*arguments, **more)
-        return stubs.get_or_build(_settings, stock, *arguments, **more)
+        return launcher_cache.get_or_build(_settings, stock, *arguments, **more)
 
     build._build = get_or_build
 
