@@ -1,14 +1,15 @@
-"""Has the configurations of an autotuned kernel compiled together, where Triton's Autotuner compiles one after the other.
+"""Compiles the configurations of an autotuned kernel together, where Triton's Autotuner compiles one after the other.
 
-Triton has no hook for it. What is wrapped is Autotuner.prune_configs, which says which configurations are going to be measured,
-just before the first of them is compiled; what comes out of it is not touched. Where the compile of a first configuration is what has
-Triton import the plug-in, that moment has passed: then the tuning is looked for among the callers of that compile. Everything else is
-Triton's own: AsyncCompileMode and warmup(), from threads that do little but wait for the daemon. The Autotuner then finds the kernels in
-Triton's memory or its cache, the same ones, and measures them in the same order. What the daemon does not give is not compiled in these
-threads: the Autotuner compiles it when its turn comes, one at a time as ever, and raises there what it raises.
+Triton has no hook for this. The plug-in wraps Autotuner.prune_configs, which returns the configurations to be measured, just
+before the first is compiled; its result is not changed. If the compile of a first configuration imports the plug-in, that
+moment has passed, and the tuning is looked for among the callers of that compile.
 
-Anything at all that is in the way leaves it to Triton: a hook, a listener or a mode of the program's own, configurations with a pre_hook
-(which may change what is compiled), no daemon or none that could.
+The rest is Triton's own: AsyncCompileMode and warmup(), from threads that mostly wait for the daemon. The Autotuner then finds
+the kernels in Triton's memory or cache and measures them in the same order. These threads compile nothing themselves: what
+the daemon does not give, the Autotuner compiles in its turn, and raises there what it always raises.
+
+The plug-in leaves the tuning to Triton if the program could see a difference (a hook, a listener or a mode of its own,
+configurations with a pre_hook), or if there is no daemon that could help. docs/adr/0028 has the reasons.
 """
 
 import functools
@@ -26,7 +27,7 @@ from kiln._plugin.settings import LOG, Settings
 from kiln._signals import from_handler
 
 _THREADS_MAX = 32
-# How many kernels are lowered at a time: one, and one more while the first waits for the daemon to say that it has not got it.
+# Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer.
 _LOWERED_AT_ONCE = 2
 _CANCEL_PAUSE_S = 0.01
 _may_have_missed_one = True
@@ -34,7 +35,7 @@ _LeaveOut = Callable[[Exception], None]
 
 
 def install(settings: Settings, leave_out: _LeaveOut) -> None:
-    """Once in a process. Raises what it raises where this Triton's Autotuner is another. leave_out: told where that shows later."""
+    """Call once in a process. Raises if this Triton's Autotuner has another form. leave_out: called if that shows later."""
     from triton.runtime.autotuner import Autotuner
     prune = Autotuner.prune_configs
     if hasattr(prune, "__wrapped__"):
@@ -50,8 +51,8 @@ def install(settings: Settings, leave_out: _LeaveOut) -> None:
 
 
 def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) -> None:
-    """To be called by Triton's compile(), whose frame it is given, before that looks for a kernel. Where it is the first in this process
-    and works for a tuning that began before install(), compiles the configurations of that, its own among them."""
+    """Call with the frame of Triton's compile(), before it looks for a kernel. If this compile is the process's first and belongs
+    to a tuning that began before install(), compiles the configurations of that tuning, its own among them."""
     global _may_have_missed_one
     if not _may_have_missed_one:
         return
@@ -68,7 +69,7 @@ def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) ->
 
 
 def _find_bench(frame: Any) -> "Optional[Mapping[str, Any]]":
-    """The variables of Autotuner._bench, which has one configuration compiled and measured, where it is among the callers."""
+    """The variables of Autotuner._bench, which compiles and measures one configuration, if it is among the callers."""
     from triton.runtime.autotuner import Autotuner
     while frame is not None and frame.f_code is not Autotuner._bench.__code__:
         frame = frame.f_back
@@ -91,7 +92,7 @@ def _try_to_compile_ahead(settings: Settings, leave_out: _LeaveOut, tuner: Any, 
 
 
 def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
-    """Not where the program could see a difference, or Triton may have the result of the tuning on disk."""
+    """False if the program could see a difference, or if Triton may have the tuning's result on disk."""
     from triton.runtime._async_compile import active_mode
     from triton.runtime.jit import JITFunction
     function = tuner.fn
@@ -117,31 +118,31 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
     threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
     try:
         with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(turns := _InTurns(pool), ignore_errors=True), turns:
-            # What is begun last keeps everybody waiting, and ought to be little.
+            # The largest first: the last to begin keeps the tuning waiting.
             for config in sorted(configs, key=_work_of, reverse=True):
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
-            # AsyncCompileMode waits as well; but where an interrupt ends that, Triton keeps kernels that never come.
+            # AsyncCompileMode waits too, but an interrupt of its wait leaves kernels in Triton that never come.
             wait(turns.begun)
         turns.drop_frames()
     finally:
-        active_mode.set(None)  # which an interrupt while it waits would have left behind
+        active_mode.set(None)  # an interrupt during its wait leaves it set
 
 
 def _work_of(config: Any) -> float:
-    """Grows with the time that it takes to compile: what one thread of a kernel computes is unrolled."""
+    """A measure of the compile time: the work of one thread of the kernel, which is unrolled."""
     sizes = (value for value in config.kwargs.values() if isinstance(value, int) and value > 1)
     return float(math.prod(sizes) / config.num_warps)
 
 
 class _InTurns:
-    """Has work done by a pool: one piece after the other, up to where it only waits (autotune_prefetch.end_turn()), until the daemon declines some of it,
-    and none after that.
+    """Runs pieces of work in a pool, in turns: a piece gives its turn away when it only waits (autotune_prefetch.end_turn()).
+    Once the daemon declines a piece, no further piece begins.
 
-    Lowering is Python, and takes the lock that all of it shares. Begun together, every kernel would be lowered at the end of all the
-    lowering; in turns, the daemon compiles the first while the second is lowered.
+    Lowering is Python and holds the interpreter's lock. In turns, the daemon compiles the first kernel while the second is
+    lowered; begun together, all kernels would be lowered before the first is sent.
 
-    As a context it ends the work where an interrupt comes: Ctrl-C, or what a signal's handler raises. Then nothing is begun any more,
-    calls are cancelled, and what is being lowered is waited for. begun: a future for each piece.
+    As a context it ends the work on an interrupt (Ctrl-C, or an exception of a signal's handler): no piece begins, calls are
+    cancelled, and lowering under way is waited for. begun: a future for each piece.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -159,7 +160,7 @@ class _InTurns:
         if error is None or isinstance(error, Exception) and not from_handler(error):
             return
         self.is_broken_off = True
-        while self._threads:  # again, for those that were just about to call
+        while self._threads:  # again, for threads that were about to call
             gate.cancel_calls_of(set(self._threads))
             time.sleep(_CANCEL_PAUSE_S)
 
@@ -169,7 +170,7 @@ class _InTurns:
             raise BrokenOff
 
     def drop_frames(self) -> None:
-        """Of what has failed. Triton has raised it once more, and its frames, the program's among them, and the futures keep one another."""
+        """Drops the frames of failures. The frames, the program's among them, and the futures keep one another alive."""
         for future in self.begun:
             error = future.exception()
             if error is not None:
@@ -196,6 +197,6 @@ class _InTurns:
             try:
                 return work()
             except Declined as why:
-                # That one does not compile says nothing of the others.
+                # A source that does not compile says nothing about the others.
                 self._has_declined = self._has_declined or not isinstance(why, Failed)
                 raise

@@ -1,4 +1,4 @@
-"""Whether this thread compiles ahead of an Autotuner, and what that asks of whoever compiles; autotune.py has the threads."""
+"""The state of a thread that compiles ahead of an Autotuner. autotune.py starts the threads."""
 
 import contextlib
 import threading
@@ -8,17 +8,17 @@ _here = threading.local()
 
 
 def is_ahead() -> bool:
-    """Whether it does, so that nobody waits for this very kernel."""
+    """Whether this thread compiles ahead, so that nobody waits for this kernel alone."""
     return getattr(_here, "turn", None) is not None
 
 
 def is_broken_off() -> bool:
-    """Whether it does and nobody wants the kernel any more: its calls are cancelled."""
+    """Whether this thread compiles ahead for a tuning that was broken off. Its calls are cancelled."""
     return is_ahead() and bool(_here.turns.is_broken_off)
 
 
 def end_turn() -> None:
-    """From now on this thread only waits for the daemon, and another may lower its kernel. BrokenOff where nobody wants it any more."""
+    """Lets another thread lower its kernel, since this one only waits for the daemon. BrokenOff if the tuning was broken off."""
     if is_ahead():
         _here.turn.close()
         _here.turns.check()
@@ -26,7 +26,7 @@ def end_turn() -> None:
 
 @contextlib.contextmanager
 def turn(turns: Any, free: "contextlib.AbstractContextManager[Any]") -> Iterator[None]:
-    """Compiles ahead while the block lasts, and holds `free` until end_turn()."""
+    """Marks this thread as compiling ahead while the block lasts, and holds `free` until end_turn()."""
     try:
         with contextlib.ExitStack() as _here.turn:
             _here.turns = turns

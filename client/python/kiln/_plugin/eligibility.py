@@ -1,8 +1,8 @@
-"""Which compiles the daemon can do exactly as this process would. Everything else stays here.
+"""Decides which compiles the daemon can do exactly as this process would. All others stay local.
 
-A request carries the module, the target, the options and the ptxas. What else changes a compile is a switch of Triton's,
-set through the environment or through `triton.knobs`. So a switch that is not known to be harmless and not at its default
-keeps the compile here, those that a later Triton adds included.
+A request carries the module, the target, the options and the ptxas. Switches of Triton, in the environment or in
+`triton.knobs`, can change a compile too. Any switch that is not at its default and not known to be harmless keeps the
+compile local. This covers switches that a later Triton adds.
 """
 
 import dataclasses
@@ -12,45 +12,44 @@ from typing import Any, Dict, Mapping
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
 
-# Switches that Triton's key covers and that leave what comes after TTIR alone: the options that the hook sees carry the
-# result of the first two, the module that of the third.
+# In Triton's key, without effect after TTIR: the hook's options carry the result of the first two, the module that of the third.
 _HARMLESS_VARIABLES = frozenset({
     "TRITON_DEFAULT_FP_FUSION", "TRITON_FORCE_DISABLE_FP_FUSION", "TRITON_F32_DEFAULT", "TRITON_ENABLE_PYTHON_STACKTRACE",
     "MLIR_DISABLE_MULTITHREADING"
 })
-# Not in Triton's key, and yet whoever sets them wants the compiler to run here.
+# Not in Triton's key, but they ask the compiler to run here.
 _OTHER_VARIABLES = ("TRITON_REPRODUCER_PATH", "TRITON_PLUGIN_PATHS", "LLVM_PASS_PLUGIN_PATH")
-# Knobs that decide nothing behind TTIR, or whose effect is in the options or the ptxas that a request names.
+# Without effect after TTIR, or with an effect that the request's options or ptxas carry.
 _HARMLESS_KNOBS = frozenset({
     "store_binary_only", "front_end_debugging", "allow_non_constexpr_globals", "listener", "cuobjdump", "nvdisasm", "ptxas",
     "ptxas_blackwell", "ptxas_options", "libdevice_path", "libcuda_path", "libhip_path"
 })
 _VENDORS = {"cuda": "nvidia", "hip": "amd"}
-# They follow from the target, so they are left out, and a recorded request can be repeated for another one.
+# Follow from the target. Left out, so that a recorded request can be repeated for another target.
 _OF_TARGET = ("arch", "base_arch", "warp_size", "backend_name")
 _COMPUTED_FROM_TARGET = ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes", "max_num_imprecise_acc_default",
                          "allowed_dot_input_precisions")
 
-# Said in any case: every backend has them, each with defaults of its own, which the environment or the hardware may decide.
+# Always in a request: their defaults differ between backends, or depend on the environment or the hardware.
 _ALWAYS_RECORDED = frozenset({"num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "ptx_options"})
 
 
 class NotExpressible(Exception):
-    """A compile that a request cannot describe; the text says why, in words for a report."""
+    """A request cannot describe this compile. The text is the reason, for the report."""
 
 
 def target_name(target: Any) -> str:
-    """A request's, for a target of Triton's."""
+    """The request's name for a target of Triton's."""
     return f"{target.backend}:{target.arch}:{target.warp_size}"
 
 
 def check(backend: Any, stages: Mapping[str, Any], options: Any) -> None:
-    """NotExpressible where the daemon's result might differ from this process's."""
+    """Raises NotExpressible if the daemon's result might differ from this process's."""
     vendor = _VENDORS.get(backend.target.backend)
     if vendor is None or type(backend).__module__ != f"triton.backends.{vendor}.compiler":
         raise NotExpressible("its backend is not one of Triton's own")
     if "ttir" not in stages or "ttgir" not in stages:
-        raise NotExpressible("it is no Triton kernel (Gluon)")
+        raise NotExpressible("it is not a Triton kernel (Gluon)")
     if getattr(type(backend), "instrumentation", None) or getattr(options, "instrumentation_mode", ""):
         raise NotExpressible("it is instrumented")
     if getattr(options, "ir_override", None):
@@ -59,7 +58,7 @@ def check(backend: Any, stages: Mapping[str, Any], options: Any) -> None:
 
 
 def check_switches(*vendors: str) -> None:
-    """NotExpressible where one is set that keeps every compile here: of all vendors where none is named."""
+    """Raises NotExpressible if a switch keeps every compile local. Without vendors, checks those of all."""
     _check_variables()
     for group in (knobs.compilation, *(getattr(knobs, vendor) for vendor in vendors or _VENDORS.values())):
         _check_knobs(group)
@@ -74,7 +73,7 @@ def _check_variables() -> None:
 
 
 def _is_off_unset(variable: str) -> bool:
-    """Whether it is one that turns something on, so that spelling out that it does not is the same as leaving it out."""
+    """Whether the variable's knob is off by default, so that "off" means the same as unset."""
     groups = (knobs.compilation, *(getattr(knobs, vendor) for vendor in _VENDORS.values()))
     return any(knob.key == variable and _default(knob) is False
                for group in groups for knob in group.knob_descriptors.values())
@@ -89,13 +88,13 @@ def _check_knobs(group: Any) -> None:
 
 
 def _default(knob: Any) -> Any:
-    """None also where nothing is declared. In Triton 3.4 it comes from a function."""
+    """The knob's default, or None. In Triton 3.4 a function returns it."""
     default = getattr(knob, "default", None)
     return default() if callable(default) else default
 
 
 def expressed(backend: Any, options: Any) -> Dict[str, Any]:
-    """The options of a request, by name. NotExpressible where one has no value that can be sent."""
+    """The options of a request, by name. Raises NotExpressible if one has a value that cannot be sent."""
     given = {name: value for name, value in options.__dict__.items() if value is not None}
     defaults = backend.parse_options({}).__dict__
     _check_libraries(given.pop("extern_libs", ()), defaults.get("extern_libs"))
@@ -105,16 +104,16 @@ def expressed(backend: Any, options: Any) -> Dict[str, Any]:
             del given[name]
     for name, value in given.items():
         if not _is_plain(value):
-            raise NotExpressible(f"the option {name} is no plain value")
+            raise NotExpressible(f"the option {name} is not a plain value")
         if name == "ptx_options" and "/" in value:
             raise NotExpressible("ptx_options names a file")
     return given
 
 
 def without_defaults(given: Mapping[str, Any], backend: Any, options: Any) -> Dict[str, Any]:
-    """`given`, what expressed() returned, without what says nothing, so that it can be repeated for a target of another vendor, which
-    does not know all the options: those that have the value that the options' class declares, and get it here too when nobody says
-    anything. So they have it in the daemon."""
+    """`given` (from expressed()) without options at their defaults, which the daemon fills in alike. The rest can be repeated for
+    a target of another vendor, which does not know all options. An option counts as default if its value is both the declared
+    one and the one that parse_options gives unasked."""
     declared = {field.name: field.default for field in dataclasses.fields(options)}
     unsaid = backend.parse_options({}).__dict__
     return {
@@ -128,14 +127,14 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _check_libraries(given: Any, default: Any) -> None:
-    # The daemon has the toolchain's own, and reads no file of a client's.
+    # The daemon has the toolchain's own libraries, and reads no file of a client.
     package = os.path.dirname(knobs.__file__) + os.sep
     if given != default or not all(path.startswith(package) for _, path in given):
         raise NotExpressible("extern_libs names files")
 
 
 def _check_target(target: Any, given: Dict[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Takes away what follows from the target."""
+    """Removes the options that follow from the target."""
     architecture = f"sm{target.arch}" if target.backend == "cuda" else target.arch
     if given.get("arch", architecture) != architecture:
         raise NotExpressible("it is compiled for another architecture than the target's")

@@ -1,4 +1,4 @@
-"""Locks between processes, for which nobody waits for ever: whoever holds one may be stopped."""
+"""File locks between processes, with a limit on the wait: a stopped process may hold one."""
 
 import contextlib
 import fcntl
@@ -12,10 +12,10 @@ _PAUSE_S = 0.02
 
 @contextlib.contextmanager
 def locked_within(descriptor: int, seconds: float) -> Iterator[bool]:
-    """Whether this process has the file for itself while the block lasts. False at once where the file system has no locks.
+    """Yields whether this process holds the lock. False at once where the file system has no locks.
 
-    A lock belongs to the open file, of which a child has a copy that another thread forks meanwhile: closing this process's would
-    leave the file locked for as long as that child lives. So it is taken back.
+    The lock is released explicitly. A child that another thread forks meanwhile inherits the open file, so closing it here
+    would leave the file locked until that child ends.
     """
     is_locked = _lock(descriptor, time.monotonic() + seconds)
     try:

@@ -1,7 +1,7 @@
-"""The files that Triton keeps of a kernel, under Triton's own key: who has that key need not lower Python to TTIR.
+"""Keeps Triton's files of a kernel in the own namespace, under Triton's key: a later process finds them before it lowers.
 
-Of a kernel that the daemon made, the files after TTIR are those of the artifact, so that they are gone with it; the others are kept
-as they are. What Triton made by itself, because the daemon has no such toolchain or this Triton has no hook, is kept whole.
+For a kernel that the daemon made, the files after TTIR refer to the artifact and go with it; the others are kept as bytes.
+For a kernel that Triton made (the daemon lacks the toolchain, or this Triton has no hook) all files are kept as bytes.
 """
 
 import base64
@@ -21,32 +21,32 @@ from kiln._report import counters
 from kiln._signals import from_handler
 from kiln.artifact import Artifact, ArtifactOutput
 
-_SECONDS = "kiln.seconds"  # what the kernel took to compile; no file of Triton's
+_SECONDS = "kiln.seconds"  # how long the compile took; not a file of Triton's
 _ANSWERS_MAX = 256
-# Before it, AMD's linker is a program of the machine's, of which Triton's key knows the version.
+# Before this version Triton runs the machine's linker for AMD; Triton's key has only its version.
 _LINKS_BY_ITSELF = (3, 5)
-# In the way of a kernel that is kept by Triton's key, and known to come.
+# Expected reasons for not looking or not keeping.
 _FORESEEN = (Declined, eligibility.NotExpressible, identity.ChangedError, source_dependencies.Unknown)
 
 
 class Groups:
-    """Thread-safe. Raises nothing but what a signal's handler does: what does not work is as if it were not there."""
+    """Thread-safe. Raises only what a signal's handler raises; any other failure means that nothing is found or kept."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        # By the name of Triton's folder: what became of a compile that is not finished. None: compiled here for want of a toolchain.
+        # Answers for compiles that Triton has not finished, by the name of Triton's folder. None: the daemon lacks the toolchain.
         self._answers: Dict[str, Optional[Artifact]] = {}
 
     def note(self, triton_hash: str, artifact: Optional[Artifact]) -> None:
-        """The daemon's answer for a kernel of that key. None: it has no toolchain for it."""
-        if len(self._answers) >= _ANSWERS_MAX:  # of compiles that failed afterwards
+        """Notes the daemon's answer for the kernel of that key. None: it has no toolchain for it."""
+        if len(self._answers) >= _ANSWERS_MAX:  # left by compiles that failed afterwards
             self._answers.clear()
         with contextlib.suppress(ValueError):  # a key of another kind
             self._answers[_folder(triton_hash)] = artifact
 
     def find(self, folder: str, name: str, asked: Tuple[Any, Any], is_wanted: bool) -> "Tuple[bytes, Optional[Dict[str, bytes]]]":
-        """The key for keep(), and the files of the group `name` in that folder, in Triton's order, of what is asked for: a source and
-        options that Triton's compile() has. Without a key it is none that is kept so."""
+        """The key for keep(), and the files of the group `name`, in Triton's order, or None. asked: the source and the options of
+        Triton's compile(). An empty key: such a kernel is not kept."""
         started = time.monotonic()
         key, found = b"", None
         try:
@@ -70,9 +70,8 @@ class Groups:
         return key, None
 
     def keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
-        """The group `name` of a kernel that has just been compiled. key: what find() gave before that; where it would give another
-        now, nobody knows which of the two it was compiled for. is_asked_for: the daemon would have been asked for it, so without an
-        answer of its the kernel is none that may be kept."""
+        """Keeps the group `name` of a kernel that was just compiled. key: from find(), before the compile; if it has changed since,
+        nothing is kept. is_asked_for: this Triton has the hook, so only a kernel with a noted answer may be kept."""
         has_answer = folder in self._answers
         artifact = self._answers.pop(folder, None)
         if not key or is_asked_for and not has_answer:
@@ -111,7 +110,7 @@ def _encoded(content: Union[str, bytes]) -> bytes:
 
 
 def _output(artifact: Artifact, file: str, content: bytes) -> Optional[ArtifactOutput]:
-    """None where it is none of the artifact's: Triton's key is the same for kernels that are not, of which two may be compiled at once."""
+    """None if the file is not the artifact's: two different kernels may have one key of Triton's and compile at once."""
     stage = artifact.stages.get(file.rpartition(".")[2])
     return ArtifactOutput(artifact.key, stage.name, stage.digest) if stage and stage.digest == hashlib.sha256(content).hexdigest() else None
 
@@ -121,7 +120,7 @@ def _is_file_name(name: str) -> bool:
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
-    """NotExpressible for a kernel of which Triton's key and ours together do not say everything."""
+    """Raises NotExpressible for a kernel that Triton's key and ours together do not determine."""
     backend = metadata["target"]["backend"]
     version = tuple(map(int, triton.__version__.split(".")[:2]))
     if backend not in ("cuda", "hip") or not set(triton.backends.backends) <= {"nvidia", "amd"}:

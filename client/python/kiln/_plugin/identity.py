@@ -1,8 +1,8 @@
-"""Which compiler this process runs: the toolchain's fingerprint, as docs/toolchains.md defines it, Triton's own key for
-itself, and the ptxas's digest.
+"""Which compiler this process runs: the toolchain's fingerprint (docs/toolchains.md), Triton's key for itself, the ptxas's digest.
 
-A version is no identity: a patched file, a nightly build or another wheel has the same one and makes other code. So the
-bytes are hashed, half a gigabyte once per user and installation, and remembered under what stat(2) says of each file.
+A version does not identify a compiler: a patched file, a nightly build or another wheel has the same version and makes
+other code. So the bytes are hashed, half a gigabyte once per user and installation. The result is remembered under what
+stat(2) says of each file.
 """
 
 import contextlib
@@ -21,24 +21,24 @@ from kiln._signals import from_handler, suppressed
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
 _LEFT_OUT_ENDS = (".pyc", ".a", ".h")
-_SMALL_BYTES = 4 << 20  # hashed as fast as it could be remembered
+_SMALL_BYTES = 4 << 20  # hashing is as fast as remembering
 _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
 
 
 # PF_FORKNOEXEC of Linux: a process that was forked and has run no program since.
 _FORKED_ONLY = 0x40
-# How the daemon's worker calls Triton, which decides the bytes beside the files: kTritonCall in daemon/toolchain/toolchain_files.cc.
+# The number for how the daemon's worker calls Triton: kTritonCall in daemon/toolchain/toolchain_files.cc.
 _TRITON_CALL = 3
 
 
 class ChangedError(Exception):
-    """Files changed, or may have, after this process had loaded some, so nobody knows which of the two it has."""
+    """Files changed, or may have changed, after this process loaded some. Which version it has is not known."""
 
 
 @functools.lru_cache(maxsize=None)
 def toolchain_fingerprint() -> str:
-    """64 hex digits that name this process's Triton. ChangedError; OSError where a file cannot be read."""
+    """64 hex digits that name this process's Triton. ChangedError; OSError if a file cannot be read."""
     import triton
     package = os.path.dirname(os.path.abspath(triton.__file__))
     python = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
@@ -49,7 +49,7 @@ def toolchain_fingerprint() -> str:
     def fingerprint(files: List[_files.File]) -> str:
         whole = hashlib.sha256(preamble.encode())
         for file in files:
-            # A name is bytes, of whatever encoding.
+            # File names are bytes in any encoding.
             whole.update(f"{_files.sha256(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
         return whole.hexdigest()
 
@@ -57,8 +57,8 @@ def toolchain_fingerprint() -> str:
 
 
 def triton_key(compute: Callable[[], str], beside: Callable[[], Any]) -> str:
-    """What `compute`, Triton's function of that name, makes of the files of this process's Triton. ChangedError; OSError. Where it is
-    not remembered, `beside` runs meanwhile, and nobody hears of what it raises."""
+    """The result of `compute`, Triton's triton_key, remembered. ChangedError; OSError. While it is computed, `beside` runs in
+    another thread; what `beside` raises is dropped."""
     import triton
     package = os.path.dirname(os.path.abspath(triton.__file__))
 
@@ -71,7 +71,7 @@ def triton_key(compute: Callable[[], str], beside: Callable[[], Any]) -> str:
 
 @contextlib.contextmanager
 def _running(work: Callable[[], Any]) -> Iterator[None]:
-    """In a thread of its own, which has ended afterwards."""
+    """Runs `work` in another thread while the block lasts, and waits for its end."""
 
     def run() -> None:
         with contextlib.suppress(Exception):
@@ -112,14 +112,14 @@ def _digest_of(file: _files.File) -> str:
 
 @functools.lru_cache(maxsize=None)
 def _files_at_first(package: str) -> List[_files.File]:
-    """As they were when this process first looked, which it has loaded. ChangedError; OSError."""
+    """The files as they were when this process first looked: those that it has loaded. ChangedError; OSError."""
     files = _list_files(package)
     _check_unchanged(files)
     return files
 
 
 def _list_files(package: str) -> List[_files.File]:
-    """Those that can decide what comes out, in the order of their paths' bytes."""
+    """The files that can decide a result, in the order of their paths' bytes."""
     found = []
     for folder, _, names in os.walk(package, followlinks=True):
         inside = os.path.relpath(folder, package)
@@ -139,7 +139,7 @@ def _decides_output(path: str) -> bool:
 
 
 def _distribution_version(package: str) -> str:
-    """That of the installed distribution that lists the package."""
+    """The version of the installed distribution that lists the package."""
     parent = os.path.dirname(package)
     for entry in sorted(os.listdir(parent)):
         if not entry.endswith(".dist-info") or "triton" not in entry:
@@ -152,7 +152,7 @@ def _distribution_version(package: str) -> str:
 
 def _check_unchanged(files: List[_files.File]) -> None:
     if _STARTED_AT is None:
-        raise ChangedError("nobody can say when the program had started that this process was forked of")
+        raise ChangedError("the start of the program that this process was forked from is not known")
     if max(file.changed_ns for file in files) / 1e9 > _STARTED_AT:
         raise ChangedError("its files changed after this program had started")
     if not _is_mapped(sys.modules["triton._C.libtriton"].__file__ or ""):
@@ -160,9 +160,8 @@ def _check_unchanged(files: List[_files.File]) -> None:
 
 
 def _is_mapped(path: str) -> bool:
-    """Whether the file that lies there now is one of those in this process's memory. By its name, which is another, or said to be deleted,
-    where it has been replaced, or a link on its way leads elsewhere: of an overlay the kernel tells other inodes than stat(2). Or by
-    its inode, where it has several names."""
+    """Whether the file at `path` is mapped by this process. Compared by name: a replaced file shows another name, or "deleted".
+    Also by inode, for a file with several names; not by inode alone, since an overlay shows other inodes than stat(2)."""
     info, name = os.stat(path), os.fsencode(os.path.realpath(path))
     place = [b"%02x:%02x" % (os.major(info.st_dev), os.minor(info.st_dev)), b"%d" % info.st_ino]
     with open("/proc/self/maps", "rb") as maps:
@@ -170,16 +169,18 @@ def _is_mapped(path: str) -> bool:
 
 
 def _start_of_program(processes: str = "/proc") -> "float | None":
-    """When the program was started that this process runs, or some time before that; seconds since 1970. None where the kernel does not
-    tell. A forked child has all that was loaded before the fork, so its own start says nothing: then it is that of the next process
-    above it that has run a program of its own. Where the parent has ended that is another one above it, which started earlier still."""
+    """The start of this process's program, or an earlier moment; seconds since 1970. None if the kernel does not tell.
+
+    A forked child has what its parent loaded, so the start of the nearest ancestor that ran exec counts. If the parent has
+    ended, the next ancestor started even earlier.
+    """
     try:
         process, started = "self", sys.maxsize
         while True:
             with open(f"{processes}/{process}/stat", encoding="utf-8", errors="replace") as file:
                 fields = file.read().rpartition(")")[2].split()
             if int(fields[19]) > started:
-                return None  # another process, whose number was that of the parent
+                return None  # the parent's number belongs to another process now
             process, flags, started = fields[1], int(fields[6]), int(fields[19])
             if not flags & _FORKED_ONLY:
                 return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started / os.sysconf("SC_CLK_TCK")
@@ -189,7 +190,7 @@ def _start_of_program(processes: str = "/proc") -> "float | None":
         return None
 
 
-# Computed here, as a forked child runs what its parent has loaded.
+# Computed at import: a forked child inherits the value with the modules.
 _STARTED_AT = _start_of_program()
 
 
@@ -197,8 +198,8 @@ _STARTED_AT = _start_of_program()
 
 
 def _remembered(listing: str, compute: Callable[[], str]) -> str:
-    """What `compute` gives for these files, out of the user's cache where it stands there. One process computes it and the
-    others wait for it; where there is no directory to be trusted, each computes."""
+    """The result of `compute` for these files, from the user's cache if it is there. One process computes and the others wait.
+    Without a cache folder that can be trusted, each computes."""
     try:
         folder = _cache_folder()
     except OSError as error:
@@ -211,7 +212,7 @@ def _remembered(listing: str, compute: Callable[[], str]) -> str:
 
 def _first(path: str, compute: Callable[[], str]) -> str:
     with _locked(path):
-        value = _read(path)  # which another process may have computed meanwhile
+        value = _read(path)  # another process may have written it meanwhile
         if not value:
             value = compute()
             _write(path, value)
@@ -238,13 +239,13 @@ def _locked(path: str) -> Iterator[None]:
         yield  # a full disk: each computes
         return
     try:
-        with locked_within(descriptor, _LOCK_SECONDS_MAX):  # without it, this process computes as well
+        with locked_within(descriptor, _LOCK_SECONDS_MAX):  # without the lock this process computes too
             yield
     finally:
         os.close(descriptor)
 
 
-# A file has a line with the SHA-256 of the value, then the value.
+# A file of the cache is a line with the SHA-256 of the value, then the value.
 
 
 def _read(path: str) -> str:

@@ -1,7 +1,8 @@
-"""The small libraries that Triton builds with this machine's C compiler: the driver's functions, a launcher for each signature.
+"""Keeps the small libraries that Triton builds with the C compiler: the driver's functions, a launcher for each signature.
 
-Triton's key for one covers its source and the machine's kind. The compiler, its linker, headers, start files and libraries decide
-the bytes as well, so they are in ours. One run of the preprocessor for each set of headers tells which those are, a tenth of what a build takes.
+Triton's key for a library covers its source and the kind of machine. The compiler, its linker, headers, start files and
+libraries decide the bytes as well, so they are in our key. One run of the preprocessor for each set of headers lists them;
+it takes a tenth of a build.
 """
 
 import functools
@@ -26,10 +27,10 @@ from kiln._signals import from_handler
 
 _FILE = "library"
 _TIMEOUT_S = 10.0
-# What compilers and linkers read besides their arguments.
+# Variables that compilers and linkers read.
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH", "LDEMULATION",
               "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS")
-# Whose bytes are in what is built, or decide them; each compiler has some of them.
+# Programs and files that decide a library's bytes. Each compiler has some of them.
 _PROGRAMS = ("cc1", "as", "ld", "collect2")
 _FILES = ("crti.o", "crtn.o", "crtbeginS.o", "crtendS.o", "libgcc.a", "libgcc_s.so.1", "libc.so", "libc.so.6",
           "libc_nonshared.a", "liblto_plugin.so")
@@ -37,12 +38,12 @@ _INCLUDE = re.compile(rb"^\s*#\s*include\b.*$", re.MULTILINE)
 
 
 class _Unknown(Exception):
-    """Nobody can say what the library would be made with."""
+    """The inputs of the build cannot be determined."""
 
 
 def get_or_build(settings: Settings, build: Callable[..., str], *arguments: Any, **more: Any) -> str:
-    """The path of the library that `build`, Triton's function that runs the compiler, would make of these arguments. What does
-    not work is as if it were not there."""
+    """The path of the library for these arguments of `build`, Triton's function that runs the compiler. Any failure of Kiln's
+    leaves the build to Triton."""
     key, path = _find(settings, arguments, more)
     if path:
         counters().spared_build()
@@ -54,7 +55,7 @@ def get_or_build(settings: Settings, build: Callable[..., str], *arguments: Any,
 
 
 def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) -> Tuple[bytes, str]:
-    """The library's key, and its path where the daemon has it; b"" and "" where there is none."""
+    """The library's key (b"" if it has none), and its path ("" if the daemon does not have it)."""
     key = b""
     try:
         name, source, folder, *rest = arguments
@@ -108,7 +109,7 @@ def _key(name: str, path: str, folder: str, rest: List[Any], more: Dict[str, Any
         source = file.read()
     includes = tuple(include_dirs) + (_python_headers(), *sorted(knobs.build.backend_dirs))
     beside = os.path.dirname(path)
-    if beside != folder:  # which is empty but for the source
+    if beside != folder:  # the folder holds nothing but the source
         includes = (beside, *includes)
     lines = b"\n".join(_INCLUDE.findall(source)) + b"\n"
     variables = tuple((variable, os.environ.get(variable)) for variable in _VARIABLES)
@@ -121,7 +122,7 @@ def _key(name: str, path: str, folder: str, rest: List[Any], more: Dict[str, Any
 
 
 def _compilers() -> List[str]:
-    """Those of which Triton takes one, by rules that every version has its own."""
+    """The compilers that Triton may take; each version of Triton chooses in its own way."""
     named = os.environ.get("CC")
     found = [named] if named else [path for path in map(shutil.which, ("gcc", "clang")) if path]
     if not found or named != _first_named():
@@ -131,7 +132,7 @@ def _compilers() -> List[str]:
 
 @functools.lru_cache(maxsize=None)
 def _first_named() -> "str | None":
-    """Later versions of Triton ask once."""
+    """The first value of CC: later versions of Triton read it once."""
     return os.environ.get("CC")
 
 
@@ -145,12 +146,12 @@ def _library(name: str, directories: List[str]) -> Tuple[str, str]:
         path = os.path.join(directory, name)
         if os.path.isfile(path):
             return name, identity.file_digest(os.path.realpath(path))
-    return name, ""  # the compiler's own places
+    return name, ""  # in the compiler's own folders
 
 
 @functools.lru_cache(maxsize=64)
 def _made_with(compiler: str, include_lines: bytes, include_dirs: Tuple[str, ...], _variables: Tuple[Any, ...]) -> Dict[str, Any]:
-    """The compiler and all that it reads for a source with these lines, in that environment. _Unknown."""
+    """The compiler and every file that it reads for a source with these include lines. _Unknown."""
     flags = [f"-I{directory}" for directory in include_dirs if directory]
     headers = _run([compiler, "-M", "-MT", "it", "-x", "c", "-", *flags], include_lines)
     files = {path: identity.file_digest(path) for path in headers.replace("\\\n", " ").split()[1:] if path != "-"}
@@ -166,7 +167,7 @@ def _version_of(compiler: str) -> str:
 
 @functools.lru_cache(maxsize=None)
 def _parts_of(compiler: str) -> Tuple[str, ...]:
-    """The programs and files that it uses, itself first. Those that it does not have it leaves out."""
+    """The compiler's own path, then the paths of the programs and files that it uses, as far as they exist."""
     path = shutil.which(compiler)
     if path is None:
         raise _Unknown(f"there is no {compiler}")

@@ -1,4 +1,4 @@
-"""What a job asked for, as lines that `kiln warm` and `kiln compile --requests` take."""
+"""Records a job's requests as lines for `kiln warm` and `kiln compile --requests`."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ _LOCK_SECONDS_MAX = 5.0
 
 
 class Manifest:
-    """A file to which all processes of a job append, each kernel once for each process. Thread-safe."""
+    """A file to which all processes of a job append. Each process writes a kernel once. Thread-safe."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class Manifest:
         self._waiting: List[bytes] = []
 
     def add(self, request: CompileRequest) -> None:
-        """A disk that does not take it is named in the log, once: the job goes on."""
+        """Logs the first failure to write, and records nothing after it. The job goes on."""
         line = manifest_line(request)
         digest = hashlib.sha256(line).digest()
         with self._lock:
@@ -41,7 +41,7 @@ class Manifest:
             if digest not in self._written:
                 self._written[digest] = None
                 self._waiting.append(line)
-            # What a handler adds in the middle of it waits for the file, whose lock this thread has, until it is done.
+            # A signal's handler may add a line while this thread is appending. The loop writes it afterwards.
             while self._waiting and not self._is_appending:
                 self._is_appending = True
                 try:
@@ -50,7 +50,7 @@ class Manifest:
                     self._is_appending = False
 
     def _append_first(self) -> None:
-        # It waits until it is written: where an exception comes out of a handler, whoever adds the next, or the same again, writes it.
+        # The line stays in the list until it is written. After a handler's exception the next add() writes it.
         try:
             self._append(self._waiting[0])
         except OSError as error:
@@ -58,15 +58,15 @@ class Manifest:
                 raise
             self._has_failed = True
             self._waiting.clear()
-            LOG.warning("kiln: nothing more is recorded in %s: %s", self._path, error.strerror or error)
+            LOG.warning("kiln: recording to %s stopped: %s", self._path, error.strerror or error)
         else:
             self._waiting.pop(0)
 
     def _append(self, line: bytes) -> None:
-        # O_NONBLOCK: a pipe that nobody reads is no reason to wait.
+        # O_NONBLOCK: do not wait for a pipe that nobody reads.
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         try:
-            # Lines are longer than what is appended in one piece.
+            # The kernel does not append long lines atomically, so the file is locked.
             with locked_within(descriptor, _LOCK_SECONDS_MAX) as is_locked:
                 if not is_locked:
                     raise TimeoutError("it cannot be locked")
@@ -76,11 +76,11 @@ class Manifest:
 
 
 def _append_line(descriptor: int, line: bytes) -> None:
-    """All of it or nothing, on a line of its own."""
+    """Writes the whole line or nothing."""
     info = os.fstat(descriptor)
     is_file = stat.S_ISREG(info.st_mode)
     if is_file and info.st_size > 0 and os.pread(descriptor, 1, info.st_size - 1) != b"\n":
-        line = b"\n" + line  # behind what a killed process has left
+        line = b"\n" + line  # a killed process left half a line
     try:
         while line:
             line = line[os.write(descriptor, line):]

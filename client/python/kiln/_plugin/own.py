@@ -1,7 +1,7 @@
-"""What this user's processes keep in the daemon for one another, under keys that only the plug-in understands.
+"""Keys of the user's own namespace, where this user's processes keep files for one another.
 
-Nobody checks what is under a key, so a key names everything that decides it: what Triton's own key covers, and what that leaves
-out. docs/python.md has the lists.
+Nobody checks the files under a key. So a key names everything that decides them: what Triton's key covers, and what it
+leaves out. docs/python.md has the lists.
 """
 
 import hashlib
@@ -20,15 +20,14 @@ _FORMAT = 2  # of the keys, and of what is under them
 
 
 def key_of(what: str, **decides: Any) -> bytes:
-    """The key for what these values decide, all of them such as JSON has."""
+    """The key for files that these values decide. The values must be JSON's."""
     text = json.dumps({"format": _FORMAT, "what": what, **decides}, sort_keys=True)
     return f"triton {what} ".encode() + hashlib.sha256(text.encode()).digest()
 
 
 def triton_here() -> Dict[str, Any]:
-    """What Triton's key for a kernel leaves out besides the source's (source_dependencies.py): its own files but for some of them and where they are,
-    the bytes of the ptxas, of which it knows the version, how its language is set where the program does that, which files are kept, and
-    how text becomes bytes. identity.ChangedError; OSError."""
+    """What Triton's key leaves out, apart from the source (source_dependencies.py): most of Triton's files and their place, the
+    bytes of the ptxas, settings of the language, which files are kept, the encoding. identity.ChangedError; OSError."""
     return {
         "toolchain": identity.toolchain_fingerprint(),
         "package": triton.__path__[0],
@@ -40,12 +39,12 @@ def triton_here() -> Dict[str, Any]:
 
 
 def encoding() -> str:
-    """How Triton's cache writes text."""
+    """The encoding in which Triton's cache writes text."""
     return locale.getpreferredencoding(False)
 
 
 def _assembler(name: str) -> str:
-    """"" where it is the toolchain's own, whose bytes are in the fingerprint, or where this Triton has none of that name."""
+    """Its digest. "" for the toolchain's own, which the fingerprint covers, and for a name that this Triton lacks."""
     if name not in knobs.nvidia.knob_descriptors:
         return ""
     path = getattr(knobs.nvidia, name).path

@@ -1,4 +1,4 @@
-"""What the environment says. Read once, when the plug-in is imported: children inherit it."""
+"""The settings of the environment. Read once, when the plug-in is imported."""
 
 import contextlib
 import logging
@@ -19,8 +19,8 @@ _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 @dataclass(frozen=True)
 class Settings:
-    """mode: one of MODES. manifest: where `record` writes. timeout_s: how long one kernel may take. server_uid: whose
-    daemon is trusted, besides root's and one's own. exit_line: whether a report is printed when the process ends."""
+    """mode: one of MODES. manifest: the file that `record` writes. timeout_s: for one kernel. server_uid: a uid whose daemon
+    is trusted besides root's and this user's. exit_line: print a report when the process ends."""
     mode: str = "use"
     manifest: str = ""
     timeout_s: float = _TIMEOUT_S
@@ -29,7 +29,7 @@ class Settings:
 
     @staticmethod
     def of(environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Values that make no sense are named in the log and count as unset: a job must not end for them."""
+        """Logs an invalid value and takes the default: a job must not end because of it."""
         mode = environment.get("KILN_MODE", "") or "use"
         if mode not in MODES:
             LOG.warning("kiln: KILN_MODE=%s is not one of %s; using 'use'", mode, ", ".join(MODES))
@@ -49,7 +49,7 @@ def _absolute(path: str) -> str:
     except OSError as error:
         if from_handler(error):
             raise
-        return path  # the working directory has been removed, of which the first kernel will tell
+        return path  # the working directory is gone; opening the manifest will fail and say so
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
@@ -60,7 +60,7 @@ def _number(environment: Mapping[str, str], name: str, default: float) -> float:
         value = -1.0
     if 0 < value < math.inf:
         return value
-    LOG.warning("kiln: %s=%s is no number of seconds; using %g", name, text, default)
+    LOG.warning("kiln: %s=%s is not a number of seconds; using %g", name, text, default)
     return default
 
 
@@ -71,5 +71,5 @@ def _whole(environment: Mapping[str, str], name: str) -> Optional[int]:
     if text.isdecimal():
         with contextlib.suppress(ValueError, InvalidArgumentError):
             return _validate.user(int(text), name)
-    LOG.warning("kiln: %s=%s is no uid; trusting root and this user alone", name, text)
+    LOG.warning("kiln: %s=%s is not a uid; trusting root and this user alone", name, text)
     return None

@@ -1,12 +1,11 @@
 """What a kernel's source reaches: the functions that Triton lowers for it, and every value that it finds in them.
 
-Triton's key has the functions' texts and, of their globals, those that are tl.constexpr, as they were when the process first asked for
-it. It leaves out attributes of modules, defaults of functions that are called, other globals where those are allowed, which of Triton's
-own functions a name stands for, and where a text stands. All of these are looked up here as Triton's code generator looks them up, and
-written down.
+Triton's key has the functions' texts and the first values of their tl.constexpr globals. It leaves out attributes of
+modules, defaults of called functions, other globals where they are allowed, which of Triton's functions a name stands for,
+and where a text stands. This module looks all of these up as Triton's code generator does, and writes them down.
 
-What cannot be written down is Unknown: an object, a class or a function of the program's may mean anything. So may a module that is
-used otherwise than for one of its attributes. Nothing of the program's is called to find out.
+A value that cannot be written down is Unknown: an object, class or function of the program may mean anything, and so may a
+module that is used for more than its attributes. Nothing of the program's is called. docs/adr/0049 has the reasons.
 """
 
 import ast
@@ -32,10 +31,10 @@ _FUNCTIONS_MAX = 1024
 _VALUES_MAX = 1 << 16
 _TEXTS_MAX = 1024
 _PACKAGE = triton.__path__[0] + os.sep
-_JITCallable = getattr(jit, "JITCallable", jit.JITFunction)  # before 3.5 there is but one kind
-# Those that Triton lowers, but for those that have blocks of their own.
+_JITCallable = getattr(jit, "JITCallable", jit.JITFunction)  # before 3.5 there is only one kind
+# Statements that Triton lowers, except those with blocks of their own.
 _PLAIN_STATEMENTS = (ast.Assert, ast.Expr, ast.Pass, ast.Return)
-# What of a syntax tree may have names in it: not operators and the like.
+# Nodes of a syntax tree that may contain names.
 _WITH_NAMES = (ast.expr, ast.stmt, ast.comprehension, ast.keyword, ast.arguments, ast.arg, ast.withitem)
 
 
@@ -49,12 +48,12 @@ _OPERATORS = tuple(f"__{prefix}{name}__" for name in ("add", "sub", "mul", "matm
 
 
 class Unknown(Exception):
-    """Nobody can say what the source means; the text says why."""
+    """The meaning of the source cannot be determined. The text is the reason."""
 
 
 def digest(source: Any, options: Any) -> str:
-    """64 hex digits, which differ where Triton would lower this source with these options, as its compile() has them, to something else.
-    Unknown; and whatever the program's own `repr` of a kernel raises."""
+    """64 hex digits that differ if Triton would lower this source with these options differently. Raises Unknown, and whatever
+    the program's own `repr` of a kernel raises."""
     walk = _Walk()
     if type(source) is IRSource:
         written = ["IR", source.ext, os.fspath(source.path), source.src]
@@ -66,14 +65,14 @@ def digest(source: Any, options: Any) -> str:
 
 
 class _Walk:
-    """Of one source, in an order that is always the same. What it gives is such as JSON has."""
+    """Walks one source in a fixed order. The results are JSON values."""
 
     def __init__(self) -> None:
         self._functions: List[Any] = []
         self._numbers: Dict[int, int] = {}
         self._values = 0
-        self._asked_for: Set[str] = set()  # the names of all attributes
-        self._added: Set[str] = set()  # those that the program has given to functions
+        self._asked_for: Set[str] = set()  # names of all attributes
+        self._added: Set[str] = set()  # attributes that the program has set on functions
 
     def written(self, source: Any) -> List[Any]:
         self._value(source.fn)
@@ -88,7 +87,7 @@ class _Walk:
         return [source.name, _symbol(source), arguments, functions, [_names_of(one) for one in self._functions[1:]], operators]
 
     def written_options(self, options: Any) -> List[Any]:
-        """Triton's key has them as text, which does not tell a number from its digits."""
+        """The options with their types. Triton's key has text, in which 1 and "1" are the same."""
         return [[name, self._value(value)] for name, value in sorted(vars(options).items())]
 
     def _function(self, function: Any) -> List[Any]:
@@ -106,7 +105,7 @@ class _Walk:
         ]
 
     def _found(self, value: Any, attributes: Iterable[str]) -> Any:
-        """What these attributes lead to. What follows a value that can be written down follows from it."""
+        """The value at the end of these attributes. Stops at a value that can be written down: the rest follows from it."""
         rest = list(attributes)
         while rest and type(value) is ModuleType:
             value = _of_module(value, rest.pop(0))
@@ -117,7 +116,7 @@ class _Walk:
         return self._value(value)
 
     def _member(self, name: str) -> Any:
-        """What Triton's kinds of values have by that name, which a program may have added."""
+        """The members of that name of Triton's kinds of values. A program may have added them."""
         found: List[Any] = []
         for kind in _kinds_of_values():
             member = vars(kind).get(name)
@@ -173,7 +172,7 @@ class _Walk:
         return ["function", self._numbers[id(function)]]
 
     def _place(self, what: str, function: FunctionType) -> Any:
-        """Of one of Triton's own, whose text the toolchain's fingerprint has; but it may stand for another that it was given."""
+        """The place of one of Triton's own functions. The fingerprint covers its text, but it may wrap a function that it was given."""
         if function.__globals__.get("__name__") == "triton.language.target_info":
             raise Unknown("it asks for the device of the process, whatever it is compiled for")
         code = function.__code__
@@ -182,7 +181,7 @@ class _Walk:
 
 
     def _behind(self, function: FunctionType) -> Any:
-        """What Triton takes in the place of a function that stands for one of each backend."""
+        """The function that Triton takes for a function that dispatches on the backend."""
         if function.__globals__.get("__name__") != "triton.language.extra.libdevice":
             return []
         backends = [importlib.import_module(f"triton.language.extra.{name}.libdevice") for name in ("cuda", "hip")]
@@ -190,12 +189,12 @@ class _Walk:
 
 
 def _names_of(function: Any) -> List[str]:
-    """That make up what the function is called in what is made of it: two of one name become one."""
+    """The names that make up the function's name in the lowered module, where two functions of one name become one."""
     return [str(name) for one in (function, function.fn) for name in (one.__module__, one.__qualname__)] + [str(function._fn_name)]
 
 
 def _function_of(member: Any) -> Any:
-    """The one behind a class's member."""
+    """The function behind a member of a class."""
     kind = type(member)
     return member.fget if kind is property else member.__func__ if kind in (staticmethod, classmethod) else (
         member.func if kind is functools.cached_property else member)
@@ -203,7 +202,7 @@ def _function_of(member: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _kinds_of_values() -> Tuple[type, ...]:
-    """Triton's classes of what a kernel computes with."""
+    """Triton's classes for the values of a kernel."""
     bases = tuple(getattr(tl.core, name) for name in ("base_value", "base_type", "_value", "dtype", "constexpr", "tensor") if hasattr(tl.core, name))
     return tuple(one for one in vars(tl.core).values() if isinstance(one, type) and issubclass(one, bases))
 
@@ -214,13 +213,13 @@ def _dtypes() -> Tuple[Any, ...]:
 
 
 class _Specialization(NamedTuple):
-    """What a kernel's `repr` is given."""
+    """The argument of a kernel's `repr`."""
     constants: Any
     signature: Any
 
 
 def _symbol(source: Any) -> str:
-    """The kernel's name in what is made of it."""
+    """The kernel's name in the lowered module."""
     if source.fn._repr is None:
         return str(source.fn._fn_name).rpartition(".")[2]
     constants = {source.fn.arg_names[path[0]]: value for path, value in source.constants.items() if len(path) == 1}
@@ -228,7 +227,7 @@ def _symbol(source: Any) -> str:
 
 
 def _looked_up(function: FunctionType, chains: "Iterable[Tuple[str, ...]]") -> "Iterable[Tuple[Tuple[str, ...], Any]]":
-    """Those of the chains that do not begin with what only Triton knows, or nobody, and what their first names stand for."""
+    """The chains whose first name is found, each with the value of that name."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     for chain in chains:
         if chain[0] in cells:
@@ -240,7 +239,7 @@ def _looked_up(function: FunctionType, chains: "Iterable[Tuple[str, ...]]") -> "
 
 
 def _of_module(module: ModuleType, name: str) -> Any:
-    # Not by getattr: a module of the program's may make up what it is asked for.
+    # Not getattr: a module of the program may compute its attributes.
     if name in vars(module):
         return vars(module)[name]
     if _is_tritons(vars(module)):
@@ -249,7 +248,7 @@ def _of_module(module: ModuleType, name: str) -> Any:
 
 
 def _is_tritons(namespace: Mapping[str, Any]) -> bool:
-    """Whether it is that of a module whose file the toolchain's fingerprint covers."""
+    """Whether the toolchain's fingerprint covers the file of the module with this name."""
     return str(namespace.get("__file__")).startswith(_PACKAGE)
 
 
@@ -267,7 +266,7 @@ def _is_known_class(value: Any) -> bool:
 
 
 class _Names(NamedTuple):
-    """chains: what is not local, each with the attributes that follow it at once. members: all attributes."""
+    """chains: each name that is not local, with the attributes that follow it directly. members: all attributes."""
     chains: "Tuple[Tuple[str, ...], ...]"
     members: Tuple[str, ...]
 
@@ -283,21 +282,21 @@ def _names_in(text: str) -> _Names:
 
 
 class _Visitor:
-    """In the order in which Triton lowers a function. A name is local once it is certain to have been assigned; where it is not, as
-    behind an `if` that assigns it, it may be either, and what is global under that name counts as well."""
+    """Visits a function in the order in which Triton lowers it. A name is local once it is certain to have been assigned. After
+    an `if` that assigns it, it may be either, so the global of that name counts too."""
 
     def __init__(self) -> None:
         self.chains: "Dict[Tuple[str, ...], None]" = {}
         self.members: Dict[str, None] = {}
         self._local: FrozenSet[str] = frozenset()
-        self._annotated: FrozenSet[str] = frozenset()  # what Triton forgets behind an `if` in which it was assigned
+        self._annotated: FrozenSet[str] = frozenset()  # names that Triton forgets after an `if` that assigned them
 
     def visit_kernel(self, node: ast.FunctionDef) -> None:
         arguments = node.args
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 self.visit(default)
-        # Not all versions bind the others, so these may mean a global.
+        # Some versions do not bind the others, so these may mean a global.
         self._local = frozenset(one.arg for one in arguments.args)
         self._visit_all(node.body)
 
@@ -315,7 +314,7 @@ class _Visitor:
     def _visit_all(self, nodes: "Iterable[ast.AST]") -> None:
         for node in nodes:
             self.visit(node)
-            if isinstance(node, ast.Return):  # Triton does not look at what follows
+            if isinstance(node, ast.Return):  # Triton ignores the statements after it
                 break
 
     def _assign(self, *targets: ast.AST) -> None:
@@ -388,7 +387,7 @@ class _Visitor:
         self._local = before
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self.visit(node.value)  # whether it is evaluated is not certain
+        self.visit(node.value)  # may not be evaluated
 
     def _visit_name(self, node: ast.expr) -> None:
         attributes: List[str] = []

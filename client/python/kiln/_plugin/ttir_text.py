@@ -1,15 +1,15 @@
-"""A lowered kernel as text that leaves nothing out."""
+"""The full text of a lowered kernel."""
 
 from typing import Any, List, Set
 
-# A comment for each argument of each block follows, in the order in which the module is walked. Those who put them back walk it in the
-# same order: daemon/worker/triton/kiln_triton_worker/origins.py, and what `kiln reproduce` writes.
+# A comment for each argument of each block follows, in the order of a walk of the module. Workers walk the module in the same
+# order to put them back: daemon/worker/triton/kiln_triton_worker/origins.py.
 _ORIGINS = "// The arguments of its blocks come from:\n"
 
 
 def text_of(module: Any) -> str:
-    """MLIR's own text has no place for where a loop's variables come from, which decides what they are called later on, and lines that
-    debuggers show. Kiln's workers put back what stands behind the text; whoever else reads it sees comments. Whatever Triton raises."""
+    """MLIR's text of the module, then comments with the locations of block arguments, which MLIR's text leaves out. They decide
+    names of variables and lines that debuggers show. Raises what Triton raises. docs/adr/0004 has the reasons."""
     text = str(module)
     comments = "".join(f"// {origin}\n" for origin in _origins(module))
     return f"{text.rstrip()}\n{_ORIGINS}{comments}" if comments else text
