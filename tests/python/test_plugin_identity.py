@@ -129,7 +129,7 @@ def test_without_a_proc_nobody_knows(tmp_path):
     assert started(str(tmp_path / "none")) is None
 
 
-def test_where_nobody_knows_it_is_not_asked_for(monkeypatch):
+def test_no_fingerprint_without_the_start_of_the_program(monkeypatch):
     monkeypatch.setattr(identity, "_STARTED_AT", None)
-    with pytest.raises(identity.ChangedError, match="nobody can say"):
+    with pytest.raises(identity.ChangedError, match="is not known"):
         identity._check_unchanged([])
