@@ -1,16 +1,15 @@
-"""Kiln inside Triton. One variable turns it on, in a job and in all that it starts:
+"""The plug-in for Triton. One variable turns it on, in a job and in all that it starts:
 
     TRITON_CACHE_MANAGER=kiln.triton:CacheManager python train.py
 
-Triton goes on keeping its files where it always does. What is not among them is asked of kilnd, and where kilnd cannot
-help, Triton compiles as if Kiln were not there. Before 3.6 it always compiles by itself, and kilnd only keeps the results for
-this user. docs/python.md has the settings.
+Triton keeps its files as always. A kernel that is not among them is asked of kilnd. Where kilnd cannot help, Triton compiles as
+if Kiln were not there. Before 3.6 Triton always compiles, and kilnd only keeps the results for this user. docs/python.md has
+the settings.
 
 Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
 
-Triton is another project's, and changes. Each thing that is put into it stands for itself: what does not fit the Triton at hand is
-named in the log and left out, and Triton does it alone. Nothing comes out of here but CacheMissError, in the mode that requires, and
-what a signal's handler raises.
+Triton changes from release to release. The plug-in's parts are independent: a part that does not fit the Triton at hand is
+logged and left out. This module raises only CacheMissError, in the mode `require`, and what a signal's handler raises.
 """
 
 import functools
@@ -42,12 +41,12 @@ _said: Dict[str, None] = {}
 
 
 def _plugin(name: str) -> Any:
-    """A module of the plug-in that a process without kernels to wait for does without."""
+    """A module of the plug-in, imported when it is first needed."""
     return gate.imported(f"kiln._plugin.{name}")
 
 
 def _leave_out(what: str, error: Exception) -> None:
-    """Says once that Kiln does not do it in this process. Raises what a signal's handler has raised."""
+    """Logs once that Kiln leaves this out in this process. Raises a signal handler's exception again."""
     if from_handler(error):
         raise error
     LOG.debug("kiln: %s", what, exc_info=True)
@@ -57,30 +56,29 @@ def _leave_out(what: str, error: Exception) -> None:
 
 
 class CacheManager(FileCacheManager):  # type: ignore[misc]
-    """Triton's own cache on disk, and behind it what this user's processes keep in the daemon for one another. That its module is
-    imported is what turns Kiln on."""
+    """Triton's cache on disk, and behind it the user's own namespace in the daemon. Importing this module turns Kiln on."""
 
     def __init__(self, key: str, *arguments: Any, **more: Any) -> None:
         super().__init__(key, *arguments, **more)
-        # Neither what dumps nor what overrides; nor what a later Triton may add.
+        # False for caches that dump or override, and for arguments that a later Triton may add.
         self._is_ordinary = not any((*arguments, *more.values()))
         self._made: Dict[str, Any] = {}
         self._own_key = b""
 
     def put(self, data: Any, filename: str, *arguments: Any, **more: Any) -> str:
-        """Keeps what is to be in the group at hand: by then another process may have replaced the files."""
+        """Also keeps the data for put_group(): until then another process may have replaced the files."""
         if self._is_ordinary:
             self._made[filename] = data = data if isinstance(data, bytes) else str(data)
             try:
                 return self._write(filename, data)
-            except OSError as error:  # Triton makes its folder again where somebody has removed it
+            except OSError as error:  # Triton makes a removed folder again
                 if from_handler(error):
                     raise
         path: str = super().put(data, filename, *arguments, **more)
         return path
 
     def get_group(self, filename: str) -> Optional[Dict[str, str]]:
-        """Whoever records wants every kernel of the job, those that Triton has already too."""
+        """Triton's group of files, or the own namespace's. In the mode `record` nothing is found: every kernel is to be recorded."""
         caller = sys._getframe(1)
         if self._is_ordinary and _HAS_HOOK and _settings.mode != "off":
             _join_tuning(caller)
@@ -105,7 +103,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         return group
 
     def _write(self, name: str, content: Union[bytes, str]) -> str:
-        """As Triton does it, but without a folder for each file: making and removing those takes longer than all else together."""
+        """As Triton does, but without a folder for each file: making and removing folders takes longer than the rest."""
         path: str = self._make_path(name)
         part = f"{path}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
         with open(part, "wb" if isinstance(content, bytes) else "w") as file:
@@ -125,7 +123,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
 
 
 def _keeps_groups() -> bool:
-    """Not where somebody else's hook has a say in what a kernel becomes: in 3.6 Triton's key does not know of it."""
+    """False if another hook may change kernels: in 3.6 Triton's key does not cover it."""
     if _settings.mode == "off" or knobs is None:
         return False
     hook = getattr(knobs.runtime, "add_stages_inspection_hook", None)
@@ -133,8 +131,7 @@ def _keeps_groups() -> bool:
 
 
 def _asked_of(frame: Any) -> Tuple[Any, Any]:
-    """What Triton's compile(), whose frame this is, was called for, and the options that it has made of those that it was given; None
-    where it has none."""
+    """Source and options of Triton's compile(), whose frame this is; None for what it does not have."""
     return frame.f_locals.get("src"), frame.f_locals.get("options")
 
 
@@ -143,8 +140,8 @@ def _groups() -> Any:
 
 
 class _Hook:
-    """Called by Triton for each compile that its cache cannot answer; from 3.7 on also without arguments, at each launch, for
-    what it adds to Triton's key: nothing, since the result is the same."""
+    """Triton calls it for each compile that its cache cannot answer. From 3.7 on also without arguments, at each launch, for an
+    addition to Triton's key: none, since the result is the same."""
 
     def __init__(self, settings: Settings, before: Any) -> None:
         self._settings = settings
@@ -160,14 +157,14 @@ class _Hook:
             return _NO_KEY if self._before is None else self._before()
         given = self._validate(*arguments, **named)
         answer = None if self._before is None else self._before(*arguments, **named)
-        if given is not None and given.is_unchanged():  # another hook makes a pipeline of its own, which nobody else can run
+        if given is not None and given.is_unchanged():  # the other hook has not changed the pipeline
             self._take_over(given)
         return answer
 
     def _validate(self, /, *arguments: Any, **named: Any) -> "Optional[_Given]":
         try:
             return _Given(*(*arguments, *(named[name] for name in ("self", "stages", "options")[len(arguments):]))[:3])
-        except Exception as error:  # it cannot be told which is which
+        except Exception as error:  # the arguments have another form
             self._give_up(error)
             return None
 
@@ -187,7 +184,7 @@ class _Hook:
 
 
 class _Given:
-    """What Triton tells a hook of one compile: the backend, its stages by name, the options."""
+    """The arguments of the hook: the backend, its stages by name, the options."""
 
     def __init__(self, backend: Any, stages: Dict[str, Any], options: Any) -> None:
         self.backend = backend
@@ -240,8 +237,8 @@ def _join_tuning(caller: Any) -> None:
 
 
 def _remember_triton_key() -> None:
-    """Triton hashes itself in each process that compiles or looks anything up: a third of a second that says the same as long as
-    its files do. Where another has replaced the function already, that one stays."""
+    """Triton hashes itself in each process: a third of a second. The result is remembered until its files change. A function that
+    another library has replaced stays."""
     from triton.runtime import autotuner, cache
     compute: Any = getattr(cache, "triton_key", None)
     if getattr(compute, "__module__", None) != cache.__name__ or not hasattr(compute, "cache_info") or compute.cache_info().currsize:
@@ -251,7 +248,7 @@ def _remember_triton_key() -> None:
     def triton_key() -> str:
         try:
             return str(_plugin("identity").triton_key(compute, beside=_prepare_to_ask))
-        except Exception as error:  # of which Triton's own is the judge
+        except Exception as error:  # let Triton's own function decide
             if from_handler(error):
                 raise
             return str(compute())
@@ -262,15 +259,14 @@ def _remember_triton_key() -> None:
 
 
 def _prepare_to_ask() -> None:
-    """What the first look for a kernel waits for otherwise: gRPC's import, and the digest of the same files."""
+    """Does what the first look for a kernel would wait for: gRPC's import, and the digest of the same files."""
     _plugin("eligibility").check_switches()
     _plugin("service").service(_settings).connect()
     _plugin("identity").toolchain_fingerprint()
 
 
 def _ask_before_building() -> None:
-    """The C compiler's libraries, too, are there already where a process of this user's has made them. Where another has replaced
-    the function, that one stays."""
+    """Finds libraries that another process of this user has built. A function that another library has replaced stays."""
     from triton.runtime import build
     stock: Any = getattr(build, "_build", None)
     if getattr(stock, "__module__", None) != build.__name__:

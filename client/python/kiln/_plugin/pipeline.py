@@ -1,4 +1,4 @@
-"""Puts Kiln's answer in the place of Triton's own stages after `ttir`."""
+"""Replaces Triton's stages after `ttir` by the daemon's answer."""
 
 import dataclasses
 import json
@@ -22,24 +22,24 @@ from kiln._signals import from_handler
 from kiln.request import CompileRequest
 
 _BINARIES = ("cubin", "hsaco")
-# The one entry of the metadata that a stage overwrites: warp specialization raises it.
+# The only metadata that a stage overwrites: warp specialization raises it.
 _OVERWRITTEN = ("num_warps",)
-# Without them Triton cannot load what it has compiled.
+# Triton cannot load a kernel without these.
 _NEEDED = ("name", "shared")
 _DECLINED_MAX = 256
-_HOW_TO_STORE = ("To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest. What does not compile is never "
-                 "stored, but after kiln warm the daemon knows of it until it ends")
+_HOW_TO_STORE = ("To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest. A kernel that does not compile "
+                 "is never stored, but after kiln warm the daemon remembers it until it ends")
 _Stage = Callable[[Any, Dict[str, Any]], Any]
 
 
 class _Answer(NamedTuple):
-    """What takes the stages' place: what each returns, and what they add to the metadata."""
+    """outputs: what each stage returns. metadata: what the stages add."""
     outputs: Dict[str, Any]
     metadata: Dict[str, Any]
 
 
 class Pipeline:
-    """How this process compiles. Thread-safe."""
+    """Compiles for this process. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -48,7 +48,7 @@ class Pipeline:
         self._declined_ahead: Dict[str, Declined] = {}  # by Triton's key
 
     def take_over(self, backend: Any, stages: Dict[str, _Stage], options: Any) -> None:
-        """Wraps those stages of one compile that the daemon can run; leaves the others alone."""
+        """Wraps the stages of one compile that the daemon can run."""
         if "ttgir" not in stages:
             return
         local = dict(stages)
@@ -72,8 +72,8 @@ class Pipeline:
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
              metadata: Dict[str, Any]) -> Optional[_Answer]:
-        """None: Triton is to compile it. Where it must not, CacheMissError, or Triton's own for what is known not to compile; and nothing else
-        but what a signal's handler raises. But ahead of an Autotuner, where Triton is not to compile, whatever was in the way."""
+        """None: Triton compiles. In the mode `require` raises CacheMissError, or Triton's own error for a source that is known not to
+        compile. Ahead of an Autotuner raises whatever failed. A signal handler's exception always passes."""
         triton_hash = metadata.get("hash", "")
         started = time.monotonic()
         request: Optional[CompileRequest] = None
@@ -82,16 +82,16 @@ class Pipeline:
             if not autotune_prefetch.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
                 raise declined.again()
             if self._manifest is None:
-                service(self._settings).connect()  # before the compiler is read, which can take a second
+                service(self._settings).connect()  # before the fingerprint, which can take a second
             request = self._request(backend, stages, options, module)
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
                 self._manifest.add(dataclasses.replace(request, options=said))
             autotune_prefetch.end_turn()
             artifact = service(self._settings).compile(request)
-            answer = _answer(artifact, request.stages, stages, metadata)  # all of it before Triton sees any of it
+            answer = _answer(artifact, request.stages, stages, metadata)  # complete before Triton sees a part
             groups(self._settings).note(triton_hash, artifact)
-        except Exception as error:  # whatever it is, the job goes on
+        except Exception as error:  # the job goes on, whatever it is
             if from_handler(error):
                 raise
             if autotune_prefetch.is_ahead():
@@ -105,15 +105,15 @@ class Pipeline:
         return answer
 
     def _note_declined_ahead(self, triton_hash: str, error: Exception, started: float) -> None:
-        """It is not waited for a second time when its turn comes, but where it was not waited for to the end."""
+        """Remembers the refusal, so that the kernel's turn does not wait again. Not if the wait was broken off."""
         counters().waited(time.monotonic() - started)
         if isinstance(error, Declined) and not isinstance(error, BrokenOff):
-            if len(self._declined_ahead) >= _DECLINED_MAX:  # of tunings that were broken off before their turn came
+            if len(self._declined_ahead) >= _DECLINED_MAX:  # left by tunings that were broken off
                 self._declined_ahead.clear()
             self._declined_ahead[triton_hash] = error.again()
 
     def _decline(self, error: Exception, request: "Union[CompileRequest, str]", started: float) -> None:
-        """In the mode that requires, raises: CacheMissError, or what Triton would."""
+        """Counts and logs the refusal. In the mode `require` raises CacheMissError, or Triton's own error."""
         is_foreseen = isinstance(error, (Declined, NotFoundError))
         reason = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
         if self._settings.mode == "require":
@@ -124,12 +124,12 @@ class Pipeline:
             raise self._cache_miss(f"{reason} ({details})" if details else reason, request, isinstance(error, NotFoundError)) from None
         if not is_foreseen:
             LOG.log(logging.DEBUG if self._has_warned else logging.WARNING, "kiln: a compile stays here: %s", reason)
-            LOG.debug("kiln: it was this", exc_info=error)
+            LOG.debug("kiln: the error", exc_info=error)
             self._has_warned = True
         counters().compiled_here(reason, time.monotonic() - started)
 
     def _cache_miss(self, reason: str, request: "Union[CompileRequest, str]", was_looked_up: bool) -> CacheMissError:
-        if isinstance(request, str):  # it could not even be asked
+        if isinstance(request, str):  # no request could be made
             return CacheMissError(f"KILN_MODE=require, and Triton would have to compile {request}: {reason}")
         nearest = service(self._settings).nearest(request) if was_looked_up else None
         near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
@@ -144,7 +144,7 @@ class Pipeline:
             raise Declined(str(why)) from None
 
     def _request(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any) -> CompileRequest:
-        """Of a compile that has been checked."""
+        """The request of a compile that was checked."""
         try:
             given = eligibility.expressed(backend, options)
             toolchain, ptxas = identity.toolchain_fingerprint(), _ptxas(backend)
@@ -165,7 +165,7 @@ class Pipeline:
 
 
 def _ptxas(backend: Any) -> str:
-    """The digest of the one that this process would run; "" where it is the toolchain's own."""
+    """The digest of the ptxas that this process would run; "" for the toolchain's own."""
     if backend.target.backend != "cuda":
         return ""
     import triton
@@ -177,7 +177,7 @@ def _ptxas(backend: Any) -> str:
 
 
 def _name(module: Any) -> str:
-    """The kernel's, for people."""
+    """The kernel's name, for people."""
     try:
         return str(module.get_entry_func_name())
     except Exception as error:
@@ -187,32 +187,32 @@ def _name(module: Any) -> str:
 
 
 def _raise_refusal(why: Failed) -> None:
-    """What Triton raises where its assembler refuses a kernel: an Autotuner goes on with the other configurations. Nothing where
-    something else does, with which Triton's tunings end, too."""
+    """Raises Triton's PTXASError if the assembler refused the kernel: an Autotuner then goes on with other configurations. Returns if
+    something else refused it: that ends Triton's tunings, too."""
     kind = getattr(sys.modules.get("triton.runtime.errors"), "PTXASError", None)
     said = why.diagnostics
-    if kind is not None and said is not None and said.stage == "cubin" and said.output:  # which it has where the assembler has said it
+    if kind is not None and said is not None and said.stage == "cubin" and said.output:  # the assembler's words
         raise kind(f"{said.message}\n`ptxas` stderr:\n{said.output}") from None
 
 
 def _answer(artifact: Artifact, wanted: Sequence[str], stages: Mapping[str, _Stage], metadata: Mapping[str, Any]) -> _Answer:
-    """Text of each stage, and bytes of the binary; of stages that were not asked for nothing, as nobody looks at it. Declined where
-    the artifact is not whole."""
+    """The text of each stage, the bytes of the binary; "" for stages that were not asked for. Declined if the artifact is not
+    whole."""
     outputs: Dict[str, Any] = {stage: "" for stage in list(stages)[list(stages).index("ttgir"):]}
     for stage in wanted:
         content = artifact.content(stage) if stage in artifact.stages else b""
         if not content:
             raise Declined(f"the daemon's answer has no {stage}")
         outputs[stage] = content if stage in _BINARIES else content.decode()
-    # In the order in which the stages would have added it, which is that of Triton's JSON.
+    # In the order of Triton's JSON, in which the stages would have added it.
     made = json.loads(artifact.metadata.toolchain_metadata)
     if any(name not in made for name in _NEEDED):
-        raise Declined("the daemon's answer has not got the metadata that Triton needs")
+        raise Declined("the daemon's answer lacks metadata that Triton needs")
     return _Answer(outputs, {name: value for name, value in made.items() if name not in metadata or name in _OVERWRITTEN})
 
 
 def _asked_for(backend: Any, module: Any) -> str:
-    """A kernel of which there is no request, for people."""
+    """A kernel without a request, for people."""
     return f"{_name(module) or 'a kernel'} for {backend.target.backend}:{backend.target.arch}"
 
 

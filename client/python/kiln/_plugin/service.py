@@ -1,8 +1,12 @@
-"""Asks the daemon for kernels, and stops asking while that is of no use: a job is never to wait for a daemon that is gone.
+"""Asks the daemon for kernels, and stops asking while that is of no use: a job never waits for a daemon that is gone.
 
-A daemon that is away is looked for again every few seconds, which costs microseconds; one that does not answer costs its
-second again only after longer and longer pauses. What it cannot compile here (no such toolchain) is asked again after a
-minute.
+| case | asked again |
+|---|---|
+| the daemon is away | every few seconds; costs microseconds |
+| the daemon does not answer | after longer and longer pauses; costs a second |
+| the daemon cannot compile it (no such toolchain) | after a minute |
+
+docs/adr/0034 has the reasons.
 """
 
 import os
@@ -31,13 +35,13 @@ _UNSUITED_PAUSE_S = 60.0
 _NEAREST_TIMEOUT_S = 10.0
 _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
-# What grpcio and protobuf are called when they are imported.
+# The packages of grpcio and protobuf.
 _PACKAGES = ("grpc", "google")
-_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # what install-toolchain takes
+_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # a version that install-toolchain takes
 
 
 class Declined(Exception):
-    """No artifact: Triton compiles by itself. `reason` is in words for a report; `details` are what is behind it, or ""."""
+    """No artifact: Triton compiles. reason: for the report. details: the cause behind it, or ""."""
 
     def __init__(self, reason: str, details: str = "") -> None:
         super().__init__(reason)
@@ -45,18 +49,18 @@ class Declined(Exception):
         self.details = details
 
     def again(self) -> "Declined":
-        """The same to be kept or raised: not with the frames through which this one came, and what they have at hand."""
+        """A copy to keep or raise, without the frames of this one and the values that they hold."""
         one = type(self).__new__(type(self), *self.args)
         one.__dict__.update(self.__dict__)
         return one
 
 
 class Unsuited(Declined):
-    """The daemon has no toolchain that fits; otherwise it could have done it."""
+    """The daemon has no toolchain that fits."""
 
 
 class Failed(Declined):
-    """The source does not compile, which says nothing of other sources."""
+    """The source does not compile. This says nothing about other sources."""
 
     def __init__(self, error: CompilationError) -> None:
         super().__init__("it does not compile", str(error))
@@ -64,14 +68,14 @@ class Failed(Declined):
 
 
 class BrokenOff(Declined):
-    """The tuning that it was for has been, which says nothing of the daemon or the kernel."""
+    """The tuning was broken off. This says nothing about the daemon or the kernel."""
 
     def __init__(self) -> None:
         super().__init__("the tuning was broken off")
 
 
 class _Pause(NamedTuple):
-    """Until when nothing is asked, by time.monotonic(), and what Declined says meanwhile."""
+    """until: nothing is asked before this time.monotonic(). reason, details: for Declined meanwhile."""
     until: float
     reason: str
     details: str
@@ -98,7 +102,7 @@ class Service:
         _process.reset_in_children(self)
 
     def reset_after_fork(self) -> None:
-        """The child connects anew; that the daemon is away it need not find out again."""
+        """A child connects anew. It keeps what the parent knows of an absent daemon."""
         # Reentrant: a signal's handler may compile while its thread is in here.
         self._lock = threading.RLock()
         self._is_connecting = False
@@ -108,19 +112,18 @@ class Service:
         self._unsuited: Dict[Tuple[str, str, str], _Pause] = dict(getattr(self, "_unsuited", {}))
 
     def connect(self) -> None:
-        """Declined where there is no daemon, before anything is done that takes longer than to find that out."""
+        """Connects. Declined if there is no daemon. Call before any longer work."""
         self._connected()
 
     def check(self, target: str) -> None:
-        """Declined where it is known already that no kernel for that target is to be had now."""
+        """Declined if it is known that no kernel for that target is to be had now."""
         self._connected()
         for (_, _, unsuited), pause in dict(self._unsuited).items():
             if unsuited == target:
                 pause.check(Unsuited)
 
     def compile(self, request: CompileRequest) -> Artifact:
-        """The artifact. Declined where there is none to be had now; NotFoundError for what is only to be looked up, and for nothing
-        else."""
+        """The artifact. Declined if there is none to be had now; NotFoundError for an only-if-cached request alone."""
         what = (request.toolchain, str(request.ptxas), request.target)
         self._unsuited.get(what, _NO_PAUSE).check(Unsuited)
         client = self._connected()
@@ -130,10 +133,10 @@ class Service:
         except NotFoundError:
             if request.cache == "only-if-cached":
                 raise
-            # It has compiled it, or found it, and a content was evicted before it could be fetched.
+            # The daemon has it, but a content was evicted before it was fetched.
             raise Declined("the artifact is gone") from None
         except CompilationError as error:
-            # Compiled again here, where it may be, so that the caller gets the very exception that Triton raises.
+            # Triton compiles it again and raises its own exception.
             raise Failed(error) from None
         except FailedPreconditionError as error:
             reason, advice = _why_unsuited(client, request)
@@ -154,24 +157,24 @@ class Service:
             raise Declined(f"the daemon answered {error.code}", str(error)) from None
 
     def nearest(self, request: CompileRequest) -> Optional[NearestArtifact]:
-        """What is stored of the same kernel; None also where nobody can tell."""
+        """The stored artifact of the same kernel that comes closest; None if there is none, or if the look-up fails."""
         try:
             found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
             return found
         except Exception as error:  # it is only for people
             if from_handler(error):
                 raise
-            LOG.debug("kiln: nobody knows what comes closest", exc_info=True)
+            LOG.debug("kiln: the nearest artifact could not be looked up", exc_info=True)
             return None
 
     def get_own(self, key: bytes) -> Optional[Dict[str, bytes]]:
-        """What stands under that key of this user's own namespace. Declined where that cannot be said now."""
+        """The files under that key of the own namespace, or None. Declined if the daemon does not answer now."""
         found: Optional[Dict[str, bytes]] = self._on_own(
             "get", lambda client: client.get_own([key], timeout=_OWN_TIMEOUT_S)).get(key)
         return found
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
-        """Stores them under that key. Declined where it is not to be had now."""
+        """Stores files under that key. Declined if the daemon does not answer now."""
         started = time.monotonic()
         try:
             self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S))
@@ -179,20 +182,20 @@ class Service:
             counters().waited(time.monotonic() - started)
 
     def _on_own(self, what: str, ask: Callable[[Any], Any]) -> Any:
-        """What is only a short cut is not worth waiting for, nor asking for again where it does not work."""
+        """Asks with a short limit, and pauses after a failure: the own namespace is only a short cut."""
         if time.monotonic() < self._own_closed_until.get(what, 0.0):
             raise Declined("the own namespace is out of use")
         client = self._connected()
         try:
             return ask(client)
-        except NotFoundError:  # the artifact is gone that an entry was to refer to
+        except NotFoundError:  # the entry would refer to an artifact that is gone
             raise Declined("the artifact is gone") from None
         except UnavailableError as error:
             self._close(client, error)
             raise Declined("the daemon is away") from None
         except InvalidArgumentError as error:
             raise Declined(str(error)) from None
-        except KilnError as error:  # an older daemon, a full disk, no answer in time; or too much at once, which passes soon
+        except KilnError as error:  # an older daemon, a full disk, no answer in time, too much at once
             if autotune_prefetch.is_broken_off():
                 raise BrokenOff from None
             self._own_closed_until[what] = time.monotonic() + (error.retry_after_s or _OWN_PAUSE_S)
@@ -210,9 +213,9 @@ class Service:
             self._is_connecting = True
             try:
                 Endpoint(server_uid=self._settings.server_uid).locate()
-                # Only now: gRPC takes a tenth of a second to import.
+                # Only now: importing gRPC takes a tenth of a second.
                 self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
-            except Exception as error:  # protobuf, too, has words of its own for code that does not fit it
+            except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
                 if from_handler(error):
                     raise
                 if autotune_prefetch.is_broken_off():
@@ -228,25 +231,25 @@ class Service:
         with self._lock:
             if self._client is not client:
                 return  # another thread has noticed
-            # Not closed: it has let go of what was lost by itself, and other threads may be waiting through it.
+            # Not closed: other threads may be waiting on it.
             self._client = None
             self._pause(error)
 
     @property
     def _otherwise(self) -> str:
-        """What becomes of a kernel that the daemon does not give."""
+        """For messages: what happens to a kernel that the daemon does not give."""
         if self._settings.mode == "require":
-            return "in this mode, require, a kernel that Triton has not got is an error"
+            return "with KILN_MODE=require, a kernel that Triton does not have is an error"
         return "Triton compiles by itself"
 
     def _pause(self, error: Exception) -> None:
-        """There is no client for a while."""
+        """Pauses the connection, as long as the error asks for, and logs the first time."""
         pause_s, reason, words = _AWAY_PAUSE_S, "the daemon is away", str(error)
         if isinstance(error, WedgedError):
             pause_s = self._wedged_pause_s
             self._wedged_pause_s = min(2 * pause_s, _WEDGED_PAUSE_MAX_S)
         elif isinstance(error, PermissionDeniedError):
-            pause_s = _UNSUITED_PAUSE_S  # nothing that passes by itself
+            pause_s = _UNSUITED_PAUSE_S  # does not pass by itself
         elif not isinstance(error, (KilnError, OSError)):
             pause_s, reason = _UNSUITED_PAUSE_S, "the client does not work here"
             words = f"the client does not work here: {type(error).__name__}: {error}"
@@ -265,20 +268,20 @@ class Service:
             LOG.info("kiln: the daemon is back")
 
     def _say(self, words: str) -> None:
-        """Once for each thing there is to say."""
+        """Logs each text once."""
         if words not in self._said and len(self._said) < 8:
             self._said[words] = None
             LOG.warning("kiln: %s", words)
 
 
 def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
-    """What the daemon has not got for it, so far as its list of toolchains tells, and what to do about that."""
+    """What the daemon lacks for the request, by its list of toolchains, and advice."""
     try:
         there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
     except Exception as error:  # it is only for people
         if from_handler(error):
             raise
-        LOG.debug("kiln: nobody knows which toolchains there are", exc_info=True)
+        LOG.debug("kiln: the toolchains could not be listed", exc_info=True)
         return "the daemon has no toolchain that fits", ""
     if request.toolchain not in there:
         return "the daemon has no such toolchain", _how_to_add_triton({one.version for one in there.values() if one.name == "triton"})
@@ -291,7 +294,7 @@ def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
 
 
 def _how_to_add_triton(there: "Set[str]") -> str:
-    """This process's, where the daemon has those versions. One of the same version is another build of it, or another Python's."""
+    """Advice for adding this process's Triton. there: the versions that the daemon has; the same version is another build, or another Python's."""
     triton = sys.modules.get("triton")
     version = getattr(triton, "__version__", "")
     if not version:
