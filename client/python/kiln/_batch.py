@@ -1,4 +1,4 @@
-"""Many kernels at once over one connection: a call for each, so that each can be made again by itself after a fork."""
+"""Many kernels at once over one connection. Each is a call of its own, which can be made again after a fork."""
 
 import queue
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
@@ -16,7 +16,7 @@ _END: Tuple[int, Any] = (-1, None)
 
 
 class Batch:
-    """Used from one thread, once. `deadline` is a moment of time.monotonic(), for all of them."""
+    """For one thread, once. deadline: a time.monotonic() for all requests."""
 
     def __init__(self, link: Link, requests: Iterable[CompileRequest], deadline: Optional[float], in_flight: int,
                  quiet_s: float) -> None:
@@ -30,8 +30,8 @@ class Batch:
         self._ended: "queue.SimpleQueue[int]" = queue.SimpleQueue()
 
     def answers(self) -> Iterator[_Answer]:
-        """Each request's, as it comes. Raises what ended the batch early, after what was in flight is answered; what a
-        signal's handler raises, at once."""
+        """Yields each request's answer as it comes. If something ends the batch early, raises it after the calls in flight are
+        answered. A signal handler's exception is raised at once."""
         try:
             while True:
                 yield from self._fill()
@@ -47,10 +47,10 @@ class Batch:
         finally:
             for pending_call in self._pending_calls.values():
                 pending_call.cancel()
-            self._pending_calls.clear()  # which lead back here
+            self._pending_calls.clear()  # breaks a reference cycle
 
     def _fill(self) -> Iterator[_Answer]:
-        """Starts as many as may be under way. What is no request is answered at once."""
+        """Starts calls up to the limit. An item that is not a request is answered at once."""
         while len(self._pending_calls) < self._in_flight:
             index, request = next(self._requests, _END)
             if index < 0:
@@ -80,7 +80,7 @@ class Batch:
                 return index, answer
 
     def _answer(self, index: int) -> "Union[Artifact, KilnError, None]":
-        """None: a fork was in the way, and it is asked again. UnavailableError: there is nobody to ask any more."""
+        """None: a fork ended the call, and it is made again. UnavailableError: the daemon is gone."""
         pending_call = self._pending_calls[index]
         if pending_call.is_void:
             self._start(index)
@@ -90,4 +90,4 @@ class Batch:
         except UnavailableError:
             raise
         except KilnError as error:
-            return error.with_traceback(None)  # whose frames lead to whoever gets it
+            return error.with_traceback(None)  # the frames would keep the caller alive

@@ -1,4 +1,4 @@
-"""Files and what is in them."""
+"""Identity and digest of files."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class File(NamedTuple):
-    """As long as all of it is the same, the file is."""
+    """What stat(2) says of a file. While all fields are equal, the file is unchanged."""
     path: str
     size: int
     modified_ns: int
@@ -22,7 +22,7 @@ class File(NamedTuple):
 
 
 def sha256(path: str) -> str:
-    """64 hex digits."""
+    """The SHA-256 of a file's content, 64 hex digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):

@@ -1,21 +1,21 @@
-"""What belongs to one process: locks and connections that a forked child must neither use nor tidy up."""
+"""Resets objects in forked children: a child must neither use nor close its parent's locks and connections."""
 
 import os
 import weakref
 from typing import Any, List
 
 _members: "weakref.WeakSet[Any]" = weakref.WeakSet()
-# Kept for good: to close a connection, the child would have to talk to threads that only its parent has.
+# Never freed: closing a connection would need threads that only the parent has.
 _abandoned: List[Any] = []
 
 
 def reset_in_children(member: Any) -> None:
-    """From now on `member.reset_after_fork()` is called in each forked child, as long as `member` lives."""
+    """Calls `member.reset_after_fork()` in each forked child from now on, as long as `member` lives."""
     _members.add(member)
 
 
 def abandon(thing: Any) -> None:
-    """Lets go of it without ending it."""
+    """Drops an object without running its destructor."""
     if thing is not None:
         _abandoned.append(thing)
 

@@ -1,4 +1,4 @@
-"""The ptxas that a request names, in the words that the daemon understands."""
+"""Turns the ptxas of a request into a selector for the daemon."""
 
 import errno
 import functools
@@ -11,13 +11,13 @@ from kiln._signals import from_handler
 from kiln.errors import InvalidArgumentError
 
 _NAMED_MAX = 256
-# By the digest, those that requests have named by their paths.
+# Paths that requests named, by the file's digest.
 _named: Dict[str, str] = {}
 
 
 def selector(given: "Union[str, os.PathLike[str]]") -> str:
-    """For a path, which is a str with a '/' or an os.PathLike, the SHA-256 of the file: the daemon may have the same bytes
-    elsewhere. Anything else as it is. InvalidArgumentError."""
+    """The SHA-256 of the file, for a path (a str with a '/', or an os.PathLike): the daemon may have the same bytes elsewhere.
+    Other values are returned as they are. InvalidArgumentError."""
     if isinstance(given, os.PathLike):
         return _digest_at(os.fsdecode(given))
     word = given if isinstance(given, str) and "/" in given else _validate.text(
@@ -26,9 +26,9 @@ def selector(given: "Union[str, os.PathLike[str]]") -> str:
 
 
 def with_path(message: str) -> str:
-    """The same refusal with the file in it, where the daemon has no ptxas of that digest and a request of this process got it from one."""
+    """The daemon's refusal, with the path added if this process computed the digest from a file."""
     for digest, path in list(_named.items()):
-        if digest in message:  # in full it is what was asked for; of those that are there it has the first digits
+        if digest in message:  # the message has the full digest only for the ptxas that was asked for
             return (f"{path}: the daemon has no ptxas of these bytes; where it is one, 'kiln toolchain add ptxas --path DIR' with its "
                     f"directory adds it: {message}")
     return message
@@ -39,7 +39,7 @@ def _digest_at(path: str) -> str:
         info = os.stat(path)
         if stat.S_ISDIR(info.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        # Not by access(2), which says no on a file system without programs too: it is the daemon that runs one.
+        # Not access(2): it also fails on a noexec file system, but the daemon runs its own copy.
         if not stat.S_ISREG(info.st_mode) or not info.st_mode & 0o111:
             raise InvalidArgumentError(f"ptxas: {path!r} is no program: it may not be executed")
         digest = _digest_of(_files.File.of(path, info))
@@ -47,7 +47,7 @@ def _digest_at(path: str) -> str:
         if from_handler(error):
             raise
         raise InvalidArgumentError(f"ptxas: {path!r}: {error.strerror}") from None
-    except ValueError as error:  # a NUL in it, or what no path has
+    except ValueError as error:  # a NUL, or a character that no path has
         if from_handler(error):
             raise
         raise InvalidArgumentError(f"ptxas: {path!r}: {error}") from None
@@ -57,7 +57,7 @@ def _digest_at(path: str) -> str:
     return digest
 
 
-# All requests of a job name the same one, and it takes 30 MB of reading.
+# Cached: all requests of a job name the same file of 30 MB.
 @functools.lru_cache(maxsize=64)
 def _digest_of(file: _files.File) -> str:
     return _files.sha256(file.path)

@@ -1,4 +1,4 @@
-"""What Kiln has done for this process."""
+"""Counts what Kiln does for this process."""
 
 import dataclasses
 import threading
@@ -14,11 +14,12 @@ __all__ = ["Report", "report"]
 class Report:
     """Counts since the process started, or since it was forked.
 
-    hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before anything was lowered).
-    joined: those that somebody else was compiling. compiled: those that the daemon compiled for this process. local: those
-    that Triton compiled here, by reason. refused: those that it would have had to, in KILN_MODE=require. seconds_waited: for the daemon's answers, by all threads together. seconds_saved:
-    what the compiles that hits and joins spared took, less the waiting for them: below zero where the answers took longer. builds_spared: libraries that the C
-    compiler did not have to make.
+    hits: kernels found, by tier ("memory", "disk", "remote"; "own": by Triton's key, before lowering).
+    joined: kernels that another caller was compiling. compiled: kernels that the daemon compiled for this process.
+    local: kernels that Triton compiled here, by reason. refused: kernels that were not stored, with KILN_MODE=require.
+    seconds_waited: for the daemon's answers, all threads together. seconds_saved: the time of the compiles that hits and joins
+    spared, less the wait for them; negative if the answers took longer.
+    builds_spared: libraries that the C compiler did not have to build.
     """
     hits: Dict[str, int] = field(default_factory=dict)
     joined: int = 0
@@ -76,7 +77,7 @@ class Counters:
             self._report.seconds_waited += waited_s
 
     def waited(self, seconds: float) -> None:
-        """For an answer that was of no use."""
+        """Counts the wait for an answer that was of no use."""
         with self._lock:
             self._report.seconds_waited += seconds
 
@@ -94,7 +95,7 @@ _counters: Optional[Counters] = None
 
 
 def counters() -> Counters:
-    """Those of this process."""
+    """The counters of this process."""
     global _counters
     if _counters is None:
         _counters = Counters()

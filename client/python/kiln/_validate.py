@@ -1,5 +1,5 @@
-"""What callers give, looked at before anything is made of it: whoever passes something else by mistake is told which field it is and
-what is meant, rather than what protobuf, gRPC or the system make of it."""
+"""Checks the arguments of callers. The error names the field and what it takes, instead of an error of protobuf, gRPC or the
+system."""
 
 import math
 import operator
@@ -11,17 +11,17 @@ from kiln.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
 _SHOWN_LENGTH_MAX = 80
-# A year and a day. What is longer is a slip of units; gRPC counts what is much longer as over.
+# A year and a day. gRPC treats a much longer timeout as already over.
 _SECONDS_MAX = 366.0 * 86400
 
 
 def mistaken(what: str, given: Any, meant: str) -> InvalidArgumentError:
-    """What is of another type than it should be."""
+    """The error for a value of another type."""
     return InvalidArgumentError(f"{what}: {shown(given)} is of type {type(given).__name__}, where {meant} is meant")
 
 
 def shown(given: Any) -> str:
-    """For a message; the beginning of what is long."""
+    """The value for a message, cut if it is long."""
     try:
         words = repr(given)
     except Exception as error:  # tuples within tuples, thousands of digits
@@ -40,7 +40,7 @@ def text(given: str, what: str, example: str = "") -> str:
 
 
 def c_text(given: str, what: str) -> bytes:
-    """For C, which ends it at a NUL."""
+    """A text for C: without NUL."""
     if "\0" in text(given, what):
         raise InvalidArgumentError(f"{what}: {shown(given)} has a NUL")
     return given.encode()
@@ -55,7 +55,7 @@ def utf8(given: str, what: str) -> bytes:
 
 
 def listed(given: "Iterable[_T]", what: str) -> "List[_T]":
-    """Not one text where a sequence of them is meant, which would be taken apart."""
+    """A sequence. Refuses a single text, which would be taken as a sequence of characters."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise mistaken(what, given, "a list or tuple of such")
     return list(given)
@@ -70,7 +70,7 @@ def each(given: "Iterable[_T]", what: str) -> "Iterable[_T]":
 
 
 def integer(given: int, what: str) -> int:
-    """Of 64 bits. No bool, which is an int too, and nothing that is only like an int."""
+    """An int of 64 bits. Refuses bool and types that only resemble int."""
     if not isinstance(given, int) or isinstance(given, bool):
         raise mistaken(what, given, "an int")
     if not -2**63 <= given < 2**63:
@@ -79,7 +79,7 @@ def integer(given: int, what: str) -> int:
 
 
 def within(given: Any, what: str, *, low: int = 0, end: int = 2**64) -> int:
-    """A whole number from `low` to below `end`; NumPy's are some as well."""
+    """A whole number from `low` to below `end`, NumPy's included."""
     number = _index(given)
     if number is None or isinstance(given, bool):
         raise InvalidArgumentError(f"{what}: {shown(given)} is no whole number")
@@ -111,7 +111,7 @@ def count(given: int, what: str) -> int:
 
 
 def place(given: "Union[str, os.PathLike[str], None]", what: str) -> None:
-    """A path; "" and None are none."""
+    """A path, or "" for "" and None."""
     if given is None:
         return
     path = os.fspath(given) if isinstance(given, os.PathLike) else given
@@ -133,14 +133,14 @@ def user(given: Optional[int], what: str) -> Optional[int]:
 
 
 def pause(given: float, what: str) -> float:
-    """Seconds that something may take."""
+    """A number of seconds."""
     if not _is_number(given) or not 0 < given <= _SECONDS_MAX:
         raise InvalidArgumentError(f"{what} is {shown(given)}; it must be a number of seconds above 0, and a year at most")
     return given
 
 
 def timeout(given: Optional[float]) -> Optional[float]:
-    """Seconds that a call may take. None: as long as it takes, which is also what becomes of more than a year."""
+    """A timeout in seconds. None, and more than a year: no timeout."""
     if given is None:
         return None
     if not _is_number(given) or not 0 <= given < math.inf:

@@ -1,4 +1,4 @@
-"""Between Kiln's own types and protobuf's messages. Imports protobuf; nothing else of the package does."""
+"""Converts between Kiln's types and protobuf's messages. The only module that imports protobuf."""
 
 import hashlib
 import math
@@ -53,7 +53,7 @@ _TIERS = {
 
 
 def request_message(request: CompileRequest) -> Any:
-    """The message for it. InvalidArgumentError for what has none, ResourceExhaustedError for what is too long to be sent."""
+    """The message of a request. InvalidArgumentError; ResourceExhaustedError if it is too long."""
     if not isinstance(request, CompileRequest):
         raise _validate.mistaken("a request", request, "a kiln.CompileRequest")
     message = kernel_service_pb2.CompileRequest(
@@ -79,7 +79,7 @@ def request_message(request: CompileRequest) -> Any:
 
 
 def _content(given: "str | bytes", what: str) -> bytes:
-    # A path has bytes too, which would be compiled: those of its own text.
+    # Refuses a path: its text would be compiled as source.
     if isinstance(given, os.PathLike):
         raise _validate.mistaken(what, given, "the text itself, such as the path's read_text(),")
     if not isinstance(given, (str, bytes, bytearray, memoryview)):
@@ -96,7 +96,7 @@ def _items(given: "Mapping[str, _T]", what: str, example: str) -> "Iterable[Tupl
 
 
 def _check_size(message: Any) -> None:
-    """The daemon's own limit. A mebibyte more is gRPC's, which would speak of messages."""
+    """Checks the daemon's limit, for a clear error. gRPC's limit is a mebibyte higher."""
     size = len(message.source.text) + sum(len(header.text) for header in message.headers)
     if size > _SOURCE_BYTES_MAX:
         what = "source and headers are" if message.headers else "the source is"
@@ -153,7 +153,7 @@ def _set_value(message: Any, value: Any, what: str, depth: int = 1) -> None:
 
 
 def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput]"]) -> Any:
-    """InvalidArgumentError for what has none."""
+    """The message of a PutOwn. InvalidArgumentError."""
     message = kernel_service_pb2.PutOwnRequest()
     if not isinstance(entries, Mapping):
         raise _validate.mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
@@ -198,12 +198,12 @@ def digest_bytes(digits: str, what: str) -> bytes:
 
 
 def artifact(response: Any) -> Artifact:
-    """Of a CompileResponse. DataLossError where a content does not match its digest."""
+    """The artifact of a CompileResponse. DataLossError if a content does not match its digest."""
     return _artifact(response, _OUTCOMES.get(response.outcome, ""))
 
 
 def stored_artifact(entry: Any) -> Artifact:
-    """Of a LookupResponse.Entry that was found."""
+    """The artifact of a LookupResponse.Entry."""
     return _artifact(entry, "stored")
 
 
@@ -226,7 +226,7 @@ def _stage(blob: Any) -> Stage:
 
 
 def user_cache(response: Any) -> "dict[bytes, dict[str, bytes]]":
-    """Of a GetOwnResponse. DataLossError where a content does not match its digest."""
+    """The entries of a GetOwnResponse. DataLossError if a content does not match its digest."""
     entries = {}
     for entry in response.entries:
         for file in entry.files:
@@ -236,7 +236,7 @@ def user_cache(response: Any) -> "dict[bytes, dict[str, bytes]]":
 
 
 def check_digest(content: bytes, digest: bytes) -> None:
-    """DataLossError where it is not the content's."""
+    """Raises DataLossError if the digest is not the content's."""
     if hashlib.sha256(content).digest() != digest:
         raise DataLossError(f"the daemon sent other bytes than those of {digest.hex()}")
 
@@ -274,7 +274,7 @@ def _provenance(message: Any) -> Provenance:
 
 
 def nearest(response: Any) -> Optional[NearestArtifact]:
-    """Of a NearestResponse; None where it names none."""
+    """The artifact of a NearestResponse, or None."""
     if not response.key:
         return None
     return NearestArtifact(
@@ -287,7 +287,7 @@ def nearest(response: Any) -> Optional[NearestArtifact]:
 
 
 def toolchains(response: Any) -> List[Toolchain]:
-    """Of a ListToolchainsResponse."""
+    """The toolchains of a ListToolchainsResponse."""
     words = {kind: word for word, kind in KINDS.items()}
     return [
         Toolchain(one.name, one.version, one.fingerprint.hex(), one.assembler,
@@ -315,7 +315,7 @@ def _value(message: Any) -> Any:
 
 
 def rpc_error(code: str, message: str, trailers: Iterable[Any]) -> KilnError:
-    """Of a failed call: its code's name, its words and its trailing metadata."""
+    """The exception for a failed call, from the name of its code, its message and its trailing metadata."""
     details: "dict[str, Any]" = {}
     for name, value in trailers or ():
         if name == "grpc-status-details-bin":
@@ -326,7 +326,7 @@ def rpc_error(code: str, message: str, trailers: Iterable[Any]) -> KilnError:
 
 
 def _details(raw: bytes) -> "dict[str, Any]":
-    """What error_for takes besides code and message."""
+    """The further arguments of error_for."""
     found: "dict[str, Any]" = {}
     try:
         for detail in kernel_service_pb2.RpcStatus.FromString(raw).details:
@@ -337,7 +337,7 @@ def _details(raw: bytes) -> "dict[str, Any]":
                 found["retry_after_s"] = kernel_service_pb2.RetryHint.FromString(detail.value).retry_after_ms / 1e3
             elif detail.type_url == _DETAIL_URL + "RequestKey":
                 found["key"] = kernel_service_pb2.RequestKey.FromString(detail.value).key.hex()
-    except Exception:  # what cannot be read says nothing; the code and the message stay
+    except Exception:  # without readable details, code and message remain
         pass
     return found
 

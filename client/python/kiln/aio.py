@@ -25,9 +25,9 @@ class AsyncClient:
         async with kiln.AsyncClient() as client:
             artifact = await client.compile(request)
 
-    Connects on entering: UnavailableError and PermissionDeniedError as Client does; InvalidArgumentError before. Calls are not repeated by
-    themselves, but for those that a fork of this process has interrupted. Not thread-safe. A forked child, which must not go on with
-    the event loop either, gets UnavailableError from it and makes one of its own.
+    Connects on entering: UnavailableError and PermissionDeniedError as Client. Its constructor raises InvalidArgumentError. Only
+    calls that a fork of this process interrupted are repeated. Not thread-safe. A forked child gets UnavailableError from an
+    inherited one and makes its own, as it must not go on with the event loop either.
     """
 
     def __init__(self, *, socket: Place = "", root: Place = "",
@@ -48,7 +48,7 @@ class AsyncClient:
         self._link = await _in_thread(lambda: Link.greeted(self._endpoint))
 
     async def close(self) -> None:
-        """Ends the connection. CallCancelledError for what is under way."""
+        """Closes the connection. Calls under way raise CallCancelledError."""
         link, self._link = self._link, None
         if link is not None:
             link.close()
@@ -61,8 +61,8 @@ class AsyncClient:
 
     async def compile_many(self, requests: Iterable[CompileRequest], *, timeout: Optional[float] = None,
                            in_flight: int = 64) -> "AsyncIterator[Tuple[int, Union[Artifact, KilnError]]]":
-        """Yields (index of the request, its artifact or why there is none) as answers come, with no more than `in_flight`
-        calls at once. `timeout` is that of each. Ending the iteration early cancels what is under way."""
+        """Yields (index of the request, Artifact or KilnError) as answers come, with at most `in_flight` calls at once. timeout: of
+        each request. Ending the iteration early cancels the calls under way."""
         _validate.count(in_flight, "in_flight")
         _validate.timeout(timeout)
         waiting: "Dict[asyncio.Task[Artifact], int]" = {}
@@ -128,7 +128,7 @@ class AsyncClient:
         return self._link
 
     async def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
-        """Not by gRPC's own asyncio: what it has under way when the process forks nobody can end in time."""
+        """Makes a call with gRPC's blocking interface: calls of gRPC's asyncio cannot be ended in time for a fork."""
         link = self._connected()
         while True:
             pending_call, ended = _passage()
@@ -173,7 +173,7 @@ def _passage() -> "Tuple[PendingCall, asyncio.Future[None]]":
             ended.set_result(None)
 
     def tell() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it whoever waited
+        with contextlib.suppress(RuntimeError):  # the loop is closed; nobody waits
             loop.call_soon_threadsafe(end)
 
     return PendingCall(tell), ended
@@ -183,4 +183,4 @@ def _result(task: "asyncio.Task[Artifact]") -> Union[Artifact, KilnError]:
     try:
         return task.result()
     except KilnError as error:
-        return error.with_traceback(None)  # whose frames have the task, and with it the error
+        return error.with_traceback(None)  # the frames would keep the task and the error alive

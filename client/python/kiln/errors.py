@@ -1,7 +1,7 @@
 """What can go wrong, as exceptions: one class for each of gRPC's codes that the daemon uses.
 
-Whoever can compile without Kiln does so after any of them. CompilationError alone says that the compiler
-refused the source, so that a local compile would end the same way.
+A program that can compile without Kiln does so after any of them but CompilationError: there the compiler refused the source,
+and a local compile would end the same way.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DiagnosticNote:
-    """Where else to look, and why. file: as the compiler names it; "" is the source itself. line, column: from 1; 0: unknown."""
+    """A further place that the compiler names, and why. file: "" is the source itself. line, column: from 1; 0: unknown."""
     file: str
     line: int
     column: int
@@ -62,7 +62,7 @@ class KilnError(Exception):
             self.code = code
 
     def __reduce__(self) -> "tuple[object, ...]":
-        # Workers hand exceptions to their parents, and the keyword arguments would be lost on the way.
+        # Pickling would lose the keyword arguments.
         return (type(self), (self.message,), dict(self.__dict__))
 
 
@@ -77,7 +77,7 @@ class FailedPreconditionError(KilnError):
 
 
 class NotFoundError(KilnError):
-    """Not in the cache, and nothing was to be compiled; or no such blob."""
+    """Not in the cache, for an only-if-cached request; or no such blob."""
     code = "NOT_FOUND"
 
 
@@ -102,7 +102,7 @@ class UnavailableError(KilnError):
 
 
 class WedgedError(UnavailableError):
-    """There is a daemon and it does not answer. Trying again at once would hang again."""
+    """The daemon does not answer. Trying again at once would hang again."""
 
 
 class PermissionDeniedError(KilnError):
@@ -129,8 +129,8 @@ class CompilationError(KilnError):
 class LaunchError(KilnError):
     """A kernel could not be loaded or launched. `code` is as kiln_launch.h has it: INVALID_ARGUMENT names the argument.
 
-    kernel, key: whose; "" where it is nobody's. driver_result: what the GPU driver returned (a CUresult), whose name is in the
-    message; 0: it was not the driver that failed.
+    kernel, key: of the kernel, or "". driver_result: the GPU driver's result (a CUresult), named in the message; 0: the driver did not
+    fail.
     """
     code = "INTERNAL"
 
@@ -141,10 +141,10 @@ class LaunchError(KilnError):
 
 
 class CacheMissError(NotFoundError):
-    """KILN_MODE=require, and a kernel would have to be compiled. What does not compile is never stored.
+    """KILN_MODE=require, and a kernel would have to be compiled. A kernel that does not compile is never stored.
 
-    request: what was asked for; None where it could not even be asked. nearest: what is stored of the same kernel and comes
-    closest, with the differences; None where nothing is, or nobody could tell.
+    request: what was asked for; None if no request could be made. nearest: the stored artifact of the same kernel that comes
+    closest, with the differences; None if there is none, or if the look-up failed.
     """
 
     def __init__(self, message: str, *, request: "Optional[CompileRequest]" = None,
@@ -164,8 +164,8 @@ _CLASSES = {
 
 def error_for(code: str, message: str, diagnostics: Optional[Diagnostics] = None,
               retry_after_s: Optional[float] = None, key: str = "") -> KilnError:
-    """The exception for one of gRPC's codes. With any other code than these two the compiler broke instead of
-    deciding."""
+    """The exception for a code of gRPC. INVALID_ARGUMENT or RESOURCE_EXHAUSTED with diagnostics are a CompilationError; with
+    other codes the compiler broke."""
     is_decision = code in ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED") and diagnostics is not None
     kind = CompilationError if is_decision else _CLASSES.get(code, KilnError)
     return kind(message, diagnostics=diagnostics, retry_after_s=retry_after_s, code=code, key=key)

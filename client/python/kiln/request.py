@@ -22,13 +22,13 @@ class CompileRequest:
     parameters: of the kernel, folded ones included; empty: not said. They are in the key.
     headers: of CUDA C++, what the source may include besides the toolchain's headers: texts by name.
     toolchain: "triton==3.6.0", 64 hex digits of a fingerprint, or "" for the daemon's choice.
-    ptxas: which one assembles what Triton makes, and PTX: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, the file's path
+    ptxas: assembles PTX, Triton's too: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, the file's path
         (a str with a '/', or an os.PathLike), whose bytes count, or "" for the toolchain's own.
     stages: those whose content is wanted, such as ("ptx", "cubin"); empty: the final binary.
     cache: "use", "refresh" (compile even on a hit) or "only-if-cached" (NotFoundError on a miss, but CompilationError for
         what the daemon knows not to compile).
     priority: "waiting-rank", "autotune", "warm" or "background".
-    job: for fairness and logs.
+    job: for fairness: jobs of one user take turns.
     """
     source: Union[str, bytes]
     target: str

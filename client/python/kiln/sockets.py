@@ -1,4 +1,4 @@
-"""Where the daemon is, and whether it may be trusted. The same rules as libkiln's."""
+"""Finds the daemon and checks whether it may be trusted, by libkiln's rules."""
 
 import dataclasses
 import errno
@@ -24,7 +24,7 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """Where the daemon is and how long it may take to show itself, in seconds."""
+    """The place of the daemon, and the limits in seconds for finding it."""
     socket: Place = ""
     root: Place = ""
     server_uid: Optional[int] = None
@@ -32,7 +32,7 @@ class Endpoint:
     answer_s: float = 1.0
 
     def __post_init__(self) -> None:
-        """InvalidArgumentError, in the words of a client's arguments."""
+        """Raises InvalidArgumentError, with the names of a client's arguments."""
         _validate.place(self.socket, "socket")
         _validate.place(self.root, "root")
         _validate.pause(self.connect_s, "connect_timeout")
@@ -40,13 +40,12 @@ class Endpoint:
         _validate.user(self.server_uid, "server_uid")
 
     def greeting_s(self, began: float) -> float:
-        """How long a sign of life may take where looking for the daemon began at that moment of time.monotonic(): what is left of
-        answer_s when it is over and that has been said. Half of answer_s at least: a process that was held up itself has not
-        seen that the daemon was."""
+        """How long the first answer may take, if the search began at this time.monotonic(): what is left of answer_s, but at least
+        half of it, since this process may have been held up itself."""
         return max(began + self.answer_s - _SAYING_S - time.monotonic(), self.answer_s / 2)
 
     def locate(self) -> str:
-        """The path of a socket that somebody serves who may be trusted. KilnError otherwise, within connect_s."""
+        """The path of a socket with a trusted server. KilnError otherwise, within connect_s."""
         path = find_socket(self.socket, self.root)
         check_server(path, server_uid=self.server_uid, budget_s=self.connect_s)
         return path
@@ -69,15 +68,15 @@ def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[
 
 
 def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
-    # A variable that is set to nothing counts as unset, as the XDG specification has it.
+    # The XDG specification treats an empty variable as unset.
     places = (("XDG_RUNTIME_DIR", "kiln"), ("XDG_STATE_HOME", "kiln/run"), ("HOME", ".local/state/kiln/run"))
     personal = [f"{environment[name]}/{folder}/kilnd.sock" for name, folder in places if environment.get(name)]
     return (personal[:1] if uid != 0 else []) + ["/run/kiln/kilnd.sock"]
 
 
 def check_server(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> None:
-    """Connects once to see that somebody listens, and who: what a daemon hands out runs as its client, so it must be
-    root, oneself, or `server_uid`. Nobody else may be able to put another socket in its place.
+    """Connects once to see who listens. The daemon's output runs as its client, so it must be root, this user, or
+    `server_uid`, and nobody else may be able to replace the socket.
 
     UnavailableError: nobody there, within `budget_s` seconds. PermissionDeniedError: not allowed, or not trusted.
     """
@@ -97,7 +96,7 @@ def check_server(path: str, *, server_uid: Optional[int] = None, budget_s: float
 
 
 def _check_folder(folder: str, trusted: "set[int]") -> None:
-    # gRPC connects by the path, after the look at who serves it.
+    # gRPC connects by the path again, after this check.
     info = os.stat(folder)
     if info.st_uid not in trusted or info.st_mode & stat.S_IWOTH:
         raise PermissionDeniedError(f"others than you and the daemon's user may change {folder}, so another socket may take the "
@@ -105,8 +104,7 @@ def _check_folder(folder: str, trusted: "set[int]") -> None:
 
 
 def _connect(connection: socket.socket, path: str, budget_s: float) -> None:
-    """A full queue is the only thing that passes by itself: a burst of connections overflows it, and the kernel says so
-    at once instead of waiting."""
+    """Connects; repeats only if the listen queue is full: a burst overflows it, and the kernel fails at once instead of waiting."""
     deadline = time.monotonic() + budget_s
     ceiling = 0.001
     while True:

@@ -1,11 +1,11 @@
 """Device addresses of other libraries' arrays, without copying.
 
-In this order: PyTorch's tensors by their own methods, since that is the fastest; DLPack; `__cuda_array_interface__`. PyTorch's are
-taken as its own operations take them: what must be ordered between streams is the program's business. The two protocols order
-it themselves: what the producer has under way comes before what is put on the launch's stream.
+Tried in this order: PyTorch's own methods, which are fastest; DLPack; `__cuda_array_interface__`. For PyTorch's tensors the
+program orders its streams, as for PyTorch's own operations. The two protocols order themselves: the producer's work comes
+before the launch.
 
-A DLPack capsule is only looked into. It keeps its name, so that whoever made it gets it back when it goes, and it stays for as
-long as the launch is being put on the stream.
+A DLPack capsule is only read. It keeps its name, so that its producer frees it, and it lives until the launch is on the
+stream.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned. The unversioned one begins with its tensor."""
+    """DLManagedTensorVersioned. The unversioned struct begins with its tensor."""
     _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
                 ("tensor", _Tensor)]
 
@@ -40,9 +40,9 @@ _get_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetP
 
 
 class Addresses:
-    """Of arrays for one kernel's device. Thread-safe.
+    """Finds the addresses of arrays on one kernel's device. Thread-safe.
 
-    device_of: says whose memory an address is. wait: has one stream wait for another: (stream, producer).
+    device_of: the device of an address. wait(stream, producer): makes one stream wait for another.
     """
 
     def __init__(self, backend: str, device: int, device_of: Callable[[int], int], wait: Callable[[int, int], None]) -> None:
@@ -52,7 +52,7 @@ class Addresses:
         self._wait = wait
 
     def of(self, value: Any, stream: int, kept: "List[Any]") -> int:
-        """Misfit where it has none on the device. What must not go before the launch is made is added to `kept`."""
+        """The address. Misfit if it is not on the device. Adds to `kept` what must live until the launch is made."""
         try:
             if value.get_device() == self._device:
                 return value.data_ptr()  # type: ignore[no-any-return]
@@ -77,7 +77,7 @@ class Addresses:
         asked = self._dlpack_stream(stream)
         try:
             capsule = value.__dlpack__(stream=asked, max_version=(_MAJOR_VERSION, 0), copy=False)
-        except TypeError:  # older than versions
+        except TypeError:  # a producer without versions
             capsule = value.__dlpack__(stream=asked)
         kept.append(capsule)
         tensor = _tensor_in(capsule)
@@ -85,7 +85,7 @@ class Addresses:
         return (tensor.data or 0) + int(tensor.byte_offset)
 
     def _dlpack_stream(self, stream: int) -> int:
-        # 0 is not to be said of CUDA, where it has two meanings, and is the default stream of ROCm.
+        # For CUDA 0 is ambiguous and not allowed; for ROCm it is the default stream.
         return LEGACY if self._backend == "cuda" and stream == 0 else stream
 
     def _check_device(self, kind: int, number: int) -> None:
@@ -102,7 +102,7 @@ class Addresses:
         if interface.get("mask") is not None:
             raise Misfit("the array has a mask, which a kernel does not see")
         address = int(interface["data"][0])
-        if address == 0:  # of nothing
+        if address == 0:  # an empty array
             return 0
         try:
             device = self._device_of(address)

@@ -1,7 +1,6 @@
-"""libkiln_launch through ctypes: what Python uses of kiln_launch.h, and its errors as exceptions.
+"""libkiln_launch through ctypes: the part of kiln_launch.h that Python uses, with errors as exceptions.
 
-The library is opened when it is first needed: the one beside the package, as the wheel and the build have it, otherwise the
-system's.
+The library is opened on first use: the one beside the package (wheel, build), otherwise the system's.
 """
 
 import ctypes
@@ -22,7 +21,7 @@ _CODES = {
 
 
 class _Sized(ctypes.Structure):
-    """A struct that says its size, as all of kiln_launch.h do."""
+    """A struct that begins with its size, as all structs of kiln_launch.h."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(size=ctypes.sizeof(self), **fields)
@@ -92,7 +91,7 @@ class Tensor(_Sized):
                 ("fills_with_nan", c_uint32), ("rounds_to_tf32", c_uint32)]
 
 
-# Every function that returns a code, and what it takes.
+# The parameters of each function that returns a code.
 _FUNCTIONS = {
     "open": (c_void_p, c_void_p),
     "configure": (c_void_p, c_void_p),
@@ -120,7 +119,7 @@ _CLOSES = ("artifact_close", "kernel_close", "descriptor_close")
 
 
 class Library:
-    """Its functions, without their prefix. Thread-safe; no call holds Python's lock. The error of a call is its thread's."""
+    """The functions without their prefix. Thread-safe; calls release Python's lock. Each thread has its own last error."""
 
     def __init__(self, path: str) -> None:
         c = ctypes.CDLL(path)
@@ -130,12 +129,12 @@ class Library:
         self._driver_result.restype = c_int32
         self._functions = {name: _declared(c, name, arguments) for name, arguments in _FUNCTIONS.items()}
         self._closes = {name: _declared(c, name, (c_void_p,), None) for name in _CLOSES}
-        # Takes ctypes' own objects alone, and so has nothing to convert.
+        # Without argtypes: it gets ctypes objects alone, so nothing has to be converted.
         self.enqueue = c.kiln_launch_enqueue
         self.enqueue.restype = c_int32
 
     def call(self, name: str, *arguments: Any, kernel: str = "", key: str = "") -> None:
-        """LaunchError, about that kernel where it is one's."""
+        """Calls a function. LaunchError, with the kernel's name and key if given."""
         code = self._functions[name](*arguments)
         if code:
             raise self.failure(code, kernel, key)
@@ -144,7 +143,7 @@ class Library:
         self._closes[name](handle)
 
     def failure(self, code: int, kernel: str = "", key: str = "") -> LaunchError:
-        """What this thread's last call failed with."""
+        """The error of this thread's last call."""
         words = (self._error() or b"").decode(errors="replace")
         return LaunchError(words or "there is no memory for words about it", code=_CODES.get(code, "UNKNOWN"), kernel=kernel,
                            key=key, driver_result=self._driver_result())
@@ -159,7 +158,7 @@ def _declared(c: Any, name: str, arguments: Tuple[Any, ...], result: Optional[An
 
 @functools.lru_cache(maxsize=None)
 def library() -> Library:
-    """LaunchError where there is none."""
+    """The library. LaunchError if it cannot be opened."""
     beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), FILE)
     path = beside if os.path.exists(beside) else FILE
     try:

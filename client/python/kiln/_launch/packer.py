@@ -1,7 +1,7 @@
-"""Lays the arguments of one kernel's launches into memory, as kiln_launch_enqueue takes them.
+"""Writes the arguments of a launch into memory, as kiln_launch_enqueue takes them.
 
-A frame is the memory of one launch: a kiln_launch_config, the values behind it, and a pointer to each value. Making one takes
-longer than launching, so they are kept and taken in turns; what is in one counts only until the launch has been made.
+A frame is the memory of one launch: a kiln_launch_config, the values behind it, and a pointer to each value. Making a frame
+takes longer than a launch, so frames are kept and reused once the launch has been made.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from kiln._launch.parameters import Kind, layout
 
 _ALIGNMENT = 64
 _CONFIG_BYTES = ctypes.sizeof(Config)
-# From behind the size: grid, block, shared memory, pdl, cooperative; stream; no argument_bytes.
+# The fields after the size: grid, block, shared memory, pdl, cooperative; stream; no argument_bytes.
 _CONFIG_FORMAT = "<9IQ8x"
 _CONFIG_OFFSET = Config.grid.offset
 assert struct.calcsize(_CONFIG_FORMAT) == _CONFIG_BYTES - _CONFIG_OFFSET and Config.stream.offset == _CONFIG_OFFSET + 36
@@ -21,7 +21,7 @@ _VALUES_OFFSET = -(-_CONFIG_BYTES // _ALIGNMENT) * _ALIGNMENT
 
 
 class Frame:
-    """buffer: where pack_into writes. call: what kiln_launch_enqueue takes, as ctypes' own objects."""
+    """buffer: for pack_into. call: the arguments of kiln_launch_enqueue, as ctypes objects."""
 
     def __init__(self, handle: int, offsets: Sequence[int], size: int) -> None:
         raw = ctypes.create_string_buffer(size + _ALIGNMENT)
@@ -35,7 +35,7 @@ class Frame:
 
 
 class Packer:
-    """Of one kernel. Thread-safe."""
+    """The frames of one kernel. Thread-safe."""
 
     def __init__(self, handle: int, kinds: "Tuple[Kind, ...]") -> None:
         values, offsets, size = layout(kinds)
@@ -50,7 +50,7 @@ class Packer:
     OFFSET = _CONFIG_OFFSET
 
     def take(self) -> Frame:
-        """To be given back when the launch has been made; one that is not is made anew."""
+        """A frame. Give it back after the launch; a frame that is not given back is replaced by a new one."""
         try:
             return self._frames.pop()
         except IndexError:

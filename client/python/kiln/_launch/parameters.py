@@ -1,4 +1,4 @@
-"""What a kernel's parameters take: each type's place in memory and the Python values that fit it."""
+"""Types of kernel parameters: size, alignment, and the Python values that fit."""
 
 import operator
 import re
@@ -16,16 +16,16 @@ _TENSOR_MAP_BYTES = 128
 
 
 class Misfit(Exception):
-    """A value that a parameter does not take; the text says why."""
+    """The value does not fit the parameter. The text is the reason."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What parameters of one type take.
+    """A type of parameter.
 
-    format: struct's letter, with a count for bytes. size, alignment: in bytes. check: the value that struct is to pack for an
-    argument, or Misfit. is_address: takes arrays too. is_plain: what struct refuses by itself is all that there is to refuse,
-    so `check` is only asked why.
+    format: struct's letter, with a count for bytes. size, alignment: in bytes. check: returns the value to pack for an argument,
+    or raises Misfit. is_address: arrays fit too. is_plain: struct refuses everything that does not fit, so `check` is called
+    only for the message.
     """
     format: str
     size: int
@@ -36,9 +36,9 @@ class Kind:
 
 
 def kind_of(type_name: str, size: int, is_triton: bool) -> Kind:
-    """`size` is what the launch library says, 0 where it does not know the type. Misfit for what Python cannot pass.
+    """The kind of a type. size: from the launch library, 0 if it does not know the type. Misfit for a type that Python cannot pass.
 
-    PTX and CUDA C++ do not tell signed from unsigned, nor a pointer from a number, so theirs take all of them.
+    PTX and CUDA C++ do not distinguish signed, unsigned and pointers, so their types take all of these.
     """
     if _POINTER.match(type_name):
         return Kind("Q", 8, 8, _integer(0, 2**64, 64), is_address=True)
@@ -145,7 +145,7 @@ def _bytes(size: int) -> Callable[[Any], bytes]:
 
 
 def layout(kinds: "Tuple[Kind, ...]") -> "Tuple[str, Tuple[int, ...], int]":
-    """struct's format for one value of each, one behind the other, where each begins, and the size of them all."""
+    """struct's format for one value of each kind in sequence, the offset of each, and the total size."""
     text, offsets, end = "", [], 0
     for kind in kinds:
         gap = -end % kind.alignment
@@ -157,7 +157,7 @@ def layout(kinds: "Tuple[Kind, ...]") -> "Tuple[str, Tuple[int, ...], int]":
 
 
 def value_of(kind: Kind, raw: bytes) -> Any:
-    """What struct is to pack, so that these bytes come out. None where they are not as many."""
+    """The value for which struct gives these bytes. None if the size differs."""
     return struct.unpack("<" + kind.format, raw)[0] if len(raw) == kind.size else None
 
 

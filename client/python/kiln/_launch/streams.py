@@ -1,4 +1,4 @@
-"""Streams as Python programs have them, as the number that the driver takes."""
+"""Converts the streams of Python programs to the driver's number."""
 
 import sys
 from typing import Any, Callable, Optional
@@ -8,7 +8,7 @@ LEGACY = 1
 
 
 def handle_of(stream: Any) -> int:
-    """A number itself, an object of the `__cuda_stream__` protocol, or one with `.cuda_stream` as PyTorch's. TypeError."""
+    """The number of a stream: a number, an object with `__cuda_stream__`, or one with `.cuda_stream` (PyTorch). TypeError."""
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -24,12 +24,12 @@ def handle_of(stream: Any) -> int:
 
 
 def torch_stream(device: int) -> Optional[Callable[[], int]]:
-    """What gives PyTorch's current stream on that device; None as long as PyTorch does not use the GPU in this process."""
+    """A function for PyTorch's current stream on that device; None while PyTorch does not use the GPU in this process."""
     torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return None
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of the time of the public one
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # ten times faster than the public function
     if raw is not None:
         return lambda: raw(device)
     return lambda: int(cuda.current_stream(device).cuda_stream)
