@@ -18,13 +18,11 @@
 #include "daemon/chain/checking_provider.h"
 #include "daemon/chain/coalescing_provider.h"
 #include "daemon/chain/counting_provider.h"
-#include "daemon/chain/disassembling_provider.h"
 #include "daemon/chain/pooled_provider.h"
 #include "daemon/chain/publishing_provider.h"
 #include "daemon/chain/quarantining_provider.h"
 #include "daemon/chain/request_resolver.h"
 #include "daemon/chain/routing_provider.h"
-#include "daemon/chain/sass_provider.h"
 #include "daemon/chain/toolchain_pools.h"
 #include "daemon/kernel/artifact_reader.h"
 #include "daemon/observe/gather_stats.h"
@@ -146,16 +144,12 @@ class RunningDaemon final : public Daemon {
   ServedToolchains::Found Discover(const std::string& default_selector,
                                    const std::function<bool()>& is_cancelled);
   void BuildChain();
-  // People who look into kernels take turns, as those who compile them do.
-  std::unique_ptr<CompilationProvider> LetInOneByOne(
-      std::unique_ptr<CompilationProvider> disassembler);
   // `caching`, with audits by `compiler` in front where the configuration wants any.
   std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
                                                CompilationProvider& compiler);
   std::optional<RememberedRequest> FindRemembered(const Digest& key);
   ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool is_default,
                                int serial);
-  ToolchainWorkers MakeDisassembler(const std::shared_ptr<const Toolchain>& toolchain, int serial);
   // What every pool has in common.
   WorkerPoolOptions PoolOptions(const Toolchain& toolchain, int serial) const;
   OnToolchainChange NoteToolchainChange();
@@ -298,12 +292,9 @@ void RunningDaemon::BuildChain() {
 
   auto routing = std::make_unique<RoutingProvider>();
   pools_ = std::make_unique<ToolchainPools>(
-      *routing, *jail_,
-      ToolchainPools::Makers{
-          .compiler = [this](const auto& toolchain, bool is_default,
-                             int serial) { return MakeWorkers(toolchain, is_default, serial); },
-          .disassembler = [this](const auto& toolchain,
-                                 int serial) { return MakeDisassembler(toolchain, serial); }});
+      *routing, *jail_, [this](const auto& toolchain, bool is_default, int serial) {
+        return MakeWorkers(toolchain, is_default, serial);
+      });
   ServeToolchains(*toolchains_->Current());
   AdmissionLimits limits;
   limits.running_max = SlotsOf(setting_.config.workers);
@@ -323,19 +314,7 @@ void RunningDaemon::BuildChain() {
   auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), compiler),
                                                          *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
-  const auto find_disassembler = [this] { return pools_->FindDisassembler(); };
-  auto disassembling = std::make_unique<DisassemblingProvider>(
-      std::move(coalescing), find_disassembler,
-      LetInOneByOne(std::make_unique<SassProvider>(find_disassembler, NoteToolchainChange())));
-  chain_ = std::make_unique<CountingProvider>(std::move(disassembling));
-}
-
-std::unique_ptr<CompilationProvider> RunningDaemon::LetInOneByOne(
-    std::unique_ptr<CompilationProvider> disassembler) {
-  AdmissionLimits limits;
-  limits.queue = {limits::kDisassembliesWaitingMax, limits::kDisassemblyBytesMax};
-  return std::make_unique<AdmissionProvider>(std::move(disassembler), limits, memory_, clock_,
-                                             *timer_);
+  chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
 }
 
 std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
@@ -364,8 +343,7 @@ std::optional<RememberedRequest> RunningDaemon::FindRemembered(const Digest& key
 }
 
 void RunningDaemon::ServeToolchains(const DiscoveredToolchains& found) {
-  pools_->Serve({found.List(), found.HasDefault(), found.disassembler()},
-                limits::kToolchainEndingTime);
+  pools_->Serve(found.List(), found.HasDefault(), limits::kToolchainEndingTime);
 }
 
 OnToolchainChange RunningDaemon::NoteToolchainChange() {
@@ -385,15 +363,6 @@ ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchai
       std::make_shared<CheckingProvider>(toolchain, std::move(pooled), NoteToolchainChange());
   return {checking, std::shared_ptr<WorkerPool>(checking, &pool),
           [&checked = *checking] { return !checked.HasChanged(); }};
-}
-
-ToolchainWorkers RunningDaemon::MakeDisassembler(const std::shared_ptr<const Toolchain>& toolchain,
-                                                 int serial) {
-  WorkerPoolOptions options = PoolOptions(*toolchain, serial);
-  options.slots = 1;  // it takes milliseconds, and is for people
-  options.compile_time_max =
-      std::min<std::chrono::milliseconds>(options.compile_time_max, limits::kDisassemblyTimeMax);
-  return {nullptr, std::make_shared<WorkerPool>(std::move(options))};
 }
 
 WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int serial) const {

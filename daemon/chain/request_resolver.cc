@@ -9,7 +9,6 @@
 #include "daemon/kernel/canonical_options.h"
 #include "daemon/kernel/compile_key.h"
 #include "daemon/kernel/request_shape.h"
-#include "daemon/kernel/stage_names.h"
 
 namespace kiln {
 namespace {
@@ -43,9 +42,7 @@ absl::Status CheckArchitecture(const Target& target) {
 absl::Status CanonicalizeStages(const Toolchain& toolchain, const BackendDescription& backend,
                                 const CompileRequest& request, std::vector<std::string>& stages) {
   const SourceKind kind = request.source.kind;
-  std::vector<std::string> known = backend.StagesOf(kind, request.options);
-  // Whether there is a disassembler for it is not the toolchain's business.
-  if (std::count(known.begin(), known.end(), kCubinStage) != 0) known.emplace_back(kSassStage);
+  const std::vector<std::string> known = backend.StagesOf(kind, request.options);
   std::vector<std::string> wanted;
   for (std::string& stage : stages) {
     if (std::count(known.begin(), known.end(), stage) == 0) {

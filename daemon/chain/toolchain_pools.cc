@@ -21,28 +21,29 @@ bool IsUnchanged(const Toolchain& toolchain) {
 
 }  // namespace
 
-ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, Makers makers)
+ToolchainPools::ToolchainPools(RoutingProvider& routing, Jail& jail, WorkersMaker make_workers)
     : routing_(routing),
       jail_(jail),
-      makers_(std::move(makers)),
+      make_workers_(std::move(make_workers)),
       ending_(std::make_unique<ThreadExecutor>(1, limits::kToolchainsEndingMax)) {}
 
-void ToolchainPools::Serve(const ToolchainsToServe& toolchains,
-                           std::chrono::milliseconds patience) {
-  const bool has_other_ptxas = AdmitAssemblers(toolchains.compilers);
+void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains,
+                           bool has_default, std::chrono::milliseconds patience) {
+  const bool has_other_ptxas = AdmitAssemblers(toolchains);
   std::list<ServedPtr> next;
   std::vector<Route> routes;
-  for (const auto& toolchain : toolchains.compilers) {
-    const bool is_default = toolchains.has_default && routes.empty();
+  for (const auto& toolchain : toolchains) {
+    const bool is_default = has_default && routes.empty();
     ServedPtr served = Keep(*toolchain, has_other_ptxas);
-    if (served == nullptr) served = BeginCompiler(toolchain, is_default);
+    if (served == nullptr) {
+      served = std::make_shared<Served>(
+          Served{toolchain, make_workers_(toolchain, is_default, serial_++), false});
+    }
     routes.push_back({served->toolchain, served->workers.provider});
     next.push_back(std::move(served));
   }
   routing_.Replace(std::move(routes));
-  ServedPtr disassembler = BeginDisassembler(toolchains.disassembler);
-  if (disassembler != nullptr) next.push_back(disassembler);
-  for (const ServedPtr& served : Exchange(std::move(next), std::move(disassembler))) {
+  for (const ServedPtr& served : Exchange(std::move(next))) {
     const auto left = IsUnchanged(*served->toolchain) ? patience : std::chrono::milliseconds(0);
     ending_->Run([this, served, deadline = Steady::now() + left] { End(served, deadline); });
   }
@@ -69,22 +70,7 @@ ToolchainPools::ServedPtr ToolchainPools::Keep(const Toolchain& toolchain, bool 
   return served;
 }
 
-ToolchainPools::ServedPtr ToolchainPools::BeginCompiler(
-    const std::shared_ptr<const Toolchain>& toolchain, bool is_default) {
-  return std::make_shared<Served>(
-      Served{toolchain, makers_.compiler(toolchain, is_default, serial_++), false});
-}
-
-ToolchainPools::ServedPtr ToolchainPools::BeginDisassembler(
-    const std::shared_ptr<const Toolchain>& toolchain) {
-  if (toolchain == nullptr) return nullptr;
-  if (ServedPtr served = FindSame(*toolchain)) return served;
-  return std::make_shared<Served>(
-      Served{toolchain, makers_.disassembler(toolchain, serial_++), false});
-}
-
-std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next,
-                                                                ServedPtr disassembler) {
+std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next) {
   std::vector<ServedPtr> gone;
   const std::lock_guard lock(mutex_);
   for (const ServedPtr& served : served_) {
@@ -93,7 +79,6 @@ std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<Served
     next.push_back(served);
   }
   served_.swap(next);
-  disassembler_ = std::move(disassembler);
   return gone;
 }
 
@@ -130,12 +115,6 @@ void ToolchainPools::AwaitIdle(const WorkerPool& pool, SteadyTime deadline) {
     if (stats.running == 0 && stats.queued == 0) return;
     stopped_.wait_for(lock, kIdleLook);
   }
-}
-
-Disassembler ToolchainPools::FindDisassembler() const {
-  const std::lock_guard lock(mutex_);
-  if (disassembler_ == nullptr) return {};
-  return {disassembler_->toolchain, disassembler_->workers.pool};
 }
 
 std::vector<ToolchainPool> ToolchainPools::List() const {

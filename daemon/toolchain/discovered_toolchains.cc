@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/toolchain/decision_log.h"
-#include "daemon/toolchain/disassembler.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/native_examiner.h"
 #include "daemon/toolchain/native_toolchain.h"
@@ -89,18 +88,8 @@ class Findings {
     }
   }
 
-  void AddDisassembler(const NativeToolchain& found_one, absl::StatusOr<ToolchainPtr> examined) {
-    if (!examined.ok()) {
-      return Reject(found_one.path, found_one.installation, examined.status());
-    }
-    const bool is_best =
-        disassembler == nullptr || Version(disassembler->version) < Version((*examined)->version);
-    if (is_best) disassembler = *std::move(examined);
-  }
-
   std::vector<ToolchainPtr> found;
   std::vector<Rejected> rejected;
-  ToolchainPtr disassembler;
 
  private:
   void Add(ToolchainPtr toolchain) {
@@ -175,21 +164,6 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   }
 }
 
-void FindDisassembler(const DiscoveryOptions& options, Filesystem& filesystem, Findings& findings) {
-  if (options.native_worker.empty()) return;
-  const auto program =
-      MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
-  for (const NativeToolchain& native :
-       FindDisassemblers(options.search_path, FileTrust(options.owners))) {
-    if (IsCancelled(options)) return;
-    findings.AddDisassembler(
-        native, program.ok() ? ExamineDisassembler(native, *program) : program.status());
-  }
-  if (findings.disassembler == nullptr) return;
-  LogInfo("disassembler found",
-          {{"name", findings.disassembler->Name()}, {"path", findings.disassembler->directory}});
-}
-
 std::string WhyNotTarget(const Toolchain& toolchain, const Target& target) {
   const std::string_view bad = KnownBad(toolchain.name, toolchain.version, target.backend);
   if (!bad.empty()) return fmt::format("is not used for {}: {}", target.backend, bad);
@@ -237,10 +211,8 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
   ToolchainCache cache(options.cache_directory, filesystem);
   FindTritons(options, filesystem, cache, findings);
   FindNatives(options, filesystem, cache, findings);
-  FindDisassembler(options, filesystem, findings);
   auto catalog = std::make_unique<DiscoveredToolchains>(
-      std::move(findings.found), std::move(findings.rejected), options.default_selector,
-      std::move(findings.disassembler));
+      std::move(findings.found), std::move(findings.rejected), options.default_selector);
   // What was not looked at is not unused.
   if (!IsCancelled(options) && !catalog->IsUnsettled()) cache.RemoveUnused();
   catalog->LogDefault();
@@ -249,12 +221,11 @@ std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
 
 DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
                                            std::vector<Rejected> rejected,
-                                           std::string default_selector, ToolchainPtr disassembler)
+                                           std::string default_selector)
     : found_(std::move(found)),
       toolchains_(found_),
       rejected_(std::move(rejected)),
-      default_selector_(std::move(default_selector)),
-      disassembler_(std::move(disassembler)) {
+      default_selector_(std::move(default_selector)) {
   std::stable_sort(toolchains_.begin(), toolchains_.end(),
                    [](const ToolchainPtr& a, const ToolchainPtr& b) {
                      if (a->kinds.front() != b->kinds.front())
@@ -269,8 +240,8 @@ DiscoveredToolchains::DiscoveredToolchains(std::vector<ToolchainPtr> found,
 
 std::shared_ptr<const DiscoveredToolchains> DiscoveredToolchains::WithDefault(
     std::string default_selector) const {
-  auto other = std::make_shared<DiscoveredToolchains>(found_, rejected_,
-                                                      std::move(default_selector), disassembler_);
+  auto other =
+      std::make_shared<DiscoveredToolchains>(found_, rejected_, std::move(default_selector));
   other->LogDefault();
   return other;
 }
@@ -348,12 +319,7 @@ std::shared_ptr<const DiscoveredToolchains> DiscoveredToolchains::Keeping(
   for (const ToolchainPtr& each : found_) {
     if (WithFingerprint(all, each->fingerprint) == nullptr) all.push_back(each);
   }
-  const ToolchainPtr& known = before.disassembler_;
-  const bool keeps_disassembler =
-      known != nullptr && is_kept(known) &&
-      (disassembler_ == nullptr || Version(disassembler_->version) < Version(known->version));
-  return std::make_shared<const DiscoveredToolchains>(std::move(all), rejected_, default_selector_,
-                                                      keeps_disassembler ? known : disassembler_);
+  return std::make_shared<const DiscoveredToolchains>(std::move(all), rejected_, default_selector_);
 }
 
 std::string DiscoveredToolchains::Describe() const {

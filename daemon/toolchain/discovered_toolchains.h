@@ -62,8 +62,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
 
   // For tests: as if these had been found, in this order.
   DiscoveredToolchains(std::vector<std::shared_ptr<const Toolchain>> found,
-                       std::vector<Rejected> rejected, std::string default_selector,
-                       std::shared_ptr<const Toolchain> disassembler = nullptr);
+                       std::vector<Rejected> rejected, std::string default_selector);
 
   // The same with another default.
   std::shared_ptr<const DiscoveredToolchains> WithDefault(std::string default_selector) const;
@@ -90,10 +89,6 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // nothing is known to have been done to. Blocks as a disk does.
   std::shared_ptr<const DiscoveredToolchains> Keeping(const DiscoveredToolchains& before) const;
 
-  // The nvdisasm of the highest version, which knows the most architectures; null where none works.
-  // It compiles nothing, so it is none of the above.
-  const std::shared_ptr<const Toolchain>& disassembler() const { return disassembler_; }
-
   // "triton==3.6.0 (a1b2c3d4e5f6), …" in that order; "none".
   std::string Describe() const;
 
@@ -111,7 +106,6 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   std::vector<std::shared_ptr<const Toolchain>> toolchains_;
   const std::vector<Rejected> rejected_;
   const std::string default_selector_;
-  const std::shared_ptr<const Toolchain> disassembler_;
 };
 
 }  // namespace kiln

@@ -24,11 +24,6 @@ constexpr std::string_view kPackagedPtxas[] = {
     "triton/backends/nvidia/bin/ptxas", "triton/backends/nvidia/bin/ptxas-blackwell",
     "torch/bin/ptxas", "nvidia/cuda_nvcc/bin/ptxas", "nvidia/cu13/bin/ptxas"};
 
-constexpr std::string_view kToolkitNvdisasm[] = {"bin/nvdisasm"};
-constexpr std::string_view kPackagedNvdisasm[] = {"triton/backends/nvidia/bin/nvdisasm",
-                                                  "nvidia/cuda_nvdisasm/bin/nvdisasm",
-                                                  "nvidia/cu13/bin/nvdisasm"};
-
 // Where NVRTC lies, and beside it, the headers that come with it: of a toolkit, …
 struct NvrtcPlace {
   std::string_view libraries;
@@ -90,16 +85,6 @@ class NativeFindings {
     for (const std::string& packages : Noted(SitePackages(directory))) {
       found = AddPrograms("ptxas", packages, kPackagedPtxas) || found;
       for (const NvrtcPlace& place : PackagedNvrtc()) found = AddNvrtc(packages, place) || found;
-    }
-    return found;
-  }
-
-  bool AddDisassemblers(const std::string& directory, const std::string& searched) {
-    installation_ = directory;
-    searched_ = searched;
-    bool found = AddPrograms("nvdisasm", directory, kToolkitNvdisasm);
-    for (const std::string& packages : Noted(SitePackages(directory))) {
-      found = AddPrograms("nvdisasm", packages, kPackagedNvdisasm) || found;
     }
     return found;
   }
@@ -233,19 +218,6 @@ std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>
     if (findings.AddCompilers(directory, directory)) continue;
     for (const std::string& inner : findings.Inner(directory)) {
       findings.AddCompilers(inner, directory);
-    }
-  }
-  return findings.Take();
-}
-
-std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories,
-                                               FileTrust trust) {
-  const std::vector<std::string> no_includes;
-  NativeFindings findings(no_includes, std::move(trust));
-  for (const std::string& directory : directories) {
-    if (findings.AddDisassemblers(directory, directory)) continue;
-    for (const std::string& inner : findings.Inner(directory)) {
-      findings.AddDisassemblers(inner, directory);
     }
   }
   return findings.Take();

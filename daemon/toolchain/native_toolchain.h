@@ -32,8 +32,4 @@ std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>
                                                   const std::vector<std::string>& includes,
                                                   FileTrust trust);
 
-// Each nvdisasm, found in the same way. It compiles nothing, so it is no toolchain.
-std::vector<NativeToolchain> FindDisassemblers(const std::vector<std::string>& directories,
-                                               FileTrust trust);
-
 }  // namespace kiln

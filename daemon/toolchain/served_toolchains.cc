@@ -86,10 +86,8 @@ void ServedToolchains::LookAround(const std::function<bool()>& is_stopping) {
 
 bool ServedToolchains::IsOutdated() {
   const Found current = Current();
-  std::vector<std::shared_ptr<const Toolchain>> known = current->List();
-  known.push_back(current->disassembler());
-  for (const auto& toolchain : known) {
-    if (toolchain == nullptr || toolchain->seal == nullptr) continue;
+  for (const auto& toolchain : current->List()) {
+    if (toolchain->seal == nullptr) continue;
     const absl::Status same = toolchain->seal->Check();
     // What cannot be looked at now has not changed for that; a compile of its looks again.
     if (!absl::IsFailedPrecondition(same)) continue;

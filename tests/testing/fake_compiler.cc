@@ -88,16 +88,6 @@ void Answer(int job, uint32_t id, const std::string& text, uint64_t rss_bytes = 
        text + binary);
 }
 
-void Disassemble(int job, uint32_t id, const std::string& cubin) {
-  const std::string sass = "sass of " + cubin;
-  Send(job, id,
-       {{"outcome", "compiled"},
-        {"kernel", Kernel()},
-        {"usage", Usage(1 << 20)},
-        {"stages", {{{"name", "sass"}, {"bytes", sass.size()}, {"micros", 10}}}}},
-       sass);
-}
-
 void Fail(int job, uint32_t id, const char* outcome, bool deterministic) {
   Send(job, id,
        {{"outcome", outcome},
@@ -276,7 +266,6 @@ void Obey(int job, const kiln::Frame& frame) {
   const std::string what = frame.payload.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : frame.payload.substr(space + 1);
   if (what == "answer") return Answer(job, frame.id, argument);
-  if (what == "cubin") return Disassemble(job, frame.id, frame.payload);
   if (what == "await") {
     AwaitRemovalOf(argument.substr(0, argument.find('\n')));
     return Answer(job, frame.id, argument);

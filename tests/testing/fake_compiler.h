@@ -4,7 +4,6 @@
 // the source that it is to compile:
 //
 //   answer TEXT      stages "ptx" (TEXT) and "cubin" ("binary of TEXT")
-//   cubin TEXT       stage "sass" ("sass of cubin TEXT"), as where that is what it disassembles
 //   await PATH       makes a file "begun" in its directory and answers once PATH is not there; a
 //                    second line may tell it from another
 //   where            its directory, what is in it, and its environment, as the ptx; leaves files

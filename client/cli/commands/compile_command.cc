@@ -17,6 +17,7 @@ struct CompileArguments {
   std::vector<std::string> files;
   std::string requests;
   std::string output;
+  std::string nvdisasm;
   RequestFlags flags;
 };
 
@@ -118,6 +119,7 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
   BatchParts parts;
   parts.next = *std::move(source);
   parts.report_unsent = arguments.requests.empty();
+  parts.nvdisasm = arguments.nvdisasm;
   if (*output != nullptr) {
     parts.name_file = [&](const std::string& name) { return names.For(name); };
   }
@@ -156,8 +158,11 @@ void AddCompile(CommandParser& parser) {
               "An option of the compiler, as num_warps=8. Repeat it for several",
               {.value_name = "NAME=VALUE"});
   command.Add("--emit", arguments->flags.stages,
-              "The stages to return, as ptx,cubin (default: the final binary)",
+              "The stages to return, as ptx,sass (default: the final binary)",
               {.value_name = "STAGES", .separator = ','});
+  command.Add("--nvdisasm", arguments->nvdisasm,
+              "What makes the stage sass (default: one of PATH or of a toolchain)",
+              {.is_path = true});
   command.Add("--kind", arguments->flags.kind,
               "ttir, ttgir, cuda or ptx (default: by the file's name)");
   command.Add("-o,--output", arguments->output, "Write NAME.<stage> and NAME.json into this folder",

@@ -6,6 +6,7 @@
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/keys.h"
 #include "client/cli/output/output_directory.h"
+#include "client/cli/requests/sass.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
 
@@ -16,6 +17,7 @@ struct GetArguments {
   std::string key;
   std::string stage;
   std::string output;
+  std::string nvdisasm;
 };
 
 // Needs the administration socket only for a shortened key.
@@ -51,8 +53,13 @@ absl::StatusOr<std::string> Get(const GetArguments& arguments, Session& session,
   const CallOptions call = session.Call(kQuestionTime);
   KILN_ASSIGN_OR_RETURN(const Digest key, FindKey(arguments, session));
   KILN_ASSIGN_OR_RETURN(const auto entries, client.Lookup({std::string(key.Bytes())}, call));
-  KILN_ASSIGN_OR_RETURN(const v1::StageBlob stage, FindStage(entries.front(), arguments.stage));
-  return client.Fetch(stage.digest(), call);
+  const bool is_sass = arguments.stage == kSassStage;
+  KILN_ASSIGN_OR_RETURN(const v1::StageBlob stage,
+                        FindStage(entries.front(), is_sass ? kCubinStage : arguments.stage));
+  absl::StatusOr<std::string> content = client.Fetch(stage.digest(), call);
+  if (!is_sass || !content.ok()) return content;
+  KILN_ASSIGN_OR_RETURN(const std::string nvdisasm, FindNvdisasm(arguments.nvdisasm));
+  return Disassemble(nvdisasm, *content);
 }
 
 // Replaces a file in one step, and writes into whatever else stands there: a device, a pipe.
@@ -99,7 +106,10 @@ void AddGet(CommandParser& parser) {
   Arguments command = parser.AddSubcommand("get", "Write one stage of a stored artifact", run);
   command.Add("KEY", arguments->key, "64 hex digits, or the first 4 and more",
               {.is_required = true});
-  command.Add("--stage", arguments->stage, "ptx, cubin, … (default: the final binary)");
+  command.Add("--stage", arguments->stage, "ptx, cubin, sass, … (default: the final binary)");
+  command.Add("--nvdisasm", arguments->nvdisasm,
+              "What makes the stage sass (default: one of PATH or of a toolchain)",
+              {.is_path = true});
   command.Add("-o,--output", arguments->output, "The file (default: standard output)",
               {.is_path = true});
 }

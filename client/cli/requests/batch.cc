@@ -5,6 +5,7 @@
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/ptxas_selector.h"
+#include "client/cli/requests/sass.h"
 
 namespace kiln::cli {
 namespace {
@@ -19,6 +20,9 @@ class Batch {
   bool Next(v1::CompileRequest& request) {
     while (auto named = parts_.next()) {
       Pending pending = Describe(*named);
+      if (const absl::Status status = TakeSass(named->request, pending); !status.ok()) {
+        named->request = status;
+      }
       if (named->request.ok()) {
         request = *std::move(named->request);
         pending.ptxas = request.ptxas();
@@ -44,6 +48,9 @@ class Batch {
     auto pending = pending_.extract(index);
     if (!answer.ok()) {
       answer = ptxas_namer_.Annotated(answer.status(), pending.mapped().ptxas);
+    } else if (!pending.mapped().stages.empty()) {
+      const absl::Status added = AddSass(*nvdisasm_, pending.mapped().stages, *answer);
+      if (!added.ok()) answer = added;
     }
     Report(std::move(pending.mapped()), std::move(answer));
   }
@@ -58,7 +65,16 @@ class Batch {
     SteadyTime started;
     std::optional<v1::CompileRequest> cached = std::nullopt;  // a request for the cache alone
     std::string ptxas = "";                                   // as the daemon was told
+    std::vector<std::string> stages = {};  // what was asked for, where "sass" is among it
   };
+
+  // Before anything is compiled in vain.
+  absl::Status TakeSass(absl::StatusOr<v1::CompileRequest>& request, Pending& pending) {
+    if (request.ok()) pending.stages = AskForCubin(*request);
+    if (pending.stages.empty()) return absl::OkStatus();
+    if (!nvdisasm_) nvdisasm_ = FindNvdisasm(parts_.nvdisasm);
+    return nvdisasm_->status();
+  }
 
   Pending Describe(const NamedRequest& named) const {
     return {named.name,
@@ -103,6 +119,7 @@ class Batch {
   }
 
   PtxasNamer ptxas_namer_;
+  std::optional<absl::StatusOr<std::string>> nvdisasm_;  // once one is needed
   const Clock& clock_;
   const BatchParts& parts_;
   BatchCounts& counts_;

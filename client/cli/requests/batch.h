@@ -54,6 +54,8 @@ struct BatchParts {
   bool report_unsent = false;
   // Gives a request the name of its file, in the order of the requests; may be empty.
   std::function<std::string(const std::string& name)> name_file;
+  // The nvdisasm that makes the stage "sass"; "": the one that FindNvdisasm finds.
+  std::string nvdisasm;
   // May put an error in place of an answer that could not be kept: it is counted afterwards.
   std::function<void(BatchAnswer&)> report;
 };

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "client/cli/requests/sass.h"
+
 namespace kiln::cli {
 namespace {
-
-// No toolchain lists it: the daemon's disassembler makes it of any cubin.
-constexpr char kSass[] = "sass";
-constexpr char kCubin[] = "cubin";
 
 bool IsFor(const v1::Backend& backend, std::string_view stage) {
   return std::find(backend.stages().begin(), backend.stages().end(), stage) !=
@@ -20,12 +18,12 @@ KnownStages::KnownStages(const v1::ListToolchainsResponse& listed) {
   for (const v1::Toolchain& toolchain : listed.toolchains()) {
     for (const v1::Backend& backend : toolchain.backends()) {
       all_.insert(backend.stages().begin(), backend.stages().end());
-      all_.insert(kSass);
+      all_.insert(kSassStage);
       for (const int kind : toolchain.kinds()) {
         own_[{backend.backend(), static_cast<v1::SourceKind>(kind)}].insert(
             backend.stages().begin(), backend.stages().end());
-        if (IsFor(backend, kCubin))
-          own_[{backend.backend(), static_cast<v1::SourceKind>(kind)}].insert(kSass);
+        if (IsFor(backend, kCubinStage))
+          own_[{backend.backend(), static_cast<v1::SourceKind>(kind)}].insert(kSassStage);
       }
     }
   }

@@ -1,6 +1,6 @@
-// kiln-worker: compiles PTX and CUDA C++ for kilnd, or disassembles cubins, with one toolchain.
+// kiln-worker: compiles PTX and CUDA C++ for kilnd, with one toolchain.
 //
-//   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY --include DIRECTORY … | --nvdisasm FILE)
+//   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY --include DIRECTORY …)
 //       Prints one JSON object that says what this toolchain is and can do, and exits.
 //   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE --digest HEX | --nvrtc …)
 //       Opens the toolchain, and then forks one worker process per request of the daemon.
@@ -21,7 +21,6 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/worker/native/job_server.h"
-#include "daemon/worker/native/nvdisasm_compiler.h"
 #include "daemon/worker/native/nvrtc_compiler.h"
 #include "daemon/worker/native/ptxas_compiler.h"
 #include "daemon/worker/native/zygote_server.h"
@@ -40,14 +39,12 @@ struct WorkerFlags {
   int parent = -1;
   std::string ptxas;
   std::string nvrtc;
-  std::string nvdisasm;
   std::vector<std::string> includes;
   std::string digest;
 };
 
 absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenCompiler(const WorkerFlags& flags) {
   if (!flags.nvrtc.empty()) return NvrtcCompiler::Open(flags.nvrtc, flags.includes);
-  if (!flags.nvdisasm.empty()) return NvdisasmCompiler::Open(flags.nvdisasm);
   return PtxasCompiler::Open(flags.ptxas, flags.digest);
 }
 
@@ -117,9 +114,6 @@ int WorkerMain(int argc, char** argv) {
   app.add_option("--digest", flags.digest, "The SHA-256 that the ptxas must have")->needs(ptxas);
   auto* const nvrtc = app.add_option("--nvrtc", flags.nvrtc, "The libnvrtc.so to compile with");
   nvrtc->excludes(ptxas);
-  app.add_option("--nvdisasm", flags.nvdisasm, "The nvdisasm to run")
-      ->excludes(ptxas)
-      ->excludes(nvrtc);
   app.add_option("--include", flags.includes, "A directory with headers; repeated for several")
       ->needs(nvrtc);
   try {
@@ -127,8 +121,7 @@ int WorkerMain(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
   }
-  const bool has_toolchain =
-      !flags.ptxas.empty() || !flags.nvrtc.empty() || !flags.nvdisasm.empty();
+  const bool has_toolchain = !flags.ptxas.empty() || !flags.nvrtc.empty();
   if (flags.describe == flags.zygote || (flags.zygote && flags.control_fd < 0) || !has_toolchain) {
     std::fputs("kiln-worker: kilnd starts this program; see daemon/worker/protocol.md\n", stderr);
     return 2;

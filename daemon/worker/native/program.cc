@@ -109,13 +109,8 @@ absl::StatusOr<Digest> Program::ComputeDigest() const {
 }
 
 absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arguments,
-                                             const std::string& output,
-                                             const std::string& standard_output) const {
+                                             const std::string& output) const {
   KILN_ASSIGN_OR_RETURN(const UniqueFd log, MakeOutputFile(output));
-  UniqueFd apart;
-  if (!standard_output.empty()) {
-    KILN_ASSIGN_OR_RETURN(apart, MakeOutputFile(standard_output));
-  }
   std::vector<char*> words{const_cast<char*>(name_.c_str())};
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
@@ -127,7 +122,7 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   // The descriptor is closed by a successful exec, not before.
   const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
   const absl::StatusOr<pid_t> pid =
-      Start({path.c_str(), words.data(), environment, apart ? apart.get() : log.get(), log.get()});
+      Start({path.c_str(), words.data(), environment, log.get(), log.get()});
   if (!pid.ok()) return Annotate(pid.status(), "start " + name_);
   Result result;
   KILN_RETURN_IF_ERROR(WaitForChild(*pid, result));

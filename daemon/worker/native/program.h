@@ -17,7 +17,7 @@ class Program {
  public:
   struct Result {
     int wait_status = -1;
-    std::string output;  // the end of what it wrote to standard output and error, or to the latter
+    std::string output;       // the end of what it wrote to standard output and error
     uint64_t peak_bytes = 0;  // the most memory that it held
   };
 
@@ -32,10 +32,9 @@ class Program {
 
   // Runs it in the current directory, with nothing to read, no environment but TMPDIR and no right
   // to set times of files, until it ends. Its output goes through a file of the name `output`
-  // there; with `standard_output`, what it writes to that goes into a file of this name and stays
   // there. The error is one of starting it; how it ended is in the result.
-  absl::StatusOr<Result> Run(const std::vector<std::string>& arguments, const std::string& output,
-                             const std::string& standard_output = "") const;
+  absl::StatusOr<Result> Run(const std::vector<std::string>& arguments,
+                             const std::string& output) const;
 
  private:
   Program(UniqueFd file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}

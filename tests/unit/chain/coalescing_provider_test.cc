@@ -96,12 +96,6 @@ TEST_F(CoalescingProviderTest, AHitWithoutAWaitersStagesMakesItAskAgain) {
   EXPECT_TRUE(text.probe.Result().ok());
 }
 
-TEST_F(CoalescingProviderTest, ACompileIsTakenAsItIsWhateverStagesItHas) {
-  Caller& caller = Ask(MakeJob("a", CachePolicy::kUse, {"sass"}));
-  fake_.FinishAll();
-  EXPECT_EQ(caller.probe.How(), Outcome::kCompiled);
-}
-
 TEST_F(CoalescingProviderTest, AFailureOfTheSourceGoesToAll) {
   Caller& first = Ask(MakeJob("a"));
   Caller& second = Ask(MakeJob("a"));

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
 #include <thread>
 #include <utility>
 
@@ -27,9 +26,8 @@ class BrokenSeal final : public ToolchainSeal {
 
 class ToolchainPoolsTest : public testing::Test {
  protected:
-  void Serve(const std::vector<ToolchainPtr>& toolchains, ToolchainPtr disassembler = nullptr) {
-    pools_->Serve({toolchains, /*has_default=*/true, std::move(disassembler)},
-                  std::chrono::minutes(1));
+  void Serve(const std::vector<ToolchainPtr>& toolchains) {
+    pools_->Serve(toolchains, /*has_default=*/true, std::chrono::minutes(1));
   }
   void Compile(const ToolchainPtr& toolchain, const std::string& source, ResultProbe& probe) {
     const auto job = MakeFakeJob(source);
@@ -62,35 +60,15 @@ class ToolchainPoolsTest : public testing::Test {
   WorkerPoolOptions Options(int serial) const {
     return FakePoolOptions(directory_.File(fmt::format("work-{}", serial)));
   }
-  ToolchainPools::Makers Makers() {
-    return {.compiler = [this](const ToolchainPtr& toolchain, bool,
-                               int serial) { return Make(toolchain, serial); },
-            .disassembler =
-                [this](const ToolchainPtr&, int serial) {
-                  ++made_;
-                  return ToolchainWorkers{nullptr, std::make_shared<WorkerPool>(Options(serial))};
-                }};
-  }
-  // Of the disassembler that is there now.
-  std::string Disassemble() {
-    const Disassembler disassembler = pools_->FindDisassembler();
-    if (disassembler.pool == nullptr) return "none";
-    std::promise<absl::Status> done;
-    disassembler.pool->Submit(
-        {}, FakeRequest("answer x"),
-        [&](const absl::StatusOr<WorkerReply>& reply) { done.set_value(reply.status()); });
-    const absl::Status status = done.get_future().get();
-    return status.ok() ? disassembler.toolchain->Name() : std::string(Message(status));
-  }
-
   TempDirectory directory_;
   FakeClock clock_;
   Jail jail_{Jail::Mode::kOff, JailSupport{}};
   RoutingProvider routing_;
   std::atomic<int> made_ = 0;
   std::atomic<bool> are_usable_ = true;
-  std::unique_ptr<ToolchainPools> pools_ =
-      std::make_unique<ToolchainPools>(routing_, jail_, Makers());
+  std::unique_ptr<ToolchainPools> pools_ = std::make_unique<ToolchainPools>(
+      routing_, jail_,
+      [this](const ToolchainPtr& toolchain, bool, int serial) { return Make(toolchain, serial); });
 };
 
 TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
@@ -173,37 +151,6 @@ TEST_F(ToolchainPoolsTest, AnotherPtxasHasWorkersStartAfresh) {
   EXPECT_EQ(Compile(one, "answer c"), absl::StatusCode::kOk);
   EXPECT_EQ(pools_->List().front().stats.started, 2u);
   EXPECT_EQ(made_, 2);
-}
-
-TEST_F(ToolchainPoolsTest, ADisassemblerComesIsReplacedAndGoes) {
-  const auto one = MakeFakeCompiler("1.0");
-  Serve({one});
-  EXPECT_EQ(Disassemble(), "none");
-  Serve({one}, MakeFakeCompiler("12.8", "nvdisasm"));
-  EXPECT_EQ(Disassemble(), "nvdisasm==12.8");
-  Serve({one}, MakeFakeCompiler("12.8", "nvdisasm"));
-  EXPECT_EQ(made_, 2);  // it is still the same
-  Serve({one}, MakeFakeCompiler("13.0", "nvdisasm"));
-  EXPECT_EQ(Disassemble(), "nvdisasm==13.0");
-  AwaitEnds(2);
-  EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "nvdisasm==13.0"));
-  EXPECT_EQ(pools_->List().back().stats.compiles, 1u);
-  Serve({one});
-  EXPECT_EQ(Disassemble(), "none");
-  AwaitEnds(1);
-  EXPECT_EQ(pools_->Ended().compiles, 2u);
-}
-
-TEST_F(ToolchainPoolsTest, WhoHoldsADisassemblerThatHasEndedIsTold) {
-  Serve({}, MakeFakeCompiler("12.8", "nvdisasm"));
-  const Disassembler held = pools_->FindDisassembler();
-  Serve({});
-  AwaitEnds(0);
-  std::promise<absl::Status> done;
-  held.pool->Submit({}, FakeRequest("answer x"), [&](const absl::StatusOr<WorkerReply>& reply) {
-    done.set_value(reply.status());
-  });
-  EXPECT_EQ(done.get_future().get().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(ToolchainPoolsTest, ManyRequestsMeetNothingButAnswers) {

@@ -380,31 +380,6 @@ TEST_F(DiscoveredToolchainsTest, WhatIsWrongForGoodIsSettled) {
   for (const auto& each : catalog->rejected()) EXPECT_FALSE(each.is_unsettled) << each.reason;
 }
 
-TEST_F(DiscoveredToolchainsTest, TheNewestDisassemblerThatWorksIsUsed) {
-  // Says what stands in the file that it is asked about, its last argument.
-  options_.native_worker = directory_.File("kiln-worker");
-  WriteProgram(
-      options_.native_worker,
-      "#!/bin/sh\nfor file; do :; done\necho \"{\\\"version\\\": $(cat \"$file\")}\" >&3\n");
-  EXPECT_EQ(Discover()->disassembler(), nullptr);
-  for (const auto& [name, version] : {std::pair("a", "\"12.8.90\""), std::pair("b", "\"12.10.1\""),
-                                      std::pair("c", "\"9.0\""), std::pair("d", "nothing")}) {
-    WriteProgram(directory_.File(fmt::format("toolchains/{}/bin/nvdisasm", name)), version);
-  }
-  const auto catalog = Discover();
-  ASSERT_NE(catalog->disassembler(), nullptr);
-  EXPECT_EQ(catalog->disassembler()->Name(), "nvdisasm==12.10.1");
-  EXPECT_EQ(catalog->disassembler()->fingerprint, Digest::Of("\"12.10.1\""));
-  EXPECT_TRUE(catalog->disassembler()->seal->Check().ok());
-  EXPECT_THAT(catalog->List(), IsEmpty());
-  ASSERT_EQ(catalog->rejected().size(), 1u);
-  EXPECT_THAT(catalog->rejected()[0].directory, HasSubstr("/d/bin/nvdisasm"));
-
-  fs::remove(catalog->disassembler()->directory);
-  EXPECT_FALSE(catalog->disassembler()->seal->Check().ok());
-  EXPECT_EQ(Discover()->disassembler()->version, "12.8.90");
-}
-
 // An NVRTC whose configuration names a directory with a header that everyone may write to.
 class HeadersOfAnybodyTest : public DiscoveredToolchainsTest {
  protected:

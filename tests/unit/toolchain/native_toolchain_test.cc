@@ -56,20 +56,6 @@ TEST_F(NativeToolchainTest, InToolkitsAndPythonEnvironments) {
   EXPECT_EQ(Find(), installed);
 }
 
-TEST_F(NativeToolchainTest, DisassemblersAreFoundApart) {
-  const std::string packages = "c/lib/python3.11/site-packages/";
-  const std::string toolkit = Install("a-cuda/bin/nvdisasm");
-  const std::string triton = Install(packages + "triton/backends/nvidia/bin/nvdisasm");
-  const std::string wheel = Install(packages + "nvidia/cu13/bin/nvdisasm");
-  std::vector<std::string> paths;
-  for (const auto& each : FindDisassemblers({directory_.path()}, FileTrust())) {
-    EXPECT_EQ(each.name, "nvdisasm");
-    paths.push_back(each.path);
-  }
-  EXPECT_THAT(paths, ElementsAre(toolkit, triton, wheel));
-  EXPECT_THAT(Find(), testing::IsEmpty());
-}
-
 TEST_F(NativeToolchainTest, ADirectoryMayBeTheToolkitItself) {
   const std::string ptxas = Install("cuda/bin/ptxas");
   EXPECT_THAT(Find("cuda"), ElementsAre(ptxas));
@@ -154,7 +140,6 @@ TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
 
 TEST_F(NativeToolchainTest, ABetterWayToTheSameCounts) {
   Install("real/cuda/bin/ptxas");
-  Install("real/cuda/bin/nvdisasm");
   Install("real/cuda/lib64/libnvrtc.so.13.0.88");
   fs::create_directories(directory_.File("search"));
   fs::create_directories(directory_.File("open"));
@@ -163,15 +148,12 @@ TEST_F(NativeToolchainTest, ABetterWayToTheSameCounts) {
   fs::create_directory_symlink("../open/cuda", directory_.File("search/a"));
   fs::create_directory_symlink("../real/cuda", directory_.File("search/b"));
   const std::vector<std::string> search = {directory_.File("search")};
-  for (const auto& all :
-       {FindNativeToolchains(search, {}, FileTrust()), FindDisassemblers(search, FileTrust())}) {
-    EXPECT_FALSE(all.empty());
-    for (const NativeToolchain& each : all) {
-      EXPECT_EQ(Problem(each), "") << each.name;
-      EXPECT_EQ(each.installation, directory_.File("search/b"));
-    }
+  const auto all = FindNativeToolchains(search, {}, FileTrust());
+  EXPECT_EQ(all.size(), 2u);
+  for (const NativeToolchain& each : all) {
+    EXPECT_EQ(Problem(each), "") << each.name;
+    EXPECT_EQ(each.installation, directory_.File("search/b"));
   }
-  EXPECT_EQ(FindNativeToolchains(search, {}, FileTrust()).size(), 2u);
 }
 
 TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {

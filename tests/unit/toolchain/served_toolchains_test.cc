@@ -56,8 +56,7 @@ class ServedToolchainsTest : public testing::Test {
               if (gate_.valid()) gate_.wait();
               was_cancelled_ = is_cancelled();
               const std::lock_guard lock(mutex_);
-              return std::make_shared<const DiscoveredToolchains>(disk_, rejected_, selector,
-                                                                  disassembler_);
+              return std::make_shared<const DiscoveredToolchains>(disk_, rejected_, selector);
             },
         .is_outdated = [this] { return outdated_.exchange(false); },
         .serve =
@@ -88,7 +87,6 @@ class ServedToolchainsTest : public testing::Test {
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Toolchain>> disk_{MakeTritonOf("3.6.0")};
   std::vector<DiscoveredToolchains::Rejected> rejected_;
-  std::shared_ptr<Toolchain> disassembler_;
   std::vector<std::string> steps_;
   std::shared_future<void> gate_;
   std::atomic<int> discoveries_ = 0;
@@ -160,23 +158,6 @@ TEST_F(ServedToolchainsTest, WhatCannotBeLookedAtHasNotChanged) {
   EXPECT_GE(seal->looks, 3);
   EXPECT_EQ(served->changes(), 0u);
   EXPECT_EQ(served->List().size(), 1u);
-}
-
-TEST_F(ServedToolchainsTest, ADisassemblerThatChangesIsNoticed) {
-  auto seal = std::make_shared<FakeSeal>();
-  disassembler_ = MakeTritonOf("12.8");
-  disassembler_->seal = seal;
-  const auto served = Start("", std::chrono::milliseconds(1));
-  {
-    const std::lock_guard lock(mutex_);
-    disassembler_ = MakeTritonOf("13.0");
-  }
-  seal->broken = true;
-  while (served->Current()->disassembler()->version != "13.0") std::this_thread::yield();
-  EXPECT_EQ(served->changes(), 1u);
-  // Another default is no other disassembler.
-  EXPECT_TRUE(served->SetDefault("triton==3.6.0").ok());
-  EXPECT_EQ(served->Current()->disassembler()->version, "13.0");
 }
 
 TEST_F(ServedToolchainsTest, WhatWasBeingInstalledIsLookedAtAgain) {

@@ -1,0 +1,36 @@
+// The stage "sass": the text of a cubin's machine code. nvdisasm makes it on this machine; the
+// daemon knows nothing of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/status.h"
+
+namespace kiln::cli {
+
+inline constexpr char kSassStage[] = "sass";
+inline constexpr char kCubinStage[] = "cubin";
+
+// A CUDA request for "sass" asks for "cubin" instead. Returns the stages that it asked for; none
+// where "sass" is not one of them.
+[[nodiscard]] std::vector<std::string> AskForCubin(v1::CompileRequest& request);
+
+// Gives the answer to such a request the stages of `wanted`, "sass" included.
+[[nodiscard]] absl::Status AddSass(const std::string& nvdisasm,
+                                   const std::vector<std::string>& wanted,
+                                   v1::CompileResponse& response);
+
+// `named`, where it is not empty. Otherwise the first nvdisasm of PATH, or else the last by name in
+// the daemon's toolchain directories (docs/toolchains.md). From the directories, only a file that
+// nobody but root and this user may change. FAILED_PRECONDITION where there is none.
+[[nodiscard]] absl::StatusOr<std::string> FindNvdisasm(const std::string& named);
+
+// Blocks for some milliseconds; nvdisasm may use 20 seconds of the processor and 4 GiB of memory.
+// FAILED_PRECONDITION, with what nvdisasm says, where it fails.
+[[nodiscard]] absl::StatusOr<std::string> Disassemble(const std::string& nvdisasm,
+                                                      std::string_view cubin);
+
+}  // namespace kiln::cli
