@@ -188,7 +188,8 @@ inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 // --- Disassembling ---
 // A cubin takes milliseconds; a damaged one holds nvdisasm for as long as it is let.
 inline constexpr auto kDisassemblyTimeMax = std::chrono::seconds(20);
-inline constexpr uint64_t kDisassemblyMemoryBytesMax = 4 * kGiB;
+inline constexpr size_t kDisassembliesWaitingMax = 256;
+inline constexpr size_t kDisassemblyBytesMax = kGiB / 2;  // of the cubins that wait
 
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);

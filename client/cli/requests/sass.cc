@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kCubinDescriptor = 3;
 constexpr char kCubinPath[] = "/proc/self/fd/3";
+constexpr rlim_t kMemoryBytesMax = 4 * limits::kGiB;
 
 // Below a toolchain directory, or below one of the directories in it.
 constexpr const char* kPlaces[] = {
@@ -122,7 +123,7 @@ absl::StatusOr<pid_t> Start(const std::string& program, const UniqueFd& cubin,
   if (error != 0) return ErrnoStatus(error, "start " + program);
   for (const auto& [resource, most] :
        {std::pair{RLIMIT_CPU, static_cast<rlim_t>(limits::kDisassemblyTimeMax.count())},
-        std::pair{RLIMIT_AS, rlim_t{limits::kDisassemblyMemoryBytesMax}},
+        std::pair{RLIMIT_AS, rlim_t{kMemoryBytesMax}},
         std::pair{RLIMIT_FSIZE, rlim_t{limits::kBlobBytesMax}}}) {
     const rlimit limit{most, most};
     ::prlimit(pid, resource, &limit, nullptr);  // fails where it has ended already
