@@ -49,7 +49,7 @@ class Batch {
     if (!answer.ok()) {
       answer = ptxas_namer_.Annotated(answer.status(), pending.mapped().ptxas);
     } else if (!pending.mapped().stages.empty()) {
-      const absl::Status added = AddSass(*nvdisasm_, pending.mapped().stages, *answer);
+      const absl::Status added = AddSass(**nvdisasm_, pending.mapped().stages, *answer);
       if (!added.ok()) answer = added;
     }
     Report(std::move(pending.mapped()), std::move(answer));

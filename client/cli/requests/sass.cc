@@ -1,5 +1,6 @@
 #include "client/cli/requests/sass.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <spawn.h>
 #include <sys/mman.h>
