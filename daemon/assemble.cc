@@ -277,7 +277,6 @@ ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selec
   options.work_directory = setting_.paths.WorkDirectory();
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
-  options.include_directories = setting_.config.toolchain.include_directories;
   options.owners = owners_.Known();
   options.default_selector = default_selector;
   options.is_cancelled = is_cancelled;

@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-// Nobody waits for such an answer, and it says nothing of the kernel.
+// Nobody waits for such an answer, and such an answer says nothing of the kernel.
 bool SaysNothing(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
 }
@@ -34,14 +34,14 @@ absl::Status CheckingProvider::KnownChange() const {
 }
 
 absl::Status CheckingProvider::Check(const CompileJob& job) {
-  if (absl::Status change = CheckUnchanged(*toolchain_, on_change_); !change.ok()) {
+  const ToolchainCheck own = CheckUnchanged(*toolchain_, on_change_);
+  if (own.is_changed) {
     const std::lock_guard lock(mutex_);
-    // Where it cannot be told, the answer does not count, but the next one may.
-    if (RetryAfter(change).has_value()) change_ = change;
-    return change;
+    change_ = own.status;
   }
-  // Another one's workers are not to blame, and serve requests that do not name it.
-  return job.ptxas == nullptr ? absl::OkStatus() : CheckUnchanged(*job.ptxas, on_change_);
+  if (!own.status.ok() || job.ptxas == nullptr) return own.status;
+  // A changed ptxas does not stop this toolchain's workers: they serve requests without it too.
+  return CheckUnchanged(*job.ptxas, on_change_).status;
 }
 
 }  // namespace kiln

@@ -10,13 +10,13 @@
 
 namespace kiln {
 
-// Stands in front of the workers of one toolchain. When they have answered, it looks at the files
-// of the toolchain, and of the ptxas that the job names: only where nothing was done to them since
-// their fingerprint was taken does the answer count, be it an artifact, a failure or a crash.
-// Otherwise it is UNAVAILABLE with a retry hint, and nothing is compiled here any more: processes
-// that have read some of the files before and read others after would mix two compilers. Looking
-// afterwards is enough, since what was changed and changed back shows as well
-// (docs/adr/0024-a-toolchain-that-changes-is-another-one.md).
+// Stands in front of the workers of one toolchain. When they have answered, compares the files of
+// the toolchain, and of the ptxas that the job names, with those of the fingerprint. Where a file
+// was changed, throws the answer away, be it an artifact, a failure or a crash: UNAVAILABLE with a
+// retry hint. Then compiles nothing any more: processes that have read some files before the change
+// and others after it would mix two compilers. A look before the compile is not needed, since a
+// change that was taken back shows too
+// (docs/adr/0054-toolchains-are-immutable-while-they-are-served.md).
 //
 // Otherwise as the next provider. Thread-safe; blocks as ToolchainSeal does, on the thread that
 // brings the answer.

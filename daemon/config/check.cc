@@ -94,10 +94,7 @@ absl::Status CheckThingsNamed(const LoadedConfig& loaded) {
   KILN_RETURN_IF_ERROR(loaded.Blame("workers.script", CheckScript(config.workers.script)));
   KILN_RETURN_IF_ERROR(
       loaded.Blame("toolchain.directories", CheckDirectories(config.toolchain.directories)));
-  KILN_RETURN_IF_ERROR(
-      loaded.Blame("toolchain.trusted_owners", CheckUsers(config.toolchain.trusted_owners)));
-  return loaded.Blame("toolchain.include_directories",
-                      CheckDirectories(config.toolchain.include_directories));
+  return loaded.Blame("toolchain.trusted_owners", CheckUsers(config.toolchain.trusted_owners));
 }
 
 }  // namespace kiln

@@ -47,9 +47,8 @@ struct Config {
     int64_t length = limits::kQueueLengthDefault;
   };
   struct Toolchain {
-    std::vector<std::string> directories;  // empty: the usual places
-    std::string default_selector;          // "": the newest
-    std::vector<std::string> include_directories;
+    std::vector<std::string> directories;          // empty: the usual places
+    std::string default_selector;                  // "": the newest
     std::vector<std::string> trusted_owners = {};  // besides root and the daemon's own user
   };
   struct Sockets {

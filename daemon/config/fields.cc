@@ -283,12 +283,6 @@ std::vector<Field> MakeFields() {
       ListField("toolchain", "directories",
                 "Where toolchains are looked for. Empty: the usual places.", "absolute paths",
                 Member{&Config::toolchain, &Config::Toolchain::directories}, SplitPaths),
-      ListField(
-          "toolchain", "include_directories",
-          "Headers that CUDA C++ may include, besides those of its toolkit. They may belong to "
-          "anybody: whoever may write to them decides what sources that include them become.",
-          "absolute paths", Member{&Config::toolchain, &Config::Toolchain::include_directories},
-          SplitPaths),
       ListField("toolchain", "trusted_owners",
                 "Whose files toolchains may consist of, besides root's and the daemon's own.",
                 "users, by name or number",

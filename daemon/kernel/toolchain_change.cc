@@ -17,16 +17,15 @@ absl::Status Refusal(const Toolchain& toolchain, const absl::Status& why) {
 
 }  // namespace
 
-absl::Status CheckUnchanged(const Toolchain& toolchain, const OnToolchainChange& on_change) {
-  if (toolchain.seal == nullptr) return absl::OkStatus();
-  const absl::Status same = toolchain.seal->Check();
-  if (same.ok()) return same;
+ToolchainCheck CheckUnchanged(const Toolchain& toolchain, const OnToolchainChange& on_change) {
+  const absl::Status same = toolchain.seal == nullptr ? absl::OkStatus() : toolchain.seal->Check();
+  if (same.ok()) return {};
   if (!absl::IsFailedPrecondition(same)) {
-    return Unavailable("whether {} is as it was cannot be told: {}", toolchain.Name(),
-                       Message(same));
+    return {
+        Unavailable("whether {} is as it was cannot be told: {}", toolchain.Name(), Message(same))};
   }
   on_change(toolchain, same);
-  return Refusal(toolchain, same);
+  return {Refusal(toolchain, same), /*is_changed=*/true};
 }
 
 }  // namespace kiln

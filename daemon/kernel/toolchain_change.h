@@ -10,9 +10,17 @@ namespace kiln {
 // Hears what was changed, and how that shows. Must not block. May be called more than once.
 using OnToolchainChange = std::function<void(const Toolchain& toolchain, const absl::Status& why)>;
 
-// OK where nothing was done to its files since their fingerprint was taken, so that what it gave
-// counts. Otherwise UNAVAILABLE: with a retry hint where something was done, of which `on_change`
-// hears; without one where it cannot be told. Blocks as ToolchainSeal does.
-absl::Status CheckUnchanged(const Toolchain& toolchain, const OnToolchainChange& on_change);
+// What a look at a toolchain's files has shown.
+struct ToolchainCheck {
+  // OK: the files are those of the fingerprint, so what the toolchain gave counts. Otherwise
+  // UNAVAILABLE, for the client.
+  absl::Status status;
+  // The files were changed. Otherwise an error says that the look failed.
+  bool is_changed = false;
+};
+
+// Compares a toolchain's files with those of its fingerprint. `on_change` hears of a change. Blocks
+// as ToolchainSeal does.
+ToolchainCheck CheckUnchanged(const Toolchain& toolchain, const OnToolchainChange& on_change);
 
 }  // namespace kiln

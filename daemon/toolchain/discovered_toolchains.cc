@@ -143,9 +143,10 @@ void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   for (const ToolchainDirectory& directory :
        FindToolchainDirectories(options.search_path, FileTrust(options.owners))) {
     if (IsCancelled(options)) return;
-    findings.Add(
-        directory.path, directory.path,
-        program.ok() ? ToolchainExaminer(*program, cache).Examine(directory) : program.status());
+    findings.Add(directory.path, directory.path,
+                 program.ok()
+                     ? ToolchainExaminer(*program, cache, options.owners).Examine(directory)
+                     : program.status());
   }
 }
 
@@ -154,13 +155,12 @@ void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   if (options.native_worker.empty()) return;
   const auto program =
       MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
-  for (const NativeToolchain& native : FindNativeToolchains(
-           options.search_path, options.include_directories, FileTrust(options.owners))) {
+  for (const NativeToolchain& native :
+       FindNativeToolchains(options.search_path, FileTrust(options.owners))) {
     if (IsCancelled(options)) return;
     findings.Add(native.path, native.installation,
-                 program.ok()
-                     ? NativeExaminer(*program, cache, options.is_cancelled).Examine(native)
-                     : program.status());
+                 program.ok() ? NativeExaminer(*program, cache, options.owners).Examine(native)
+                              : program.status());
   }
 }
 

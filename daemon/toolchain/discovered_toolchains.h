@@ -28,8 +28,6 @@ struct DiscoveryOptions {
   std::string work_directory;
   std::string worker_script;  // triton_worker.py
   std::string native_worker;  // kiln-worker; "": what it runs is not looked for
-  // Whose headers CUDA C++ may include besides those that come with each NVRTC.
-  std::vector<std::string> include_directories;
   // Who may own the files of toolchains.
   FileOwners owners = {};
   // What "" selects: a selector itself, for the kinds of source that it compiles. "", and for every

@@ -15,10 +15,10 @@
 namespace kiln {
 namespace {
 
-// A file that is written all the time cannot be waited for.
+// Take() does not wait for ever for a file that is written all the time.
 constexpr int kAttemptsMax = 5;
 
-// Something was done to it, or this process lacks what it takes to look: descriptors, memory.
+// The file is gone, or the look failed: this process lacks descriptors or memory.
 absl::Status WhyNot(int error_number, const std::string& path) {
   const bool is_gone = error_number == ENOENT || error_number == ENOTDIR;
   if (is_gone) return FailedPrecondition("{} is gone", path);
@@ -35,45 +35,50 @@ bool IsFresh(const std::vector<ToolchainFile>& files, const Clock& clock) {
   });
 }
 
+bool IsStillThere(const ToolchainFile& directory) {
+  const auto now = InspectIfThere(directory.path);
+  return now.ok() && *now == directory;
+}
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const FileSnapshot>> FileSnapshot::Take(SealedFiles what,
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> FileSnapshot::Take(SnapshotSource source,
                                                                        const Clock& clock) {
   FileListing listing;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(limits::kFileTimeTick);
-    KILN_ASSIGN_OR_RETURN(listing, what.list());
-    const bool is_fresh = IsFresh(listing.files, clock) || IsFresh(listing.places, clock) ||
-                          IsFresh(listing.beside, clock);
+    KILN_ASSIGN_OR_RETURN(listing, source.list());
+    const bool is_fresh = IsFresh(listing.files, clock) || IsFresh(listing.directories, clock) ||
+                          IsFresh(listing.others, clock);
     if (!is_fresh) break;
   }
-  if (IsFresh(listing.beside, clock)) {
-    return Unavailable(
-        "something is done to its directories or links; they are looked at again soon");
-  }
   return std::shared_ptr<const FileSnapshot>(
-      new FileSnapshot(std::move(what), std::move(listing), clock));
+      new FileSnapshot(std::move(source), std::move(listing), clock));
 }
 
-FileSnapshot::FileSnapshot(SealedFiles what, FileListing listing, const Clock& clock)
-    : what_(std::move(what)),
+FileSnapshot::FileSnapshot(SnapshotSource source, FileListing listing, const Clock& clock)
+    : source_(std::move(source)),
       clock_(clock),
       files_(std::move(listing.files)),
-      beside_(std::move(listing.beside)),
-      holders_(GroupFiles()) {
-  Keep(std::move(listing.places));
+      others_(std::move(listing.others)),
+      holders_(GroupFiles(/*are_headers=*/false)),
+      header_holders_(GroupFiles(/*are_headers=*/true)),
+      headers_compared_(clock.Now()) {
+  Keep(std::move(listing.directories));
 }
 
 absl::Status FileSnapshot::Check() const {
-  KILN_RETURN_IF_ERROR(CheckFiles());
-  KILN_RETURN_IF_ERROR(CheckBeside());
-  return CheckPlaces();
+  KILN_RETURN_IF_ERROR(CheckFiles(holders_));
+  KILN_RETURN_IF_ERROR(CheckHeaders());
+  KILN_RETURN_IF_ERROR(CheckOthers());
+  return CheckDirectories();
 }
 
-std::vector<FileSnapshot::Holder> FileSnapshot::GroupFiles() const {
+std::vector<FileSnapshot::Holder> FileSnapshot::GroupFiles(bool are_headers) const {
   std::map<std::string, std::vector<const ToolchainFile*>> by_directory;
   for (const ToolchainFile& file : files_) {
-    const std::string path = what_.prefix + file.path;
+    if (file.is_header != are_headers) continue;
+    const std::string path = source_.prefix + file.path;
     by_directory[path.substr(0, path.rfind('/') + 1)].push_back(&file);
   }
   std::vector<Holder> holders;
@@ -81,9 +86,9 @@ std::vector<FileSnapshot::Holder> FileSnapshot::GroupFiles() const {
   return holders;
 }
 
-absl::Status FileSnapshot::CheckFiles() const {
+absl::Status FileSnapshot::CheckFiles(const std::vector<Holder>& holders) const {
   struct stat now {};
-  for (const Holder& holder : holders_) {
+  for (const Holder& holder : holders) {
     const UniqueFd directory(::open(holder.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return WhyNot(errno, holder.path);
     for (const ToolchainFile* file : holder.files) {
@@ -99,41 +104,55 @@ absl::Status FileSnapshot::CheckFiles() const {
   return absl::OkStatus();
 }
 
-absl::Status FileSnapshot::CheckBeside() const {
-  for (const ToolchainFile& file : beside_) {
-    KILN_ASSIGN_OR_RETURN(const bool is_same, IsStillBeside(file));
-    if (!is_same) return FailedPrecondition("{} is not as it was", file.path);
+bool FileSnapshot::AreHeadersDue() const {
+  const std::lock_guard lock(mutex_);
+  return clock_.Now() - headers_compared_ >= kHeaderLookTime;
+}
+
+absl::Status FileSnapshot::CheckHeaders() const {
+  if (header_holders_.empty() || !AreHeadersDue()) return absl::OkStatus();
+  const SteadyTime began = clock_.Now();
+  KILN_RETURN_IF_ERROR(CheckFiles(header_holders_));
+  const std::lock_guard lock(mutex_);
+  headers_compared_ = began;
+  return absl::OkStatus();
+}
+
+absl::Status FileSnapshot::CheckOthers() const {
+  for (const ToolchainFile& file : others_) {
+    KILN_ASSIGN_OR_RETURN(const ToolchainFile now, InspectIfThere(file.path));
+    if (now != file) return FailedPrecondition("{} is not as it was", file.path);
   }
   return absl::OkStatus();
 }
 
-absl::Status FileSnapshot::CheckPlaces() const {
-  std::shared_ptr<const Places> places;
+absl::Status FileSnapshot::CheckDirectories() const {
+  std::shared_ptr<const Directories> directories;
   {
     const std::lock_guard lock(mutex_);
-    places = places_;
+    directories = directories_;
   }
-  if (places != nullptr && std::all_of(places->begin(), places->end(), IsStillSuch)) {
-    return absl::OkStatus();
-  }
+  const bool are_same =
+      directories != nullptr && std::all_of(directories->begin(), directories->end(), IsStillThere);
+  if (are_same) return absl::OkStatus();
   // Something came or went that need not matter: bytecode, a directory with nothing in it yet.
-  KILN_ASSIGN_OR_RETURN(FileListing now, what_.list());
+  KILN_ASSIGN_OR_RETURN(FileListing now, source_.list());
   const auto [ours, theirs] =
       std::mismatch(files_.begin(), files_.end(), now.files.begin(), now.files.end());
   if (ours != files_.end() || theirs != now.files.end()) {
-    return FailedPrecondition("{}{} is new or gone", what_.prefix,
+    return FailedPrecondition("{}{} is new or gone", source_.prefix,
                               theirs != now.files.end() ? theirs->path : ours->path);
   }
-  Keep(std::move(now.places));
+  Keep(std::move(now.directories));
   return absl::OkStatus();
 }
 
-void FileSnapshot::Keep(Places places) const {
-  // What comes into a place that has changed just now could leave it the same time.
-  const bool is_final = !IsFresh(places, clock_);
-  auto kept = is_final ? std::make_shared<const Places>(std::move(places)) : nullptr;
+void FileSnapshot::Keep(Directories directories) const {
+  // A file that comes into a directory that has changed just now could leave it the same time.
+  const bool is_final = !IsFresh(directories, clock_);
+  auto kept = is_final ? std::make_shared<const Directories>(std::move(directories)) : nullptr;
   const std::lock_guard lock(mutex_);
-  places_ = std::move(kept);
+  directories_ = std::move(kept);
 }
 
 }  // namespace kiln

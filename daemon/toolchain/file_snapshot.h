@@ -1,6 +1,7 @@
-// What a file system says of files, kept, so that it shows when something is done to them.
+// Remembers what the file system says of a toolchain's files, and compares.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,57 +14,64 @@
 
 namespace kiln {
 
-// Which files, as a toolchain lists them.
-struct SealedFiles {
-  // Each file with its path as the lister gives it, to which `prefix` is put in front.
+// How often an NVRTC's headers are compared.
+inline constexpr auto kHeaderLookTime = std::chrono::seconds(1);
+
+// Which files a snapshot covers.
+struct SnapshotSource {
   std::function<absl::StatusOr<FileListing>()> list;
-  std::string prefix;
+  std::string prefix;  // stands in front of each path of FileListing::files
 };
 
-// Compares each file's size, times, inode and device with what they were. The places where new ones
-// would show are looked at as well, and only where one of them has changed are the files listed
-// again, and with them the places: 0.3 ms for a Triton, 2 ms for an NVRTC with its 2,000 headers.
+// Compares each file's size, times, inode and device with those of the snapshot, and each
+// directory's. Lists the files again only where a directory has changed. CUDA's 2,000 headers are
+// compared at most once a second, everything else at each check: a check takes 0.2 ms.
 //
-// What it cannot see: files that are changed with their times set back by whoever may set the
-// clock, and a directory above all of these that is exchanged for another and exchanged back.
+// Not noticed: a header that is written over in place within a second before a compile ends, where
+// another compile had the headers compared in that second. Package managers put a new file in the
+// place of the old one, which the directory shows at once.
+// docs/adr/0054-toolchains-are-immutable-while-they-are-served.md has the rest.
 class FileSnapshot final : public ToolchainSeal {
  public:
-  // The files as they are now, and long enough after the last change that the next one has another
-  // time. UNAVAILABLE where something is done to what is beside them all the time, of which nothing
-  // but the time may show. Blocks as a disk does. `clock` outlives the seal.
+  // Waits until another change of a file would have another time. Blocks as a disk does. `clock`
+  // outlives the snapshot.
   static absl::StatusOr<std::shared_ptr<const FileSnapshot>> Take(
-      SealedFiles what, const Clock& clock = SystemClock());
+      SnapshotSource source, const Clock& clock = SystemClock());
 
   absl::Status Check() const override;
 
   const std::vector<ToolchainFile>& files() const { return files_; }
-  const std::vector<ToolchainFile>& beside() const { return beside_; }
+  const std::vector<ToolchainFile>& others() const { return others_; }
 
  private:
-  using Places = std::vector<ToolchainFile>;
+  using Directories = std::vector<ToolchainFile>;
 
-  FileSnapshot(SealedFiles what, FileListing listing, const Clock& clock);
+  FileSnapshot(SnapshotSource source, FileListing listing, const Clock& clock);
 
-  // The files of one directory, since a file is found sooner from there than by its whole path.
+  // The files of one directory, found faster from there than by their whole paths.
   struct Holder {
     std::string path;
     std::vector<const ToolchainFile*> files;
   };
 
-  std::vector<Holder> GroupFiles() const;
-  absl::Status CheckFiles() const;
-  absl::Status CheckBeside() const;
-  absl::Status CheckPlaces() const;
-  void Keep(Places places) const;
+  std::vector<Holder> GroupFiles(bool are_headers) const;
+  bool AreHeadersDue() const;
+  absl::Status CheckFiles(const std::vector<Holder>& holders) const;
+  absl::Status CheckHeaders() const;
+  absl::Status CheckOthers() const;
+  absl::Status CheckDirectories() const;
+  void Keep(Directories directories) const;
 
-  const SealedFiles what_;
+  const SnapshotSource source_;
   const Clock& clock_;
   const std::vector<ToolchainFile> files_;
-  const std::vector<ToolchainFile> beside_;
-  const std::vector<Holder> holders_;  // into files_
+  const std::vector<ToolchainFile> others_;
+  const std::vector<Holder> holders_;         // into files_
+  const std::vector<Holder> header_holders_;  // into files_
   mutable std::mutex mutex_;
+  mutable SteadyTime headers_compared_;
   // As they were when the files were listed last; null where these have to be listed once more.
-  mutable std::shared_ptr<const Places> places_;
+  mutable std::shared_ptr<const Directories> directories_;
 };
 
 }  // namespace kiln

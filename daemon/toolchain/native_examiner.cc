@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "daemon/toolchain/describe_program.h"
@@ -20,75 +19,55 @@ absl::Status AddFile(const std::string& path, std::vector<ToolchainFile>& files)
   return absl::OkStatus();
 }
 
-// All of them are read, and whoever may write to them could name any number of bytes without having
-// one of these on the disk.
-absl::Status CheckSizes(const std::string& directory, const std::vector<ToolchainFile>& headers) {
-  uint64_t bytes = 0;
-  for (const ToolchainFile& header : headers) {
-    if (header.size_bytes > limits::kHeaderBytesMax) {
-      return FailedPrecondition(
-          "toolchain.include_directories names {}, where {} is larger than {} MiB; take it away "
-          "from there",
-          directory, header.path, limits::kHeaderBytesMax / limits::kMiB);
-    }
-    bytes += header.size_bytes;
-  }
-  if (bytes <= limits::kHeadersBytesMax) return absl::OkStatus();
-  return FailedPrecondition(
-      "toolchain.include_directories names {}, which holds more than {} MiB; name directories "
-      "that hold nothing but headers",
-      directory, limits::kHeadersBytesMax / limits::kMiB);
-}
-
-// Without `trust` they may be anybody's.
-absl::Status AddHeaders(const std::string& directory, std::optional<FileTrust> trust,
-                        FileListing& listing) {
-  const bool are_anybodys = !trust.has_value();
+absl::Status AddHeaders(const std::string& directory, FileListing& listing) {
   const auto every = [](std::string_view) { return true; };
-  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every, std::move(trust)));
-  if (are_anybodys) KILN_RETURN_IF_ERROR(CheckSizes(directory, beneath.files));
+  KILN_ASSIGN_OR_RETURN(FileListing beneath, ListFilesBeneath(directory, every));
   for (ToolchainFile& file : beneath.files) {
     file.path = fmt::format("{}/{}", directory, file.path);
+    file.is_header = true;
     listing.files.push_back(std::move(file));
   }
-  std::move(beneath.places.begin(), beneath.places.end(), std::back_inserter(listing.places));
-  std::move(beneath.beside.begin(), beneath.beside.end(), std::back_inserter(listing.beside));
+  std::move(beneath.directories.begin(), beneath.directories.end(),
+            std::back_inserter(listing.directories));
   return absl::OkStatus();
 }
 
-// One that is in two include directories is there once.
+absl::Status CheckHeaders(const NativeToolchain& found, const FileOwners& owners) {
+  FileTrust trust(owners);
+  const auto every = [](std::string_view) { return true; };
+  for (const std::string& directory : found.includes) {
+    KILN_RETURN_IF_ERROR(ListFilesBeneath(directory, every, &trust).status());
+  }
+  return absl::OkStatus();
+}
+
+// A file that is in two include directories is listed once.
 void SortByPath(std::vector<ToolchainFile>& files) {
   const auto by_path = [](const auto& a, const auto& b) { return a.path < b.path; };
   std::sort(files.begin(), files.end(), by_path);
   files.erase(std::unique(files.begin(), files.end()), files.end());
 }
 
-// All that decide, by their whole paths.
+// All files that decide, by their whole paths.
 absl::StatusOr<FileListing> DecidingFiles(const NativeToolchain& found) {
   FileListing listing;
   KILN_RETURN_IF_ERROR(AddFile(found.path, listing.files));
   for (const std::string& library : found.libraries) {
     KILN_RETURN_IF_ERROR(AddFile(library, listing.files));
   }
-  for (size_t i = 0; i < found.includes.size(); ++i) {
-    // No header is run, and every one counts: those of the configuration may be anybody's.
-    std::optional<FileTrust> trust;
-    if (i < found.own_includes) trust.emplace(found.owners);
-    KILN_RETURN_IF_ERROR(AddHeaders(found.includes[i], std::move(trust), listing));
+  for (const std::string& include : found.includes) {
+    KILN_RETURN_IF_ERROR(AddHeaders(include, listing));
   }
   SortByPath(listing.files);
-  SortByPath(listing.places);
-  SortByPath(listing.beside);
+  SortByPath(listing.directories);
   return listing;
 }
 
-absl::StatusOr<std::shared_ptr<const FileSnapshot>> SealOf(const NativeToolchain& found) {
-  SealedFiles what;
-  what.list = [found] { return DecidingFiles(found); };
-  return FileSnapshot::Take(std::move(what));
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> TakeSnapshot(const NativeToolchain& found) {
+  return FileSnapshot::Take({.list = [found] { return DecidingFiles(found); }, .prefix = ""});
 }
 
-// Beside the files, how kiln-worker calls NVRTC decides the bytes: the options that it adds, the
+// Besides the files, how kiln-worker calls NVRTC decides the bytes: the options that it adds, the
 // directory that it runs in. Raised by hand with them (nvrtc_compiler.cc), so that what was made
 // otherwise is not found any more.
 constexpr int kNvrtcCall = 2;
@@ -146,14 +125,27 @@ std::vector<std::string> DescribeArguments(const std::string& program,
   return arguments;
 }
 
+absl::StatusOr<Digest> FingerprintFiles(const NativeToolchain& found,
+                                        const std::vector<ToolchainFile>& files) {
+  if (found.name == "ptxas") return FingerprintFile(files.at(0));
+  DigestBuilder builder;
+  builder.Update(Preamble(found));
+  for (const LabelledFile& each : Label(found, files)) {
+    KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(*each.file));
+    builder.Update(fmt::format("{}  {}\n", digest.Hex(), each.label));
+  }
+  return builder.Finish();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
     const NativeToolchain& found) {
   KILN_RETURN_IF_ERROR(found.problem);
-  KILN_ASSIGN_OR_RETURN(const auto seal, SealOf(found));
-  const Digest listing = ListingDigest(found, seal->files());
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(found, *seal, listing));
+  KILN_RETURN_IF_ERROR(CheckHeaders(found, owners_));
+  KILN_ASSIGN_OR_RETURN(const auto snapshot, TakeSnapshot(found));
+  const Digest listing = ListingDigest(found, snapshot->files());
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(found, *snapshot, listing));
   KILN_ASSIGN_OR_RETURN(Toolchain described, Describe(found, fingerprint));
   if (described.name != found.name) {
     return FailedPrecondition("it says that it is {}, not {}", described.name, found.name);
@@ -165,35 +157,22 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> NativeExaminer::Examine(
   toolchain->directory = found.path;
   toolchain->includes = found.includes;
   toolchain->installation = found.installation;
-  toolchain->listing = kiln::ListingDigest(listing, seal->beside());
-  toolchain->seal = seal;
+  toolchain->listing = listing;
+  toolchain->seal = snapshot;
   return std::shared_ptr<const Toolchain>(std::move(toolchain));
 }
 
 absl::StatusOr<Digest> NativeExaminer::FingerprintOf(const NativeToolchain& found,
-                                                     const FileSnapshot& seal,
+                                                     const FileSnapshot& snapshot,
                                                      const Digest& listing) {
   if (const auto known = cache_.FindFingerprint(listing)) return *known;
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintFiles(found, seal.files()));
-  if (const absl::Status same = seal.Check(); !same.ok()) {
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintFiles(found, snapshot.files()));
+  if (const absl::Status same = snapshot.Check(); !same.ok()) {
     return Unavailable("it changed while it was read ({}); it is looked at again soon",
                        Message(same));
   }
   cache_.StoreFingerprint(listing, fingerprint);
   return fingerprint;
-}
-
-absl::StatusOr<Digest> NativeExaminer::FingerprintFiles(
-    const NativeToolchain& found, const std::vector<ToolchainFile>& files) const {
-  if (found.name == "ptxas") return FingerprintFile(files.at(0));
-  DigestBuilder builder;
-  builder.Update(Preamble(found));
-  for (const LabelledFile& each : Label(found, files)) {
-    if (is_cancelled_ && is_cancelled_()) return Cancelled("the daemon is stopping");
-    KILN_ASSIGN_OR_RETURN(const Digest digest, FingerprintFile(*each.file));
-    builder.Update(fmt::format("{}  {}\n", digest.Hex(), each.label));
-  }
-  return builder.Finish();
 }
 
 absl::StatusOr<Toolchain> NativeExaminer::Describe(const NativeToolchain& found,

@@ -42,16 +42,6 @@ const std::vector<NvrtcPlace>& PackagedNvrtc() {
   return *places;
 }
 
-// Of a directory that holds headers by the configuration.
-absl::Status CheckHeaders(const std::string& directory) {
-  std::error_code error;
-  const bool is_directory = fs::is_directory(directory, error);
-  if (is_directory) return absl::OkStatus();
-  if (error && !LeadsToNothing(error.value())) return CouldNotLook(error.value(), directory);
-  return FailedPrecondition("toolchain.include_directories names {}: {}", directory,
-                            error ? error.message() : "it is not a directory");
-}
-
 // The files of `directory` called `stem` and a version behind it: "libnvrtc.so.", and then
 // "libnvrtc.so.12", sorted. Not libnvrtc.so itself, which is a link for those who build with it.
 absl::StatusOr<std::vector<std::string>> Versioned(const std::string& directory,
@@ -69,12 +59,7 @@ absl::StatusOr<std::vector<std::string>> Versioned(const std::string& directory,
 
 class NativeFindings {
  public:
-  NativeFindings(const std::vector<std::string>& includes, FileTrust trust)
-      : includes_(includes), trust_(std::move(trust)) {
-    for (const std::string& each : includes) {
-      if (no_headers_.ok()) no_headers_ = CheckHeaders(each);
-    }
-  }
+  explicit NativeFindings(FileTrust trust) : trust_(std::move(trust)) {}
 
   // The two below: whether `directory`, which is `searched` or in it, holds any.
   bool AddCompilers(const std::string& directory, const std::string& searched) {
@@ -105,7 +90,7 @@ class NativeFindings {
   }
 
   void AddUnknown(const absl::Status& why) {
-    found_.push_back({"", installation_, {}, {}, 0, why, installation_, trust_.owners()});
+    found_.push_back({"", installation_, {}, {}, why, installation_});
   }
 
   absl::Status CheckUsable(const std::string& path, int access_mode) {
@@ -155,7 +140,7 @@ class NativeFindings {
     if (!is_there.ok() || !*is_there) return false;
     const std::string real = NewFile(path);
     if (real.empty()) return true;
-    Add({name, real, {}, {}, 0, CheckUsable(path, X_OK), installation_, trust_.owners()});
+    Add({name, real, {}, {}, CheckUsable(path, X_OK), installation_});
     return true;
   }
 
@@ -165,15 +150,11 @@ class NativeFindings {
     for (const std::string& path : libraries) {
       const std::string real = NewFile(path);
       if (real.empty()) continue;
-      NativeToolchain toolchain{"nvrtc",       real,           {}, {}, 0, CheckUsable(path, R_OK),
-                                installation_, trust_.owners()};
-      Blame(toolchain, no_headers_);
+      NativeToolchain toolchain{"nvrtc", real, {}, {}, CheckUsable(path, R_OK), installation_};
       Blame(toolchain, AddLibraries(toolchain));
       for (const std::string_view include : place.includes) {
         Blame(toolchain, AddHeaders(fmt::format("{}/{}", root, include), toolchain));
       }
-      toolchain.own_includes = toolchain.includes.size();
-      toolchain.includes.insert(toolchain.includes.end(), includes_.begin(), includes_.end());
       Add(std::move(toolchain));
     }
     return !libraries.empty();
@@ -200,9 +181,7 @@ class NativeFindings {
     if (toolchain.problem.ok()) toolchain.problem = why_not;
   }
 
-  const std::vector<std::string>& includes_;
   FileTrust trust_;
-  absl::Status no_headers_;  // why not all of these can be used
   std::vector<NativeToolchain> found_;
   std::string installation_;
   std::string searched_;
@@ -211,9 +190,8 @@ class NativeFindings {
 }  // namespace
 
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
-                                                  const std::vector<std::string>& includes,
                                                   FileTrust trust) {
-  NativeFindings findings(includes, std::move(trust));
+  NativeFindings findings(std::move(trust));
   for (const std::string& directory : directories) {
     if (findings.AddCompilers(directory, directory)) continue;
     for (const std::string& inner : findings.Inner(directory)) {

@@ -15,21 +15,16 @@ struct NativeToolchain {
   std::string path;                    // of the program, or of libnvrtc.so
   std::vector<std::string> libraries;  // that it needs beside it, and that decide as well
   std::vector<std::string> includes;   // directories whose headers a source may include
-  size_t own_includes = 0;             // how many of these, the first ones, come with it
   absl::Status problem;                // why it cannot be used, as ToolchainDirectory has it
   std::string installation = {};       // of `directories`, or inside one, that it was found in
-  FileOwners owners = {};              // who may own its files
 };
 
 // In the order of `directories`, and within each by name. Each may hold such files itself, or have
 // subdirectories that do; everything else in them is passed over. A file that two paths lead to
 // counts once, by the first that nothing is to be said against. Where they are looked for:
-// docs/toolchains.md. `includes`, those of toolchain.include_directories, are given to every NVRTC,
-// behind its own; none can be used where one of them is not there, and who may write to them is up
-// to whoever named them. A problem is, too, what `trust` has against a directory on the way to the
-// file, its libraries or its own headers. Blocks as a disk does.
+// docs/toolchains.md. A problem is, too, what `trust` has against the file, its libraries, or a
+// directory above these or the headers. Blocks as a disk does.
 std::vector<NativeToolchain> FindNativeToolchains(const std::vector<std::string>& directories,
-                                                  const std::vector<std::string>& includes,
                                                   FileTrust trust);
 
 }  // namespace kiln

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/toolchain/path_walk.h"
 #include "storage/base/users.h"
 
 namespace kiln {
@@ -43,21 +41,13 @@ absl::Status Refuse(const std::string& path, const struct stat& info, std::strin
       OwnerOf(info), info.st_mode & 07777, remedy);
 }
 
-// A file system that knows of none says that it does not support the attribute.
-absl::StatusOr<bool> HasAccessList(const std::string& path) {
-  const ssize_t bytes = ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0);
-  if (bytes >= 0) return bytes > 0;
-  if (errno == ENODATA || errno == EOPNOTSUPP) return false;
-  return CouldNotLook(errno, path);
-}
-
 // Whether others may add entries, and only their owners take any away.
 bool IsSharedDirectory(const struct stat& info) {
   return S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 &&
          (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// Of two without links or trailing slashes.
+// Both paths must be canonical: no links, no trailing slash.
 bool IsAtOrAbove(const std::string& directory, const std::string& path) {
   return directory == "/" || directory == path || path.starts_with(directory + "/");
 }
@@ -100,15 +90,9 @@ absl::Status FileTrust::Check(const std::string& path, const struct stat& info) 
   KILN_RETURN_IF_ERROR(CheckOwner(path, info));
   if ((info.st_mode & S_IWGRP) == 0) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const bool is_private, IsPrivate(info.st_gid, info.st_uid));
-  if (!is_private) {
-    return Refuse(path, info, fmt::format("may be written to by group {}", info.st_gid),
-                  "take that right away (chmod g-w)");
-  }
-  KILN_ASSIGN_OR_RETURN(const bool has_access_list, HasAccessList(path));
-  if (has_access_list) {
-    return Refuse(path, info, "has an access list", "take that away (setfacl -b)");
-  }
-  return absl::OkStatus();
+  if (is_private) return absl::OkStatus();
+  return Refuse(path, info, fmt::format("may be written to by group {}", info.st_gid),
+                "take that right away (chmod g-w)");
 }
 
 absl::Status FileTrust::CheckOwner(const std::string& path, const struct stat& info) const {
@@ -123,29 +107,10 @@ absl::Status FileTrust::CheckOwner(const std::string& path, const struct stat& i
       "toolchain.trusted_owners names");
 }
 
-absl::Status FileTrust::CheckHolder(const std::string& holder, const std::string& entry,
-                                    const struct stat* info) {
-  struct stat held_by {};
-  const bool is_shared =
-      ::lstat(holder.c_str(), &held_by) == 0 && IsSharedDirectory(held_by);  // else Check says why
-  if (!is_shared) return Check(holder);
-  KILN_RETURN_IF_ERROR(CheckOwner(holder, held_by));
-  if (info != nullptr) return CheckOwner(entry, *info);
-  return FailedPrecondition(
-      "{} is not there, and in {} anybody could put something in its place, which is run with "
-      "kilnd's rights; take away what leads there",
-      entry, holder);
-}
-
-absl::Status FileTrust::CheckWay(const std::string& from, const std::string& path) {
-  KILN_ASSIGN_OR_RETURN(const std::string above, RealPath(from));
-  if (above.empty()) return FailedPrecondition("{} cannot be read", from);
-  return WalkPath(above, path,
-                  [&](const std::string& holder, const std::string& entry,
-                      const struct stat* info) -> absl::Status {
-                    if (IsAtOrAbove(holder, above)) return absl::OkStatus();
-                    return CheckHolder(holder, entry, info);
-                  });
+absl::Status FileTrust::CheckHolder(const std::string& directory) {
+  struct stat info {};
+  const bool is_shared = ::stat(directory.c_str(), &info) == 0 && IsSharedDirectory(info);
+  return is_shared ? CheckOwner(directory, info) : Check(directory);
 }
 
 absl::Status FileTrust::CheckFrom(const std::string& root, const std::string& path) {
@@ -154,25 +119,13 @@ absl::Status FileTrust::CheckFrom(const std::string& root, const std::string& pa
     KILN_RETURN_IF_ERROR(Check(named));
     if (named == first || !named.has_relative_path()) break;
   }
-  const fs::path above = first.parent_path();
-  return CheckWay(above, fs::path(path).lexically_relative(above));
-}
-
-absl::Status FileTrust::CheckNamed(const std::string& root, const std::string& path) {
-  const fs::path first = (fs::path(root) / "").parent_path();
-  const bool is_beneath = IsAtOrAbove(first, path);
-  struct stat info {};
-  const bool is_there = ::stat(path.c_str(), &info) == 0 || !LeadsToNothing(errno);
-  if (is_there && is_beneath) return CheckFrom(root, path);
-  if (is_there) KILN_RETURN_IF_ERROR(Check(path));
-  const fs::path above = is_beneath ? first.parent_path() : fs::path("/");
-  return CheckWay(above, fs::path(path).lexically_relative(above));
-}
-
-absl::Status FileTrust::CheckLink(const std::string& path) {
-  const fs::path holder = fs::path(path).parent_path();
-  const fs::path above = holder.parent_path();
-  return CheckWay(above, fs::path(path).lexically_relative(above));
+  KILN_ASSIGN_OR_RETURN(const std::string real, RealPath(path));
+  KILN_ASSIGN_OR_RETURN(const std::string above, RealPath(first.parent_path()));
+  fs::path holder = fs::path(real).parent_path();
+  for (; !IsAtOrAbove(holder, above); holder = holder.parent_path()) {
+    KILN_RETURN_IF_ERROR(CheckHolder(holder));
+  }
+  return absl::OkStatus();
 }
 
 bool FileTrust::MayOwn(uid_t uid) const {

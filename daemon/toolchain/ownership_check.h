@@ -1,4 +1,4 @@
-// Whose files are run with the daemon's rights.
+// Decides whether files may become part of what the daemon runs.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,67 +16,52 @@
 namespace kiln {
 
 // Whether the error of a look at a path (stat, opendir) says that nothing is there, or nothing that
-// this process may see. Any other says only that it could not look: it lacks descriptors or memory,
-// or a disk failed.
+// this process may see. Every other error says only that the look failed: descriptors or memory are
+// lacking, or a disk failed.
 bool LeadsToNothing(int error_number);
-// For those others: UNAVAILABLE.
+// UNAVAILABLE, for those other errors.
 absl::Status CouldNotLook(int error_number, std::string_view path);
 
-// Where `path` leads to by all of its links; "" where that is nothing. UNAVAILABLE where it could
-// not be looked at.
+// What `path` leads to through all of its links; "" where it leads to nothing. UNAVAILABLE where it
+// cannot be looked at.
 absl::StatusOr<std::string> RealPath(const std::string& path);
 
-// Who may, besides root and the daemon's own user.
+// Who may own files, besides root and the daemon's own user.
 struct FileOwners {
   std::vector<uid_t> further = {};
-  // It is nobody's own (shared_uid.h), so only `further` lets it.
+  // The uid of several users (shared_uid.h). Its files count as the daemon's own only where
+  // `further` names it.
   std::optional<uid_t> shared = {};
 };
 
-// Whether what is at a path, a file or a directory, may decide what the daemon runs: nobody but its
-// owners may be able to write to it. A group may where it is the owner's alone, as a
-// system with user private groups (umask 002) makes them: of the owner's name, or root's, and with
-// no other members, and where it is all that it seems: with an access list (acl(5)), those bits
-// say what anybody may be given by that.
+// Whether nobody but its owner can write to a file or a directory, and the owner is trusted. A
+// group may write where it is the owner's alone: it has the owner's name, or is root's, and has no
+// other members. Systems with private groups (umask 002) make such files.
 //
-// Remembers what it has seen, so each look at a toolchain takes a new one. FAILED_PRECONDITION says
-// why not, with what to do; UNAVAILABLE that it could not look. Not thread-safe. Blocks as a disk
-// does, and as the system's database of groups.
+// Access lists (acl(5)) and the links in the middle of a chain of links are not looked at: only a
+// trusted owner can have made them
+// (docs/adr/0054-toolchains-are-immutable-while-they-are-served.md).
+//
+// Remembers what it has seen, so each discovery takes a new one. FAILED_PRECONDITION says why a
+// path is not trusted and what to do; UNAVAILABLE says that the look failed. Not thread-safe.
+// Blocks as a disk does, and as the system's database of groups.
 class FileTrust {
  public:
   FileTrust() = default;
   explicit FileTrust(FileOwners owners) : owners_(std::move(owners)) {}
 
-  const FileOwners& owners() const { return owners_; }
-
-  // The second of what stat says of it.
+  // `info` is what stat says of `path`.
   absl::Status Check(const std::string& path);
   absl::Status Check(const std::string& path, const struct stat& info);
 
-  // Of `path`, which lies beneath `root`, and of each directory by which whoever may write to it
-  // could put another in its place: those from `root` on, and where a link leads elsewhere, all
-  // above what it leads to, link by link. Those outside may be open to all where nobody can take
-  // another's place in them, as /tmp is. What is above `root` is up to whoever named that.
+  // Checks `path`, which lies beneath `root`, each directory from `root` to it, and each directory
+  // above what it leads to. A directory outside `root` may be open to all where it has the sticky
+  // bit, as /tmp does. The directories above `root` are up to the person who named it.
   absl::Status CheckFrom(const std::string& root, const std::string& path);
-
-  // Likewise of what a file of the toolchain names by its whole path, be it nothing yet: where it
-  // lies elsewhere than beneath `root`, of every directory above it.
-  absl::Status CheckNamed(const std::string& root, const std::string& path);
-
-  // Likewise where `path` may be a link, of the directory that it lies in and of what the link
-  // leads through; not of what it leads to, which need not be there: then nobody else may be able
-  // to put anything there.
-  absl::Status CheckLink(const std::string& path);
-
-  // Of a directory with nothing but `entry` in mind, of which `info` is what lstat says; null where
-  // it is not there.
-  absl::Status CheckHolder(const std::string& holder, const std::string& entry,
-                           const struct stat* info);
 
  private:
   absl::Status CheckOwner(const std::string& path, const struct stat& info) const;
-  // Of each directory on the way from one to what `path`, relative to it, leads to.
-  absl::Status CheckWay(const std::string& from, const std::string& path);
+  absl::Status CheckHolder(const std::string& directory);
   bool MayOwn(uid_t uid) const;
   absl::StatusOr<bool> IsPrivate(gid_t group, uid_t owner);
 

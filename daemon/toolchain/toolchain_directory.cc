@@ -64,85 +64,29 @@ absl::StatusOr<std::string> DistributionVersion(const std::string& site_packages
   return "";
 }
 
-absl::Status CheckEntry(const std::string& directory, const std::string& name, FileTrust& trust) {
-  const std::string entry = fmt::format("{}/{}", directory, name);
-  struct stat info {};
-  const bool leads_to_nothing = ::stat(entry.c_str(), &info) != 0 && LeadsToNothing(errno);
-  // Nor does Python see it, as long as nobody puts something there.
-  return leads_to_nothing ? trust.CheckLink(entry) : trust.CheckFrom(directory, entry);
-}
-
-// Of all that lies directly in a directory that Python imports from.
+// Checks everything that lies directly in a directory that Python imports from. Python passes over
+// links that lead to nothing.
 absl::Status CheckEntries(const std::string& directory, FileTrust& trust) {
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory));
-  for (const std::string& name : names) KILN_RETURN_IF_ERROR(CheckEntry(directory, name, trust));
-  return absl::OkStatus();
-}
-
-// None where Python does not read it either.
-absl::StatusOr<std::vector<std::string>> LinesOf(const std::string& path_file) {
-  KILN_ASSIGN_OR_RETURN(const std::string real, RealPath(path_file));
-  struct stat info {};
-  if (::stat(real.c_str(), &info) != 0) {
-    if (LeadsToNothing(errno)) return std::vector<std::string>();
-    return CouldNotLook(errno, path_file);
-  }
-  if (!S_ISREG(info.st_mode)) return std::vector<std::string>();
-  if (static_cast<uint64_t>(info.st_size) > limits::kPathFileBytesMax) {
-    return FailedPrecondition("{} is larger than {} KiB, and names what its Python imports from",
-                              path_file, limits::kPathFileBytesMax / limits::kKiB);
-  }
-  const auto text = OsFilesystem().Read(real, limits::kPathFileBytesMax);
-  if (absl::IsPermissionDenied(text.status())) return std::vector<std::string>();
-  if (!text.ok()) return Unavailable("{}", Message(text.status()));
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  const size_t begin = text->starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  std::vector<std::string> lines;
-  std::string line;
-  for (const char each : text->substr(begin) + '\n') {
-    if (each != '\n' && each != '\r') {
-      line += each;
-    } else {
-      lines.push_back(std::exchange(line, ""));
-    }
-  }
-  return lines;
-}
-
-// Of the directories, and what lies in them, that a .pth file of the site-packages adds to where
-// Python imports from (site.py). What it imports in a line of its own is up to whoever owns it.
-absl::Status CheckPathFile(const std::string& packages, const std::string& name,
-                           const std::string& searched, FileTrust& trust) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> lines,
-                        LinesOf(fmt::format("{}/{}", packages, name)));
-  for (const std::string& line : lines) {
-    const std::string named = line.substr(0, line.find_last_not_of(" \t\v\f") + 1);
-    const bool is_code = line.starts_with("import ") || line.starts_with("import\t");
-    if (named.empty() || named.starts_with('#') || is_code) continue;
-    const std::string path = (std::filesystem::path(packages) / named).lexically_normal().string();
-    absl::Status trusted = trust.CheckNamed(searched, path);
-    if (trusted.ok()) trusted = CheckEntries(path, trust);
-    if (!trusted.ok())
-      return Annotate(trusted, fmt::format("{} has Python import from {}", name, path));
+  for (const std::string& name : names) {
+    const std::string entry = fmt::format("{}/{}", directory, name);
+    KILN_ASSIGN_OR_RETURN(const std::string real, RealPath(entry));
+    if (!real.empty()) KILN_RETURN_IF_ERROR(trust.CheckFrom(directory, entry));
   }
   return absl::OkStatus();
 }
 
-// Of all that decides which code its Python runs, but for the package's files, which are walked
-// when they are listed.
-absl::Status CheckForStrangers(const ToolchainDirectory& found, const std::string& searched,
-                               FileTrust& trust) {
+// Checks all that decides which code the toolchain's Python runs, but for the package's files.
+absl::Status CheckTrusted(const ToolchainDirectory& found, const std::string& searched,
+                          FileTrust& trust) {
   for (const std::string& path : {found.interpreter, found.package}) {
     KILN_RETURN_IF_ERROR(trust.CheckFrom(searched, path));
   }
   const std::string packages = std::filesystem::path(found.package).parent_path().string();
   KILN_RETURN_IF_ERROR(CheckEntries(packages, trust));
-  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(packages));
-  for (const std::string& name : names) {
-    if (!EndsWith(name, ".pth")) continue;
-    KILN_RETURN_IF_ERROR(CheckPathFile(packages, name, searched, trust));
-  }
-  return CheckEntry(found.path, "pyvenv.cfg", trust);
+  const std::string configuration = found.path + "/pyvenv.cfg";
+  KILN_ASSIGN_OR_RETURN(const bool is_configured, IsFile(configuration));
+  return is_configured ? trust.CheckFrom(found.path, configuration) : absl::OkStatus();
 }
 
 absl::Status FindProblem(const ToolchainDirectory& found, size_t pythons,
@@ -155,7 +99,7 @@ absl::Status FindProblem(const ToolchainDirectory& found, size_t pythons,
     return FailedPrecondition(
         "its bin/python does not run; was the system's Python replaced? Install it again");
   }
-  return CheckForStrangers(found, searched, trust);
+  return CheckTrusted(found, searched, trust);
 }
 
 // `path` is the directory that is searched, or in it. UNAVAILABLE where it could not be looked at.
@@ -176,7 +120,6 @@ absl::StatusOr<std::optional<ToolchainDirectory>> Recognize(const std::string& p
   const std::string python = std::filesystem::path(packages[0]).parent_path().filename().string();
   found.python = python.substr(kPython.size());
   KILN_ASSIGN_OR_RETURN(found.version, DistributionVersion(packages[0]));
-  found.owners = trust.owners();
   found.problem = FindProblem(found, packages.size(), searched, trust);
   return found;
 }

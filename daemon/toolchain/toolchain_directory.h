@@ -20,16 +20,14 @@ struct ToolchainDirectory {
   // Why it cannot be used: FAILED_PRECONDITION, or UNAVAILABLE where that could not be found out.
   // Then it may be any directory, with nothing known of it but its path.
   absl::Status problem = absl::OkStatus();
-  FileOwners owners = {};  // who may own its files
 };
 
 // In the order of `directories`, and within each by name; a directory that two of them lead to
 // counts once, by the first way that nothing is to be said against. Each may be a toolchain itself
 // or hold some; everything else in them is passed over, and so are names that say an installation
-// is not complete. A problem is, too, what `trust` has against a directory on the way to the
-// package or the Python, or against anything in the site-packages, since Python runs code there
-// (*.pth) and imports from there, or in a directory that a .pth file there adds to these. Blocks as
-// a disk does.
+// is not complete. A problem is, too, what `trust` has against the package, the Python, a directory
+// above these, pyvenv.cfg, or anything that lies directly in the site-packages, since Python runs
+// code there (*.pth) and imports from there. Blocks as a disk does.
 std::vector<ToolchainDirectory> FindToolchainDirectories(
     const std::vector<std::string>& directories, FileTrust trust);
 

@@ -31,8 +31,8 @@ void LeaveOutKnownBad(Toolchain& toolchain) {
   backends.erase(std::remove_if(backends.begin(), backends.end(), is_bad), backends.end());
 }
 
-// The interpreter that answers could be another than the directory's own, or another Triton than
-// the one that was read: a link that leads elsewhere, a .pth file.
+// The interpreter may import another Triton than the directory's own: through a link that leads
+// elsewhere, or a .pth file.
 absl::Status CheckSame(const ToolchainDirectory& directory, const Toolchain& described) {
   if (described.name != kTriton) {
     return FailedPrecondition("it says that it is {}, not Triton", described.name);
@@ -49,19 +49,19 @@ absl::Status CheckSame(const ToolchainDirectory& directory, const Toolchain& des
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const FileSnapshot>> SealOf(const ToolchainDirectory& directory) {
-  SealedFiles what;
-  what.list = [directory]() -> absl::StatusOr<FileListing> {
-    KILN_ASSIGN_OR_RETURN(FileListing listing,
-                          ListToolchainFiles(directory.package, FileTrust(directory.owners)));
+absl::StatusOr<std::shared_ptr<const FileSnapshot>> TakeSnapshot(
+    const ToolchainDirectory& directory) {
+  SnapshotSource source;
+  source.list = [directory]() -> absl::StatusOr<FileListing> {
+    KILN_ASSIGN_OR_RETURN(FileListing listing, ListToolchainFiles(directory.package));
     for (const std::string& path : {directory.interpreter, directory.path + "/pyvenv.cfg"}) {
-      KILN_ASSIGN_OR_RETURN(const std::vector<ToolchainFile> way, InspectWay(path));
-      listing.beside.insert(listing.beside.end(), way.begin(), way.end());
+      KILN_ASSIGN_OR_RETURN(ToolchainFile other, InspectIfThere(path));
+      listing.others.push_back(std::move(other));
     }
     return listing;
   };
-  what.prefix = directory.package + "/";
-  return FileSnapshot::Take(std::move(what));
+  source.prefix = directory.package + "/";
+  return FileSnapshot::Take(std::move(source));
 }
 
 }  // namespace
@@ -71,9 +71,11 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
   KILN_RETURN_IF_ERROR(directory.problem);
   // Before it is run: one that is too old would only fail with words that help nobody.
   KILN_RETURN_IF_ERROR(CheckNotKnownBad(directory.version));
-  KILN_ASSIGN_OR_RETURN(const auto seal, SealOf(directory));
-  const Digest listing = ListingDigest(directory, seal->files());
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(directory, *seal, listing));
+  FileTrust trust(owners_);
+  KILN_RETURN_IF_ERROR(ListToolchainFiles(directory.package, &trust).status());
+  KILN_ASSIGN_OR_RETURN(const auto snapshot, TakeSnapshot(directory));
+  const Digest listing = ListingDigest(directory, snapshot->files());
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, FingerprintOf(directory, *snapshot, listing));
   KILN_ASSIGN_OR_RETURN(Toolchain described, Describe(directory, fingerprint));
   KILN_RETURN_IF_ERROR(CheckNotKnownBad(described.version));
   LeaveOutKnownBad(described);
@@ -84,17 +86,17 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
   toolchain->fingerprint = fingerprint;
   toolchain->directory = directory.path;
   toolchain->installation = directory.path;
-  toolchain->listing = ListingDigest(listing, seal->beside());
-  toolchain->seal = seal;
+  toolchain->listing = ListingDigest(listing, snapshot->others());
+  toolchain->seal = snapshot;
   toolchain->interpreter = directory.interpreter;
   return std::shared_ptr<const Toolchain>(std::move(toolchain));
 }
 
 absl::StatusOr<Digest> ToolchainExaminer::FingerprintOf(const ToolchainDirectory& directory,
-                                                        const FileSnapshot& seal,
+                                                        const FileSnapshot& snapshot,
                                                         const Digest& listing) {
   if (const auto known = cache_.FindFingerprint(listing)) return *known;
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(directory, seal.files()));
+  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(directory, snapshot.files()));
   cache_.StoreFingerprint(listing, fingerprint);
   return fingerprint;
 }

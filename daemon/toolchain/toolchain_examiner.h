@@ -25,8 +25,8 @@ struct DescribeProgram {
 class ToolchainExaminer {
  public:
   // `cache` outlives the examiner.
-  ToolchainExaminer(DescribeProgram program, ToolchainCache& cache)
-      : program_(std::move(program)), cache_(cache) {}
+  ToolchainExaminer(DescribeProgram program, ToolchainCache& cache, FileOwners owners)
+      : program_(std::move(program)), cache_(cache), owners_(std::move(owners)) {}
 
   // The error says, in a line for people, why the directory cannot be used. Backends that are known
   // to be bad are left out.
@@ -34,12 +34,13 @@ class ToolchainExaminer {
 
  private:
   absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory,
-                                       const FileSnapshot& seal, const Digest& listing);
+                                       const FileSnapshot& snapshot, const Digest& listing);
   absl::StatusOr<Toolchain> Describe(const ToolchainDirectory& directory,
                                      const Digest& fingerprint);
 
   const DescribeProgram program_;
   ToolchainCache& cache_;
+  const FileOwners owners_;
 };
 
 }  // namespace kiln

@@ -1,9 +1,7 @@
 #include "daemon/toolchain/toolchain_files.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +12,6 @@
 #include <numeric>
 #include <thread>
 
-#include "daemon/toolchain/path_walk.h"
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
 
@@ -25,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kHashThreads = 2;
 
-// Beside the files, what daemon/worker/triton/kiln_triton_worker adds to a request decides the
+// Besides the files, what daemon/worker/triton/kiln_triton_worker adds to a request decides the
 // bytes: the name that it parses the source under, what it puts back of what stands behind it, that
 // it has ptxas loaded at fixed addresses and say what it uses, that each compile has a process of
 // its own. Raised by hand with these, here and in client/python/kiln/_plugin/identity.py, so that
@@ -62,83 +59,24 @@ bool IsSame(const ToolchainFile& file, const struct stat& now) {
          now.st_dev == file.device;
 }
 
-// Files that may be anybody's. A directory of theirs may be exchanged for another and exchanged
-// back with nothing done to any file, which shows in it and in the one that holds it.
-class Anybodys {
- public:
-  // `root` is where the walk began.
-  static absl::StatusOr<Anybodys> From(const std::string& root) {
-    KILN_ASSIGN_OR_RETURN(std::string real, RealPath(root));
-    return Anybodys(std::move(real));
-  }
-
-  absl::Status AddDirectory(const std::string& path, const struct stat& info,
-                            FileListing& listing) {
-    KILN_ASSIGN_OR_RETURN(const std::string real, RealPath(path));
-    listing.beside.push_back(MakeFile(real, info));
-    return absl::OkStatus();
-  }
-
-  // What others could put another thing in the place of, on the way to what it leads to. What is
-  // above the root is up to whoever named that. FAILED_PRECONDITION where the ways of all links
-  // together are longer than any honest tree's.
-  absl::Status AddLink(const std::string& path, FileListing& listing) {
-    return WalkPath(
-        "/", path,
-        [&](const std::string& holder, const std::string& entry,
-            const struct stat* info) -> absl::Status {
-          if (++steps_ > limits::kHeaderLinkStepsMax) {
-            return FailedPrecondition(
-                "the links in {} have more than {} directories on their ways: have fewer of them",
-                root_, limits::kHeaderLinkStepsMax);
-          }
-          if (root_.starts_with(entry + "/") || !seen_.insert(entry).second) {
-            return absl::OkStatus();
-          }
-          const absl::Status stays = trust_.CheckHolder(holder, entry, info);
-          if (!absl::IsFailedPrecondition(stays)) return stays;
-          listing.beside.push_back(info == nullptr ? ToolchainFile{entry} : MakeFile(entry, *info));
-          return absl::OkStatus();
-        });
-  }
-
- private:
-  explicit Anybodys(std::string root) : root_(std::move(root)) {}
-
-  const std::string root_;
-  FileTrust trust_;
-  size_t steps_ = 0;            // on the ways of links
-  std::set<std::string> seen_;  // on them
-};
-
-// `relative` is the entry's path, relative to the root of the walk. Whether it is a directory to go
-// into.
+// Adds one entry of a walk. `relative` is its path, relative to the root of the walk. Returns
+// whether the walk goes into it.
 absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view relative,
                               const std::function<bool(std::string_view)>& decides,
-                              std::optional<FileTrust>& trust, Anybodys& anybodys,
-                              FileListing& listing) {
+                              FileTrust* trust, FileListing& listing) {
   const std::string full = entry.path().string();
   struct stat info {};
-  std::error_code error;
-  const bool is_link = entry.is_symlink(error);
-  if (error && !LeadsToNothing(error.value())) return CouldNotLook(error.value(), full);
-  if (is_link && !trust.has_value()) KILN_RETURN_IF_ERROR(anybodys.AddLink(full, listing));
   if (::stat(full.c_str(), &info) != 0) {
     // Removed just now, or a link that leads nowhere: no import and no #include opens it either.
     if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
-    if (trust.has_value()) KILN_RETURN_IF_ERROR(trust->CheckLink(full));
-    listing.places.push_back({full});
+    listing.directories.push_back({full});
     return false;
   }
-  if (trust.has_value()) {
-    KILN_RETURN_IF_ERROR(trust->Check(full, info));
-    if (is_link) KILN_RETURN_IF_ERROR(trust->CheckLink(full));
-  }
+  if (trust != nullptr) KILN_RETURN_IF_ERROR(trust->Check(full, info));
   if (S_ISDIR(info.st_mode)) {
     const bool may_hold_some = decides(fmt::format("{}/x", relative));
-    if (may_hold_some) listing.places.push_back(MakeFile(full, info));
-    if (!trust.has_value()) KILN_RETURN_IF_ERROR(anybodys.AddDirectory(full, info, listing));
-    return may_hold_some || entry.path().filename() == "__pycache__";
+    if (may_hold_some) listing.directories.push_back(MakeFile(full, info));
+    return may_hold_some || (trust != nullptr && entry.path().filename() == "__pycache__");
   }
   if (!S_ISREG(info.st_mode) || !decides(relative)) return false;
   if (relative.find('\n') != std::string_view::npos) {
@@ -157,37 +95,14 @@ absl::Status ChangedMeanwhile() {
   return Unavailable("it changed while it was read; it is looked at again soon");
 }
 
-// Of the kernel's own file systems, as anybody can make a link to. Their files are made up as they
-// are read, some without an end, and others than before with nothing to show for it.
-bool IsMadeUp(const struct statfs& file_system) {
-  constexpr auto kOwn = std::to_array<int64_t>(
-      {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
-       TRACEFS_MAGIC, SECURITYFS_MAGIC, SELINUX_MAGIC, SMACK_MAGIC, BPF_FS_MAGIC, PSTOREFS_MAGIC,
-       EFIVARFS_MAGIC, BINFMTFS_MAGIC});
-  return std::find(kOwn.begin(), kOwn.end(), file_system.f_type) != kOwn.end();
-}
-
-// To read what was inspected. Whatever has come to its place is not opened: a pipe would be waited
-// for, and some devices do something when they are.
+// Opens a file that was inspected. Does not wait where a pipe has taken its place.
 absl::StatusOr<UniqueFd> OpenInspected(const ToolchainFile& file, const std::string& path) {
-  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!found) return LeadsToNothing(errno) ? ChangedMeanwhile() : CouldNotLook(errno, path);
-  struct stat now {};
-  struct statfs holder {};
-  if (::fstat(found.get(), &now) != 0 || ::fstatfs(found.get(), &holder) != 0) {
-    return CouldNotLook(errno, path);
-  }
-  if (!IsStill(file, now)) return ChangedMeanwhile();
-  if (IsMadeUp(holder)) {
-    return FailedPrecondition(
-        "{} leads to a file that the kernel makes up (in /proc, /sys), which changes with nothing "
-        "to show for it; put a copy in its place",
-        path);
-  }
-  // Nor is whoever holds a lease on it waited for.
-  UniqueFd opened(::open(fmt::format("/proc/self/fd/{}", found.get()).c_str(),
-                         O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  UniqueFd opened(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!opened && (errno == ENOENT || errno == ENOTDIR)) return ChangedMeanwhile();
   if (!opened) return ErrnoStatus(errno, fmt::format("open {}", path));
+  struct stat now {};
+  if (::fstat(opened.get(), &now) != 0) return CouldNotLook(errno, path);
+  if (!IsStill(file, now)) return ChangedMeanwhile();
   return opened;
 }
 
@@ -252,15 +167,13 @@ bool DecidesOutput(std::string_view path) {
 
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
                                              const std::function<bool(std::string_view)>& decides,
-                                             std::optional<FileTrust> trust) {
+                                             FileTrust* trust) {
   FileListing listing;
   struct stat info {};
   // Each directory before it is read: what is added from then on shows in it.
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
-  if (trust.has_value()) KILN_RETURN_IF_ERROR(trust->Check(root, info));
-  listing.places.push_back(MakeFile(root, info));
-  KILN_ASSIGN_OR_RETURN(Anybodys anybodys, Anybodys::From(root));
-  if (!trust.has_value()) KILN_RETURN_IF_ERROR(anybodys.AddDirectory(root, info, listing));
+  if (trust != nullptr) KILN_RETURN_IF_ERROR(trust->Check(root, info));
+  listing.directories.push_back(MakeFile(root, info));
   std::error_code error;
   size_t visited = 0;
   fs::recursive_directory_iterator walk(root, fs::directory_options::follow_directory_symlink,
@@ -273,8 +186,7 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
     }
     const std::string path = walk->path().string();
     const std::string_view relative = std::string_view(path).substr(root.size() + 1);
-    KILN_ASSIGN_OR_RETURN(const bool goes_on,
-                          AddEntry(*walk, relative, decides, trust, anybodys, listing));
+    KILN_ASSIGN_OR_RETURN(const bool goes_on, AddEntry(*walk, relative, decides, trust, listing));
     if (!goes_on) walk.disable_recursion_pending();
   }
   if (error) return ErrnoStatus(error.value(), fmt::format("list {}", root));
@@ -283,8 +195,8 @@ absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
   return listing;
 }
 
-absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust trust) {
-  return ListFilesBeneath(package, DecidesOutput, std::move(trust));
+absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust* trust) {
+  return ListFilesBeneath(package, DecidesOutput, trust);
 }
 
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
@@ -295,9 +207,9 @@ Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<Tool
 
 Digest ListingDigest(const ToolchainFile& file) { return Digest::Of(ListingLine(file)); }
 
-Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& beside) {
+Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& others) {
   std::string text = listing.Hex() + "\n";
-  for (const ToolchainFile& file : beside) text += ListingLine(file);
+  for (const ToolchainFile& file : others) text += ListingLine(file);
   return Digest::Of(text);
 }
 
@@ -308,40 +220,22 @@ absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
   return MakeFile(path, info);
 }
 
-absl::StatusOr<std::vector<ToolchainFile>> InspectWay(const std::string& path) {
-  std::vector<ToolchainFile> way;
-  ToolchainFile last;
-  KILN_RETURN_IF_ERROR(WalkPath(
-      "/", path, [&](const std::string&, const std::string& entry, const struct stat* info) {
-        last = info == nullptr ? ToolchainFile{entry} : MakeFile(entry, *info);
-        if (info != nullptr && S_ISLNK(info->st_mode)) way.push_back(last);
-        return absl::OkStatus();
-      }));
-  if (way.empty() || way.back() != last) way.push_back(last);
-  return way;
-}
-
-absl::StatusOr<bool> IsStillBeside(const ToolchainFile& file) {
-  struct stat now {};
-  if (::lstat(file.path.c_str(), &now) == 0) return IsSame(file, now);
-  if (!LeadsToNothing(errno)) return CouldNotLook(errno, file.path);
-  return file == ToolchainFile{file.path};
+absl::StatusOr<ToolchainFile> InspectIfThere(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return MakeFile(path, info);
+  if (LeadsToNothing(errno)) return ToolchainFile{path};
+  return CouldNotLook(errno, path);
 }
 
 bool IsStill(const ToolchainFile& file, const struct stat& now) {
   return S_ISREG(now.st_mode) && IsSame(file, now);
 }
 
-bool IsStillSuch(const ToolchainFile& place) {
-  struct stat now {};
-  const bool leads_to_nothing = ::stat(place.path.c_str(), &now) != 0;
-  return leads_to_nothing ? place == ToolchainFile{place.path} : IsSame(place, now);
-}
-
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file) {
   KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file, file.path));
-  KILN_ASSIGN_OR_RETURN(const ToolchainFile now, InspectFile(file.path));
-  return now == file ? absl::StatusOr<Digest>(digest) : ChangedMeanwhile();
+  struct stat now {};
+  if (::stat(file.path.c_str(), &now) != 0 || !IsStill(file, now)) return ChangedMeanwhile();
+  return digest;
 }
 
 absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
@@ -353,8 +247,7 @@ absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
     KILN_RETURN_IF_ERROR(digests[i].status());
     builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));
   }
-  KILN_ASSIGN_OR_RETURN(const FileListing now,
-                        ListToolchainFiles(toolchain.package, FileTrust(toolchain.owners)));
+  KILN_ASSIGN_OR_RETURN(const FileListing now, ListToolchainFiles(toolchain.package));
   if (now.files != files) {
     return Unavailable("its files changed while they were read; they are looked at again soon");
   }

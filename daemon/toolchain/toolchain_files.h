@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,19 +24,19 @@ struct ToolchainFile {
   int64_t changed_ns = 0;
   uint64_t inode = 0;
   uint64_t device = 0;
+  bool is_header = false;  // of CUDA C++: FileSnapshot looks at these less often
   friend bool operator==(const ToolchainFile&, const ToolchainFile&) = default;
 };
 
-// What one walk found.
+// What one walk found. All paths but those of `files` are whole.
 struct FileListing {
   std::vector<ToolchainFile> files;  // sorted by path
-  // Where another one would show: every directory, as it was before it was read, and every link
-  // that leads to nothing yet, with all zero. Each by its whole path.
-  std::vector<ToolchainFile> places;
-  // What has to be as it was though no fingerprint covers it, since it decides whose code runs (the
-  // way to an interpreter) or, among files that may be anybody's, which of them are read: every
-  // directory, and the way of every link. Each by its whole path, a link as itself.
-  std::vector<ToolchainFile> beside;
+  // Where a new file would show: every directory, as it was before it was read, and every link that
+  // leads to nothing, with all zero.
+  std::vector<ToolchainFile> directories;
+  // Files that no fingerprint covers and that must stay as they are: a Triton's interpreter and its
+  // pyvenv.cfg. All zero where there is none.
+  std::vector<ToolchainFile> others;
 };
 
 // Whether a file of the package (its path relative to that) can decide what a compile gives. Left
@@ -47,47 +46,38 @@ struct FileListing {
 // known or not: a file too many costs a compile, one too few a wrong answer.
 bool DecidesOutput(std::string_view path);
 
-// The files beneath `root`, which ends in no '/', that `decides` does not leave out, by their paths
-// relative to it.
-// Symbolic links are followed, since some installers make links of all files. A directory of which
-// it leaves out any file is not entered. FAILED_PRECONDITION where there are more than any release
-// has, or `trust` has something against one that is met: Python's bytecode, which is not listed, is
-// looked at as well. Without one they may be anybody's: what is beside them is listed then. Blocks
-// as a disk does.
+// The files beneath `root` that `decides` does not leave out, by their paths relative to it. `root`
+// ends in no '/'. Symbolic links are followed, since some installers make links of all files. A
+// directory of which `decides` leaves out any file is not entered. FAILED_PRECONDITION where there
+// are more files than any release has, or where `trust` refuses one: with `trust`, Python's
+// bytecode is looked at too, though it is not listed. Blocks as a disk does.
 absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
                                              const std::function<bool(std::string_view)>& decides,
-                                             std::optional<FileTrust> trust);
+                                             FileTrust* trust = nullptr);
 
 // Those of `package` that decide output.
-absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust trust);
+absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package,
+                                               FileTrust* trust = nullptr);
 
 // One file, wherever it is: `path` as given. FAILED_PRECONDITION where it is none.
 absl::StatusOr<ToolchainFile> InspectFile(const std::string& path);
 
-// The links on the way to what `path` leads to, and that; where the way ends before, with all zero
-// what is not there.
-// UNAVAILABLE where it could not be looked at.
-absl::StatusOr<std::vector<ToolchainFile>> InspectWay(const std::string& path);
+// What a path leads to, a file or a directory; all zero where it leads to nothing. UNAVAILABLE
+// where it cannot be looked at.
+absl::StatusOr<ToolchainFile> InspectIfThere(const std::string& path);
 
 // Whether what stat says now is what it said of `file`, whatever path it was asked by.
 bool IsStill(const ToolchainFile& file, const struct stat& now);
 
-// Whether the path of one of a listing's places leads to the same as then, be it nothing.
-bool IsStillSuch(const ToolchainFile& place);
-
-// Whether one of those beside is as it was, be it nothing; an error where it cannot be looked at.
-absl::StatusOr<bool> IsStillBeside(const ToolchainFile& file);
-
 // SHA-256 of a file that has not changed since it was inspected; UNAVAILABLE where it has. Reads no
-// more than it was then, and waits for nobody but the disk. FAILED_PRECONDITION where it is one
-// that the kernel makes up (/proc, /sys).
+// more than the file held then.
 absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file);
 
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
 Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files);
 Digest ListingDigest(const ToolchainFile& file);
-// The same of all that is known of a toolchain: `listing` is that of its files.
-Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& beside);
+// Adds the others of a listing to the digest of its files.
+Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& others);
 
 // What names a toolchain: SHA-256 over the text
 //

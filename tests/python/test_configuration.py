@@ -26,7 +26,6 @@ def test_the_defaults_are_fine(kilnd):
     ("sockets.group=nosuch", 'sockets.group: there is no group "nosuch"'),
     ("workers.script=/nope", "workers.script: cannot read /nope"),
     ("toolchain.directories=/nonexistent", "toolchain.directories: there is no directory /nonexistent"),
-    ("toolchain.include_directories=/nonexistent", "toolchain.include_directories: there is no directory /nonexistent"),
     ("toolchain.default=banana", "toolchain.default: a toolchain is named as name==version"),
 ])
 def test_what_a_setting_names_is_not_there(kilnd, setting, words):

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -395,81 +396,75 @@ def test_without_a_daemon_it_is_done_on_disk(daemon, tmp_path):
     assert daemon.kiln("toolchain", "list").code == 2
 
 
-@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
-def test_a_header_that_changes_makes_another_nvrtc(programs, tmp_path):
-    headers = tmp_path / "include"
-    headers.mkdir()
-    (headers / "answer.h").write_text("#define ANSWER 41\n")
-    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": f"{headers}/"}
-    source = tmp_path / "k.cu"
-    source.write_text('#include "answer.h"\nextern "C" __global__ void k(int* x) { *x = ANSWER; }\n')
+@pytest.fixture
+def toolkit(place):
+    """A CUDA toolkit with the real NVRTC and one header, which may be changed."""
+    if not CUDA.is_dir():
+        pytest.skip("no CUDA toolkit")
+    folder = place / "cuda"
+    (folder / "include").mkdir(parents=True)
+    (folder / "lib64").symlink_to((CUDA / "lib64").resolve())
+    (folder / "include" / "answer.h").write_text("#define ANSWER 41\n")
+    return folder
 
-    def ask(daemon):
+
+@pytest.fixture
+def ask(tmp_path):
+    """Compiles a kernel that includes answer.h; what --json says, and the PTX."""
+
+    def compile_cuda(daemon, comment):
+        source = tmp_path / "k.cu"
+        source.write_text(f'#include "answer.h"\nextern "C" __global__ void k(int* x) {{ *x = ANSWER; }}\n// {comment}\n')
         answer = daemon.kiln("compile", source, "--target", "cuda:90", "--emit", "ptx", "--json", "-o", tmp_path / "out")
         return answer.objects()[0], (tmp_path / "out" / "k.ptx").read_text()
 
-    with Daemon(programs, tmp_path, environment=environment) as daemon:
-        before, ptx = ask(daemon)
-        assert before["outcome"] == "compiled" and ", 41;" in ptx
-        (headers / "answer.h").write_text("#define ANSWER 42\n")
-        (headers / "more.h").write_text("#define MORE 1\n")
-        # Another kernel is what notices: this one would be a hit for as long as the fingerprint is not known to be old.
-        source.write_text(source.read_text() + "// another\n")
-        after, ptx = ask(daemon)
-        assert after["outcome"] == "compiled" and ", 42;" in ptx
-        source.write_text(source.read_text().replace("// another\n", ""))
-        again, ptx = ask(daemon)
-        assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx
+    return compile_cuda
 
 
-@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
-def test_doctor_says_why_one_is_not_used(programs, tmp_path):
-    environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{CUDA}:{TOOLCHAIN}",
-                   "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(tmp_path / "nope")}
-    with Daemon(programs, tmp_path, environment=environment) as daemon:
-        found = [each for each in daemon.kiln("doctor", "--json").objects() if "libnvrtc.so" in each["detail"]]
-    assert found, daemon.log.read_text()
-    for each in found:
-        assert each["verdict"] == "warning"
-        assert f"toolchain.include_directories names {tmp_path}/nope" in each["detail"]
+def test_a_header_that_is_replaced_makes_another_nvrtc(daemon, toolkit, ask):
+    with daemon:
+        before, ptx = ask(daemon, "one")
+        assert before["outcome"] == "compiled" and ", 41;" in ptx, before
+        (toolkit / "include" / "new.h").write_text("#define ANSWER 42\n")
+        (toolkit / "include" / "new.h").rename(toolkit / "include" / "answer.h")
+        # Another kernel notices: the first would be a hit for as long as the fingerprint is not known to be old.
+        after, ptx = ask(daemon, "another")
+        assert after["outcome"] == "compiled" and ", 42;" in ptx, after
+        again, ptx = ask(daemon, "one")
+        assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx, again
 
 
-@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
-def test_a_header_in_another_place_is_another_header(programs, tmp_path):
-    source = tmp_path / "k.cu"
-    source.write_text('#include "here.h"\nextern "C" __global__ void k(const char** x) { *x = here(); }\n')
-    keys = set()
-    for place in (tmp_path / "one", tmp_path / "another"):
-        place.mkdir()
-        (place / "here.h").write_text("__device__ const char* here() { return __FILE__; }\n")
-        environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(place)}
-        with Daemon(programs, tmp_path, environment=environment) as daemon:
-            answer = daemon.kiln("compile", source, "--target", "cuda:90", "--emit", "cubin", "--json", "-o", tmp_path / "out")
-            assert answer.objects()[0]["outcome"] == "compiled", answer
-            keys.add(answer.objects()[0]["key"])
-        assert f"{place}/here.h".encode() in (tmp_path / "out" / "k.cubin").read_bytes()
-    assert len(keys) == 2
+def test_a_header_that_is_written_over_is_noticed_a_second_later(daemon, toolkit, ask):
+    with daemon:
+        before, _ = ask(daemon, "one")
+        assert before["outcome"] == "compiled", before
+        time.sleep(1.1)
+        (toolkit / "include" / "answer.h").write_text("#define ANSWER 42\n")
+        after, ptx = ask(daemon, "another")
+        assert after["outcome"] == "compiled" and ", 42;" in ptx, after
 
 
-@pytest.mark.skipif(not CUDA.is_dir(), reason="no CUDA toolkit")
-def test_headers_in_a_directory_that_came_later_make_another_nvrtc(programs, tmp_path):
-    headers = tmp_path / "include"
-    headers.mkdir()
-    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(CUDA), "KILN_TOOLCHAIN_INCLUDE_DIRECTORIES": str(headers)}
-    source = tmp_path / "k.cu"
+def test_headers_in_a_directory_that_came_later_make_another_nvrtc(daemon, toolkit, ask):
+    with daemon:
+        (toolkit / "include" / "late").mkdir()
+        assert ", 41;" in ask(daemon, "one")[1]  # which looks at the directory, and finds nothing in it
+        (toolkit / "include" / "late" / "value.h").write_text("#define VALUE 41\n")
+        ask(daemon, "another")
+        assert daemon.kiln("stats", "--json").objects()[0]["toolchains_changed"] == 1
 
-    def ask(daemon, text):
-        source.write_text(text + 'extern "C" __global__ void k(int* x) { *x = VALUE; }\n')
-        answer = daemon.kiln("compile", source, "--target", "cuda:90", "--emit", "ptx", "--json", "-o", tmp_path / "out")
-        assert answer.objects()[0]["outcome"] == "compiled", answer
-        return (tmp_path / "out" / "k.ptx").read_text()
 
-    include = "#include <late/value.h>\n"
-    with Daemon(programs, tmp_path, environment=environment) as daemon:
-        (headers / "late").mkdir()
-        assert ", 7;" in ask(daemon, "#define VALUE 7\n")  # which looks at the directory, and finds nothing in it
-        (headers / "late" / "value.h").write_text("#define VALUE 41\n")
-        assert ", 41;" in ask(daemon, include)
-        (headers / "late" / "value.h").write_text("#define VALUE 42\n")
-        assert ", 42;" in ask(daemon, include + "// another\n")
-        assert ", 42;" in ask(daemon, include)
+def test_a_header_in_another_place_is_another_header(daemon, toolkit, place, ask, tmp_path):
+    (toolkit / "include" / "answer.h").write_text("#define ANSWER __FILE__[5]\n")
+    with daemon:
+        first, _ = ask(daemon, "one")
+        toolkit.rename(place / "moved")
+        assert daemon.kiln("toolchain", "reload").code == 0
+        second, _ = ask(daemon, "one")
+        assert first["outcome"] == second["outcome"] == "compiled" and first["key"] != second["key"]
+
+
+def test_doctor_says_why_one_is_not_used(daemon, toolkit):
+    (toolkit / "include" / "answer.h").chmod(0o666)
+    with daemon:
+        (found,) = [each for each in daemon.kiln("doctor", "--json").objects() if "libnvrtc.so" in each["detail"]]
+    assert found["verdict"] == "warning" and "answer.h may be written to by everyone" in found["detail"], found

@@ -177,11 +177,11 @@ TEST_F(LoadConfigTest, ListsMayBeWrittenAsInTheFile) {
 
 TEST_F(LoadConfigTest, OneDirectoryHasOneSpelling) {
   sources_.environment = {
-      {"KILN_TOOLCHAIN_INCLUDE_DIRECTORIES", "/x/inc/:/x//inc:/x/./inc:/x/inc/.:/:/x/../y"}};
+      {"KILN_TOOLCHAIN_DIRECTORIES", "/x/inc/:/x//inc:/x/./inc:/x/inc/.:/:/x/../y"}};
   const auto loaded = LoadConfig(sources_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   // Where x is a link, /x/../y is not /y.
-  EXPECT_THAT(loaded->config.toolchain.include_directories,
+  EXPECT_THAT(loaded->config.toolchain.directories,
               ::testing::ElementsAre("/x/inc", "/x/inc", "/x/inc", "/x/inc", "/", "/x/../y"));
 }
 

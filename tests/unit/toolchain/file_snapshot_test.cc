@@ -21,15 +21,19 @@ using ::testing::HasSubstr;
 class FileSnapshotTest : public testing::Test {
  protected:
   std::shared_ptr<const FileSnapshot> Take(const Clock& clock = SystemClock()) {
-    SealedFiles what;
-    what.list = [this] {
-      auto listing = ListToolchainFiles(toolchain_.package(), FileTrust());
+    SnapshotSource source;
+    source.list = [this] {
+      auto listing = ListToolchainFiles(toolchain_.package());
+      if (listing.ok()) {
+        for (ToolchainFile& file : listing->files) file.is_header = file.path == header_;
+        listing->others = {*InspectIfThere(toolchain_.interpreter())};
+      }
       ++listings_;
       if (behind_a_listing_) std::exchange(behind_a_listing_, nullptr)();
       return listing;
     };
-    what.prefix = toolchain_.package() + "/";
-    auto seal = FileSnapshot::Take(std::move(what), clock);
+    source.prefix = toolchain_.package() + "/";
+    auto seal = FileSnapshot::Take(std::move(source), clock);
     EXPECT_TRUE(seal.ok()) << seal.status();
     listings_ = 0;
     return *seal;
@@ -38,6 +42,7 @@ class FileSnapshotTest : public testing::Test {
 
   TempDirectory directory_;
   FakeToolchain toolchain_{directory_.File("t")};
+  std::string header_;  // counts as a header of CUDA C++
   int listings_ = 0;
   std::function<void()> behind_a_listing_;  // is done once
 };
@@ -102,7 +107,7 @@ TEST_F(FileSnapshotTest, BreaksWhereAFileComesIntoADirectoryThatCameLater) {
   EXPECT_THAT(std::string(Message(seal->Check())), HasSubstr("plugins/inner/pass.so is new"));
 }
 
-// A tree that is being copied while its seal is taken.
+// A tree that is being copied while its snapshot is taken.
 TEST_F(FileSnapshotTest, BreaksWhereAFileComesIntoADirectoryThatCameWhileItWasTaken) {
   behind_a_listing_ = [this] { fs::create_directory(File("plugins")); };
   const auto seal = Take();
@@ -143,16 +148,35 @@ TEST_F(FileSnapshotTest, BytecodeAndEmptyDirectoriesAreLookedAtOnceAndHarmless) 
   EXPECT_EQ(listings_, 1);
 }
 
-// Then what is done to it next could leave it the same.
-TEST_F(FileSnapshotTest, IsNotTakenWhileSomethingIsDoneToWhatIsBeside) {
+TEST_F(FileSnapshotTest, BreaksWhereTheInterpreterIsReplacedOrGone) {
+  const auto before = Take();
+  WriteProgram(toolchain_.interpreter(), "#!/bin/sh\nexit 1\n");
+  EXPECT_THAT(std::string(Message(before->Check())), HasSubstr("bin/python is not as it was"));
+  const auto after = Take();
+  EXPECT_TRUE(after->Check().ok());
+  fs::remove(toolchain_.interpreter());
+  EXPECT_TRUE(absl::IsFailedPrecondition(after->Check()));
+}
+
+TEST_F(FileSnapshotTest, ComparesHeadersAtMostOnceASecond) {
   FakeClock clock;
-  SealedFiles what;
-  what.list = [&]() -> absl::StatusOr<FileListing> {
-    ToolchainFile link{toolchain_.interpreter()};
-    link.changed_ns = clock.UnixMillis() * 1'000'000;
-    return FileListing{{}, {}, {link}};
-  };
-  EXPECT_TRUE(absl::IsUnavailable(FileSnapshot::Take(what, clock).status()));
+  clock.Advance(std::chrono::hours(24 * 365 * 100));
+  header_ = "knobs.py";
+  const auto snapshot = Take(clock);
+  WriteFileOrDie(File("knobs.py"), "another");
+  EXPECT_TRUE(snapshot->Check().ok());
+  clock.Advance(kHeaderLookTime);
+  EXPECT_THAT(std::string(Message(snapshot->Check())), HasSubstr("knobs.py is not as it was"));
+}
+
+TEST_F(FileSnapshotTest, BreaksAtOnceWhereAHeaderIsReplacedByAnotherFile) {
+  FakeClock clock;
+  clock.Advance(std::chrono::hours(24 * 365 * 100));
+  header_ = "knobs.py";
+  const auto snapshot = Take(clock);
+  WriteFileOrDie(File("other.py"), "another");
+  fs::rename(File("other.py"), File("knobs.py"));
+  EXPECT_FALSE(snapshot->Check().ok());
 }
 
 TEST_F(FileSnapshotTest, BreaksWhereAllIsGone) {

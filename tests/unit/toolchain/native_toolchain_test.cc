@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::StartsWith;
 
 class NativeToolchainTest : public testing::Test {
  protected:
@@ -31,7 +30,7 @@ class NativeToolchainTest : public testing::Test {
   }
   std::vector<std::string> Find(const std::string& directory = "") {
     std::vector<std::string> paths;
-    for (const auto& each : FindNativeToolchains({directory_.File(directory)}, {}, FileTrust())) {
+    for (const auto& each : FindNativeToolchains({directory_.File(directory)}, FileTrust())) {
       EXPECT_EQ(each.name, "ptxas");
       EXPECT_TRUE(each.problem.ok()) << each.path;
       paths.push_back(each.path);
@@ -75,31 +74,14 @@ TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
   Install("cuda/include/cuda_fp16.h");
   fs::create_symlink("libnvrtc.so.13.0.88", directory_.File("cuda/lib64/libnvrtc.so.13"));
   fs::create_symlink("libnvrtc.so.13", directory_.File("cuda/lib64/libnvrtc.so"));
-  fs::create_directory(directory_.File("mine"));
-  const auto found =
-      FindNativeToolchains({directory_.path()}, {directory_.File("mine")}, FileTrust());
+  const auto found = FindNativeToolchains({directory_.path()}, FileTrust());
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "nvrtc");
   EXPECT_EQ(found[0].path, library);
   EXPECT_TRUE(found[0].problem.ok());
   EXPECT_THAT(found[0].libraries, ElementsAre(builtins));
   EXPECT_THAT(found[0].includes,
-              ElementsAre(fs::canonical(directory_.File("cuda/include")).string(),
-                          directory_.File("mine")));
-}
-
-TEST_F(NativeToolchainTest, HeadersThatAreNotThereAreNamedWithTheirSetting) {
-  Install("cuda/lib64/libnvrtc.so.13.0.88");
-  Install("cuda/bin/ptxas");
-  for (const std::string& bad : {directory_.File("nope"), directory_.File("cuda/bin/ptxas")}) {
-    const auto found =
-        FindNativeToolchains({directory_.path()}, {directory_.path(), bad}, FileTrust());
-    ASSERT_EQ(found.size(), 2u);
-    EXPECT_THAT(std::string(Message(found[0].problem)),
-                StartsWith("toolchain.include_directories names " + bad + ": "));
-    EXPECT_EQ(found[1].name, "ptxas");
-    EXPECT_TRUE(found[1].problem.ok());
-  }
+              ElementsAre(fs::canonical(directory_.File("cuda/include")).string()));
 }
 
 TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
@@ -108,7 +90,7 @@ TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
   Install(packages + "cuda_runtime/include/cuda.h");
   Install(packages + "cuda_nvcc/include/crt/mma.h");
   const std::string thirteen = Install(packages + "cu13/lib/libnvrtc.so.13");
-  const auto found = FindNativeToolchains({directory_.path()}, {}, FileTrust());
+  const auto found = FindNativeToolchains({directory_.path()}, FileTrust());
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].path, twelve);
   EXPECT_THAT(found[0].includes,
@@ -126,7 +108,7 @@ TEST_F(NativeToolchainTest, NoneIsNoError) {
 TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   const fs::path ptxas = Install("cuda/bin/ptxas");
   const auto problem = [&] {
-    return Problem(FindNativeToolchains({directory_.path()}, {}, FileTrust()).at(0));
+    return Problem(FindNativeToolchains({directory_.path()}, FileTrust()).at(0));
   };
   fs::permissions(ptxas, fs::perms(0757));
   EXPECT_THAT(problem(), HasSubstr("chmod o-w"));
@@ -138,21 +120,20 @@ TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   EXPECT_THAT(problem(), HasSubstr("executable"));
 }
 
-TEST_F(NativeToolchainTest, ABetterWayToTheSameCounts) {
+TEST_F(NativeToolchainTest, AProgramThatATrustedDirectoryLeadsToCounts) {
   Install("real/cuda/bin/ptxas");
   Install("real/cuda/lib64/libnvrtc.so.13.0.88");
-  fs::create_directories(directory_.File("search"));
-  fs::create_directories(directory_.File("open"));
-  fs::create_directory_symlink("../real/cuda", directory_.File("open/cuda"));
+  for (const char* name : {"open", "trusted"}) {
+    fs::create_directories(directory_.File(name));
+    fs::create_directory_symlink("../real/cuda", fmt::format("{}/cuda", directory_.File(name)));
+  }
   fs::permissions(directory_.File("open"), fs::perms(0777));
-  fs::create_directory_symlink("../open/cuda", directory_.File("search/a"));
-  fs::create_directory_symlink("../real/cuda", directory_.File("search/b"));
-  const std::vector<std::string> search = {directory_.File("search")};
-  const auto all = FindNativeToolchains(search, {}, FileTrust());
+  const std::vector<std::string> search = {directory_.File("open"), directory_.File("trusted")};
+  const auto all = FindNativeToolchains(search, FileTrust());
   EXPECT_EQ(all.size(), 2u);
   for (const NativeToolchain& each : all) {
     EXPECT_EQ(Problem(each), "") << each.name;
-    EXPECT_EQ(each.installation, directory_.File("search/b"));
+    EXPECT_EQ(each.installation, directory_.File("trusted/cuda"));
   }
 }
 
@@ -162,7 +143,7 @@ TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
   Install("search/cuda/include/cuda_fp16.h");
   fs::create_directory_symlink("real/lib", directory_.File("search/cuda/lib64"));
   const auto problem = [&] {
-    return Problem(FindNativeToolchains({directory_.File("search")}, {}, FileTrust()).at(0));
+    return Problem(FindNativeToolchains({directory_.File("search")}, FileTrust()).at(0));
   };
   EXPECT_EQ(problem(), "");
   for (const char* path :

@@ -3,11 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
@@ -62,42 +58,6 @@ class OwnershipCheckOfRootTest : public OwnershipCheckTest {
 TEST_F(OwnershipCheckOfRootTest, AGroupOfTheOwnersAloneMay) {
   Give(0, 0);
   EXPECT_EQ(With(0775), "");
-}
-
-TEST_F(OwnershipCheckOfRootTest, NotWhatAnAccessListGivesToOthers) {
-  // acl(5) as the kernel has it: a version, then for each entry a tag, its rights and an id. All is
-  // little-endian, as the machines are that this runs on.
-  struct Entry {
-    uint16_t tag;
-    uint16_t rights;
-    uint32_t id;
-  };
-  struct {
-    uint32_t version = 2;
-    Entry entries[5] = {{0x01, 6, ~0u},        // the owner
-                        {0x02, 6, 1'234'567},  // another user
-                        {0x04, 4, ~0u},        // the group
-                        {0x10, 6, ~0u},        // at most: what stat says of the group
-                        {0x20, 4, ~0u}};       // everybody else
-  } list;
-  Give(0, 0);
-  EXPECT_EQ(With(0664), "");
-  if (::setxattr(path_.c_str(), "system.posix_acl_access", &list, sizeof list, 0) != 0) {
-    GTEST_SKIP() << "the file system has no access lists: " << std::strerror(errno);
-  }
-  EXPECT_THAT(WhyNot(FileTrust(), path_), HasSubstr("setfacl -b"));
-  // Then nobody is given more than to read.
-  EXPECT_EQ(With(0644), "");
-}
-
-TEST_F(OwnershipCheckOfRootTest, AnAccessListThatCannotBeReadMayBeThere) {
-  Give(0, 0);
-  ASSERT_EQ(::chmod(path_.c_str(), 0664), 0);
-  struct stat info {};
-  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
-  EXPECT_TRUE(FileTrust().Check(path_, info).ok());
-  ASSERT_EQ(::unlink(path_.c_str()), 0);
-  EXPECT_TRUE(absl::IsUnavailable(FileTrust().Check(path_, info)));
 }
 
 TEST_F(OwnershipCheckOfRootTest, AnotherGroupMayNot) {
