@@ -31,12 +31,14 @@
 #include "daemon/policy/quarantine.h"
 #include "daemon/process/allocator.h"
 #include "daemon/process/work_directory.h"
+#include "daemon/process/worker_groups.h"
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/listener.h"
 #include "daemon/rpc/sockets/open_sockets.h"
 #include "daemon/sandbox/jail.h"
+#include "daemon/sandbox/work_mount.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/named_owners.h"
 #include "daemon/toolchain/served_toolchains.h"
@@ -110,11 +112,15 @@ std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
   return remarks;
 }
 
-WorkerLimits LimitsOf(const Config::Workers& workers) {
+WorkerLimits LimitsOf(const Config::Workers& workers, bool can_mount) {
   WorkerLimits limits;
   limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
   limits.cpu_seconds =
       static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(workers.compile_time).count());
+  if (can_mount) {
+    limits.disk_bytes = limits::kWorkerDiskBytesMax;
+    limits.disk_entries = limits::kWorkerDiskEntriesMax;
+  }
   return limits;
 }
 
@@ -143,6 +149,8 @@ class RunningDaemon final : public Daemon {
   void FindToolchains();
   ServedToolchains::Found Discover(const std::string& default_selector,
                                    const std::function<bool()>& is_cancelled);
+  // Finds out which bounds of workers this kernel and this process's rights allow.
+  void BoundWorkers();
   void BuildChain();
   // `caching`, with audits by `compiler` in front where the configuration wants any.
   std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
@@ -182,7 +190,10 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ServedToolchains> toolchains_;
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::shared_ptr<Jail> jail_;
-  std::string allocator_;  // of Triton's workers; "": the C library's
+  std::shared_ptr<WorkerGroups> worker_groups_;  // null: there can be none
+  bool can_mount_ = false;                       // workers get a tmpfs each
+  std::vector<std::string> plain_limits_;        // why some bounds of workers are per process
+  std::string allocator_;                        // of Triton's workers; "": the C library's
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
@@ -218,6 +229,7 @@ absl::Status RunningDaemon::Start() {
   allocator_ = AllocatorOf(setting_, owners_.Known());
   FindToolchains();
   jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
+  BoundWorkers();
   BuildChain();
   KILN_RETURN_IF_ERROR(StartServing());
   StartRebuild();
@@ -226,6 +238,29 @@ absl::Status RunningDaemon::Start() {
                       {"store", store_->Describe()},
                       {"toolchains", toolchains_->Current()->Describe()}});
   return absl::OkStatus();
+}
+
+void RunningDaemon::BoundWorkers() {
+  const WorkerGroupBounds bounds{.memory_bytes = limits::kAddressSpacePerRss *
+                                                 setting_.config.workers.rss_bytes};
+  auto groups = WorkerGroups::Open(ControlGroups::Find(OsFilesystem(), ""), bounds);
+  if (groups.ok()) {
+    worker_groups_ = *std::move(groups);
+  } else {
+    plain_limits_.push_back(
+        fmt::format("no control group for each worker: {}", Message(groups.status())));
+  }
+  if (worker_groups_ != nullptr && !worker_groups_->bounds_memory()) {
+    plain_limits_.emplace_back("no control group bounds the memory of a worker");
+  }
+  const absl::Status mounted = CanMountWorkDirectory(setting_.paths.WorkDirectory());
+  can_mount_ = mounted.ok();
+  if (!can_mount_) {
+    plain_limits_.push_back(fmt::format("no tmpfs for each worker: {}", Message(mounted)));
+  }
+  for (const std::string& limit : plain_limits_) {
+    LogInfo("a bound of workers holds for each process only", {{"reason", limit}});
+  }
 }
 
 absl::Status RunningDaemon::OpenStore() {
@@ -374,7 +409,8 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
                        ? NativeZygoteCommand(toolchain, setting_.native_worker, zygote)
                        : TritonZygoteCommand(toolchain, setting_.worker_script, zygote, allocator_);
   options.zygote.jail = jail_;
-  options.worker_limits = LimitsOf(config);
+  options.zygote.groups = worker_groups_;
+  options.worker_limits = LimitsOf(config, can_mount_);
   options.work_directory = directory;
   options.slots = SlotsOf(config);
   options.compile_time_max = config.compile_time;
@@ -449,6 +485,7 @@ DaemonStats RunningDaemon::Stats() const {
                       .admission = *admission_,
                       .quarantine = *quarantine_,
                       .jail = *jail_,
+                      .plain_limits = plain_limits_,
                       .auditing = auditing_,
                       .started_unix_ms = started_unix_ms_,
                       .is_draining = draining_,

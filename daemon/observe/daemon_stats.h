@@ -65,6 +65,7 @@ struct DaemonStats {
   AuditStats audits;
   std::string jail;
   std::vector<std::string> jail_problems;
+  std::vector<std::string> plain_limits;
   uint64_t connections = 0;
 };
 

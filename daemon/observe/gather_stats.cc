@@ -82,6 +82,7 @@ DaemonStats GatherStats(const StatsSources& sources) {
   stats.quarantine_refusals = sources.quarantine.refusals();
   stats.jail = NameOf(sources.jail.mode());
   stats.jail_problems = sources.jail.Problems();
+  stats.plain_limits = sources.plain_limits;
   if (sources.auditing != nullptr) stats.audits = sources.auditing->Stats();
   SetState(sources, stored.degraded, stats);
   return stats;

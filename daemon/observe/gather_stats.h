@@ -31,6 +31,7 @@ struct StatsSources {
   const AdmissionProvider& admission;
   const Quarantine& quarantine;
   const Jail& jail;
+  std::vector<std::string> plain_limits = {};
   const AuditingProvider* auditing = nullptr;  // null: there are no audits
 
   int64_t started_unix_ms = 0;

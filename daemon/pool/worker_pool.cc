@@ -305,12 +305,6 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   wait.wake_fd = slot.wake.fd();
   ++task->attempts;
   absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
-  if (slot.worker->TookTooMuch()) {
-    CompileFailure failure;
-    failure.code = absl::StatusCode::kResourceExhausted;
-    failure.message = std::string(Message(reply.status()));
-    return FinishKilled(slot, task, FailedReply(std::move(failure)));
-  }
   if (absl::IsDeadlineExceeded(reply.status()) && limit < task->deadline()) {
     return FinishKilled(slot, task,
                         DeadlineExceeded("the compile took longer than the daemon's limit of {} ms",

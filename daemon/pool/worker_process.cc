@@ -12,9 +12,7 @@
 #include <csignal>
 #include <utility>
 
-#include "daemon/process/process_table.h"
 #include "daemon/process/work_directory.h"
-#include "daemon/process/worker_holdings.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -27,8 +25,6 @@ uint32_t RandomId() {
   return id;
 }
 
-bool HasPassed(SteadyTime deadline) { return std::chrono::steady_clock::now() >= deadline; }
-
 bool IsReadable(int fd) {
   pollfd polled{fd, POLLIN, 0};
   return ::poll(&polled, 1, 0) > 0;
@@ -37,10 +33,9 @@ bool IsReadable(int fd) {
 }  // namespace
 
 WorkerProcess::WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
-                             OutputCapture output, const WorkerLimits& limits)
+                             OutputCapture output)
     : zygote_(std::move(zygote)),
       directory_(std::move(directory)),
-      limits_(limits),
       socket_(std::move(socket)),
       output_(std::move(output)) {}
 
@@ -58,7 +53,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
   KILN_ASSIGN_OR_RETURN(const pid_t pid,
                         zygote->Fork(theirs.get(), output.fd(), directory, limits));
   std::unique_ptr<WorkerProcess> worker(
-      new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output), limits));
+      new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
   worker->pid_ = pid;
   // Nobody reaps it before End(), so the pid is its own.
   worker->process_ = OpenProcess(pid);
@@ -75,73 +70,12 @@ WorkerProcess::~WorkerProcess() {
 
 absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
   wait.peer_fd = process_.get();
-  wait.look_time = limits::kWorkerLookTime;
-  wait.look = [this, deadline = wait.deadline.value_or(SteadyTime::max()), wake_fd = wait.wake_fd] {
-    return Look([=] { return HasPassed(deadline) || IsReadable(wake_fd); });
-  };
-  next_look_ = std::chrono::steady_clock::now() + wait.look_time;
   const uint32_t id = RandomId();
   KILN_RETURN_IF_ERROR(
       SendFrame(socket_.get(), FrameType::kCompile, id, request.header, request.payload, wait));
   KILN_ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(socket_.get(), wait));
   if (frame.id != id) return Internal("an answer to a question that was not asked");
   return DecodeResult(frame, request.stages);
-}
-
-absl::Status WorkerProcess::Look(const std::function<bool()>& is_pointless) {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now < next_look_) return absl::OkStatus();
-  next_look_ = now + limits::kWorkerLookTime;
-  const std::vector<pid_t> processes =
-      ProcessesOf(pid_, zygote_->pid(), limits::kWorkerProcessesMax + 1);
-  KILN_RETURN_IF_ERROR(LookAtThreads(processes));
-  if (processes.size() > limits::kWorkerProcessesMax) {
-    return TooMuch(fmt::format("the compiler started more processes than the {} it may have",
-                               limits::kWorkerProcessesMax));
-  }
-  return LookAtHoldings(processes, is_pointless);
-}
-
-absl::Status WorkerProcess::LookAtThreads(const std::vector<pid_t>& processes) {
-  if (limits_.threads == 0 || CountThreads(processes, limits_.threads) < limits_.threads) {
-    return absl::OkStatus();
-  }
-  return TooMuch(fmt::format(
-      "the compiler started more processes and threads than the {} it may have", limits_.threads));
-}
-
-absl::Status WorkerProcess::LookAtHoldings(const std::vector<pid_t>& processes,
-                                           const std::function<bool()>& is_pointless) {
-  const HoldingsLook look{limits_.disk_entries, limits::kWorkerMappingsMax, is_pointless};
-  auto all = MeasureHoldings(directory_, processes, zygote_->pid(), look);
-  // Somebody tidied up beneath a running daemon: the compile finds that out by itself.
-  if (absl::IsNotFound(all.status())) return absl::OkStatus();
-  if (!all.ok()) {
-    // The daemon lacks a descriptor, say. The next look may do better; what has a name counts now.
-    if (!std::exchange(could_not_look_, true)) {
-      LogWarning("a compile's files were not looked at", {{"error", Message(all.status())}});
-    }
-    all = MeasureHoldings(directory_, {}, zygote_->pid(), look);
-    if (!all.ok()) return absl::OkStatus();
-  }
-  if (all->mappings >= limits::kWorkerMappingsMax) {
-    return TooMuch(
-        fmt::format("the compiler mapped more pieces of memory and files than the {} it may have",
-                    limits::kWorkerMappingsMax));
-  }
-  if (all->disk_bytes <= limits_.disk_bytes && all->entries < limits_.disk_entries) {
-    return absl::OkStatus();
-  }
-  return TooMuch(fmt::format(
-      "the compiler wrote {} MiB in {} files; all of one compile's files together may have {} MiB, "
-      "and be fewer than {}",
-      all->disk_bytes / limits::kMiB, all->entries, limits_.disk_bytes / limits::kMiB,
-      limits_.disk_entries));
-}
-
-absl::Status WorkerProcess::TooMuch(const std::string& what) {
-  took_too_much_ = true;
-  return absl::ResourceExhaustedError(what);
 }
 
 void WorkerProcess::Kill() {

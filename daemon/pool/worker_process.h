@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,8 +36,7 @@ class WorkerProcess {
   ~WorkerProcess();
 
   // Blocks for the compile. DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when the
-  // worker died, INTERNAL when it answered nonsense, any when it took too much. REQUIRES: not
-  // called before.
+  // worker died, INTERNAL when it answered nonsense. REQUIRES: not called before.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
 
   // Kills it with everything in its process group, without waiting for anything. End() is still
@@ -50,33 +48,20 @@ class WorkerProcess {
 
   // Whether it lives, has said nothing, and has its directory.
   bool IsReady() const;
-  // Whether the compile took more of the disk, or of processes, than it may.
-  bool TookTooMuch() const { return took_too_much_; }
   // The end of what it wrote.
   std::string LastWords(size_t bytes_max) const { return output_.Tail(bytes_max); }
   const Zygote& zygote() const { return *zygote_; }
 
  private:
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
-                OutputCapture output, const WorkerLimits& limits);
-  // Now and then, while it compiles. Where it is not possible to look, nothing is the matter.
-  absl::Status Look(const std::function<bool()>& is_pointless);
-  absl::Status LookAtThreads(const std::vector<pid_t>& processes);
-  absl::Status LookAtHoldings(const std::vector<pid_t>& processes,
-                              const std::function<bool()>& is_pointless);
-  // `what` is told to whoever asked for the compile.
-  absl::Status TooMuch(const std::string& what);
+                OutputCapture output);
 
   const std::shared_ptr<Zygote> zygote_;
   const std::string directory_;
-  const WorkerLimits limits_;
   UniqueFd socket_;
   OutputCapture output_;
   UniqueFd process_;  // a pidfd
   pid_t pid_ = -1;
-  SteadyTime next_look_{};
-  bool took_too_much_ = false;
-  bool could_not_look_ = false;  // during this compile, which the log says once
 };
 
 }  // namespace kiln

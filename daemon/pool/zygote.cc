@@ -63,63 +63,21 @@ absl::Status CheckSeal(const ZygoteCommand& command) {
   return Unavailable("{} {}: {}", command.name, what, Message(same));
 }
 
-// Ends what has come from a dead zygote, all of which is in its session, but for `spared`. False
-// where this process could not look for it.
-bool EndOrphansOf(pid_t zygote, const std::set<pid_t>& spared) {
-  for (int pass = 0; pass < kOrphanPassesMax; ++pass) {
-    const auto children = ChildProcesses();
-    if (!children.ok()) return false;
-    bool found = false;
-    for (const pid_t child : *children) {
-      if (::getsid(child) != zygote || spared.contains(child)) continue;
-      ::kill(child, SIGKILL);
-      found = ReapChild(child, kDeathTime, nullptr) || found;
-    }
-    if (!found) break;
-  }
-  return true;
-}
-
-// The zygotes that are gone with their workers, of whose orphans nobody could look while they were
-// there.
-class UnseenOrphans {
- public:
-  void AddThoseOf(pid_t zygote) {
-    std::lock_guard lock(mutex_);
-    zygotes_.push_back(zygote);
-  }
-  void End() {
-    std::lock_guard lock(mutex_);
-    std::erase_if(zygotes_, [](pid_t zygote) { return EndOrphansOf(zygote, {}); });
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<pid_t> zygotes_;
-};
-
-// Of this process, as all of its children are.
-UnseenOrphans& Unseen() {
-  static auto& orphans = *new UnseenOrphans;
-  return orphans;
-}
-
 }  // namespace
 
-Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail)
+Zygote::Zygote(pid_t pid, UniqueFd control, OutputCapture output, const ZygoteCommand& command)
     : pid_(pid),
       control_(std::move(control)),
       process_(OpenProcess(pid)),
       output_(std::move(output)),
-      jail_(std::move(jail)) {}
+      jail_(command.jail),
+      groups_(command.groups) {}
 
 absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& command,
                                                       const WakeEvent& stop) {
   KILN_RETURN_IF_ERROR(CheckSeal(command));
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
     return ErrnoStatus(errno, "become a subreaper");
-  // Before there is another process that may have got such a zygote's pid.
-  Unseen().End();
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     return ErrnoStatus(errno, "socketpair");
@@ -131,8 +89,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   spawn.arguments.insert(spawn.arguments.end(), {"--parent", fmt::format("{}", ::getpid())});
   KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn, output.fd(), theirs.get()));
   theirs.Reset();  // or its death would not close the connection
-  std::shared_ptr<Zygote> zygote(
-      new Zygote(pid, std::move(control), std::move(output), command.jail));
+  std::shared_ptr<Zygote> zygote(new Zygote(pid, std::move(control), std::move(output), command));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
   OfferToTheOutOfMemoryKiller(pid, kZygoteScore);
   KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));
@@ -142,8 +99,6 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
 Zygote::~Zygote() {
   std::lock_guard lock(mutex_);
   End();
-  if (!saw_orphans_) EndOrphans();
-  if (!saw_orphans_) Unseen().AddThoseOf(pid_);
 }
 
 absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& stop) {
@@ -192,7 +147,7 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
 absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLimits limits) const {
   // The kernel counts all that a user runs, with threads, and the daemon's user may run a job as
   // well.
-  limits.processes = RunningThreads() + limits::kWorkerProcessesMore;
+  limits.processes = RunningThreads() + limits::kWorkerThreadsMax;
   Json request = {{"type", "fork"}, {"directory", directory}, {"jail", nullptr}};
   request["limits"] = EncodeLimits(limits);
   std::optional<JailDescription> jail;
@@ -212,7 +167,6 @@ absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLim
 
 absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string& directory,
                                    const WorkerLimits& limits) {
-  Unseen().End();
   KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
   std::lock_guard lock(mutex_);
@@ -236,6 +190,12 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
   }
   refusals_ = 0;
   workers_.insert(worker);
+  if (groups_ != nullptr) {
+    if (const absl::Status grouped = groups_->Add(worker); !grouped.ok()) {
+      EndWorkerLocked(worker);
+      return Unavailable("no control group for a worker: {}", Message(grouped));
+    }
+  }
   OfferToTheOutOfMemoryKiller(worker, kWorkerScore);
   if (!request["jail"].is_null()) {
     if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
@@ -255,6 +215,7 @@ std::optional<int> Zygote::EndWorker(pid_t worker) {
 
 std::optional<int> Zygote::EndWorkerLocked(pid_t worker) {
   ::kill(-worker, SIGKILL);
+  if (groups_ != nullptr) groups_->Kill(worker);
   workers_.erase(worker);
   if (alive_) {
     const auto reply = Ask({{"type", "reap"}, {"pid", worker}}, nullptr, 0);
@@ -272,7 +233,18 @@ std::optional<int> Zygote::EndWorkerLocked(pid_t worker) {
   return reaped && wait_status >= 0 ? std::optional<int>(wait_status) : std::nullopt;
 }
 
-void Zygote::EndOrphans() { saw_orphans_ = EndOrphansOf(pid_, workers_); }
+void Zygote::EndOrphans() {
+  for (int pass = 0; pass < kOrphanPassesMax; ++pass) {
+    bool found = false;
+    for (const pid_t child : ChildProcesses().value_or(std::vector<pid_t>())) {
+      // All that comes from a zygote is in its session.
+      if (::getsid(child) != pid_ || workers_.contains(child)) continue;
+      ::kill(child, SIGKILL);
+      found = ReapChild(child, kDeathTime, nullptr) || found;
+    }
+    if (!found) return;
+  }
+}
 
 bool Zygote::IsAlive() const {
   pollfd polled{process_.get(), POLLIN, 0};

@@ -16,6 +16,7 @@
 #include "daemon/process/output_capture.h"
 #include "daemon/process/spawn.h"
 #include "daemon/process/wake_event.h"
+#include "daemon/process/worker_groups.h"
 #include "daemon/sandbox/jail.h"
 #include "storage/base/limits.h"
 #include "storage/base/status.h"
@@ -35,6 +36,8 @@ struct ZygoteCommand {
   std::chrono::milliseconds retry_first{200};
   // Of its workers; null: none.
   std::shared_ptr<Jail> jail;
+  // Of its workers; null: none.
+  std::shared_ptr<WorkerGroups> groups = nullptr;
   // It does not start where this is broken; null: nothing is.
   std::shared_ptr<const ToolchainSeal> seal;
 };
@@ -80,7 +83,7 @@ class Zygote {
   std::string LastRefusal() const;
 
  private:
-  Zygote(pid_t pid, UniqueFd control, OutputCapture output, std::shared_ptr<Jail> jail);
+  Zygote(pid_t pid, UniqueFd control, OutputCapture output, const ZygoteCommand& command);
 
   absl::Status AwaitHello(const ZygoteCommand& command, const WakeEvent& stop);
   // Sends and waits for the answer; whatever goes wrong ends the zygote. REQUIRES: mutex_ held.
@@ -99,9 +102,8 @@ class Zygote {
   // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
   void End();
   // Ends those children of this process that come from the dead zygote and that Fork did not give
-  // to anyone: forked just before its death, or left behind by a worker. Where descriptors are
-  // lacking they live on, until this is called again or, if it never is, another zygote starts or
-  // forks. REQUIRES: mutex_ held, the zygote is reaped.
+  // to anyone: forked just before its death, or left behind by a worker. Does nothing where
+  // descriptors are lacking. REQUIRES: mutex_ held, the zygote is reaped.
   void EndOrphans();
 
   const pid_t pid_;
@@ -109,6 +111,7 @@ class Zygote {
   UniqueFd process_;  // a pidfd: readable once it is dead
   OutputCapture output_;
   const std::shared_ptr<Jail> jail_;
+  const std::shared_ptr<WorkerGroups> groups_;
   JailNeeds needs_;
   mutable std::mutex mutex_;
   std::atomic<bool> alive_ = true;
@@ -117,7 +120,6 @@ class Zygote {
   mutable std::mutex refusal_mutex_;  // held for a moment, while mutex_ may be for seconds
   std::string last_refusal_;
   std::set<pid_t> workers_;  // given out by Fork and not ended yet
-  bool saw_orphans_ = true;  // when it looked for them last
 };
 
 }  // namespace kiln

@@ -61,6 +61,7 @@ ControlGroups ControlGroups::Find(Filesystem& files, const std::string& root) {
     has_version_1 = true;
     if (Names(controllers, "memory")) groups.memory = UpFrom(mount + "/memory", path);
     if (Names(controllers, "cpu")) groups.cpu = UpFrom(mount + "/cpu", path);
+    if (Names(controllers, "pids")) groups.pids = UpFrom(mount + "/pids", path);
   }
   groups.unified = UpFrom(has_version_1 ? mount + "/unified" : mount, unified);
   return groups;

@@ -16,7 +16,7 @@ namespace kiln {
 // looked for, or none at all.
 //
 //  * version 2 alone: /sys/fs/cgroup/...
-//  * version 1: /sys/fs/cgroup/memory/..., /sys/fs/cgroup/cpu/...
+//  * version 1: /sys/fs/cgroup/memory/..., /sys/fs/cgroup/cpu/..., /sys/fs/cgroup/pids/...
 //  * both at once ("hybrid"): version 1's, and version 2 under /sys/fs/cgroup/unified, without
 //    controllers.
 //
@@ -26,6 +26,7 @@ struct ControlGroups {
   std::vector<std::string> unified;  // version 2
   std::vector<std::string> memory;   // version 1's memory controller
   std::vector<std::string> cpu;      // version 1's cpu controller
+  std::vector<std::string> pids;     // version 1's pids controller
 
   // Of this process, as /proc/self/cgroup says. `root` is "" but in tests. Blocks for one read.
   static ControlGroups Find(Filesystem& files, const std::string& root);

@@ -37,11 +37,10 @@ T TakeLittleEndian(std::string_view& in) {
 // before the deadline.
 int PollMillis(const FrameWait& wait) {
   constexpr int64_t kLong = 1'000'000'000;
-  const int64_t look = wait.look ? wait.look_time.count() : kLong;
-  if (!wait.deadline) return wait.look ? static_cast<int>(look) : -1;
+  if (!wait.deadline) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wait.deadline -
                                                                  std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, look));
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, kLong));
 }
 
 // OK when `events` are there for the socket.
@@ -53,7 +52,6 @@ absl::Status WaitFor(int socket, short events, const FrameWait& wait) {
     if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     if (ready < 0) continue;
     const bool is_late = wait.deadline && std::chrono::steady_clock::now() >= *wait.deadline;
-    if (wait.look && !is_late) KILN_RETURN_IF_ERROR(wait.look());
     if (polled[1].revents != 0) return Cancelled("the caller went away");
     // POLLERR and POLLHUP count: the next read or write says what is the matter.
     if (polled[0].revents != 0) return absl::OkStatus();

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,10 +44,6 @@ struct FrameWait {
   int wake_fd = -1;  // readable: CANCELLED
   int peer_fd = -1;  // a pidfd, readable once the peer is dead: UNAVAILABLE, when all that it wrote
                      // has been read
-  // Called so often while waiting, and whenever something has come, until the deadline: its error
-  // ends the waiting.
-  std::function<absl::Status()> look;
-  std::chrono::milliseconds look_time{100};
 };
 
 // Both block until done, or until `wait` says otherwise: DEADLINE_EXCEEDED, CANCELLED, or

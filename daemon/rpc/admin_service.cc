@@ -81,6 +81,7 @@ void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
   out.set_connections(stats.connections);
   out.set_jail(stats.jail);
   for (const std::string& problem : stats.jail_problems) out.add_jail_problems(ToUtf8(problem));
+  for (const std::string& limit : stats.plain_limits) out.add_plain_limits(ToUtf8(limit));
 }
 
 void SetQueue(const AdmissionStats& admission, GetStatsResponse& out) {

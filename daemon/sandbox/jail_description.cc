@@ -24,11 +24,10 @@ bool AreNumbersUpTo(const Json& row, std::initializer_list<uint64_t> maxima) {
 }  // namespace
 
 Json EncodeLimits(const WorkerLimits& limits) {
-  return {{"file_bytes", limits.file_bytes},
-          {"address_space_bytes", limits.address_space_bytes},
-          {"cpu_seconds", limits.cpu_seconds},
-          {"processes", limits.processes},
-          {"descriptors", limits.descriptors}};
+  return {{"file_bytes", limits.file_bytes},    {"address_space_bytes", limits.address_space_bytes},
+          {"cpu_seconds", limits.cpu_seconds},  {"processes", limits.processes},
+          {"descriptors", limits.descriptors},  {"disk_bytes", limits.disk_bytes},
+          {"disk_entries", limits.disk_entries}};
 }
 
 Json EncodeJail(const JailDescription& jail) {
@@ -53,6 +52,8 @@ absl::StatusOr<WorkerLimits> DecodeLimits(const Json& json) {
   limits.cpu_seconds = reader.Count("cpu_seconds", UINT32_MAX);
   limits.processes = reader.Count("processes", UINT32_MAX);
   limits.descriptors = reader.Count("descriptors", UINT32_MAX);
+  limits.disk_bytes = reader.Count("disk_bytes", INT64_MAX);
+  limits.disk_entries = reader.Count("disk_entries", INT64_MAX);
   KILN_RETURN_IF_ERROR(reader.status());
   return limits;
 }

@@ -20,11 +20,10 @@ struct WorkerLimits {
   uint64_t cpu_seconds = 0;  // of one process, for one compile
   uint64_t processes = 0;    // of the worker's user, when it would start one more
   uint64_t descriptors = limits::kWorkerDescriptorsMax;
-  // All files together, and their number: the daemon looks now and then, the kernel does not.
-  uint64_t disk_bytes = limits::kWorkerDiskBytesMax;
-  uint64_t disk_entries = limits::kWorkerDiskEntriesMax;
-  // Of the worker's group; likewise, since the kernel's limit does not hold root.
-  uint64_t threads = limits::kWorkerProcessesMore;
+  // The size of a tmpfs for all its files, and their number, the directory included (work_mount.h).
+  // Both 0: it gets no tmpfs.
+  uint64_t disk_bytes = 0;
+  uint64_t disk_entries = 0;
 };
 
 // One file, or a directory with all that is in it, and the rights of landlock.h to it.

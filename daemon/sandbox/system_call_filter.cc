@@ -1,7 +1,6 @@
 #include "daemon/sandbox/system_call_filter.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -51,8 +50,8 @@ constexpr std::initializer_list<const char*> kAllowed = {
     "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
     "readlink", "readlinkat", "getcwd", "chdir", "fchdir", "statfs", "fstatfs",
     // Descriptors.
-    "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create1",
-    "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "recvfrom", "shutdown",
+    "dup", "dup2", "dup3", "pipe", "pipe2", "close_range", "poll", "ppoll", "select", "pselect6",
+    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "recvfrom", "shutdown",
     // Processes and threads of its own.
     "fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "set_tid_address",
     "set_robust_list", "rseq", "arch_prctl", "futex", "sched_yield", "sched_getaffinity",
@@ -76,10 +75,6 @@ scmp_arg_cmp ArgumentIs(unsigned argument, scmp_datum_t value) {
 }
 scmp_arg_cmp ArgumentHasNoneOf(unsigned argument, scmp_datum_t bits) {
   return {argument, SCMP_CMP_MASKED_EQ, bits, 0};
-}
-// Of `bits`, those and no others.
-scmp_arg_cmp ArgumentHasOf(unsigned argument, scmp_datum_t bits, scmp_datum_t those) {
-  return {argument, SCMP_CMP_MASKED_EQ, bits, those};
 }
 
 class FilterBuilder {
@@ -141,11 +136,7 @@ class FilterBuilder {
 void AllowWithConditions(FilterBuilder& filter) {
   // Threads and children, but no namespaces. clone3 has its flags in memory, where a filter cannot
   // look.
-  filter.Allow("clone", ArgumentHasNoneOf(0, kNewNamespaces | CLONE_THREAD));
-  // All threads of a process have the same descriptors: the daemon looks at one thread's, and what
-  // another had alone would be hidden from it (holdings.cc).
-  filter.Allow("clone", ArgumentHasOf(0, kNewNamespaces | CLONE_FILES, CLONE_FILES));
-  filter.Allow("close_range", ArgumentHasNoneOf(2, CLOSE_RANGE_UNSHARE));
+  filter.Allow("clone", ArgumentHasNoneOf(0, kNewNamespaces));
   filter.Hide("clone3");
   // On the socket to the daemon; never to an address.
   filter.Allow("sendto", ArgumentIs(4, 0));

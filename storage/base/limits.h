@@ -103,25 +103,16 @@ inline constexpr auto kZygoteIdleTimeDefault = std::chrono::minutes(30);
 inline constexpr int kCrashesPerHourDefault = 50;
 inline constexpr size_t kWorkerRssBytesDefault = 4 * kGiB;
 inline constexpr size_t kWorkerFileBytesMax = kGiB;
-// All of them together, which share a tmpfs with the hot directory and the sockets; and their
-// number. A compile has a handful.
+// The tmpfs of a worker, and the number of its files. A compile has a handful.
 inline constexpr size_t kWorkerDiskBytesMax = kGiB;
 inline constexpr size_t kWorkerDiskEntriesMax = 4096;
-// Pieces of memory and files that its processes map, together: some hundreds for Triton. The daemon
-// looks at each, which takes it six microseconds.
-inline constexpr uint64_t kWorkerMappingsMax = 4096;
-// How often the daemon looks at what a compile takes.
-inline constexpr auto kWorkerLookTime = std::chrono::milliseconds(100);
 inline constexpr size_t kWorkerOutputBytesMax = 64 * kMiB;  // its stderr and stdout, per compile
 // A process maps more than it holds: libraries, and memory that it gave back.
 inline constexpr uint64_t kAddressSpacePerRss = 2;
 inline constexpr size_t kWorkerDescriptorsMax = 256;  // a compile has about ten open
-// A compile has a worker and one assembler. The daemon looks at what each of them holds.
-inline constexpr size_t kWorkerProcessesMax = 16;
-// What a worker may start besides what runs on the machine already: one assembler at a time is
-// enough. The kernel sees to it, but not where the worker is root's: there the daemon counts its
-// processes and threads, as often as it looks at its disk.
-inline constexpr uint64_t kWorkerProcessesMore = 1024;
+// Threads of a worker and all that it starts: in its control group, or, without one, besides all
+// that runs on the machine already. NVRTC and ptxas may start one thread for each core.
+inline constexpr uint64_t kWorkerThreadsMax = 1024;
 // How long a slot that could not have a worker rests; doubled each time.
 inline constexpr auto kWorkerRetryFirst = std::chrono::milliseconds(50);
 inline constexpr auto kWorkerRetryLast = std::chrono::milliseconds(10'000);

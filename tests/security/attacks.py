@@ -25,8 +25,7 @@ del sys.path[0]  # the jail lets through what is on it
 LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_TRACEME = 0
 PTRACE_SEIZE = 0x4206
-CLONE_VM, CLONE_FS, CLONE_SIGHAND, CLONE_THREAD, CLONE_NEWUSER = 0x100, 0x200, 0x800, 0x10000, 0x10000000
-CLOSE_RANGE_UNSHARE = 2
+CLONE_NEWUSER = 0x10000000
 UTIME_OMIT = (1 << 30) - 2
 
 
@@ -116,11 +115,9 @@ def breed():
     signal.pause()
 
 
-def start_thread_with_its_own_descriptors():
-    """One that ends at once: it runs a function of the C library, since Python does not know of it."""
-    stack = ctypes.create_string_buffer(1 << 16)
-    top = ctypes.c_void_p(ctypes.addressof(stack) + len(stack) & ~15)
-    call("clone", ctypes.cast(LIBC.getpid, ctypes.c_void_p), top, CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD, None)
+def fill(size):
+    with open("filling", "wb") as file:
+        file.write(bytes(int(size)))
 
 
 def seize(victim):
@@ -175,8 +172,7 @@ ATTACKS = {
     "pin-another": lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid())),
     "limit-another": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE),
     "breed": breed,
-    "thread-with-its-own-descriptors": lambda: in_a_child(start_thread_with_its_own_descriptors),
-    "unshare-descriptors": lambda: in_a_child(lambda: call("close_range", 1 << 20, 1 << 20, CLOSE_RANGE_UNSHARE)),
+    "fill": fill,
     "mount": mount_and_unmount,
     "new-user-namespace": lambda: in_a_child(lambda: call("unshare", CLONE_NEWUSER)),
     "session": lambda: in_a_child(os.setsid),

@@ -16,6 +16,7 @@
 
 #include "daemon/chain/pooled_provider.h"
 #include "daemon/sandbox/enter_jail.h"
+#include "daemon/sandbox/work_mount.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/simple_source.h"
@@ -34,7 +35,8 @@ class TakenOver {
  public:
   enum class Compiler { kTriton, kPtxas };
 
-  TakenOver(Jail::Mode mode, JailSupport support, Compiler compiler = Compiler::kTriton)
+  TakenOver(Jail::Mode mode, JailSupport support, Compiler compiler = Compiler::kTriton,
+            const WorkerLimits& limits = {}, std::shared_ptr<WorkerGroups> groups = nullptr)
       : jail_(std::make_shared<Jail>(mode, support)), compiler_(compiler) {
     WorkerPoolOptions options;
     options.work_directory = directory_.File("work");
@@ -47,6 +49,8 @@ class TakenOver {
       options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), zygote);
     }
     options.zygote.jail = jail_;
+    options.zygote.groups = std::move(groups);
+    options.worker_limits = limits;
     provider_ = std::make_unique<PooledProvider>(toolchain_, options, SystemClock());
     Restore();
   }
@@ -232,16 +236,29 @@ TEST_F(WorkerJailTest, OtherProcessesAreOutOfReach) {
   });
 }
 
-// The daemon looks at one thread of each process for files that have no name any more.
-TEST_F(WorkerJailTest, NoThreadHasDescriptorsOfItsOwn) {
-  ExpectOnlyTheJailPrevents({"thread-with-its-own-descriptors", "unshare-descriptors"});
+// In a control group of the kind that this machine has.
+TEST_F(WorkerJailTest, AForkBombIsHeld) {
+  auto groups = WorkerGroups::Open(ControlGroups::Find(OsFilesystem(), ""), {.threads = 16});
+  if (!groups.ok()) GTEST_SKIP() << groups.status();
+  TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel(), TakenOver::Compiler::kTriton,
+                   {}, *std::move(groups));
+  EXPECT_THAT(jailed.Try("breed"), HasSubstr("refused: BlockingIOError"));
+  EXPECT_THAT(jailed.Try("assemble"), StartsWith("done: "));
 }
 
-// The kernel limits the processes of root's workers as little as root's own.
-TEST_F(WorkerJailTest, AForkBombIsEnded) {
-  TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel());
-  EXPECT_THAT(jailed.Try("breed"), HasSubstr("more processes than the 16 it may have"));
+TEST_F(WorkerJailTest, FilesFitTheTmpfs) {
+  if (const absl::Status mounted = CanMountWorkDirectory("/tmp"); !mounted.ok()) {
+    GTEST_SKIP() << mounted;
+  }
+  WorkerLimits small;
+  small.disk_bytes = limits::kMiB;
+  small.disk_entries = 16;
+  TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel(), TakenOver::Compiler::kTriton,
+                   small);
+  EXPECT_THAT(jailed.Try("fill 2097152"), HasSubstr("No space left"));
+  EXPECT_THAT(jailed.Try("fill 65536"), StartsWith("done: "));
   EXPECT_THAT(jailed.Try("assemble"), StartsWith("done: "));
+  EXPECT_THAT(jailed.Problems(), IsEmpty());
 }
 
 TEST_F(WorkerJailTest, OtherProcessesCannotBeTraced) {

@@ -24,6 +24,7 @@
 #include "daemon/process/frame.h"
 #include "daemon/process/process_table.h"
 #include "daemon/sandbox/enter_jail.h"
+#include "daemon/sandbox/work_mount.h"
 #include "storage/base/limits.h"
 
 extern char** environ;
@@ -161,61 +162,19 @@ void Bury() {
   ::close(here);
 }
 
-enum class Held { kByName, kOpen, kMapped, kMappedLow };
+enum class Held { kByName, kOpen };
 
-[[noreturn]] void Hoard(Held held, size_t bytes) {
+// Makes files until there is no room for one more. How many had room.
+int Hoard(Held held, size_t bytes) {
   const std::string content(bytes, 'x');
   for (int i = 0;; ++i) {
     const std::string name = std::to_string(i);
     const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0) SleepForever();
-    if (bytes > 0 && ::write(file, content.data(), bytes) < 0) SleepForever();
-    if (held == Held::kMapped) ::mmap(nullptr, 1, PROT_READ, MAP_PRIVATE, file, 0);
-    if (held == Held::kMappedLow) {
-      void* const low = reinterpret_cast<void*>(0x200'0000 + i * uintptr_t{0x1000});
-      ::mmap(low, 1, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0);
-    }
-    if (held != Held::kOpen) ::close(file);
-    if (held != Held::kByName) ::unlink(name.c_str());
-    // So that a look comes before there is no more space.
-    ::usleep(held == Held::kByName && bytes == 0 ? 100 : 10'000);
+    if (file < 0) return i;
+    if (held == Held::kOpen) ::unlink(name.c_str());
+    if (::write(file, content.data(), bytes) != static_cast<ssize_t>(bytes)) return i;
+    if (held == Held::kByName) ::close(file);
   }
-}
-
-// As nothing that compiles would.
-void Shred(int pieces) {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const int file = ::open("file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0 || ::ftruncate(file, static_cast<off_t>(2 * page)) != 0) std::_Exit(8);
-  ::unlink("file");
-  for (int i = 0; i < pieces; ++i) {
-    // Neighbours that continue each other would be one.
-    ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
-  }
-}
-
-// Behind processes of which each takes long to look at, and which may be there all the same.
-[[noreturn]] void HoardBehindOthers(size_t bytes) {
-  constexpr int kOthers = 2;
-  // Three quarters of what they may map, with what each of them has anyway: hundreds, where a
-  // sanitizer watches over it.
-  constexpr auto kMappings = static_cast<int>(kiln::limits::kWorkerMappingsMax) * 3 / 4;
-  std::ifstream maps("/proc/self/maps");
-  const auto mapped = static_cast<int>(std::count(std::istreambuf_iterator(maps), {}, '\n'));
-  Shred(kMappings / (2 + kOthers) - mapped);
-  for (int i = 0; i < kOthers; ++i) {
-    if (::fork() == 0) SleepForever();
-  }
-  if (::fork() == 0) Hoard(Held::kOpen, bytes);
-  SleepForever();
-}
-
-[[noreturn]] void HoardAsOrphan(size_t bytes) {
-  const pid_t parent = ::fork();
-  if (parent == 0 && ::fork() != 0) std::_Exit(0);
-  if (parent == 0) Hoard(Held::kOpen, bytes);
-  ::waitpid(parent, nullptr, 0);
-  SleepForever();
 }
 
 void ForkChildren() {
@@ -278,17 +237,12 @@ void Obey(int job, const kiln::Frame& frame) {
     TakenOverBy() = argument;
     return Answer(job, frame.id, argument);
   }
-  if (what == "hoard") Hoard(Held::kByName, size_t{4} << 20);
-  if (what == "hoard-nameless") Hoard(Held::kOpen, size_t{4} << 20);
-  if (what == "hoard-mapped") Hoard(Held::kMapped, size_t{4} << 20);
-  if (what == "hoard-mapped-low") Hoard(Held::kMappedLow, size_t{4} << 20);
-  if (what == "hoard-behind") HoardBehindOthers(size_t{4} << 20);
-  if (what == "shred") {
-    Shred(60'000);
-    SleepForever();
-  }
-  if (what == "hoard-orphaned") HoardAsOrphan(size_t{4} << 20);
-  if (what == "litter") Hoard(Held::kByName, 0);
+  const auto hoard = [&](Held held, size_t bytes) {
+    Answer(job, frame.id, std::to_string(Hoard(held, bytes)));
+  };
+  if (what == "hoard") return hoard(Held::kByName, (size_t{4} << 20) - 4096);
+  if (what == "hoard-nameless") return hoard(Held::kOpen, (size_t{4} << 20) - 4096);
+  if (what == "litter") return hoard(Held::kByName, 0);
   if (what == "bury") {
     Bury();
     return Answer(job, frame.id, "");
@@ -370,6 +324,9 @@ void Obey(int job, const kiln::Frame& frame) {
 std::vector<std::string> Confine(const Json& message) {
   const auto limits = kiln::DecodeLimits(message["limits"]);
   if (!limits.ok()) std::_Exit(1);
+  const std::string directory = message["directory"];
+  if (limits->disk_bytes != 0 && !kiln::MountWorkDirectory(directory, *limits).ok()) std::_Exit(1);
+  if (::chdir(directory.c_str()) != 0) std::_Exit(1);
   std::vector<std::string> problems = kiln::SetLimits(*limits);
   if (message["jail"].is_null()) return problems;
   const auto jail = kiln::DecodeJail(message["jail"]);
@@ -379,14 +336,12 @@ std::vector<std::string> Confine(const Json& message) {
 }
 
 [[noreturn]] void RunWorker(int job, int output, int told, const Json& message) {
-  const std::string directory = message["directory"];
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGTERM, SIG_DFL);
   ::close(kControl);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  if (::chdir(directory.c_str()) != 0) std::_Exit(1);
   const std::string problems = Json(Confine(message)).dump();
   if (::write(told, problems.data(), problems.size()) < 0) std::_Exit(1);
   ::close(told);

@@ -104,6 +104,7 @@ class Examination {
     CheckState(*stats);
     CheckRejected(**admin);
     CheckJail(*stats);
+    CheckBounds(*stats);
     CheckDisk(*stats);
   }
 
@@ -183,6 +184,19 @@ class Examination {
         "compile only what you trust here, or run a kernel with Landlock (5.13 or later, in lsm=) "
         "and "
         "seccomp");
+  }
+
+  void CheckBounds(const admin::v1::GetStatsResponse& stats) {
+    if (stats.jail().empty()) return;
+    if (stats.plain_limits().empty()) {
+      return Add("bounds", Verdict::kGood,
+                 "the kernel bounds the threads, memory and files of each worker");
+    }
+    Add("bounds", Verdict::kGood,
+        fmt::format("some limits hold for each process of a worker only: {}",
+                    fmt::join(stats.plain_limits(), "; ")),
+        "enough for a daemon that compiles for its own user; for a shared one, run kilnd as root "
+        "in a service of systemd with Delegate=pids memory");
   }
 
   void CheckDisk(const admin::v1::GetStatsResponse& stats) {

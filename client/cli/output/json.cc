@@ -103,6 +103,7 @@ Json Describe(const admin::v1::GetStatsResponse& stats) {
   json["connections"] = stats.connections();
   json["jail"] = stats.jail();
   json["jail_problems"] = stats.jail_problems();
+  json["plain_limits"] = stats.plain_limits();
   json["toolchains"] = Json::array();
   for (const auto& toolchain : stats.toolchains()) {
     json["toolchains"].push_back({{"name", toolchain.name()},

@@ -15,6 +15,7 @@
 #include "daemon/process/frame.h"
 #include "daemon/process/json_reader.h"
 #include "daemon/sandbox/enter_jail.h"
+#include "daemon/sandbox/work_mount.h"
 #include "daemon/worker/native/memory_use.h"
 #include "daemon/worker/native/messages.h"
 
@@ -23,7 +24,13 @@ namespace {
 
 constexpr size_t kPathBytesMax = 4096;
 
-absl::Status Settle(const std::string& directory) {
+// What failed goes to `problems`, unless this worker cannot work at all.
+absl::Status Settle(const Surroundings& surroundings, std::vector<std::string>& problems) {
+  const std::string& directory = surroundings.directory;
+  if (surroundings.limits.disk_bytes != 0) {
+    const absl::Status mounted = MountWorkDirectory(directory, surroundings.limits);
+    if (!mounted.ok()) problems.emplace_back(Message(mounted));
+  }
   if (::chdir(directory.c_str()) != 0) return ErrnoStatus(errno, "enter " + directory);
   for (const char* name : {"HOME", "TMPDIR"}) ::setenv(name, directory.c_str(), 1);
   ::umask(077);
@@ -32,8 +39,10 @@ absl::Status Settle(const std::string& directory) {
 }
 
 // The last thing before it reads its first job. Whether it is in a jail that hides other files.
-bool Confine(const Surroundings& surroundings, UniqueFd told) {
-  std::vector<std::string> problems = SetLimits(surroundings.limits);
+bool Confine(const Surroundings& surroundings, std::vector<std::string> problems, UniqueFd told) {
+  for (std::string& problem : SetLimits(surroundings.limits)) {
+    problems.push_back(std::move(problem));
+  }
   if (surroundings.jail) {
     for (std::string& problem : EnterJail(*surroundings.jail)) {
       problems.push_back(std::move(problem));
@@ -131,9 +140,10 @@ void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
   ::dup2(output.get(), STDOUT_FILENO);
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
-  absl::Status status = Settle(surroundings.directory);
+  std::vector<std::string> problems;
+  absl::Status status = Settle(surroundings, problems);
   MemoryUse memory;
-  const bool is_jailed = status.ok() && Confine(surroundings, std::move(told));
+  const bool is_jailed = status.ok() && Confine(surroundings, std::move(problems), std::move(told));
   touched.TouchAgain([&job] { return IsReadable(job.get()); });
   RefusingCompiler refusing(compiler);
   NativeCompiler& allowed =

@@ -121,19 +121,6 @@ TEST_F(FrameTest, DeadlineEndsReceiving) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(ReceiveFrame(far_.get(), wait).status()));
 }
 
-// It takes time, which whoever has none left shall not have.
-TEST_F(FrameTest, NobodyLooksAfterTheDeadline) {
-  FrameWait wait;
-  wait.deadline = steady_clock::now();
-  int looks = 0;
-  wait.look = [&] {
-    ++looks;
-    return absl::OkStatus();
-  };
-  EXPECT_TRUE(absl::IsDeadlineExceeded(ReceiveFrame(far_.get(), wait).status()));
-  EXPECT_EQ(looks, 0);
-}
-
 TEST_F(FrameTest, DeadlineEndsSendingToSomeoneWhoDoesNotRead) {
   FrameWait wait;
   wait.deadline = steady_clock::now() + milliseconds(5);

@@ -30,6 +30,8 @@ TEST(JailDescriptionTest, LimitsToo) {
   limits.address_space_bytes = uint64_t{1} << 40;
   limits.cpu_seconds = 7;
   limits.processes = 9;
+  limits.disk_bytes = 10;
+  limits.disk_entries = 11;
   const auto decoded = DecodeLimits(EncodeLimits(limits));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(EncodeLimits(*decoded), EncodeLimits(limits));

@@ -2,6 +2,11 @@
 
 import resource
 
+from kiln_triton_worker.libc import LIBC, checked
+
+CLONE_NEWNS = 0x20000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 1 << 14, 1 << 19
+
 
 class Limits:
     """What a process may take, by the names of the fork message."""
@@ -15,6 +20,19 @@ class Limits:
 
     def __init__(self, limits):
         self._limits = limits
+
+    def mount(self, directory):
+        """Like MountWorkDirectory (daemon/sandbox/work_mount.cc). What failed, in words."""
+        if not self._limits["disk_bytes"]:
+            return []
+        size = f"size={self._limits['disk_bytes']},nr_inodes={self._limits['disk_entries']},mode=0700"
+        try:
+            checked(LIBC.unshare(CLONE_NEWNS))
+            checked(LIBC.mount(None, b"/", None, MS_REC | MS_SLAVE, None))
+            checked(LIBC.mount(b"kiln", directory.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
+        except OSError as error:
+            return [f"mount a tmpfs on {directory}: {error.strerror}"]
+        return []
 
     def set(self):
         """Like Confinement.enter."""

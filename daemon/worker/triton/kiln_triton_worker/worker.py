@@ -60,13 +60,14 @@ class Worker:
     def confine(self):
         """What of it failed, in words."""
         directory = self._message["directory"]
+        problems = self._limits.mount(directory)
         os.chdir(directory)
         for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
             os.environ[name] = directory
         tempfile.tempdir = None
         os.umask(0o077)
         do_not_randomize_programs()
-        problems = self._limits.set()
+        problems += self._limits.set()
         if self._message["jail"] is not None:
             confinement = Confinement(self._message["jail"])
             problems += confinement.enter()
