@@ -39,8 +39,6 @@ bool CanOpen(const std::string& path, int flags) {
   return fd >= 0;
 }
 
-// Why no thread is made like this: EINVAL is the kernel's word, as for every thread that does not
-// share its signals' handlers; EPERM is the filter's.
 bool CanCloseRange(unsigned flags) {
   constexpr unsigned kNoDescriptor = 1 << 20;
   return ::syscall(SYS_close_range, kNoDescriptor, kNoDescriptor, flags) == 0;
