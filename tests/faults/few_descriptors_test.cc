@@ -18,16 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-// Anywhere beneath it, while others make and remove files there.
-bool HasFile(const std::string& directory, const std::string& name) {
-  std::error_code error;
-  for (std::filesystem::recursive_directory_iterator entry(directory, error), end; entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename() == name) return true;
-  }
-  return false;
-}
-
 void WaitUntil(const std::function<bool()>& condition) {
   const auto give_up = Steady::now() + std::chrono::minutes(2);
   while (!condition()) {
@@ -52,10 +42,13 @@ TEST(FewDescriptors, ACompileUnderWayIsNotBlamed) {
   WriteFileOrDie(busy, "");
   auto running = std::async(std::launch::async,
                             [&] { return client->Compile(FakeKernel("await " + busy), {}); });
-  WaitUntil([&] { return HasFile(daemon.root() + "/run/work", "begun"); });
+  WaitUntil([&] {
+    const auto stats = (*admin)->GetStats({});
+    return stats.ok() && stats->running() == 1 && stats->workers() > 0;
+  });
   {
     const NoMoreDescriptors shortage(daemon.pid());
-    WaitUntil([&] { return daemon.Log().find("files were not looked at") != std::string::npos; });
+    EXPECT_EQ(running.wait_for(milliseconds(400)), std::future_status::timeout);
   }
   std::filesystem::remove(busy);
   for (const auto& answer : {running.get(), client->Compile(FakeKernel("answer after"), {})}) {
