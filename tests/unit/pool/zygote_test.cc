@@ -201,26 +201,6 @@ TEST_F(ZygoteTest, WhereDescriptorsRunOutItIsBelievedAllTheSame) {
   (*zygote)->EndWorker(*worker);
 }
 
-// Whose child they are is in a file.
-TEST_F(ZygoteTest, WhereDescriptorsRunOutOrphansAreEndedLater) {
-  auto zygote = Zygote::Start(FakeZygote("dies-forking"), stop_);
-  ASSERT_TRUE(zygote.ok()) << zygote.status();
-  std::array<int, 2> sockets{};
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
-  const UniqueFd ours(sockets[0]);
-  const UniqueFd theirs(sockets[1]);
-  {
-    const NoMoreDescriptors shortage;
-    const auto worker = (*zygote)->Fork(theirs.get(), STDERR_FILENO, directory_.path(), {});
-    EXPECT_TRUE(absl::IsUnavailable(worker.status())) << worker.status();
-    zygote->reset();
-  }
-  EXPECT_EQ(LivingDescendants().size(), 1u);
-  const auto next = Zygote::Start(FakeZygote(), stop_);
-  ASSERT_TRUE(next.ok()) << next.status();
-  EXPECT_THAT(LivingDescendants(), testing::ElementsAre((*next)->pid()));
-}
-
 // Otherwise it could have the daemon kill any process group.
 TEST_F(ZygoteTest, APidThatIsNotItsChildIsNotBelieved) {
   const auto zygote = Zygote::Start(FakeZygote("barren"), stop_);
