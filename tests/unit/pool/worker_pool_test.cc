@@ -740,7 +740,7 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
 TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
   Start();
   EXPECT_EQ(Ptx("answer before"), "before");
-  AwaitDescendants(2);
+  WaitUntil([](const PoolStats& stats) { return stats.started == 2 && stats.workers == 1; });
   {
     const NoMoreDescriptors shortage;
     EXPECT_EQ(Ptx("answer meanwhile"), "meanwhile");
