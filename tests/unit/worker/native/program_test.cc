@@ -55,15 +55,6 @@ TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
   EXPECT_EQ(*program->ComputeDigest(), *digest);
 }
 
-TEST_F(ProgramTest, StandardOutputMayGoApart) {
-  const auto program = Program::Open("/bin/sh", "sh");
-  const std::string apart = directory_.File("apart");
-  const auto result = program->Run({"-c", "echo text; echo warning >&2"}, log_, apart);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->output, "warning\n");
-  EXPECT_EQ(ReadFileOrDie(apart), "text\n");
-}
-
 TEST_F(ProgramTest, ANewFileIsNewAndOfNoTime) {
   const std::string path = directory_.File("new");
   ASSERT_TRUE(WriteNewFile(path, "content", FileTime::kZero).ok());
