@@ -80,7 +80,7 @@ function(kiln_test name)
     add_dependencies(unit_tests ${name})
     if(KILN_WHOLE_PROGRAMS)
       add_test(NAME ${name} COMMAND ${name})
-      set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 600
+      set_tests_properties(${name} PROPERTIES LABELS unit COST 20 TIMEOUT 600  # COST: the longest first
                                                ENVIRONMENT GTEST_BRIEF=1)
       return()
     endif()
