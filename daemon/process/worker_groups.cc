@@ -21,7 +21,7 @@ namespace {
 constexpr int kKillPasses = 10;
 
 absl::Status Write(const std::string& path, const std::string& text) {
-  // Creates the file in a test's directory; the kernel refuses to create one.
+  // O_CREAT is for tests in plain directories. The kernel creates no files here.
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!file || ::write(file.get(), text.data(), text.size()) < 0) {
     return ErrnoStatus(errno, "write " + path);

@@ -16,14 +16,14 @@ namespace {
 
 constexpr uint64_t kReadBeneath = landlock::kReadFile | landlock::kReadDirectory;
 constexpr uint64_t kRun = landlock::kReadFile | landlock::kExecute;
-// Neither directories, links, devices nor sockets, and nothing in it is run. No compiler makes
-// directories, and they would be a place for what is hard to find and to remove.
+// Files only: no directories, links, devices or sockets, and nothing is executed. No compiler makes
+// directories, and trees are hard to remove.
 constexpr uint64_t kWorkBeneath = kReadBeneath | landlock::kWriteFile | landlock::kTruncate |
                                   landlock::kMakeFile | landlock::kRemoveFile;
 
-// What the loader of programs reads, besides the libraries; so does a dlopen by name alone.
+// The loader of programs reads this file, and so does a dlopen by name alone.
 constexpr std::string_view kLoaderCache = "/etc/ld.so.cache";
-// Whether there are large pages and how large they are: a malloc that is to take them asks.
+// A malloc that uses large pages reads here whether there are any, and their size.
 constexpr std::string_view kLargePages = "/sys/kernel/mm/transparent_hugepage";
 
 bool CanReturnErrors() {
@@ -42,7 +42,7 @@ Jail::Jail(Mode mode, const JailSupport& support, const std::vector<std::string>
       support_(support),
       missing_(FindMissing()),
       programs_(NeedsOfThisProcess(assemblers).programs) {
-  // Whoever is refused hears why; here it is only written down.
+  // Logs what is missing. A caller of Describe receives the error.
   Admit({}).IgnoreError();
 }
 
@@ -84,7 +84,7 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   jail.handled_network = landlock::AllNetworkRights(support_.landlock_abi);
   jail.scopes = landlock::AllScopes(support_.landlock_abi);
   const auto add = [&jail](std::string path, uint64_t access) {
-    // A right that this kernel does not know cannot be given back.
+    // Landlock refuses rights that this kernel does not know.
     jail.paths.push_back({std::move(path), access & jail.handled_files});
   };
   add(directory, kWorkBeneath);

@@ -23,20 +23,15 @@
 namespace kiln {
 namespace {
 
-// What Python with LLVM, ptxas, and their C library use, found with strace over every example
-// kernel and target and completed with the sisters of what was found, which another C library would
-// use instead. NVRTC, traced likewise with 40 compiles of many options for five architectures,
-// makes no call beyond these. Not among them, on purpose:
+// The calls of Python with LLVM, of ptxas and of their C library, found with strace over every
+// example kernel and target, and the variants that another C library would use. NVRTC makes no
+// other call (strace over 40 compiles for five architectures). Left out on purpose:
 //
-// * sockets: the one to the daemon is open, and receiving and sending without an address is all
-// that it takes;
-// * what changes a file by its name and is none of Landlock's business: chmod, chown, utime,
-// setxattr, truncate; nor the times of a file that is open, since who owns it may set them through
-// a descriptor that only reads;
-// * memfd_create and execveat, with which code could be run that no path leads to;
-// * setsid and setpgid: whoever stays in the worker's group dies with it;
-// * ptrace, process_vm_*, pidfd_*, mount and all of its kind, keys, BPF, io_uring, namespaces,
-// modules, clocks.
+// * sockets: the socket to the daemon is open already;
+// * changes of a file that Landlock does not govern: chmod, chown, utime, setxattr, truncate;
+// * memfd_create and execveat, which run code that has no path;
+// * setsid and setpgid: the daemon kills a worker by its process group;
+// * ptrace, process_vm_*, pidfd_*, mounts, keys, BPF, io_uring, namespaces, modules, clocks.
 constexpr std::initializer_list<const char*> kAllowed = {
     // Memory.
     "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "msync", "mincore",
@@ -81,8 +76,7 @@ class FilterBuilder {
  public:
   FilterBuilder() : context_(::seccomp_init(SCMP_ACT_ERRNO(EPERM)), &::seccomp_release) {
     Check(context_ == nullptr ? -ENOMEM : 0, "start");
-    // A program for another architecture has other numbers for the same calls: nothing here starts
-    // one.
+    // Another architecture has other numbers for the same calls. No compiler starts such a program.
     Check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS),
           "other architectures");
     // A tree instead of a list: ten comparisons for a call instead of a hundred.
@@ -93,7 +87,7 @@ class FilterBuilder {
   void Allow(const char* call, Conditions... conditions) {
     Add(SCMP_ACT_ALLOW, call, conditions...);
   }
-  // As if this kernel did not have it: the C library has another way then.
+  // Pretends that this kernel lacks the call; the C library then uses another one.
   void Hide(const char* call) { Add(SCMP_ACT_ERRNO(ENOSYS), call); }
 
   absl::StatusOr<std::vector<FilterInstruction>> Compile() {
@@ -140,13 +134,13 @@ void AllowWithConditions(FilterBuilder& filter) {
   filter.Hide("clone3");
   // On the socket to the daemon; never to an address.
   filter.Allow("sendto", ArgumentIs(4, 0));
-  // Its own, not the daemon's, which runs as the same user. The kernel keeps the unprivileged from
-  // the privileged, but not from a daemon that has no privileges either.
+  // For the calling process only. The daemon may run as the same user without privileges, and the
+  // kernel would let a worker change the daemon.
   for (const char* call : {"prlimit64", "sched_setaffinity", "get_robust_list"}) {
     filter.Allow(call, ArgumentIs(0, 0));
   }
-  // Not F_SETOWN and its sisters: a file that is ready sends its owner, whoever that is, any signal
-  // that F_SETSIG names. Without an owner, F_SETFL's O_ASYNC tells nobody.
+  // Not F_SETOWN and F_SETSIG: a file that is ready sends any signal to any owner. Without an
+  // owner, O_ASYNC of F_SETFL signals nobody.
   for (const int command :
        {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW}) {
     filter.Allow("fcntl", ArgumentIs(1, static_cast<scmp_datum_t>(command)));
