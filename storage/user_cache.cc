@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<UserCacheFile>> UserCache::Get(const CallContext& con
   }
   auto files = ReadFiles(context, *found->record, *record);
   if (absl::IsDataLoss(files.status())) return NoEntry();
-  if (files.ok()) ledger_.Touch(id);
+  if (files.ok()) quota_.Touch(id);
   return files;
 }
 
@@ -156,7 +156,7 @@ absl::Status UserCache::Put(const CallContext& context, std::string_view key,
   stored.document = EncodeUserCacheRecord(record);
   // Every rank of a job puts what every other does.
   if (IsStored(context, stored.key, stored.document)) {
-    ledger_.Touch(stored.key);
+    quota_.Touch(stored.key);
     return absl::OkStatus();
   }
   std::vector<Blob> blobs;
@@ -169,16 +169,12 @@ absl::Status UserCache::Put(const CallContext& context, std::string_view key,
   stored.compile_micros = kMissMicros;
   stored.created_unix_ms = clock_.UnixMillis();
 
-  const MutexLock lock(putting_[record.uid % putting_.size()]);
-  KILN_ASSIGN_OR_RETURN(const auto room,
-                        ledger_.MakeRoom(record.uid, stored.key, ArtifactBytes(stored)));
-  for (const Digest& each : room->leaving()) {
-    const absl::Status removed = index_.Remove(context, each);
-    if (absl::IsNotFound(removed)) {
-      room->Forget(each);
-    } else if (!removed.ok()) {
-      return removed;
-    }
+  const uint64_t bytes = ArtifactBytes(stored);
+  KILN_RETURN_IF_ERROR(quota_.CheckFits(bytes));
+  while (const auto oldest = quota_.NextToEvict(record.uid, stored.key, bytes)) {
+    const absl::Status removed = index_.Remove(context, *oldest);
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+    quota_.OnRemove(*oldest);  // not stored: the index reported no removal
   }
   return index_.Put(context, stored, blobs);
 }

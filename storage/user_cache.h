@@ -1,7 +1,6 @@
 // What a user's own processes keep here for one another.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,7 +8,6 @@
 
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
-#include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 #include "storage/user_cache_record.h"
 #include "storage/user_quota.h"
@@ -35,15 +33,14 @@ struct UserCacheFile {
 // (docs/adr/0026-entries-of-an-own-namespace.md).
 //
 // Entries are records of the index like any other and are evicted like them. Besides, no user holds
-// more than the ledger's limits. Contents never come out damaged: blobs are checked.
+// more than the quota's limits. Contents never come out damaged: blobs are checked.
 //
-// Thread-safe. Blocks as the store does; a put also for what has to go first, and for other puts of
-// the same user.
+// Thread-safe. Blocks as the store does.
 class UserCache {
  public:
-  // All of them must outlive the entries. REQUIRES: `ledger` listens to what is under `index`.
-  UserCache(ArtifactIndex& index, BlobStore& blobs, UserQuota& ledger, const Clock& clock)
-      : index_(index), blobs_(blobs), ledger_(ledger), clock_(clock) {}
+  // All of them must outlive the entries. REQUIRES: `quota` listens to what is under `index`.
+  UserCache(ArtifactIndex& index, BlobStore& blobs, UserQuota& quota, const Clock& clock)
+      : index_(index), blobs_(blobs), quota_(quota), clock_(clock) {}
 
   // Files in the order in which they were put. NOT_FOUND where there is none that is whole.
   // INVALID_ARGUMENT for a key that is empty or too long. Counts as a use, of artifacts too.
@@ -55,8 +52,6 @@ class UserCache {
   absl::Status Put(const CallContext& context, std::string_view key,
                    std::vector<UserCacheFile> files);
 
-  const UserQuota& ledger() const { return ledger_; }
-
  private:
   absl::StatusOr<std::vector<UserCacheFile>> ReadFiles(const CallContext& context,
                                                        const ArtifactRecord& stored,
@@ -67,11 +62,8 @@ class UserCache {
 
   ArtifactIndex& index_;
   BlobStore& blobs_;
-  UserQuota& ledger_;
+  UserQuota& quota_;
   const Clock& clock_;
-  // From making room to using it, which is long where the disk is slow: each user's apart, as far
-  // as there are locks.
-  std::array<Mutex, 64> putting_;
 };
 
 }  // namespace kiln

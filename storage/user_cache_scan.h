@@ -1,4 +1,4 @@
-// Tells a ledger of what was stored before it, while somebody else reads the whole index.
+// Counts the user cache entries that were stored before the daemon started.
 #pragma once
 
 #include <optional>
@@ -9,23 +9,22 @@
 
 namespace kiln {
 
-// As the inner index; the ledger is told of all that a scan finds. Thread-safe.
+// Forwards to the inner index and reports every scanned record to the quota. Thread-safe.
 class UserCacheScan final : public ForwardingIndex {
  public:
-  // Both must outlive it.
-  UserCacheScan(ArtifactIndex& inner, UserQuota& ledger)
-      : ForwardingIndex(inner), ledger_(ledger) {}
+  // Both must outlive this index.
+  UserCacheScan(ArtifactIndex& inner, UserQuota& quota) : ForwardingIndex(inner), quota_(quota) {}
 
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
                                                   size_t limit) override {
     KILN_ASSIGN_OR_RETURN(auto found, inner().Scan(context, after, limit));
-    for (const FoundArtifact& each : found) ledger_.TakeStock(each);
+    for (const FoundArtifact& each : found) quota_.TakeStock(each);
     return found;
   }
 
  private:
-  UserQuota& ledger_;
+  UserQuota& quota_;
 };
 
 }  // namespace kiln
