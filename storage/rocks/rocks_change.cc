@@ -95,12 +95,6 @@ void RocksChange::CorrectCount(const Digest& digest, uint32_t count) {
   if (change.row.count != count) change.correct_count = count;
 }
 
-void RocksChange::ForEachClaim(const std::function<void(const Digest&, int64_t)>& take) const {
-  for (const auto& [digest, change] : blobs_) {
-    if (change.claims != 0) take(digest, change.claims);
-  }
-}
-
 void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::string_view reason,
                              std::string_view value, int64_t now_unix_ms) {
   LogWarning("put a damaged value aside",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -56,8 +55,6 @@ class RocksChange {
   // After Commit: how things stand now, and whether anything was deleted.
   const TotalsRow& totals() const { return totals_; }
   bool HasFreedBlobs() const { return has_freed_blobs_; }
-  // Calls with each blob's sum of what was claimed (positive) and released (negative).
-  void ForEachClaim(const std::function<void(const Digest&, int64_t)>& take) const;
 
  private:
   struct BlobChange {

@@ -275,7 +275,6 @@ TotalsRow RocksState::Totals() const {
 
 absl::Status RocksState::Commit(RocksChange& change) {
   KILN_RETURN_IF_ERROR(change.Commit());
-  if (recount_ != nullptr) recount_->AddClaims(change);
   {
     MutexLock lock(totals_mutex_);
     totals_ = change.totals();
@@ -309,72 +308,54 @@ void RocksState::WriteUses() {
 }
 
 absl::StatusOr<uint64_t> RocksState::CollectUnreferencedBlobs() {
-  MutexLock only(collecting_);
   if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
   uint64_t collected = 0;
-  KILN_RETURN_IF_ERROR(
-      ChangeReferences([](const Digest&, const ReferenceRow& row) { return row.count == 0; },
-                       [&](RocksChange& change, const Digest& digest) {
-                         // A record may have come to name it meanwhile.
-                         if (change.IsReferenced(digest)) return;
-                         change.DropUnreferenced(digest);
-                         ++collected;
-                       }));
-  return collected;
-}
-
-absl::Status RocksState::ChangeReferences(
-    const std::function<bool(const Digest&, const ReferenceRow&)>& is_wanted,
-    const std::function<void(RocksChange&, const Digest&)>& apply) {
   std::vector<Digest> digests;
-  const auto change_some = [&]() -> absl::Status {
-    if (digests.empty()) return absl::OkStatus();
+  const auto drop = [&]() -> absl::Status {
     MutexLock lock(writer_);
     RocksChange change(*database_, Totals());
-    for (const Digest& digest : digests) apply(change, digest);
+    for (const Digest& digest : digests) {
+      // A put may have claimed the blob, or another collection dropped it, since the row was read.
+      if (change.IsReferenced(digest) || !change.IsHeld(digest)) continue;
+      change.DropUnreferenced(digest);
+      ++collected;
+    }
     digests.clear();
     return Commit(change);
   };
-  // Looked for without the lock, since that reads every row: puts go on meanwhile.
+  // Reads every row without the lock, so puts go on.
   for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
     const auto digest = Digest::FromBytes(rows.key());
     const auto row = DecodeReferences(rows.value());
-    if (!digest.ok() || !row || !is_wanted(*digest, *row)) continue;
+    if (!digest.ok() || !row || row->count > 0) continue;
     digests.push_back(*digest);
-    if (digests.size() == kBlobsPerHold) KILN_RETURN_IF_ERROR(change_some());
+    if (digests.size() == kBlobsPerHold) KILN_RETURN_IF_ERROR(drop());
   }
-  return change_some();
+  KILN_RETURN_IF_ERROR(drop());
+  return collected;
 }
 
 absl::Status RocksState::RecountReferences() {
-  constexpr uint64_t kArtifactsPerPart = 100'000;
-  const TotalsRow before = Totals();
-  const auto parts =
-      static_cast<uint32_t>(std::min<uint64_t>(before.artifacts / kArtifactsPerPart + 1, 256));
-  for (uint32_t part = 0; part < parts; ++part) KILN_RETURN_IF_ERROR(RecountPart(part, parts));
   MutexLock lock(writer_);
+  std::unordered_map<Digest, uint32_t, DigestHash> counts;
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
+    const auto key = Digest::FromBytes(rows.key());
+    const auto record = key.ok() ? DecodeRecordRow(rows.value(), *key) : key.status();
+    if (!record.ok()) continue;
+    for (const StageReference& stage : record->stages) ++counts[stage.digest];
+  }
   TotalsRow totals = Totals();
-  // One more record was lost meanwhile, and may have been counted: the next time counts again.
-  if (totals.quarantined != before.quarantined) return absl::OkStatus();
   totals.references_are_high = false;
   RocksChange change(*database_, totals);
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto row = DecodeReferences(rows.value());
+    if (!digest.ok() || !row) continue;
+    const auto counted = counts.find(*digest);
+    const uint32_t count = counted == counts.end() ? 0 : counted->second;
+    if (row->count != count) change.CorrectCount(*digest, count);
+  }
   return Commit(change);
-}
-
-absl::Status RocksState::RecountPart(uint32_t part, uint32_t parts) {
-  MutexLock lock(writer_);
-  RocksRecount recount(*database_, part, parts);
-  recount_ = &recount;
-  lock.Unlock();
-  recount.CountRecords();
-  const absl::Status status = ChangeReferences(
-      [&](const Digest& digest, const ReferenceRow&) { return recount.Covers(digest); },
-      [&](RocksChange& change, const Digest& digest) {
-        change.CorrectCount(digest, recount.CountOf(digest));
-      });
-  lock.Lock();
-  recount_ = nullptr;
-  return status;
 }
 
 absl::StatusOr<TotalsRow> RocksState::ReadTotals(RocksDatabase& database) {

@@ -15,7 +15,6 @@
 #include "storage/rocks/rocks_change.h"
 #include "storage/rocks/rocks_database.h"
 #include "storage/rocks/rocks_reclaimer.h"
-#include "storage/rocks/rocks_recount.h"
 #include "storage/store.h"
 #include "storage/use_counter.h"
 
@@ -77,23 +76,16 @@ class RocksState {
   absl::Status Commit(RocksChange& change) KILN_REQUIRES(writer_);
 
   void WriteUses();
+  // A record that is lost to damage takes the names of its blobs with it, so their counts are too
+  // high. Counts them anew. Puts wait while every record is read, seconds in a store of 10 GiB;
+  // gets go on.
   absl::Status RecountReferences();
-  absl::Status RecountPart(uint32_t part, uint32_t parts);
-  // Goes through all rows of references and hands those that are wanted to `apply`, some at a time
-  // under the lock. A row may have changed, or have gone, between the two.
-  absl::Status ChangeReferences(
-      const std::function<bool(const Digest&, const ReferenceRow&)>& is_wanted,
-      const std::function<void(RocksChange&, const Digest&)>& apply);
 
   const std::unique_ptr<RocksDatabase> database_;
   const Clock& clock_;
   UseCounter uses_;
 
-  // One collection at a time; taken before `writer_`.
-  Mutex collecting_;
   Mutex writer_;
-  // Set while references are being counted.
-  RocksRecount* recount_ KILN_GUARDED_BY(writer_) = nullptr;
   mutable Mutex totals_mutex_;
   TotalsRow totals_ KILN_GUARDED_BY(totals_mutex_);
 
