@@ -1,6 +1,7 @@
 // A bounded map that forgets what was used longest ago.
 #pragma once
 
+#include <cassert>
 #include <list>
 #include <unordered_map>
 #include <utility>
@@ -34,12 +35,32 @@ class LruCache {
     while (entries_.size() > count_max_ || bytes_ > bytes_max_) Erase(Digest(entries_.back().key));
   }
 
-  void Erase(const Digest& key) {
+  // False where there is none.
+  bool Erase(const Digest& key) {
     const auto found = places_.find(key);
-    if (found == places_.end()) return;
+    if (found == places_.end()) return false;
     bytes_ -= found->second->bytes;
     entries_.erase(found->second);
     places_.erase(found);
+    return true;
+  }
+
+  // Not a use. Null where there is none; valid until the next change.
+  const Value* Peek(const Digest& key) const {
+    const auto found = places_.find(key);
+    return found == places_.end() ? nullptr : &found->second->value;
+  }
+
+  // The key that was used longest ago. REQUIRES: not empty.
+  const Digest& Oldest() const {
+    assert(!entries_.empty());
+    return entries_.back().key;
+  }
+
+  // Calls visit(key, value) for each entry, the most recently used first.
+  template <typename Visitor>
+  void ForEach(Visitor visit) const {
+    for (const Entry& entry : entries_) visit(entry.key, entry.value);
   }
 
   // Erases those whose value `is_over`. Looks at all of them.

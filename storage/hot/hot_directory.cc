@@ -43,7 +43,9 @@ absl::StatusOr<std::unique_ptr<HotDirectory>> HotDirectory::Open(const std::stri
 absl::Status HotDirectory::Load() {
   KILN_ASSIGN_OR_RETURN(const auto files, files_.Load());
   const MutexLock lock(mutex_);
-  for (const HotFile& file : files) entries_.Put({file.key, file.binary, file.size_bytes});
+  for (const HotFile& file : files) {
+    entries_.Insert(file.key, {file.binary, file.size_bytes}, file.size_bytes);
+  }
   while (entries_.bytes() > options_.bytes_max || entries_.size() > options_.files_max) {
     KILN_RETURN_IF_ERROR(EvictOldest());
   }
@@ -56,7 +58,7 @@ void HotDirectory::OnPut(const ArtifactRecord& record, std::span<const Blob> blo
   if (IsUserCacheKey(record.key)) return;  // everybody may read what is published
   const absl::Status status = Write(record, blobs, Source::kPut);
   if (status.ok()) return;
-  // What is there is what the key had before.
+  // The published file is the key's earlier one.
   Drop(record.key);
   CountFailure(status);
 }
@@ -65,7 +67,7 @@ void HotDirectory::OnRemove(const Digest& key) { Drop(key); }
 
 bool HotDirectory::NoteUse(const Digest& key) {
   const MutexLock lock(mutex_);
-  return entries_.Touch(key);
+  return entries_.Find(key) != nullptr;
 }
 
 void HotDirectory::Publish(const ArtifactRecord& record, std::span<const Blob> blobs) {
@@ -83,13 +85,12 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
   }
   KILN_RETURN_IF_ERROR(LeaveFree(content.size()));
   KILN_ASSIGN_OR_RETURN(UnpublishedHotFile file, files_.Write(content));
-  const HotEntry entry{record.key, record.stages.back().digest, content.size()};
 
   const MutexLock lock(mutex_);
   if (IsOutdatedHit(record.key, source)) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(MakeRoom(entry));
+  KILN_RETURN_IF_ERROR(MakeRoom(record.key, content.size()));
   KILN_RETURN_IF_ERROR(files_.Publish(std::move(file), record.key));
-  entries_.Put(entry);
+  entries_.Insert(record.key, {record.stages.back().digest, content.size()}, content.size());
   ++counters_.published;
   if (source == Source::kPut) changes_.Note(record.key, clock_.Now());
   return absl::OkStatus();
@@ -97,24 +98,23 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
 
 bool HotDirectory::IsOutdatedHit(const Digest& key, Source source) const {
   if (source == Source::kPut) return false;
-  return entries_.Find(key) != nullptr || changes_.Contains(key, clock_.Now());
+  return entries_.Peek(key) != nullptr || changes_.Contains(key, clock_.Now());
 }
 
-// Room within the bounds. What has the same key counts as gone, but stays until it is replaced.
-absl::Status HotDirectory::MakeRoom(const HotEntry& entry) {
-  entries_.Touch(entry.key);
-  const HotEntry* replaced = entries_.Find(entry.key);
+// Makes room within the bounds. The file of `key` counts as gone, but stays until it is replaced.
+absl::Status HotDirectory::MakeRoom(const Digest& key, uint64_t size_bytes) {
+  const Published* replaced = entries_.Find(key);
   const uint64_t freed_bytes = replaced == nullptr ? 0 : replaced->size_bytes;
   const size_t freed_files = replaced == nullptr ? 0 : 1;
-  while (entries_.bytes() - freed_bytes + entry.size_bytes > options_.bytes_max ||
+  while (entries_.bytes() - freed_bytes + size_bytes > options_.bytes_max ||
          entries_.size() - freed_files + 1 > options_.files_max) {
     KILN_RETURN_IF_ERROR(EvictOldest());
   }
   return absl::OkStatus();
 }
 
-// Room on the file system, which others live on too. Each call gives back what is missing only
-// once, since a file that somebody still maps frees nothing.
+// Makes room on the file system, which has other users. Each call removes files only once, since a
+// file that a process still maps frees nothing.
 absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
   KILN_ASSIGN_OR_RETURN(uint64_t free, files_.FreeBytes());
   const uint64_t wanted = options_.free_bytes_min + needed_bytes;
@@ -133,7 +133,7 @@ absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
 }
 
 absl::Status HotDirectory::EvictOldest() {
-  const Digest key = entries_.Oldest().key;
+  const Digest key = entries_.Oldest();
   ++counters_.evicted;
   return RemoveFile(key);
 }
@@ -153,14 +153,13 @@ void HotDirectory::Drop(const Digest& key) {
   if (!status.ok()) CountFailure(status);
 }
 
-void HotDirectory::DropUnchanged(const HotEntry& entry) {
+void HotDirectory::DropUnchanged(const Digest& key, const Digest& binary) {
   absl::Status status;
   {
     const MutexLock lock(mutex_);
-    const HotEntry* now = entries_.Find(entry.key);
-    if (now != nullptr && now->binary == entry.binary &&
-        !changes_.Contains(entry.key, clock_.Now())) {
-      status = RemoveFile(entry.key);
+    const Published* now = entries_.Peek(key);
+    if (now != nullptr && now->binary == binary && !changes_.Contains(key, clock_.Now())) {
+      status = RemoveFile(key);
     }
   }
   if (!status.ok()) CountFailure(status);
@@ -181,9 +180,13 @@ void HotDirectory::CountFailure(const absl::Status& status) {
              {{"path", path()}, {"failures", unreported}, {"error", Message(status)}});
 }
 
-std::vector<HotEntry> HotDirectory::SortedEntries() const {
+std::unordered_map<Digest, Digest, DigestHash> HotDirectory::PublishedBinaries() const {
   const MutexLock lock(mutex_);
-  return entries_.SortedByKey();
+  std::unordered_map<Digest, Digest, DigestHash> binaries;
+  entries_.ForEach([&](const Digest& key, const Published& published) {
+    binaries.emplace(key, published.binary);
+  });
+  return binaries;
 }
 
 HotDirectoryStats HotDirectory::Stats() const {

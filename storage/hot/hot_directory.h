@@ -8,15 +8,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/lru_cache.h"
 #include "storage/base/mutex.h"
 #include "storage/blob_store.h"
-#include "storage/hot/hot_entries.h"
 #include "storage/hot/hot_files.h"
 #include "storage/hot/recent_changes.h"
 
@@ -83,6 +84,10 @@ class HotDirectory final : public ArtifactListener {
 
  private:
   enum class Source { kPut, kHit };
+  struct Published {
+    Digest binary;  // content of the published stage
+    uint64_t size_bytes = 0;
+  };
 
   HotDirectory(HotFiles files, const HotDirectoryOptions& options, const Clock& clock)
       : files_(std::move(files)), options_(options), clock_(clock) {}
@@ -91,17 +96,17 @@ class HotDirectory final : public ArtifactListener {
   absl::Status Write(const ArtifactRecord& record, std::span<const Blob> blobs, Source source);
   absl::Status LeaveFree(uint64_t needed_bytes);
   void Drop(const Digest& key);
-  // Where the entry is still that one.
-  void DropUnchanged(const HotEntry& entry);
+  // Drops the file unless its artifact changed since `binary` was published.
+  void DropUnchanged(const Digest& key, const Digest& binary);
   void CountFailure(const absl::Status& status);
-  std::vector<HotEntry> SortedEntries() const;
+  std::unordered_map<Digest, Digest, DigestHash> PublishedBinaries() const;
 
   absl::StatusOr<std::vector<Digest>> DropLeftoversAndChoose(
       ArtifactIndex& index, const std::function<bool()>& should_stop);
   absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
   bool IsOutdatedHit(const Digest& key, Source source) const KILN_REQUIRES(mutex_);
-  absl::Status MakeRoom(const HotEntry& entry) KILN_REQUIRES(mutex_);
+  absl::Status MakeRoom(const Digest& key, uint64_t size_bytes) KILN_REQUIRES(mutex_);
   absl::Status EvictOldest() KILN_REQUIRES(mutex_);
   absl::Status RemoveFile(const Digest& key) KILN_REQUIRES(mutex_);
 
@@ -112,7 +117,8 @@ class HotDirectory final : public ArtifactListener {
   // Held while files appear and disappear, so that entries and files agree, but not while one is
   // written.
   mutable Mutex mutex_;
-  HotEntries entries_ KILN_GUARDED_BY(mutex_);
+  // Unbounded, since an eviction has to remove the file.
+  LruCache<Published> entries_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};
   RecentChanges changes_ KILN_GUARDED_BY(mutex_);
   HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // but for the gauges
   std::optional<SteadyTime> last_warning_ KILN_GUARDED_BY(mutex_);

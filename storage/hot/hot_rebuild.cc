@@ -1,5 +1,5 @@
-// HotDirectory::Rebuild: one pass over the index decides what should be published, a second one
-// over that publishes it.
+// HotDirectory::Rebuild: one pass over the index chooses the artifacts, a second pass publishes
+// them.
 #include <algorithm>
 #include <queue>
 #include <tuple>
@@ -23,7 +23,7 @@ struct Candidate {
   uint64_t size_bytes = 0;
 };
 
-// On top of the queue is what was used least recently.
+// Puts the least recently used candidate on top of the queue.
 struct UsedMoreRecently {
   bool operator()(const Candidate& a, const Candidate& b) const {
     return std::tie(a.last_use_unix_ms, a.hits, a.key) >
@@ -31,7 +31,7 @@ struct UsedMoreRecently {
   }
 };
 
-// Of all that it is offered, what was used most recently and fits into the bounds.
+// Keeps the most recently used of all offered artifacts that fit into the bounds.
 class Selection {
  public:
   Selection(uint64_t bytes_max, size_t files_max) : bytes_max_(bytes_max), files_max_(files_max) {}
@@ -50,7 +50,7 @@ class Selection {
     }
   }
 
-  // Least recently used first, so that what is published last is what stays longest.
+  // Least recently used first: the artifact that is published last stays longest.
   std::vector<Digest> Take() {
     std::vector<Digest> keys;
     for (; !chosen_.empty(); chosen_.pop()) keys.push_back(chosen_.top().key);
@@ -62,35 +62,6 @@ class Selection {
   const size_t files_max_;
   std::priority_queue<Candidate, std::vector<Candidate>, UsedMoreRecently> chosen_;
   uint64_t bytes_ = 0;
-};
-
-// Entries, in the order of keys, that an index turns out not to have.
-class Leftovers {
- public:
-  explicit Leftovers(std::vector<HotEntry> sorted) : entries_(std::move(sorted)) {}
-
-  // REQUIRES: called for all records, in the order of keys.
-  void Pass(const ArtifactRecord& record, std::vector<HotEntry>& left) {
-    PassUntil(record.key, left);
-    if (next_ == entries_.size() || entries_[next_].key != record.key) return;
-    const HotEntry& entry = entries_[next_++];
-    if (record.stages.empty() || record.stages.back().digest != entry.binary) {
-      left.push_back(entry);
-    }
-  }
-
-  void PassRest(std::vector<HotEntry>& left) {
-    left.insert(left.end(), entries_.begin() + static_cast<ptrdiff_t>(next_), entries_.end());
-    next_ = entries_.size();
-  }
-
- private:
-  void PassUntil(const Digest& key, std::vector<HotEntry>& left) {
-    while (next_ < entries_.size() && entries_[next_].key < key) left.push_back(entries_[next_++]);
-  }
-
-  const std::vector<HotEntry> entries_;
-  size_t next_ = 0;
 };
 
 absl::Status Stopped() { return Cancelled("filling the hot directory was stopped"); }
@@ -119,8 +90,7 @@ absl::Status HotDirectory::Rebuild(ArtifactIndex& index, BlobStore& blobs,
 absl::StatusOr<std::vector<Digest>> HotDirectory::DropLeftoversAndChoose(
     ArtifactIndex& index, const std::function<bool()>& should_stop) {
   Selection selection(options_.bytes_max, options_.files_max);
-  Leftovers leftovers(SortedEntries());
-  std::vector<HotEntry> left;
+  auto leftovers = PublishedBinaries();
   std::optional<Digest> after;
   while (true) {
     if (should_stop()) return Stopped();
@@ -128,13 +98,17 @@ absl::StatusOr<std::vector<Digest>> HotDirectory::DropLeftoversAndChoose(
                           index.Scan(BackgroundContext(), after, limits::kListPageMax));
     if (page.empty()) break;
     for (const FoundArtifact& found : page) {
-      leftovers.Pass(*found.record, left);
+      const ArtifactRecord& record = *found.record;
+      const auto published = leftovers.find(record.key);
+      if (published != leftovers.end() && !record.stages.empty() &&
+          record.stages.back().digest == published->second) {
+        leftovers.erase(published);
+      }
       selection.Offer(found);
     }
     after = page.back().record->key;
   }
-  leftovers.PassRest(left);
-  for (const HotEntry& entry : left) DropUnchanged(entry);
+  for (const auto& [key, binary] : leftovers) DropUnchanged(key, binary);
   return selection.Take();
 }
 
@@ -143,7 +117,7 @@ absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, c
   KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, key));
   if (!found || found->record->stages.empty()) return absl::OkStatus();
   const auto binary = blobs.Get(context, found->record->stages.back().digest);
-  // Evicted meanwhile, or damaged: then the next request finds out.
+  // Evicted meanwhile, or damaged: the next request handles that.
   if (!binary.ok()) return absl::OkStatus();
   Publish(*found->record, {&binary->blob, 1});
   return absl::OkStatus();
