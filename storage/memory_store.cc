@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace kiln {
 namespace {
 
-// What list node, map slots and allocator headers cost beside the content.
+// The cost of list node, map slots and allocator headers per entry.
 constexpr uint64_t kEntryBytes = 256;
 constexpr uint64_t kStageBytes = 160;
 
@@ -75,7 +76,7 @@ class MemoryStore::State {
     for (const Blob& blob : blobs) {
       if (!blobs_.contains(blob.digest())) AddBlob(blob);
     }
-    // The new record's claims come before the old one's go: blobs in both of them stay.
+    // Claims before it releases, so that blobs of both records stay.
     Claim(record, entry.usage.pinned);
     if (replaced.record != nullptr) Release(*replaced.record, replaced.usage.pinned);
     Add(records_, std::move(entry));
@@ -95,17 +96,10 @@ class MemoryStore::State {
   std::vector<FoundArtifact> Scan(const std::optional<Digest>& after, size_t limit) {
     MutexLock lock(mutex_);
     std::vector<FoundArtifact> found;
-    for (const auto& [key, entry] : records_) {
-      if (!after || key > *after) {
-        found.push_back({entry->record, entry->usage, Tier::kMemory});
-      }
+    auto it = after ? records_.upper_bound(*after) : records_.begin();
+    for (; it != records_.end() && found.size() < limit; ++it) {
+      found.push_back({it->second->record, it->second->usage, Tier::kMemory});
     }
-    const size_t count = std::min(limit, found.size());
-    std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(count), found.end(),
-                      [](const FoundArtifact& a, const FoundArtifact& b) {
-                        return a.record->key < b.record->key;
-                      });
-    found.resize(count);
     return found;
   }
 
@@ -117,7 +111,6 @@ class MemoryStore::State {
     if (entry.usage.pinned == pinned) return absl::OkStatus();
     Claim(*entry.record, pinned);
     Release(*entry.record, !pinned);
-    Move(it->second, entry.usage.pinned, pinned);
     entry.usage.pinned = pinned;
     return absl::OkStatus();
   }
@@ -151,7 +144,7 @@ class MemoryStore::State {
     MutexLock lock(mutex_);
     StoreStats stats;
     stats.artifacts = records_.size();
-    stats.stored_bytes = evictable_bytes_ + pinned_bytes_;
+    stats.stored_bytes = bytes_;
     stats.stored_bytes_max = bytes_max_;
     stats.evicted = evicted_;
     return stats;
@@ -166,9 +159,8 @@ class MemoryStore::State {
     uint64_t bytes = 0;
   };
   using Entries = std::list<Entry>;
-  using EntryMap = std::unordered_map<Digest, Entries::iterator, DigestHash>;
 
-  // How many records name a blob, whether or not it is held.
+  // How many records name a blob. The store need not hold the blob.
   struct References {
     uint32_t records = 0;
     uint32_t pinned_records = 0;
@@ -195,9 +187,18 @@ class MemoryStore::State {
   }
 
   absl::Status CheckFits(uint64_t needed) const KILN_REQUIRES(mutex_) {
-    if (needed <= bytes_max_ - std::min(bytes_max_, pinned_bytes_)) return absl::OkStatus();
+    const uint64_t pinned = PinnedBytes();
+    if (needed <= bytes_max_ - std::min(bytes_max_, pinned)) return absl::OkStatus();
     return ResourceExhausted("{} bytes do not fit into memory's {} beside {} pinned", needed,
-                             bytes_max_, pinned_bytes_);
+                             bytes_max_, pinned);
+  }
+
+  // Walks all entries where there is a pin. A tier in memory has none.
+  uint64_t PinnedBytes() const KILN_REQUIRES(mutex_) {
+    uint64_t bytes = 0;
+    if (pinned_records_ == 0) return bytes;
+    for (const Entry& entry : entries_) bytes += IsPinned(entry) ? entry.bytes : 0;
+    return bytes;
   }
 
   bool IsPinned(const Entry& entry) const KILN_REQUIRES(mutex_) {
@@ -206,76 +207,62 @@ class MemoryStore::State {
     return it != references_.end() && it->second.pinned_records > 0;
   }
 
-  void Add(EntryMap& map, Entry entry) KILN_REQUIRES(mutex_) {
-    const bool pinned = IsPinned(entry);
-    (pinned ? pinned_bytes_ : evictable_bytes_) += entry.bytes;
-    Entries& list = pinned ? pinned_ : evictable_;
-    const Digest id = entry.id;
-    list.push_front(std::move(entry));
-    map.emplace(id, list.begin());
+  template <typename Map>
+  void Add(Map& map, Entry entry) KILN_REQUIRES(mutex_) {
+    bytes_ += entry.bytes;
+    entries_.push_front(std::move(entry));
+    map.emplace(entries_.front().id, entries_.begin());
   }
 
   void AddBlob(const Blob& blob) KILN_REQUIRES(mutex_) { Add(blobs_, BlobEntry(blob)); }
 
-  Entry Take(EntryMap& map, EntryMap::iterator it) KILN_REQUIRES(mutex_) {
+  template <typename Map>
+  Entry Take(Map& map, typename Map::iterator it) KILN_REQUIRES(mutex_) {
     const Entries::iterator position = it->second;
-    const bool pinned = IsPinned(*position);
-    (pinned ? pinned_bytes_ : evictable_bytes_) -= position->bytes;
     map.erase(it);
     Entry entry = std::move(*position);
-    (pinned ? pinned_ : evictable_).erase(position);
+    entries_.erase(position);
+    bytes_ -= entry.bytes;
     return entry;
   }
 
   void Touch(Entries::iterator entry) KILN_REQUIRES(mutex_) {
-    if (!IsPinned(*entry)) evictable_.splice(evictable_.begin(), evictable_, entry);
-  }
-
-  void Move(Entries::iterator entry, bool was_pinned, bool is_pinned) KILN_REQUIRES(mutex_) {
-    if (was_pinned == is_pinned) return;
-    (was_pinned ? pinned_bytes_ : evictable_bytes_) -= entry->bytes;
-    (is_pinned ? pinned_bytes_ : evictable_bytes_) += entry->bytes;
-    Entries& to = is_pinned ? pinned_ : evictable_;
-    to.splice(to.begin(), was_pinned ? pinned_ : evictable_, entry);
+    entries_.splice(entries_.begin(), entries_, entry);
   }
 
   void Claim(const ArtifactRecord& record, bool pinned) KILN_REQUIRES(mutex_) {
+    pinned_records_ += pinned ? 1 : 0;
     for (const StageReference& stage : record.stages) {
       References& references = references_[stage.digest];
-      const bool was_pinned = references.pinned_records > 0;
       ++references.records;
-      if (pinned) ++references.pinned_records;
-      const auto blob = blobs_.find(stage.digest);
-      if (blob != blobs_.end()) {
-        Move(blob->second, was_pinned, references.pinned_records > 0);
-      }
+      references.pinned_records += pinned ? 1 : 0;
     }
   }
 
+  // Blobs that no record names any more go.
   void Release(const ArtifactRecord& record, bool pinned) KILN_REQUIRES(mutex_) {
+    pinned_records_ -= pinned ? 1 : 0;
     for (const StageReference& stage : record.stages) {
       const auto references = references_.find(stage.digest);
-      const auto blob = blobs_.find(stage.digest);
-      const bool was_pinned = references->second.pinned_records > 0;
-      if (pinned) --references->second.pinned_records;
-      if (blob != blobs_.end()) {
-        Move(blob->second, was_pinned, references->second.pinned_records > 0);
-      }
+      references->second.pinned_records -= pinned ? 1 : 0;
       if (--references->second.records > 0) continue;
       references_.erase(references);
+      const auto blob = blobs_.find(stage.digest);
       if (blob != blobs_.end()) Take(blobs_, blob);
     }
   }
 
   void Shrink() KILN_REQUIRES(mutex_) {
-    while (evictable_bytes_ + pinned_bytes_ > bytes_max_ && !evictable_.empty()) {
-      const Entry& oldest = evictable_.back();
-      if (oldest.record == nullptr) {
-        Take(blobs_, blobs_.find(oldest.id));
+    while (bytes_ > bytes_max_) {
+      auto oldest = entries_.rbegin();
+      while (oldest != entries_.rend() && IsPinned(*oldest)) ++oldest;
+      if (oldest == entries_.rend()) return;
+      if (oldest->record == nullptr) {
+        Take(blobs_, blobs_.find(oldest->id));
         continue;
       }
       ++evicted_;
-      const Entry removed = Take(records_, records_.find(oldest.id));
+      const Entry removed = Take(records_, records_.find(oldest->id));
       Release(*removed.record, false);
     }
   }
@@ -284,13 +271,12 @@ class MemoryStore::State {
   const Clock& clock_;
 
   mutable Mutex mutex_;
-  Entries evictable_ KILN_GUARDED_BY(mutex_);  // most recently used first
-  Entries pinned_ KILN_GUARDED_BY(mutex_);
-  EntryMap records_ KILN_GUARDED_BY(mutex_);
-  EntryMap blobs_ KILN_GUARDED_BY(mutex_);
+  Entries entries_ KILN_GUARDED_BY(mutex_);  // most recently used first
+  std::map<Digest, Entries::iterator> records_ KILN_GUARDED_BY(mutex_);
+  std::unordered_map<Digest, Entries::iterator, DigestHash> blobs_ KILN_GUARDED_BY(mutex_);
   std::unordered_map<Digest, References, DigestHash> references_ KILN_GUARDED_BY(mutex_);
-  uint64_t evictable_bytes_ KILN_GUARDED_BY(mutex_) = 0;
-  uint64_t pinned_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  uint64_t pinned_records_ KILN_GUARDED_BY(mutex_) = 0;
   uint64_t evicted_ KILN_GUARDED_BY(mutex_) = 0;
 };
 
