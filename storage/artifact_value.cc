@@ -6,7 +6,7 @@ namespace kiln {
 namespace {
 
 constexpr double kMillisPerDay = 24.0 * 3600 * 1000;
-// Keys, rows and table entries: what an artifact costs beside its content.
+// The cost of keys, rows and table entries per artifact.
 constexpr uint64_t kOverheadBytes = 512;
 
 }  // namespace
@@ -23,7 +23,7 @@ double ArtifactValue(const ArtifactRecord& record, const ArtifactUsage& usage,
   const double idle_days =
       static_cast<double>(std::max<int64_t>(0, now_unix_ms - last_use)) / kMillisPerDay;
   const double reuse = (1.0 + static_cast<double>(usage.hits)) / (1.0 + idle_days);
-  // A compile that says to have cost nothing still ranks by reuse and size.
+  // Plus one, so that artifacts with a compile time of zero rank by reuse and size.
   const double seconds = static_cast<double>(record.compile_micros + 1) / 1e6;
   return seconds * reuse / static_cast<double>(ArtifactBytes(record) + kOverheadBytes);
 }

@@ -1,4 +1,4 @@
-// What keeping an artifact is worth: who must go first, and who belongs into the hot directory.
+// How much it is worth to keep an artifact. Eviction starts with the lowest value.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace kiln {
 
-// Compile seconds saved per byte kept: seconds × reuse ÷ bytes. Reuse grows with every hit and
-// halves over the first idle day, so a kernel that nobody has asked for in weeks gives way to a
-// cheaper one in use (after GreedyDual-Size-Frequency).
+// Compile seconds saved per byte kept: seconds × reuse ÷ bytes (after GreedyDual-Size-Frequency).
+// Reuse grows with every hit and halves over the first idle day, so a kernel without requests for
+// weeks is worth less than a cheaper kernel in use.
 double ArtifactValue(const ArtifactRecord& record, const ArtifactUsage& usage, int64_t now_unix_ms);
 
-// Document and stages, before compression.
+// The size of document and stages before compression.
 uint64_t ArtifactBytes(const ArtifactRecord& record);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Work that must not hold up the thread that finds it due.
+// Runs work on a thread of its own.
 #pragma once
 
 #include <functional>
@@ -8,13 +8,13 @@
 
 namespace kiln {
 
-// Runs one function on a thread of its own each time it is asked for. Requests that come while it
-// has not begun are one; what comes while it runs makes it run once more.
+// Runs one function on a thread of its own on request. Requests before a run begins count as one. A
+// request during a run causes one more run.
 //
-// Thread-safe. The destructor waits for the run under way; one that has not begun does not happen.
+// Thread-safe. The destructor waits for the run under way and drops a requested one.
 class BackgroundTask {
  public:
-  // `work` must not ask for itself.
+  // `work` must not call Request.
   explicit BackgroundTask(std::function<void()> work);
   ~BackgroundTask();
   BackgroundTask(const BackgroundTask&) = delete;
@@ -34,7 +34,7 @@ class BackgroundTask {
   bool is_requested_ KILN_GUARDED_BY(mutex_) = false;
   bool is_running_ KILN_GUARDED_BY(mutex_) = false;
   bool stopping_ KILN_GUARDED_BY(mutex_) = false;
-  // Last: it uses the others.
+  // Last: the thread uses the other members.
   std::thread thread_;
 };
 

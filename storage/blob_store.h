@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-// Where an answer came from, fastest first. Shown to clients, so the order and names are part of
-// the contract.
+// The tier that answered, fastest first. Clients see order and names, so both are part of the
+// contract.
 enum class Tier { kMemory, kDisk, kRemote };
 std::string_view TierName(Tier tier);
 
@@ -22,23 +22,23 @@ struct FoundBlob {
   Tier tier = Tier::kMemory;
 };
 
-// Blobs by the SHA-256 of their content. What comes back always matches its digest, since Blob
-// checks it.
+// Blobs by the SHA-256 of their content. A blob always matches its digest: Blob checks that.
 //
-// Errors: NOT_FOUND says that the blob is not there; DATA_LOSS that it was and is damaged, in which
-// case the store has already put it aside and the next Get says NOT_FOUND. RESOURCE_EXHAUSTED from
-// Put says that the store does not take it now (quota, disk full): the caller goes on without.
-// Anything else: the store could not look.
+// Errors:
+//   NOT_FOUND           there is no such blob
+//   DATA_LOSS           the blob was damaged; it is quarantined, and the next Get says NOT_FOUND
+//   RESOURCE_EXHAUSTED  from Put: quota or disk is full; the caller goes on without storing
+//   anything else       the store could not look
 //
-// Thread-safe. May block on a disk or a network; honours the context's cancellation where it can.
+// Thread-safe. May block on a disk or a network. Honours the context's cancellation where it can.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
 
   virtual absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) = 0;
-  // Idempotent: a blob that is there already is left alone.
+  // Idempotent.
   virtual absl::Status Put(const CallContext& context, const Blob& blob) = 0;
-  // Those of `digests` that a Get would not find, in the same order.
+  // The digests that Get would not find, in the given order.
   virtual absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
                                                           std::span<const Digest> digests) = 0;
   // The composition, outermost first: "tiered(memory, rocks)".

@@ -1,11 +1,13 @@
-// Fixed-width little-endian numbers and length-prefixed strings, as the rows of the store are made
-// of (storage/format.md).
+// Writes and reads fixed-width little-endian numbers and length-prefixed strings
+// (storage/format.md).
 #pragma once
 
 #include <bit>
+#include <cassert>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,7 @@ class ByteWriter {
   void Raw(std::string_view value) { bytes_.append(value); }
   // A 32-bit length, then the bytes. REQUIRES: shorter than 4 GiB.
   void String(std::string_view value) {
+    assert(value.size() <= std::numeric_limits<uint32_t>::max());
     Number(static_cast<uint32_t>(value.size()));
     Raw(value);
   }
@@ -32,8 +35,8 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// Reads what a ByteWriter wrote, from bytes that may be anything: past a mistake everything reads
-// as zero or empty, and ok() says so in the end.
+// Reads the output of a ByteWriter. The bytes may be anything: from the first error on, every read
+// returns zero or an empty string, and ok() is false.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
@@ -58,7 +61,7 @@ class ByteReader {
   std::string_view String() { return Raw(Number<uint32_t>()); }
 
   bool ok() const { return ok_; }
-  // Everything was read, and nothing was missing.
+  // Whether the reads were without error and consumed everything.
   bool AtEnd() const { return ok_ && rest_.empty(); }
 
  private:

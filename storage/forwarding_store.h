@@ -1,4 +1,4 @@
-// What decorators start from: a store that passes everything on to another.
+// Base classes of decorators: they pass every call on to the inner store.
 #pragma once
 
 #include <memory>

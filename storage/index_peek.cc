@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-// The key right before this one; none before the first.
+// The key right before `key`. None: `key` is the first key.
 std::optional<Digest> KeyBefore(const Digest& key) {
   std::string bytes(key.Bytes());
   for (size_t i = bytes.size(); i-- > 0;) {

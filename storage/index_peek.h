@@ -1,4 +1,4 @@
-// One record of an index, looked at from outside.
+// Reads a record without counting a use.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-// The record of `key`, or nothing where there is none. Unlike ArtifactIndex::Get this is not a use,
-// so what the daemon does in the background does not make an artifact look wanted. Errors of Scan.
+// The record of `key`, or nothing where there is no such record. Unlike ArtifactIndex::Get this is
+// not a use: background work must not make an artifact look wanted. Errors of Scan.
 absl::StatusOr<std::optional<FoundArtifact>> Peek(const CallContext& context, ArtifactIndex& index,
                                                   const Digest& key);
 

@@ -1,4 +1,4 @@
-// A store in memory: the tier above the disk, and the reference that the others are tested against.
+// A store in memory: the tier above the disk, and the reference of the conformance tests.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,13 @@
 
 namespace kiln {
 
-// Holds at most `bytes_max` (contents plus a flat charge per entry) and forgets what was used least
-// recently, a record or a blob at a time; what a pinned record needs is kept. A Put that does not
+// Holds at most `bytes_max`: contents plus a flat charge per entry. Evicts the least recently used
+// entries, single records or blobs, but no pinned record and none of its blobs. A Put that does not
 // fit beside the pinned entries is RESOURCE_EXHAUSTED.
 //
-// Its index also takes a record without (all of) its blobs: above another tier the blobs may live
-// there.
+// The index also takes a record without its blobs, since a lower tier may hold the blobs.
 //
-// A hit copies neither record nor bytes. Never blocks on anything but a short mutex.
+// A hit copies neither record nor bytes. Blocks on a short mutex only.
 class MemoryStore final : public Store {
  public:
   // `clock` must outlive the store.

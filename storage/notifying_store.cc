@@ -23,7 +23,7 @@ class NotifyingStore::Index final : public ForwardingIndex {
   absl::Status Remove(const CallContext& context, const Digest& key) override {
     MutexLock lock(StripeOf(key));
     const absl::Status removed = inner().Remove(context, key);
-    // What the store has lost already, a listener may still have.
+    // A listener may still hold an artifact that the store has lost.
     if (removed.ok() || absl::IsNotFound(removed)) {
       for (ArtifactListener* listener : listeners_) listener->OnRemove(key);
     }

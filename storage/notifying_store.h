@@ -1,4 +1,4 @@
-// Tells listeners of what is put and removed.
+// Reports changes of a store to listeners.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,16 @@
 
 namespace kiln {
 
-// Tells after the inner store has acknowledged, on the same thread, one change at a time per key.
-// Stands right above the durable store, so that evictions are heard as well. Otherwise as the inner
-// store.
+// Reports each change after the inner store has acknowledged it, on the same thread, one change at
+// a time per key. Stands right above the durable store, so listeners also hear of evictions.
 class NotifyingStore final : public ForwardingStore {
  public:
   // The listeners must outlive the store.
   NotifyingStore(std::unique_ptr<Store> inner, std::vector<ArtifactListener*> listeners);
   ~NotifyingStore() override;
 
-  // One more, which must outlive what is done with the store from now on. REQUIRES: nobody changes
-  // the store meanwhile.
+  // `listener` must outlive all later calls to the store.
+  // REQUIRES: no other thread uses the store during the call.
   void AddListener(ArtifactListener& listener);
 
   ArtifactIndex& index() override;

@@ -10,13 +10,13 @@
 namespace kiln {
 namespace {
 
-// Of a sample this large the worst eighth goes: what is evicted is then with near certainty of the
-// worst quarter of the store.
+// The lowest eighth of a sample of this size belongs to the lowest quarter of the store with near
+// certainty.
 constexpr size_t kSampleSize = 64;
 constexpr size_t kEvictedPerSample = kSampleSize / 8;
-// What keeping a record or a blob costs beside its content, at most.
+// The largest cost of a record or a blob beside its content.
 constexpr uint64_t kRowBytes = 512;
-// So many samples without one artifact that may go mean that there are too few to look for.
+// Gives up after this many samples without an artifact to evict.
 constexpr int kFruitlessSamplesMax = 16;
 
 }  // namespace
@@ -83,7 +83,7 @@ StoreStats QuotaStore::Stats() const {
 
 std::string QuotaStore::DiskShortage() const {
   const auto free = filesystem_.FreeBytes(options_.disk_path);
-  // Not knowing is no reason to stop: the store itself says when the disk is full.
+  // Unknown free space is no shortage: the inner store notices a full disk.
   if (!free.ok() || *free >= options_.free_disk_bytes_min) return "";
   return fmt::format("only {} MiB are free under {}, the floor is {} MiB", *free / limits::kMiB,
                      options_.disk_path, options_.free_disk_bytes_min / limits::kMiB);
@@ -102,7 +102,7 @@ absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_by
   }
   const uint64_t stored_max = options_.bytes_max - needed_bytes;
   if (inner().Stats().stored_bytes <= stored_max) return absl::OkStatus();
-  // Somewhat more than needed, so that not every put has to evict.
+  // Evicts more than needed, so that not every put evicts.
   const uint64_t slack = std::min(options_.bytes_max / 50, stored_max);
   KILN_RETURN_IF_ERROR(EvictDownTo(context, stored_max - slack).status());
   const uint64_t stored = inner().Stats().stored_bytes;
@@ -114,7 +114,7 @@ absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_by
 }
 
 absl::StatusOr<std::vector<FoundArtifact>> QuotaStore::Sample(const CallContext& context) {
-  // Keys are digests, so a stretch of them from a random place is a random sample.
+  // Keys are digests, so neighbours of a random key are a random sample.
   std::string place;
   while (place.size() < Digest::kSizeBytes) {
     const uint64_t word = random_();
@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<FoundArtifact>> QuotaStore::Sample(const CallContext&
   KILN_ASSIGN_OR_RETURN(const Digest from, Digest::FromBytes(place));
   KILN_ASSIGN_OR_RETURN(auto sample, inner().index().Scan(context, from, kSampleSize));
   if (sample.size() < kSampleSize) {
-    // Around the end; in a small store this sees some twice, which removing copes with.
+    // Wraps around at the last key. In a small store the sample may contain an artifact twice.
     KILN_ASSIGN_OR_RETURN(auto more,
                           inner().index().Scan(context, std::nullopt, kSampleSize - sample.size()));
     sample.insert(sample.end(), std::make_move_iterator(more.begin()),
@@ -163,7 +163,7 @@ absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& contex
     fruitless = evicted == 0 ? fruitless + 1 : 0;
     result.evicted += evicted;
   }
-  // What no artifact refers to is not in any sample.
+  // Samples contain no blobs without an artifact.
   if (inner().Stats().stored_bytes > bytes) {
     KILN_RETURN_IF_ERROR(inner().CollectUnreferencedBlobs(context).status());
   }

@@ -1,4 +1,4 @@
-// Keeps a store to a size, and a disk from filling up.
+// Limits the size of a store, and keeps the disk from filling up.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@
 namespace kiln {
 
 struct QuotaOptions {
-  // What records and blobs may occupy after compression. Files may be a good deal larger while
-  // garbage is collected.
+  // The size of records and blobs after compression. Files may be a good deal larger during garbage
+  // collection.
   uint64_t bytes_max = limits::kStoreBytesDefault;
-  // Below this nothing is stored.
+  // With less free, the store takes nothing.
   uint64_t free_disk_bytes_min = limits::kFreeDiskBytesDefault;
-  // On the file system to watch.
+  // A path on the file system to watch.
   std::string disk_path;
 };
 
@@ -30,15 +30,15 @@ struct EvictionResult {
   uint64_t freed_bytes = 0;
 };
 
-// Before a put it evicts what is worth least, by ArtifactValue over random samples, until the new
-// artifact fits; pinned artifacts never. RESOURCE_EXHAUSTED where that does not help, or while the
-// disk has less than its floor free: Stats().degraded says so, and puts work again as soon as there
-// is space.
+// Before a put it evicts the artifacts of the lowest ArtifactValue, by random samples, until the
+// new artifact fits. Never evicts pinned artifacts. A put is RESOURCE_EXHAUSTED where evictions do
+// not make enough room, or while the disk has less than free_disk_bytes_min free. Stats().degraded
+// then says why, and puts work again once there is space.
 //
-// A blob that is put alone is checked against the disk's floor, not against the size; the next
-// artifact's put is.
+// The size limit does not apply to a blob that is put alone. The next put of an artifact makes up
+// for that.
 //
-// Thread-safe. A put may block for the evictions it needs.
+// Thread-safe. A put may block for its evictions.
 class QuotaStore final : public ForwardingStore {
  public:
   // `filesystem` and `clock` must outlive the store.
@@ -50,14 +50,14 @@ class QuotaStore final : public ForwardingStore {
   ArtifactIndex& index() override;
   StoreStats Stats() const override;
 
-  // Evicts the least valuable until at most `bytes` are stored or all that is left is pinned.
+  // Evicts until at most `bytes` are stored or all remaining artifacts are pinned.
   absl::StatusOr<EvictionResult> EvictDownTo(const CallContext& context, uint64_t bytes);
 
  private:
   class Blobs;
   class Index;
 
-  // Empty where there is enough.
+  // Why the disk has too little space. Empty: it has enough.
   std::string DiskShortage() const;
   absl::Status CheckDisk() const;
   absl::Status MakeRoom(const CallContext& context, uint64_t needed_bytes);
@@ -71,8 +71,7 @@ class QuotaStore final : public ForwardingStore {
   Filesystem& filesystem_;
   const Clock& clock_;
 
-  // Held while evicting, and while pinning: nothing is pinned between being chosen and being
-  // removed.
+  // Held during eviction and during pinning, so no artifact is pinned between choice and removal.
   Mutex mutex_;
   std::mt19937_64 random_ KILN_GUARDED_BY(mutex_);
   std::atomic<uint64_t> evicted_ = 0;

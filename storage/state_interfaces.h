@@ -1,4 +1,4 @@
-// The two interfaces of a store whose blobs and artifacts are one state behind one lock.
+// BlobStore and ArtifactIndex for a store that keeps both in one state object.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,7 @@
 
 namespace kiln {
 
-// Passes every call on to `State`, which has GetBlob, PutBlob, FindMissing. `state` must outlive
-// it.
+// Calls GetBlob, PutBlob and FindMissing of `State`. `state` must outlive the store.
 template <typename State>
 class StateBlobStore final : public BlobStore {
  public:
@@ -34,7 +33,7 @@ class StateBlobStore final : public BlobStore {
   const std::string name_;
 };
 
-// The same for GetRecord, PutRecord, RemoveRecord, Scan, SetPinned.
+// Calls GetRecord, PutRecord, RemoveRecord, Scan and SetPinned of `State`.
 template <typename State>
 class StateArtifactIndex final : public ArtifactIndex {
  public:

@@ -1,4 +1,4 @@
-// Blobs and the index over them, as one thing that can be decorated, tiered and asked how it is.
+// A blob store and an index over its blobs.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@
 
 namespace kiln {
 
-// Gauges are of now, counters since the store was opened.
+// Gauges show the present, counters count since the store was opened.
 struct StoreStats {
   uint64_t artifacts = 0;
-  // What records and blobs occupy, after compression, each blob once.
+  // The size of records and blobs after compression. Each blob counts once.
   uint64_t stored_bytes = 0;
   uint64_t stored_bytes_max = 0;  // 0: no limit
-  // What the store's files occupy, garbage and logs included; 0 where there are none.
+  // The size of the store's files, with garbage and logs. 0: the store has no files.
   uint64_t disk_bytes = 0;
   uint64_t free_disk_bytes = 0;
   uint64_t evicted = 0;
   uint64_t quarantined = 0;
-  // Why the store takes no artifacts at the moment, for a person; empty where it does.
+  // Why the store takes no artifacts at the moment, for people. Empty: it takes them.
   std::string degraded;
 };
 
-// Uses of an artifact that a tier above answered.
+// Uses of an artifact that a faster tier answered.
 struct UseCount {
   Digest key;
   uint64_t uses = 0;
   int64_t last_use_unix_ms = 0;
 };
 
-// The two faces stay valid as long as the store. Thread-safe throughout.
+// blobs() and index() stay valid as long as the store. Thread-safe.
 class Store {
  public:
   virtual ~Store() = default;
@@ -41,11 +41,11 @@ class Store {
   virtual ArtifactIndex& index() = 0;
   virtual StoreStats Stats() const = 0;
 
-  // Adds uses that never reached this store's index. Unknown keys are ignored; failures only lose
-  // the counts.
+  // Adds uses that did not reach this store's index. Ignores unknown keys. A failure loses counts
+  // only.
   virtual void CountUses(std::span<const UseCount> uses) = 0;
-  // Removes every blob that no record refers to: those that were put alone, and those whose record
-  // was damaged. Reads the whole index. Returns how many.
+  // Removes every blob that no record names: blobs that were put alone, and blobs whose record was
+  // damaged. Reads the whole index. Returns the number of removed blobs.
   virtual absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) = 0;
 
   // The composition, outermost first: "tiered(memory, quota(rocks))".

@@ -8,8 +8,7 @@
 namespace kiln {
 namespace {
 
-// The blob that a hit needs; the stages before it are asked for once in a while, and then from the
-// slow store.
+// The blob that every hit needs. Requests for earlier stages are rare and read the slow store.
 std::span<const Blob> FinalBinary(const ArtifactRecord& record, std::span<const Blob> blobs) {
   if (record.stages.empty()) return {};
   const auto it = std::find_if(blobs.begin(), blobs.end(), [&](const Blob& blob) {
@@ -69,13 +68,13 @@ class TieredStore::Index final : public ArtifactIndex {
 
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
                    std::span<const Blob> blobs) override {
-    // The put may evict others, and what was used last must not be among them.
+    // The put may evict artifacts, so the slow store has to know the latest uses.
     store_.FlushUses();
     Stripe& stripe = store_.StripeOf(record.key);
     MutexLock lock(stripe.mutex);
     const uint64_t generation = stripe.generation;
     KILN_RETURN_IF_ERROR(slow_.Put(context, record, blobs));
-    // Should the fast store not take the new record, it must not keep the old one either.
+    // The fast store must not keep the old record where it did not take the new one.
     if (stripe.pinned.contains(record.key) ||
         !fast_.Put(context, record, FinalBinary(record, blobs)).ok() ||
         stripe.generation != generation) {
@@ -93,7 +92,7 @@ class TieredStore::Index final : public ArtifactIndex {
     ++stripe.generation;
     stripe.pinned.erase(key);
     store_.uses_.Forget(key);
-    // The slow store may have evicted what the fast one still has: then this is what was removed.
+    // OK also where only the fast store still had the record.
     return fast_.Remove(context, key).ok() ? absl::OkStatus() : removed;
   }
 

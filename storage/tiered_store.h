@@ -14,19 +14,18 @@
 
 namespace kiln {
 
-// The slow store is the truth: a put is acknowledged when it has it, a scan shows what it has, its
-// errors are the caller's. The fast one is a cache: it learns what was put or found, holds records
-// and final binaries only, and none of its failures is ever the caller's. Uses that it answers
-// reach the slow store now and then.
+// The slow store is the truth: puts are acknowledged by it, scans read it, and its errors reach the
+// caller. The fast store is a cache of records and final binaries. It learns from puts and from
+// hits in the slow store, and the caller sees none of its failures. Now and then the fast store's
+// uses are handed to the slow store.
 //
-// A pinned artifact's record is always read from the slow store: the fast one would have to hold it
-// for ever, or deny the pin.
+// The slow store answers for pinned artifacts, since the fast store would have to keep them for
+// ever.
 //
-// What the slow store removes by itself, to make room, has to be heard: it would otherwise be
-// served until the fast store forgets it, and be gone for good with the next restart. Whoever
-// assembles the two lets the slow one tell this one, as an ArtifactListener.
+// The slow store must report its evictions to this store as an ArtifactListener. Otherwise the fast
+// store would serve artifacts that the next restart loses.
 //
-// Thread-safe. A hit in the fast store blocks no longer than that does.
+// Thread-safe. A hit in the fast store blocks only on the fast store.
 class TieredStore final : public Store, public ArtifactListener {
  public:
   // REQUIRES: the index of `fast` takes records without their blobs, as MemoryStore's does. `clock`
@@ -40,11 +39,11 @@ class TieredStore final : public Store, public ArtifactListener {
   void CountUses(std::span<const UseCount> uses) override;
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
-  // Nothing to do: whatever is put comes through this store.
+  // Nothing to do: every put comes through this store.
   void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
   void OnRemove(const Digest& key) override;
 
-  // Hands the uses counted here down to the slow store, so that it can tell what is worth keeping.
+  // Hands the counted uses to the slow store, whose evictions weigh them.
   void FlushUses();
 
   Store& fast() { return *fast_; }
@@ -54,14 +53,14 @@ class TieredStore final : public Store, public ArtifactListener {
   class Blobs;
   class Index;
 
-  // Keys fall into stripes. Changes of one stripe happen one after the other and raise its
-  // generation, so that a promotion which began before a change does not undo it. A removal that is
-  // heard raises it as well, but without the mutex, since it may come from within a change of
-  // another key; whoever fills the fast store therefore looks once more when it is done.
+  // Keys fall into stripes. The changes of a stripe happen one after the other, and each raises the
+  // generation, so that a promotion which began before a change does not undo the change. OnRemove
+  // raises the generation without the mutex, since it may run within a change of another key.
+  // Therefore a promotion and a put check the generation again after they filled the fast store.
   struct Stripe {
     Mutex mutex;
     std::atomic<uint64_t> generation = 0;
-    std::unordered_set<Digest, DigestHash> pinned KILN_GUARDED_BY(mutex);  // as far as seen
+    std::unordered_set<Digest, DigestHash> pinned KILN_GUARDED_BY(mutex);  // as far as known
   };
   Stripe& StripeOf(const Digest& key);
 

@@ -1,4 +1,4 @@
-// Collects uses in memory, so that a hit does not cost a write.
+// Collects uses in memory, so that hits cost no writes.
 #pragma once
 
 #include <unordered_map>
@@ -10,20 +10,20 @@
 
 namespace kiln {
 
-// Thread-safe; never blocks on anything but a short mutex.
+// Thread-safe. Blocks on a short mutex only.
 class UseCounter {
  public:
   // `clock` must outlive the counter.
   explicit UseCounter(const Clock& clock);
 
-  // One use, now. True where enough has come together, or enough time has passed, that the caller
-  // should Drain().
+  // Counts one use, now. True where the caller should Drain(): there are many uses, or the last
+  // drain was long ago.
   [[nodiscard]] bool Count(const Digest& key);
   [[nodiscard]] bool Add(const UseCount& use);
 
-  // What was counted since the last time.
+  // Returns and forgets all counted uses.
   std::vector<UseCount> Drain();
-  // What is counted of one key and not drained yet.
+  // The uses of `key` since the last drain.
   UseCount Pending(const Digest& key) const;
   void Forget(const Digest& key);
 

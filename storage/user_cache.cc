@@ -16,25 +16,25 @@
 namespace kiln {
 namespace {
 
-// What eviction takes a miss to cost: about what gcc takes for one of Triton's launchers. Whoever
-// asks does not say, since nobody could check it.
+// The cost of a miss for eviction: about the time that gcc takes for a Triton launcher. Clients do
+// not report a cost, since nobody could check it.
 constexpr uint64_t kMissMicros = 100'000;
 
 absl::Status CheckUserCacheKey(std::string_view key) {
   if (!key.empty() && key.size() <= limits::kUserCacheKeyBytesMax) return absl::OkStatus();
-  return InvalidArgument("a key of {} bytes; it has 1 to {}", key.size(),
+  return InvalidArgument("the key has {} bytes, allowed are 1 to {}", key.size(),
                          limits::kUserCacheKeyBytesMax);
 }
 
 absl::Status CheckNames(const std::vector<UserCacheFile>& files) {
   if (files.empty() || files.size() > limits::kUserCacheFilesMax) {
-    return InvalidArgument("an entry of {} files; it has 1 to {}", files.size(),
+    return InvalidArgument("the entry has {} files, allowed are 1 to {}", files.size(),
                            limits::kUserCacheFilesMax);
   }
   std::set<std::string_view> names;
   for (const UserCacheFile& file : files) {
     if (file.name.empty() || file.name.size() > limits::kUserCacheNameBytesMax) {
-      return InvalidArgument("a file's name of {} bytes; it has 1 to {}", file.name.size(),
+      return InvalidArgument("a file name has {} bytes, allowed are 1 to {}", file.name.size(),
                              limits::kUserCacheNameBytesMax);
     }
     if (!names.insert(file.name).second) {
@@ -66,7 +66,7 @@ absl::Status NoSuchOutput(const ArtifactOutput& output) {
 
 absl::Status NoEntry() { return NotFound("no such entry"); }
 
-// Contents that are no artifact's, one behind the other.
+// The contents that no artifact has, one behind the other.
 absl::StatusOr<std::string> Pack(const std::vector<UserCacheFile>& files) {
   KILN_ASSIGN_OR_RETURN(std::string pack, Salt());
   for (const UserCacheFile& file : files) {
@@ -75,7 +75,7 @@ absl::StatusOr<std::string> Pack(const std::vector<UserCacheFile>& files) {
   return pack;
 }
 
-// Finds the artifacts of one entry's files, each once, since each time counts as a use.
+// Reads artifacts of one entry's files. Keeps the last record, since each Get counts as a use.
 class Outputs {
  public:
   Outputs(const CallContext& context, ArtifactIndex& index, BlobStore& blobs)
@@ -106,12 +106,12 @@ absl::StatusOr<std::vector<UserCacheFile>> UserCache::Get(const CallContext& con
   const uid_t uid = context.principal.uid;
   const Digest id = UserCacheKey(uid, key);
   const auto found = index_.Get(context, id);
-  // What is damaged has been put aside.
+  // The index has quarantined the damaged record.
   if (absl::IsDataLoss(found.status())) return NoEntry();
   KILN_RETURN_IF_ERROR(found.status());
   const auto record = DecodeUserCacheRecord(found->record->document);
   if (!record.ok() || record->uid != uid || record->key != key) {
-    LogWarning("an own entry is not what its key says", {{"key", id.Hex()}});
+    LogWarning("a user cache entry does not match its key", {{"key", id.Hex()}});
     return NoEntry();
   }
   auto files = ReadFiles(context, *found->record, *record);
@@ -154,7 +154,7 @@ absl::Status UserCache::Put(const CallContext& context, std::string_view key,
   ArtifactRecord stored;
   stored.key = UserCacheKey(record.uid, key);
   stored.document = EncodeUserCacheRecord(record);
-  // Every rank of a job puts what every other does.
+  // All ranks of a job put the same entries.
   if (IsStored(context, stored.key, stored.document)) {
     quota_.Touch(stored.key);
     return absl::OkStatus();
@@ -190,14 +190,14 @@ absl::StatusOr<UserCacheRecord> UserCache::Describe(const CallContext& context,
       KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index_, file.output->artifact));
       const StageReference* const output =
           found ? FindOutput(*found->record, *file.output, file.digest) : nullptr;
-      // Another user's entries are no artifacts.
+      // User cache entries are no artifacts.
       if (output == nullptr || IsUserCacheKey(file.output->artifact))
         return NoSuchOutput(*file.output);
       described.size_bytes = output->size_bytes;
     } else {
       described.digest = Digest::Of(file.content);
       if (!file.digest.IsZero() && file.digest != described.digest) {
-        return InvalidArgument("the content of {} bytes is not what its digest {} says",
+        return InvalidArgument("a content of {} bytes does not match its digest {}",
                                file.content.size(), file.digest.ShortHex());
       }
     }
@@ -205,7 +205,7 @@ absl::StatusOr<UserCacheRecord> UserCache::Describe(const CallContext& context,
     record.files.push_back(std::move(described));
   }
   if (bytes > limits::kUserCacheEntryBytesMax) {
-    return InvalidArgument("an entry of {} bytes; the most is {}", bytes,
+    return InvalidArgument("the entry has {} bytes, the limit is {}", bytes,
                            limits::kUserCacheEntryBytesMax);
   }
   return record;

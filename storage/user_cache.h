@@ -1,4 +1,4 @@
-// What a user's own processes keep here for one another.
+// Files that a user's processes keep for one another: the user cache.
 #pragma once
 
 #include <optional>
@@ -14,41 +14,39 @@
 
 namespace kiln {
 
-// A file of an entry. Its name means nothing here.
+// A file of an entry. The cache does not interpret the name.
 struct UserCacheFile {
   std::string name;
   std::string content;
-  // What the content is where it is the output of a stored artifact, so that it need be neither
-  // sent nor kept twice. The entry is then only as good as that: once the artifact is gone, or has
-  // another output, there is no entry either.
+  // The stage of a stored artifact whose output is the file's content. Such content is neither sent
+  // nor stored twice. The entry ends with the artifact, or with this output of the artifact.
   std::optional<ArtifactOutput> output;
-  // Of the content. In a put: all zeroes where it is not known, which is only allowed without
-  // `output`.
+  // The digest of the content. All zeroes in a put: unknown, which `output` does not allow.
   Digest digest;
 };
 
-// Files under opaque keys, each user's apart: the daemon does not understand the keys, so it cannot
-// know whether what is under one is right. Whoever wrote it must therefore be whoever reads it: the
-// uid is part of the key that the index sees, and is the kernel's word, never the client's
+// Maps opaque keys to files, for each user apart. The daemon does not understand the keys, so it
+// cannot check the files: only the user who wrote an entry reads it. The uid is part of the index's
+// key, and comes from the kernel, never from the client
 // (docs/adr/0026-entries-of-an-own-namespace.md).
 //
-// Entries are records of the index like any other and are evicted like them. Besides, no user holds
-// more than the quota's limits. Contents never come out damaged: blobs are checked.
+// Entries are records of the index and are evicted like artifacts. Besides, UserQuota limits each
+// user. Blobs are checked, so no content comes back damaged.
 //
 // Thread-safe. Blocks as the store does.
 class UserCache {
  public:
-  // All of them must outlive the entries. REQUIRES: `quota` listens to what is under `index`.
+  // All arguments must outlive the cache. REQUIRES: `quota` listens to `index`.
   UserCache(ArtifactIndex& index, BlobStore& blobs, UserQuota& quota, const Clock& clock)
       : index_(index), blobs_(blobs), quota_(quota), clock_(clock) {}
 
-  // Files in the order in which they were put. NOT_FOUND where there is none that is whole.
-  // INVALID_ARGUMENT for a key that is empty or too long. Counts as a use, of artifacts too.
+  // Files in the order of the put. NOT_FOUND where there is no complete entry. INVALID_ARGUMENT for
+  // a key that is empty or too long. Counts as a use of the entry and of its artifacts.
   absl::StatusOr<std::vector<UserCacheFile>> Get(const CallContext& context, std::string_view key);
 
-  // In place of what the key had. INVALID_ARGUMENT where a limit is exceeded, a name empty or there
-  // twice, or a content not what its digest says; NOT_FOUND where an artifact does not have such an
-  // output (any more); RESOURCE_EXHAUSTED as ArtifactIndex::Put.
+  // Replaces the key's entry. INVALID_ARGUMENT where a limit is exceeded, a name is empty or occurs
+  // twice, or a content does not match its digest. NOT_FOUND where an artifact has no such output.
+  // RESOURCE_EXHAUSTED as ArtifactIndex::Put.
   absl::Status Put(const CallContext& context, std::string_view key,
                    std::vector<UserCacheFile> files);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kTag = "KILN-OWN";
 constexpr size_t kHashBytes = Digest::kSizeBytes - kTag.size();
-// No JSON begins so, which is what artifacts' documents are.
+// Documents of artifacts are JSON, which never begins so.
 constexpr std::string_view kMagic = "KILNOWN\n";
 constexpr uint8_t kVersion = 1;
 
@@ -22,7 +22,7 @@ void WriteOwnFile(const UserCacheRecord::File& file, ByteWriter& writer) {
   writer.String(file.output->stage);
 }
 
-// Past a mistake everything is empty, and the reader says so.
+// Empty after an error of the reader.
 Digest ReadDigest(ByteReader& reader) {
   return Digest::FromBytes(reader.Raw(Digest::kSizeBytes)).value_or(Digest());
 }
@@ -47,7 +47,7 @@ Digest UserCacheKey(uid_t uid, std::string_view key) {
   writer.Number(static_cast<uint32_t>(uid));
   writer.Raw(key);
   const Digest hash = Digest::Of(writer.bytes());
-  // In front: indexes and samples go by the first bytes, which are to be random.
+  // The hash stands in front, since samples need random first bytes.
   return *Digest::FromBytes(
       std::string(hash.Bytes().substr(0, kHashBytes)).append(kTag));  // 32 bytes
 }
@@ -67,17 +67,17 @@ std::string EncodeUserCacheRecord(const UserCacheRecord& record) {
 
 absl::StatusOr<UserCacheRecord> DecodeUserCacheRecord(std::string_view document) {
   ByteReader reader(document);
-  if (reader.Raw(kMagic.size()) != kMagic) return DataLoss("not an entry of an own namespace");
+  if (reader.Raw(kMagic.size()) != kMagic) return DataLoss("not a user cache entry");
   if (const auto version = reader.Number<uint8_t>(); version != kVersion) {
-    return DataLoss("an entry of the unknown version {}", version);
+    return DataLoss("the entry has the unknown version {}", version);
   }
   UserCacheRecord record;
   record.uid = reader.Number<uint32_t>();
   record.key = std::string(reader.String());
   const auto files = reader.Number<uint32_t>();
-  if (files > limits::kUserCacheFilesMax) return DataLoss("an entry of {} files", files);
+  if (files > limits::kUserCacheFilesMax) return DataLoss("the entry has {} files", files);
   for (uint32_t i = 0; i < files; ++i) record.files.push_back(ReadOwnFile(reader));
-  if (!reader.AtEnd()) return DataLoss("an entry is longer or shorter than it says");
+  if (!reader.AtEnd()) return DataLoss("the entry is longer or shorter than it says");
   return record;
 }
 

@@ -1,4 +1,4 @@
-// How entries of users' own namespaces stand in the index, beside artifacts (storage/format.md).
+// User cache entries as records of the index (storage/format.md).
 #pragma once
 
 #include <sys/types.h>
@@ -14,13 +14,13 @@
 
 namespace kiln {
 
-// The index's key for what a user calls `key`. No other user's and no compile key is the same: it
-// is a SHA-256 over both, and its last eight bytes say what it is.
+// The index's key for a user's `key`: a SHA-256 over both, whose last eight bytes mark a user cache
+// entry. Differs from every other user's keys and from compile keys.
 Digest UserCacheKey(uid_t uid, std::string_view key);
-// Whether it is such a key, of whatever user. A compile key looks like one once in 2^64 times.
+// Whether `key` is a user cache key. One of 2^64 compile keys looks like one.
 bool IsUserCacheKey(const Digest& key);
 
-// Which stage of which stored artifact a file is the output of.
+// The stage of a stored artifact whose output a file is.
 struct ArtifactOutput {
   Digest artifact;
   std::string stage;
@@ -28,13 +28,13 @@ struct ArtifactOutput {
   friend bool operator==(const ArtifactOutput&, const ArtifactOutput&) = default;
 };
 
-// An entry without its contents: what the document of its record says.
+// An entry without its contents, as the record's document stores it.
 struct UserCacheRecord {
   struct File {
     std::string name;
     Digest digest;
     uint64_t size_bytes = 0;
-    // None: the content is in the entry's own blob, behind those of the files before it.
+    // None: the content is in the entry's own blob, behind the contents of earlier files.
     std::optional<ArtifactOutput> output;
 
     friend bool operator==(const File&, const File&) = default;
@@ -47,14 +47,14 @@ struct UserCacheRecord {
   friend bool operator==(const UserCacheRecord&, const UserCacheRecord&) = default;
 };
 
-// The stage under which a record names the blob with the contents.
+// The stage whose blob holds the contents.
 inline constexpr std::string_view kUserCacheStage = "own";
-// That blob begins with so many random bytes, so that nobody finds it who has not read it: blobs
-// are given to whoever names their digest.
+// The blob begins with random bytes, so that nobody can guess its digest: the daemon gives a blob
+// to every user who names its digest.
 inline constexpr size_t kUserCacheSaltBytes = 32;
 
 std::string EncodeUserCacheRecord(const UserCacheRecord& record);
-// Bytes that may be anything. DATA_LOSS where they are no such document.
+// `document` may be anything. DATA_LOSS where it is no such document.
 absl::StatusOr<UserCacheRecord> DecodeUserCacheRecord(std::string_view document);
 
 }  // namespace kiln

@@ -35,7 +35,7 @@ double UserRateLimit::BytesNow(const Account& account, SteadyTime now) const {
                   account.bytes - since.count() * static_cast<double>(limits_.bytes_per_second));
 }
 
-// Who has put least loses least by being forgotten.
+// Forgets the user who has put least.
 void UserRateLimit::MakeRoom(SteadyTime now) {
   if (accounts_.size() < limits_.users_max) return;
   accounts_.erase(

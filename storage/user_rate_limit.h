@@ -1,4 +1,4 @@
-// How fast each user may put entries into the own namespace.
+// Limits how fast each user may put entries into the user cache.
 #pragma once
 
 #include <sys/types.h>
@@ -14,30 +14,30 @@
 namespace kiln {
 
 struct UserRateLimits {
-  // May be put without a pause.
+  // A user may put this much without a pause.
   uint64_t bytes_at_once = limits::kUserCachePutBytesAtOnce;
-  // In the long run.
+  // The rate in the long run.
   uint64_t bytes_per_second = limits::kUserCachePutBytesPerSecond;
-  // Those of whom it is known how much they have put of late.
+  // Users whose recent puts are remembered.
   size_t users_max = limits::kPrincipalsMax;
 };
 
-// What a user may hold is bounded, and what is over the bound goes: who puts without end would keep
-// the disk busy for all. So a user who has put much lately is told to wait.
+// UserQuota bounds what a user holds, and evicts the rest: a user who puts without end would keep
+// the disk busy for all. So this tells a user who has put much recently to wait.
 //
 // Thread-safe; blocks on a short mutex.
 class UserRateLimit {
  public:
-  // The clock outlives it.
+  // `clock` must outlive the rate limit.
   UserRateLimit(const UserRateLimits& limits, const Clock& clock)
       : limits_(limits), clock_(clock) {}
 
-  // RESOURCE_EXHAUSTED, with a hint when there is room for it, where `uid` has to wait: then
-  // nothing counts. What exceeds bytes_at_once by itself counts as that.
+  // RESOURCE_EXHAUSTED with a hint when to try again where `uid` has to wait; nothing is counted
+  // then. More than bytes_at_once counts as bytes_at_once.
   absl::Status Spend(uid_t uid, uint64_t bytes);
 
  private:
-  // What was put, less what the time since then has made up for.
+  // The bytes put, less the bytes that passing time has given back.
   struct Account {
     double bytes = 0;
     SteadyTime at;

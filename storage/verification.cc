@@ -47,8 +47,7 @@ class Verification {
   absl::Status Verify(const ArtifactRecord& scanned) {
     KILN_ASSIGN_OR_RETURN(const auto damage, DamageOf(scanned));
     if (!damage) return absl::OkStatus();
-    // Blobs leave with their record: only where that is still there, and still the same, is
-    // something wrong.
+    // Blobs leave with their record, so only an unchanged record is damaged.
     KILN_ASSIGN_OR_RETURN(const auto now, Peek(context_, index_, scanned.key));
     if (!now || *now->record != scanned) return absl::OkStatus();
     LogWarning("removed a damaged artifact", {{"key", scanned.key.Hex()}, {"damage", *damage}});
@@ -58,7 +57,7 @@ class Verification {
     return Annotate(removed, fmt::format("remove the damaged {}", scanned.key.ShortHex()));
   }
 
-  // What is wrong with a record's blobs, if anything. An error: the store could not say.
+  // Why a record's blobs are damaged; none: they are whole. An error: the store could not look.
   absl::StatusOr<std::optional<std::string>> DamageOf(const ArtifactRecord& record) {
     for (const StageReference& stage : record.stages) {
       const auto found = blobs_.Get(context_, stage.digest);

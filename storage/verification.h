@@ -1,4 +1,4 @@
-// Reads everything that a store holds and removes what is damaged.
+// Reads a whole store and removes damaged artifacts.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,26 @@ namespace kiln {
 struct VerificationProgress {
   uint64_t checked = 0;         // artifacts
   uint64_t checked_bytes = 0;   // of their blobs, uncompressed; a shared blob counts each time
-  std::vector<Digest> damaged;  // keys whose blobs were damaged or missing; they are removed
+  std::vector<Digest> damaged;  // removed, since their blobs were damaged or missing
   bool done = false;            // everything was read
 
   friend bool operator==(const VerificationProgress&, const VerificationProgress&) = default;
 };
 
-// Called after every artifact, and once more when it is done, on the thread that verifies.
+// Called on the verifying thread after every artifact, and once more at the end.
 using VerificationCallback = std::function<void(const VerificationProgress&)>;
 
-// Reads every record of `index` and every blob that it names from `blobs`. Where one of these is
-// damaged or missing, the artifact is removed from `remove_from`, so that the next request compiles
-// it again. A damaged record never gets here: the index puts it aside in Scan.
+// Reads every record of `index` and its blobs from `blobs`. Removes an artifact with a damaged or
+// missing blob from `remove_from`, so that the next request compiles it again. Scan quarantines
+// damaged records by itself.
 //
-// `index` and `blobs` are those of the durable store, since a copy in memory would hide what is on
-// the disk. `remove_from` is the outermost index, so that every tier and every listener hears of a
-// removal.
+// `index` and `blobs` belong to the durable store, since a copy in memory would hide the disk.
+// `remove_from` is the outermost index, so that every tier and every listener hears of a removal.
 //
-// An artifact that is evicted or replaced meanwhile is no damage. Not a use of anything. Goes on
-// beside other work.
+// Counts no uses. Artifacts that are evicted or replaced meanwhile are not damaged.
 //
-// Returns the final progress. Errors: CANCELLED when the context is cancelled; whatever keeps the
-// store from reading or removing, in which case it makes no sense to go on. Blocks for as long as
-// it takes to read the whole store.
+// Returns the final progress. CANCELLED when the context is cancelled; other errors where the store
+// cannot read or remove. Blocks until the whole store is read.
 absl::StatusOr<VerificationProgress> VerifyArtifacts(const CallContext& context,
                                                      ArtifactIndex& index, BlobStore& blobs,
                                                      ArtifactIndex& remove_from,

@@ -133,11 +133,11 @@ void WaitingStore::Run() {
 
 void WaitingStore::TryToOpen() {
   auto opened = open_();
-  std::shared_ptr<Store> unused;  // goes without the lock
+  std::shared_ptr<Store> unused;  // destroyed without the lock
   MutexLock lock(mutex_);
   if (!opened.ok()) {
     std::string reason(Message(opened.status()));
-    // Each attempt on a full disk fails alike; anything else is news.
+    // Attempts on a full disk all fail alike and need no log line.
     if (!absl::IsResourceExhausted(opened.status()) && reason != reason_) {
       LogError("the store cannot be opened", {{"why", reason}});
     }

@@ -18,11 +18,10 @@ class Blob {
   // The empty byte string.
   Blob();
 
-  // Takes bytes that define their digest: something just compiled, or just received from a worker.
+  // Computes the digest: for bytes just compiled, or just received from a worker.
   static Blob FromBytes(std::string bytes);
 
-  // Takes bytes that must have a digest: something read from a disk or a network.
-  // DATA_LOSS where they do not.
+  // For bytes read from a disk or a network. DATA_LOSS where they do not match the digest.
   static absl::StatusOr<Blob> Verify(std::string bytes, const Digest& expected);
 
   const Digest& digest() const { return content_->digest; }

@@ -7,15 +7,15 @@
 
 namespace kiln {
 
-// A slot's own mutex is held while its callback runs, so that Reset() waits for it; it is
-// recursive, so that a callback may drop its own registration.
+// The callback runs under `mutex`, so Reset() waits for the callback. The mutex is recursive, so a
+// callback may drop its own registration.
 struct Cancellation::Registration::Slot {
   std::recursive_mutex mutex;
   std::function<void()> callback;
 
   void Run() {
     std::lock_guard lock(mutex);
-    // Moved out, so that whatever it captures is released after the one call.
+    // Moved out, so that its captures are released after the one call.
     if (auto run = std::exchange(callback, nullptr)) run();
   }
 };
@@ -53,7 +53,7 @@ Cancellation::Registration Cancellation::OnCancel(std::function<void()> callback
   {
     MutexLock lock(state_->mutex);
     if (!state_->cancelled) {
-      // Registrations come and go while a token lives: forget the dead ones before growing.
+      // Drops slots of ended registrations before the vector grows.
       if (state_->slots.size() == state_->slots.capacity()) {
         std::erase_if(state_->slots, [](const auto& slot) { return slot.expired(); });
       }

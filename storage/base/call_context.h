@@ -1,5 +1,4 @@
-// Who asks, until when, how urgently, and whether they still want it. Passed through every
-// operation.
+// The caller, its deadline, its priority and its cancellation. Every operation takes one.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +14,7 @@
 
 namespace kiln {
 
-// Who asks, as the kernel says (SO_PEERCRED), never as the client says.
+// The caller as the kernel reports it (SO_PEERCRED), never as the client says.
 struct Principal {
   uid_t uid = 0;
   // True on the administration socket.
@@ -27,11 +26,11 @@ struct Principal {
 // Declared from most to least urgent.
 enum class Priority { kWaitingRank = 0, kAutotune = 1, kWarm = 2, kBackground = 3 };
 
-// One party cancels, another is told: at most once, and at once when it registers too late.
-// A cheap handle; copies share the state. Thread-safe.
+// Tells callbacks when somebody cancels: each at most once, and at once where the callback is
+// registered after the cancellation. A cheap handle; copies share one state. Thread-safe.
 class Cancellation {
  public:
-  // A handle that nobody has cancelled yet.
+  // Not cancelled yet.
   Cancellation();
 
   void Cancel();
@@ -54,8 +53,7 @@ class Cancellation {
     std::shared_ptr<Slot> slot_;
   };
 
-  // Runs `callback` when Cancel() is called: on that thread, or right here when it was called
-  // already.
+  // Runs `callback` on the thread that calls Cancel(), or here where Cancel() was called before.
   [[nodiscard]] Registration OnCancel(std::function<void()> callback) const;
 
  private:
@@ -66,16 +64,16 @@ class Cancellation {
 struct CallContext {
   Principal principal;
   Priority priority = Priority::kWaitingRank;
-  // The name of the job, for fairness and logs; as the client says, so it decides nothing else.
+  // The name of the job, for fairness and logs only: the client chooses it.
   std::string job;
-  // The source need not come from the principal, who only has it compiled: it may be anybody's.
+  // The source may come from a user other than the principal.
   bool source_is_anybodys = false;
-  // None: the caller waits as long as it takes (within the daemon's own limit on a compile).
+  // None: the caller waits up to the daemon's own limit on a compile.
   std::optional<SteadyTime> deadline;
   Cancellation cancellation;
 };
 
-// CANCELLED or DEADLINE_EXCEEDED where the caller no longer waits, OK otherwise.
+// CANCELLED or DEADLINE_EXCEEDED where the caller no longer waits. OK otherwise.
 [[nodiscard]] absl::Status StillWanted(const CallContext& context, const Clock& clock);
 
 }  // namespace kiln

@@ -1,8 +1,8 @@
 #include "storage/base/checksum.h"
 
 #include <xxhash.h>
-// Takes the widest vectors that this CPU has, rather than those that every CPU of its kind has. Not
-// where xxHash is compiled in: only its library chooses at run time.
+// Uses the widest vectors of this CPU. Only the xxHash library chooses at run time, so not where
+// xxHash is compiled in.
 #if defined(__x86_64__) && !defined(XXH_INLINE_ALL)
 #include <xxh_x86dispatch.h>
 #endif

@@ -1,4 +1,4 @@
-// The fast checksum against accidents: of files, of rows.
+// The fast checksum of files and rows. It detects accidents, not malice; Digest does both.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,7 @@
 
 namespace kiln {
 
-// XXH3-64 with seed 0: some 30 GB/s, so that it can be checked on every hit. Says nothing against
-// malice; that is Digest's part.
+// XXH3-64 with seed 0. At 30 GB/s every hit can check it.
 uint64_t Checksum64(std::string_view bytes);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Time, injected, so that tests need not sleep.
+// The time, injected so that tests need not sleep.
 #pragma once
 
 #include <chrono>

@@ -28,14 +28,12 @@ size_t Distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string DidYouMean(std::string_view given, std::span<const std::string> known) {
-  // A name longer than any of ours is no slip of the finger, and comparing it would cost its
-  // length.
+  // A longer text is no mistyped name, and comparing it costs its length.
   constexpr size_t kNameBytesMax = 64;
   if (given.size() > kNameBytesMax) return "";
   const std::string* nearest = nullptr;
   size_t least = std::max<size_t>(2, given.size() / 3) + 1;
-  // A beginning is more likely meant than another word of that length: --opt is --option, not
-  // --root.
+  // A prefix wins over another word of that length: --opt means --option, not --root.
   constexpr size_t kBeginningBytesMin = 4;
   for (const std::string& name : known) {
     const bool is_beginning = given.size() >= kBeginningBytesMin && name.starts_with(given);

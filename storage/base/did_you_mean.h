@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// "; did you mean store.size?", or nothing where no name is near.
+// "; did you mean store.size?", or "" where no known name is near.
 std::string DidYouMean(std::string_view given, std::span<const std::string> known);
 
 }  // namespace kiln

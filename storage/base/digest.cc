@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
+#include <cassert>
 #include <cstdlib>
 
 namespace kiln {
@@ -19,11 +20,12 @@ int HexValue(char c) {
 
 struct DigestBuilder::Context {
   EVP_MD_CTX* evp = EVP_MD_CTX_new();
+  bool is_finished = false;
   ~Context() { EVP_MD_CTX_free(evp); }
 };
 
 DigestBuilder::DigestBuilder() : context_(std::make_unique<Context>()) {
-  // Fails only without memory, or in a build of OpenSSL without SHA-256: no digest, no Kiln.
+  // Fails only without memory, or in a build of OpenSSL without SHA-256.
   if (context_->evp == nullptr || EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) != 1) {
     std::abort();
   }
@@ -32,10 +34,13 @@ DigestBuilder::DigestBuilder() : context_(std::make_unique<Context>()) {
 DigestBuilder::~DigestBuilder() = default;
 
 void DigestBuilder::Update(std::string_view bytes) {
+  assert(!context_->is_finished);
   if (EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) != 1) std::abort();
 }
 
 Digest DigestBuilder::Finish() {
+  assert(!context_->is_finished);
+  context_->is_finished = true;
   Digest digest;
   if (EVP_DigestFinal_ex(context_->evp, digest.bytes_.data(), nullptr) != 1) std::abort();
   return digest;

@@ -1,4 +1,4 @@
-// SHA-256 as a value: what names a blob and what a compile key is.
+// SHA-256 as a value. Names a blob; a compile key is one too.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ class DigestBuilder {
   DigestBuilder& operator=(const DigestBuilder&) = delete;
 
   void Update(std::string_view bytes);
-  // REQUIRES: called once, last.
+  // REQUIRES: called once, as the last call.
   Digest Finish();
 
  private:

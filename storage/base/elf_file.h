@@ -1,8 +1,9 @@
-// Whether the bytes of an ELF file are all there.
+// Checks that an ELF file is complete.
 #pragma once
 
 #include <elf.h>
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -21,7 +22,7 @@ T ReadAt(std::string_view image, uint64_t offset) {
   return value;
 }
 
-// Whether a table of `count` entries, and what each of them says `is_inside` of, lies in the image.
+// Whether a table of `count` entries lies in the image, and `is_inside` holds for each entry.
 template <typename Entry, typename Predicate>
 bool TableIsInside(std::string_view image, uint64_t offset, uint64_t entry_bytes, uint64_t count,
                    Predicate is_inside) {
@@ -40,9 +41,11 @@ inline bool IsElf64(std::string_view image) {
          image[EI_CLASS] == ELFCLASS64;
 }
 
-// Whether its headers, and what they point to, end within the bytes. REQUIRES: IsElf64.
+// Whether the headers, and everything they point to, end within the image.
+// REQUIRES: IsElf64(image).
 inline bool IsWholeElf64(std::string_view image) {
   using namespace elf_internal;
+  assert(IsElf64(image));
   const auto header = ReadAt<Elf64_Ehdr>(image, 0);
   const auto section_is_inside = [image](const Elf64_Shdr& section) {
     return section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL ||

@@ -43,7 +43,7 @@ void ThreadExecutor::Loop() {
     queue_.pop_front();
     lock.Unlock();
     work();
-    work = nullptr;  // what it captured dies under no lock
+    work = nullptr;  // releases its captures without the lock
     lock.Lock();
   }
 }

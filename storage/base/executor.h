@@ -1,4 +1,4 @@
-// Where work goes that must not run on the thread that brings it.
+// Runs work on another thread than the caller's.
 #pragma once
 
 #include <deque>
@@ -24,10 +24,10 @@ class InlineExecutor final : public Executor {
   void Run(std::function<void()> work) override { work(); }
 };
 
-// A fixed number of threads and a bounded queue in front of them. When the queue is full the caller
-// runs the work itself: it is slowed to the pace of the threads, and nothing is lost.
+// A fixed number of threads with a bounded queue. A caller that finds the queue full runs the work
+// itself, so nothing is lost and callers slow down to the pace of the threads.
 //
-// Its destructor runs what is queued, then returns.
+// The destructor runs all queued work before it returns.
 class ThreadExecutor final : public Executor {
  public:
   ThreadExecutor(int threads, size_t queue_length_max);

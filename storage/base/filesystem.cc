@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-// Of a file whose size is not known beforehand, at first.
+// The first buffer for a file of unknown size.
 constexpr uint64_t kReadBytes = 4096;
 
 absl::Status Failure(std::string_view what, const std::string& path) {
@@ -74,7 +74,7 @@ class OperatingSystemFilesystem final : public Filesystem {
     while (const dirent* found = readdir(directory.get())) {
       std::string name = found->d_name;
       struct stat info;
-      // An entry that went away in between is no entry.
+      // Skips an entry that was removed meanwhile.
       if (name != "." && name != ".." &&
           fstatat(dirfd(directory.get()), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
         entries.push_back(Describe(std::move(name), info));
@@ -86,7 +86,7 @@ class OperatingSystemFilesystem final : public Filesystem {
   }
 
   absl::StatusOr<std::string> Read(const std::string& path, uint64_t size_bytes_max) override {
-    // O_NONBLOCK: opening a pipe that someone left here must not hang.
+    // O_NONBLOCK: opening a pipe must not hang.
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (fd.get() < 0) return Failure("open", path);
     struct stat info;
@@ -97,8 +97,7 @@ class OperatingSystemFilesystem final : public Filesystem {
     };
     const auto size = static_cast<uint64_t>(info.st_size);
     if (size > size_bytes_max) return too_large(fmt::format("{}", size));
-    // What the kernel makes up as it is read says that it has no bytes, so the end is where a read
-    // gives none.
+    // Kernel files report a size of 0, so the file ends where a read returns nothing.
     std::string content(
         std::max<uint64_t>(size, std::min<uint64_t>(kReadBytes, size_bytes_max)) + 1, '\0');
     size_t filled = 0;

@@ -1,5 +1,5 @@
-// The few things that storage asks of a file system by itself, injected so that a full or broken
-// disk is a unit test. RocksDB has its own access.
+// The few calls that storage makes to the file system, injected so that unit tests can have a full
+// or broken disk. RocksDB has its own access.
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +14,8 @@
 namespace kiln {
 
 struct DirectoryEntry {
-  enum class Kind {
-    kFile,
-    kDirectory,
-    kOther
-  };  // a symbolic link is kOther, whatever it points to
+  // A symbolic link is kOther.
+  enum class Kind { kFile, kDirectory, kOther };
 
   std::string name;
   Kind kind = Kind::kOther;
@@ -34,19 +31,19 @@ class Filesystem {
  public:
   virtual ~Filesystem() = default;
 
-  // What this user may still write on the file system that holds `path`.
+  // The bytes that this user may still write on the file system that holds `path`.
   virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) = 0;
-  // OK as well where the directory is there already.
+  // OK where the directory exists already.
   virtual absl::Status MakeDirectory(const std::string& path, mode_t mode) = 0;
   // Without "." and "..", in no particular order.
   virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
-  // A regular file's content, or what the kernel says in one of its own (/proc, /sys).
+  // The content of a regular file or of a kernel file (/proc, /sys).
   virtual absl::StatusOr<std::string> Read(const std::string& path, uint64_t size_bytes_max) = 0;
-  // Makes a file that must not exist yet. Leaves none behind where it fails.
+  // Creates a file. ALREADY_EXISTS where there is one. Leaves no file behind where it fails.
   virtual absl::Status WriteNew(const std::string& path, std::string_view content, mode_t mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // Removes a file or a symbolic link itself; RemoveTree a directory with everything below it, as
-  // remove_tree.h says.
+  // Remove removes a file or a symbolic link. RemoveTree removes a directory with everything below
+  // it (remove_tree.h).
   virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status RemoveTree(const std::string& path) = 0;
 };

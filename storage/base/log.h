@@ -1,4 +1,4 @@
-// Structured log lines: a message that never varies, and fields that do.
+// Structured log lines: a constant message and variable fields.
 //
 //   LogInfo("store opened", {{"path", path}, {"artifacts", 12}});
 //

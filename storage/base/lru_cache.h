@@ -1,4 +1,4 @@
-// A bounded map that forgets what was used longest ago.
+// A bounded map that drops the least recently used entry.
 #pragma once
 
 #include <cassert>
@@ -10,14 +10,14 @@
 
 namespace kiln {
 
-// Values by digest, at most `count_max` of them and at most `bytes_max` bytes by the callers' own
-// account. Not thread-safe.
+// Values by digest: at most `count_max` values of at most `bytes_max` bytes together, as the
+// callers count bytes. Not thread-safe.
 template <typename Value>
 class LruCache {
  public:
   LruCache(size_t count_max, size_t bytes_max) : count_max_(count_max), bytes_max_(bytes_max) {}
 
-  // Counts as a use. Null where there is none; valid until the next change.
+  // Counts as a use. Null where there is no value. Valid until the next change.
   Value* Find(const Digest& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
@@ -25,7 +25,7 @@ class LruCache {
     return &found->second->value;
   }
 
-  // Replaces an earlier value. One that alone exceeds the limit is not kept.
+  // Replaces an earlier value. Drops a value that exceeds the limit by itself.
   void Insert(const Digest& key, Value value, size_t bytes) {
     Erase(key);
     if (bytes > bytes_max_ || count_max_ == 0) return;
@@ -35,7 +35,7 @@ class LruCache {
     while (entries_.size() > count_max_ || bytes_ > bytes_max_) Erase(Digest(entries_.back().key));
   }
 
-  // False where there is none.
+  // False where there is no value.
   bool Erase(const Digest& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return false;
@@ -45,13 +45,13 @@ class LruCache {
     return true;
   }
 
-  // Not a use. Null where there is none; valid until the next change.
+  // The same without counting as a use.
   const Value* Peek(const Digest& key) const {
     const auto found = places_.find(key);
     return found == places_.end() ? nullptr : &found->second->value;
   }
 
-  // The key that was used longest ago. REQUIRES: not empty.
+  // The least recently used key. REQUIRES: not empty.
   const Digest& Oldest() const {
     assert(!entries_.empty());
     return entries_.back().key;
@@ -63,7 +63,7 @@ class LruCache {
     for (const Entry& entry : entries_) visit(entry.key, entry.value);
   }
 
-  // Erases those whose value `is_over`. Looks at all of them.
+  // Erases every value for which `is_over` holds. Visits all values.
   template <typename Predicate>
   void EraseIf(Predicate is_over) {
     for (auto entry = entries_.begin(); entry != entries_.end();) {

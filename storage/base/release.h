@@ -1,4 +1,4 @@
-// What deploy/install-toolchain takes.
+// The arguments that deploy/install-toolchain accepts.
 #pragma once
 
 #include <string_view>

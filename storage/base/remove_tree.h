@@ -1,4 +1,4 @@
-// Removes a directory that somebody hostile may have filled.
+// Removes a directory whose content may be hostile.
 #pragma once
 
 #include <string>
@@ -7,11 +7,10 @@
 
 namespace kiln {
 
-// Removes `path` with everything below it; OK as well where there is nothing. However deep it is,
-// it takes a handful of descriptors and no recursion: directories within directories are moved up
-// one by one. Directories of one's own that forbid reading or writing are made to allow it. Follows
-// no symbolic link. Where something cannot be removed, goes on with the rest and returns the first
-// error, that of ErrnoStatus. Thread-safe.
+// Removes `path` with everything below it. OK where `path` does not exist. Any depth takes a
+// handful of descriptors and no recursion: nested directories are moved up one by one. Gives itself
+// access to its own user's directories. Follows no symbolic link. Where something cannot be
+// removed, goes on with the rest and returns the first error, an ErrnoStatus. Thread-safe.
 absl::Status RemoveTree(const std::string& path);
 
 }  // namespace kiln

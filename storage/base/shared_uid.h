@@ -12,16 +12,16 @@
 
 namespace kiln {
 
-// SO_PEERCRED tells a peer's uid as it is called in this process's user namespace, and of every
-// user that the namespace does not map the overflow uid. Nothing: each user has a uid.
+// SO_PEERCRED reports the overflow uid for every user that this process's user namespace does not
+// map. Returns that uid, or nothing where the namespace maps every user.
 //
-// Of the text of /proc/self/uid_map ("0 100000 65536") and /proc/sys/kernel/overflowuid.
+// Takes the text of /proc/self/uid_map ("0 100000 65536") and /proc/sys/kernel/overflowuid.
 std::optional<uid_t> SharedUid(const std::string& uid_map, const std::string& overflow_uid);
-// Of this process. Blocks for two reads.
+// The same for this process. Blocks for two reads.
 std::optional<uid_t> SharedUidHere(Filesystem& files);
 
-// PERMISSION_DENIED: several users are this principal, so none of them can have something of their
-// own.
+// PERMISSION_DENIED where several users share the principal's uid, so none of them can own
+// anything.
 absl::Status CheckIsOneUser(std::optional<uid_t> shared_uid, const Principal& principal);
 
 }  // namespace kiln

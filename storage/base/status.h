@@ -30,10 +30,10 @@ template <typename... Args>
 
 // The caller's request is wrong, whatever state the daemon is in.
 KILN_STATUS_FUNCTION(InvalidArgument, kInvalidArgument)
-// Not there. Never used for "could not look".
+// The thing does not exist. Never means "could not look".
 KILN_STATUS_FUNCTION(NotFound, kNotFound)
 KILN_STATUS_FUNCTION(AlreadyExists, kAlreadyExists)
-// The system is not in a state in which this can work; retrying does not help until someone acts.
+// The state of the system does not allow this. Retrying does not help until someone acts.
 KILN_STATUS_FUNCTION(FailedPrecondition, kFailedPrecondition)
 // A limit was reached.
 KILN_STATUS_FUNCTION(ResourceExhausted, kResourceExhausted)
@@ -42,7 +42,7 @@ KILN_STATUS_FUNCTION(Cancelled, kCancelled)
 KILN_STATUS_FUNCTION(PermissionDenied, kPermissionDenied)
 // Try again later.
 KILN_STATUS_FUNCTION(Unavailable, kUnavailable)
-// Bytes are not what their digest says.
+// Bytes do not match their digest or checksum.
 KILN_STATUS_FUNCTION(DataLoss, kDataLoss)
 KILN_STATUS_FUNCTION(Internal, kInternal)
 
@@ -54,8 +54,7 @@ KILN_STATUS_FUNCTION(Internal, kInternal)
 // "prefix: message" with the same code and payloads.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 
-// The same status with a hint that waiting this long and trying again makes sense; it reaches the
-// client. An OK status stays as it is.
+// The same status with a hint for the client: try again after `delay`. An OK status stays as it is.
 [[nodiscard]] absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds delay);
 [[nodiscard]] std::optional<std::chrono::milliseconds> RetryAfter(const absl::Status& status);
 

@@ -1,18 +1,21 @@
 #include "storage/base/thread_timer.h"
 
+#include <cassert>
+#include <mutex>
 #include <utility>
 
 #include "storage/base/mutex.h"
 
 namespace kiln {
 
-// `running` is held while the callback runs, so that Cancel waits for it; it is recursive, so that
-// a callback may destroy its own alarm. It is never taken while the timer's mutex is held.
+// The callback runs under `running`, so Cancel waits for the callback. The mutex is recursive, so a
+// callback may destroy its own alarm. Nobody takes it while holding the timer's mutex.
 struct ThreadTimer::Entry {
   std::recursive_mutex running;
   std::function<void()> callback;
-  Queue::iterator place;   // guarded by the timer's mutex
-  bool is_queued = false;  // likewise
+  // The timer's mutex guards both.
+  Queue::iterator place;
+  bool is_queued = false;
 
   void Run() {
     std::lock_guard lock(running);
@@ -36,6 +39,7 @@ ThreadTimer::ThreadTimer() : thread_([this] { Loop(); }) {}
 ThreadTimer::~ThreadTimer() {
   {
     MutexLock lock(mutex_);
+    assert(queue_.empty());
     stopping_ = true;
   }
   changed_.NotifyOne();

@@ -1,4 +1,4 @@
-// The timer that the daemon runs on.
+// The daemon's timer.
 #pragma once
 
 #include <map>
@@ -11,16 +11,15 @@
 
 namespace kiln {
 
-// One thread that sleeps until the next alarm is due and runs the callbacks, one after the other,
-// under no lock of the timer.
+// One thread sleeps until the next alarm is due and runs the callbacks one after the other, without
+// a lock of the timer.
 //
-// Most alarms are deadlines of calls that end long before them. Setting one costs a map insertion
-// and no wake-up unless it is due earlier than what the thread sleeps for anyway; clearing one
-// wakes nobody.
+// Most alarms are deadlines of calls that end long before. Setting an alarm costs a map insertion,
+// and wakes the thread only where the alarm is due before all others. Clearing one wakes nobody.
 class ThreadTimer final : public Timer {
  public:
   ThreadTimer();
-  // REQUIRES: every alarm is destroyed.
+  // REQUIRES: every alarm is destroyed or has run.
   ~ThreadTimer() override;
 
   std::unique_ptr<Alarm> At(SteadyTime when, std::function<void()> callback) override;

@@ -1,4 +1,4 @@
-// Something that happens at a moment, injected, so that tests need not wait.
+// Callbacks at a given time, injected so that tests need not wait.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class Timer {
  public:
   virtual ~Timer() = default;
 
-  // Runs `callback` once, at `when` or soon after it, unless the alarm is destroyed first. The
-  // timer outlives its alarms.
+  // Runs `callback` once, at `when` or soon after, unless the alarm is destroyed before. The timer
+  // must outlive its alarms.
   [[nodiscard]] virtual std::unique_ptr<Alarm> At(SteadyTime when,
                                                   std::function<void()> callback) = 0;
 };

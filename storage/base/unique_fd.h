@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// Closes its descriptor when it goes. -1: owns nothing. Not thread-safe.
+// Its destructor closes the descriptor. -1: owns none. Not thread-safe.
 class UniqueFd {
  public:
   UniqueFd() = default;

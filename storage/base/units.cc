@@ -47,7 +47,7 @@ Quantity Split(std::string_view text) {
   return {text.substr(0, end), Trim(text.substr(end))};
 }
 
-// `number` times `factor`, where both exactness (whole numbers) and fractions ("1.5GiB") count.
+// `number` times `factor`: exact for whole numbers, rounded for fractions ("1.5GiB").
 absl::StatusOr<uint64_t> Multiply(std::string_view number, uint64_t factor) {
   const char* const end = number.data() + number.size();
   uint64_t whole = 0;
@@ -101,7 +101,7 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
     return InvalidArgument("{}", kSizeForm);
   }
   if (unit == nullptr) {
-    return InvalidArgument("{}; {} means two things", kSizeForm, name);
+    return InvalidArgument("{}; {} is ambiguous: 1000 or 1024", kSizeForm, name);
   }
   return Multiply(quantity.number, unit->factor);
 }

@@ -10,11 +10,10 @@
 
 namespace kiln {
 
-// Errors are INVALID_ARGUMENT and say only what form is expected; the caller puts the name of the
-// field in front.
+// Errors are INVALID_ARGUMENT and describe the expected form. The caller adds the name of the
+// field.
 
-// "512", "512B", "64KiB", "1.5GiB", "2T"; powers of 1024 only, and "GB" is refused with a hint,
-// since it means two things.
+// "512", "512B", "64KiB", "1.5GiB", "2T": powers of 1024 only. Refuses "GB", which is ambiguous.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 // The largest unit that divides it: "10GiB", "1536MiB".
 std::string FormatSize(uint64_t bytes);

@@ -15,19 +15,19 @@ namespace {
 
 constexpr size_t kDatabaseEntryBytesMax = 1 << 20;
 
-// Of the errors of these functions, those by which they also say that there is none.
+// Errors by which these functions report that there is no such entry.
 bool MeansNone(int error) {
   return error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM;
 }
 
-// 0, or why not. Where a source of the database cannot be read, the next one is asked, and what it
-// does not know is none.
+// 0, or the errno where this process cannot open files. Without descriptors a source of the
+// database is skipped, and its entries look absent.
 int CannotOpen() {
   const UniqueFd probe(::open("/", O_PATH | O_CLOEXEC));
   return probe ? 0 : errno;
 }
 
-// Calls one of the functions that want room for what they find, with ever more of it.
+// Calls getpwuid_r or a similar function with a growing buffer.
 template <typename Entry, typename Find>
 absl::StatusOr<std::optional<Entry>> FindEntry(std::vector<char>& room, const Find& find) {
   int error = 0;
@@ -65,7 +65,7 @@ absl::StatusOr<uid_t> FindUser(const std::string& name_or_number) {
   uid_t uid = 0;
   const char* const end = name + name_or_number.size();
   const auto [rest, error] = std::from_chars(name, end, uid);
-  // The last number is no uid.
+  // The highest number is no uid.
   const bool is_number = error == std::errc() && rest == end && uid != static_cast<uid_t>(-1);
   if (is_number) return uid;
   return NotFound("there is no user \"{}\" on this machine", name_or_number);

@@ -1,5 +1,5 @@
-// The system's database of users and groups. UNAVAILABLE where it cannot be asked. Blocks as it
-// does.
+// The system's database of users and groups. UNAVAILABLE where the database does not answer. Blocks
+// as the database does.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,16 @@
 
 namespace kiln {
 
-// "" where nobody has that number.
+// "" where no user has that uid.
 absl::StatusOr<std::string> NameOfUser(uid_t uid);
 
-// Of a user's name, or where nobody is called so, the number that it is. NOT_FOUND where it is
+// The uid of the user with that name, or else the number itself. NOT_FOUND where the text is
 // neither.
 absl::StatusOr<uid_t> FindUser(const std::string& name_or_number);
 
 struct UserGroup {
   std::string name;
-  std::vector<std::string> members;  // less those who have it as their first
+  std::vector<std::string> members;  // without the users whose primary group it is
 };
 absl::StatusOr<std::optional<UserGroup>> FindGroup(gid_t gid);
 

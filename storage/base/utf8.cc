@@ -6,9 +6,8 @@
 namespace kiln {
 namespace {
 
-// What may follow a lead byte: the length of the sequence and the bounds of its second byte, which
-// exclude overlong forms, surrogates and what lies beyond U+10FFFF. Length 0: no sequence begins
-// so.
+// The sequence that a lead byte begins: its length and the bounds of its second byte, which exclude
+// overlong forms, surrogates and everything beyond U+10FFFF. Length 0: no sequence begins so.
 struct Sequence {
   int length = 0;
   uint8_t second_min = 0x80;
@@ -26,7 +25,7 @@ Sequence SequenceOf(uint8_t lead) {
   return {};
 }
 
-// Sources are nearly all ASCII: eight bytes at a time.
+// Sources are nearly all ASCII, so this takes eight bytes at a time.
 size_t AsciiPrefix(std::string_view bytes) {
   size_t at = 0;
   for (uint64_t word; at + sizeof word <= bytes.size(); at += sizeof word) {

@@ -1,4 +1,4 @@
-// Whether bytes are text.
+// Checks UTF-8.
 #pragma once
 
 #include <string_view>

@@ -17,8 +17,7 @@
 namespace kiln {
 namespace {
 
-// Up to here reading into memory is faster than mapping: setting up and tearing down a page costs
-// more than copying it.
+// Up to this size reading is faster than mapping: mapping a page costs more than copying it.
 constexpr size_t kReadBytesMax = 512 * limits::kKiB;
 
 size_t Aligned(size_t offset) {
@@ -109,7 +108,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
 absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::string& path,
                                                       const Digest& expected_key,
                                                       const FileCheck& check) {
-  // O_NONBLOCK: a pipe in the file's place must not hang the job.
+  // O_NONBLOCK: opening a pipe must not hang.
   const UniqueFd fd(
       openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
@@ -122,7 +121,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
   if (check) KILN_RETURN_IF_ERROR(check(info, path));
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size < sizeof(ArtifactHeader) || size > ArtifactFileBytesMax()) {
-    return DataLoss("{} has {} bytes, which no artifact file has", path, size);
+    return DataLoss("{} has {} bytes, too few or too many for an artifact file", path, size);
   }
   KILN_ASSIGN_OR_RETURN(MappedArtifact mapped, size <= kReadBytesMax ? Read(fd.get(), size, path)
                                                                      : Map(fd.get(), size, path));
@@ -136,7 +135,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const std::string& path) {
-  // Aligned by hand: what aligned_alloc cuts off and gives back costs more than the read itself.
+  // Aligned by hand: aligned_alloc costs more than the read.
   void* allocated = std::malloc(size + kArtifactAlignment - 1);
   if (allocated == nullptr) return ErrnoStatus(ENOMEM, path);
   void* address = allocated;
@@ -155,7 +154,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const s
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Map(int fd, size_t size, const std::string& path) {
-  // MAP_POPULATE: everything is about to be read for the checksum; one call beats a fault per page.
+  // MAP_POPULATE: the checksum reads everything, and one call beats a fault per page.
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
   if (address == MAP_FAILED) return ErrnoStatus(errno, path);
   return MappedArtifact(address, size, nullptr);
@@ -186,7 +185,7 @@ void MappedArtifact::Release() {
 
 absl::StatusOr<Blob> MappedArtifact::VerifiedBlob(std::string_view stage) const {
   const ArtifactFileStage* found = view_.Find(stage);
-  if (found == nullptr) return NotFound("the artifact file carries no stage {}", stage);
+  if (found == nullptr) return NotFound("the artifact file holds no stage {}", stage);
   return Blob::Verify(std::string(found->bytes), found->digest);
 }
 

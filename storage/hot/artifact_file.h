@@ -1,5 +1,5 @@
-// The file that a hot directory holds per artifact, and that clients read with one open and one
-// mmap: no RPC, no parser. storage/format.md has the layout byte by byte.
+// The file of an artifact in the hot directory. Clients read it with one open and one mmap, without
+// RPC or parser (layout: storage/format.md).
 #pragma once
 
 #include <sys/stat.h>
@@ -17,24 +17,24 @@
 
 namespace kiln {
 
-// One stage's output inside a file.
+// The output of one stage inside a file.
 struct ArtifactFileStage {
   std::string_view stage;
   Digest digest;
   std::string_view bytes;
 };
 
-// What a file says. The views point into the decoded bytes.
+// A decoded file. The views point into its bytes.
 struct ArtifactFileView {
   Digest key;
   std::string_view document;
-  std::vector<ArtifactFileStage> stages;  // in the order of compilation
+  std::vector<ArtifactFileStage> stages;  // in compile order
 
-  // Null where the file does not carry the stage.
+  // Null where the file does not hold the stage.
   const ArtifactFileStage* Find(std::string_view stage) const;
 };
 
-// What goes into a file.
+// One stage to write into a file.
 struct NamedBlob {
   std::string stage;
   Blob blob;
@@ -44,23 +44,22 @@ struct NamedBlob {
 absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_view document,
                                                std::span<const NamedBlob> stages);
 
-// Checks magic, version, every offset, and the checksum over the whole file. `bytes` may come from
-// anywhere and be anything. DATA_LOSS: damaged or not such a file. FAILED_PRECONDITION: written by
-// a newer Kiln.
+// Checks magic, version, all offsets, and the checksum. `bytes` may be anything. DATA_LOSS:
+// damaged, or no artifact file. FAILED_PRECONDITION: a newer Kiln wrote the file.
 absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes);
 
-// An artifact file in memory for as long as this object lives: mapped where it is large, read where
-// that is faster. Whoever replaces or removes the file does not disturb it. Movable; the const
-// members are thread-safe.
+// An artifact file in memory: a large file is mapped, a small one is read, which is faster.
+// Replacing or removing the file does not change this object. Movable. The const members are
+// thread-safe.
 class MappedArtifact {
  public:
-  // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: written by
-  // a newer Kiln, or not a regular file. Never follows a symbolic link in the last component.
+  // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: a newer
+  // Kiln wrote it, or it is no regular file. Follows no symbolic link in the last component.
   static absl::StatusOr<MappedArtifact> Open(const std::string& path, const Digest& expected_key);
-  // What the opened file must be, besides a regular file, before anything is read from it: given
-  // what fstat(2) says and the path. Its error is returned. None: anything will do.
+  // Checks fstat(2)'s result and the path before anything is read from the file. Its error is
+  // returned. None: every regular file is fine.
   using FileCheck = std::function<absl::Status(const struct stat&, const std::string&)>;
-  // The same for a path relative to an open directory, as openat(2) takes it.
+  // The same for a path relative to an open directory (openat(2)).
   static absl::StatusOr<MappedArtifact> OpenAt(int directory, const std::string& path,
                                                const Digest& expected_key,
                                                const FileCheck& check = nullptr);
@@ -71,9 +70,8 @@ class MappedArtifact {
 
   const ArtifactFileView& view() const { return view_; }
 
-  // A copy of a stage's bytes, checked against its SHA-256 (Open checks the faster checksum only).
-  // NOT_FOUND: the file does not carry the stage. DATA_LOSS: the bytes are not what their digest
-  // says.
+  // A copy of a stage's bytes, checked against the SHA-256 (Open checks the faster checksum only).
+  // NOT_FOUND: the file does not hold the stage. DATA_LOSS: the bytes do not match the digest.
   absl::StatusOr<Blob> VerifiedBlob(std::string_view stage) const;
 
  private:
@@ -85,7 +83,7 @@ class MappedArtifact {
 
   void* address_ = nullptr;
   size_t size_bytes_ = 0;
-  void* allocated_ = nullptr;  // holds the bytes; null where they are mapped
+  void* allocated_ = nullptr;  // holds the bytes; null: they are mapped
   ArtifactFileView view_;
 };
 

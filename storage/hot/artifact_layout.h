@@ -1,6 +1,5 @@
-// Where things stand in an artifact file, byte by byte (storage/format.md). Needs neither Abseil
-// nor OpenSSL, so that the launch library, which lives inside other people's processes, reads the
-// same file with the same code.
+// The byte layout of an artifact file (storage/format.md). Needs neither Abseil nor OpenSSL, so
+// that the launch library, which users load into their processes, can share this code.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +11,7 @@
 namespace kiln {
 
 inline constexpr size_t kArtifactDigestBytes = 32;
-// Binaries are handed to GPU drivers in place: cubins and code objects are ELF files, so 64 is more
-// than they ask for.
+// GPU drivers read binaries in place. Cubins and code objects are ELF files, which need less.
 inline constexpr size_t kArtifactAlignment = 64;
 
 inline constexpr char kArtifactMagic[8] = {'K', 'I', 'L', 'N', 'A', 'R', 'T', '\n'};
@@ -43,7 +41,7 @@ struct ArtifactStageEntry {
 };
 static_assert(sizeof(ArtifactStageEntry) == 80);
 
-// No artifact file is larger.
+// The largest size of an artifact file.
 uint64_t ArtifactFileBytesMax();
 
 uint64_t ArtifactChecksum(std::string_view file);
@@ -64,11 +62,11 @@ struct ArtifactLayout {
 
 struct ArtifactLayoutError {
   std::string message;    // empty: nothing is wrong
-  bool is_newer = false;  // not damaged, but written by a newer Kiln
+  bool is_newer = false;  // a newer Kiln wrote the file; it is not damaged
 };
 
-// Checks magic, version, every offset, and the checksum over the whole file. `file` may come from
-// anywhere and be anything. `layout` is complete only where nothing is wrong.
+// Checks magic, version, all offsets, and the checksum. `file` may be anything. `layout` is
+// complete only where there is no error.
 [[nodiscard]] ArtifactLayoutError ParseArtifactLayout(std::string_view file,
                                                       ArtifactLayout& layout);
 

@@ -1,4 +1,4 @@
-// Publishes artifacts as read-only files that clients open without asking the daemon.
+// Publishes artifacts as read-only files that clients open without an RPC.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct HotDirectoryOptions {
   // Sum of the files' sizes. 0: nothing is published.
   uint64_t bytes_max = limits::kHotDirectoryBytesDefault;
   size_t files_max = limits::kHotFilesMax;
-  // Where less would be left free on the file system, the directory gives some of its own back.
+  // Evicts files to leave this much free on the file system.
   uint64_t free_bytes_min = limits::kHotFreeBytesMin;
 };
 
-// Gauges are of now, counters since the directory was opened.
+// Gauges show the present, counters count since the directory was opened.
 struct HotDirectoryStats {
   uint64_t files = 0;
   uint64_t bytes = 0;
@@ -40,21 +40,20 @@ struct HotDirectoryStats {
   uint64_t failures = 0;  // artifacts that could not be published, or files not removed
 };
 
-// A mirror of the most recently used part of an index: document and final binary of each artifact
-// (storage/hot/artifact_file.h). Hears of new and removed artifacts as a listener, of hits through
-// NoteUse and Publish. When full it removes what was published or used least recently; whoever has
-// that open or mapped is not disturbed.
+// Mirrors the most recently used part of an index: document and final binary of each artifact
+// (storage/hot/artifact_file.h). Hears of new and removed artifacts as a listener, and of hits
+// through NoteUse and Publish. When full, removes the least recently used files. Readers with an
+// open or mapped file keep it.
 //
-// It is only a shortcut, so nothing here ever fails a compile: failures are counted and logged, at
-// most once a minute.
+// A failure never fails a compile: failures are counted, and logged at most once a minute.
 //
-// Everybody on the machine reads it, so entries of users' own namespaces are never published.
+// Every user of the machine can read the files, so user cache entries are never published.
 //
-// Thread-safe. Blocks for the writing of a file; NoteUse and Stats only on a short mutex.
+// Thread-safe. Blocks to write a file; NoteUse and Stats block on a short mutex only.
 class HotDirectory final : public ArtifactListener {
  public:
-  // Takes over the files of an earlier daemon that are whole, oldest first, and removes everything
-  // else. Reads all of them. Errors of HotFiles::Open and Load. `clock` must outlive the directory.
+  // Keeps the undamaged files of an earlier daemon, oldest first, and removes everything else.
+  // Reads all files. Errors of HotFiles::Open and Load. `clock` must outlive the directory.
   static absl::StatusOr<std::unique_ptr<HotDirectory>> Open(const std::string& path,
                                                             const HotDirectoryOptions& options,
                                                             const Clock& clock);
@@ -62,20 +61,20 @@ class HotDirectory final : public ArtifactListener {
   void OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) override;
   void OnRemove(const Digest& key) override;
 
-  // Whether the artifact is published; it then counts as just used.
+  // Whether the artifact is published. Counts as a use.
   bool NoteUse(const Digest& key);
-  // For an artifact that was found in the store. Does nothing where it is published already, and
-  // where the key changed since the look-up could have happened: what was found may be out of date.
-  // Writes a file, so a hit is answered first.
-  // REQUIRES: `blobs` holds the final binary.
+  // Publishes an artifact that was found in the store. Does nothing where the key is published, or
+  // changed so recently that the found artifact may be out of date. Writes a file, so answer the
+  // hit before. REQUIRES: `blobs` holds the final binary.
   void Publish(const ArtifactRecord& record, std::span<const Blob> blobs);
 
-  // Brings the directory in line with a store, for use after a start: removes what the store does
-  // not have, publishes what was used most recently, up to the bounds. Goes on beside other work.
-  // `index` and `blobs` are those of the durable store, so that reading it all does not push
-  // everything out of the tier above. `should_stop` is asked between artifacts.
+  // For use after a start: removes files that the store does not have, and publishes the most
+  // recently used artifacts, up to the bounds. Other calls may run meanwhile. `index` and `blobs`
+  // belong to the durable store, so that reading everything does not flush the tier above. Calls
+  // `should_stop` between artifacts.
   //
-  // CANCELLED where it said so; otherwise errors of Scan. Blobs that cannot be read are left out.
+  // CANCELLED where `should_stop` returned true. Other errors are those of Scan. Leaves out
+  // artifacts whose blobs cannot be read.
   absl::Status Rebuild(ArtifactIndex& index, BlobStore& blobs,
                        const std::function<bool()>& should_stop);
 
@@ -114,13 +113,13 @@ class HotDirectory final : public ArtifactListener {
   const HotDirectoryOptions options_;
   const Clock& clock_;
 
-  // Held while files appear and disappear, so that entries and files agree, but not while one is
-  // written.
+  // Held while files appear and disappear, so that entries and files agree. Not held while a file
+  // is written.
   mutable Mutex mutex_;
   // Unbounded, since an eviction has to remove the file.
   LruCache<Published> entries_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};
   RecentChanges changes_ KILN_GUARDED_BY(mutex_);
-  HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // but for the gauges
+  HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // without the gauges
   std::optional<SteadyTime> last_warning_ KILN_GUARDED_BY(mutex_);
   uint64_t unreported_failures_ KILN_GUARDED_BY(mutex_) = 0;
 };

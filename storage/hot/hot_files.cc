@@ -33,7 +33,7 @@ bool IsShardName(std::string_view name) {
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Whatever the umask is, others may read and only we may write.
+// Sets the mode whatever the umask is: others may read, only this user may write.
 absl::Status Secure(int directory, const std::string& path) {
   struct stat info;
   if (fstat(directory, &info) != 0) return ErrnoStatus(errno, path);
@@ -66,7 +66,7 @@ absl::StatusOr<UniqueFd> MakeDirectory(int parent, const std::string& name) {
 }
 
 absl::StatusOr<std::vector<std::string>> NamesIn(int directory) {
-  // fdopendir takes its descriptor over, so it gets its own.
+  // fdopendir takes ownership, so it gets a descriptor of its own.
   UniqueFd own(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!own) return ErrnoStatus(errno, "open");
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(own.get()), closedir);

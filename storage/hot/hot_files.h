@@ -1,5 +1,5 @@
-// The files of a hot directory: <directory>/<2 hex digits>/<64 hex digits of the key>, as
-// storage/hot/artifact_file.h lays them out. No policy.
+// The files of a hot directory: <directory>/<2 hex digits>/<64 hex digits of the key>. HotDirectory
+// decides which files there are.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace kiln {
 
-// A published file as it was found.
+// A published file that Load found.
 struct HotFile {
   Digest key;
-  Digest binary;  // content of the stage that it carries
+  Digest binary;  // content of the stage in the file
   uint64_t size_bytes = 0;
   int64_t modified_unix_ns = 0;
 };
 
-// A file that nobody sees yet. Gone when this object goes, unless it was published. Movable.
+// A file that no reader sees yet. The destructor removes it unless it was published. Movable.
 class UnpublishedHotFile {
  public:
   UnpublishedHotFile(int directory, std::string name)
@@ -38,30 +38,30 @@ class UnpublishedHotFile {
   std::string name_;  // empty: published
 };
 
-// Every call goes through descriptors of directories and never follows a symbolic link, so nothing
-// outside is ever touched. Files appear by rename and are never written in place: whoever has one
-// open or mapped is not disturbed by its successor or its removal. They are not synced, since they
-// can be made again: what a power failure leaves of them does not match its checksum.
+// Every call uses descriptors of directories and follows no symbolic link, so it touches nothing
+// outside. Files appear by rename and never change, so a reader keeps an open or mapped file that
+// is replaced or removed. Files are not synced: after a power failure a partial file fails its
+// checksum and is written again.
 //
 // REQUIRES: one process at a time uses the directory. Errors are those of ErrnoStatus. Thread-safe,
 // but two calls for the same key must not overlap. Blocks as the file system does.
 class HotFiles {
  public:
-  // Makes the directory where it is missing; its parent must be there. FAILED_PRECONDITION where
-  // something else is in the way, or it belongs to another user.
+  // Creates the directory where it is missing. Its parent must exist. FAILED_PRECONDITION where the
+  // path is no directory or belongs to another user.
   static absl::StatusOr<HotFiles> Open(const std::string& path);
 
-  // What is published, oldest first. Removes everything that is not: unfinished and damaged files,
-  // links, other names.
+  // Published files, oldest first. Removes everything else: unfinished and damaged files, links,
+  // other names.
   absl::StatusOr<std::vector<HotFile>> Load();
 
   absl::StatusOr<UnpublishedHotFile> Write(std::string_view content);
-  // In place of an earlier file of that key.
+  // Replaces an earlier file of the key.
   absl::Status Publish(UnpublishedHotFile file, const Digest& key);
-  // OK as well where there is none.
+  // OK where there is no such file.
   absl::Status Remove(const Digest& key);
 
-  // What this user may still write on that file system.
+  // The bytes that this user may still write on the file system.
   absl::StatusOr<uint64_t> FreeBytes() const;
 
   const std::string& path() const { return path_; }

@@ -1,4 +1,4 @@
-// Which keys changed a moment ago.
+// Remembers recently changed keys.
 #pragma once
 
 #include <cstddef>

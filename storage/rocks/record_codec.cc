@@ -16,7 +16,7 @@ absl::StatusOr<StageReference> DecodeStage(ByteReader& reader) {
   stage.stage = std::string(reader.String());
   const auto digest = Digest::FromBytes(reader.Raw(Digest::kSizeBytes));
   stage.size_bytes = reader.Number<uint64_t>();
-  if (!reader.ok()) return DataLoss("a record ends in the middle of a stage");
+  if (!reader.ok()) return DataLoss("the record ends in the middle of a stage");
   stage.digest = *digest;
   return stage;
 }
@@ -25,7 +25,7 @@ absl::StatusOr<StageReference> DecodeStage(ByteReader& reader) {
 
 absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
   if (record.stages.size() > limits::kStagesMax) {
-    return InvalidArgument("an artifact of {} stages, the limit is {}", record.stages.size(),
+    return InvalidArgument("the artifact has {} stages, the limit is {}", record.stages.size(),
                            limits::kStagesMax);
   }
   ByteWriter writer;
@@ -42,38 +42,38 @@ absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
   writer.String(record.document);
   writer.Number(Checksum64(writer.bytes()));
   if (writer.bytes().size() > limits::kRecordBytesMax) {
-    return InvalidArgument("an artifact's record of {} bytes, the limit is {}",
+    return InvalidArgument("the artifact's record has {} bytes, the limit is {}",
                            writer.bytes().size(), limits::kRecordBytesMax);
   }
   return writer.Take();
 }
 
 absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest& expected_key) {
-  if (bytes.size() < kChecksumBytes) return DataLoss("a record of {} bytes", bytes.size());
+  if (bytes.size() < kChecksumBytes) return DataLoss("the record has only {} bytes", bytes.size());
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   ByteReader checksum(bytes.substr(body.size()));
   if (checksum.Number<uint64_t>() != Checksum64(body)) {
-    return DataLoss("a record does not match its checksum");
+    return DataLoss("the record does not match its checksum");
   }
   ByteReader reader(body);
   if (const auto version = reader.Number<uint8_t>(); version != kRecordVersion) {
-    return DataLoss("a record of the unknown version {}", version);
+    return DataLoss("the record has the unknown version {}", version);
   }
   if (reader.Raw(Digest::kSizeBytes) != expected_key.Bytes()) {
-    return DataLoss("a record stands under another key than its own");
+    return DataLoss("the record belongs to another key");
   }
   ArtifactRecord record;
   record.key = expected_key;
   record.compile_micros = reader.Number<uint64_t>();
   record.created_unix_ms = reader.Number<int64_t>();
   const auto stages = reader.Number<uint32_t>();
-  if (stages > limits::kStagesMax) return DataLoss("a record with {} stages", stages);
+  if (stages > limits::kStagesMax) return DataLoss("the record has {} stages", stages);
   for (uint32_t i = 0; i < stages; ++i) {
     KILN_ASSIGN_OR_RETURN(StageReference stage, DecodeStage(reader));
     record.stages.push_back(std::move(stage));
   }
   record.document = std::string(reader.String());
-  if (!reader.AtEnd()) return DataLoss("a record is longer or shorter than it says");
+  if (!reader.AtEnd()) return DataLoss("the record is longer or shorter than it says");
   return record;
 }
 

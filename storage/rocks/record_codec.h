@@ -1,4 +1,4 @@
-// An artifact's record as bytes (storage/format.md).
+// Encodes an artifact's record (storage/format.md).
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace kiln {
 // INVALID_ARGUMENT where the record exceeds limits::kStagesMax or limits::kRecordBytesMax.
 absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record);
 
-// Bytes that may be anything. DATA_LOSS where they are not a record, do not match their checksum,
-// or belong to another key.
+// `bytes` may be anything. DATA_LOSS where they are no record, do not match the checksum, or belong
+// to another key.
 absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest& expected_key);
 
 }  // namespace kiln

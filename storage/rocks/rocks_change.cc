@@ -10,10 +10,10 @@
 namespace kiln {
 namespace {
 
-// Totals only ever feed limits and displays: after damage they may be off, but must not wrap.
+// Totals feed limits and displays only. After damage they may be wrong, but must not wrap.
 void Subtract(uint64_t& total, uint64_t amount) { total -= std::min(total, amount); }
 
-// Rows sort by time, so that the oldest is the first.
+// Rows sort by time: the oldest is the first.
 std::string QuarantineKey(const Digest& digest, int64_t now_unix_ms) {
   std::string key;
   for (int shift = 56; shift >= 0; shift -= 8) {
@@ -31,7 +31,7 @@ RocksChange::BlobChange& RocksChange::Load(const Digest& digest) {
   const auto [it, is_new] = blobs_.try_emplace(digest);
   if (!is_new) return it->second;
   const auto row = database_.Get(RocksFamily::kReferences, digest.Bytes());
-  // A damaged row reads as absent: the blob is written once more, and at worst collected early,
+  // A damaged row counts as absent: the blob is written again, and at worst removed too early,
   // which is a miss.
   if (!row.ok()) {
     LogWarning("a reference count is damaged",
@@ -85,7 +85,7 @@ void RocksChange::QuarantineBlob(const Digest& digest, std::string_view reason,
 void RocksChange::QuarantineRecord(const Digest& key, std::string_view reason,
                                    std::string_view value, int64_t now_unix_ms) {
   RemoveRecord(key, RowBytes(value));
-  // Which blobs it named is lost with it: CollectUnreferencedBlobs counts anew.
+  // The names of the record's blobs are lost, so CollectUnreferencedBlobs counts anew.
   totals_.references_are_high = true;
   Quarantine(key, "record", reason, value, now_unix_ms);
 }
@@ -97,7 +97,7 @@ void RocksChange::CorrectCount(const Digest& digest, uint32_t count) {
 
 void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::string_view reason,
                              std::string_view value, int64_t now_unix_ms) {
-  LogWarning("put a damaged value aside",
+  LogWarning("quarantined a damaged value",
              {{"kind", kind}, {"digest", digest.Hex()}, {"reason", reason}});
   ++totals_.quarantined;
   ByteWriter writer;
@@ -131,11 +131,12 @@ absl::Status RocksChange::Apply(const Digest& digest, const BlobChange& change) 
     totals_.stored_bytes += row.stored_bytes;
   }
   if (change.claims > 0 && row.stored_bytes == 0) {
-    return InvalidArgument("the artifact refers to blob {}, which was not given", digest.Hex());
+    return InvalidArgument("the artifact names blob {}, which is neither stored nor given",
+                           digest.Hex());
   }
   row.count = static_cast<uint32_t>(std::max<int64_t>(0, row.count + change.claims));
 
-  // One that was put alone waits for a record with a count of zero.
+  // A blob that was put alone has a count of zero and waits for a record.
   const bool waits = change.claims == 0 && row.stored_bytes > 0 && !change.is_unwanted;
   const bool is_wanted = row.count > 0 || waits;
   if (is_wanted) {

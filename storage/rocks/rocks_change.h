@@ -1,4 +1,4 @@
-// One atomic change of the store that keeps rows, reference counts and totals in step.
+// One atomic change of the store: keeps rows, reference counts and totals consistent.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +12,45 @@
 
 namespace kiln {
 
-// Collects what changes, then writes it as one batch. REQUIRES: the writer's mutex is held from
-// construction to Commit. Not thread-safe.
+// Collects changes, then writes them as one batch. Not thread-safe.
+// REQUIRES: the caller holds the writer's mutex from construction to Commit.
 class RocksChange {
  public:
-  // `database` must outlive the change; `totals` are those before it.
+  // `database` must outlive the change. `totals` are the totals before the change.
   RocksChange(RocksDatabase& database, const TotalsRow& totals);
 
-  // The content of a blob, to be written if the store does not hold it. `stored` is as
-  // CompressValue made it.
+  // Writes the blob unless the store holds it. `stored` is the result of CompressValue.
   void Offer(const Digest& digest, std::string stored);
   bool IsReferenced(const Digest& digest) { return Load(digest).row.count > 0; }
   bool IsHeld(const Digest& digest) { return Load(digest).row.stored_bytes > 0; }
 
-  // A record with `row_bytes` takes the place of one with `replaced_row_bytes` (none: there was
-  // none).
+  // `replaced_row_bytes`: the size of the key's earlier row; none: there is no earlier row.
   void PutRecord(const ArtifactRecord& record, std::string_view encoded,
                  std::optional<uint64_t> replaced_row_bytes);
   void RemoveRecord(const Digest& key, uint64_t row_bytes);
   void PutUsage(const Digest& key, const ArtifactUsage& usage);
 
-  // A record's stages begin, or cease, to refer to their blobs. What nothing refers to any more
-  // goes.
+  // Counts, or stops counting, the record's references to its blobs. Removes blobs without
+  // references.
   void Claim(const ArtifactRecord& record);
   void Release(const ArtifactRecord& record);
 
-  // A damaged value is out of the way, and kept for a look.
+  // Moves a damaged value to the quarantine.
   void QuarantineBlob(const Digest& digest, std::string_view reason, std::string_view value,
                       int64_t now_unix_ms);
   void QuarantineRecord(const Digest& key, std::string_view reason, std::string_view value,
                         int64_t now_unix_ms);
 
-  // A blob that nothing refers to goes.
+  // Removes a blob without references.
   void DropUnreferenced(const Digest& digest) { Load(digest).is_unwanted = true; }
-  // The count is that, whatever the row says.
+  // Replaces the count of the row.
   void CorrectCount(const Digest& digest, uint32_t count);
 
-  // INVALID_ARGUMENT where a claimed blob is neither held nor offered; otherwise as
-  // RocksDatabase::Write. Nothing has changed where it fails.
+  // INVALID_ARGUMENT where a claimed blob is neither held nor offered. Other errors as
+  // RocksDatabase::Write. An error changes nothing.
   absl::Status Commit();
 
-  // After Commit: how things stand now, and whether anything was deleted.
+  // After Commit: the new totals, and whether the change removed a blob.
   const TotalsRow& totals() const { return totals_; }
   bool HasFreedBlobs() const { return has_freed_blobs_; }
 
@@ -65,7 +63,7 @@ class RocksChange {
     bool is_damaged = false;
     bool is_unwanted = false;
 
-    // It was only looked at.
+    // Whether the blob was only looked up.
     bool IsNone() const {
       return claims == 0 && !correct_count && !offered && !is_damaged && !is_unwanted;
     }
@@ -82,7 +80,7 @@ class RocksChange {
   bool has_freed_blobs_ = false;
 };
 
-// What a row counts for in stored_bytes.
+// The size of a row in stored_bytes.
 inline uint64_t RowBytes(std::string_view value) { return Digest::kSizeBytes + value.size(); }
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <rocksdb/listener.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.siz
 
 }  // namespace
 
-// Told by RocksDB's threads when flush or compaction cannot go on.
+// RocksDB's threads call this when flush or compaction cannot go on.
 class RocksDatabase::DamageListener final : public rocksdb::EventListener {
  public:
   explicit DamageListener(RocksDatabase& database) : database_(database) {}
@@ -34,7 +35,7 @@ class RocksDatabase::DamageListener final : public rocksdb::EventListener {
     }
   }
 
-  // RocksDB looks every five seconds whether there is space again.
+  // RocksDB checks for free space every five seconds.
   void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
     if (info.new_bg_error.ok()) database_.ClearDegraded();
   }
@@ -89,8 +90,7 @@ absl::StatusOr<std::optional<std::string>> RocksDatabase::Get(RocksFamily family
 }
 
 void RocksDatabase::Batch::Put(RocksFamily family, std::string_view key, std::string_view value) {
-  // Adding to a batch in memory fails only past 4 GiB, which the limits on records and blobs
-  // exclude.
+  // Fails only past 4 GiB, which the limits on records and blobs exclude.
   (void)rows_.Put(database_.Handle(family), ToSlice(key), ToSlice(value));
 }
 
@@ -118,7 +118,7 @@ absl::Status RocksDatabase::OnWriteFailed(const rocksdb::Status& status) {
   const std::string reason = fmt::format(
       "RocksDB refuses writes ({}): see the log, then restart the daemon", status.ToString());
   SetDegraded(reason);
-  // Not DATA_LOSS, whatever RocksDB calls it: that is said of a value, and there is none here.
+  // Never DATA_LOSS, which is about a stored value.
   return Internal("{}", reason);
 }
 
@@ -157,7 +157,7 @@ void RocksDatabase::WaitUntilWritable() const {
 
 std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {
   rocksdb::ReadOptions options;
-  // A scan should not push what is hot out of the cache.
+  // A scan must not evict hot blocks from the cache.
   options.fill_cache = false;
   return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(options, Handle(family)));
 }
@@ -184,16 +184,16 @@ uint64_t RocksDatabase::TableBytes(rocksdb::ColumnFamilyHandle* handle) const {
 }
 
 absl::Status RocksDatabase::CollectGarbage(double share, std::atomic<bool>& cancelled) {
+  assert(access_ == RocksAccess::kWrite);
   rocksdb::CompactRangeOptions options;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
   options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
   options.blob_garbage_collection_age_cutoff = share;
   options.canceled = &cancelled;
-  // Flushes first; the tables hold keys only, so what this costs is the live blobs of the files
-  // that go.
+  // Flushes first. Tables hold keys only, so the cost is the live blobs of the removed files.
   const rocksdb::Status status =
       db_->CompactRange(options, Handle(RocksFamily::kBlobs), nullptr, nullptr);
-  // It returns before the thread that compacted has deleted the old files; this waits for that.
+  // CompactRange returns before the old files are deleted. This waits for the deletion.
   if (db_->PauseBackgroundWork().ok()) db_->ContinueBackgroundWork().PermitUncheckedError();
   return status.ok() ? absl::OkStatus() : FromRocks(status, "collect garbage");
 }

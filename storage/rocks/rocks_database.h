@@ -1,4 +1,4 @@
-// RocksDB with our column families, our statuses, and a memory of whether it takes writes.
+// RocksDB with Kiln's column families and statuses. Knows why writes fail.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -20,10 +20,10 @@
 namespace kiln {
 
 enum class RocksAccess {
-  // Opens what is there as it is now, without writing a byte: for a disk that is full. Another may
-  // have it open for writing.
+  // Opens an existing database without writing a byte: for a full disk. Another process may have it
+  // open for writing.
   kRead,
-  // Opens or creates.
+  // Opens or creates a database.
   kWrite,
 };
 
@@ -53,25 +53,25 @@ class RocksDatabase {
     const RocksDatabase& database_;
     rocksdb::WriteBatch rows_;
   };
-  // All or nothing; survives the death of the process from the moment this returns OK.
-  // RESOURCE_EXHAUSTED: the disk is full; works again by itself once there is space, unless the
+  // Writes all rows or none. They survive the death of the process once this returns OK.
+  // RESOURCE_EXHAUSTED: the disk is full; writes work again once there is space, unless the
   // database is open for reading only. INTERNAL: RocksDB refuses writes.
   absl::Status Write(Batch& batch);
 
   std::unique_ptr<rocksdb::Iterator> Iterate(RocksFamily family) const;
   RocksAccess access() const { return access_; }
 
-  // What all tables and blob files occupy, garbage included; the log comes on top.
+  // The size of all tables and blob files with garbage, without RocksDB's log.
   uint64_t FileBytes() const;
-  // The part of it that holds blobs.
+  // The part of FileBytes that holds blobs.
   uint64_t BlobFileBytes() const;
-  // Rewrites the live blobs of the oldest `share` (0 to 1) of the blob files and drops those files.
-  // Stops early, with an error, when `*cancelled` becomes true. REQUIRES: access kWrite.
+  // Rewrites the live blobs of the oldest `share` (0 to 1) of the blob files and removes those
+  // files. Stops with an error when `cancelled` becomes true. REQUIRES: access() is kWrite.
   absl::Status CollectGarbage(double share, std::atomic<bool>& cancelled);
 
-  // Why writes fail at the moment; empty where they do not.
+  // Why writes fail at the moment. Empty: they work.
   std::string Degraded() const;
-  // Returns when writes work, or work again.
+  // Returns when writes work.
   void WaitUntilWritable() const;
 
  private:
@@ -93,7 +93,7 @@ class RocksDatabase {
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kRocksFamilyNames.size()> families_{};
 
-  // Read on every write; the mutex is only for when there is trouble.
+  // Every write reads this flag. Only failures take the mutex.
   std::atomic<bool> is_degraded_ = false;
   mutable Mutex mutex_;
   mutable CondVar recovered_;

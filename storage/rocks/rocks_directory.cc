@@ -17,7 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kWriteProbe = ".kiln-write-probe";
-// What an open writes beside the rows of the logs: a manifest, options (32 KB), first blocks.
+// An open writes a manifest, options (32 KB) and first blocks besides the rows of the logs.
 constexpr uint64_t kOpenBytes = limits::kMiB;
 
 absl::Status CheckOwner(const std::string& path) {
@@ -36,8 +36,8 @@ absl::Status CheckOwner(const std::string& path) {
   return absl::OkStatus();
 }
 
-// RocksDB's own lock, held while the store is looked at or moved: a store in use changes under the
-// eyes, and would look damaged.
+// RocksDB's own lock, held while the store is read or moved: a store in use changes meanwhile and
+// would look damaged.
 class StoreLock {
  public:
   static absl::StatusOr<StoreLock> Acquire(const std::string& path) {
@@ -62,8 +62,8 @@ class StoreLock {
   rocksdb::FileLock* lock_;
 };
 
-// Files that RocksDB writes before there is a database, or that say nothing about one. A manifest
-// without tables is what a disk leaves that was full while the database was made.
+// Files that do not prove a database: RocksDB writes them first. A disk that is full at the
+// creation leaves a manifest without tables.
 bool IsIncidental(std::string_view name) {
   for (const std::string_view start : {"LOG", "MANIFEST-", "OPTIONS-"}) {
     if (name.starts_with(start)) return true;

@@ -1,4 +1,4 @@
-// RocksDB's own log lines, in ours.
+// Sends RocksDB's log lines to the daemon's log.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -7,9 +7,9 @@
 
 namespace kiln {
 
-// Never writes into the store's directory: Debian's RocksDB is built with assertions, and its own
-// logger fails one, which ends the process, on the first line after one that met a full disk. What
-// RocksDB calls a warning is routine and goes to our debug level. Thread-safe.
+// Replaces RocksDB's own logger: Debian builds RocksDB with assertions, and that logger ends the
+// process on the first line after a full disk. RocksDB's warnings are routine and become debug
+// lines. Thread-safe.
 std::shared_ptr<rocksdb::Logger> MakeRocksLogger();
 
 }  // namespace kiln

@@ -36,7 +36,7 @@ absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
   return Annotate(status, "the store " + path);
 }
 
-// A store of an older version is one of this version that has none of what came with it.
+// A store of an older version is a store of this version without the later additions.
 absl::Status WriteSchema(RocksDatabase& database) {
   const std::string version = std::to_string(kRocksSchemaVersion);
   const auto row = database.Get(RocksFamily::kMeta, kSchemaRow);
@@ -46,13 +46,13 @@ absl::Status WriteSchema(RocksDatabase& database) {
   return database.Write(batch);
 }
 
-// What there is of a store that cannot be written now.
+// The readable part of a store that cannot be written now.
 struct Meanwhile {
   std::unique_ptr<Store> store;
   std::string damage;
 };
 
-// The steps of opening one store. Copies are alike.
+// The steps of opening one store. Copyable.
 class RocksOpening {
  public:
   RocksOpening(const RocksStoreOptions& options, Filesystem& filesystem, const Clock& clock)
@@ -60,7 +60,7 @@ class RocksOpening {
 
   absl::StatusOr<OpenedRocksStore> ProbeAndOpen() const;
   bool IsDiskFull() const;
-  // `why`: what ProbeAndOpen said.
+  // `why` is the error of ProbeAndOpen.
   absl::StatusOr<OpenedRocksStore> WaitForSpace(const absl::Status& why) const;
 
  private:
@@ -79,7 +79,7 @@ class RocksOpening {
   const Clock& clock_;
 };
 
-// Empty: nothing is wrong. An error: nothing can be said.
+// Why the store is damaged. Empty: it is whole. An error: the store may be whole.
 absl::StatusOr<std::string> RocksOpening::FindDamage(const std::string& path, Content content,
                                                      RocksAccess access) const {
   if (content == Content::kNothing) return std::string();
@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<RocksStore>> RocksOpening::OpenDatabase(const std
   return std::make_unique<RocksStore>(std::move(state), path, filesystem_);
 }
 
-// For writing. `damage`: what is known to be wrong with what is there.
+// Opens for writing. `damage`: why the store is known to be damaged; empty: it is not.
 absl::StatusOr<OpenedRocksStore> RocksOpening::OpenOrSetAside(const RocksDirectory& directory,
                                                               Content content,
                                                               const std::string& damage) const {
@@ -116,11 +116,11 @@ absl::StatusOr<OpenedRocksStore> RocksOpening::OpenOrSetAside(const RocksDirecto
       opened.store = *std::move(store);
       return opened;
     }
-    // What the probe did not notice.
+    // Damage that the probe did not notice.
     if (!absl::IsDataLoss(store.status())) return store.status();
     opened.report.damage = std::string(Message(store.status()));
   }
-  // A disk that filled up while the store was looked at may make it look damaged.
+  // A disk that filled up meanwhile can make the store look damaged.
   KILN_RETURN_IF_ERROR(directory.CheckWritable());
   opened.report.is_new = true;
   KILN_ASSIGN_OR_RETURN(opened.report.set_aside, directory.SetAside(opened.report.damage, clock_));
@@ -150,16 +150,16 @@ std::string RocksOpening::FullReason(const absl::Status& why) const {
 }
 
 absl::StatusOr<Meanwhile> RocksOpening::OpenForReading() const {
-  // Holds nothing and takes nothing.
+  // A store of 0 bytes holds nothing and refuses puts.
   Meanwhile meanwhile{std::make_unique<MemoryStore>(0, clock_), ""};
   const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
   const auto content = directory.ok() ? directory->Look() : directory.status();
-  // No room even for the directory, or for the lock in it: there was no store.
+  // No space for the directory or its lock file: there was no store.
   if (absl::IsResourceExhausted(content.status())) return meanwhile;
   KILN_RETURN_IF_ERROR(content.status());
 
   const auto damage = FindDamage(directory->path(), *content, RocksAccess::kRead);
-  // Neither damaged nor readable: so is a database that was being made when the disk filled up.
+  // Neither damaged nor readable: the disk filled up during the creation of the database.
   if (absl::IsInternal(damage.status())) return meanwhile;
   KILN_RETURN_IF_ERROR(damage.status());
   meanwhile.damage = *damage;
@@ -168,8 +168,8 @@ absl::StatusOr<Meanwhile> RocksOpening::OpenForReading() const {
   return meanwhile;
 }
 
-// The process has threads by now and does not fork to probe: what is known of the store is what was
-// found at the start. An open that crashes or hangs ends the process; the next one probes.
+// The process has threads now and must not fork, so this does not probe: `damage` is the finding of
+// the start. Where this open crashes, the next start probes.
 absl::StatusOr<std::unique_ptr<Store>> RocksOpening::OpenLater(const std::string& damage) const {
   KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
   KILN_RETURN_IF_ERROR(directory.CheckWritable());

@@ -1,4 +1,4 @@
-// Opens the store on the disk, whatever state it is in.
+// Opens the store on the disk, in any state.
 #pragma once
 
 #include <chrono>
@@ -18,46 +18,46 @@ class Env;
 namespace kiln {
 
 struct RocksStoreOptions {
-  // Made where it is missing; its parent must be there.
+  // Created where it is missing. Its parent must exist.
   std::string path;
-  // The size limit that the store will be kept to: sizes buffers and files.
+  // The store's size limit. Determines the size of buffers and files.
   uint64_t expected_bytes = limits::kStoreBytesDefault;
-  // A store that takes longer to open, and twice as long when tried once more, counts as damaged.
+  // A store that takes longer to open, and twice as long on a second try, counts as damaged.
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
-  // On a disk that is full: between one attempt to open the store and the next.
+  // The time between two attempts to open the store on a full disk.
   std::chrono::milliseconds retry_interval = limits::kStoreRetryInterval;
   // Null: the operating system. Must outlive the store.
   rocksdb::Env* env = nullptr;
 };
 
 struct StoreOpenReport {
-  // Where a damaged store was moved to; empty: there was none. It is never deleted.
+  // The new path of a damaged store, which is never deleted. Empty: no store was damaged.
   std::string set_aside;
-  // What was wrong with it.
+  // Why the store counts as damaged.
   std::string damage;
-  // Nothing was there, or what was there was set aside.
+  // There was no store, or it was set aside.
   bool is_new = false;
-  // Why nothing can be stored yet, for a person; empty: it can.
+  // Why the store takes nothing yet, for people. Empty: it takes artifacts.
   std::string waits_because;
 };
 
 struct OpenedRocksStore {
-  // A RocksStore, or one that waits for it.
+  // A RocksStore, or a WaitingStore for one.
   std::unique_ptr<Store> store;
   StoreOpenReport report;
 };
 
-// On a full disk it is opened all the same: what can be read of it is, puts are refused, and it is
-// tried again in the background until there is space (WaitingStore). Nothing is set aside then.
+// On a full disk the store opens for reading: puts fail, and a thread tries to open it for writing
+// until there is space (WaitingStore). Nothing is set aside then.
 //
-// A damaged store is renamed to `<path>.damaged-<unix ms>` and a new one is made. Not so where
-// nothing can be said about the store, or where it is not ours to touch:
+// Renames a damaged store to `<path>.damaged-<unix ms>` and creates a new one. Returns an error,
+// and leaves the store alone, where it may be whole or belongs to somebody else:
 //   FAILED_PRECONDITION  `path` is no directory, belongs to another user, is in use by another
 //                        process, or was written by a newer Kiln (the message names both versions)
-//   PERMISSION_DENIED    it cannot be written, or cannot be renamed
+//   PERMISSION_DENIED    the store cannot be written or renamed
 //   RESOURCE_EXHAUSTED   there is no memory or no descriptor left
-//   UNAVAILABLE          the process that probed it was killed from outside
-// Each message says what to do. `filesystem` and `clock` must outlive the store.
+//   UNAVAILABLE          the probing process was killed from outside
+// Each message tells people what to do. `filesystem` and `clock` must outlive the store.
 //
 // Opens the store in a child process first (rocks_probe.h).
 // REQUIRES: called before the process starts threads.

@@ -30,10 +30,10 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.max_background_jobs = 2;
-  // The log is shared by all families, and the quiet ones would keep it alive for ever.
+  // All families share the log. Without a limit, a family without writes would keep it for ever.
   options.max_total_wal_size = 2 * BlobBufferBytes(expected_bytes);
   options.info_log = MakeRocksLogger();
-  // Default, and why: after a torn write the log is good up to the tear, which is all that was ever
+  // The default. After a torn write the log is good up to the tear, and nothing behind the tear was
   // acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.stats_dump_period_sec = 0;

@@ -15,7 +15,7 @@ namespace kiln {
 rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes);
 rocksdb::ColumnFamilyOptions RocksFamilyOptions(RocksFamily family, uint64_t expected_bytes);
 
-// The size at which a blob file is closed: the grain in which space comes back.
+// The size at which a blob file is closed. Garbage collection frees whole files.
 uint64_t RocksBlobFileBytes(uint64_t expected_bytes);
 
 }  // namespace kiln

@@ -57,7 +57,8 @@ absl::Status CheckSchema(const std::string& row) {
   return absl::OkStatus();
 }
 
-// Read-only and with as few families as can be: a newer store may have more, and is left as it is.
+// Opens read-only with two families only: a newer store may have more families, and stays
+// unchanged.
 absl::Status CheckVersion(const std::string& path, uint64_t expected_bytes,
                           const rocksdb::DBOptions& options,
                           const std::vector<std::string>& names) {
@@ -84,8 +85,8 @@ absl::Status CheckVersion(const std::string& path, uint64_t expected_bytes,
   return CheckFamilies(names);
 }
 
-// What the daemon is about to do. After an open for writing the log is in tables and the totals are
-// counted, so that the daemon has less to do.
+// Opens the store as the daemon will. An open for writing moves the log into tables and counts the
+// totals, so the daemon's own open is shorter.
 absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
                        RocksAccess access) {
   rocksdb::DBOptions options = RocksDatabaseOptions(expected_bytes);
@@ -113,17 +114,17 @@ absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  // What is wrong is reported once, by the parent.
+  // The parent reports errors.
   (void)SetLogLevel("error");
   const absl::Status status = TryToOpenInMemory(path, expected_bytes, env, access);
   std::string report(1, static_cast<char>(status.code()));
   report += Message(status).substr(0, kMessageBytesMax);
-  // Shorter than a pipe's buffer, so one write takes it all.
+  // Shorter than a pipe's buffer, so one write takes everything.
   const ssize_t written = write(report_fd, report.data(), report.size());
   _exit(written == static_cast<ssize_t>(report.size()) ? 0 : 1);
 }
 
-// Everything until the other end closes; nothing where that takes too long.
+// Reads until the other end closes. Nothing: that took too long.
 std::optional<std::string> ReadReport(int fd, std::chrono::milliseconds time_max) {
   const auto deadline = std::chrono::steady_clock::now() + time_max;
   std::string report;
@@ -149,8 +150,8 @@ int WaitFor(pid_t child) {
   return status;
 }
 
-// Signals that a program brings upon itself. Any other came from outside, as SIGKILL does where the
-// machine is out of memory, and says nothing about the store.
+// Whether a program's own fault causes the signal. Other signals come from outside, such as SIGKILL
+// when memory runs out, and the store may be whole.
 bool IsCrash(int signal) {
   for (const int own : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP}) {
     if (signal == own) return true;
@@ -158,7 +159,7 @@ bool IsCrash(int signal) {
   return false;
 }
 
-// DEADLINE_EXCEEDED: it took longer than that.
+// DEADLINE_EXCEEDED: the open took longer than `time_max`.
 absl::Status Probe(const std::string& path, uint64_t expected_bytes,
                    std::chrono::milliseconds time_max, rocksdb::Env* env, RocksAccess access) {
   int ends[2];

@@ -1,5 +1,4 @@
-// Opens a store that may be rotten where nothing can go wrong: in a child process, against the
-// clock.
+// Opens a store that may be damaged in a child process, with a time limit.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -13,17 +12,18 @@
 
 namespace kiln {
 
-// Does in the child all that the daemon does next: opens with that access, log and totals included,
-// and closes.
+// The child opens the store with `access`, reads log and totals, and closes it, as the daemon does
+// next.
 //
-// OK: it opens. DATA_LOSS: it is damaged, or opening it crashed, or took longer than `time_max` and
-// then, tried once more, longer than twice that; it should be set aside. FAILED_PRECONDITION:
-// written by a newer Kiln or by something else, and not written to. Anything else: could not look,
-// which says nothing about the store.
+//   OK                   the store opens
+//   DATA_LOSS            the store should be set aside: it is damaged, or the open crashed, or took
+//                        longer than `time_max` and, tried once more, longer than twice that
+//   FAILED_PRECONDITION  another program or a newer Kiln wrote the store; it is left unchanged
+//   anything else        the child could not look, so the store may be whole
 //
-// REQUIRES: the calling process has no other threads that could hold a lock while it forks (call it
-// at start-up); `path` holds a database, and nobody, this process included, has it open or locked.
 // `env` null: the operating system.
+// REQUIRES: the process has no other threads (call it at start-up). `path` holds a database that no
+// process, this one included, has open or locked.
 absl::Status ProbeRocksStore(const std::string& path, uint64_t expected_bytes,
                              std::chrono::milliseconds time_max, rocksdb::Env* env = nullptr,
                              RocksAccess access = RocksAccess::kWrite);

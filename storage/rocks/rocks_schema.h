@@ -1,4 +1,4 @@
-// The rows of the RocksDB store; storage/format.md describes them for a reader without this code.
+// The rows of the RocksDB store (storage/format.md).
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace kiln {
 
-// Raised with every change that an older program would misread. 2: records of users' own entries,
-// which a program that knows artifacts alone would publish to everybody.
+// Raised with every change that an older program would misread. Version 2 added user cache entries,
+// which an older program would publish to everybody.
 inline constexpr uint32_t kRocksSchemaVersion = 2;
 
-// Column families. kDefault is empty: RocksDB insists on having it.
+// Column families. kDefault is empty; RocksDB requires it.
 enum class RocksFamily : size_t {
   kDefault,
   kMeta,
@@ -33,23 +33,23 @@ inline constexpr std::array<const char*, 7> kRocksFamilyNames = {
 inline constexpr std::string_view kSchemaRow = "schema";
 inline constexpr std::string_view kTotalsRow = "totals";
 
-// A file in the store's directory that says that RocksDB met damage it cannot get over: the next
-// start sets the store aside.
+// RocksDB met damage that it cannot repair: this file in the store's directory makes the next start
+// set the store aside.
 inline constexpr std::string_view kDamagedMarker = "KILN-DAMAGED";
 
-// `references`: how many stages of records name a blob, and what the blob occupies; 0 bytes: it is
-// not held.
+// `references`: how many stages of records name a blob, and the blob's size on disk. 0 bytes: the
+// store does not hold the blob.
 struct ReferenceRow {
   uint32_t count = 0;
   uint64_t stored_bytes = 0;
 };
 
-// `meta`/"totals": kept in the same batch as what it counts, so that a start needs no scan.
+// `meta`/"totals": written in the same batch as the counted rows, so that a start scans nothing.
 struct TotalsRow {
   uint64_t artifacts = 0;
   uint64_t stored_bytes = 0;
   uint64_t quarantined = 0;
-  // A record was lost to damage, and the references it held were not given back.
+  // A record was lost to damage, so the reference counts of its blobs are too high.
   bool references_are_high = false;
 };
 

@@ -73,8 +73,8 @@ absl::StatusOr<FoundBlob> RocksState::GetBlob(const Digest& digest) {
   if (blob.ok()) return FoundBlob{*std::move(blob), Tier::kDisk};
   if (absl::IsDataLoss(blob.status())) QuarantineBlob(digest);
   if (!absl::IsNotFound(blob.status())) return blob.status();
-  // The books may say that it is here, after a part of the log was lost: then a put would not write
-  // it again.
+  // After a loss of part of the log the references may claim a blob that is gone, and a put would
+  // not write it again.
   const auto row = database_->Get(RocksFamily::kReferences, digest.Bytes());
   if (!row.ok() || !row->has_value()) return blob.status();
   const auto references = DecodeReferences(**row);
@@ -84,7 +84,7 @@ absl::StatusOr<FoundBlob> RocksState::GetBlob(const Digest& digest) {
 
 void RocksState::QuarantineBlob(const Digest& digest) {
   MutexLock lock(writer_);
-  // Once more under the lock: it may have been replaced, or be on its way, meanwhile.
+  // Reads again under the lock: the blob may have been replaced meanwhile.
   std::string damaged;
   const auto blob = ReadBlob(digest, &damaged);
   if (blob.ok()) return;
@@ -136,7 +136,7 @@ absl::StatusOr<RocksState::RecordRow> RocksState::ReadRecord(const Digest& key,
 ArtifactUsage RocksState::ReadUsage(const Digest& key) const {
   ArtifactUsage usage;
   const auto row = database_->Get(RocksFamily::kAccess, key.Bytes());
-  // A damaged row loses a count, and at worst a pin; the artifact is still right.
+  // A damaged row loses uses and at worst a pin. The artifact is still right.
   if (row.ok() && row->has_value()) usage = DecodeUsage(**row).value_or(usage);
   const UseCount pending = uses_.Pending(key);
   usage.hits += pending.uses;
@@ -185,8 +185,7 @@ absl::Status RocksState::PutRecord(const ArtifactRecord& record, std::span<const
   KILN_RETURN_IF_ERROR(CheckSizes(blobs));
   KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
   const std::string row = CompressValue(encoded);
-  // Those that are here already need not be compressed; what is decided without the lock is decided
-  // again below.
+  // Compresses missing blobs without the lock. The decision is repeated under the lock.
   std::unordered_map<Digest, std::string, DigestHash> compressed;
   for (const Blob& blob : blobs) {
     const Digest digests[] = {blob.digest()};
@@ -254,14 +253,14 @@ absl::Status RocksState::SetPinned(const Digest& key, bool pinned) {
   KILN_RETURN_IF_ERROR(readable);
 
   MutexLock lock(writer_);
-  // Removed since: a pin without a record would outlive it.
+  // Reads again: a pin without a record would outlive the record.
   KILN_RETURN_IF_ERROR(ReadRecord(key, &damaged).status());
   ArtifactUsage usage = ReadUsage(key);
   usage.pinned = pinned;
   RocksChange change(*database_, Totals());
   change.PutUsage(key, usage);
   KILN_RETURN_IF_ERROR(Commit(change));
-  // They are part of what was just written.
+  // The pending uses are part of the written row.
   uses_.Forget(key);
   return absl::OkStatus();
 }
@@ -296,7 +295,7 @@ void RocksState::WriteUses() {
   RocksChange change(*database_, Totals());
   for (const UseCount& use : uses) {
     const auto row = database_->Get(RocksFamily::kAccess, use.key.Bytes());
-    // No row: the artifact is gone, or never was here.
+    // No row: the store does not have the artifact.
     if (!row.ok() || !row->has_value()) continue;
     ArtifactUsage usage = DecodeUsage(**row).value_or(ArtifactUsage());
     usage.hits += use.uses;

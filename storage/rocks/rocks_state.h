@@ -1,4 +1,4 @@
-// What the two faces of a RocksStore share: every operation on its rows.
+// Every operation on the rows of a RocksStore.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,18 @@
 
 namespace kiln {
 
-// Readers take no lock. Whoever changes rows holds `writer_`, since counts and totals are read,
-// changed and written; compression and reading stay outside of it.
+// Reads take no lock. Changes hold `writer_`, since they read, change and write counts and totals.
+// Compression runs without the lock.
 //
 // Thread-safe. Errors as BlobStore and ArtifactIndex say.
 class RocksState {
  public:
-  // Reads the totals, or counts them where that row is lost. `clock` must outlive the state.
+  // `clock` must outlive the state. Errors as ReadTotals.
   static absl::StatusOr<std::unique_ptr<RocksState>> Load(std::unique_ptr<RocksDatabase> database,
                                                           uint64_t expected_bytes,
                                                           const Clock& clock);
   ~RocksState();
-  // The totals; where that row is lost they are counted, and written.
+  // Reads the totals. Counts and writes them where their row is lost.
   static absl::StatusOr<TotalsRow> ReadTotals(RocksDatabase& database);
 
   absl::StatusOr<FoundBlob> GetBlob(const Digest& digest);
@@ -44,17 +44,17 @@ class RocksState {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const std::optional<Digest>& after, size_t limit);
   absl::Status SetPinned(const Digest& key, bool pinned);
 
-  // Neither this nor a use that GetRecord counts is written on the caller's thread.
+  // A thread of its own writes these uses and those of GetRecord.
   void CountUses(std::span<const UseCount> uses);
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs();
 
   TotalsRow Totals() const;
   const RocksDatabase& database() const { return *database_; }
-  // Waits until uses are written down and no garbage is being collected; for tests.
+  // Returns when uses are written and no garbage is collected. For tests.
   void WaitUntilIdle();
 
  private:
-  // A record's row as it is now.
+  // A record and the size of its row.
   struct RecordRow {
     ArtifactRecord record;
     uint64_t row_bytes = 0;
@@ -63,14 +63,14 @@ class RocksState {
   RocksState(std::unique_ptr<RocksDatabase> database, const TotalsRow& totals,
              uint64_t expected_bytes, const Clock& clock);
 
-  // NOT_FOUND, or DATA_LOSS with the damaged bytes in `*damaged` where there are any.
+  // NOT_FOUND, or DATA_LOSS with the damaged bytes, if any, in `*damaged`.
   absl::StatusOr<RecordRow> ReadRecord(const Digest& key, std::string* damaged) const;
   absl::StatusOr<Blob> ReadBlob(const Digest& digest, std::string* damaged) const;
   ArtifactUsage ReadUsage(const Digest& key) const;
 
   void QuarantineRecord(const Digest& key);
   void QuarantineBlob(const Digest& digest);
-  // Takes what the key had before out of the books.
+  // Releases the key's earlier record, or quarantines it where it is damaged.
   absl::StatusOr<std::optional<RecordRow>> Replaced(RocksChange& change, const Digest& key)
       KILN_REQUIRES(writer_);
   absl::Status Commit(RocksChange& change) KILN_REQUIRES(writer_);
@@ -89,9 +89,9 @@ class RocksState {
   mutable Mutex totals_mutex_;
   TotalsRow totals_ KILN_GUARDED_BY(totals_mutex_);
 
-  // Last: their threads stop before what they work on goes.
+  // Last: their threads stop before the other members are destroyed.
   RocksReclaimer reclaimer_;
-  // A hit runs on a thread that serves clients, which must not wait for the disk.
+  // Hits run on threads that serve clients and must not wait for the disk.
   BackgroundTask use_writer_{[this] { WriteUses(); }};
 };
 

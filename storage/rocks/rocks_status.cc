@@ -1,5 +1,6 @@
 #include "storage/rocks/rocks_status.h"
 
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
@@ -8,7 +9,7 @@
 namespace kiln {
 namespace {
 
-// RocksDB keeps what errno was only in words.
+// RocksDB keeps errno only as text.
 bool Says(const std::string& words, std::initializer_list<int> error_numbers) {
   for (const int number : error_numbers) {
     if (words.find(std::strerror(number)) != std::string::npos) return true;
@@ -16,7 +17,7 @@ bool Says(const std::string& words, std::initializer_list<int> error_numbers) {
   return false;
 }
 
-// A file that is gone or a sector that does not read is damage; running out of descriptors is not.
+// A missing file or an unreadable sector is damage. A lack of descriptors is not.
 bool IsDamage(const rocksdb::Status& status) {
   if (status.IsCorruption()) return true;
   if (!status.IsIOError()) return false;
@@ -25,12 +26,13 @@ bool IsDamage(const rocksdb::Status& status) {
 
 }  // namespace
 
-// A write that waited for a flush that cannot go on gets its error as words of another.
+// A write that waits for a failed flush gets the flush's error as text.
 bool IsNoSpace(const rocksdb::Status& status) {
   return status.IsNoSpace() || Says(status.ToString(), {ENOSPC, EDQUOT});
 }
 
 absl::Status FromRocks(const rocksdb::Status& status, std::string_view what) {
+  assert(!status.ok());
   const std::string words = status.ToString();
   if (IsNoSpace(status)) return ResourceExhausted("{}: {}", what, words);
   if (IsDamage(status)) return DataLoss("{}: {}", what, words);

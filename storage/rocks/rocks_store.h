@@ -1,12 +1,12 @@
 // The store on the disk: RocksDB, one directory, one process. storage/format.md describes its rows.
 //
 //   OpenRocksStore ── RocksStore ── RocksState ── RocksChange ── RocksDatabase ── rocksdb::DB
-//                     two faces     operations    one batch      statuses
+//                     interfaces    operations    one batch      statuses
 //
-// A damaged value is a miss, once DATA_LOSS, and is kept aside. A damaged database is set aside as
-// a whole when it is opened (rocks_open.h). A full disk refuses puts and nothing else. The size
-// limit is QuotaStore's business, since RocksDB's own (SstFileManager::SetMaxAllowedSpaceUsage) can
-// deadlock when a store is opened again.
+// A damaged value is DATA_LOSS once, then a miss; it is quarantined. A damaged database is set
+// aside as a whole when it is opened (rocks_open.h). On a full disk only puts fail. QuotaStore
+// limits the size, since RocksDB's own limit (SstFileManager::SetMaxAllowedSpaceUsage) can deadlock
+// when a store is opened again.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ namespace kiln {
 
 class RocksState;
 
-// Survives the death of the process with every acknowledged put; does not wait for the disk's own
-// cache, so a power cut may cost the last seconds. Puts of one store are written one after the
-// other; gets run in parallel.
+// Every acknowledged put survives the death of the process. Puts do not wait for the disk's own
+// cache, so a power cut may lose the last seconds. Puts are written one after the other; gets run
+// in parallel.
 class RocksStore final : public Store {
  public:
   // OpenRocksStore calls this. `filesystem` must outlive the store.
@@ -35,7 +35,7 @@ class RocksStore final : public Store {
   void CountUses(std::span<const UseCount> uses) override;
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
-  // Returns when uses are written down and no garbage is being collected. Only tests need to know.
+  // Returns when uses are written and no garbage is collected. For tests.
   void WaitUntilIdle();
 
  private:

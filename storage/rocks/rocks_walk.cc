@@ -8,8 +8,7 @@
 namespace kiln {
 namespace {
 
-// The first key after a stretch of the key space; empty: there is none. Keys are spread evenly, so
-// 65,536 steps cross everything.
+// The first key of the next 65,536th of the key space. Empty: there is none.
 std::string NextStretch(std::string_view key) {
   const auto high = static_cast<uint8_t>(key.size() > 0 ? key[0] : 0);
   const auto low = static_cast<uint8_t>(key.size() > 1 ? key[1] : 0);
@@ -35,7 +34,7 @@ void RocksWalk::Next() {
 void RocksWalk::StepOverDamage() {
   while (!rows_->Valid() && !rows_->status().ok()) {
     if (!skipped_) {
-      LogWarning("part of the store does not read", {{"error", rows_->status().ToString()}});
+      LogWarning("part of the store is unreadable", {{"error", rows_->status().ToString()}});
     }
     skipped_ = true;
     position_ = NextStretch(position_);

@@ -1,4 +1,4 @@
-// Going through the rows of a store that may be damaged in places.
+// Iterates over rows of a store with damaged places.
 #pragma once
 
 #include <rocksdb/iterator.h>
@@ -9,13 +9,13 @@
 
 namespace kiln {
 
-// Goes through the rows of a family in order, as they were when its iterator was made. A damaged
-// block does not end it: it is stepped over, and the log says so.
+// Iterates over the rows of a family in order, as of the creation of the iterator. Skips damaged
+// blocks and logs that.
 //
 // Not thread-safe. Reads the disk.
 class RocksWalk {
  public:
-  // Keys spread evenly, as digests do, are what the steps over damage are made for.
+  // Skipping damage assumes that keys are spread evenly, as digests are.
   explicit RocksWalk(std::unique_ptr<rocksdb::Iterator> rows, std::string_view from = "");
 
   bool Valid() const { return rows_->Valid(); }

@@ -1,5 +1,5 @@
-// How bytes are kept on the disk: compressed where that helps. We compress rather than the
-// database, so that the sizes that the limit counts are exact.
+// Values on the disk, compressed where that helps. Kiln compresses rather than RocksDB, so that the
+// size limit counts exact sizes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace kiln {
 // One byte of codec, eight bytes of raw size, then the bytes, raw or as one zstd frame.
 std::string CompressValue(std::string_view raw);
 
-// DATA_LOSS for anything that CompressValue did not write or that says to have more than
+// DATA_LOSS where CompressValue did not write `stored`, or where the raw size exceeds
 // `raw_bytes_max`: a damaged or forged value never costs more memory than that.
 absl::StatusOr<std::string> DecompressValue(std::string_view stored, uint64_t raw_bytes_max);
 
