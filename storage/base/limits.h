@@ -1,6 +1,5 @@
-// Every limit of the system, in one place. What an operator may change is a field of the
-// configuration: its default stands here, its bounds where the field is declared. Everything else
-// is fixed.
+// Every limit of the system. A constant named …Default is the default of a configuration field,
+// whose bounds stand where the field is declared. All other limits are fixed.
 #pragma once
 
 #include <chrono>
@@ -20,7 +19,7 @@ inline constexpr size_t kSourceBytesMax = 16 * kMiB;
 // A request on the wire: the source and everything around it.
 inline constexpr size_t kRequestBytesMax = kSourceBytesMax + kMiB;
 inline constexpr size_t kNameBytesMax = 1024;
-// Their texts count with the source's.
+// The headers' bytes count towards kSourceBytesMax.
 inline constexpr size_t kHeadersMax = 4096;
 inline constexpr size_t kOptionsMax = 256;
 inline constexpr size_t kOptionBytesMax = 64 * kKiB;
@@ -35,35 +34,34 @@ inline constexpr int64_t kMaxnregMax =
     65'536;  // a multiprocessor's registers; ptxas ignores what it cannot give
 inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
-// In flight on one stream; past it the stream is not read until an answer has left.
+// Requests in flight on one stream. The daemon reads no more until an answer has left.
 inline constexpr size_t kStreamInFlightMax = 64;
-// What a search for the nearest artifact reads: records of the index (a tenth of a second), and
-// requests of kernels with the same name.
+// A search for the nearest artifact reads this many records (a tenth of a second), and this many
+// bytes of requests of kernels with the same name.
 inline constexpr size_t kNearestRecordsMax = 16'384;
 inline constexpr size_t kNearestRequestBytesMax = 32 * kMiB;
-// That wait or run at once: a thousand ranks may miss the same kernel, and others want to read too.
+// Searches that wait or run at once: a thousand ranks may miss the same kernel.
 inline constexpr size_t kNearestSearchesMax = 16;
-inline constexpr size_t kNearestValueBytesMax = 256;  // of one value in its answer
-// What the requests in flight on one stream may hold before it is not read for a while.
+inline constexpr size_t kNearestValueBytesMax = 256;  // of one value in the answer
+// Bytes of requests in flight on one stream. The daemon reads no more until an answer has left.
 inline constexpr size_t kStreamRequestBytesMax = 64 * kMiB;
-// The same for answers that a slow client has not taken yet.
+// Bytes of answers that a slow client has not taken yet.
 inline constexpr size_t kStreamUnsentBytesMax = 256 * kKiB;
 
 // --- What the daemon answers ---
 
-// Blobs up to this size, all together, travel inside the reply; larger ones are fetched in chunks.
+// Blobs of this size together travel in the reply. The client fetches larger ones in chunks.
 inline constexpr size_t kInlineBytesMax = 8 * kMiB;
 inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
 
-// Requests that are known again byte for byte.
+// Memory for requests that are recognized byte for byte.
 inline constexpr size_t kRequestMemoBytesMax = 64 * kMiB;
-// What either side of a connection accepts as headers or trailers.
+// Headers or trailers that either side of a connection accepts.
 inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
-// What the daemon itself sends stays below gRPC's default for clients, 8 KiB: the message as it
-// stands on the wire (percent-encoded), and within the details one line and the end of the
-// compiler's output.
+// The daemon's trailers stay below gRPC's default for clients, 8 KiB: the percent-encoded message,
+// one line of diagnostics, and the end of the compiler's output.
 inline constexpr size_t kStatusMessageBytesMax = kKiB;
 inline constexpr size_t kTrailerDiagnosticLineBytesMax = 512;
 inline constexpr size_t kTrailerOutputBytesMax = 3 * kKiB;
@@ -73,11 +71,11 @@ inline constexpr int kListenBacklog = 4096;
 inline constexpr size_t kConnectionsMax = 10'000;
 inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
-// Uids that have a server at the same time; past it those without a connection make room.
+// Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;
-// What gRPC may buffer for one principal's connections before it slows them down.
+// gRPC slows down a principal's connections that have buffered this much.
 inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
-// Reflection is the one service that takes a thread per call.
+// Reflection is the only service that takes a thread per call.
 inline constexpr int kReflectionThreadsMax = 8;
 inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 
@@ -87,7 +85,7 @@ inline constexpr size_t kConfigBytesMax = kMiB;
 // --- Workers ---
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
 inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;
-// Of a result: what a worker that is in its right mind keeps to, and the daemon checks.
+// The daemon checks these limits of a worker's result.
 inline constexpr size_t kKernelNameBytesMax = 64 * kKiB;  // mangled C++ names are long
 inline constexpr size_t kParameterTypeBytesMax = 4 * kKiB;
 inline constexpr size_t kToolchainMetadataBytesMax = kMiB;
@@ -160,19 +158,18 @@ inline constexpr size_t kDecisionLogBytesMax = 640;
 // --- Queue ---
 inline constexpr size_t kQueueLengthDefault = 20'000;
 inline constexpr size_t kQueueBytesMax = kGiB;
-// What compilers leave available, as far as one can tell beforehand.
+// Memory that compiles leave available, by estimate.
 inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB / 2;
-// What a compile is expected to take until there is experience. Triton's take 30 to 300 MB.
+// The estimate for a compile before any measurement. Triton takes 30 to 300 MB.
 inline constexpr uint64_t kCompileMemoryDefault = kGiB / 4;
-// Someone waited for memory during two of the last ten seconds.
+// A process waited for memory during two of the last ten seconds.
 inline constexpr int kMemoryPressurePercentDefault = 20;
-// How old what is known of memory may be, and how soon it is looked at again where it was too
-// little.
+// The age at which a memory reading is taken again, and the wait after a reading of too little.
 inline constexpr auto kMemoryLookAge = std::chrono::milliseconds(20);
 inline constexpr auto kMemoryLookAgain = std::chrono::milliseconds(100);
 // /proc/self/cgroup, memory.stat and the like.
 inline constexpr size_t kKernelFileBytesMax = 64 * kKiB;
-// What a caller is told to wait before it tries a full queue again.
+// The hint to a caller when to try a full queue again.
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 
@@ -185,32 +182,31 @@ inline constexpr size_t kDisassemblyBytesMax = kGiB / 2;  // of the cubins that 
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;
-// Their requests included.
+// With the failed requests.
 inline constexpr size_t kFailureBytesMax = 64 * kMiB;
-// Of those that are known for longer, without their requests.
+// Failures that are remembered for longer, without their requests.
 inline constexpr size_t kKnownFailureBytesMax = 16 * kMiB;
 
 // --- Sources that crash compilers ---
 inline constexpr auto kQuarantineTimeDefault = std::chrono::minutes(10);
 inline constexpr size_t kQuarantinedSourcesMax = 4096;
 inline constexpr size_t kQuarantineReasonBytesMax = kKiB / 2;
-// Their requests together, for whoever wants to reproduce it.
+// The crashing requests together, for `kiln reproduce`.
 inline constexpr size_t kQuarantinedSourceBytesMax = 64 * kMiB;
 
-// --- Audits
-// -----------------------------------------------------------------------------------------------------------
+// --- Audits ---
 inline constexpr size_t kAuditsWaitingMax = 64;
-// Their requests together, and the binaries that these are compared with.
+// The waiting requests and the binaries to compare them with, together.
 inline constexpr size_t kAuditBytesMax = 64 * kMiB;
 inline constexpr size_t kAuditedKeysMax = 65'536;
-// How often it is looked whether there is nothing else to do.
+// How often the auditor checks whether the daemon is idle.
 inline constexpr auto kAuditLook = std::chrono::seconds(1);
 
 // --- Hits ---
-// Decoded documents kept, so that a hit parses no JSON; about 4 KB each.
+// Decoded documents in memory, so that a hit parses no JSON. About 4 KB each.
 inline constexpr size_t kDocumentsMax = 8192;
 inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
-// The same as they are sent, so that a hit encodes none; about 10 KB each with the values.
+// Encoded descriptions in memory, so that a hit encodes none. About 10 KB each.
 inline constexpr size_t kDescriptionBytesMax = 32 * kMiB;
 
 // --- Storage ---
@@ -218,55 +214,53 @@ inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
 inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
 inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
-// A published artifact costs about 300 bytes of the daemon's memory beside its file.
+// A published artifact costs about 300 bytes of the daemon's memory besides the file.
 inline constexpr size_t kHotFilesMax = 65'536;
-// What the hot directory leaves free for everything else that lives on the same tmpfs, workers'
-// directories included.
+// The hot directory leaves this much free for other files on the same tmpfs, such as workers'
+// files.
 inline constexpr uint64_t kHotFreeBytesMin = 32 * kMiB;
-// How long, and how many, changed keys are remembered: longer than any hit takes from its look-up
-// to its publication.
+// Changed keys are remembered for longer than a hit takes from look-up to publication.
 inline constexpr auto kRecentChangesAge = std::chrono::seconds(60);
 inline constexpr size_t kRecentChangesMax = 65'536;
 inline constexpr uint64_t kBlobBytesMax = 256 * kMiB;
 inline constexpr uint64_t kRecordBytesMax = 4 * kMiB;
 inline constexpr auto kStoreOpenTime = std::chrono::seconds(30);
-// As often as RocksDB itself looks whether a full disk has space again.
+// RocksDB checks a full disk for space at the same interval.
 inline constexpr auto kStoreRetryInterval = std::chrono::seconds(5);
-// Uses are written down once this many artifacts were used, or this long after the last time.
+// Uses are written after this many used artifacts, or this long after the last write.
 inline constexpr size_t kPendingUsesMax = 1024;
 inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
-// Damaged values that are kept for a look; the oldest goes first.
+// Damaged values in quarantine. The oldest goes first.
 inline constexpr size_t kQuarantinedMax = 64;
 inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
 
-// --- Users' own namespaces ---
+// --- User cache ---
 inline constexpr size_t kUserCacheKeyBytesMax = 256;
-inline constexpr size_t kUserCacheNameBytesMax =
-    255;                                          // of a file; as long as a file system takes it
-inline constexpr size_t kUserCacheFilesMax = 64;  // of one entry; Triton's groups have eight
-// The contents of one entry together. LLVM IR of the largest kernel seen takes 7 MB.
+inline constexpr size_t kUserCacheNameBytesMax = 255;  // the limit of file systems
+inline constexpr size_t kUserCacheFilesMax = 64;       // of one entry; Triton's groups have eight
+// The contents of one entry together. The LLVM IR of the largest kernel seen takes 7 MB.
 inline constexpr uint64_t kUserCacheEntryBytesMax = 16 * kMiB;
 inline constexpr size_t kUserCacheEntriesPerCallMax = 256;
-// Contents that travel in one answer; the rest is asked for again.
+// Contents in one answer. The client asks again for the rest.
 inline constexpr uint64_t kUserCacheReplyBytesMax = 32 * kMiB;
-// Of one user, and of all of them together.
+// Entries of one user, and of all users together.
 inline constexpr size_t kUserCacheEntriesPerUserMax = 16'384;
 inline constexpr size_t kUserCacheEntriesMax = 65'536;
-// The same for bytes, as parts of what the store may hold: a sixteenth, and a quarter.
+// Bytes of one user, and of all users together: a sixteenth and a quarter of the store's limit.
 inline constexpr uint64_t kUserCacheBytesPerUserPart = 16;
 inline constexpr uint64_t kUserCacheBytesPart = 4;
-// What one user may put at once, and a second in the long run. A machine's cores compile less: a
-// kernel's files are 100 KB to 1 MB and take tenths of a second.
+// Bytes that one user may put at once, and per second in the long run. A machine compiles less: the
+// files of a kernel have 100 KB to 1 MB and take tenths of a second.
 inline constexpr uint64_t kUserCachePutBytesAtOnce = 512 * kMiB;
 inline constexpr uint64_t kUserCachePutBytesPerSecond = 32 * kMiB;
-// An entry counts as so much at least: a call of as many as there may be costs a full one.
+// The least that an entry counts: a call with kUserCacheEntriesPerCallMax entries counts as a full
+// one.
 inline constexpr uint64_t kUserCachePutEntryBytesMin = 64 * kKiB;
 
 // --- Clients ---
-// A look-up of thousands of keys with their metadata is the largest message that a client takes.
+// The largest message that a client receives is a look-up of thousands of keys with metadata.
 inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
-// Sources that one CompileMany keeps so that it can send them again; at least one request is always
-// let through.
+// Sources that one CompileMany keeps to send them again. At least one request is always sent.
 inline constexpr size_t kClientInFlightBytesMax = 64 * kMiB;
 inline constexpr size_t kLookupBatchKeys = 512;
 
