@@ -133,7 +133,7 @@ TEST_P(ArtifactIndexConformance, PuttingTheSameAgainKeepsItsBlobs) {
   EXPECT_EQ(store().Stats().artifacts, 1u);
 }
 
-TEST_P(ArtifactIndexConformance, RemovingTakesTheBlobsAlong) {
+TEST_P(ArtifactIndexConformance, RemovingARecordRemovesItsBlobs) {
   const MadeArtifact made = MakeArtifact("gone");
   Put(made);
   ASSERT_TRUE(index().Remove(context_, made.record.key).ok());
@@ -144,7 +144,7 @@ TEST_P(ArtifactIndexConformance, RemovingTakesTheBlobsAlong) {
   EXPECT_EQ(store().Stats().stored_bytes, 0u);
 }
 
-TEST_P(ArtifactIndexConformance, ABlobStaysWhileAnyRecordNamesIt) {
+TEST_P(ArtifactIndexConformance, BlobStaysWhileARecordNamesIt) {
   const MadeArtifact one = MakeArtifact("one");
   MadeArtifact two = one;
   two.record.key = MadeKey("two");

@@ -36,7 +36,7 @@ TEST_P(BlobStoreConformance, WhatWasPutComesBack) {
   ExpectStored(blob);
 }
 
-TEST_P(BlobStoreConformance, PuttingTwiceIsPuttingOnce) {
+TEST_P(BlobStoreConformance, SecondPutOfABlobChangesNothing) {
   const Blob blob = Blob::FromBytes("some bytes");
   ASSERT_TRUE(blobs().Put(context_, blob).ok());
   const uint64_t bytes = store().Stats().stored_bytes;
@@ -45,7 +45,7 @@ TEST_P(BlobStoreConformance, PuttingTwiceIsPuttingOnce) {
   ExpectStored(blob);
 }
 
-TEST_P(BlobStoreConformance, AnEmptyBlobIsABlob) {
+TEST_P(BlobStoreConformance, EmptyBlobCanBeStored) {
   ASSERT_TRUE(blobs().Put(context_, Blob()).ok());
   ExpectStored(Blob());
 }

@@ -116,7 +116,7 @@ TEST_P(CompilationProviderConformance, CancellingAfterTheAnswerDoesNothing) {
   context.cancellation.Cancel();
 }
 
-TEST_P(CompilationProviderConformance, OneCallsCancellationIsNotAnothers) {
+TEST_P(CompilationProviderConformance, CancellationEndsOnlyItsOwnCall) {
   harness_->Hold();
   CallContext leaving;
   ResultProbe left;

@@ -37,7 +37,7 @@ TEST(ArtifactValueTest, UsedIsWorthMoreAndIdleIsWorthLess) {
   EXPECT_DOUBLE_EQ(Value(record, 10, kDay), Value(record, 10) / 2);
 }
 
-TEST(ArtifactValueTest, AClockThatWentBackHarmsNothing) {
+TEST(ArtifactValueTest, ClockThatWentBackKeepsValuesFinite) {
   const ArtifactRecord record = Record(1'000'000, 1000);
   EXPECT_DOUBLE_EQ(Value(record, 1, -kDay), Value(record, 1));
 }

@@ -24,7 +24,7 @@ TEST(BackgroundTaskTest, RunsOnAnotherThreadWhileTheCallerGoesOn) {
   EXPECT_NE(worker.load(), std::thread::id());
 }
 
-TEST(BackgroundTaskTest, WhatIsRequestedWhileItRunsIsDoneOnceMore) {
+TEST(BackgroundTaskTest, RequestDuringARunCausesOneMoreRun) {
   std::promise<void> begun;
   std::promise<void> may_end;
   std::atomic<int> runs = 0;

@@ -35,13 +35,13 @@ class IndexPeekTest : public testing::Test {
   MemoryStore store_{1 << 20, clock_};
 };
 
-TEST_F(IndexPeekTest, FindsWhatIsThereAndNothingElse) {
+TEST_F(IndexPeekTest, FindsOnlyTheGivenKey) {
   Put(MadeKey("here"));
   EXPECT_TRUE(Finds(MadeKey("here")));
   EXPECT_FALSE(Finds(MadeKey("not here")));
 }
 
-TEST_F(IndexPeekTest, TheFirstKeyOfAllAndThoseThatBorrow) {
+TEST_F(IndexPeekTest, FindsFirstKeyAndKeysThatEndInZeroBytes) {
   for (const Digest& key : {LowKey(0, 0), LowKey(0, 1), LowKey(1, 0), LowKey(1, 1)}) {
     EXPECT_FALSE(Finds(key));
     Put(key);

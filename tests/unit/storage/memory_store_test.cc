@@ -39,7 +39,7 @@ TEST_F(MemoryStoreTest, StaysWithinItsBoundOverManyPuts) {
   EXPECT_GT(store_.Stats().evicted, 0u);
 }
 
-TEST_F(MemoryStoreTest, ForgetsWhatWasUsedLeastRecently) {
+TEST_F(MemoryStoreTest, EvictsTheLeastRecentlyUsed) {
   const MadeArtifact used = MakeArtifact("used", 20'000);
   const MadeArtifact idle = MakeArtifact("idle", 20'000);
   ASSERT_TRUE(Put(used).ok());
@@ -52,7 +52,7 @@ TEST_F(MemoryStoreTest, ForgetsWhatWasUsedLeastRecently) {
   EXPECT_FALSE(Has(idle));
 }
 
-TEST_F(MemoryStoreTest, WhatIsPinnedStays) {
+TEST_F(MemoryStoreTest, PinnedArtifactIsNotEvicted) {
   const MadeArtifact pinned = MakeArtifact("pinned", 20'000);
   ASSERT_TRUE(Put(pinned).ok());
   ASSERT_TRUE(store_.index().SetPinned(context_, pinned.record.key, true).ok());
@@ -67,7 +67,7 @@ TEST_F(MemoryStoreTest, WhatIsPinnedStays) {
   EXPECT_FALSE(Has(pinned));
 }
 
-TEST_F(MemoryStoreTest, RefusesWhatDoesNotFitBesideThePinned) {
+TEST_F(MemoryStoreTest, RefusesArtifactThatDoesNotFitBesidePinnedOnes) {
   const MadeArtifact pinned = MakeArtifact("pinned", 80'000);
   ASSERT_TRUE(Put(pinned).ok());
   ASSERT_TRUE(store_.index().SetPinned(context_, pinned.record.key, true).ok());
@@ -76,7 +76,7 @@ TEST_F(MemoryStoreTest, RefusesWhatDoesNotFitBesideThePinned) {
   EXPECT_TRUE(Has(pinned));
 }
 
-TEST_F(MemoryStoreTest, WhatIsLargerThanEverythingIsRefusedAndNothingIsLost) {
+TEST_F(MemoryStoreTest, RefusesArtifactLargerThanTheStoreAndEvictsNothing) {
   const MadeArtifact here = MakeArtifact("here");
   ASSERT_TRUE(Put(here).ok());
   EXPECT_EQ(Put(MakeArtifact("huge", kBytesMax)).code(), StatusCode::kResourceExhausted);

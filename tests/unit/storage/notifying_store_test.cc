@@ -68,21 +68,21 @@ TEST_F(NotifyingStoreTest, ListenersHearPutsAndRemovalsInOrder) {
   EXPECT_EQ(second.Heard(), recorder_.Heard());
 }
 
-TEST_F(NotifyingStoreTest, APutThatFailedIsNotTold) {
+TEST_F(NotifyingStoreTest, FailedPutIsNotReported) {
   const auto store = MakeStore(100, {&recorder_});
   const MadeArtifact made = MakeArtifact("too large");
   EXPECT_FALSE(store->index().Put(context_, made.record, made.blobs).ok());
   EXPECT_THAT(recorder_.Heard(), IsEmpty());
 }
 
-TEST_F(NotifyingStoreTest, ARemovalOfWhatIsGoneAlreadyIsTold) {
+TEST_F(NotifyingStoreTest, RemovalOfAMissingRecordIsReported) {
   const auto store = MakeStore(1 << 20, {&recorder_});
   const MadeArtifact made = MakeArtifact("a");
   EXPECT_TRUE(absl::IsNotFound(store->index().Remove(context_, made.record.key)));
   EXPECT_THAT(recorder_.Heard(), ElementsAre(RemovalOf(made)));
 }
 
-TEST_F(NotifyingStoreTest, LookingIsNotTold) {
+TEST_F(NotifyingStoreTest, ReadsAreNotReported) {
   const auto store = MakeStore(1 << 20, {&recorder_});
   (void)store->index().Get(context_, MadeKey("a"));
   (void)store->index().Scan(context_, std::nullopt, 10);
@@ -90,7 +90,7 @@ TEST_F(NotifyingStoreTest, LookingIsNotTold) {
   EXPECT_THAT(recorder_.Heard(), IsEmpty());
 }
 
-TEST_F(NotifyingStoreTest, EvictionsOfAQuotaAboveItAreTold) {
+TEST_F(NotifyingStoreTest, EvictionsOfTheQuotaStoreAboveAreReported) {
   QuotaOptions options;
   options.bytes_max = 20'000;
   options.free_disk_bytes_min = 0;
@@ -133,7 +133,7 @@ class Mirror final : public ArtifactListener {
   std::atomic<bool> has_overlapped_ = false;
 };
 
-TEST_F(NotifyingStoreTest, ManyThreadsOnTheSameKeysAreToldInTheOrderOfTheirChanges) {
+TEST_F(NotifyingStoreTest, ConcurrentChangesOfAKeyAreReportedInOrder) {
   Mirror mirror;
   const auto store = MakeStore(1 << 20, {&mirror});
   const Digest keys[] = {MadeKey("a"), MadeKey("b")};

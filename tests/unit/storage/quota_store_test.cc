@@ -59,7 +59,7 @@ TEST_F(QuotaStoreTest, StaysWithinItsLimitOverManyPuts) {
   EXPECT_EQ(store_->Stats().stored_bytes_max, kLimit);
 }
 
-TEST_F(QuotaStoreTest, CheapAndIdleGoesBeforeExpensiveAndUsed) {
+TEST_F(QuotaStoreTest, EvictsCheapIdleArtifactsFirst) {
   MadeArtifact expensive = MakeArtifact("expensive", 10'000);
   expensive.record.compile_micros = 60'000'000;
   ASSERT_TRUE(Put(expensive).ok());
@@ -81,7 +81,7 @@ TEST_F(QuotaStoreTest, PinnedArtifactsAreNeverEvicted) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Has(fmt::format("pinned {}", i)));
 }
 
-TEST_F(QuotaStoreTest, WhenAllIsPinnedAPutSaysSo) {
+TEST_F(QuotaStoreTest, PutIsRefusedWhereEverythingIsPinned) {
   ASSERT_TRUE(Put("pinned", 180'000).ok());
   ASSERT_TRUE(store_->index().SetPinned(context_, MadeKey("pinned"), true).ok());
   const absl::Status refused = Put("another", 50'000);
@@ -96,7 +96,7 @@ TEST_F(QuotaStoreTest, AnArtifactAboveTheLimitIsRefusedAndEvictsNothing) {
   EXPECT_TRUE(Has("here"));
 }
 
-TEST_F(QuotaStoreTest, BelowTheDisksFloorNothingIsStoredAndGetsGoOn) {
+TEST_F(QuotaStoreTest, RefusesPutsAndServesGetsBelowTheDiskFloor) {
   ASSERT_TRUE(Put("before").ok());
   filesystem_.SetFreeBytes(9 * limits::kMiB);
   EXPECT_EQ(Put("during").code(), StatusCode::kResourceExhausted);
@@ -122,7 +122,7 @@ TEST_F(QuotaStoreTest, EvictsDownToWhatItIsTold) {
   EXPECT_EQ(store_->Stats().artifacts, 0u);
 }
 
-TEST_F(QuotaStoreTest, BlobsThatNoArtifactNamesGoWhenNothingElseHelps) {
+TEST_F(QuotaStoreTest, RemovesUnreferencedBlobsWhenEvictionsDoNotSuffice) {
   for (int i = 0; i < 19; ++i) {
     ASSERT_TRUE(store_->blobs().Put(context_, Blob::FromBytes(Noise(i, 10'000))).ok());
   }

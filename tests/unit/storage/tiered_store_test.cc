@@ -90,7 +90,7 @@ TEST_F(TieredStoreTest, APutIsInBothTiersWithTheFinalBinaryOnTop) {
   EXPECT_TRUE(fast_->blobs().Get(context_, made.blobs[1].digest()).ok());
 }
 
-TEST_F(TieredStoreTest, AFailedPutBelowIsTheCallersAndLeavesNothingAbove) {
+TEST_F(TieredStoreTest, FailedPutInSlowIsReturnedAndLeavesNothingInFast) {
   slow_faults_.FailPuts(ResourceExhausted("disk full"));
   const MadeArtifact made = MakeArtifact("a");
   EXPECT_EQ(Put(made).code(), StatusCode::kResourceExhausted);
@@ -99,7 +99,7 @@ TEST_F(TieredStoreTest, AFailedPutBelowIsTheCallersAndLeavesNothingAbove) {
   EXPECT_FALSE(store_->blobs().Get(context_, made.blobs[0].digest()).ok());
 }
 
-TEST_F(TieredStoreTest, ABrokenFastTierIsNobodysError) {
+TEST_F(TieredStoreTest, FailuresOfFastAreHidden) {
   fast_faults_.FailGets(Internal("broken"));
   fast_faults_.FailPuts(Internal("broken"));
   const MadeArtifact made = MakeArtifact("a");
@@ -111,7 +111,7 @@ TEST_F(TieredStoreTest, ABrokenFastTierIsNobodysError) {
 }
 
 // A replacement that the fast tier does not take must not leave the old record there.
-TEST_F(TieredStoreTest, AReplacementThatFastRefusesIsNotShadowedByTheOldOne) {
+TEST_F(TieredStoreTest, ReplacementThatFastRefusesHidesTheOldRecord) {
   const MadeArtifact old = MakeArtifact("old");
   MadeArtifact fresh = MakeArtifact("fresh");
   fresh.record.key = old.record.key;
@@ -123,7 +123,7 @@ TEST_F(TieredStoreTest, AReplacementThatFastRefusesIsNotShadowedByTheOldOne) {
   EXPECT_EQ(*found->record, fresh.record);
 }
 
-TEST_F(TieredStoreTest, WhatTheSlowTierCannotLookUpIsAnErrorNotAMiss) {
+TEST_F(TieredStoreTest, FailedLookUpInSlowIsAnErrorAndNoMiss) {
   slow_faults_.FailGets(Internal("io error"));
   EXPECT_EQ(store_->index().Get(context_, MadeKey("a")).status().code(), StatusCode::kInternal);
 }
@@ -138,7 +138,7 @@ TEST_F(TieredStoreTest, UsesOfFastHitsReachTheSlowTierInTime) {
   EXPECT_EQ(SlowHits(made.record.key), 10u);
 }
 
-TEST_F(TieredStoreTest, WhatWasEvictedBelowCanStillBeRemovedAbove) {
+TEST_F(TieredStoreTest, RecordThatOnlyFastHoldsCanBeRemoved) {
   const MadeArtifact made = MakeArtifact("a");
   ASSERT_TRUE(Put(made).ok());
   ASSERT_TRUE(slow_->index().Remove(context_, made.record.key).ok());
@@ -194,7 +194,7 @@ class EvictionBeneathTest : public testing::Test {
   MemoryStore* fast_;
 };
 
-TEST_F(EvictionBeneathTest, WhatIsEvictedIsNotServedFromMemory) {
+TEST_F(EvictionBeneathTest, EvictedArtifactIsNotServedFromMemory) {
   const MadeArtifact made = MakeArtifact("a");
   ASSERT_TRUE(store_->index().Put({}, made.record, made.blobs).ok());
   ASSERT_TRUE(store_->index().Get({}, made.record.key).ok());
@@ -217,7 +217,7 @@ TEST_F(EvictionBeneathTest, PutsThatEvictLeaveBothTiersTheSame) {
   }
 }
 
-TEST_F(EvictionBeneathTest, ThreadsThatPutLookAndEvictLeaveNothingAbove) {
+TEST_F(EvictionBeneathTest, ConcurrentPutsGetsAndEvictionsLeaveNoEvictedArtifactInFast) {
   std::vector<MadeArtifact> made;
   for (int i = 0; i < 40; ++i) made.push_back(MakeArtifact("artifact " + std::to_string(i)));
   std::vector<std::thread> threads;

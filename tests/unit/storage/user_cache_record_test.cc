@@ -17,13 +17,13 @@ UserCacheRecord Sample() {
   return record;
 }
 
-TEST(UserCacheRecordTest, ComesBackAsItWas) {
+TEST(UserCacheRecordTest, DecodesTheEncodedRecord) {
   const auto decoded = DecodeUserCacheRecord(EncodeUserCacheRecord(Sample()));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, Sample());
 }
 
-TEST(UserCacheRecordTest, NoBeginningOfOneIsOne) {
+TEST(UserCacheRecordTest, TruncatedAnywhereIsRefused) {
   const std::string whole = EncodeUserCacheRecord(Sample());
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeUserCacheRecord(whole.substr(0, size)).status())) << size;
@@ -31,7 +31,7 @@ TEST(UserCacheRecordTest, NoBeginningOfOneIsOne) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeUserCacheRecord(whole + "x").status()));
 }
 
-TEST(UserCacheRecordTest, AnArtifactsDocumentIsNone) {
+TEST(UserCacheRecordTest, DocumentOfAnArtifactIsRefused) {
   EXPECT_TRUE(
       absl::IsDataLoss(DecodeUserCacheRecord(MakeArtifact("add").record.document).status()));
 }
@@ -44,7 +44,7 @@ TEST(UserCacheRecordTest, EachUserHasKeysOfTheirOwn) {
   for (const Digest& key : keys) EXPECT_TRUE(IsUserCacheKey(key));
 }
 
-TEST(UserCacheRecordTest, AnArtifactsKeyIsNoOwnKey) {
+TEST(UserCacheRecordTest, CompileKeyIsNoUserCacheKey) {
   EXPECT_FALSE(IsUserCacheKey(MadeKey("add")));
   EXPECT_FALSE(IsUserCacheKey(Digest()));
 }

@@ -70,7 +70,7 @@ TEST_F(UserCacheTest, FilesComeBackInTheirOrder) {
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("b=second", "a=", "c=3"));
 }
 
-TEST_F(UserCacheTest, NobodyElseSeesOrReplacesThem) {
+TEST_F(UserCacheTest, OtherUsersNeitherSeeNorReplaceAnEntry) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "alice's")}).ok());
   EXPECT_THAT(Read(bob_, "key"), ElementsAre("NOT_FOUND"));
   ASSERT_TRUE(own_.Put(bob_, "key", {File("a", "bob's")}).ok());
@@ -87,14 +87,14 @@ TEST_F(UserCacheTest, ASecondPutReplacesTheFirst) {
   EXPECT_EQ(quota_.Stats().entries, 1u);
 }
 
-TEST_F(UserCacheTest, WhatIsThereAlreadyIsNotWrittenAgain) {
+TEST_F(UserCacheTest, UnchangedEntryIsNotWrittenAgain) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1")}).ok());
   const auto before = Record(1000, "key");
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1")}).ok());
   EXPECT_EQ(*Record(1000, "key"), *before);
 }
 
-TEST_F(UserCacheTest, WhoKnowsAContentDoesNotFindItsBlob) {
+TEST_F(UserCacheTest, BlobIsNotFoundByTheDigestOfAContent) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "a guess")}).ok());
   EXPECT_TRUE(absl::IsNotFound(store_.blobs().Get({}, Digest::Of("a guess")).status()));
   const Digest first = Record(1000, "key")->stages.front().digest;
@@ -102,7 +102,7 @@ TEST_F(UserCacheTest, WhoKnowsAContentDoesNotFindItsBlob) {
   EXPECT_NE(Record(1001, "key")->stages.front().digest, first);
 }
 
-TEST_F(UserCacheTest, AnArtifactsOutputIsReadFromTheArtifact) {
+TEST_F(UserCacheTest, OutputOfAnArtifactIsReadFromTheArtifact) {
   const MadeArtifact made = PutArtifact("add");
   const uint64_t before = store_.Stats().stored_bytes;
   ASSERT_TRUE(own_.Put(alice_, "key", {Cubin("k.cubin", made), File("k.json", "{}")}).ok());
@@ -127,7 +127,7 @@ TEST_F(UserCacheTest, AnEntryIsGoneWithItsArtifact) {
   EXPECT_EQ(Read(alice_, "key").size(), 2u);
 }
 
-TEST_F(UserCacheTest, AnEntryIsGoneWhereItsArtifactIsAnotherNow) {
+TEST_F(UserCacheTest, EntryEndsWhenItsArtifactHasAnotherOutput) {
   const MadeArtifact made = PutArtifact("add");
   ASSERT_TRUE(own_.Put(alice_, "key", {Cubin("k.cubin", made)}).ok());
   MadeArtifact other = MakeArtifact("sub");
@@ -136,7 +136,7 @@ TEST_F(UserCacheTest, AnEntryIsGoneWhereItsArtifactIsAnotherNow) {
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("NOT_FOUND"));
 }
 
-TEST_F(UserCacheTest, OnlyWhatAnArtifactHasCanBeReferredTo) {
+TEST_F(UserCacheTest, RefusesOutputThatTheArtifactDoesNotHave) {
   const MadeArtifact made = PutArtifact("add");
   UserCacheFile missing = Cubin("k", MakeArtifact("never stored"));
   EXPECT_TRUE(absl::IsNotFound(own_.Put(alice_, "key", {missing})));
@@ -148,7 +148,7 @@ TEST_F(UserCacheTest, OnlyWhatAnArtifactHasCanBeReferredTo) {
   EXPECT_TRUE(absl::IsNotFound(own_.Put(alice_, "key", {wrong_digest})));
 }
 
-TEST_F(UserCacheTest, AnothersEntryIsNoArtifactToReferTo) {
+TEST_F(UserCacheTest, RefusesOutputOfAUserCacheEntry) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "alice's")}).ok());
   const UserCacheFile stolen{
       "a", "", ArtifactOutput{UserCacheKey(1000, "key"), std::string(kUserCacheStage)},
@@ -156,7 +156,7 @@ TEST_F(UserCacheTest, AnothersEntryIsNoArtifactToReferTo) {
   EXPECT_TRUE(absl::IsNotFound(own_.Put(bob_, "mine", {stolen})));
 }
 
-TEST_F(UserCacheTest, AContentMustBeWhatItsDigestSays) {
+TEST_F(UserCacheTest, RefusesContentThatDoesNotMatchItsDigest) {
   UserCacheFile file = File("a", "content");
   file.digest = Digest::Of("another");
   EXPECT_TRUE(absl::IsInvalidArgument(own_.Put(alice_, "key", {file})));
@@ -196,7 +196,7 @@ TEST_F(UserCacheTest, AnEntryHasASizeItMayNotExceed) {
   EXPECT_THAT(std::string(Message(refused)), HasSubstr("16777217"));
 }
 
-TEST_F(UserCacheTest, AUserWithTooManyLosesWhatWasNotUsedForLongest) {
+TEST_F(UserCacheTest, UserWithTooManyEntriesLosesTheLeastRecentlyUsedEntry) {
   for (const char* key : {"1", "2", "3"}) {
     clock_.Advance(std::chrono::seconds(1));
     ASSERT_TRUE(own_.Put(alice_, key, {File("a", key)}).ok());
@@ -211,7 +211,7 @@ TEST_F(UserCacheTest, AUserWithTooManyLosesWhatWasNotUsedForLongest) {
   EXPECT_EQ(store_.Stats().artifacts, 4u);
 }
 
-TEST_F(UserCacheTest, WhatStaysBecauseAPutFailedIsCounted) {
+TEST_F(UserCacheTest, EntriesThatAFailedPutLeavesAreCounted) {
   for (const char* key : {"1", "2", "3"}) {
     clock_.Advance(std::chrono::seconds(1));
     ASSERT_TRUE(own_.Put(alice_, key, {File("a", key)}).ok());
@@ -251,7 +251,7 @@ TEST_F(UserCacheTest, ConcurrentPutsOfSeveralUsersStayNearTheLimits) {
   EXPECT_LE(store.Stats().artifacts, limits.entries_max);
 }
 
-TEST_F(UserCacheTest, OneThatLostItsBlobIsNoneAndCanBePutAgain) {
+TEST_F(UserCacheTest, EntryWithoutItsBlobIsNotFoundAndCanBePutAgain) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "1")}).ok());
   ArtifactRecord broken = *Record(1000, "key");
   broken.stages.front().digest = Digest::Of("a blob that is not there");
@@ -261,7 +261,7 @@ TEST_F(UserCacheTest, OneThatLostItsBlobIsNoneAndCanBePutAgain) {
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("a=1"));
 }
 
-TEST_F(UserCacheTest, OneThatIsNotWhatItsKeySaysIsNone) {
+TEST_F(UserCacheTest, EntryOfAnotherKeyIsNotFound) {
   ASSERT_TRUE(own_.Put(bob_, "key", {File("a", "bob's")}).ok());
   ArtifactRecord moved = *Record(1001, "key");
   moved.key = UserCacheKey(1000, "key");

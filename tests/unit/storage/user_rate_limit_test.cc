@@ -24,7 +24,7 @@ class UserRateLimitTest : public testing::Test {
   UserRateLimit pace_{{.bytes_at_once = 1000, .bytes_per_second = 100, .users_max = 2}, clock_};
 };
 
-TEST_F(UserRateLimitTest, MuchAtOnceIsFollowedByAPause) {
+TEST_F(UserRateLimitTest, BurstIsFollowedByAPause) {
   EXPECT_EQ(Spend(1, 400), milliseconds(0));
   EXPECT_EQ(Spend(1, 600), milliseconds(0));
   EXPECT_EQ(Spend(1, 50), milliseconds(500));
@@ -34,33 +34,33 @@ TEST_F(UserRateLimitTest, MuchAtOnceIsFollowedByAPause) {
   EXPECT_EQ(Spend(1, 50), milliseconds(0));
 }
 
-TEST_F(UserRateLimitTest, WhatIsRefusedCountsForNothing) {
+TEST_F(UserRateLimitTest, RefusedPutsAreNotCounted) {
   EXPECT_EQ(Spend(1, 900), milliseconds(0));
   EXPECT_EQ(Spend(1, 200), milliseconds(1000));
   EXPECT_EQ(Spend(1, 200), milliseconds(1000));
   EXPECT_EQ(Spend(1, 100), milliseconds(0));
 }
 
-TEST_F(UserRateLimitTest, ALongPauseSavesUpNoMoreThanMayBePutAtOnce) {
+TEST_F(UserRateLimitTest, LongPauseAllowsNoMoreThanABurst) {
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   clock_.Advance(seconds(1000));
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   EXPECT_EQ(Spend(1, 1000), milliseconds(10'000));
 }
 
-TEST_F(UserRateLimitTest, WhatIsLargerThanThatWaitsForAnEmptyAccount) {
+TEST_F(UserRateLimitTest, PutLargerThanABurstWaitsForAnEmptyAccount) {
   EXPECT_EQ(Spend(1, 1), milliseconds(0));
   EXPECT_EQ(Spend(1, 5000), milliseconds(10));
   clock_.Advance(milliseconds(10));
   EXPECT_EQ(Spend(1, 5000), milliseconds(0));
 }
 
-TEST_F(UserRateLimitTest, OneUsersPutsKeepNobodyElseWaiting) {
+TEST_F(UserRateLimitTest, PutsOfOneUserDoNotDelayOtherUsers) {
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   EXPECT_EQ(Spend(2, 1000), milliseconds(0));
 }
 
-TEST_F(UserRateLimitTest, WhoHasPutLeastIsForgottenFirst) {
+TEST_F(UserRateLimitTest, UserWithTheFewestBytesIsForgottenFirst) {
   EXPECT_EQ(Spend(1, 1000), milliseconds(0));
   EXPECT_EQ(Spend(2, 900), milliseconds(0));
   EXPECT_EQ(Spend(3, 950), milliseconds(0));

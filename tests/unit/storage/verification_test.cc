@@ -89,7 +89,7 @@ TEST_F(VerificationTest, ASoundStoreStaysAsItIs) {
   EXPECT_TRUE(IsThere(a.record.key) && IsThere(b.record.key));
 }
 
-TEST_F(VerificationTest, ADamagedBlobTakesItsArtifactAway) {
+TEST_F(VerificationTest, DamagedBlobRemovesItsArtifact) {
   const MadeArtifact bad = Put("bad"), good = Put("good");
   blobs_.Damage(bad.blobs[1]);
   const auto progress = Verify();
@@ -100,7 +100,7 @@ TEST_F(VerificationTest, ADamagedBlobTakesItsArtifactAway) {
   EXPECT_TRUE(IsThere(good.record.key));
 }
 
-TEST_F(VerificationTest, SoDoesAMissingOne) {
+TEST_F(VerificationTest, MissingBlobRemovesItsArtifact) {
   const MadeArtifact bad = Put("bad");
   blobs_.Lose(bad.blobs[0]);
   const auto progress = Verify();
@@ -109,7 +109,7 @@ TEST_F(VerificationTest, SoDoesAMissingOne) {
   EXPECT_FALSE(IsThere(bad.record.key));
 }
 
-TEST_F(VerificationTest, SoDoesARecordThatIsWrongAboutASize) {
+TEST_F(VerificationTest, WrongSizeInARecordRemovesTheArtifact) {
   MadeArtifact bad = MakeArtifact("bad");
   bad.record.stages[1].size_bytes += 1;
   ASSERT_TRUE(store_.index().Put(context_, bad.record, bad.blobs).ok());
@@ -118,7 +118,7 @@ TEST_F(VerificationTest, SoDoesARecordThatIsWrongAboutASize) {
   EXPECT_THAT(progress->damaged, UnorderedElementsAre(bad.record.key));
 }
 
-TEST_F(VerificationTest, ADamagedBlobOfTwoArtifactsTakesBothAway) {
+TEST_F(VerificationTest, DamagedBlobOfTwoArtifactsRemovesBoth) {
   const MadeArtifact one = Put("one");
   MadeArtifact two = one;
   two.record.key = MadeKey("two");
@@ -180,14 +180,14 @@ TEST_F(VerificationTest, CancellationStopsIt) {
   EXPECT_FALSE(seen.done);
 }
 
-TEST_F(VerificationTest, AStoreThatCannotBeReadIsNotTakenForDamaged) {
+TEST_F(VerificationTest, UnreadableStoreIsNotDamaged) {
   const MadeArtifact made = Put("a");
   blobs_.Fail(made.blobs[1]);
   EXPECT_EQ(Verify().status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(IsThere(made.record.key));
 }
 
-TEST_F(VerificationTest, RemovalGoesThroughTheOuterIndexAndItsFailureIsTold) {
+TEST_F(VerificationTest, RemovesFromTheOuterIndexAndReturnsItsError) {
   const MadeArtifact bad = Put("bad");
   blobs_.Damage(bad.blobs[1]);
   StubbornIndex outer(store_.index());

@@ -55,7 +55,7 @@ class WaitingStoreTest : public testing::Test {
   std::unique_ptr<WaitingStore> store_;
 };
 
-TEST_F(WaitingStoreTest, WhatCanBeReadIsReadAndNothingIsChanged) {
+TEST_F(WaitingStoreTest, ReadsMeanwhileStoreAndRefusesChanges) {
   EXPECT_EQ(RecordCode(readable_), StatusCode::kOk);
   EXPECT_TRUE(store_->blobs().Get(context_, readable_.blobs[1].digest()).ok());
   EXPECT_EQ(store_->index().Scan(context_, std::nullopt, 10)->size(), 1u);
@@ -74,7 +74,7 @@ TEST_F(WaitingStoreTest, WhatCanBeReadIsReadAndNothingIsChanged) {
   EXPECT_EQ(store_->Describe(), "waiting");
 }
 
-TEST_F(WaitingStoreTest, OnceItIsOpenEverythingIsTheOpenedStores) {
+TEST_F(WaitingStoreTest, UsesTheOpenedStoreOnceItIsOpen) {
   LetAttemptsSay(absl::OkStatus());
   store_->WaitUntilOpen();
   EXPECT_EQ(store_->Stats().degraded, "");
@@ -86,7 +86,7 @@ TEST_F(WaitingStoreTest, OnceItIsOpenEverythingIsTheOpenedStores) {
   EXPECT_EQ(store_->Describe(), "memory");
 }
 
-TEST_F(WaitingStoreTest, SaysWhatTheLastAttemptFoundAndTriesOn) {
+TEST_F(WaitingStoreTest, ReportsTheErrorOfTheLastAttemptAndTriesAgain) {
   LetAttemptsSay(FailedPrecondition("in use by another process"));
   while (store_->Stats().degraded != "in use by another process") std::this_thread::yield();
   EXPECT_EQ(Put(other_).code(), StatusCode::kResourceExhausted);

@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-TEST(Cancellation, TellsWhoeverRegisteredOnce) {
+TEST(Cancellation, CallsEachCallbackOnce) {
   Cancellation cancellation;
   int calls = 0;
   const auto registration = cancellation.OnCancel([&] { ++calls; });
@@ -18,7 +18,7 @@ TEST(Cancellation, TellsWhoeverRegisteredOnce) {
   EXPECT_TRUE(cancellation.IsCancelled());
 }
 
-TEST(Cancellation, TellsALateRegistrationAtOnce) {
+TEST(Cancellation, CallsALateCallbackAtOnce) {
   Cancellation cancellation;
   cancellation.Cancel();
   bool called = false;
@@ -55,7 +55,7 @@ TEST(Cancellation, NoCallbackRunsAfterResetReturns) {
   }
 }
 
-TEST(StillWanted, SaysWhyNot) {
+TEST(StillWanted, ReportsCancellationAndDeadline) {
   CallContext context;
   EXPECT_TRUE(StillWanted(context, SystemClock()).ok());
   context.deadline = SystemClock().Now();

@@ -49,7 +49,7 @@ TEST_F(FilesystemTest, TheLimitOfReadingHoldsAtTheLimitAndOneBeyond) {
 }
 
 // They say that they have no bytes.
-TEST_F(FilesystemTest, ReadsWhatTheKernelMakesUp) {
+TEST_F(FilesystemTest, ReadsKernelFilesOfUnknownSize) {
   EXPECT_NE(files_.Read("/proc/self/maps", uint64_t{1} << 20)->find("[stack]"), std::string::npos);
   EXPECT_TRUE(absl::IsResourceExhausted(files_.Read("/proc/self/maps", 10).status()));
 }

@@ -9,7 +9,7 @@ const Digest kA = Digest::Of("a");
 const Digest kB = Digest::Of("b");
 const Digest kC = Digest::Of("c");
 
-TEST(LruCache, ForgetsWhatWasUsedLongestAgo) {
+TEST(LruCache, DropsTheLeastRecentlyUsed) {
   LruCache<int> cache(2, 100);
   cache.Insert(kA, 1, 1);
   cache.Insert(kB, 2, 1);
@@ -30,7 +30,7 @@ TEST(LruCache, MakesRoomByBytesToo) {
   EXPECT_EQ(cache.bytes(), 90u);
 }
 
-TEST(LruCache, DoesNotKeepWhatAloneIsTooLarge) {
+TEST(LruCache, DropsAValueThatIsTooLargeByItself) {
   LruCache<int> cache(10, 100);
   cache.Insert(kA, 1, 10);
   cache.Insert(kB, 2, 101);
@@ -49,7 +49,7 @@ TEST(LruCache, ReplacesAnEarlierValue) {
   EXPECT_EQ(cache.bytes(), 0u);
 }
 
-TEST(LruCache, ErasesWhatIsOver) {
+TEST(LruCache, EraseIfErasesMatchingValues) {
   LruCache<int> cache(10, 100);
   cache.Insert(kA, 1, 10);
   cache.Insert(kB, 2, 20);

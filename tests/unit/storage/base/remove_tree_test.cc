@@ -25,7 +25,7 @@ void MakeFile(const char* path) {
   ASSERT_TRUE(file);
 }
 
-TEST(RemoveTreeTest, WhatIsThereGoesAndNothingIsFine) {
+TEST(RemoveTreeTest, RemovesATreeAndAcceptsAMissingPath) {
   const TempDirectory directory;
   AsEachUser(directory.path(), [] {
     ASSERT_EQ(::mkdir("tree", 0700) | ::mkdir("tree/a", 0700) | ::mkdir("tree/a/b", 0700) |
@@ -42,7 +42,7 @@ TEST(RemoveTreeTest, WhatIsThereGoesAndNothingIsFine) {
   });
 }
 
-TEST(RemoveTreeTest, DirectoriesThatForbidIt) {
+TEST(RemoveTreeTest, RemovesDirectoriesWithoutPermissions) {
   const TempDirectory directory;
   AsEachUser(directory.path(), [] {
     ASSERT_EQ(::mkdir("tree", 0700), 0);
@@ -63,7 +63,7 @@ TEST(RemoveTreeTest, DirectoriesThatForbidIt) {
   });
 }
 
-TEST(RemoveTreeTest, DeeperThanThereAreDescriptors) {
+TEST(RemoveTreeTest, RemovesATreeDeeperThanTheDescriptorLimit) {
   const TempDirectory directory;
   AsEachUser(directory.path(), [] {
     ASSERT_EQ(::mkdir("tree", 0700), 0);
@@ -80,7 +80,7 @@ TEST(RemoveTreeTest, DeeperThanThereAreDescriptors) {
   });
 }
 
-TEST(RemoveTreeTest, LinksGoAndWhatTheyPointToStays) {
+TEST(RemoveTreeTest, RemovesLinksAndKeepsTheirTargets) {
   const TempDirectory directory;
   AsEachUser(directory.path(), [] {
     ASSERT_EQ(::mkdir("outside", 0700) | ::mkdir("tree", 0700) | ::mkdir("tree/a", 0700), 0);
@@ -96,7 +96,7 @@ TEST(RemoveTreeTest, LinksGoAndWhatTheyPointToStays) {
   });
 }
 
-TEST(RemoveTreeTest, WhatCannotGoIsAnErrorAndTheRestGoes) {
+TEST(RemoveTreeTest, ReturnsAnErrorAndRemovesTheRest) {
   if (::geteuid() != 0) GTEST_SKIP() << "it takes root to have another user's files";
   const TempDirectory directory;
   ASSERT_EQ(::mkdir(directory.File("tree").c_str(), 0755), 0);

@@ -16,7 +16,7 @@ TEST(SharedUidTest, IsTheOverflowUidOfANamespaceThatMapsSome) {
   EXPECT_EQ(SharedUid("0 0 4294967294\n", "65534\n"), 65534u);
 }
 
-TEST(SharedUidTest, WhatCannotBeReadMapsNobody) {
+TEST(SharedUidTest, UnreadableMapsMapNobody) {
   for (const char* text : {"", "garbage", "0 0", "0 0 many\n", "0 0 -1\n"}) {
     EXPECT_EQ(SharedUid(text, "nonsense"), 65534u) << text;
   }

@@ -27,7 +27,7 @@ TEST(UsersTest, Groups) {
   EXPECT_FALSE(none->has_value());
 }
 
-TEST(UsersTest, WhatCannotBeLookedUpIsNotAbsent) {
+TEST(UsersTest, FailedLookUpIsAnErrorAndNoAbsence) {
   const NoMoreDescriptors none;
   EXPECT_TRUE(absl::IsUnavailable(FindGroup(1'234'567).status()));
   EXPECT_TRUE(absl::IsUnavailable(NameOfUser(1'234'567).status()));

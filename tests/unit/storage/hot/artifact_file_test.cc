@@ -178,7 +178,7 @@ TEST_F(MappedArtifactTest, DirectoriesAndPipesAreRefusedWithoutHanging) {
 }
 
 // The checksum of a forged file matches; the digest of its stage need not.
-TEST_F(MappedArtifactTest, AStageThatIsNotWhatItsDigestSaysIsDataLoss) {
+TEST_F(MappedArtifactTest, StageThatDoesNotMatchItsDigestIsDataLoss) {
   std::string file = Encoded({{"cubin", Blob::FromBytes("aaaa")}});
   const std::string other = Encoded({{"cubin", Blob::FromBytes("bbbb")}});
   std::memcpy(file.data() + 80 + 32, other.data() + 80 + 32, Digest::kSizeBytes);

@@ -60,7 +60,7 @@ TEST_F(HotDirectoryTest, RemovingWhatWasNeverPublishedIsFine) {
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
-TEST_F(HotDirectoryTest, WhatIsOneUsersOwnIsNotPublished) {
+TEST_F(HotDirectoryTest, UserCacheEntriesAreNotPublished) {
   MadeArtifact own = MakeArtifact("own");
   own.record.key = UserCacheKey(1000, "key");
   hot().OnPut(own.record, own.blobs);
@@ -113,14 +113,14 @@ TEST_F(HotDirectoryTest, AnOldHitDoesNotReplaceANewerPut) {
   ExpectPublished(renewed);
 }
 
-TEST_F(HotDirectoryTest, ExactlyFullIsNotTooFull) {
+TEST_F(HotDirectoryTest, FillsUpToTheBoundWithoutEvictions) {
   ReopenWith(3 * kBytesOfOne);
   const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
   EXPECT_TRUE(IsThere(a) && IsThere(b) && IsThere(c));
   EXPECT_EQ(hot().Stats().evicted, 0u);
 }
 
-TEST_F(HotDirectoryTest, OneMoreThanFitsPushesTheOldestOut) {
+TEST_F(HotDirectoryTest, EvictsTheOldestWhereOneMoreDoesNotFit) {
   ReopenWith(3 * kBytesOfOne);
   const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c"), d = PutOne("d");
   EXPECT_FALSE(IsThere(a));
@@ -129,7 +129,7 @@ TEST_F(HotDirectoryTest, OneMoreThanFitsPushesTheOldestOut) {
   ExpectBooksBalance();
 }
 
-TEST_F(HotDirectoryTest, WhatIsUsedStaysLonger) {
+TEST_F(HotDirectoryTest, UsedArtifactsStayLonger) {
   ReopenWith(3 * kBytesOfOne);
   const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
   EXPECT_TRUE(hot().NoteUse(a.record.key));
@@ -145,7 +145,7 @@ TEST_F(HotDirectoryTest, TheNumberOfFilesIsBoundedToo) {
   EXPECT_TRUE(IsThere(b) && IsThere(c));
 }
 
-TEST_F(HotDirectoryTest, AnArtifactLargerThanTheDirectoryPushesNothingOut) {
+TEST_F(HotDirectoryTest, ArtifactLargerThanTheDirectoryEvictsNothing) {
   ReopenWith(3 * kBytesOfOne);
   const MadeArtifact a = PutOne("a");
   const MadeArtifact huge = PutOne("huge", 4 * kBytesOfOne);
@@ -154,7 +154,7 @@ TEST_F(HotDirectoryTest, AnArtifactLargerThanTheDirectoryPushesNothingOut) {
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
-TEST_F(HotDirectoryTest, AReplacementThatIsTooLargeTakesItsPredecessorAway) {
+TEST_F(HotDirectoryTest, ReplacementThatIsTooLargeRemovesTheOldFile) {
   ReopenWith(3 * kBytesOfOne);
   const MadeArtifact a = PutOne("a");
   MadeArtifact huge = MakeArtifact("huge", 4 * kBytesOfOne);
@@ -163,7 +163,7 @@ TEST_F(HotDirectoryTest, AReplacementThatIsTooLargeTakesItsPredecessorAway) {
   EXPECT_FALSE(IsThere(a));
 }
 
-TEST_F(HotDirectoryTest, AReplacementMakesRoomWithoutPushingItselfOut) {
+TEST_F(HotDirectoryTest, ReplacementDoesNotEvictItself) {
   ReopenWith(2 * kBytesOfOne);
   const MadeArtifact a = PutOne("a"), b = PutOne("b");
   MadeArtifact grown = MakeArtifact("grown", 1500);
@@ -180,7 +180,7 @@ TEST_F(HotDirectoryTest, ABoundOfZeroPublishesNothing) {
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
-TEST_F(HotDirectoryTest, AReaderKeepsWhatItHasMapped) {
+TEST_F(HotDirectoryTest, ReaderKeepsARemovedFileMapped) {
   ReopenWith(kBytesOfOne);
   const MadeArtifact a = PutOne("a");
   const auto mapped = MappedArtifact::Open(PathOf(a.record.key), a.record.key);
@@ -240,7 +240,7 @@ TEST_F(HotDirectoryTest, DamageFoundAtARestartIsNotCounted) {
   ExpectBooksBalance();
 }
 
-TEST_F(HotDirectoryTest, WhatCannotBePublishedIsCountedAndLeavesNothing) {
+TEST_F(HotDirectoryTest, FailedPublicationIsCountedAndLeavesNoFile) {
   BlockPathOf(MadeKey("a"));
   PutOne("a");
   EXPECT_EQ(hot().Stats().failures, 1u);
@@ -249,7 +249,7 @@ TEST_F(HotDirectoryTest, WhatCannotBePublishedIsCountedAndLeavesNothing) {
   ExpectBooksBalance();
 }
 
-TEST_F(HotDirectoryTest, ADirectoryThatVanishedOnlyCostsTheShortcut) {
+TEST_F(HotDirectoryTest, RemovedDirectoryFailsNoPut) {
   fs::remove_all(path_);
   const MadeArtifact a = PutOne("a");
   hot().Publish(MakeArtifact("b").record, MakeArtifact("b").blobs);
@@ -264,7 +264,7 @@ TEST_F(HotDirectoryTest, AFileThatSomebodyRemovedIsNoFailure) {
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
-TEST_F(HotDirectoryTest, WhenItsReplacementFailsTheOldFileGoes) {
+TEST_F(HotDirectoryTest, FailedReplacementRemovesTheOldFile) {
   const MadeArtifact a = PutOne("a");
   ArtifactRecord without_binary = a.record;
   without_binary.stages.clear();

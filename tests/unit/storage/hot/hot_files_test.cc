@@ -109,7 +109,7 @@ TEST_F(HotFilesTest, AMissingParentIsNotFound) {
   EXPECT_EQ(HotFiles::Open(temp_.File("no/hot")).status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(HotFilesTest, WhatIsNotPublishedLeavesNothing) {
+TEST_F(HotFilesTest, UnpublishedFileIsRemoved) {
   HotFiles files = Open();
   {
     const auto file = files.Write("half an artifact");
@@ -130,7 +130,7 @@ TEST_F(HotFilesTest, PublishedFilesComeBackOldestFirst) {
   EXPECT_THAT(LoadedKeys(), ElementsAre(three.record.key, one.record.key, two.record.key));
 }
 
-TEST_F(HotFilesTest, ALoadedFileSaysWhatItCarries) {
+TEST_F(HotFilesTest, LoadedFileNamesKeyBinaryAndSize) {
   const MadeArtifact made = PublishOne("add");
   const auto loaded = Open().Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();

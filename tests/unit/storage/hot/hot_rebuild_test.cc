@@ -44,7 +44,7 @@ TEST_F(HotRebuildTest, EverythingIsPublishedWhereItFits) {
   ExpectPublished(c);
 }
 
-TEST_F(HotRebuildTest, WhatIsOneUsersOwnIsNotPublished) {
+TEST_F(HotRebuildTest, UserCacheEntriesAreNotPublished) {
   MadeArtifact own = MakeArtifact("own");
   own.record.key = UserCacheKey(1000, "key");
   ASSERT_TRUE(store_.index().Put(context_, own.record, own.blobs).ok());
@@ -54,7 +54,7 @@ TEST_F(HotRebuildTest, WhatIsOneUsersOwnIsNotPublished) {
   EXPECT_EQ(hot().Stats().files, 1u);
 }
 
-TEST_F(HotRebuildTest, OtherwiseWhatWasUsedMostRecently) {
+TEST_F(HotRebuildTest, PublishesTheMostRecentlyUsedWhereNotAllFit) {
   const MadeArtifact a = Store("a"), b = Store("b"), c = Store("c");
   clock_.Advance(std::chrono::minutes(1));
   ASSERT_TRUE(store_.index().Get(context_, a.record.key).ok());
@@ -66,7 +66,7 @@ TEST_F(HotRebuildTest, OtherwiseWhatWasUsedMostRecently) {
   EXPECT_EQ(hot().Stats().evicted, 0u);
 }
 
-TEST_F(HotRebuildTest, TheNumberOfFilesBoundsItToo) {
+TEST_F(HotRebuildTest, NumberOfFilesIsBounded) {
   const MadeArtifact a = Store("a"), b = Store("b");
   options_.files_max = 1;
   Reopen();
@@ -75,7 +75,7 @@ TEST_F(HotRebuildTest, TheNumberOfFilesBoundsItToo) {
   EXPECT_TRUE(IsThere(b));
 }
 
-TEST_F(HotRebuildTest, AfterwardsTheLeastRecentlyUsedGoesFirst) {
+TEST_F(HotRebuildTest, EvictsTheLeastRecentlyUsedAfterARebuild) {
   const MadeArtifact a = Store("a"), b = Store("b");
   options_.files_max = 2;
   Reopen();
@@ -85,7 +85,7 @@ TEST_F(HotRebuildTest, AfterwardsTheLeastRecentlyUsedGoesFirst) {
   EXPECT_TRUE(IsThere(b));
 }
 
-TEST_F(HotRebuildTest, ItIsNoUseOfTheArtifacts) {
+TEST_F(HotRebuildTest, RebuildCountsNoUses) {
   const MadeArtifact a = Store("a");
   Rebuild();
   const auto all = store_.index().Scan(context_, std::nullopt, 10);
@@ -103,7 +103,7 @@ TEST_F(HotRebuildTest, FilesFromBeforeAreKeptAsTheyAre) {
   EXPECT_EQ(hot().Stats().published, 0u);
 }
 
-TEST_F(HotRebuildTest, FilesThatTheStoreDoesNotHaveGo) {
+TEST_F(HotRebuildTest, RemovesFilesThatTheStoreDoesNotHave) {
   const MadeArtifact kept = Store("kept");
   std::vector<MadeArtifact> gone;
   for (int i = 0; i < 20; ++i) gone.push_back(PutOne(fmt::format("gone {}", i)));
@@ -113,7 +113,7 @@ TEST_F(HotRebuildTest, FilesThatTheStoreDoesNotHaveGo) {
   ExpectPublished(kept);
 }
 
-TEST_F(HotRebuildTest, AFileOfAnotherBinaryThanTheStoresIsReplaced) {
+TEST_F(HotRebuildTest, ReplacesFilesOfAnotherBinaryThanTheStoreHas) {
   const MadeArtifact old = PutOne("a");
   Reopen();
   MadeArtifact renewed = MakeArtifact("renewed");
@@ -123,7 +123,7 @@ TEST_F(HotRebuildTest, AFileOfAnotherBinaryThanTheStoresIsReplaced) {
   ExpectPublished(renewed);
 }
 
-TEST_F(HotRebuildTest, WhatIsPutMeanwhileStays) {
+TEST_F(HotRebuildTest, ArtifactPutDuringARebuildStays) {
   Store("a");
   // Between the look at the directory and the end of the scan; the scan does not see it.
   bool is_first = true;
@@ -136,7 +136,7 @@ TEST_F(HotRebuildTest, WhatIsPutMeanwhileStays) {
   ExpectPublished(late);
 }
 
-TEST_F(HotRebuildTest, WhatIsRemovedMeanwhileStaysAway) {
+TEST_F(HotRebuildTest, ArtifactRemovedDuringARebuildIsNotPublished) {
   const MadeArtifact a = Store("a");
   int asked = 0;
   const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [&] {
@@ -164,7 +164,7 @@ TEST_F(HotRebuildTest, AMissingBlobIsLeftOut) {
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
-TEST_F(HotRebuildTest, ItStopsWhenAsked) {
+TEST_F(HotRebuildTest, RebuildStopsOnRequest) {
   const MadeArtifact a = Store("a"), b = Store("b"), c = Store("c");
   int asked = 0;
   const absl::Status status =

@@ -125,7 +125,7 @@ TEST_F(RocksDamageTest, FlippedBitsInTheLog) { Rounds(".log", Damage::kFlippedBi
 TEST_F(RocksDamageTest, TruncatedLog) { Rounds(".log", Damage::kTruncation, 8); }
 
 // After damage to values alone, storing again heals everything without a restart.
-TEST_F(RocksDamageTest, WhatWasLostIsStoredAgain) {
+TEST_F(RocksDamageTest, LostValuesAreStoredAgain) {
   MakeStore();
   fs::copy(directory_.File("whole"), path(), fs::copy_options::recursive);
   for (const fs::path& file : FilesLike(".blob")) Apply(Damage::kFlippedBits, file);

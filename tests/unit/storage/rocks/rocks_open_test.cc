@@ -198,7 +198,7 @@ TEST_F(RocksOpenTest, AStoreThatTakesTooLongIsSetAside) {
   EXPECT_TRUE(fs::exists(opened->report.set_aside));
 }
 
-TEST_F(RocksOpenTest, BehindALinkItIsTheTargetThatIsSetAside) {
+TEST_F(RocksOpenTest, TargetOfASymbolicLinkIsSetAside) {
   fs::create_directory(directory_.File("elsewhere"));
   fs::create_directory_symlink(directory_.File("elsewhere"), path());
   Reopen();
@@ -284,7 +284,7 @@ TEST_F(RocksOpenTest, AFileInItsPlaceIsRefused) {
   EXPECT_EQ(ReadFileOrDie(path()), "a file");
 }
 
-TEST_F(RocksOpenTest, AMissingParentIsSaidToBeMissing) {
+TEST_F(RocksOpenTest, MissingParentIsReported) {
   RocksStoreOptions lost = options();
   lost.path = directory_.File("no/such/store");
   EXPECT_EQ(OpenRocksStore(lost, filesystem_, clock_).status().code(), StatusCode::kNotFound);
@@ -392,7 +392,7 @@ TEST_F(RocksOpenTest, OnADiskThatIsFullFromTheStartNothingIsStoredUntilThereIsSp
 }
 
 // There is room for a file, but not for what the log would become.
-TEST_F(RocksOpenTest, ADiskIsFullThatHasNoRoomForTheLogsTables) {
+TEST_F(RocksOpenTest, DiskWithoutSpaceForTheTablesOfTheLogIsFull) {
   Reopen();
   const MadeArtifact large = MakeArtifact("large", 3 * limits::kMiB);
   ASSERT_TRUE(Put(large).ok());
@@ -470,7 +470,7 @@ TEST_F(RocksOpenTest, ANewerSchemaIsRefusedOnAFullDiskToo) {
 }
 
 // What reads a store beside the one that writes it must not tidy up after that.
-TEST_F(RocksOpenTest, ClosingOneThatOnlyReadsDeletesNothing) {
+TEST_F(RocksOpenTest, ClosingAStoreOpenedForReadingDeletesNothing) {
   MakeStore();
   auto reading = RocksDatabase::Open(path(), kExpectedBytes, nullptr, RocksAccess::kRead);
   ASSERT_TRUE(reading.ok()) << reading.status();

@@ -88,7 +88,7 @@ class RocksProbeTest : public RocksFixture {
   std::unique_ptr<rocksdb::Env> env_;
 };
 
-TEST_F(RocksProbeTest, AChildThatIsKilledFromOutsideSaysNothing) {
+TEST_F(RocksProbeTest, KilledChildIsNoDamage) {
   TroubleChildren([] {
     raise(SIGKILL);
     return rocksdb::IOStatus::OK();
@@ -135,12 +135,12 @@ TEST_F(RocksProbeTest, LackOfMemoryOrDescriptorsIsNoDamage) {
   }
 }
 
-TEST_F(RocksProbeTest, AnErrorThatNobodyForesawIsNoDamage) {
+TEST_F(RocksProbeTest, UnknownErrorIsNoDamage) {
   TroubleChildren([] { return rocksdb::IOStatus::InvalidArgument("unforeseen"); });
   ExpectLeftAlone(StatusCode::kInternal);
 }
 
-TEST_F(RocksProbeTest, ASectorThatDoesNotReadIsDamage) {
+TEST_F(RocksProbeTest, UnreadableSectorIsDamage) {
   TroubleChildren([] { return rocksdb::IOStatus::IOError("read", std::strerror(EIO)); });
   ExpectSetAside();
 }

@@ -16,7 +16,7 @@ rocksdb::Status Failed(int error_number) {
   return rocksdb::Status::IOError("While doing something", std::strerror(error_number));
 }
 
-TEST(RocksStatusTest, AFullDiskInWhateverWords) {
+TEST(RocksStatusTest, FullDiskIsRecognizedInEveryWording) {
   for (const rocksdb::Status& status :
        {rocksdb::Status::NoSpace(), Failed(ENOSPC), Failed(EDQUOT),
         // What a write gets that had to wait for a flush.
@@ -26,7 +26,7 @@ TEST(RocksStatusTest, AFullDiskInWhateverWords) {
   }
 }
 
-TEST(RocksStatusTest, OnlyWhatIsLostIsDamage) {
+TEST(RocksStatusTest, OnlyLostDataIsDamage) {
   EXPECT_EQ(CodeOf(rocksdb::Status::Corruption("checksum")), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(rocksdb::Status::PathNotFound("a table")), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(Failed(EIO)), StatusCode::kDataLoss);

@@ -105,7 +105,7 @@ TEST_F(RocksStoreTest, AnotherBlobsBytesAreNeverServed) {
   EXPECT_EQ(BlobCode(made.blobs[1]), StatusCode::kDataLoss);
 }
 
-TEST_F(RocksStoreTest, ABlobThatTheBooksHaveButTheDiskHasNotIsWrittenAgain) {
+TEST_F(RocksStoreTest, ReferencedBlobThatIsMissingIsWrittenAgain) {
   const MadeArtifact made = MakeArtifact("vanished");
   ASSERT_TRUE(Put(made).ok());
   Tamper([&](RocksDatabase::Batch& batch) {
@@ -135,7 +135,7 @@ TEST_F(RocksStoreTest, ADamagedRecordIsDataLossOnceThenAMissAndItsBlobsAreCollec
   ExpectStored(whole);
 }
 
-TEST_F(RocksStoreTest, MoreUnreferencedBlobsThanGoAtOnceAreAllCollected) {
+TEST_F(RocksStoreTest, CollectsMoreUnreferencedBlobsThanOneBatch) {
   const MadeArtifact kept = MakeArtifact("kept");
   ASSERT_TRUE(Put(kept).ok());
   for (int i = 0; i < 2100; ++i) {
@@ -207,7 +207,7 @@ TEST_F(RocksStoreTest, TheQuarantineIsBounded) {
   EXPECT_EQ(rows, limits::kQuarantinedMax);
 }
 
-TEST_F(RocksStoreTest, WhatExceedsALimitIsRefused) {
+TEST_F(RocksStoreTest, RecordsAndBlobsBeyondTheLimitsAreRefused) {
   MadeArtifact made = MakeArtifact("large");
   made.record.document.assign(limits::kRecordBytesMax, 'd');
   EXPECT_EQ(Put(made).code(), StatusCode::kInvalidArgument);

@@ -135,7 +135,7 @@ class RocksThreadsTest : public RocksFixture {
   const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(files_);
 };
 
-TEST_F(RocksThreadsTest, UsesAreWrittenDownByAnotherThreadThanTheOneThatHits) {
+TEST_F(RocksThreadsTest, UsesAreWrittenOnAThreadOfTheirOwn) {
   const MadeArtifact made = MakeArtifact("used");
   ASSERT_TRUE(Put(made).ok());
   ASSERT_TRUE(files_->TakeWriters().contains(std::this_thread::get_id()));

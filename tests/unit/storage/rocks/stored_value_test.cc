@@ -56,14 +56,14 @@ TEST(StoredValueTest, FlippedBitsNeverCrash) {
   }
 }
 
-TEST(StoredValueTest, ABombIsRefusedBeforeItGrows) {
+TEST(StoredValueTest, RefusesCompressionBombBeforeAllocating) {
   // 64 MiB of zeroes shrink to a few KB.
   const std::string bomb = CompressValue(std::string(64 * limits::kMiB, '\0'));
   EXPECT_LT(bomb.size(), 100'000u);
   EXPECT_EQ(DecompressCode(bomb), absl::StatusCode::kDataLoss);
 }
 
-TEST(StoredValueTest, ABombThatLiesAboutItsSizeIsRefused) {
+TEST(StoredValueTest, RefusesCompressionBombWithAWrongSize) {
   std::string bomb = CompressValue(std::string(64 * limits::kMiB, '\0'));
   ByteWriter small;
   small.Number(uint64_t{10});
