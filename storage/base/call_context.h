@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "storage/base/clock.h"
@@ -30,11 +31,8 @@ enum class Priority { kWaitingRank = 0, kAutotune = 1, kWarm = 2, kBackground = 
 // registered after the cancellation. A cheap handle; copies share one state. Thread-safe.
 class Cancellation {
  public:
-  // Not cancelled yet.
-  Cancellation();
-
-  void Cancel();
-  bool IsCancelled() const;
+  void Cancel() { source_.request_stop(); }
+  bool IsCancelled() const { return source_.stop_requested(); }
 
   // Keeps a callback registered while it lives. When its destructor (or Reset) returns, the
   // callback is not running and never will be, except where the callback itself destroys the
@@ -42,23 +40,18 @@ class Cancellation {
   class Registration {
    public:
     Registration() = default;
-    ~Registration() { Reset(); }
-    Registration(Registration&&) noexcept = default;
-    Registration& operator=(Registration&& other) noexcept;
-    void Reset();
+    void Reset() { callback_.reset(); }
 
    private:
     friend class Cancellation;
-    struct Slot;
-    std::shared_ptr<Slot> slot_;
+    std::unique_ptr<std::stop_callback<std::function<void()>>> callback_;
   };
 
   // Runs `callback` on the thread that calls Cancel(), or here where Cancel() was called before.
   [[nodiscard]] Registration OnCancel(std::function<void()> callback) const;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  std::stop_source source_;
 };
 
 struct CallContext {

@@ -92,13 +92,18 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
   KILN_RETURN_IF_ERROR(files_.Publish(std::move(file), record.key));
   entries_.Insert(record.key, {record.stages.back().digest, content.size()}, content.size());
   ++counters_.published;
-  if (source == Source::kPut) changes_.Note(record.key, clock_.Now());
+  if (source == Source::kPut) changes_.Insert(record.key, clock_.Now(), 0);
   return absl::OkStatus();
 }
 
 bool HotDirectory::IsOutdatedHit(const Digest& key, Source source) const {
   if (source == Source::kPut) return false;
-  return entries_.Peek(key) != nullptr || changes_.Contains(key, clock_.Now());
+  return entries_.Peek(key) != nullptr || HasJustChanged(key);
+}
+
+bool HotDirectory::HasJustChanged(const Digest& key) const {
+  const SteadyTime* changed = changes_.Peek(key);
+  return changed != nullptr && clock_.Now() - *changed < limits::kRecentChangesAge;
 }
 
 // Makes room within the bounds. The file of `key` counts as gone, but stays until it is replaced.
@@ -147,7 +152,7 @@ void HotDirectory::Drop(const Digest& key) {
   absl::Status status;
   {
     const MutexLock lock(mutex_);
-    changes_.Note(key, clock_.Now());
+    changes_.Insert(key, clock_.Now(), 0);
     status = RemoveFile(key);
   }
   if (!status.ok()) CountFailure(status);
@@ -158,7 +163,7 @@ void HotDirectory::DropUnchanged(const Digest& key, const Digest& binary) {
   {
     const MutexLock lock(mutex_);
     const Published* now = entries_.Peek(key);
-    if (now != nullptr && now->binary == binary && !changes_.Contains(key, clock_.Now())) {
+    if (now != nullptr && now->binary == binary && !HasJustChanged(key)) {
       status = RemoveFile(key);
     }
   }

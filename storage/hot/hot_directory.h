@@ -19,7 +19,6 @@
 #include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 #include "storage/hot/hot_files.h"
-#include "storage/hot/recent_changes.h"
 
 namespace kiln {
 
@@ -104,6 +103,7 @@ class HotDirectory final : public ArtifactListener {
       ArtifactIndex& index, const std::function<bool()>& should_stop);
   absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
+  bool HasJustChanged(const Digest& key) const KILN_REQUIRES(mutex_);
   bool IsOutdatedHit(const Digest& key, Source source) const KILN_REQUIRES(mutex_);
   absl::Status MakeRoom(const Digest& key, uint64_t size_bytes) KILN_REQUIRES(mutex_);
   absl::Status EvictOldest() KILN_REQUIRES(mutex_);
@@ -118,7 +118,8 @@ class HotDirectory final : public ArtifactListener {
   mutable Mutex mutex_;
   // Unbounded, since an eviction has to remove the file.
   LruCache<Published> entries_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};
-  RecentChanges changes_ KILN_GUARDED_BY(mutex_);
+  // When a key changed last. Outlives every hit that was looked up before the change.
+  LruCache<SteadyTime> changes_ KILN_GUARDED_BY(mutex_){limits::kRecentChangesMax, SIZE_MAX};
   HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // without the gauges
   std::optional<SteadyTime> last_warning_ KILN_GUARDED_BY(mutex_);
   uint64_t unreported_failures_ KILN_GUARDED_BY(mutex_) = 0;
