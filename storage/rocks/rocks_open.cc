@@ -11,7 +11,6 @@
 #include "storage/rocks/rocks_directory.h"
 #include "storage/rocks/rocks_probe.h"
 #include "storage/rocks/rocks_schema.h"
-#include "storage/rocks/rocks_state.h"
 #include "storage/rocks/rocks_store.h"
 #include "storage/waiting_store.h"
 
@@ -98,9 +97,7 @@ absl::StatusOr<std::unique_ptr<RocksStore>> RocksOpening::OpenDatabase(const std
   KILN_ASSIGN_OR_RETURN(auto database,
                         RocksDatabase::Open(path, options_.expected_bytes, options_.env, access));
   if (access == RocksAccess::kWrite) KILN_RETURN_IF_ERROR(WriteSchema(*database));
-  KILN_ASSIGN_OR_RETURN(auto state,
-                        RocksState::Load(std::move(database), options_.expected_bytes, clock_));
-  return std::make_unique<RocksStore>(std::move(state), path, filesystem_);
+  return RocksStore::Load(std::move(database), path, options_.expected_bytes, filesystem_, clock_);
 }
 
 // Opens for writing. `damage`: why the store is known to be damaged; empty: it is not.

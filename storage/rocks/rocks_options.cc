@@ -1,19 +1,47 @@
 #include "storage/rocks/rocks_options.h"
 
 #include <rocksdb/cache.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <string_view>
 
 #include "storage/base/limits.h"
-#include "storage/rocks/rocks_logger.h"
+#include "storage/base/log.h"
 
 namespace kiln {
 namespace {
 
 using limits::kKiB;
 using limits::kMiB;
+
+// Sends RocksDB's log lines to the daemon's log. Replaces RocksDB's own logger: Debian builds
+// RocksDB with assertions, and that logger ends the process on the first line after a full disk.
+// RocksDB's warnings are routine and become debug lines. Thread-safe.
+class RocksLogger final : public rocksdb::Logger {
+ public:
+  RocksLogger() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+
+  void Logv(const char* format, va_list arguments) override {
+    Logv(rocksdb::InfoLogLevel::INFO_LEVEL, format, arguments);
+  }
+
+  void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+    if (level < GetInfoLogLevel()) return;
+    char line[1024];
+    const int length = std::vsnprintf(line, sizeof line, format, arguments);
+    if (length < 0) return;
+    if (level >= rocksdb::InfoLogLevel::ERROR_LEVEL) {
+      LogWarning("rocksdb", {{"says", std::string_view(line)}});
+    } else {
+      LogDebug("rocksdb", {{"says", std::string_view(line)}});
+    }
+  }
+};
 
 uint64_t BlobBufferBytes(uint64_t expected_bytes) {
   return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 32 * kMiB);
@@ -32,7 +60,7 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
   options.max_background_jobs = 2;
   // All families share the log. Without a limit, a family without writes would keep it for ever.
   options.max_total_wal_size = 2 * BlobBufferBytes(expected_bytes);
-  options.info_log = MakeRocksLogger();
+  options.info_log = std::make_shared<RocksLogger>();
   // The default. After a torn write the log is good up to the tear, and nothing behind the tear was
   // acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;

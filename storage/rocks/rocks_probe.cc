@@ -21,8 +21,8 @@
 #include "storage/base/log.h"
 #include "storage/base/unique_fd.h"
 #include "storage/rocks/rocks_options.h"
-#include "storage/rocks/rocks_state.h"
 #include "storage/rocks/rocks_status.h"
+#include "storage/rocks/rocks_store.h"
 
 namespace kiln {
 namespace {
@@ -97,7 +97,7 @@ absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb
   KILN_RETURN_IF_ERROR(CheckVersion(path, expected_bytes, options, names));
   KILN_ASSIGN_OR_RETURN(const auto database,
                         RocksDatabase::Open(path, expected_bytes, env, access));
-  return RocksState::ReadTotals(*database).status();
+  return RocksStore::ReadTotals(*database).status();
 }
 
 absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,

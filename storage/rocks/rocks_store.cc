@@ -1,40 +1,393 @@
 #include "storage/rocks/rocks_store.h"
 
+#include <algorithm>
+#include <unordered_map>
 #include <utility>
 
-#include "storage/rocks/rocks_state.h"
-#include "storage/state_interfaces.h"
+#include "storage/base/limits.h"
+#include "storage/base/log.h"
+#include "storage/base/mutex.h"
+#include "storage/rocks/record_codec.h"
+#include "storage/rocks/rocks_walk.h"
+#include "storage/rocks/stored_value.h"
 
 namespace kiln {
+namespace {
 
-RocksStore::RocksStore(std::unique_ptr<RocksState> state, std::string path, Filesystem& filesystem)
-    : state_(std::move(state)),
+// How many blobs' rows change under one hold of the writer's lock.
+constexpr size_t kBlobsPerHold = 1000;
+
+absl::Status NoArtifact(const Digest& key) { return NotFound("no artifact {}", key.Hex()); }
+
+absl::Status CheckSizes(std::span<const Blob> blobs) {
+  for (const Blob& blob : blobs) {
+    if (blob.size_bytes() > limits::kBlobBytesMax) {
+      return InvalidArgument("a blob of {} bytes, the limit is {}", blob.size_bytes(),
+                             limits::kBlobBytesMax);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+RocksStore::RocksStore(std::unique_ptr<RocksDatabase> database, const TotalsRow& totals,
+                       std::string path, uint64_t expected_bytes, Filesystem& filesystem,
+                       const Clock& clock)
+    : database_(std::move(database)),
       path_(std::move(path)),
       filesystem_(filesystem),
-      blobs_(std::make_unique<StateBlobStore<RocksState>>(*state_, "rocks")),
-      index_(std::make_unique<StateArtifactIndex<RocksState>>(*state_, "rocks")) {}
+      clock_(clock),
+      uses_(clock),
+      totals_(totals),
+      reclaimer_(*database_, expected_bytes) {
+  if (database_->access() == RocksAccess::kWrite) reclaimer_.Consider(totals.stored_bytes);
+}
 
-RocksStore::~RocksStore() = default;
+absl::StatusOr<std::unique_ptr<RocksStore>> RocksStore::Load(
+    std::unique_ptr<RocksDatabase> database, std::string path, uint64_t expected_bytes,
+    Filesystem& filesystem, const Clock& clock) {
+  KILN_ASSIGN_OR_RETURN(const TotalsRow totals, ReadTotals(*database));
+  return std::unique_ptr<RocksStore>(new RocksStore(std::move(database), totals, std::move(path),
+                                                    expected_bytes, filesystem, clock));
+}
 
-BlobStore& RocksStore::blobs() { return *blobs_; }
-ArtifactIndex& RocksStore::index() { return *index_; }
-void RocksStore::CountUses(std::span<const UseCount> uses) { state_->CountUses(uses); }
-void RocksStore::WaitUntilIdle() { state_->WaitUntilIdle(); }
+RocksStore::~RocksStore() { WriteUses(); }
 
-absl::StatusOr<uint64_t> RocksStore::CollectUnreferencedBlobs(const CallContext&) {
-  return state_->CollectUnreferencedBlobs();
+void RocksStore::WaitUntilIdle() {
+  use_writer_.WaitUntilIdle();
+  reclaimer_.WaitUntilIdle();
 }
 
 StoreStats RocksStore::Stats() const {
-  const TotalsRow totals = state_->Totals();
+  const TotalsRow totals = Totals();
   StoreStats stats;
   stats.artifacts = totals.artifacts;
   stats.stored_bytes = totals.stored_bytes;
   stats.quarantined = totals.quarantined;
   stats.free_disk_bytes = filesystem_.FreeBytes(path_).value_or(0);
-  stats.disk_bytes = state_->database().FileBytes();
-  stats.degraded = state_->database().Degraded();
+  stats.disk_bytes = database_->FileBytes();
+  stats.degraded = database_->Degraded();
   return stats;
+}
+
+// --- Blobs ---
+
+absl::StatusOr<Blob> RocksStore::ReadBlob(const Digest& digest, std::string* damaged) const {
+  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kBlobs, digest.Bytes()));
+  if (!row) return NotFound("no blob {}", digest.Hex());
+  auto raw = DecompressValue(*row, limits::kBlobBytesMax);
+  auto blob = raw.ok() ? Blob::Verify(*std::move(raw), digest) : raw.status();
+  if (!blob.ok()) *damaged = *std::move(row);
+  return blob;
+}
+
+absl::StatusOr<FoundBlob> RocksStore::GetBlob(const Digest& digest) {
+  std::string damaged;
+  auto blob = ReadBlob(digest, &damaged);
+  if (blob.ok()) return FoundBlob{*std::move(blob), Tier::kDisk};
+  if (absl::IsDataLoss(blob.status())) QuarantineBlob(digest);
+  if (!absl::IsNotFound(blob.status())) return blob.status();
+  // After a loss of part of the log the references may claim a blob that is gone, and a put would
+  // not write it again.
+  const auto row = database_->Get(RocksFamily::kReferences, digest.Bytes());
+  if (!row.ok() || !row->has_value()) return blob.status();
+  const auto references = DecodeReferences(**row);
+  if (references && references->stored_bytes > 0) QuarantineBlob(digest);
+  return blob.status();
+}
+
+void RocksStore::QuarantineBlob(const Digest& digest) {
+  MutexLock lock(writer_);
+  // Reads again under the lock: the blob may have been replaced meanwhile.
+  std::string damaged;
+  const auto blob = ReadBlob(digest, &damaged);
+  if (blob.ok()) return;
+  RocksChange change(*database_, Totals());
+  if (!change.IsHeld(digest) && absl::IsNotFound(blob.status())) return;
+  change.QuarantineBlob(digest, Message(blob.status()), damaged, clock_.UnixMillis());
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
+}
+
+absl::Status RocksStore::PutBlob(const Blob& blob) {
+  const std::span<const Blob> blobs(&blob, 1);
+  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
+  const Digest digests[] = {blob.digest()};
+  KILN_ASSIGN_OR_RETURN(const auto missing, FindMissing(digests));
+  if (missing.empty()) return absl::OkStatus();
+  std::string stored = CompressValue(blob.bytes());
+  reclaimer_.WaitForSpace();
+  MutexLock lock(writer_);
+  RocksChange change(*database_, Totals());
+  change.Offer(blob.digest(), std::move(stored));
+  return Commit(change);
+}
+
+absl::StatusOr<std::vector<Digest>> RocksStore::FindMissing(std::span<const Digest> digests) {
+  std::vector<Digest> missing;
+  for (const Digest& digest : digests) {
+    KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kReferences, digest.Bytes()));
+    const auto references = row ? DecodeReferences(*row) : std::nullopt;
+    if (!references || references->stored_bytes == 0) missing.push_back(digest);
+  }
+  return missing;
+}
+
+// --- Records ---
+
+absl::StatusOr<RocksStore::RecordRow> RocksStore::ReadRecord(const Digest& key,
+                                                             std::string* damaged) const {
+  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kArtifacts, key.Bytes()));
+  if (!row) return NoArtifact(key);
+  auto record = DecodeRecordRow(*row, key);
+  if (!record.ok()) {
+    *damaged = *std::move(row);
+    return record.status();
+  }
+  return RecordRow{*std::move(record), RowBytes(*row)};
+}
+
+ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
+  ArtifactUsage usage;
+  const auto row = database_->Get(RocksFamily::kAccess, key.Bytes());
+  // A damaged row loses uses and at worst a pin. The artifact is still right.
+  if (row.ok() && row->has_value()) usage = DecodeUsage(**row).value_or(usage);
+  const UseCount pending = uses_.Pending(key);
+  usage.hits += pending.uses;
+  usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, pending.last_use_unix_ms);
+  return usage;
+}
+
+absl::StatusOr<FoundArtifact> RocksStore::GetRecord(const Digest& key) {
+  std::string damaged;
+  auto row = ReadRecord(key, &damaged);
+  if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
+  if (!row.ok()) return row.status();
+  if (uses_.Count(key)) use_writer_.Request();
+  return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
+                       ReadUsage(key), Tier::kDisk};
+}
+
+void RocksStore::QuarantineRecord(const Digest& key) {
+  MutexLock lock(writer_);
+  std::string damaged;
+  const auto row = ReadRecord(key, &damaged);
+  if (!absl::IsDataLoss(row.status())) return;
+  RocksChange change(*database_, Totals());
+  change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
+}
+
+absl::StatusOr<std::optional<RocksStore::RecordRow>> RocksStore::Replaced(RocksChange& change,
+                                                                          const Digest& key) {
+  std::string damaged;
+  auto row = ReadRecord(key, &damaged);
+  if (row.ok()) {
+    change.Release(row->record);
+    return std::optional<RecordRow>(*std::move(row));
+  }
+  if (absl::IsDataLoss(row.status())) {
+    change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+    return std::nullopt;
+  }
+  if (absl::IsNotFound(row.status())) return std::nullopt;
+  return row.status();
+}
+
+absl::Status RocksStore::PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs) {
+  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
+  KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
+  const std::string row = CompressValue(encoded);
+  // Compresses missing blobs without the lock. The decision is repeated under the lock.
+  std::unordered_map<Digest, std::string, DigestHash> compressed;
+  for (const Blob& blob : blobs) {
+    const Digest digests[] = {blob.digest()};
+    const auto missing = FindMissing(digests);
+    if (!missing.ok() || !missing->empty()) {
+      compressed.emplace(blob.digest(), CompressValue(blob.bytes()));
+    }
+  }
+
+  reclaimer_.WaitForSpace();
+  MutexLock lock(writer_);
+  RocksChange change(*database_, Totals());
+  for (const Blob& blob : blobs) {
+    const auto ready = compressed.find(blob.digest());
+    if (change.IsHeld(blob.digest())) continue;
+    change.Offer(blob.digest(),
+                 ready != compressed.end() ? ready->second : CompressValue(blob.bytes()));
+  }
+  KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, record.key));
+  change.Claim(record);
+  change.PutRecord(record, row, replaced ? std::optional(replaced->row_bytes) : std::nullopt);
+  if (!replaced) {
+    uses_.Forget(record.key);
+    change.PutUsage(record.key, {clock_.UnixMillis(), 0, false});
+  }
+  return Commit(change);
+}
+
+absl::Status RocksStore::RemoveRecord(const Digest& key) {
+  MutexLock lock(writer_);
+  RocksChange change(*database_, Totals());
+  KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, key));
+  if (replaced) change.RemoveRecord(key, replaced->row_bytes);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  uses_.Forget(key);
+  return replaced ? absl::OkStatus() : NoArtifact(key);
+}
+
+absl::StatusOr<std::vector<FoundArtifact>> RocksStore::Scan(const std::optional<Digest>& after,
+                                                            size_t limit) {
+  std::vector<FoundArtifact> found;
+  std::vector<Digest> damaged;
+  const std::string from = after ? std::string(after->Bytes()) : std::string();
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kArtifacts), from);
+       rows.Valid() && found.size() < limit; rows.Next()) {
+    if (rows.key() == from) continue;
+    const auto key = Digest::FromBytes(rows.key());
+    if (!key.ok()) continue;
+    auto record = DecodeRecordRow(rows.value(), *key);
+    if (!record.ok()) {
+      damaged.push_back(*key);
+      continue;
+    }
+    found.push_back(
+        {std::make_shared<const ArtifactRecord>(*std::move(record)), ReadUsage(*key), Tier::kDisk});
+  }
+  for (const Digest& key : damaged) QuarantineRecord(key);
+  return found;
+}
+
+absl::Status RocksStore::SetPinned(const Digest& key, bool pinned) {
+  std::string damaged;
+  const absl::Status readable = ReadRecord(key, &damaged).status();
+  if (absl::IsDataLoss(readable)) QuarantineRecord(key);
+  KILN_RETURN_IF_ERROR(readable);
+
+  MutexLock lock(writer_);
+  // Reads again: a pin without a record would outlive the record.
+  KILN_RETURN_IF_ERROR(ReadRecord(key, &damaged).status());
+  ArtifactUsage usage = ReadUsage(key);
+  usage.pinned = pinned;
+  RocksChange change(*database_, Totals());
+  change.PutUsage(key, usage);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  // The pending uses are part of the written row.
+  uses_.Forget(key);
+  return absl::OkStatus();
+}
+
+// --- Books ---
+
+TotalsRow RocksStore::Totals() const {
+  MutexLock lock(totals_mutex_);
+  return totals_;
+}
+
+absl::Status RocksStore::Commit(RocksChange& change) {
+  KILN_RETURN_IF_ERROR(change.Commit());
+  {
+    MutexLock lock(totals_mutex_);
+    totals_ = change.totals();
+  }
+  if (change.HasFreedBlobs()) reclaimer_.Consider(change.totals().stored_bytes);
+  return absl::OkStatus();
+}
+
+void RocksStore::CountUses(std::span<const UseCount> uses) {
+  bool is_due = false;
+  for (const UseCount& use : uses) is_due = uses_.Add(use) || is_due;
+  if (is_due) use_writer_.Request();
+}
+
+void RocksStore::WriteUses() {
+  MutexLock lock(writer_);
+  const std::vector<UseCount> uses = uses_.Drain();
+  if (uses.empty()) return;
+  RocksChange change(*database_, Totals());
+  for (const UseCount& use : uses) {
+    const auto row = database_->Get(RocksFamily::kAccess, use.key.Bytes());
+    // No row: the store does not have the artifact.
+    if (!row.ok() || !row->has_value()) continue;
+    ArtifactUsage usage = DecodeUsage(**row).value_or(ArtifactUsage());
+    usage.hits += use.uses;
+    usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, use.last_use_unix_ms);
+    change.PutUsage(use.key, usage);
+  }
+  const absl::Status status = Commit(change);
+  if (!status.ok()) LogDebug("uses were not written", {{"error", Message(status)}});
+}
+
+absl::StatusOr<uint64_t> RocksStore::CollectUnreferencedBlobs(const CallContext&) {
+  if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
+  uint64_t collected = 0;
+  std::vector<Digest> digests;
+  const auto drop = [&]() -> absl::Status {
+    MutexLock lock(writer_);
+    RocksChange change(*database_, Totals());
+    for (const Digest& digest : digests) {
+      // A put may have claimed the blob, or another collection dropped it, since the row was read.
+      if (change.IsReferenced(digest) || !change.IsHeld(digest)) continue;
+      change.DropUnreferenced(digest);
+      ++collected;
+    }
+    digests.clear();
+    return Commit(change);
+  };
+  // Reads every row without the lock, so puts go on.
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto row = DecodeReferences(rows.value());
+    if (!digest.ok() || !row || row->count > 0) continue;
+    digests.push_back(*digest);
+    if (digests.size() == kBlobsPerHold) KILN_RETURN_IF_ERROR(drop());
+  }
+  KILN_RETURN_IF_ERROR(drop());
+  return collected;
+}
+
+absl::Status RocksStore::RecountReferences() {
+  MutexLock lock(writer_);
+  std::unordered_map<Digest, uint32_t, DigestHash> counts;
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
+    const auto key = Digest::FromBytes(rows.key());
+    const auto record = key.ok() ? DecodeRecordRow(rows.value(), *key) : key.status();
+    if (!record.ok()) continue;
+    for (const StageReference& stage : record->stages) ++counts[stage.digest];
+  }
+  TotalsRow totals = Totals();
+  totals.references_are_high = false;
+  RocksChange change(*database_, totals);
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    const auto digest = Digest::FromBytes(rows.key());
+    const auto row = DecodeReferences(rows.value());
+    if (!digest.ok() || !row) continue;
+    const auto counted = counts.find(*digest);
+    const uint32_t count = counted == counts.end() ? 0 : counted->second;
+    if (row->count != count) change.CorrectCount(*digest, count);
+  }
+  return Commit(change);
+}
+
+absl::StatusOr<TotalsRow> RocksStore::ReadTotals(RocksDatabase& database) {
+  const auto row = database.Get(RocksFamily::kMeta, kTotalsRow);
+  if (row.ok() && row->has_value()) {
+    if (const auto read = DecodeTotals(**row)) return *read;
+  }
+  TotalsRow totals;
+  for (RocksWalk rows(database.Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
+    ++totals.artifacts;
+    totals.stored_bytes += RowBytes(rows.value());
+  }
+  for (RocksWalk rows(database.Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
+    totals.stored_bytes += DecodeReferences(rows.value()).value_or(ReferenceRow()).stored_bytes;
+  }
+  RocksChange change(database, totals);
+  KILN_RETURN_IF_ERROR(change.Commit());
+  return totals;
 }
 
 }  // namespace kiln

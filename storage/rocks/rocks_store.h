@@ -1,7 +1,7 @@
 // The store on the disk: RocksDB, one directory, one process. storage/format.md describes its rows.
 //
-//   OpenRocksStore ── RocksStore ── RocksState ── RocksChange ── RocksDatabase ── rocksdb::DB
-//                     interfaces    operations    one batch      statuses
+//   OpenRocksStore ── RocksStore ── RocksChange ── RocksDatabase ── rocksdb::DB
+//                     operations    one batch      statuses
 //
 // A damaged value is DATA_LOSS once, then a miss; it is quarantined. A damaged database is set
 // aside as a whole when it is opened (rocks_open.h). On a full disk only puts fail. QuotaStore
@@ -10,40 +10,109 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "storage/background_task.h"
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
+#include "storage/base/mutex.h"
+#include "storage/rocks/rocks_change.h"
+#include "storage/rocks/rocks_database.h"
+#include "storage/rocks/rocks_reclaimer.h"
+#include "storage/state_interfaces.h"
 #include "storage/store.h"
+#include "storage/use_counter.h"
 
 namespace kiln {
-
-class RocksState;
 
 // Every acknowledged put survives the death of the process. Puts do not wait for the disk's own
 // cache, so a power cut may lose the last seconds. Puts are written one after the other; gets run
 // in parallel.
+//
+// Reads take no lock. Changes hold `writer_`, since they read, change and write counts and totals.
+// Compression runs without the lock.
 class RocksStore final : public Store {
  public:
-  // OpenRocksStore calls this. `filesystem` must outlive the store.
-  RocksStore(std::unique_ptr<RocksState> state, std::string path, Filesystem& filesystem);
+  // OpenRocksStore calls this. `filesystem` and `clock` must outlive the store. Errors as
+  // ReadTotals.
+  static absl::StatusOr<std::unique_ptr<RocksStore>> Load(std::unique_ptr<RocksDatabase> database,
+                                                          std::string path, uint64_t expected_bytes,
+                                                          Filesystem& filesystem,
+                                                          const Clock& clock);
   ~RocksStore() override;
+  // Reads the totals. Counts and writes them where their row is lost.
+  static absl::StatusOr<TotalsRow> ReadTotals(RocksDatabase& database);
 
-  BlobStore& blobs() override;
-  ArtifactIndex& index() override;
+  BlobStore& blobs() override { return blobs_; }
+  ArtifactIndex& index() override { return index_; }
   StoreStats Stats() const override;
+  // A thread of its own writes these uses and those of hits.
   void CountUses(std::span<const UseCount> uses) override;
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
   // Returns when uses are written and no garbage is collected. For tests.
   void WaitUntilIdle();
 
+  // The calls behind blobs() and index().
+  absl::StatusOr<FoundBlob> GetBlob(const Digest& digest);
+  absl::Status PutBlob(const Blob& blob);
+  absl::StatusOr<std::vector<Digest>> FindMissing(std::span<const Digest> digests);
+
+  absl::StatusOr<FoundArtifact> GetRecord(const Digest& key);
+  absl::Status PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs);
+  absl::Status RemoveRecord(const Digest& key);
+  absl::StatusOr<std::vector<FoundArtifact>> Scan(const std::optional<Digest>& after, size_t limit);
+  absl::Status SetPinned(const Digest& key, bool pinned);
+
  private:
-  const std::unique_ptr<RocksState> state_;
+  // A record and the size of its row.
+  struct RecordRow {
+    ArtifactRecord record;
+    uint64_t row_bytes = 0;
+  };
+
+  RocksStore(std::unique_ptr<RocksDatabase> database, const TotalsRow& totals, std::string path,
+             uint64_t expected_bytes, Filesystem& filesystem, const Clock& clock);
+
+  TotalsRow Totals() const;
+
+  // NOT_FOUND, or DATA_LOSS with the damaged bytes, if any, in `*damaged`.
+  absl::StatusOr<RecordRow> ReadRecord(const Digest& key, std::string* damaged) const;
+  absl::StatusOr<Blob> ReadBlob(const Digest& digest, std::string* damaged) const;
+  ArtifactUsage ReadUsage(const Digest& key) const;
+
+  void QuarantineRecord(const Digest& key);
+  void QuarantineBlob(const Digest& digest);
+  // Releases the key's earlier record, or quarantines it where it is damaged.
+  absl::StatusOr<std::optional<RecordRow>> Replaced(RocksChange& change, const Digest& key)
+      KILN_REQUIRES(writer_);
+  absl::Status Commit(RocksChange& change) KILN_REQUIRES(writer_);
+
+  void WriteUses();
+  // A record that is lost to damage takes the names of its blobs with it, so their counts are too
+  // high. Counts them anew. Puts wait while every record is read, seconds in a store of 10 GiB;
+  // gets go on.
+  absl::Status RecountReferences();
+
+  const std::unique_ptr<RocksDatabase> database_;
   const std::string path_;
   Filesystem& filesystem_;
-  const std::unique_ptr<BlobStore> blobs_;
-  const std::unique_ptr<ArtifactIndex> index_;
+  const Clock& clock_;
+  UseCounter uses_;
+  StateBlobStore<RocksStore> blobs_{*this, "rocks"};
+  StateArtifactIndex<RocksStore> index_{*this, "rocks"};
+
+  Mutex writer_;
+  mutable Mutex totals_mutex_;
+  TotalsRow totals_ KILN_GUARDED_BY(totals_mutex_);
+
+  // Last: their threads stop before the other members are destroyed.
+  RocksReclaimer reclaimer_;
+  // Hits run on threads that serve clients and must not wait for the disk.
+  BackgroundTask use_writer_{[this] { WriteUses(); }};
 };
 
 }  // namespace kiln

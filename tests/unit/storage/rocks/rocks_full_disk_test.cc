@@ -6,7 +6,6 @@
 
 #include "storage/base/limits.h"
 #include "storage/rocks/rocks_database.h"
-#include "storage/rocks/rocks_state.h"
 #include "storage/rocks/rocks_store.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
@@ -26,10 +25,11 @@ class RocksFullDiskTest : public testing::Test {
   RocksFullDiskTest() {
     auto database = RocksDatabase::Open(directory_.File("store"), kExpectedBytes, &disk_);
     EXPECT_TRUE(database.ok()) << database.status();
-    auto state = RocksState::Load(*std::move(database), kExpectedBytes, clock_);
-    EXPECT_TRUE(state.ok()) << state.status();
-    database_ = &(*state)->database();
-    store_ = std::make_unique<RocksStore>(*std::move(state), directory_.File("store"), filesystem_);
+    database_ = database->get();
+    auto store = RocksStore::Load(*std::move(database), directory_.File("store"), kExpectedBytes,
+                                  filesystem_, clock_);
+    EXPECT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
   }
 
   absl::Status Put(std::string_view name, size_t size_bytes = 10'000) {
