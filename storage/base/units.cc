@@ -101,7 +101,7 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
     return InvalidArgument("{}", kSizeForm);
   }
   if (unit == nullptr) {
-    return InvalidArgument("{}; {} is ambiguous: 1000 or 1024", kSizeForm, name);
+    return InvalidArgument("{}; {} means two things", kSizeForm, name);
   }
   return Multiply(quantity.number, unit->factor);
 }
