@@ -89,7 +89,7 @@ Jail::Mode JailMode(const Config::Workers& workers) {
 
 std::string AllocatorOf(const DaemonSetting& setting, const FileOwners& owners) {
   if (setting.config.workers.malloc != "jemalloc") return "";
-  // Of a carried installation, whose worker's program is lib/kiln/triton_worker.py.
+  // In a relocated installation the worker's program is lib/kiln/triton_worker.py.
   const auto libraries = std::filesystem::path(setting.worker_script).parent_path().parent_path();
   std::string found = FindJemalloc(libraries, [&](const auto& directory, const auto& path) {
     return FileTrust(owners).CheckFrom(directory, path);
@@ -174,7 +174,7 @@ class RunningDaemon final : public Daemon {
   const Clock& clock_ = SystemClock();
   const int64_t started_unix_ms_ = clock_.UnixMillis();
   const std::optional<uid_t> shared_uid_ = SharedUidHere(OsFilesystem());
-  // Of toolchains. In use where they are discovered, and by nobody at the same time.
+  // Owners of toolchains. Only discovery uses them, on one thread at a time.
   NamedOwners owners_{setting_.config.toolchain.trusted_owners, shared_uid_, FindUser};
   std::atomic<bool> draining_ = false;
 

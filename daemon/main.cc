@@ -98,8 +98,8 @@ std::string WorkerProgram(std::string_view name) {
   return program.parent_path().parent_path() / "lib/kiln" / name;
 }
 
-// Whoever may rename what is in a directory of ours could put a hot directory of theirs in its
-// place, and what lies there is code that jobs run.
+// A user who may rename entries of our directory could replace the hot directory, whose files are
+// code that jobs run.
 absl::Status CheckUnshared(const std::string& directory) {
   struct stat found;
   if (stat(directory.c_str(), &found) != 0) return ErrnoStatus(errno, "stat " + directory);

@@ -111,7 +111,7 @@ class AdmissionProvider final : public CompilationProvider {
   int running_ = 0;
   bool is_starting_ = false;  // a thread is in StartWhatMay
   uint64_t rejected_ = 0;
-  // Of the compiles so far, recent ones weighing more; for the retry hint.
+  // Mean over the compiles so far, recent ones weighing more; for the retry hint.
   std::chrono::nanoseconds mean_run_time_ = std::chrono::milliseconds(200);
 
   MemoryEstimator estimator_;

@@ -34,7 +34,7 @@ class CheckingProvider final : public CompilationProvider {
 
  private:
   absl::Status KnownChange() const;
-  // Of all files that the job's answer depends on.
+  // Checks all files that the job's answer depends on.
   absl::Status Check(const CompileJob& job);
 
   const std::shared_ptr<const Toolchain> toolchain_;

@@ -29,7 +29,7 @@ namespace kiln {
 
 struct CoalescingProvider::Flight {
   CompileJobPtr job;
-  // Of the waiter that started it; at the priority of its principal's most urgent.
+  // The context of the waiter that started it, at its principal's highest priority.
   CallContext context;
   Waiters waiters;
   bool is_stopping = false;

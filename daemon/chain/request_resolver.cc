@@ -22,7 +22,7 @@ absl::Status CheckArchitecture(const Target& target) {
   const auto is_hex_digit = [&](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   const std::string_view architecture = target.architecture;
   std::string_view digits = architecture;
-  // Of one architecture or family only: 90a, 100f.
+  // A suffix names one architecture or family: 90a, 100f.
   if (!digits.empty() && (digits.back() == 'a' || digits.back() == 'f')) digits.remove_suffix(1);
   if (target.backend == "cuda" && !all_of(digits, is_digit)) {
     return InvalidArgument(

@@ -62,7 +62,7 @@ absl::Status TryToMake(const std::string& directory, const std::string& parent) 
   return absl::OkStatus();
 }
 
-// Of what is to be made, the first directory that is there decides.
+// Checks the first existing directory above the one that is to be made.
 absl::Status CheckCanBeMade(const std::string& directory) {
   std::filesystem::path there = directory;
   std::error_code error;

@@ -23,7 +23,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Of "kernel.cu" and its like, under which every source is compiled, "".
+// "" for the fixed names under which sources are compiled, such as "kernel.cu".
 std::string FileOf(std::string_view name) {
   for (const std::string_view own : {"kernel.cu", "kernel.ttir", "kernel.ttgir"}) {
     if (name == own) return "";

@@ -104,7 +104,7 @@ struct CompileRequest {
   // Which ptxas assembles what Triton makes for CUDA: a selector like `toolchain`, in canonical
   // form the 64 hex digits of its fingerprint. "": the toolchain's own.
   std::string ptxas;
-  // Of CUDA C++; in canonical form sorted by name.
+  // Headers of CUDA C++; in canonical form sorted by name.
   std::vector<SourceHeader> headers;
   // Stages whose text or bytes the reply should carry; empty: the final binary only.
   std::vector<std::string> stages;

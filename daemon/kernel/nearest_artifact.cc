@@ -31,7 +31,7 @@ std::string NameAfter(std::string_view text, std::string_view mark) {
   return std::string(rest.begin(), std::find_if_not(rest.begin(), rest.end(), IsNameCharacter));
 }
 
-// Of the first __global__ function, without its arguments: part of the entry point's name.
+// The name of the first __global__ function, which is part of the entry point's name.
 std::string CudaKernelName(std::string_view text) {
   const size_t found = text.find("__global__");
   if (found == std::string_view::npos) return "";

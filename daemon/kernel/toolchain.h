@@ -69,7 +69,7 @@ struct Toolchain {
   int64_t hidden_pointers = 0;  // scratch pointers that the launcher appends
   // The searched directory, or the one inside it, that it was found in; decides nothing.
   std::string installation;
-  // Of the files' places and times: equal where nothing was done to any of them in between.
+  // Digest of the files' places and times: equal while no file has changed.
   Digest listing;
   std::shared_ptr<const ToolchainSeal> seal;  // null: it has no files
 

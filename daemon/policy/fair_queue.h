@@ -18,7 +18,7 @@ namespace kiln {
 struct FairQueueLimits {
   size_t length_max = 0;
   size_t bytes_max = 0;
-  // Of both, what one principal may fill, so that a full queue of one's never refuses another.
+  // The share of both that one principal may fill: a principal's backlog never refuses another's.
   double principal_share_max = 0.75;
 };
 

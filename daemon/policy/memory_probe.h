@@ -15,7 +15,7 @@ namespace kiln {
 struct MemoryState {
   // What could be used now without swapping; nothing where that cannot be told.
   std::optional<uint64_t> available_bytes;
-  // Of the last ten seconds, the share in which something waited for memory; 0 where the kernel
+  // The share of the last ten seconds in which something waited for memory; 0 where the kernel
   // does not say.
   double pressure_percent = 0;
 };

@@ -77,7 +77,7 @@ struct WorkerPool::Slot {
 
   std::string directory;
   WakeEvent wake;
-  // Of the slot's thread only.
+  // Only the slot's thread uses these.
   std::unique_ptr<WorkerProcess> worker;
   int failures = 0;  // to start a worker, in a row
   SteadyTime rests_until{};

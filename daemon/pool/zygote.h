@@ -34,9 +34,9 @@ struct ZygoteCommand {
   std::chrono::milliseconds start_time = limits::kZygoteStartTime;
   // Before it is tried again when it does not start; doubled each time.
   std::chrono::milliseconds retry_first{200};
-  // Of its workers; null: none.
+  // The workers' jail; null: none.
   std::shared_ptr<Jail> jail;
-  // Of its workers; null: none.
+  // The workers' control groups; null: none.
   std::shared_ptr<WorkerGroups> groups = nullptr;
   // It does not start where this is broken; null: nothing is.
   std::shared_ptr<const ToolchainSeal> seal;

@@ -113,8 +113,8 @@ void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
   absl::StatusOr<std::shared_ptr<Zygote>> zygote = Start();
   lock.lock();
   starting_ = false;
-  // Whoever asked meanwhile has this answer: asking again because of them would never end where
-  // starting fails.
+  // Requests that came meanwhile get this answer too: starting again for them would never end
+  // where starting fails.
   wanted_ = false;
   if (!zygote.ok()) {
     if (!stopping_) RecordFailure(zygote.status());

@@ -28,7 +28,8 @@ struct ControlGroups {
   std::vector<std::string> cpu;      // version 1's cpu controller
   std::vector<std::string> pids;     // version 1's pids controller
 
-  // Of this process, as /proc/self/cgroup says. `root` is "" but in tests. Blocks for one read.
+  // The groups of this process, from /proc/self/cgroup. `root` is "" except in tests. Blocks for
+  // one read.
   static ControlGroups Find(Filesystem& files, const std::string& root);
 };
 

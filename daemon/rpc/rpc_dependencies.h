@@ -41,7 +41,7 @@ struct RpcDependencies {
   std::atomic<uint64_t>& refused;
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
-  // Whoever has it keeps nothing of their own (shared_uid.h).
+  // A principal with this uid has no user cache (shared_uid.h).
   std::optional<uid_t> shared_uid = {};
 };
 

@@ -33,7 +33,7 @@ constexpr uint64_t AllFileRights(int abi) {
 constexpr uint64_t AllNetworkRights(int abi) { return abi < 4 ? 0 : 3; }
 // Abstract Unix sockets of others, and signals to others.
 constexpr uint64_t AllScopes(int abi) { return abi < 6 ? 0 : 3; }
-// Of the rights to a directory, those that a file can have.
+// The rights that a file can have too.
 inline constexpr uint64_t kFileRights = kExecute | kWriteFile | kReadFile | kTruncate | 1 << 15;
 
 // struct landlock_ruleset_attr. An older kernel takes a longer one, as long as what it does not

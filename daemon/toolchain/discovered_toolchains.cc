@@ -187,7 +187,7 @@ std::string WhyNot(const Toolchain& toolchain, SourceKind kind, const Target& ta
                      fmt::join(kinds, ", "));
 }
 
-// Of a toolchain that is not here to say so itself.
+// Whether a toolchain of this name, which is not here, would compile other kinds.
 bool IsNamedForOtherKinds(std::string_view name, SourceKind kind) {
   const bool is_tritons = kind == SourceKind::kTtir || kind == SourceKind::kTtgir;
   if (name == "nvrtc") return kind != SourceKind::kCudaCxx;
@@ -374,7 +374,7 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
 
 absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, SourceKind kind,
                                             const Target& target) const {
-  // Whoever names none wants to hear of those that could have been meant.
+  // Without a selector, the log lists only toolchains that compile this kind.
   const bool any_of_kind = selector.IsAny() && std::any_of(toolchains_.begin(), toolchains_.end(),
                                                            [&](const ToolchainPtr& each) {
                                                              return Has(each->kinds, kind);

@@ -68,7 +68,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // What `default_selector` would select; FAILED_PRECONDITION or INVALID_ARGUMENT, as Find.
   absl::Status CheckDefault(std::string_view default_selector) const;
 
-  // Of several with the same name and version, the one that was found first; a fingerprint names
+  // The first one found of a name and version; a fingerprint names
   // exactly one. FAILED_PRECONDITION with the decision log; INVALID_ARGUMENT where `selector` is
   // none of "", "name==version", or 64 hex digits (with or without "sha256:" in front).
   absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,

@@ -37,7 +37,7 @@ class ReloadThread {
 
   // From now on nothing is begun, and whoever waits is told so at once. Does not block.
   void Refuse();
-  // Likewise, and waits for work that has begun. Idempotent, but not on two threads at once.
+  // Refuses, and waits for work that has begun. Idempotent, but not on two threads at once.
   void Stop();
 
  private:

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// Of which compiles that are still under way may tell again.
+// Running compiles may report a known change again, so changes are remembered.
 constexpr size_t kChangesKnownMax = 1024;
 
 }  // namespace

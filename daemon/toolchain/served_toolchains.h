@@ -75,8 +75,7 @@ class ServedToolchains final : public ToolchainCatalog {
 
   // Begins nothing new, and tells whoever waits for a reload. Does not block.
   void Refuse() { thread_.Refuse(); }
-  // Likewise, and waits for the end of what has begun: Parts are not called any more, but by
-  // SetDefault. Idempotent.
+  // Refuses, and waits for work that has begun. Afterwards only SetDefault calls Parts. Idempotent.
   void Stop() { thread_.Stop(); }
 
  private:

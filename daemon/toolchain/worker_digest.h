@@ -13,7 +13,7 @@ namespace kiln {
 // itself, and one without that directory is a line alone. Blocks as a disk does.
 absl::StatusOr<Digest> DigestOfTritonWorker(const std::string& script, Filesystem& filesystem);
 
-// Of the file `program`, which is no link.
+// The digest of the file `program`, which must not be a link.
 absl::StatusOr<Digest> DigestOfNativeWorker(const std::string& program, Filesystem& filesystem);
 
 }  // namespace kiln

@@ -33,13 +33,12 @@ struct WorkerReply {
   enum class Outcome { kCompiled, kFailed, kUnable, kCrashed };
 
   Outcome outcome = Outcome::kFailed;
-  // Of a kernel that compiled. The metadata's target is the caller's business.
+  // For a kernel that compiled. The caller sets the metadata's target.
   KernelMetadata metadata;
   std::vector<StageTiming> timings;
   std::vector<StageOutput> stages;
   std::string assembler;
-  // Of one that did not, whatever the cause, and of one that crashed the compiler in a way that the
-  // worker survived.
+  // For a kernel that did not compile, or that crashed the compiler and not the worker.
   CompileFailure failure;
   WorkerUsage usage;
 };

@@ -23,8 +23,8 @@ struct ListenerLimits {
   size_t connections_max = limits::kConnectionsMax;
   size_t connections_per_principal_max = limits::kConnectionsPerPrincipalMax;
 
-  // Of a process that may have so many descriptors: connections leave half of them to compiles and
-  // to the store.
+  // The limits for a process with so many descriptors: half of them stay free for compiles and the
+  // store.
   static ListenerLimits Within(uint64_t descriptors);
 };
 

@@ -41,7 +41,7 @@ class NvrtcLibrary {
 
   // "12.9": the library does not tell more.
   const std::string& version() const { return version_; }
-  // Of compute capabilities: 75, 80, ….
+  // Compute capabilities: 75, 80, ….
   absl::StatusOr<std::vector<int>> Architectures() const;
 
   // A source that does not compile is an output. The error is one of the library.

@@ -115,7 +115,7 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
-  // Of some inputs ptxas makes files beside those that it is told of: here, not in /tmp.
+  // For some inputs ptxas writes further files; TMPDIR keeps them here, not in /tmp.
   std::string temporary_files = "TMPDIR=.";
   std::string allocation = kProgramAllocation;
   char* const environment[] = {temporary_files.data(), allocation.data(), nullptr};

@@ -14,14 +14,14 @@
 namespace kiln {
 namespace {
 
-// Of Linux 5.14, which not every C library's headers know.
+// Constants of Linux 5.14, which some C libraries' headers lack.
 constexpr int kPopulateRead = 22;
 constexpr int kPopulateWrite = 23;
 
 constexpr uint64_t kStepBytes = 256 * limits::kKiB;
 // What is larger is address space that somebody reserved.
 constexpr uint64_t kMappingBytesMax = limits::kGiB;
-// Of an entry of /proc/self/pagemap: in memory. Its other bits take privileges.
+// The bit of a /proc/self/pagemap entry for "in memory". Its other bits take privileges.
 constexpr uint64_t kIsPresent = uint64_t{1} << 63;
 
 uint64_t PageBytes() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }

@@ -27,7 +27,7 @@ def classify(error, stage, output):
     if isinstance(error, Failure):
         return error
     if isinstance(error, FileNotFoundError) and stage == "cubin" and str(error.filename).startswith(os.getcwd()):
-        # Of `ptx_options`, some have ptxas print something and end well.
+        # Some `ptx_options` make ptxas print something and end well.
         return Failure("invalid_argument", stage, "ptxas ended well and left no binary: an option has it do something else")
     if isinstance(error, (MemoryError, OSError)):
         code = "unavailable" if getattr(error, "errno", None) in MACHINE_ERRORS else "internal"

@@ -50,7 +50,7 @@ def amdgcn_usage(text):
     return registers and int(registers.group(1)), spills and 4 * int(spills.group(1))
 
 
-# Of a parameter's name, and of those of one kernel together.
+# Limits on a parameter's name, and on all names of a kernel together.
 NAME_BYTES_MAX = 1 << 10
 NAMES_BYTES_MAX = 256 << 10
 
