@@ -15,7 +15,7 @@ namespace kiln::launch {
 std::vector<MemoryRange> Overlaps(const std::vector<MemoryRange>& reads,
                                   const std::vector<MemoryRange>& writes);
 
-// INVALID_ARGUMENT: it is no device memory, or ends behind the allocation that it begins in, or
+// INVALID_ARGUMENT: it is not device memory, or ends behind the allocation that it begins in, or
 // behind the pieces of memory that are mapped one after the other.
 // REQUIRES: the context of that memory is current.
 Status CheckRange(Driver& driver, const MemoryRange& range);

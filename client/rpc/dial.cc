@@ -33,7 +33,8 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
 absl::Status DescribeRefusal(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0 || S_ISSOCK(info.st_mode)) {
-    return Unavailable("no daemon: nobody listens on {} (left behind by one that ended?)", path);
+    return Unavailable("no daemon: no process listens on {} (left behind by one that ended?)",
+                       path);
   }
   return Unavailable("{} is a {}, not a daemon's socket", path,
                      S_ISDIR(info.st_mode) ? "directory" : "file");

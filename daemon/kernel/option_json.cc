@@ -22,7 +22,7 @@ absl::StatusOr<OptionValue> ReadOption(const nlohmann::json& json, size_t depth)
   const bool fits = json.is_number_integer() &&
                     !(json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX});
   if (fits) return OptionValue{json.get<int64_t>()};
-  return InvalidArgument("it is no value that an option can have");
+  return InvalidArgument("it is not a value that an option can have");
 }
 
 }  // namespace

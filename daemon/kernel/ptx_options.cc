@@ -84,7 +84,8 @@ bool IsOptimizationLevel(std::string_view word) {
 
 absl::Status Refused(std::string_view word) {
   return InvalidArgument(
-      "option 'ptx_options' has '{}', which is none of the flags of ptxas that the daemon passes "
+      "option 'ptx_options' has '{}', which is not one of the flags of ptxas that the daemon "
+      "passes "
       "on (docs/toolchains.md); leave it out, or compile locally",
       word);
 }

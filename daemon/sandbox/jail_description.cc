@@ -73,7 +73,7 @@ absl::StatusOr<JailDescription> DecodeJail(const Json& json) {
   }
   for (const Json& row : reader.Array("filter", kFilterInstructionsMax)) {
     if (!AreNumbersUpTo(row, {UINT16_MAX, UINT8_MAX, UINT8_MAX, UINT32_MAX})) {
-      return Internal("a jail's filter has something that is no instruction");
+      return Internal("a jail's filter has something that is not an instruction");
     }
     jail.filter.push_back({row[0].get<uint16_t>(), row[1].get<uint8_t>(), row[2].get<uint8_t>(),
                            row[3].get<uint32_t>()});

@@ -184,7 +184,7 @@ absl::Status DecodeFailure(const Json& json, CompileFailure& failure) {
   } else if (code == "failed_precondition") {
     failure.code = absl::StatusCode::kFailedPrecondition;
   } else {
-    return Internal("the failure's code is none that a worker may give");
+    return Internal("a worker may not give the failure's code");
   }
   return absl::OkStatus();
 }
@@ -261,7 +261,7 @@ absl::StatusOr<WorkerReply> DecodeResult(const Frame& frame,
     if (reader.Has("failure"))
       KILN_RETURN_IF_ERROR(DecodeFailure(reader.Object("failure"), reply.failure));
   } else {
-    return Internal("the result's outcome is none that a worker may give");
+    return Internal("a worker may not give the result's outcome");
   }
   KILN_RETURN_IF_ERROR(reader.status());
   return reply;

@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// 0 to 2^32 - 2: the last number is no uid.
+// 0 to 2^32 - 2: the last number is not a uid.
 constexpr int64_t kAllUids = 4294967295;
 // What kernels begin with.
 constexpr uid_t kOverflowUidDefault = 65534;

@@ -83,7 +83,7 @@ def chosen_cases(arguments):
         backend, _, architecture = target.partition(":")
         is_cuda, is_hip = backend == "cuda" and re.fullmatch(r"\d{2,3}", architecture), backend == "hip" and architecture.startswith("gfx")
         if not is_cuda and not is_hip:
-            raise SystemExit(f"target {target!r} is none; write it as cuda:90 or hip:gfx942")
+            raise SystemExit(f"{target!r} is not a target; write it as cuda:90 or hip:gfx942")
     names = set(arguments.kernels.split(",")) if arguments.kernels else None
     chosen = cases(arguments.targets.split(","), names)
     unknown = (names or set()) - {instance.name for instance in instances()}

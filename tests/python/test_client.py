@@ -216,7 +216,7 @@ def test_a_path_of_no_ptxas_is_said_to_be_none(client, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe", 0o755)
     for path, words in ((tmp_path / "none", "none': No such file or directory"), (tmp_path, "': Is a directory"),
-                        (tmp_path / "text", "text' is no program: it may not be executed"), (tmp_path / "pipe", "pipe' is no program"),
+                        (tmp_path / "text", "text' is not a program: it is not executable"), (tmp_path / "pipe", "pipe' is not a program"),
                         (tmp_path / "text" / "ptxas", "ptxas': Not a directory"), (tmp_path / "loop", "Too many levels of symbolic links"),
                         (pathlib.Path(""), "ptxas: '.': Is a directory"), ("/no\0where", "embedded null byte"), ("/\ud800", "surrogates not allowed")):
         for given in {path, str(path)} if len(str(path)) > 1 else {path}:
@@ -559,7 +559,7 @@ def test_a_socket_that_was_left_behind(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
     started = time.monotonic()
-    with pytest.raises(kiln.UnavailableError, match="nobody listens"):
+    with pytest.raises(kiln.UnavailableError, match="no process listens"):
         kiln.Client(socket=str(path))
     assert time.monotonic() - started < 0.1
 

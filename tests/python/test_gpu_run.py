@@ -51,7 +51,7 @@ def test_says_that_there_is_no_bundle(tmp_path):
 def test_says_that_there_is_no_python(bundle):
     done = run(bundle, KILN_GPU_PYTHON="/none/python")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "/none/python is no Python" in done.stderr
+    assert "/none/python is not a Python" in done.stderr
 
 
 def report(tmp_path, is_right=True, **measured):

@@ -104,9 +104,9 @@ def test_every_type_and_where_it_lies(driver, runtime):
 
 MISFITS = (
     ("i1", 2, "neither true nor false"), ("i8", 128, "128 does not fit 8 bits"), ("u8", -1, "-1 does not fit 8 bits without a sign"),
-    ("i32", 2**31, "2147483648 does not fit 32 bits"), ("i32", 1.5, "1.5 is no whole number"), ("i32", "7", "'7' is no whole number"),
-    ("i32", None, "None is no whole number"), ("u64", 2**64, "does not fit 64 bits"), ("fp16", 1e6, "1000000.0 does not fit 16 bits"),
-    ("fp32", 1e39, "does not fit 32 bits"), ("bf16", 1e39, "does not fit 32 bits"), ("fp32", "1", "'1' is no number"),
+    ("i32", 2**31, "2147483648 does not fit 32 bits"), ("i32", 1.5, "1.5 is not a whole number"), ("i32", "7", "'7' is not a whole number"),
+    ("i32", None, "None is not a whole number"), ("u64", 2**64, "does not fit 64 bits"), ("fp16", 1e6, "1000000.0 does not fit 16 bits"),
+    ("fp32", 1e39, "does not fit 32 bits"), ("bf16", 1e39, "does not fit 32 bits"), ("fp32", "1", "'1' is not a number"),
     ("*fp32", -1, "does not fit 64 bits without a sign"), ("*fp32", 1.0, "neither an address nor an array"), ("*fp32", None, "neither an address"),
     ("*fp32", True, "True is neither an address nor an array"),
 )

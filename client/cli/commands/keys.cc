@@ -5,7 +5,7 @@ namespace kiln::cli {
 absl::Status CheckKey(std::string_view text, size_t digits_min) {
   constexpr size_t kDigitsMax = 2 * Digest::kSizeBytes;
   if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
-    return InvalidArgument("'{}' is no key: one is written in the digits 0 to 9 and a to f", text);
+    return InvalidArgument("'{}' is not a key: a key has the digits 0 to 9 and a to f", text);
   }
   if (text.size() < digits_min) {
     return InvalidArgument("'{}' is too short for a key: give at least its first {} digits", text,

@@ -39,7 +39,7 @@ absl::Status Session::Explain(const absl::Status& status) const {
   if (!path.ok()) return status;
   if (const pid_t process = KilndWithoutSocket(*path); process != 0) {
     return FailedPrecondition(
-        "kilnd, process {}, is still starting, or ending: it serves nobody on {} yet or any more; "
+        "kilnd, process {}, is not accepting connections on {}: it is starting or shutting down; "
         "ask again when its log says `serving`",
         process, *path);
   }

@@ -35,14 +35,14 @@ absl::StatusOr<Value> Find(const std::array<Word<Value>, N>& words, std::string_
     if (name == word) return value;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
   }
-  return InvalidArgument("'{}' is no {}; there are {}", word, what, known);
+  return InvalidArgument("'{}' is not a {}; there are {}", word, what, known);
 }
 
 }  // namespace
 
 absl::StatusOr<v1::Target> ParseTarget(std::string_view text) {
   const absl::Status wrong = InvalidArgument(
-      "'{}' is no target: write cuda:90 or hip:gfx942 (backend:architecture)", text);
+      "'{}' is not a target: write cuda:90 or hip:gfx942 (backend:architecture)", text);
   const size_t colon = text.find(':');
   if (colon == 0 || colon == std::string_view::npos) return wrong;
   v1::Target target;

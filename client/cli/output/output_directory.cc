@@ -102,7 +102,8 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::stri
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return ErrnoStatus(error.value(), path);
-  if (!std::filesystem::is_directory(path, error)) return InvalidArgument("{} is no folder", path);
+  if (!std::filesystem::is_directory(path, error))
+    return InvalidArgument("{} is not a directory", path);
   if (::access(path.c_str(), W_OK | X_OK) != 0) return ErrnoStatus(errno, path);
   return std::unique_ptr<OutputDirectory>(new OutputDirectory(std::move(path)));
 }

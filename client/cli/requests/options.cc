@@ -49,7 +49,7 @@ absl::Status Convert(const Json& json, size_t depth, v1::OptionValue& value) {
       return ConvertTuple(json, depth, value);
     default:
       return InvalidArgument(
-          "{} is no option value: give a boolean, a number, a string or an array",
+          "{} is not an option value: give a boolean, a number, a string or an array",
           json.type_name());
   }
 }

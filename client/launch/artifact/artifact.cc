@@ -77,7 +77,7 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromBytes(
   } else if (!description.binary_digest.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(id.binary, DigestNamed("digest", description.binary_digest));
   } else {
-    return InvalidArgument("{}: nobody says the binary's digest, so it cannot be checked",
+    return InvalidArgument("{}: the binary's digest is missing, so it cannot be checked",
                            LabelOf(id, description.metadata));
   }
   if (id.key == Sha256Digest{}) id.metadata = Sha256(CanonicalText(description.metadata));

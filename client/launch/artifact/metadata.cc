@@ -250,7 +250,7 @@ StatusOr<ArtifactDescription> ParseDescription(std::string_view json) {
   const Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded() || !parsed.is_object() || !parsed.contains("metadata")) {
     return InvalidArgument(
-        "this is no JSON of an artifact: an object with `metadata`, as `kiln "
+        "this is not the JSON of an artifact: an object with `metadata`, as `kiln "
         "compile -o` writes it");
   }
   ArtifactDescription description;

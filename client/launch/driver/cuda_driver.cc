@@ -351,7 +351,7 @@ StatusOr<MemoryRange> CudaDriver::AllocationAt(Address address) {
   size_t bytes = 0;
   const cuda::Result result = cu_.cuMemGetAddressRange_v2(&begin, &bytes, address);
   if (result == cuda::kNotFound || result == cuda::kInvalidValue) {
-    return InvalidArgument("{:#x} is no device memory", address);
+    return InvalidArgument("{:#x} is not device memory", address);
   }
   LAUNCH_RETURN_IF_ERROR(Check(result, "cuMemGetAddressRange"));
   return MemoryRange{begin, bytes};

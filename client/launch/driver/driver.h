@@ -160,7 +160,7 @@ class Driver {
 
   // The device whose memory it is. INVALID_ARGUMENT: nobody's that the driver knows of.
   virtual StatusOr<int> DeviceOf(Address address) = 0;
-  // The allocation that an address lies in. INVALID_ARGUMENT: it is no device memory.
+  // The allocation that an address lies in. INVALID_ARGUMENT: it is not device memory.
   virtual StatusOr<MemoryRange> AllocationAt(Address address) = 0;
   // Whether that is one of the pieces of which some allocators map their memory (cuMemMap), so that
   // the next one may belong to the same buffer.

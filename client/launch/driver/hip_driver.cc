@@ -350,7 +350,7 @@ StatusOr<MemoryRange> HipDriver::AllocationAt(Address address) {
   const hip::Result result = hip_.hipMemGetAddressRange(&begin, &bytes, PointerTo(address));
   const Status status = Check(result, "hipMemGetAddressRange");
   if (result == hip::kNotFound || result == hip::kInvalidValue) {
-    return InvalidArgument("{:#x} is no device memory", address);
+    return InvalidArgument("{:#x} is not device memory", address);
   }
   LAUNCH_RETURN_IF_ERROR(status);
   return MemoryRange{AddressOf(begin), bytes};

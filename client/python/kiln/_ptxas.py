@@ -41,7 +41,7 @@ def _digest_at(path: str) -> str:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         # Not access(2): it also fails on a noexec file system, but the daemon runs its own copy.
         if not stat.S_ISREG(info.st_mode) or not info.st_mode & 0o111:
-            raise InvalidArgumentError(f"ptxas: {path!r} is no program: it may not be executed")
+            raise InvalidArgumentError(f"ptxas: {path!r} is not a program: it is not executable")
         digest = _digest_of(_files.File.of(path, info))
     except OSError as error:
         if from_handler(error):

@@ -82,9 +82,9 @@ def within(given: Any, what: str, *, low: int = 0, end: int = 2**64) -> int:
     """A whole number from `low` to below `end`, NumPy's included."""
     number = _index(given)
     if number is None or isinstance(given, bool):
-        raise InvalidArgumentError(f"{what}: {shown(given)} is no whole number")
+        raise InvalidArgumentError(f"{what}: {shown(given)} is not a whole number")
     if not low <= number < end:
-        raise InvalidArgumentError(f"{what}: {shown(number)} is no number from {low} to {end - 1}")
+        raise InvalidArgumentError(f"{what}: {shown(number)} is not a number from {low} to {end - 1}")
     return number
 
 

@@ -114,7 +114,7 @@ def _target(text: str) -> Any:
     architecture, _, warp_size = rest.partition(":")
     has_size = warp_size.isdecimal() and len(warp_size) <= _WARP_SIZE_DIGITS_MAX
     if not backend or not architecture or (warp_size and not has_size):
-        raise InvalidArgumentError(f"target {text!r} is none; write it as cuda:90, hip:gfx942 or hip:gfx942:64")
+        raise InvalidArgumentError(f"{text!r} is not a target; write it as cuda:90, hip:gfx942 or hip:gfx942:64")
     return kernel_pb2.Target(backend=backend, architecture=architecture, warp_size=int(warp_size or 0))
 
 

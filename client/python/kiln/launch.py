@@ -397,7 +397,7 @@ class Kernel:
         for what, number in zip(_CONFIG_NAMES, config):
             largest = 2**64 - 1 if what == "stream" else _UINT32_MAX
             if not hasattr(number, "__index__") or not 0 <= number.__index__() <= largest:
-                raise self._misfit(f"{what}: {number!r} is no number from 0 to {largest}")
+                raise self._misfit(f"{what}: {number!r} is not a number from 0 to {largest}")
         values = [self._checked(place, kind.check, value) if kind.is_plain else value
                   for place, (kind, value) in enumerate(zip(self._kinds, values))]
         self._packer.pack_into(buffer, Packer.OFFSET, *config, *values)

@@ -137,4 +137,4 @@ def _why_refused(path: str) -> str:
         return f"{path} is a directory, not a daemon's socket: name the kilnd.sock in it, or say root= where it is what kilnd --root has"
     if os.path.isfile(path):
         return f"{path} is a file, not a daemon's socket: {_ADVICE}"
-    return f"no daemon: nobody listens on {path} (left behind by one that ended?): {_ADVICE}"
+    return f"no daemon: no process listens on {path} (left behind by one that ended?): {_ADVICE}"

@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<SocketFile>> TakeActivatedSockets() {
   std::vector<SocketFile> sockets;
   for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
     if (::sd_is_socket(fd, AF_UNIX, SOCK_STREAM, /*listening=*/1) <= 0) {
-      return FailedPrecondition("descriptor {} of LISTEN_FDS is no listening Unix stream socket",
+      return FailedPrecondition("descriptor {} of LISTEN_FDS is not a listening Unix stream socket",
                                 fd);
     }
     if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) {

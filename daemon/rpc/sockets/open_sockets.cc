@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<Listener::Socket>> OpenSockets(const std::vector<Want
   }
   for (const SocketFile& file : activated) {
     if (file.fd() < 0) continue;  // taken
-    return FailedPrecondition("systemd passes {}, which is none of {}", file.path(), names);
+    return FailedPrecondition("systemd passes {}, which is not one of {}", file.path(), names);
   }
   return sockets;
 }

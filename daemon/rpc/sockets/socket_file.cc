@@ -54,7 +54,7 @@ std::string_view KindName(mode_t mode) {
   if (S_ISLNK(mode)) return "a symbolic link";
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISREG(mode)) return "a regular file";
-  return "something that is no socket";
+  return "something that is not a socket";
 }
 
 // Makes way for a new socket at `path`.

@@ -21,11 +21,11 @@ struct SocketFileOptions {
 // taken that name meanwhile. Not thread-safe.
 class SocketFile {
  public:
-  // Takes the place of a socket that nobody listens on any more; leaves anything else that bears
-  // the name alone.
+  // Takes the place of a socket that no process listens on any more; leaves anything else that
+  // bears the name alone.
   //
-  // ALREADY_EXISTS: somebody listens there. FAILED_PRECONDITION: something that is no socket bears
-  // the name (a symbolic link is not followed). INVALID_ARGUMENT: the path is too long for a
+  // ALREADY_EXISTS: somebody listens there. FAILED_PRECONDITION: something that is not a socket
+  // bears the name (a symbolic link is not followed). INVALID_ARGUMENT: the path is too long for a
   // socket. PERMISSION_DENIED, …: as the system says.
   //
   // REQUIRES: nobody who should not replace the socket may write to its directory.

@@ -136,7 +136,7 @@ absl::StatusOr<std::vector<std::string>> ArgumentsFor(const std::vector<CommandO
       return each.name == given.first;
     });
     if (option == known.end()) {
-      return InvalidArgument("option '{}' is none that may be given", given.first);
+      return InvalidArgument("option '{}' may not be given", given.first);
     }
     KILN_ASSIGN_OR_RETURN(Arguments more, ArgumentsFor(*option, given.second));
     std::move(more.begin(), more.end(), std::back_inserter(arguments));

@@ -162,7 +162,7 @@ absl::StatusOr<Json> ZygoteServer::Answer(Request& request) {
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
   KILN_RETURN_IF_ERROR(reader.status());
   if (type != "reap" || !workers_.contains(worker)) {
-    return InvalidArgument("'{}' of process {} is no request", type, worker);
+    return InvalidArgument("'{}' of process {} is not a request", type, worker);
   }
   return Reap(worker);
 }

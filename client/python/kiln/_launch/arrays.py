@@ -132,4 +132,4 @@ def _tensor_in(capsule: Any) -> _Tensor:
         return managed.tensor  # type: ignore[no-any-return]
     if _is_valid(capsule, b"dltensor"):
         return _Tensor.from_address(_get_pointer(capsule, b"dltensor"))
-    raise Misfit("__dlpack__ gave no capsule that can be read: it was used already, or is none")
+    raise Misfit("__dlpack__ did not give a readable capsule: it was used already, or is not a capsule")

@@ -73,7 +73,7 @@ def _whole(value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise Misfit(f"{value!r} is no whole number") from None
+        raise Misfit(f"{value!r} is not a whole number") from None
 
 
 def _integer(low: int, end: int, bits: int) -> Callable[[Any], int]:
@@ -101,11 +101,11 @@ def _bit(value: Any) -> int:
 
 def _number(value: Any) -> float:
     if isinstance(value, (str, bytes, bytearray)):
-        raise Misfit(f"{value!r} is no number")
+        raise Misfit(f"{value!r} is not a number")
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise Misfit(f"{value!r} is no number that fits 64 bits") from None
+        raise Misfit(f"{value!r} is not a number that fits 64 bits") from None
 
 
 def _float(letter: str) -> Callable[[Any], float]:

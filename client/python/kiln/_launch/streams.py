@@ -20,7 +20,7 @@ def handle_of(stream: Any) -> int:
     handle = getattr(stream, "cuda_stream", None)
     if isinstance(handle, int):
         return handle
-    raise TypeError(f"{stream!r} is no stream: pass a number, None, or an object with __cuda_stream__ or .cuda_stream")
+    raise TypeError(f"{stream!r} is not a stream: pass a number, None, or an object with __cuda_stream__ or .cuda_stream")
 
 
 def torch_stream(device: int) -> Optional[Callable[[], int]]:

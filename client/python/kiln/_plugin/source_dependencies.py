@@ -60,7 +60,7 @@ def digest(source: Any, options: Any) -> str:
     elif type(source) is ASTSource:
         written = ["AST", *walk.written(source)]
     else:
-        raise Unknown("it is none of Triton's own kinds of source")
+        raise Unknown("it is not one of Triton's own kinds of source")
     return hashlib.sha256(json.dumps([*written, walk.written_options(options)]).encode()).hexdigest()
 
 
@@ -157,7 +157,7 @@ class _Walk:
 
     def _jit(self, function: Any) -> Any:
         if type(function.fn) is not FunctionType:
-            raise Unknown("it reaches a kernel that is no function")
+            raise Unknown("it reaches a kernel that is not a function")
         self._added.update(vars(function).keys() - vars(tl.cdiv).keys())
         if _is_tritons(function.fn.__globals__):
             return [self._place("jit", function.fn), type(function).__name__, bool(getattr(function, "noinline", False)),
@@ -275,7 +275,7 @@ class _Names(NamedTuple):
 def _names_in(text: str) -> _Names:
     function, = ast.parse(text).body
     if not isinstance(function, ast.FunctionDef):
-        raise Unknown("it is no function")
+        raise Unknown("it is not a function")
     visitor = _Visitor()
     visitor.visit_kernel(function)
     return _Names(tuple(visitor.chains), tuple(visitor.members))
@@ -326,7 +326,7 @@ class _Visitor:
             elif isinstance(target, ast.Starred):
                 self._assign(target.value)
             else:
-                raise Unknown("it assigns to what is no name")
+                raise Unknown("it assigns to something that is not a name")
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)

@@ -15,7 +15,7 @@ def check_kind(module, kind):
         raise Failure("invalid_argument", "parse", "this is TTGIR, a later stage; say that its kind is ttgir, or send the module "
                       "as it is after Triton's ttir stage")
     if not is_ttgir and kind == "ttgir":
-        raise Failure("invalid_argument", "parse", "this is no TTGIR: the module has no ttg.num-warps; is its kind ttir?")
+        raise Failure("invalid_argument", "parse", "this is not TTGIR: the module has no ttg.num-warps; is its kind ttir?")
 
 
 def entry_function(module):

@@ -542,7 +542,7 @@ TEST_F(AdminCommandTest, WhatIsNoKeyIsWrongUsage) {
   const std::string command[] = {"inspect", "get", "pin", "evict", "reproduce", "ls"};
   for (const std::string& name : command) {
     EXPECT_EQ(Run({name, "KEY"}), 2) << name;
-    EXPECT_THAT(err_.str(), HasSubstr("'KEY' is no key: one is written in the digits")) << name;
+    EXPECT_THAT(err_.str(), HasSubstr("'KEY' is not a key: a key has the digits")) << name;
     EXPECT_EQ(Run({name, std::string(65, 'a')}), 2) << name;
     if (name != "ls") {
       EXPECT_EQ(Run({name, "abc"}), 2) << name;

@@ -366,7 +366,7 @@ TEST_F(TunerTest, RangesMustLieWithinTheirAllocation) {
   ExpectRefused({Taking("k", 1)}, Code::kInvalidArgument, "its allocation ends after 3");
   request_.writes = {};
   request_.reads = {{0x40, 4}};
-  ExpectRefused({Taking("k", 1)}, Code::kInvalidArgument, "0x40 is no device memory");
+  ExpectRefused({Taking("k", 1)}, Code::kInvalidArgument, "0x40 is not device memory");
 }
 
 TEST_F(TunerTest, PiecesThatAreMappedOneBehindTheOtherAreOneBuffer) {

@@ -36,7 +36,7 @@ TEST(Dial, NoSocketAndAStaleSocketAreUnavailable) {
   { const DeafListener gone(directory.File("s")); }
   const auto stale = Dial(OptionsFor(directory.File("s")));
   EXPECT_EQ(stale.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(Message(stale.status())), HasSubstr("nobody listens"));
+  EXPECT_THAT(std::string(Message(stale.status())), HasSubstr("no process listens"));
 }
 
 TEST(Dial, WhatIsNoSocketIsSaidToBeNone) {

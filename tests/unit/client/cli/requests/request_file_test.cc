@@ -114,9 +114,10 @@ TEST_F(RequestFileTest, WhatIsWrongIsNamed) {
   ExpectWrong(R"({"source": 1})", "field 'source': is number, not a string");
   ExpectWrong(R"({"source": "m", "name": 1})", "field 'name': is number, not a string");
   ExpectWrong(R"({"source": "m", "kind": "fortran"})", "there are ttir, ttgir, cuda, ptx");
-  ExpectWrong(R"({"source": "m", "target": "cuda"})", "field 'target': 'cuda' is no target");
+  ExpectWrong(R"({"source": "m", "target": "cuda"})", "field 'target': 'cuda' is not a target");
   ExpectWrong(R"({"source": "m", "options": []})", "array where an object was expected");
-  ExpectWrong(R"({"source": "m", "options": {"o": {}}})", "option 'o': object is no option value");
+  ExpectWrong(R"({"source": "m", "options": {"o": {}}})",
+              "option 'o': object is not an option value");
   ExpectWrong(R"({"source": "m", "options": {"o": [null]}})", "option 'o': item 0: null");
   ExpectWrong(R"({"source": "m", "options": {"o": 9223372036854775808}})", "64 bits");
   ExpectWrong(R"({"source": "m", "options": {"o": [[[[[[[[[1]]]]]]]]]}})", "nested deeper than 8");
@@ -142,7 +143,7 @@ TEST_F(RequestFileTest, WhatIsWrongInsideOfSomethingIsNamedByItsPlace) {
   ExpectWrong(R"({"source": "m", "headers": {"a.h": "", "b.h": 1}})",
               "field 'headers': 'b.h': is number, not a string");
   ExpectWrong(R"({"source": "m", "options": {"o": ["a", [1, null]]}})",
-              "option 'o': item 1: item 1: null is no option value");
+              "option 'o': item 1: item 1: null is not an option value");
   ExpectWrong(R"({"source": "m", "options": {"o": [[9223372036854775808]]}})",
               "option 'o': item 0: item 0: 9223372036854775808 does not fit in 64 bits");
   ExpectWrong(R"({"source": "m", "specialization": {"parameters": [{"attributes": {"a": "1"}}]}})",

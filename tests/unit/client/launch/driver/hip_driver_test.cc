@@ -225,7 +225,7 @@ TEST_F(HipDriverTest, Tunes) {
   EXPECT_EQ(results[0].times.median_ms, 20);
   request.reads = request.writes = {{0x10, 4}};
   EXPECT_THAT(std::string(tuner.Tune({candidate}, request, results).status().message()),
-              HasSubstr("0x10 is no device memory"));
+              HasSubstr("0x10 is not device memory"));
   EXPECT_EQ(fake_->allocated(), 0u);
 }
 
