@@ -53,15 +53,6 @@ Json KeyOf(const BatchAnswer& answer) {
   return key.empty() ? Json(nullptr) : Json(Hex(key));
 }
 
-Json DescribeNearest(const v1::NearestResponse& nearest) {
-  Json differences = Json::array();
-  for (const v1::RequestDifference& one : nearest.differences()) {
-    differences.push_back(
-        {{"field", one.field()}, {"asked", one.asked()}, {"stored", one.stored()}});
-  }
-  return {{"key", Hex(nearest.key())}, {"differences", std::move(differences)}};
-}
-
 void PrintNearest(Console& console, const v1::NearestResponse& nearest) {
   console.err << "  nearest in the cache: " << Hex(nearest.key()) << '\n';
   for (const v1::RequestDifference& one : nearest.differences()) {
@@ -101,7 +92,10 @@ Json ToJson(const BatchAnswer& answer) {
   json["bytes"] = answer.answer.ok() ? BytesOf(*answer.answer) : 0;
   json["error"] = nullptr;
   if (!answer.answer.ok()) AddFailure(answer.answer.status(), json);
-  if (answer.nearest) json["nearest"] = DescribeNearest(*answer.nearest);
+  if (answer.nearest) {
+    json["nearest"] = {{"key", Hex(answer.nearest->key())},
+                       {"differences", ToJson(*answer.nearest).at("differences")}};
+  }
   json["wait_ms"] = Milliseconds(answer.duration);
   if (!answer.target.empty()) json["target"] = answer.target;
   if (answer.line != 0) json["line"] = answer.line;

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/keys.h"
@@ -76,12 +78,9 @@ std::vector<std::string> PinnedKeys(const Evicted& evicted) {
 }
 
 void PrintJson(Console& console, const Evicted& evicted) {
-  console.out << DumpFields({{"evicted", evicted.response.evicted()},
-                             {"freed_bytes", evicted.response.freed_bytes()},
-                             {"released", evicted.response.released()},
-                             {"kept_pinned", PinnedKeys(evicted)},
-                             {"not_found", evicted.not_found}})
-              << std::endl;
+  Json json = ToJson(evicted.response);
+  json["not_found"] = evicted.not_found;
+  console.out << Dump(json) << std::endl;
 }
 
 void Print(Console& console, const Evicted& evicted) {

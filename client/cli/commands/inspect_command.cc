@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/keys.h"
@@ -79,6 +81,15 @@ void PrintStages(Console& console, const admin::v1::InspectArtifactResponse& fou
   PrintFields(console, "Time", timings);
 }
 
+// The fields of the summary, then the other parts.
+Json Describe(const admin::v1::InspectArtifactResponse& found) {
+  Json json = ToJson(found.summary());
+  Json parts = ToJson(found);
+  parts.erase("summary");
+  json.update(parts);
+  return json;
+}
+
 ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
   Console& console = session.console();
   if (const absl::Status status = CheckKey(arguments.key_prefix); !status.ok()) {
@@ -89,11 +100,11 @@ ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
   const auto found = (*admin)->InspectArtifact(arguments.key_prefix, session.Call(kQuestionTime));
   if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
   if (session.json()) {
-    console.out << Dump(*found) << std::endl;
+    console.out << Dump(Describe(*found)) << std::endl;
     return kOk;
   }
   if (!console.aligned) {
-    PrintTabbed(console, Flatten(*found));
+    PrintTabbed(console, Flatten(Describe(*found)));
     return kOk;
   }
   PrintArtifact(console, *found);

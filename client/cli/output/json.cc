@@ -1,5 +1,8 @@
 #include "client/cli/output/json.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -10,110 +13,64 @@
 namespace kiln::cli {
 namespace {
 
-template <typename Messages>
-Json ToArray(const Messages& messages) {
-  Json array = Json::array();
-  for (const auto& message : messages) array.push_back(ToJson(message));
-  return array;
-}
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
 
-Json Describe(const admin::v1::ArtifactSummary& summary) {
-  Json json = {{"key", Hex(summary.key())},
-               {"name", summary.name()},
-               {"target", summary.has_target() ? TargetName(summary.target()) : ""},
-               {"toolchain", summary.toolchain()},
-               {"size_bytes", summary.size_bytes()},
-               {"created_unix_ms", summary.created_unix_ms()},
-               {"last_use_unix_ms", summary.last_use_unix_ms()},
-               {"hits", summary.hits()},
-               {"pinned", summary.pinned()},
-               {"compile_micros", summary.compile_micros()}};
-  if (summary.has_own_uid()) json["own_uid"] = summary.own_uid();
-  return json;
-}
-
-Json Describe(const admin::v1::InspectArtifactResponse& found) {
-  Json json = Describe(found.summary());
-  json["metadata"] = ToJson(found.metadata());
-  json["stages"] = ToJson(found.stages());
-  json["timings"] = ToJson(found.timings());
-  json["provenance"] = ToJson(found.provenance());
-  return json;
-}
-
-Json Describe(const admin::v1::GetStatsResponse& stats) {
-  Json json;
-  json["version"] = stats.version();
-  json["started_unix_ms"] = stats.started_unix_ms();
-  json["state"] = stats.state();
-  json["state_reason"] = stats.state_reason();
-  json["compile_path"] = stats.compile_path();
-  json["store"] = stats.store();
-  json["requests"] = stats.requests();
-  json["hits_memory"] = stats.hits_memory();
-  json["hits_disk"] = stats.hits_disk();
-  json["hits_remote"] = stats.hits_remote();
-  json["joined"] = stats.joined();
-  json["compiled"] = stats.compiled();
-  json["failed"] = stats.failed();
-  json["rejected"] = stats.rejected();
-  json["not_found"] = stats.not_found();
-  json["abandoned"] = stats.abandoned();
-  json["errors"] = stats.errors();
-  json["in_flight"] = stats.in_flight();
-  json["artifacts"] = stats.artifacts();
-  json["store_bytes"] = stats.store_bytes();
-  json["store_bytes_max"] = stats.store_bytes_max();
-  json["evicted"] = stats.evicted();
-  json["quarantined"] = stats.quarantined();
-  json["free_disk_bytes"] = stats.free_disk_bytes();
-  json["hot_bytes"] = stats.hot_bytes();
-  json["hot_files"] = stats.hot_files();
-  json["own_users"] = stats.own_users();
-  json["own_entries"] = stats.own_entries();
-  json["own_bytes"] = stats.own_bytes();
-  json["queued"] = stats.queued();
-  json["queued_bytes"] = stats.queued_bytes();
-  json["queued_by_priority"] = stats.queued_by_priority();
-  json["running"] = stats.running();
-  json["workers"] = stats.workers();
-  json["workers_started"] = stats.workers_started();
-  json["workers_killed"] = stats.workers_killed();
-  json["workers_crashed"] = stats.workers_crashed();
-  json["compile_cpu_micros"] = stats.compile_cpu_micros();
-  json["workers_aborted"] = stats.workers_aborted();
-  json["workers_idled"] = stats.workers_idled();
-  json["zygotes_replaced"] = stats.zygotes_replaced();
-  json["sources_quarantined"] = stats.sources_quarantined();
-  json["quarantine_refusals"] = stats.quarantine_refusals();
-  json["audits_waiting"] = stats.audits_waiting();
-  json["audits_same"] = stats.audits_same();
-  json["audits_differed"] = stats.audits_differed();
-  json["audits_nondeterministic"] = stats.audits_nondeterministic();
-  json["audits_given_up"] = stats.audits_given_up();
-  json["running_max"] = stats.running_max();
-  json["held_back"] = stats.held_back();
-  json["expected_memory_bytes"] = stats.expected_memory_bytes();
-  if (stats.has_available_memory_bytes()) {
-    json["available_memory_bytes"] = stats.available_memory_bytes();
+// The value of `field`; of a repeated field the item at `index`.
+Json ValueOf(const Message& message, const FieldDescriptor* field, int index) {
+  const Reflection& reflection = *message.GetReflection();
+  const auto get = [&](auto single, auto repeated) -> Json {
+    return field->is_repeated() ? Json((reflection.*repeated)(message, field, index))
+                                : Json((reflection.*single)(message, field));
+  };
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble);
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return get(&Reflection::GetBool, &Reflection::GetRepeatedBool);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return get(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return ToJson(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, index)
+                                         : reflection.GetMessage(message, field));
+    case FieldDescriptor::CPPTYPE_STRING:
+      break;
   }
-  json["memory_pressure_percent"] = stats.memory_pressure_percent();
-  json["toolchains_changed"] = stats.toolchains_changed();
-  json["toolchain_change"] = stats.toolchain_change();
-  json["connections"] = stats.connections();
-  json["jail"] = stats.jail();
-  json["jail_problems"] = stats.jail_problems();
-  json["plain_limits"] = stats.plain_limits();
-  json["toolchains"] = Json::array();
-  for (const auto& toolchain : stats.toolchains()) {
-    json["toolchains"].push_back({{"name", toolchain.name()},
-                                  {"fingerprint", Hex(toolchain.fingerprint())},
-                                  {"state", toolchain.state()},
-                                  {"workers", toolchain.workers()},
-                                  {"compiles", toolchain.compiles()},
-                                  {"queued", toolchain.queued()}});
+  const Json text = get(&Reflection::GetString, &Reflection::GetRepeatedString);
+  return field->type() == FieldDescriptor::TYPE_BYTES ? Json(Hex(text.get<std::string>())) : text;
+}
+
+Json ValuesOf(const Message& message, const FieldDescriptor* field) {
+  Json values = Json::array();
+  for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i) {
+    values.push_back(ValueOf(message, field, i));
   }
-  return json;
+  return values;
+}
+
+// The JSON inside of `text`; the text itself where it is not JSON.
+Json ParseInner(const std::string& text) {
+  const auto parsed = ParseJson(text);
+  return parsed.ok() ? *parsed : Json(text);
+}
+
+bool IsLeftOut(const Message& message, const FieldDescriptor* field) {
+  const bool is_absent_scalar = field->has_presence() &&
+                                field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
+                                !message.GetReflection()->HasField(message, field);
+  return is_absent_scalar || field->full_name() == "kiln.v1.StageBlob.content" ||
+         field->full_name() == "kiln.v1.CompileDiagnostics.key";  // stands beside the diagnostics
 }
 
 void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
@@ -154,11 +111,7 @@ FlatFields Flatten(const Json& json) {
   return fields;
 }
 
-FlatFields Flatten(const admin::v1::InspectArtifactResponse& found) {
-  return Flatten(Describe(found));
-}
-
-FlatFields Flatten(const admin::v1::GetStatsResponse& stats) { return Flatten(Describe(stats)); }
+FlatFields Flatten(const Message& message) { return Flatten(ToJson(message)); }
 
 absl::StatusOr<int64_t> ToInt64(const Json& json) {
   if (json.is_number_unsigned() &&
@@ -168,93 +121,25 @@ absl::StatusOr<int64_t> ToInt64(const Json& json) {
   return json.get<int64_t>();
 }
 
-Json ToJson(const v1::KernelMetadata& metadata) {
-  Json json;
-  json["name"] = metadata.name();
-  json["target"] = TargetName(metadata.target());
-  json["shared_bytes"] = metadata.shared_bytes();
-  json["num_warps"] = metadata.num_warps();
-  json["num_ctas"] = metadata.num_ctas();
-  json["warp_size"] = metadata.warp_size();
-  json["global_scratch_bytes"] = metadata.global_scratch_bytes();
-  json["global_scratch_align"] = metadata.global_scratch_align();
-  json["profile_scratch_bytes"] = metadata.profile_scratch_bytes();
-  json["profile_scratch_align"] = metadata.profile_scratch_align();
-  json["tensor_memory_columns"] = metadata.tensor_memory_columns();
-  json["cluster_dims"] = metadata.cluster_dims();
-  json["launch_pdl"] = metadata.launch_pdl();
-  json["launch_cooperative_grid"] = metadata.launch_cooperative_grid();
-  if (metadata.has_registers()) json["registers"] = metadata.registers();
-  if (metadata.has_spill_bytes()) json["spill_bytes"] = metadata.spill_bytes();
-  json["parameters"] = Json::array();
-  for (const v1::KernelParameter& parameter : metadata.parameters()) {
-    json["parameters"].push_back({{"name", parameter.name()}, {"type", parameter.type()}});
+Json ToJson(const Message& message) {
+  if (const auto* target = dynamic_cast<const v1::Target*>(&message)) {
+    return target->backend().empty() ? "" : TargetName(*target);
   }
-  json["hidden_pointers"] = metadata.hidden_pointers();
-  json["tensor_descriptors"] = Json::array();
-  for (const v1::TensorDescriptorMetadata& descriptor : metadata.tensor_descriptors()) {
-    json["tensor_descriptors"].push_back({{"swizzle", descriptor.swizzle()},
-                                          {"elem_size", descriptor.elem_size()},
-                                          {"elem_type", descriptor.elem_type()},
-                                          {"block_size", descriptor.block_size()},
-                                          {"fp4_padded", descriptor.fp4_padded()}});
+  Json json = Json::object();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = message.GetDescriptor()->field(i);
+    if (IsLeftOut(message, field)) continue;
+    json[field->name()] =
+        field->is_repeated() ? ValuesOf(message, field) : ValueOf(message, field, 0);
   }
-  if (!metadata.toolchain_metadata().empty()) {
-    // Verbatim where it is not the JSON that it should be.
-    const auto parsed = ParseJson(metadata.toolchain_metadata());
-    json["toolchain_metadata"] = parsed.ok() ? *parsed : Json(metadata.toolchain_metadata());
+  if (const auto* metadata = dynamic_cast<const v1::KernelMetadata*>(&message)) {
+    json.erase("toolchain_metadata");
+    const std::string& text = metadata->toolchain_metadata();
+    if (!text.empty()) json["toolchain_metadata"] = ParseInner(text);
   }
   return json;
 }
 
-Json ToJson(const v1::Provenance& provenance) {
-  return {{"toolchain", provenance.toolchain()},
-          {"toolchain_fingerprint", Hex(provenance.toolchain_fingerprint())},
-          {"assembler", provenance.assembler()},
-          {"kiln_version", provenance.kiln_version()},
-          {"host", provenance.host()},
-          {"compiled_unix_ms", provenance.compiled_unix_ms()},
-          {"compile_micros", provenance.compile_micros()}};
-}
-
-Json ToJson(const v1::StageBlob& stage) {
-  return {{"stage", stage.stage()},
-          {"digest", Hex(stage.digest())},
-          {"size_bytes", stage.size_bytes()}};
-}
-
-Json ToJson(const v1::StageTiming& timing) {
-  return {{"stage", timing.stage()}, {"micros", timing.micros()}};
-}
-
-Json ToJson(const v1::CompileNote& note) {
-  return {{"file", note.file()},
-          {"line", note.line()},
-          {"column", note.column()},
-          {"message", note.message()}};
-}
-
-Json ToJson(const v1::CompileDiagnostics& diagnostics) {
-  return {{"stage", diagnostics.stage()},
-          {"message", diagnostics.message()},
-          {"line", diagnostics.line()},
-          {"column", diagnostics.column()},
-          {"notes", ToArray(diagnostics.notes())},
-          {"output", diagnostics.output()}};
-}
-
-Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageBlob>& stages) {
-  return ToArray(stages);
-}
-
-Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageTiming>& timings) {
-  return ToArray(timings);
-}
-
-std::string Dump(const admin::v1::ArtifactSummary& summary) { return Dump(Describe(summary)); }
-
-std::string Dump(const admin::v1::InspectArtifactResponse& found) { return Dump(Describe(found)); }
-
-std::string Dump(const admin::v1::GetStatsResponse& stats) { return Dump(Describe(stats)); }
+std::string Dump(const Message& message) { return Dump(ToJson(message)); }
 
 }  // namespace kiln::cli

@@ -1,6 +1,5 @@
-// JSON as this command reads and writes it. Whoever takes a Json apart or puts one together
-// includes <nlohmann/json.hpp> as well: it takes seconds to compile, and most need only what is
-// here.
+// JSON as this command reads and writes it. A file that builds or reads a Json includes
+// <nlohmann/json.hpp> too, which takes seconds to compile.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include "kiln/admin/v1/admin_service.pb.h"
-#include "kiln/v1/kernel.pb.h"
 #include "storage/base/status.h"
+
+namespace google::protobuf {
+class Message;
+}
 
 namespace kiln::cli {
 
@@ -26,18 +27,10 @@ using Json = nlohmann::ordered_json;
 // Many lines, for files that people read.
 [[nodiscard]] std::string DumpPretty(const Json& json);
 
-// A message, as Dump.
-[[nodiscard]] std::string Dump(const admin::v1::ArtifactSummary& summary);
-[[nodiscard]] std::string Dump(const admin::v1::InspectArtifactResponse& found);
-[[nodiscard]] std::string Dump(const admin::v1::GetStatsResponse& stats);
-
 // The values of an object in its order, each under a name that says where it stands:
 // "metadata.num_warps", "stages.0.digest". Null, "", {} and [] are left out.
 using FlatFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] FlatFields Flatten(const Json& json);
-[[nodiscard]] FlatFields Flatten(const admin::v1::InspectArtifactResponse& found);
-[[nodiscard]] FlatFields Flatten(const admin::v1::GetStatsResponse& stats);
-
 // A value of a flat object.
 using JsonScalar =
     std::variant<std::nullptr_t, bool, uint64_t, std::string, std::vector<std::string>>;
@@ -48,15 +41,11 @@ using JsonFields = std::vector<std::pair<std::string_view, JsonScalar>>;
 // INVALID_ARGUMENT for what is beyond 64 bits with a sign. REQUIRES: `json` is an integer.
 [[nodiscard]] absl::StatusOr<int64_t> ToInt64(const Json& json);
 
-// A message's fields under the names they have in protos/kiln/v1; digests as hex; absent ones are
-// left out.
-[[nodiscard]] Json ToJson(const v1::KernelMetadata& metadata);
-[[nodiscard]] Json ToJson(const v1::Provenance& provenance);
-[[nodiscard]] Json ToJson(const v1::StageBlob& stage);
-[[nodiscard]] Json ToJson(const v1::StageTiming& timing);
-[[nodiscard]] Json ToJson(const v1::CompileNote& note);
-[[nodiscard]] Json ToJson(const v1::CompileDiagnostics& diagnostics);
-[[nodiscard]] Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageBlob>& stages);
-[[nodiscard]] Json ToJson(const google::protobuf::RepeatedPtrField<v1::StageTiming>& timings);
+// Every field of a message under its name in protos/, in the order of that file: bytes as hex, a
+// target as "cuda:90", the JSON in toolchain_metadata as JSON. Leaves out optional fields that are
+// not set, the content of stages, and the key of diagnostics.
+[[nodiscard]] Json ToJson(const google::protobuf::Message& message);
+[[nodiscard]] std::string Dump(const google::protobuf::Message& message);
+[[nodiscard]] FlatFields Flatten(const google::protobuf::Message& message);
 
 }  // namespace kiln::cli

@@ -86,7 +86,10 @@ Json Describe(const std::string& name, const std::string& file,
     entry["file"] = fmt::format("{}.{}", file, SafeFileName(stage.stage()));
     json["stages"].push_back(std::move(entry));
   }
-  json["timings"] = ToJson(response.timings());
+  json["timings"] = Json::array();
+  for (const v1::StageTiming& timing : response.timings()) {
+    json["timings"].push_back(ToJson(timing));
+  }
   json["provenance"] = ToJson(response.provenance());
   return json;
 }
