@@ -14,11 +14,13 @@
 
 namespace kiln {
 
+using AdminStub = admin::v1::AdminService::Stub;
+
 class AdminClient::Core {
   // Both services of the administration socket: the kernels' tells whether the daemon lives.
   struct Services {
     struct Stub {
-      std::unique_ptr<admin::v1::AdminService::Stub> admin;
+      std::unique_ptr<AdminStub> admin;
       std::unique_ptr<KernelStub> kernels;
     };
     static std::shared_ptr<Stub> NewStub(const std::shared_ptr<grpc::Channel>& channel) {
@@ -39,15 +41,16 @@ class AdminClient::Core {
     return absl::OkStatus();
   }
 
-  // `prepare` is given the stub and the arguments of one of its PrepareAsync… functions.
-  template <typename Request, typename Response, typename Prepare>
-  absl::Status Call(const Request& request, Response& response, const CallOptions& options,
-                    const Prepare& prepare) {
-    return CallRepeatedly(stubs_, options_.retry, options.deadline, [&](Services::Stub& stub) {
-      return WatchedCall(*stub.kernels, Limits(options))
-          .Unary(request, response,
-                 [&](auto&&... arguments) { return prepare(*stub.admin, arguments...); });
-    });
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(UnaryMethod<AdminStub, Request, Response> method,
+                                const Request& request, const CallOptions& options) {
+    Response response;
+    KILN_RETURN_IF_ERROR(
+        CallRepeatedly(stubs_, options_.retry, options.deadline, [&](Services::Stub& stub) {
+          return WatchedCall(*stub.kernels, Limits(options))
+              .Unary(*stub.admin, method, request, response);
+        }));
+    return response;
   }
 
   // Not repeated: it would start from the beginning.
@@ -55,13 +58,11 @@ class AdminClient::Core {
                       const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());
     return WatchedCall(*stub->kernels, Limits(options))
-        .Stream<admin::v1::VerifyReport>(
-            admin::v1::VerifyRequest(),
-            [&](auto&&... arguments) { return stub->admin->PrepareAsyncVerify(arguments...); },
-            [&](const admin::v1::VerifyReport& message) {
-              report(message);
-              return true;
-            });
+        .Stream(*stub->admin, &AdminStub::PrepareAsyncVerify, admin::v1::VerifyRequest(),
+                [&](const admin::v1::VerifyReport& message) {
+                  report(message);
+                  return true;
+                });
   }
 
   const std::string& socket_path() const { return socket_path_; }
@@ -89,51 +90,31 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Connect(const ConnectO
 }
 
 absl::StatusOr<admin::v1::GetStatsResponse> AdminClient::GetStats(const CallOptions& options) {
-  admin::v1::GetStatsResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(
-      admin::v1::GetStatsRequest(), response, options,
-      [](auto& stub, auto&&... arguments) { return stub.PrepareAsyncGetStats(arguments...); }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncGetStats, admin::v1::GetStatsRequest(), options);
 }
 
 absl::StatusOr<admin::v1::ListArtifactsResponse> AdminClient::ListArtifacts(
     const admin::v1::ListArtifactsRequest& request, const CallOptions& options) {
-  admin::v1::ListArtifactsResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncListArtifacts(arguments...);
-  }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncListArtifacts, request, options);
 }
 
 absl::StatusOr<admin::v1::InspectArtifactResponse> AdminClient::InspectArtifact(
     const std::string& key_prefix, const CallOptions& options) {
   admin::v1::InspectArtifactRequest request;
   request.set_key_prefix(key_prefix);
-  admin::v1::InspectArtifactResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncInspectArtifact(arguments...);
-  }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncInspectArtifact, request, options);
 }
 
 absl::StatusOr<admin::v1::GetRequestResponse> AdminClient::GetRequest(const std::string& key_prefix,
                                                                       const CallOptions& options) {
   admin::v1::GetRequestRequest request;
   request.set_key_prefix(key_prefix);
-  admin::v1::GetRequestResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncGetRequest(arguments...);
-  }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncGetRequest, request, options);
 }
 
 absl::StatusOr<admin::v1::EvictResponse> AdminClient::Evict(const admin::v1::EvictRequest& request,
                                                             const CallOptions& options) {
-  admin::v1::EvictResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncEvict(arguments...);
-  }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncEvict, request, options);
 }
 
 absl::Status AdminClient::SetPinned(const std::string& key, bool pinned,
@@ -141,10 +122,7 @@ absl::Status AdminClient::SetPinned(const std::string& key, bool pinned,
   admin::v1::PinRequest request;
   request.set_key(key);
   request.set_pinned(pinned);
-  admin::v1::PinResponse response;
-  return core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncPin(arguments...);
-  });
+  return core_->Call(&AdminStub::PrepareAsyncPin, request, options).status();
 }
 
 absl::Status AdminClient::Verify(const std::function<void(const admin::v1::VerifyReport&)>& report,
@@ -154,37 +132,26 @@ absl::Status AdminClient::Verify(const std::function<void(const admin::v1::Verif
 
 absl::StatusOr<admin::v1::ListToolchainsResponse> AdminClient::ListToolchains(
     const CallOptions& options) {
-  admin::v1::ListToolchainsResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(admin::v1::ListToolchainsRequest(), response, options,
-                                   [](auto& stub, auto&&... arguments) {
-                                     return stub.PrepareAsyncListToolchains(arguments...);
-                                   }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncListToolchains, admin::v1::ListToolchainsRequest(),
+                     options);
 }
 
 absl::Status AdminClient::ReloadToolchains(const CallOptions& options) {
-  admin::v1::ReloadToolchainsResponse response;
-  return core_->Call(admin::v1::ReloadToolchainsRequest(), response, options,
-                     [](auto& stub, auto&&... arguments) {
-                       return stub.PrepareAsyncReloadToolchains(arguments...);
-                     });
+  return core_
+      ->Call(&AdminStub::PrepareAsyncReloadToolchains, admin::v1::ReloadToolchainsRequest(),
+             options)
+      .status();
 }
 
 absl::Status AdminClient::SetDefaultToolchain(const std::string& selector,
                                               const CallOptions& options) {
   admin::v1::SetDefaultToolchainRequest request;
   request.set_selector(selector);
-  admin::v1::SetDefaultToolchainResponse response;
-  return core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncSetDefaultToolchain(arguments...);
-  });
+  return core_->Call(&AdminStub::PrepareAsyncSetDefaultToolchain, request, options).status();
 }
 
 absl::Status AdminClient::Drain(const CallOptions& options) {
-  admin::v1::DrainResponse response;
-  return core_->Call(
-      admin::v1::DrainRequest(), response, options,
-      [](auto& stub, auto&&... arguments) { return stub.PrepareAsyncDrain(arguments...); });
+  return core_->Call(&AdminStub::PrepareAsyncDrain, admin::v1::DrainRequest(), options).status();
 }
 
 const std::string& AdminClient::socket_path() const { return core_->socket_path(); }

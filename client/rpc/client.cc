@@ -10,6 +10,7 @@
 #include "client/rpc/service_calls.h"
 #include "client/rpc/socket_path.h"
 #include "client/rpc/verified_contents.h"
+#include "client/rpc/watched_call.h"
 #include "client/rpc/wedged.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
@@ -35,19 +36,22 @@ class Client::Core {
     return absl::OkStatus();
   }
 
-  // `attempt` is one of service_calls.h, bound to its request and response.
-  template <typename Attempt>
-  absl::Status Call(const CallOptions& options, const Attempt& attempt) {
-    const CallLimits limits{options_.answer_budget, options.deadline};
-    return CallRepeatedly(stubs_, options_.retry, options.deadline,
-                          [&](KernelStub& stub) { return attempt(stub, limits); });
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(UnaryMethod<KernelStub, Request, Response> method,
+                                const Request& request, const CallOptions& options) {
+    Response response;
+    KILN_RETURN_IF_ERROR(
+        CallRepeatedly(stubs_, options_.retry, options.deadline, [&](KernelStub& stub) {
+          return WatchedCall(stub, Limits(options)).Unary(stub, method, request, response);
+        }));
+    return response;
   }
 
   absl::StatusOr<std::string> Fetch(const Digest& digest, const CallOptions& options) {
     std::string content;
-    KILN_RETURN_IF_ERROR(Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-      return CallFetch(stub, digest, limits, content);
-    }));
+    KILN_RETURN_IF_ERROR(CallRepeatedly(
+        stubs_, options_.retry, options.deadline,
+        [&](KernelStub& stub) { return CallFetch(stub, digest, Limits(options), content); }));
     return content;
   }
 
@@ -67,7 +71,6 @@ class Client::Core {
   absl::Status CompileMany(const RequestSource& next, const AnswerSink& answer,
                            const ManyOptions& options) {
     RequestWindow window(next, answer, options, options_.retry);
-    const CallLimits limits{options_.answer_budget, options.call.deadline};
     const AnswerCompletion complete = [&](v1::CompileResponse& response) {
       return Complete(response, options.call);
     };
@@ -76,7 +79,8 @@ class Client::Core {
     while (true) {
       const auto stub = stubs_.Get();
       const absl::Status status =
-          stub.ok() ? RunCompileStream(**stub, limits, complete, window) : stub.status();
+          stub.ok() ? RunCompileStream(**stub, Limits(options.call), complete, window)
+                    : stub.status();
       if (status.ok()) return status;
       if (stub.ok() && status.code() == absl::StatusCode::kUnavailable) stubs_.Drop(*stub);
       if (window.answers() > answers_before) backoff.Reset();
@@ -104,6 +108,10 @@ class Client::Core {
   const std::string& socket_path() const { return socket_path_; }
 
  private:
+  CallLimits Limits(const CallOptions& options) const {
+    return {options_.answer_budget, options.deadline};
+  }
+
   absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(stage.digest()));
     if (stage.has_content()) {
@@ -137,10 +145,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& op
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
   KILN_RETURN_IF_ERROR(CheckSize(request));
-  v1::CompileResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-    return CallCompile(stub, request, limits, response);
-  }));
+  KILN_ASSIGN_OR_RETURN(v1::CompileResponse response,
+                        core_->Call(&KernelStub::PrepareAsyncCompile, request, options));
   KILN_RETURN_IF_ERROR(core_->Complete(response, options));
   return response;
 }
@@ -158,10 +164,8 @@ absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Client::Lookup(
     const size_t end = std::min(begin + limits::kLookupBatchKeys, keys.size());
     v1::LookupRequest request;
     for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
-    v1::LookupResponse response;
-    KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-      return CallLookup(stub, request, limits, response);
-    }));
+    KILN_ASSIGN_OR_RETURN(v1::LookupResponse response,
+                          core_->Call(&KernelStub::PrepareAsyncLookup, request, options));
     if (static_cast<size_t>(response.entries_size()) != end - begin) {
       return Internal("the daemon answered {} keys out of {}", response.entries_size(),
                       end - begin);
@@ -177,11 +181,7 @@ absl::StatusOr<v1::NearestResponse> Client::Nearest(const v1::CompileRequest& re
   KILN_RETURN_IF_ERROR(CheckSize(request));
   v1::NearestRequest asked;
   *asked.mutable_request() = request;
-  v1::NearestResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-    return CallNearest(stub, asked, limits, response);
-  }));
-  return response;
+  return core_->Call(&KernelStub::PrepareAsyncNearest, asked, options);
 }
 
 absl::StatusOr<std::string> Client::Fetch(std::string_view digest, const CallOptions& options) {
@@ -197,10 +197,8 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
     const size_t end = std::min(answered + limits::kUserCacheEntriesPerCallMax, keys.size());
     v1::GetOwnRequest request;
     for (size_t i = answered; i < end; ++i) request.add_keys(keys[i]);
-    v1::GetOwnResponse response;
-    KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-      return CallGetOwn(stub, request, limits, response);
-    }));
+    KILN_ASSIGN_OR_RETURN(v1::GetOwnResponse response,
+                          core_->Call(&KernelStub::PrepareAsyncGetOwn, request, options));
     // What found no room in the answer is the end of what was asked for.
     const auto left = static_cast<size_t>(response.unanswered_keys_size());
     if (left >= end - answered) return Internal("the daemon answered none of {} keys", left);
@@ -217,17 +215,11 @@ absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const Call
   v1::PutOwnRequest request;
   request.mutable_entries()->Assign(entries.begin(), entries.end());
   KILN_RETURN_IF_ERROR(CheckSize(request));
-  return core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-    return CallPutOwn(stub, request, limits);
-  });
+  return core_->Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
 }
 
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
-  v1::ListToolchainsResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(options, [&](KernelStub& stub, const CallLimits& limits) {
-    return CallListToolchains(stub, limits, response);
-  }));
-  return response;
+  return core_->Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);
 }
 
 absl::StatusOr<HotArtifact> Client::FindHot(std::string_view key) const {

@@ -27,49 +27,6 @@ bool ShowsLife(KernelStub& stub, std::chrono::milliseconds budget) {
   return Answers(stub, budget / 2) || Answers(stub, budget / 2);
 }
 
-absl::Status CallCompile(KernelStub& stub, const v1::CompileRequest& request,
-                         const CallLimits& limits, v1::CompileResponse& response) {
-  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
-    return stub.PrepareAsyncCompile(arguments...);
-  });
-}
-
-absl::Status CallLookup(KernelStub& stub, const v1::LookupRequest& request,
-                        const CallLimits& limits, v1::LookupResponse& response) {
-  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
-    return stub.PrepareAsyncLookup(arguments...);
-  });
-}
-
-absl::Status CallGetOwn(KernelStub& stub, const v1::GetOwnRequest& request,
-                        const CallLimits& limits, v1::GetOwnResponse& response) {
-  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
-    return stub.PrepareAsyncGetOwn(arguments...);
-  });
-}
-
-absl::Status CallPutOwn(KernelStub& stub, const v1::PutOwnRequest& request,
-                        const CallLimits& limits) {
-  v1::PutOwnResponse response;
-  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
-    return stub.PrepareAsyncPutOwn(arguments...);
-  });
-}
-
-absl::Status CallNearest(KernelStub& stub, const v1::NearestRequest& request,
-                         const CallLimits& limits, v1::NearestResponse& response) {
-  return WatchedCall(stub, limits).Unary(request, response, [&](auto&&... arguments) {
-    return stub.PrepareAsyncNearest(arguments...);
-  });
-}
-
-absl::Status CallListToolchains(KernelStub& stub, const CallLimits& limits,
-                                v1::ListToolchainsResponse& response) {
-  return WatchedCall(stub, limits)
-      .Unary(v1::ListToolchainsRequest(), response,
-             [&](auto&&... arguments) { return stub.PrepareAsyncListToolchains(arguments...); });
-}
-
 absl::Status CallFetch(KernelStub& stub, const Digest& digest, const CallLimits& limits,
                        std::string& content) {
   v1::FetchRequest request;
@@ -78,13 +35,11 @@ absl::Status CallFetch(KernelStub& stub, const Digest& digest, const CallLimits&
   content.clear();
   const absl::Status status =
       WatchedCall(stub, limits)
-          .Stream<v1::FetchChunk>(
-              request, [&](auto&&... arguments) { return stub.PrepareAsyncFetch(arguments...); },
-              [&](const v1::FetchChunk& chunk) {
-                builder.Update(chunk.content());
-                content += chunk.content();
-                return content.size() <= limits::kBlobBytesMax;
-              });
+          .Stream(stub, &KernelStub::PrepareAsyncFetch, request, [&](const v1::FetchChunk& chunk) {
+            builder.Update(chunk.content());
+            content += chunk.content();
+            return content.size() <= limits::kBlobBytesMax;
+          });
   const bool is_too_large = content.size() > limits::kBlobBytesMax;
   if (!is_too_large) KILN_RETURN_IF_ERROR(status);
   if (is_too_large || builder.Finish() != digest) {

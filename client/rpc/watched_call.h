@@ -5,11 +5,21 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/async_unary_call.h>
 
+#include <memory>
+
 #include "client/rpc/service_calls.h"
 #include "client/rpc/watched_queue.h"
 #include "storage/base/status.h"
 
 namespace kiln {
+
+// One of a stub's PrepareAsync… functions.
+template <typename Stub, typename Request, typename Response>
+using UnaryMethod = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
+    grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
+template <typename Stub, typename Request, typename Message>
+using StreamMethod = std::unique_ptr<grpc::ClientAsyncReader<Message>> (Stub::*)(
+    grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
 // While the call is quiet, `life` is asked whether the daemon lives: a stub on the same connection.
 // Blocks; one use is one call.
@@ -17,11 +27,10 @@ class WatchedCall {
  public:
   WatchedCall(KernelStub& life, const CallLimits& limits);
 
-  // `prepare` is one of a stub's PrepareAsync… functions for a unary method.
-  template <typename Request, typename Response, typename Prepare>
-  [[nodiscard]] absl::Status Unary(const Request& request, Response& response,
-                                   const Prepare& prepare) {
-    const auto call = prepare(&context_, request, events_.queue());
+  template <typename Stub, typename Request, typename Response>
+  [[nodiscard]] absl::Status Unary(Stub& stub, UnaryMethod<Stub, Request, Response> method,
+                                   const Request& request, Response& response) {
+    const auto call = (stub.*method)(&context_, request, events_.queue());
     grpc::Status status;
     call->StartCall();
     response.Clear();
@@ -30,12 +39,12 @@ class WatchedCall {
     return Result(status);
   }
 
-  // The same for a method that answers with a stream. `take` is given each message and says whether
-  // it wants more; where it does not, the call is cancelled and CANCELLED comes back.
-  template <typename Message, typename Request, typename Prepare, typename Take>
-  [[nodiscard]] absl::Status Stream(const Request& request, const Prepare& prepare,
-                                    const Take& take) {
-    const auto reader = prepare(&context_, request, events_.queue());
+  // `take` is given each message and returns whether it wants more. When it wants no more, the call
+  // is cancelled and returns CANCELLED.
+  template <typename Stub, typename Request, typename Message, typename Take>
+  [[nodiscard]] absl::Status Stream(Stub& stub, StreamMethod<Stub, Request, Message> method,
+                                    const Request& request, const Take& take) {
+    const auto reader = (stub.*method)(&context_, request, events_.queue());
     reader->StartCall(nullptr);
     bool is_open = events_.Next()->ok;
     bool is_wanted = true;

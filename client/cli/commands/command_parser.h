@@ -1,7 +1,5 @@
-// What may stand on the command line, and where it goes.
-//
-// CLI11 reads it. Only command_parser.cc includes CLI11: it takes seconds to compile, wherever it
-// is.
+// Reads the command line with CLI11. Only command_parser.cc includes CLI11, which takes seconds to
+// compile.
 #pragma once
 
 #include <sys/types.h>
@@ -11,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cli/commands/session.h"
@@ -22,20 +21,20 @@ class App;
 namespace kiln::cli {
 
 struct ArgumentTraits {
-  std::string value_name = "";  // as the help calls it; "": by its type
+  std::string value_name = "";  // in the help; "": by its type
   bool is_required = false;
-  char separator = '\0';  // of several values in one argument; '\0': each is one
-  bool is_path = false;   // an empty one is refused, as a variable of a script that is not set
+  char separator = '\0';  // between values in one argument; '\0': an argument is one value
+  bool is_path = false;   // refuses "", which is a variable of a script that is not set
 };
 
-// The arguments of one command, declared one after the other. A view: whoever made it outlives it.
-// Values outlive the parsing; they keep what they hold where the command line says nothing.
+// Declares the arguments of one command. A view of the CommandParser that made it. A value that the
+// command line does not name keeps what it holds.
 class Arguments {
  public:
   explicit Arguments(CLI::App& app) : app_(app) {}
 
-  // `names` is "-o,--output" for an option and "KEY" for what is known by its place. An option of
-  // many values takes one each time that it is given.
+  // `names` is "-o,--output" for an option and "KEY" for a positional argument. An option with many
+  // values takes one value each time.
   void Add(const std::string& names, std::string& value, const std::string& help,
            const ArgumentTraits& traits = {});
   void Add(const std::string& names, std::vector<std::string>& values, const std::string& help,
@@ -61,13 +60,21 @@ class CommandParser {
   CommandParser(const CommandParser&) = delete;
   CommandParser& operator=(const CommandParser&) = delete;
 
-  // Those that stand before or behind a subcommand's own.
+  // Arguments of every subcommand.
   [[nodiscard]] Arguments CommonArguments();
-  // `run` is what it does, with the values of its arguments.
+  // `run` is what the subcommand does.
   Arguments AddSubcommand(const std::string& name, const std::string& help, Command run);
+  // The same with the values that its arguments are read into.
+  template <typename Values>
+  std::pair<Arguments, Values&> AddSubcommand(const std::string& name, const std::string& help,
+                                              ExitCode (*run)(const Values&, Session&)) {
+    const auto values = std::make_shared<Values>();
+    return {AddSubcommand(name, help, [=](Session& session) { return run(*values, session); }),
+            *values};
+  }
 
-  // What the command line asks for. Where it asks for help or is wrong, that has been printed, and
-  // all that is left to do is to return the exit status.
+  // The command that the command line asks for. Prints help, and what is wrong with the command
+  // line, itself: the command then only returns the exit status.
   [[nodiscard]] Command Parse(std::vector<std::string> arguments, std::ostream& out,
                               std::ostream& err);
 

@@ -145,29 +145,27 @@ ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
 }  // namespace
 
 void AddCompile(CommandParser& parser) {
-  const auto arguments = std::make_shared<CompileArguments>();
-  const Command run = [arguments](Session& session) { return RunCompile(*arguments, session); };
-  Arguments command =
-      parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", run);
-  command.Add("FILE", arguments->files,
+  auto [command, arguments] =
+      parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", RunCompile);
+  command.Add("FILE", arguments.files,
               "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), PTX (.ptx)",
               {.is_path = true});
-  command.Add("--requests", arguments->requests,
+  command.Add("--requests", arguments.requests,
               "A file with one JSON request a line; - for the standard input", {.is_path = true});
-  command.Add("--option", arguments->flags.options,
+  command.Add("--option", arguments.flags.options,
               "An option of the compiler, as num_warps=8. Repeat it for several",
               {.value_name = "NAME=VALUE"});
-  command.Add("--emit", arguments->flags.stages,
+  command.Add("--emit", arguments.flags.stages,
               "The stages to return, as ptx,sass (default: the final binary)",
               {.value_name = "STAGES", .separator = ','});
-  command.Add("--nvdisasm", arguments->nvdisasm,
+  command.Add("--nvdisasm", arguments.nvdisasm,
               "What makes the stage sass (default: one of PATH or of a toolchain)",
               {.is_path = true});
-  command.Add("--kind", arguments->flags.kind,
+  command.Add("--kind", arguments.flags.kind,
               "ttir, ttgir, cuda or ptx (default: by the file's name)");
-  command.Add("-o,--output", arguments->output, "Write NAME.<stage> and NAME.json into this folder",
+  command.Add("-o,--output", arguments.output, "Write NAME.<stage> and NAME.json into this folder",
               {.value_name = "DIR", .is_path = true});
-  AddRequestFlags(command, arguments->flags);
+  AddRequestFlags(command, arguments.flags);
 }
 
 }  // namespace kiln::cli

@@ -117,15 +117,14 @@ ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
 }  // namespace
 
 void AddEvict(CommandParser& parser) {
-  const auto arguments = std::make_shared<EvictArguments>();
-  const Command run = [arguments](Session& session) { return RunEvict(*arguments, session); };
-  Arguments command = parser.AddSubcommand("evict", "Remove artifacts from the cache", run);
-  command.Add("KEY", arguments->keys, "64 hex digits, or the first 4 and more");
-  command.AddFlag("--all", arguments->all, "Everything that is not pinned");
-  command.Add("--to", arguments->to,
+  auto [command, arguments] =
+      parser.AddSubcommand("evict", "Remove artifacts from the cache", RunEvict);
+  command.Add("KEY", arguments.keys, "64 hex digits, or the first 4 and more");
+  command.AddFlag("--all", arguments.all, "Everything that is not pinned");
+  command.Add("--to", arguments.to,
               "The least valuable, until the store takes at most this much, as 5G",
               {.value_name = "SIZE"});
-  command.AddFlag("--force", arguments->force, "Also pinned ones among the named keys");
+  command.AddFlag("--force", arguments.force, "Also pinned ones among the named keys");
 }
 
 }  // namespace kiln::cli

@@ -101,16 +101,15 @@ ExitCode RunGet(const GetArguments& arguments, Session& session) {
 }  // namespace
 
 void AddGet(CommandParser& parser) {
-  const auto arguments = std::make_shared<GetArguments>();
-  const Command run = [arguments](Session& session) { return RunGet(*arguments, session); };
-  Arguments command = parser.AddSubcommand("get", "Write one stage of a stored artifact", run);
-  command.Add("KEY", arguments->key, "64 hex digits, or the first 4 and more",
+  auto [command, arguments] =
+      parser.AddSubcommand("get", "Write one stage of a stored artifact", RunGet);
+  command.Add("KEY", arguments.key, "64 hex digits, or the first 4 and more",
               {.is_required = true});
-  command.Add("--stage", arguments->stage, "ptx, cubin, sass, … (default: the final binary)");
-  command.Add("--nvdisasm", arguments->nvdisasm,
+  command.Add("--stage", arguments.stage, "ptx, cubin, sass, … (default: the final binary)");
+  command.Add("--nvdisasm", arguments.nvdisasm,
               "What makes the stage sass (default: one of PATH or of a toolchain)",
               {.is_path = true});
-  command.Add("-o,--output", arguments->output, "The file (default: standard output)",
+  command.Add("-o,--output", arguments.output, "The file (default: standard output)",
               {.is_path = true});
 }
 

@@ -117,11 +117,9 @@ ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
 }  // namespace
 
 void AddInspect(CommandParser& parser) {
-  const auto arguments = std::make_shared<InspectArguments>();
-  const Command run = [arguments](Session& session) { return RunInspect(*arguments, session); };
-  Arguments command =
-      parser.AddSubcommand("inspect", "Show everything that is known of one artifact", run);
-  command.Add("KEY", arguments->key_prefix, "64 hex digits, or the first 4 and more",
+  auto [command, arguments] =
+      parser.AddSubcommand("inspect", "Show everything that is known of one artifact", RunInspect);
+  command.Add("KEY", arguments.key_prefix, "64 hex digits, or the first 4 and more",
               {.is_required = true});
 }
 

@@ -98,12 +98,10 @@ ExitCode RunLs(const LsArguments& arguments, Session& session) {
 }  // namespace
 
 void AddLs(CommandParser& parser) {
-  const auto arguments = std::make_shared<LsArguments>();
-  const Command run = [arguments](Session& session) { return RunLs(*arguments, session); };
-  Arguments command =
-      parser.AddSubcommand("ls", "List stored artifacts in the order of their keys", run);
-  command.Add("PREFIX", arguments->prefix, "Only keys that begin with these hex digits");
-  command.Add("--limit", arguments->limit, "At most this many (default: all)");
+  auto [command, arguments] =
+      parser.AddSubcommand("ls", "List stored artifacts in the order of their keys", RunLs);
+  command.Add("PREFIX", arguments.prefix, "Only keys that begin with these hex digits");
+  command.Add("--limit", arguments.limit, "At most this many (default: all)");
 }
 
 }  // namespace kiln::cli

@@ -46,12 +46,11 @@ ExitCode RunPin(const PinArguments& arguments, Session& session) {
 }  // namespace
 
 void AddPin(CommandParser& parser) {
-  const auto arguments = std::make_shared<PinArguments>();
-  const Command run = [arguments](Session& session) { return RunPin(*arguments, session); };
-  Arguments command = parser.AddSubcommand("pin", "Protect artifacts from eviction", run);
-  command.Add("KEY", arguments->keys, "64 hex digits, or the first 4 and more",
+  auto [command, arguments] =
+      parser.AddSubcommand("pin", "Protect artifacts from eviction", RunPin);
+  command.Add("KEY", arguments.keys, "64 hex digits, or the first 4 and more",
               {.is_required = true});
-  command.AddFlag("--unpin", arguments->unpin, "Release them instead");
+  command.AddFlag("--unpin", arguments.unpin, "Release them instead");
 }
 
 }  // namespace kiln::cli

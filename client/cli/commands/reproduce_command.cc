@@ -47,13 +47,11 @@ ExitCode RunReproduce(const ReproduceArguments& arguments, Session& session) {
 }  // namespace
 
 void AddReproduce(CommandParser& parser) {
-  const auto arguments = std::make_shared<ReproduceArguments>();
-  const Command run = [arguments](Session& session) { return RunReproduce(*arguments, session); };
-  Arguments command = parser.AddSubcommand(
-      "reproduce", "Write what is needed to repeat a compile without the daemon", run);
-  command.Add("KEY", arguments->key, "64 hex digits; of a stored artifact, the first 4 and more",
+  auto [command, arguments] = parser.AddSubcommand(
+      "reproduce", "Write what is needed to repeat a compile without the daemon", RunReproduce);
+  command.Add("KEY", arguments.key, "64 hex digits; of a stored artifact, the first 4 and more",
               {.is_required = true});
-  command.Add("-o,--output", arguments->directory, "The folder (default: ./kiln-KEY)",
+  command.Add("-o,--output", arguments.directory, "The folder (default: ./kiln-KEY)",
               {.value_name = "DIR", .is_path = true});
 }
 

@@ -51,14 +51,12 @@ ExitCode RunWarm(const WarmArguments& arguments, Session& session) {
 }  // namespace
 
 void AddWarm(CommandParser& parser) {
-  const auto arguments = std::make_shared<WarmArguments>();
-  const Command run = [arguments](Session& session) { return RunWarm(*arguments, session); };
-  Arguments command = parser.AddSubcommand(
-      "warm", "Fill the cache before a job starts, from a file of requests", run);
-  command.Add("FILE", arguments->requests,
+  auto [command, arguments] = parser.AddSubcommand(
+      "warm", "Fill the cache before a job starts, from a file of requests", RunWarm);
+  command.Add("FILE", arguments.requests,
               "A file with one JSON request a line; - for the standard input",
               {.is_required = true, .is_path = true});
-  AddRequestFlags(command, arguments->flags);
+  AddRequestFlags(command, arguments.flags);
 }
 
 }  // namespace kiln::cli
