@@ -61,7 +61,7 @@ int RunCommandLine(std::vector<std::string> arguments, std::ostream& out, std::o
   console.progress = terminals.err;
   Session session(options, console);
   const ExitCode code = chosen(session);
-  // A script that reads a file on a full disk must not take what is missing there for success.
+  // Output that a full disk cut off must not look like success.
   if (out.flush()) return code;
   err << "kiln: the output could not be written completely\n  try: is the disk full?\n";
   return std::max(code, kFailed);

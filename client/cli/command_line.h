@@ -7,7 +7,7 @@
 
 namespace kiln::cli {
 
-// What the process's surroundings say about its output.
+// The terminals that the process writes to.
 struct Terminals {
   bool out = false;
   bool err = false;

@@ -7,10 +7,11 @@
 
 namespace kiln::launch {
 
-// FAILED_PRECONDITION, with both named. CUDA: a kernel for 8.0 runs on 8.6 as well, one for 9.0a on
-// 9.0 alone, one for 10.0f on 10.0 and 10.3; from 9.0 on Triton compiles for the very architecture,
-// without saying so in its name. HIP: a kernel for gfx942 runs on every gfx942, one for
-// gfx942:xnack+ on those with that feature on; "gfx942:sramecc+:xnack-" is what a device says.
+// FAILED_PRECONDITION: it does not; the message names both architectures. CUDA: a kernel for 8.0
+// also runs on 8.6, a kernel for 9.0a only on 9.0, a kernel for 10.0f on 10.0 and 10.3. From 9.0
+// on, a kernel from Triton only runs on its own architecture, whatever its name. HIP: a kernel for
+// gfx942 runs on every gfx942, a kernel for gfx942:xnack+ only with that feature. A device's
+// architecture is "gfx942:sramecc+:xnack-".
 Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_backend,
                          const DeviceFacts& device);
 

@@ -1,4 +1,4 @@
-// What the driver is given of a launch's arguments.
+// A launch's arguments for the driver.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace kiln::launch {
 
-// The caller's pointers and, behind them, those to the hidden ones. On the stack for all kernels
-// but the oddest.
+// The caller's pointers, followed by pointers to the hidden arguments. On the stack up to 64
+// arguments.
 class ArgumentList {
  public:
   static constexpr size_t kInlineMax = 64;

@@ -1,4 +1,4 @@
-// What the files behind kiln_launch.h share: its handles, its errors, its structs of any size.
+// Shared by the implementation of kiln_launch.h: handles, errors, structs of any size.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct kiln_launch_runtime {
   kiln::launch::Launcher launcher;
   kiln::launch::Tuner tuner{launcher};
   std::mutex mutex;
-  std::vector<std::unique_ptr<Hooks>> hooks;  // those of earlier settings may still run
+  std::vector<std::unique_ptr<Hooks>> hooks;  // never removed: earlier hooks may still run
 };
 
 struct kiln_launch_artifact {
@@ -46,14 +46,14 @@ struct kiln_launch_descriptor {
 
 namespace kiln::launch {
 
-// What kiln_launch_error and kiln_launch_driver_result tell on this thread.
+// The last error of this thread.
 struct LastError {
   std::string words;
   int32_t driver_result = 0;
 };
 LastError& last_error();
 
-// REQUIRES: it is a failure.
+// REQUIRES: !status.ok().
 kiln_launch_code ReportFailure(const Status& status);
 
 // REQUIRES: an exception is being handled.
@@ -71,7 +71,7 @@ kiln_launch_code Guarded(Body body) noexcept {
   }
 }
 
-// A struct of an older or a newer program, as this library knows it.
+// Reads a struct of an older or a newer program.
 template <typename Struct>
 StatusOr<Struct> Read(const Struct* given) {
   Struct known{};
@@ -110,7 +110,7 @@ void CopyText(const std::string& text, char (&out)[n]) {
   out[length] = '\0';
 }
 
-// Of a config that is as this library knows it. Inline, as each launch comes by here.
+// REQUIRES: `config` has this library's size. Inline: every launch calls it.
 inline LaunchCall CallOf(const kiln_launch_config& config, const void* const* arguments,
                          uint32_t count) {
   LaunchCall call;

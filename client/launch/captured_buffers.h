@@ -1,4 +1,4 @@
-// Which buffers a launch refers to.
+// Finds the buffers of a launch.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,12 @@
 
 namespace kiln::launch {
 
-// The buffers that a launch's arguments lead to, as far as they can be seen: pointers, and each
-// eight bytes of a tensor map (which holds its tensor's address) or of anything that a plain kernel
-// takes, whose pointers are numbers to its binary, where the driver knows them for an address.
-// What memory refers to itself, and parameters of an unknown type, are not looked into. How long a
-// buffer is nobody says, so each counts as its first byte.
+// The buffers of a launch's arguments: pointers; each eight bytes of a tensor map, which holds its
+// tensor's address; and, for a plain kernel, whose binary does not tell pointers from numbers, each
+// eight bytes that the driver knows as an address. Does not look into memory, nor into parameters
+// of unknown type. The length of a buffer is unknown, so each counts as its first byte.
 //
-// Asks the driver nothing that a capture does not bear.
+// Only makes calls of the driver that are allowed under capture.
 std::vector<GraphRegistry::Buffer> CapturedBuffers(Driver& driver, const Kernel& kernel,
                                                    const LaunchCall& call);
 

@@ -1,4 +1,4 @@
-// What captured graphs refer to.
+// The kernels and buffers of captured graphs.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace kiln::launch {
 
-// A graph replays launches with the addresses they were captured with, so their kernels must stay
-// loaded and their buffers allocated for as long as the graph, or anything instantiated from it, is
-// there. The driver tells when it is gone: nobody has to say so here.
+// A graph replays launches with the captured addresses. So its kernels must stay loaded, and its
+// buffers allocated, as long as the graph or one of its instances lives. The driver calls back when
+// they are destroyed.
 //
-// Thread-safe. Never destroyed before the driver: its callbacks come on a thread of the driver.
+// Thread-safe. Must outlive the driver, whose thread calls back.
 class GraphRegistry {
  public:
   explicit GraphRegistry(Driver& driver) : driver_(driver) {}
@@ -30,15 +30,15 @@ class GraphRegistry {
     std::string name;    // "argument x_ptr of kernel softmax (key 0123456789ab)", "weights"
   };
 
-  // That the graph which `stream` captures into launches the kernel on these buffers.
+  // Notes that the graph that `stream` captures into launches the kernel on these buffers.
   Status NoteLaunch(Stream stream, const std::shared_ptr<Kernel>& kernel,
                     std::vector<Buffer> buffers);
-  // That it refers to a buffer besides. FAILED_PRECONDITION: the stream does not capture.
+  // Adds a buffer to that graph. FAILED_PRECONDITION: the stream does not capture.
   Status AddBuffer(Stream stream, Buffer buffer);
-  // For messages; "graph 7" by itself.
+  // The graph's name in messages (default: "graph 7").
   Status Name(Stream stream, std::string name);
 
-  // FAILED_PRECONDITION, with buffer and graph named: a live graph refers to a part of it.
+  // FAILED_PRECONDITION: a live graph refers to part of it; the message names buffer and graph.
   Status CheckFree(Address begin, uint64_t bytes) const;
 
   size_t live_graphs() const;
@@ -47,14 +47,14 @@ class GraphRegistry {
   struct Record {
     std::string name;
     std::set<std::shared_ptr<Kernel>> kernels;
-    std::map<Address, Buffer> buffers;  // by their begin; the longest of those that share it
+    std::map<Address, Buffer> buffers;  // by begin; the longest buffer of each begin
   };
   struct Watch {
     GraphRegistry* registry;
     uint64_t id;
   };
 
-  // The id of the capture, with a record for it.
+  // The id of the capture. Makes its record.
   StatusOr<uint64_t> RecordOf(Stream stream);
   static void OnDestroyed(void* watch);
   void Forget(uint64_t id);

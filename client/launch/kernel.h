@@ -1,4 +1,4 @@
-// An artifact in a context: loaded or not, and who uses it.
+// An artifact in a context, loaded or not, with its users.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ namespace kiln::launch {
 
 class ContextKernels;
 
-// Shared by everybody who opened the same artifact in the same context. Which kernels are loaded is
-// its home's business; launches see it through Use alone, without a lock.
+// One per artifact and context. ContextKernels decides whether it is loaded. Launches see the
+// function through Use, without a lock.
 class Kernel {
  public:
   Kernel(ContextKernels& home, std::shared_ptr<const Artifact> artifact, Context context,
@@ -36,11 +36,12 @@ class Kernel {
   const LaunchPlan& plan() const { return plan_; }
   KernelTimer& timer() { return timer_; }
 
-  // For as long as it lives, the function it has found stays loaded. Null function: not loaded.
+  // The function stays loaded while this object lives. Null function: not loaded.
   class Use {
    public:
     explicit Use(Kernel& kernel) : kernel_(&kernel) {
-      // Both in one total order with Withdraw: either it sees this user, or we see that it is gone.
+      // One total order with Withdraw: either Withdraw sees this user, or the function is null
+      // here.
       kernel.users_.fetch_add(1, std::memory_order_seq_cst);
       function_ = kernel.function_.load(std::memory_order_seq_cst);
     }
@@ -57,11 +58,12 @@ class Kernel {
     Function function_;
   };
 
-  // When it was last launched, as a count that only grows.
+  // The tick of the last launch.
   void NoteUse(uint64_t tick) { last_use_.store(tick, std::memory_order_relaxed); }
   uint64_t last_use() const { return last_use_.load(std::memory_order_relaxed); }
 
-  // Graphs that launch it: it must stay where it is. GraphRegistry counts them.
+  // The number of graphs that launch the kernel, kept by GraphRegistry. A pinned kernel stays
+  // loaded.
   void Pin() { pins_.fetch_add(1); }
   void Unpin() { pins_.fetch_sub(1); }
   bool is_pinned() const { return pins_.load() > 0; }
@@ -71,8 +73,8 @@ class Kernel {
   friend class ContextKernels;
 
   void Publish(Function function) { function_.store(function, std::memory_order_seq_cst); }
-  // No launch begins with the function any more, and none that began is still inside the driver; it
-  // may have pinned the kernel, though. Returns the function, to be published again then.
+  // Hides the function and waits for launches that use it. A launch may have pinned the kernel
+  // meanwhile. Returns the function, so that it can be published again.
   Function Withdraw();
 
   ContextKernels& home_;
@@ -85,11 +87,11 @@ class Kernel {
   std::atomic<uint32_t> users_{0};
   std::atomic<uint64_t> last_use_{0};
   std::atomic<uint32_t> pins_{0};
-  // While an eviction has hidden the function and may yet publish it again.
+  // Held while an eviction has hidden the function and may publish it again.
   std::mutex hiding_;
 
-  // Guarded by its home's mutex for moments. The other two are written under the one for loading
-  // besides, so its holder reads them without.
+  // Guarded by home_.mutex_. module_ and facts_ are written with home_.loading_ held too, so a
+  // holder of loading_ reads them without mutex_.
   uint32_t references_ = 0;
   Module module_ = nullptr;
   FunctionFacts facts_;

@@ -11,26 +11,25 @@ namespace kiln::launch {
 
 struct KernelTimes {
   uint64_t launches = 0;  // measured
-  uint64_t dropped = 0;   // not measured: too many were under way
+  uint64_t dropped = 0;   // not measured: too many launches were under way
   double total_ms = 0;
   double min_ms = 0;
   double max_ms = 0;
 };
 
-// Events around launches; their times are read when they are asked for, or when room is needed, so
-// a launch never waits, not for a reader either. Thread-safe.
+// Records events around launches and reads their times in Read, or when it needs room. A launch
+// never waits. Thread-safe.
 class KernelTimer {
  public:
   explicit KernelTimer(Driver& driver) : driver_(driver) {}
-  // One launch: construct before it, End after it. One that does not End does not count.
+  // Measures one launch: construct before it, End after it. Without End it does not count.
   class Measurement {
    public:
     Measurement(KernelTimer& timer, Stream stream);
     ~Measurement();
     Measurement(const Measurement&) = delete;
     Measurement& operator=(const Measurement&) = delete;
-    // The kernel is on its way: nothing that fails here is a failure of the launch, it only counts
-    // as dropped.
+    // Call it after the launch. A failure here only counts the launch as dropped.
     void End() noexcept;
 
    private:
@@ -45,10 +44,10 @@ class KernelTimer {
     Event end_ = nullptr;
   };
 
-  // Waits for the launches under way, one reader after the other. `resets`: the next reading begins
-  // anew, where this one succeeds.
+  // Waits for the launches under way, one reader at a time. `resets`: the next Read counts from
+  // here, if this one succeeds.
   StatusOr<KernelTimes> Read(bool resets);
-  // Gives its events back to the driver. What is not given back goes with the context.
+  // Destroys the events. Events that are not destroyed go with their context.
   void Release(Context context);
 
  private:
@@ -70,8 +69,8 @@ class KernelTimer {
   std::mutex mutex_;
   std::vector<Pending> pending_;  // in the order of their launches
   std::vector<Event> free_;
-  size_t events_ = 0;       // that there are; pending_ and free_ have room for all of them
-  uint64_t harvested_ = 0;  // how many have left pending_
+  size_t events_ = 0;       // all events; pending_ and free_ have room for each
+  uint64_t harvested_ = 0;  // events that have left pending_
   KernelTimes times_;
 };
 

@@ -17,23 +17,23 @@
  *   kiln_launch_enqueue(kernel, &config, arguments, 6);
  *
  * RULES
- * Errors: functions that can fail return a kiln_launch_code, 0 for success. What went wrong, in
- *   words that name the kernel, its key and the driver's error, kiln_launch_error() says, for the
- *   last call that failed on the calling thread. A failed call leaves its out parameters alone.
- * Threads: every function may be called from any thread at any time, on the same objects too; but
- *   an object must not be used while, or after, it is closed.
- * Ownership: what *_open gives is closed with the matching *_close, which takes NULL too. An
- *   artifact may be closed while kernels of it are open, and everything while launches run.
- *   Pointers passed in are not kept after the call returns.
- * Structs: set `size` to sizeof the struct. Later versions add members at the end; a library takes
- *   shorter structs of older programs, and reads no more of a longer one than it knows. Zero is the
- *   default of every member.
+ * Errors: functions that can fail return a kiln_launch_code, 0 for success. kiln_launch_error()
+ *   describes the last call that failed on the calling thread: it names the kernel, its key and the
+ *   driver's error. A failed call does not change its out parameters.
+ * Threads: every function may be called from any thread at any time, on the same objects too. Do
+ *   not use an object while, or after, it is closed.
+ * Ownership: close what *_open returns with the matching *_close, which takes NULL too. An artifact
+ *   may be closed while its kernels are open; everything may be closed while launches run. The
+ *   library keeps no pointer that it was passed after the call returns.
+ * Structs: set `size` to sizeof the struct. Later versions add members at the end. The library
+ *   accepts the shorter structs of older programs, and ignores unknown members of longer ones. Zero
+ *   is the default of every member.
  * Handles of the driver: `stream` is a CUstream (cudaStream_t is the same), NULL the default
  *   stream. Device addresses are uint64_t.
- * Units are in the names; otherwise counts. Sizes are bytes.
- * Fork: after a fork nothing of this library works in the child, as nothing of the driver does.
- * Unloading: dlclose is allowed at any time and leaves the library where it is, since the driver
- *   calls into it when a captured graph ends.
+ * Units are in the names; sizes are bytes, all else is a count.
+ * Fork: the library does not work in a forked child, as the driver does not.
+ * Unloading: dlclose is allowed at any time and does not unload the library: the driver calls into
+ *   it when a captured graph ends.
  */
 /* clang-format on */
 #ifndef KILN_LAUNCH_H_
@@ -56,16 +56,16 @@ extern "C" {
 typedef int32_t kiln_launch_code;
 enum {
   KILN_LAUNCH_OK = 0,
-  KILN_LAUNCH_CANCELLED = 1,           /* the caller's own wish */
+  KILN_LAUNCH_CANCELLED = 1,           /* the caller cancelled */
   KILN_LAUNCH_INVALID_ARGUMENT = 3,    /* the call is wrong, whatever the machine */
   KILN_LAUNCH_NOT_FOUND = 5,           /* no such file */
-  KILN_LAUNCH_PERMISSION_DENIED = 7,   /* somebody else could have written the file */
-  KILN_LAUNCH_RESOURCE_EXHAUSTED = 8,  /* more memory, threads or registers than there are */
+  KILN_LAUNCH_PERMISSION_DENIED = 7,   /* an untrusted user could have written the file */
+  KILN_LAUNCH_RESOURCE_EXHAUSTED = 8,  /* not enough memory, threads or registers */
   KILN_LAUNCH_FAILED_PRECONDITION = 9, /* another architecture, not prepared, under capture, ... */
-  KILN_LAUNCH_UNIMPLEMENTED = 12,      /* this driver, or this library, does not know it */
-  KILN_LAUNCH_INTERNAL = 13,           /* the driver failed otherwise */
+  KILN_LAUNCH_UNIMPLEMENTED = 12,      /* not supported by this driver or this library */
+  KILN_LAUNCH_INTERNAL = 13,           /* any other failure of the driver */
   KILN_LAUNCH_UNAVAILABLE = 14,        /* no driver, or no GPU */
-  KILN_LAUNCH_DATA_LOSS = 15           /* bytes are not what their digest says */
+  KILN_LAUNCH_DATA_LOSS = 15           /* bytes do not match their digest */
 };
 
 typedef struct kiln_launch_runtime kiln_launch_runtime;
@@ -78,12 +78,11 @@ typedef struct kiln_launch_descriptor kiln_launch_descriptor;
 /* "0.1.0". Static. */
 KILN_LAUNCH_API const char* kiln_launch_version(void);
 
-/* What the last call that failed on this thread has to say; empty before the first, and where the
- * process had no memory for words. Valid until the next call on this thread that fails. */
+/* Describes the last call that failed on this thread. Empty before the first failure, and when the
+ * process had no memory for the text. Valid until the next failed call on this thread. */
 KILN_LAUNCH_API const char* kiln_launch_error(void);
 
-/* What the GPU driver returned in that call (a CUresult, a hipError_t); 0: it was not the driver
- * that failed. */
+/* The GPU driver's result in that call (a CUresult, a hipError_t); 0: the driver did not fail. */
 KILN_LAUNCH_API int32_t kiln_launch_driver_result(void);
 
 /* --- The runtime: one per driver library in a process ---------------------------------------- */
@@ -93,17 +92,17 @@ typedef struct kiln_launch_open_options {
   uint32_t reserved;
   /* "cuda" (also NULL) or "hip". */
   const char* backend;
-  /* The driver library, as dlopen(3) takes it. NULL: libcuda.so.1; libamdhip64.so, .so.7 or .so.6,
-   * where the process has one loaded that one. */
+  /* The driver library, as dlopen(3) takes it. NULL: libcuda.so.1; for HIP libamdhip64.so, .so.7 or
+   * .so.6, and the loaded one if the process has loaded one. */
   const char* driver_path;
 } kiln_launch_open_options;
 
-/* Opens the driver. A second open of the same driver gives the same runtime, so that everything in
- * a process shares what is loaded; each is closed once. `options` may be NULL. UNAVAILABLE: no
- * driver, no GPU, or a driver before CUDA 12.0 or ROCm 6.0. */
+/* Opens the driver. A second open of the same driver returns the same runtime, so that a process
+ * shares loaded kernels; close each once. `options` may be NULL. UNAVAILABLE: no driver, no GPU, or
+ * a driver before CUDA 12.0 or ROCm 6.0. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_open(const kiln_launch_open_options* options,
                                                   kiln_launch_runtime** runtime);
-/* What is open or captured stays as it is. */
+/* Open kernels and captured graphs stay valid. */
 KILN_LAUNCH_API void kiln_launch_close(kiln_launch_runtime* runtime);
 
 /* One launch, for hooks. */
@@ -120,35 +119,35 @@ typedef void (*kiln_launch_hook)(void* user, const kiln_launch_event* event);
 
 typedef struct kiln_launch_settings {
   uint32_t size;
-  /* Not 0: a launch of a kernel that is not loaded fails (FAILED_PRECONDITION) rather than loads
-   * it, since loading waits for what runs on the device. */
+  /* Not 0: a launch of a kernel that is not loaded fails (FAILED_PRECONDITION) instead of loading
+   * it. Loading waits for the device. */
   uint32_t strict;
-  /* Not 0: launches are measured, see kiln_launch_kernel_get_times. Two event records more per
+  /* Not 0: measures launches, see kiln_launch_kernel_get_times. Adds two event records to each
    * launch. */
   uint32_t times_launches;
   uint32_t reserved;
-  /* How many kernels, and bytes of binaries, stay loaded in each context, so on each GPU; 0: no
-   * limit. The least recently launched of the context go first and are loaded again when they are
-   * launched. Never below what one launch needs, and never one that a live graph launches. */
+  /* How many kernels, and bytes of binaries, stay loaded in each context; 0: no limit. The least
+   * recently launched kernels are unloaded first, and loaded again when they are launched. A kernel
+   * that a live graph launches is never unloaded. */
   uint64_t resident_kernels_max;
   uint64_t resident_bytes_max;
   /* Scratch memory of kernels that need it. NULL: the driver's stream-ordered memory. `allocate`
-   * returns 0 where it has none; `release` comes once the launch is on the stream, so it must give
-   * the memory back in stream order. Both are called on the launching thread. Neither is for a
-   * launch that a stream captures: each replay of the graph uses the memory again, so it is always
-   * the driver's, allocated and freed by nodes of the graph. */
+   * returns 0 when it has none. `release` is called once the launch is on the stream, so it must
+   * give the memory back in stream order. Both are called on the launching thread. A captured
+   * launch uses neither: nodes of the graph allocate and free the driver's memory at each replay.
+   */
   uint64_t (*scratch_allocate)(void* user, uint64_t bytes, uint64_t alignment, void* stream);
   void (*scratch_release)(void* user, uint64_t address, void* stream);
   void* scratch_user;
-  /* Called before and after each launch, on the launching thread; also for one that fails, not for
-   * one with an empty grid. They may launch. NULL: none. */
+  /* Called before and after each launch, on the launching thread, also when the launch fails, but
+   * not for an empty grid. Hooks may launch. NULL: none. */
   kiln_launch_hook enter_hook;
   kiln_launch_hook exit_hook;
   void* hook_user;
 } kiln_launch_settings;
 
-/* Replaces all settings of the runtime, for launches that begin after it. Not meant for each
- * launch: every call keeps about 100 bytes for good. */
+/* Replaces all settings of the runtime, for launches that begin afterwards. Do not call it for each
+ * launch: every call keeps about 100 bytes until the process ends. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
                                                        const kiln_launch_settings* settings);
 
@@ -159,12 +158,12 @@ typedef struct kiln_launch_stats {
   uint64_t kernels_resident;
   uint64_t resident_bytes;
   uint64_t loads;
-  uint64_t loads_at_launch;  /* that a kiln_launch_prepare would have spared */
+  uint64_t loads_at_launch;  /* kiln_launch_prepare would have avoided them */
   uint64_t refused_launches; /* by `strict` */
   uint64_t unloads;
-  uint64_t evictions;       /* unloads to keep a limit, or for want of memory */
-  uint64_t unloads_put_off; /* attempts that came to nothing, because something captured or a live
-                               graph launches the kernel */
+  uint64_t evictions;       /* unloads to keep a limit or to make room */
+  uint64_t unloads_put_off; /* failed attempts: a capture was active, or a live graph launches the
+                               kernel */
   uint64_t out_of_memory_loads;
   uint64_t live_graphs;
 } kiln_launch_stats;
@@ -173,31 +172,31 @@ typedef struct kiln_launch_stats {
 KILN_LAUNCH_API kiln_launch_code kiln_launch_get_stats(kiln_launch_runtime* runtime,
                                                        kiln_launch_stats* stats);
 
-/* Unloads what nobody has open any more, and what is above the limits, in one context after the
- * other. Waits for each device where there is something to unload. */
+/* Unloads kernels that are no longer open and kernels above the limits, context by context. Waits
+ * for each device on which it unloads. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_trim(kiln_launch_runtime* runtime);
 
 typedef struct kiln_launch_device {
   uint32_t size;
   int32_t ordinal;
   char name[128];        /* "NVIDIA H200" */
-  char architecture[64]; /* "90", "gfx942:sramecc+:xnack-": kernels are compiled for what comes
-                            before the colon */
+  char architecture[64]; /* "90", "gfx942:sramecc+:xnack-": kernels are compiled for the part before
+                            the colon */
   uint32_t warp_size;
   uint32_t threads_max; /* of a block */
   uint64_t shared_bytes_max;
   uint64_t l2_bytes;
 } kiln_launch_device;
 
-/* `device`: its number, or -1 for that of the thread's current context. Makes no context. */
+/* `device`: a number, or -1 for the device of the thread's current context. Makes no context. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime,
                                                         int32_t device, kiln_launch_device* out);
 
-/* Whose memory it is. INVALID_ARGUMENT: none that the driver knows of. */
+/* The device that `address` belongs to. INVALID_ARGUMENT: the driver does not know the address. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime,
                                                                 uint64_t address, int32_t* device);
 
-/* --- Artifacts: a binary and what a launcher must know of it --------------------------------- */
+/* --- Artifacts: a binary and its metadata ----------------------------------------------------- */
 
 typedef struct kiln_launch_hot_options {
   uint32_t size;
@@ -209,13 +208,13 @@ typedef struct kiln_launch_hot_options {
   const uint8_t* key;
 } kiln_launch_hot_options;
 
-/* From a file of the hot directory, `<run>/hot/<2 hex digits>/<key>`. It must be one that nobody
- * else could have written. `options` may be NULL. NOT_FOUND, PERMISSION_DENIED, DATA_LOSS,
+/* Reads a file of the hot directory, `<run>/hot/<2 hex digits>/<key>`. Only trusted users may be
+ * able to write it. `options` may be NULL. NOT_FOUND, PERMISSION_DENIED, DATA_LOSS,
  * FAILED_PRECONDITION (written by a newer Kiln). */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_artifact_open_hot(
     const char* path, const kiln_launch_hot_options* options, kiln_launch_artifact** artifact);
 
-/* From the JSON file that `kiln compile -o` writes; the binary lies beside it. */
+/* Reads the JSON file that `kiln compile -o` writes, and the binary beside it. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_artifact_open_json(const char* path,
                                                                 kiln_launch_artifact** artifact);
 
@@ -230,12 +229,12 @@ typedef struct kiln_launch_bytes {
   uint64_t binary_bytes;
   /* SHA-256 of the binary, 32 bytes. NULL: as the JSON says. */
   const uint8_t* digest;
-  /* The compile key, 32 bytes, for errors and sharing. NULL: as the JSON says, or unknown; then a
-   * kernel is shared, and tuned, by its binary and by what of the JSON a launch depends on. */
+  /* The compile key, 32 bytes, for errors and sharing. NULL: as the JSON says, or unknown. Kernels
+   * without a key are the same if their binaries and metadata are equal. */
   const uint8_t* key;
 } kiln_launch_bytes;
 
-/* From memory, which is copied. INVALID_ARGUMENT, DATA_LOSS. */
+/* Copies `bytes`. INVALID_ARGUMENT, DATA_LOSS. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_artifact_open_bytes(const kiln_launch_bytes* bytes,
                                                                  kiln_launch_artifact** artifact);
 KILN_LAUNCH_API void kiln_launch_artifact_close(kiln_launch_artifact* artifact);
@@ -243,7 +242,7 @@ KILN_LAUNCH_API void kiln_launch_artifact_close(kiln_launch_artifact* artifact);
 /* Strings live as long as the artifact. */
 typedef struct kiln_launch_artifact_info {
   uint32_t size;
-  uint32_t parameter_count; /* how many arguments a launch passes; hidden ones are not counted */
+  uint32_t parameter_count; /* the arguments of a launch, without hidden ones */
   const char* name;         /* the entry point */
   const char* backend;      /* "cuda", "hip" */
   const char* architecture; /* "90", "90a", "gfx942" */
@@ -264,7 +263,7 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_artifact_get_info(const kiln_launch
 
 typedef struct kiln_launch_parameter {
   uint32_t size;
-  uint32_t bytes;   /* that an argument has; 0: not known */
+  uint32_t bytes;   /* size of an argument; 0: not known */
   const char* name; /* may be empty */
   const char* type; /* as Triton, its IR or PTX spells it: "*fp16", "i32", "!tt.tensordesc<...>" */
 } kiln_launch_parameter;
@@ -275,52 +274,50 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_artifact_get_parameter(
 
 /* --- Kernels: an artifact in a context ------------------------------------------------------- */
 
-/* In the thread's current context (`device` -1; a framework has made one), or in the primary
- * context of a device. Does not load it. The same artifact in the same context is the same kernel
- * for everybody in the process. FAILED_PRECONDITION: compiled for another architecture (both are
- * named), or no context is current. RESOURCE_EXHAUSTED: it needs more than the device has. */
+/* Opens a kernel in the thread's current context (`device` -1), or in the primary context of a
+ * device. Does not load it. A process has one kernel for an artifact in a context.
+ * FAILED_PRECONDITION: compiled for another architecture (the message names both), or no context is
+ * current. RESOURCE_EXHAUSTED: the kernel needs more than the device has. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
                                                          kiln_launch_artifact* artifact,
                                                          int32_t device,
                                                          kiln_launch_kernel** kernel);
-/* The last close of a kernel unloads it, which waits for the device, and ends no capture; one that
- * a live graph launches is unloaded after the graph is gone, at a later load or close in its
- * context, or by a trim. */
+/* The last close of a kernel unloads it. Unloading waits for the device and ends no capture. A
+ * kernel that a live graph launches is unloaded after the end of the graph, at a later load, close
+ * or trim in its context. */
 KILN_LAUNCH_API void kiln_launch_kernel_close(kiln_launch_kernel* kernel);
 
-/* Loads it, where it is not loaded, so that no launch has to. Waits for what runs on the device,
- * and for no other device (but with CUDA_MODULE_LOADING=EAGER the driver loads for all of them).
- * Where the device has no memory for it, other kernels of the context are unloaded one by one until
- * there is room: the least recently launched first, or without limits, where nobody notes launches,
- * those loaded first. */
+/* Loads the kernel, so that no launch has to. Waits for its device, and for no other device (but
+ * with CUDA_MODULE_LOADING=EAGER the driver loads on all of them). If the device has no memory for
+ * it, other kernels of the context are unloaded one by one until there is room: the least recently
+ * launched first, or without limits the first loaded first. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_prepare(kiln_launch_kernel* kernel);
 
 typedef struct kiln_launch_config {
   uint32_t size;
-  /* Programs along x, y, z; of kernels with clusters this counts clusters, as Triton does. With a
-   * zero nothing is launched, which is a success. */
+  /* Programs along x, y, z. Counts clusters for kernels with clusters, as Triton does. A zero
+   * launches nothing and succeeds. */
   uint32_t grid[3];
-  /* Threads along x, y, z. Zeroes: as the kernel was compiled. Only kernels out of CUDA C++ or PTX
-   * take anything else. */
+  /* Threads along x, y, z. Zeroes: as the kernel was compiled. Only kernels from CUDA C++ or PTX
+   * accept other values. */
   uint32_t block[3];
-  /* Dynamic shared memory besides what the kernel itself asks for: with that, up to what the device
-   * has for a block (`shared_bytes_max`). */
+  /* Dynamic shared memory in addition to the kernel's own. Both together: at most
+   * `shared_bytes_max` of the device. */
   uint32_t dynamic_shared_bytes;
-  /* Not 0: programmatic dependent launch, all blocks resident at once; also where the kernel was
-   * not compiled with it. */
+  /* Not 0: programmatic dependent launch; all blocks resident at once. Zero: as the kernel was
+   * compiled. */
   uint32_t pdl;
   uint32_t cooperative;
   void* stream;
-  /* The size of each argument, to be checked against the parameters. NULL: not checked. */
+  /* The size of each argument, to check against the parameters. NULL: no check. */
   const uint32_t* argument_bytes;
 } kiln_launch_config;
 
 /* Puts one launch on the stream and returns. `arguments` has one pointer per parameter, to its
  * value: a uint64_t for a pointer, an int32_t for "i32", two bytes for "fp16", and so on. The
- * values are read before the call returns. Hidden parameters and scratch are this library's. May be
- * called with any context current, and while the stream captures: then the graph's kernels and
- * the buffers that arguments lead to (see kiln_launch_check_free) are remembered for as long as the
- * graph lives.
+ * values are read before the call returns. The library adds hidden parameters and scratch. Any
+ * context may be current. If the stream captures, the library remembers the kernel and the buffers
+ * of its arguments (see kiln_launch_check_free) as long as the graph lives.
  * INVALID_ARGUMENT: a wrong number or size of arguments, an impossible grid or block, more shared
  * memory than there is.
  * FAILED_PRECONDITION: not loaded, in strict mode; the NULL stream, while another one captures.
@@ -330,10 +327,10 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
                                                      const void* const* arguments,
                                                      uint32_t argument_count);
 
-/* What is put on `stream` from now on, launches of the kernel among it, waits for what is on
- * `producer` by now. Both belong to the kernel's context. Inside a capture this forks and joins as
- * an event of the driver's does. FAILED_PRECONDITION: `stream` captures, and `producer` does not,
- * or into another graph; the capture goes on. */
+/* Later work on `stream` waits for the work that is on `producer` now. Both streams belong to the
+ * kernel's context. Inside a capture this forks and joins as an event of the driver does.
+ * FAILED_PRECONDITION: `stream` captures, and `producer` does not, or captures into another graph;
+ * the capture goes on. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream,
                                                          void* producer);
 
@@ -346,7 +343,7 @@ typedef struct kiln_launch_kernel_info {
   uint32_t reserved;
 } kiln_launch_kernel_info;
 
-/* What the driver says of it. FAILED_PRECONDITION: not loaded. */
+/* The driver's facts about a loaded kernel. FAILED_PRECONDITION: not loaded. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_get_info(kiln_launch_kernel* kernel,
                                                              kiln_launch_kernel_info* info);
 
@@ -360,9 +357,9 @@ typedef struct kiln_launch_times {
   double max_ms;
 } kiln_launch_times;
 
-/* How long its launches took, where the settings have them measured; what a load took is no part of
- * it. Waits for those under way. Those under capture are not measured. `reset` not 0: the next
- * reading begins anew, if this one succeeds. */
+/* How long the kernel's launches took, without loads, if `times_launches` is set. Waits for
+ * launches under way. Does not measure captured launches. `reset` not 0: the next call counts from
+ * here, if this one succeeds. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel,
                                                               uint32_t reset,
                                                               kiln_launch_times* times);
@@ -379,43 +376,44 @@ typedef struct kiln_launch_tensor {
   uint32_t rounds_to_tf32; /* not 0: float32 is rounded to tf32 on its way */
 } kiln_launch_tensor;
 
-/* The arguments for the tensor descriptor that begins at parameter number `parameter`, however the
- * kernel takes it (a CUtensorMap by value, or pointer and lengths). May be used for many launches
- * of the kernel, as long as the tensor stays where it is. INVALID_ARGUMENT: no descriptor of that
- * rank begins there, or the tensor cannot be one, or is to be rounded and is no float32.
- * UNIMPLEMENTED: it is an im2col one. */
+/* The arguments for the tensor descriptor that begins at parameter number `parameter`: a
+ * CUtensorMap by value, or pointer and lengths, as the kernel takes it. Use it for any number of
+ * launches of the kernel while the tensor does not move. INVALID_ARGUMENT: no descriptor of that
+ * rank begins there, the tensor does not fit, or is to be rounded and is not float32.
+ * UNIMPLEMENTED: im2col. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_descriptor_open(kiln_launch_kernel* kernel,
                                                              uint32_t parameter,
                                                              const kiln_launch_tensor* tensor,
                                                              kiln_launch_descriptor** descriptor);
 KILN_LAUNCH_API void kiln_launch_descriptor_close(kiln_launch_descriptor* descriptor);
 
-/* Copies the argument pointers to `arguments` (room for `capacity`) and says how many there are.
- * They lead into the descriptor: it must live until the launch has returned. INVALID_ARGUMENT:
- * there is too little room. */
+/* Copies the argument pointers to `arguments` (room for `capacity`) and their number to `count`.
+ * The pointers lead into the descriptor: it must live until the launch has returned.
+ * INVALID_ARGUMENT: too little room. */
 KILN_LAUNCH_API kiln_launch_code
 kiln_launch_descriptor_get_arguments(const kiln_launch_descriptor* descriptor,
                                      const void** arguments, uint32_t capacity, uint32_t* count);
 
 /* --- Captured graphs ------------------------------------------------------------------------- */
 
-/* Launches that a stream captures are remembered by themselves, with the buffers that their
- * arguments lead to, until the graph and all that was instantiated from it are destroyed. Arguments
- * lead to a buffer as pointers, as tensor maps and, where a kernel is CUDA C++ or PTX, as whatever
- * has eight bytes that the driver knows for an address. What lies in memory is not looked into. */
+/* The library remembers captured launches and the buffers of their arguments until the graph and
+ * all its instances are destroyed. A buffer's argument is a pointer or a tensor map; for a kernel
+ * from CUDA C++ or PTX it is any eight bytes that the driver knows as an address. The library does
+ * not look into memory. */
 
-/* Names the graph that the stream captures into, for messages. FAILED_PRECONDITION: it does not. */
+/* Names the graph that the stream captures into, for messages. FAILED_PRECONDITION: the stream does
+ * not capture. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_graph_set_name(kiln_launch_runtime* runtime,
                                                             void* stream, const char* name);
 
-/* Adds a buffer that the graph refers to and that no launch of this library shows, or one with its
- * whole length and a name. FAILED_PRECONDITION: the stream does not capture. */
+/* Adds a buffer to the graph that the stream captures into: one that no launch shows, or one with
+ * its whole length and a name. FAILED_PRECONDITION: the stream does not capture. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtime* runtime,
                                                               void* stream, uint64_t address,
                                                               uint64_t bytes, const char* name);
 
-/* To be asked before device memory is freed. FAILED_PRECONDITION, with buffer and graph named: a
- * live graph refers to some of it. Arguments of captured launches count as their first byte. */
+/* Call it before freeing device memory. FAILED_PRECONDITION: a live graph refers to some of it; the
+ * message names buffer and graph. A buffer of an argument counts as its first byte. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime,
                                                         uint64_t address, uint64_t bytes);
 
@@ -425,28 +423,27 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* run
 typedef struct kiln_launch_candidate {
   uint32_t size;
   uint32_t argument_count;
-  /* NULL: left out, as one that did not compile or does not fit the device. */
+  /* NULL: left out, such as a kernel that did not compile. */
   kiln_launch_kernel* kernel;
-  /* As for kiln_launch_enqueue; its stream does not count. */
+  /* As for kiln_launch_enqueue; its stream is ignored. */
   const kiln_launch_config* config;
   const void* const* arguments;
 } kiln_launch_candidate;
 
-/* Device memory. Has no `size`, as it will never have another member. */
+/* Device memory. Has no `size`: it will never have another member. */
 typedef struct kiln_launch_range {
   uint64_t address;
   uint64_t bytes;
 } kiln_launch_range;
 
-/* Where times are kept from one process to the next, by keys that mean nothing outside: the daemon
- * (kiln::TuningStore of libkiln), a file, a table. Keys are printable, at most 128 bytes; values at
- * most 256 bytes. Neither function can fail a tuning: what cannot be had is not there, what cannot
- * be put is timed again by the next one. Called on the tuning thread, and by
- * tunings on two devices at once; they must not tune. */
+/* Keeps times for later processes: the daemon (kiln::TuningStore of libkiln), a file, a table. Keys
+ * are opaque, printable, at most 128 bytes; values have at most 256 bytes. Neither function can
+ * fail a tuning. Tunings on two devices may call them at the same time, each on its own thread.
+ * They must not tune. */
 typedef struct kiln_launch_tuning_store {
   uint32_t size;
   uint32_t reserved;
-  /* Copies the value (there is room for `capacity`) and returns its length. 0: there is none. */
+  /* Copies the value (room for `capacity`) and returns its length. 0: no value. */
   uint64_t (*find)(void* user, const void* key, uint64_t key_bytes, void* value, uint64_t capacity);
   void (*put)(void* user, const void* key, uint64_t key_bytes, const void* value,
               uint64_t value_bytes);
@@ -456,27 +453,27 @@ typedef struct kiln_launch_tuning_store {
 typedef struct kiln_launch_autotune_options {
   uint32_t size;
   uint32_t reserved;
-  /* Everything runs on it, after what is there already. */
+  /* Everything runs on this stream, after its present work. */
   void* stream;
-  /* The memory that launches read, and that they write; of whole buffers. What is in both is copied
-   * first and put back before each run and at the end; what is in `writes` alone holds anything
-   * afterwards. Nothing is copied for buffers that do not overlap. */
+  /* The memory that launches read, and the memory that they write, as whole buffers. The overlap of
+   * both is saved first, and restored before each run and at the end. The rest of `writes` has
+   * undefined content afterwards. */
   const kiln_launch_range* reads;
   uint64_t read_count;
   const kiln_launch_range* writes;
   uint64_t write_count;
-  /* What the times depend on besides kernel, launch, model of the device and version of the driver,
-   * in the caller's words: "m=4096 n=4096 k=512". Needed with a store. */
+  /* Names what the times depend on besides kernel, launch, model of the device and version of the
+   * driver: "m=4096 n=4096 k=512". Required with a store. */
   const void* problem;
   uint64_t problem_bytes;
   /* NULL: none. */
   const kiln_launch_tuning_store* store;
-  /* Of each candidate, on the device; 0: 25 and 100. */
+  /* For each candidate, on the device; 0: 25 and 100. */
   double warmup_ms;
   double repeat_ms;
-  /* How much memory is overwritten before each measured run, to empty the L2 cache; 0: 256 MiB. */
+  /* Memory to overwrite before each measured run, to empty the L2 cache; 0: 256 MiB. */
   uint64_t flush_bytes;
-  /* Asked before each candidate; not 0: no more is timed. NULL: none. */
+  /* Called before each candidate; not 0 ends the tuning. NULL: none. */
   int32_t (*is_cancelled)(void* user);
   void* cancel_user;
 } kiln_launch_autotune_options;
@@ -484,34 +481,32 @@ typedef struct kiln_launch_autotune_options {
 typedef struct kiln_launch_tuned {
   uint32_t size;
   kiln_launch_code code; /* 0: it has times */
-  uint32_t is_stored;    /* not 0: they come from the store, nothing was run */
-  uint32_t runs;         /* that they are of */
+  uint32_t is_stored;    /* not 0: the times come from the store */
+  uint32_t runs;         /* the number of measured runs */
   double median_ms;
   double low_ms;    /* the 20th percentile */
   double high_ms;   /* the 80th */
-  char reason[256]; /* why it was left out; empty where it was not */
+  char reason[256]; /* why it was left out, or "" */
 } kiln_launch_tuned;
 
-/* Says which of `count` candidates (whose structs lie one behind the other, all of one `size`) is
- * the fastest, by the median of runs with a cold L2 cache, measured as Triton's do_bench does.
- * Times that the store has are believed, the others measured and put into it one by one; with all
- * of them stored, nothing runs. A candidate that cannot be loaded or launched is left out. `tuned`
- * (may be NULL; each with its `size`) is filled in for all `count`, on failure too, but for calls
- * that are wrong. Launch hooks and launch times leave
- * it out.
+/* Finds the fastest of `count` candidates (an array of structs of one `size`) by the median of runs
+ * with a cold L2 cache, measured as Triton's do_bench does. Takes times from the store, measures
+ * the others, and stores each. With all times stored, nothing runs. Leaves out a candidate that
+ * cannot be loaded or launched. Fills in `tuned` (may be NULL; each with its `size`) for all
+ * `count`, also on failure, but not for wrong calls. Launch hooks and launch times do not see a
+ * tuning.
  *
- * Contents: candidates are launched for real, with the arguments given. What they read must be in
- * its place once the stream's work so far is done (which is waited for): a kernel that computes
- * addresses from contents reads anywhere otherwise. Let the stream wait for what others write;
- * during the tuning, nobody else may use the memory. Blocks, for about `warmup_ms` + `repeat_ms` a
- * candidate, and while another tuning on its device goes on. Takes memory for the flush and the
- * copies from the scratch allocator. INVALID_ARGUMENT: kernels of several contexts; a range that is
- * not inside one allocation, as the driver knows them (pieces that are mapped one behind the other
- * are one); a store without `problem`.
- * FAILED_PRECONDITION: something would have to run, and the stream, or one that the NULL stream
+ * Contents: candidates are launched for real, with the given arguments. The content that they read
+ * must be there once the stream's present work is done: a kernel that computes addresses from
+ * contents would otherwise read anywhere. Let the stream wait for other writers; nothing else may
+ * use the memory during the tuning. Blocks for about `warmup_ms` + `repeat_ms` a candidate, and for
+ * another tuning on the same device. Takes memory for the flush and the copies from the scratch
+ * allocator.
+ * INVALID_ARGUMENT: kernels of several contexts; a range that is not inside one allocation of the
+ * driver (pieces that are mapped one after the other are one); a store without `problem`.
+ * FAILED_PRECONDITION: a candidate would have to run, and the stream, or one that the NULL stream
  * waits for, captures. RESOURCE_EXHAUSTED: no memory. CANCELLED. INTERNAL: a candidate broke the
- * context (nothing can be put back then). Where no candidate runs, what the first one failed with.
- */
+ * context (nothing can be restored then). If no candidate runs: the failure of the first one. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runtime,
                                                       const kiln_launch_candidate* candidates,
                                                       uint32_t count,

@@ -1,4 +1,4 @@
-// How a kernel is launched on a device: what is the same each time, worked out once.
+// Computes once what is the same for each launch of a kernel on a device.
 #pragma once
 
 #include <array>
@@ -11,60 +11,59 @@
 
 namespace kiln::launch {
 
-// A launch as the caller says it.
+// A launch as the caller describes it.
 struct LaunchCall {
-  // As Triton counts it, which is clusters; of plain kernels blocks. A zero: nothing is launched.
+  // Counts clusters, as Triton does; blocks for plain kernels. A zero launches nothing.
   std::array<uint32_t, 3> grid = {1, 1, 1};
   // Threads. Zeroes: as the kernel was compiled.
   std::array<uint32_t, 3> block = {0, 0, 0};
-  // Besides what the kernel itself asks for.
+  // In addition to the kernel's own.
   uint32_t dynamic_shared_bytes = 0;
   Stream stream = nullptr;
-  bool pdl = false;          // also where the kernel does not ask for it
-  bool cooperative = false;  // likewise
+  bool pdl = false;          // false: as the kernel was compiled
+  bool cooperative = false;  // false: as the kernel was compiled
   // One pointer to each value, in the order of the parameters, without the hidden ones.
   const void* const* arguments = nullptr;
   uint32_t argument_count = 0;
-  // Their sizes, to be checked. Null: they are not.
+  // Their sizes, to check. Null: no check.
   const uint32_t* argument_bytes = nullptr;
 
   bool IsEmpty() const { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
 };
 
-// The launch ABI of Triton's kernels, and CUDA's own for plain ones. Immutable; thread-safe. Errors
-// lack the kernel's label.
+// The launch ABI of Triton's kernels, and of plain CUDA kernels. Immutable; thread-safe. Errors do
+// not name the kernel.
 class LaunchPlan {
  public:
   // FAILED_PRECONDITION: another architecture. RESOURCE_EXHAUSTED: more threads or shared memory
-  // than the device has. UNIMPLEMENTED: hidden pointers that nobody here knows.
+  // than the device has. UNIMPLEMENTED: unknown hidden pointers.
   // `metadata` must outlive the plan.
   static StatusOr<LaunchPlan> Make(const KernelMetadata& metadata, std::string_view driver_backend,
                                    const DeviceFacts& device);
 
-  // What the driver has found in the binary must fit the metadata. INVALID_ARGUMENT: another
-  // number or another size of parameters. RESOURCE_EXHAUSTED: too many threads for its registers.
+  // Compares the driver's facts with the metadata. INVALID_ARGUMENT: another number or size of
+  // parameters. RESOURCE_EXHAUSTED: too many threads for its registers.
   Status CheckFunction(const FunctionFacts& facts) const;
 
-  // What a block may have of dynamic shared memory once the function is allowed to. 0: no need.
+  // The dynamic shared memory to allow the function. 0: not necessary.
   int SharedBytesToAllow(const FunctionFacts& facts) const;
-  // Whether L1 cache is to make room for it, as Triton has it.
+  // Whether to prefer shared memory to L1 cache, as Triton does.
   bool PrefersSharedMemory() const;
   bool NeedsLargeClusters() const;
 
-  // INVALID_ARGUMENT: a wrong number or size of arguments; a grid, a block or so much shared memory
-  // that is not possible.
+  // INVALID_ARGUMENT: a wrong number or size of arguments; an impossible grid, block or amount of
+  // shared memory.
   // REQUIRES: the call is not empty.
   StatusOr<DriverLaunch> Resolve(const LaunchCall& call) const;
 
-  // As Resolve, for the calls that nearly all are, in as little code as possible. False: it is
-  // another one, or not possible; Resolve tells.
+  // Resolve for nearly all calls, with as little code as possible. False: ask Resolve.
   bool ResolvePlain(const LaunchCall& call, DriverLaunch& launch) const {
     if (call.argument_count != plain_.argument_count || call.argument_bytes != nullptr ||
         call.pdl || call.cooperative) {
       return false;
     }
     for (size_t axis = 0; axis < 3; ++axis) {
-      if (call.grid[axis] - 1 >= plain_.grid_max[axis]) return false;  // of 0 and too many
+      if (call.grid[axis] - 1 >= plain_.grid_max[axis]) return false;  // 0, or too many
     }
     launch.grid = call.grid;
     uint64_t threads = plain_.threads;
@@ -81,13 +80,13 @@ class LaunchPlan {
     return true;
   }
   size_t hidden_pointers() const { return plain_.hidden_pointers; }
-  // Its number.
+  // The device's number.
   int device() const { return device_.ordinal; }
 
   bool NeedsScratch() const {
     return metadata_.global_scratch_bytes != 0 || metadata_.profile_scratch_bytes != 0;
   }
-  // What the whole grid needs. 0: none.
+  // For the whole grid.
   uint64_t GlobalScratchBytes(const LaunchCall& call) const {
     return ScratchBytes(call, metadata_.global_scratch_bytes);
   }
@@ -96,18 +95,18 @@ class LaunchPlan {
   }
 
  private:
-  // What a launch reads again and again, together.
+  // What each launch reads, in one place.
   struct Plain {
     uint32_t argument_count = kNever;
     uint32_t hidden_pointers = 0;
     std::array<uint32_t, 3> grid_max = {};
-    uint32_t threads = 0;  // of a block, where the call does not say
+    uint32_t threads = 0;  // of a block, if the call does not say
     uint32_t threads_max = 0;
-    uint32_t shared_bytes = 0;  // dynamic ones of its own
+    uint32_t shared_bytes = 0;  // the kernel's own dynamic shared memory
     uint32_t shared_bytes_max = 0;
     bool takes_block = false;
   };
-  // Arguments that no call has.
+  // A number of arguments that no call has.
   static constexpr uint32_t kNever = UINT32_MAX;
 
   LaunchPlan(const KernelMetadata& metadata, const DeviceFacts& device)

@@ -1,4 +1,4 @@
-// Puts kernels on streams: what the C interface is a thin skin over.
+// Puts kernels on streams. The C interface wraps this class.
 #pragma once
 
 #include <atomic>
@@ -42,41 +42,41 @@ struct LauncherSettings {
 
 struct LauncherStats {
   ResidencyStats residency;
-  uint64_t loads_at_launch = 0;   // that a Prepare would have spared
-  uint64_t refused_launches = 0;  // by strictness
+  uint64_t loads_at_launch = 0;   // Prepare would have avoided them
+  uint64_t refused_launches = 0;  // because of is_strict
   uint64_t live_graphs = 0;
 };
 
-// One per driver library in a process, and never destroyed: graphs call back into it. Thread-safe.
+// One per driver library in a process. Never destroyed: graphs call back into it. Thread-safe.
 class Launcher {
  public:
   explicit Launcher(std::unique_ptr<Driver> driver)
       : driver_(std::move(driver)), kernels_(*driver_), graphs_(*driver_) {}
 
-  // Of the thread's current context, or of a device's primary one (`device` >= 0).
+  // A kernel in the thread's current context, or in the primary context of a device (`device` >=
+  // 0).
   StatusOr<std::shared_ptr<Kernel>> Open(std::shared_ptr<const Artifact> artifact, int device);
   void Close(Kernel& kernel) { kernels_.Close(kernel); }
 
-  // Loads it, so that no launch has to. Waits for what runs on the device.
+  // Loads the kernel, so that no launch has to. Waits for the device.
   Status Prepare(Kernel& kernel);
-  // Puts a launch on its stream. Blocks only where the driver does, or where the kernel has to be
-  // loaded.
+  // Puts a launch on its stream. Blocks if the driver does, or if the kernel has to be loaded.
   Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
     const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);
     const int result = LaunchPlain(*kernel, call, settings);
     return result == 0 ? Status() : EnqueueObserved(kernel, call, settings, result);
   }
-  // What comes on `stream` from now on waits for what is on `producer` by now. Both are of the
-  // kernel's context. FAILED_PRECONDITION: one captures what the other does not. But `stream` may
-  // join the capture of `producer`.
+  // Later work on `stream` waits for the present work on `producer`. Both belong to the kernel's
+  // context. `stream` may join the capture of `producer`. FAILED_PRECONDITION: `stream` captures,
+  // and `producer` does not capture into the same graph.
   Status Order(Kernel& kernel, Stream stream, Stream producer);
-  // The same with no hook, no measuring and no strictness: of a tuning, not of the job.
+  // Enqueue for a tuning: without hooks, times and is_strict.
   Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   void Trim() { kernels_.Trim(); }
 
-  // Of the thread's current context, or a device's (`device` >= 0).
+  // The device of the thread's current context, or device number `device` (>= 0).
   StatusOr<DeviceFacts> Device(int device);
-  // What the driver says of a loaded kernel; how long its launches took, since the last time with
+  // The driver's facts about a loaded kernel; the times of its launches since the last call with
   // `resets`.
   StatusOr<FunctionFacts> FactsOf(Kernel& kernel);
   StatusOr<KernelTimes> TimesOf(Kernel& kernel, bool resets = false);
@@ -93,10 +93,10 @@ class Launcher {
   Status OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer);
   Status CheckMayWait(Stream stream, Stream producer);
   Status EnterDevice(int device, std::optional<ScopedContext>& scope);
-  // What nearly all launches are, in as little code as possible: the driver's own launch leaves
-  // none of it in the caches. It does not ask for the current context either: a stream that
-  // somebody made belongs to one, and the driver refuses to launch a kernel of another there. The
-  // driver's result, or kNotTried: it goes another way.
+  // The path of nearly all launches, with as little code as possible: the driver's launch evicts
+  // this code from the caches. Does not ask for the current context: a created stream belongs to a
+  // context, and the driver refuses kernels of another one. Returns the driver's result, or
+  // kNotTried: EnqueueObserved launches it.
   int LaunchPlain(Kernel& kernel, const LaunchCall& call, const LauncherSettings& settings) {
     DriverLaunch launch;
     if (settings.ObservesLaunches() || !IsMadeStream(call.stream) ||
@@ -112,11 +112,11 @@ class Launcher {
     if (result == 0) NoteUse(kernel, settings);
     return result;
   }
-  // A count that all threads share, so only where somebody asks.
+  // All threads share this count, so it is kept only with limits.
   void NoteUse(Kernel& kernel, const LauncherSettings& settings) {
     if (settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
   }
-  // `plain`: how LaunchPlain has ended.
+  // `plain` is the result of LaunchPlain.
   Status EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
                          const LauncherSettings& settings, int plain);
   Status EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
@@ -125,7 +125,7 @@ class Launcher {
                            const LauncherSettings& settings, bool is_capturing);
   Status LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
                      const LauncherSettings& settings, bool is_capturing);
-  // The use has a function. Loads it where settings allow that.
+  // The use has a function. Loads the kernel if the settings allow it.
   StatusOr<Kernel::Use> UseLoaded(Kernel& kernel, const LauncherSettings& settings,
                                   bool is_capturing);
 
@@ -135,8 +135,8 @@ class Launcher {
   std::atomic<uint64_t> loads_at_launch_{0};
   std::atomic<uint64_t> refused_launches_{0};
 
-  // Launches read them without a lock. Replaced ones stay, since a launch may still read them: they
-  // are few.
+  // Launches read the settings without a lock. Replaced settings are kept: a launch may still read
+  // them.
   std::atomic<const LauncherSettings*> settings_{&kDefaultSettings};
   static const LauncherSettings kDefaultSettings;
   mutable std::mutex settings_mutex_;

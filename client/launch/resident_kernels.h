@@ -1,4 +1,4 @@
-// Which kernels are loaded.
+// The loaded kernels of all contexts.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,9 @@
 
 namespace kiln::launch {
 
-// Those of all contexts, each of which goes its own way: see ContextKernels, also for what is not
-// said here.
+// Has one ContextKernels for each context; see there.
 //
-// Thread-safe. Blocks as the driver does, and for no context but the kernel's; Trim does for each.
+// Thread-safe. Blocks as the driver does, only for the kernel's context; Trim for each context.
 class ResidentKernels {
  public:
   explicit ResidentKernels(Driver& driver) : driver_(driver) {}
@@ -35,7 +34,7 @@ class ResidentKernels {
 
   StatusOr<FunctionFacts> FactsOf(Kernel& kernel) { return kernel.home().FactsOf(kernel); }
   uint64_t NextTick() { return tick_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  // Of all contexts together.
+  // The sum over all contexts.
   ResidencyStats Stats() const;
 
  private:
@@ -43,9 +42,9 @@ class ResidentKernels {
 
   Driver& driver_;
   std::atomic<uint64_t> tick_{0};
-  // Taken before those of a ContextKernels that are held for moments, and never for longer.
+  // Taken before a ContextKernels' mutex_. Held briefly.
   mutable std::mutex mutex_;
-  // By the contexts' ids. They stay, also when their context is gone: there are few.
+  // By the contexts' ids. Never removed: contexts are few.
   std::map<uint64_t, ContextKernels> contexts_;
   ResidencyLimits limits_;
 };

@@ -13,7 +13,7 @@ namespace kiln::launch {
 struct TimingOptions {
   double warmup_ms = 25;
   double repeat_ms = 100;
-  // Written before each run, so that nothing of it is in the L2 cache: more than any device's.
+  // Overwritten before each run to empty the L2 cache: larger than the cache of any device.
   uint64_t flush_bytes = uint64_t{256} << 20;
 };
 
@@ -25,25 +25,24 @@ struct RunTimes {
   uint32_t runs = 0;
 };
 
-// The percentiles of `times`, between the values where they fall between two.
-// REQUIRES: there is one.
+// The percentiles of `times`, interpolated. REQUIRES: `times` is not empty.
 RunTimes Summarize(std::vector<float> times);
 
-// One run that is waited for, which loads what it needs and shows whether it works; five more for
-// an estimate; as many as fill `warmup_ms`; then as many as fill `repeat_ms`, each between two
-// events of its own. Each comes after a reset; before each run of the estimate and of the last
-// kind, outside of what those measure, the flush buffer is overwritten too.
+// Does one run and waits for it, which loads the kernel and shows whether it works; then five runs
+// for an estimate; then runs for `warmup_ms`; then runs for `repeat_ms`, each between two events. A
+// reset comes before each run. The flush buffer is overwritten before each run of the estimate and
+// of the measurement, outside of the measured time.
 //
-// Everything goes over one stream, which must not capture, in the current context. Blocks for as
-// long as the runs take. Not thread-safe.
+// Everything runs on one stream, which must not capture, in the current context. Blocks for the
+// whole time. Not thread-safe.
 class RunTimer {
  public:
   // `flush`: `flush_bytes` of device memory.
   RunTimer(Driver& driver, Stream stream, const TimingOptions& options, Address flush)
       : driver_(driver), stream_(stream), options_(options), flush_(flush) {}
 
-  // Both put work on the stream: `reset` what makes the next run like the first one, `run` what is
-  // measured. The first error of either ends it.
+  // Both put work on the stream: `run` is measured, `reset` makes the next run equal to the first.
+  // The first error of either ends the timing.
   using Step = std::function<Status()>;
   StatusOr<RunTimes> Time(const Step& reset, const Step& run);
 

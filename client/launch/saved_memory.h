@@ -1,4 +1,4 @@
-// Device memory that launches both read and write, kept as it was.
+// Saves and restores device memory that launches both read and write.
 #pragma once
 
 #include <vector>
@@ -9,20 +9,17 @@
 
 namespace kiln::launch {
 
-// What lies in a range of `reads` and in one of `writes` too, sorted, without overlaps. Ranges that
-// only touch stay two: each of the result lies in one allocation, where those given do. Empty
-// ranges do not count.
+// The memory that is in a range of `reads` and in a range of `writes`, sorted, without overlaps.
+// Ranges that only touch stay separate, so each lies in one allocation. Ignores empty ranges.
 std::vector<MemoryRange> Overlaps(const std::vector<MemoryRange>& reads,
                                   const std::vector<MemoryRange>& writes);
 
-// INVALID_ARGUMENT: it is not device memory, or ends behind the allocation that it begins in, or
-// behind the pieces of memory that are mapped one after the other.
-// REQUIRES: the context of that memory is current.
+// INVALID_ARGUMENT: not device memory, or not inside one allocation (pieces that are mapped one
+// after the other are one). REQUIRES: the context of the memory is current.
 Status CheckRange(Driver& driver, const MemoryRange& range);
 
-// Copies of some ranges, in device memory. Everything happens in the order of one stream, in the
-// current context. When this object goes, the ranges hold again what they held, if anything was
-// done to them since the last Restore. Not thread-safe.
+// Copies of ranges, in device memory. Works in the order of one stream, in the current context. The
+// destructor restores the ranges if they are dirty. Not thread-safe.
 class SavedMemory {
  public:
   // `allocator` must outlive it.
@@ -32,11 +29,11 @@ class SavedMemory {
   SavedMemory(const SavedMemory&) = delete;
   SavedMemory& operator=(const SavedMemory&) = delete;
 
-  // Once. RESOURCE_EXHAUSTED: there is no memory for the copies.
+  // Call it once. RESOURCE_EXHAUSTED: no memory for the copies.
   Status Save(const std::vector<MemoryRange>& ranges);
-  // Something may write to the ranges from now on.
+  // Call it before something writes to the ranges.
   void MarkDirty() { is_dirty_ = true; }
-  // Does nothing where nothing was marked.
+  // Does nothing if the ranges are not dirty.
   Status Restore();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace kiln::launch {
 
-// Where scratch comes from: a caller's own functions, such as a framework's caching allocator, or
-// none, which is the driver's stream-ordered memory. Both are called on the launching thread;
-// `allocate` returns 0 where it has none.
+// The caller's functions for scratch, such as a framework's caching allocator. Null: the driver's
+// stream-ordered memory. Called on the launching thread; `allocate` returns 0 when it has no
+// memory.
 struct ScratchAllocator {
   Address (*allocate)(void* user, uint64_t bytes, uint64_t alignment, Stream stream) = nullptr;
   void (*release)(void* user, Address address, Stream stream) = nullptr;
@@ -17,8 +17,8 @@ struct ScratchAllocator {
 };
 inline constexpr ScratchAllocator kDriversMemory = {};
 
-// One piece, given back in stream order when this object goes: the launch that uses it has to be on
-// the stream by then. Not thread-safe.
+// One piece of memory. The destructor gives it back in stream order: the launch that uses it must
+// be on the stream by then. Not thread-safe.
 class Scratch {
  public:
   Scratch(Driver& driver, const ScratchAllocator& allocator, Stream stream)
@@ -29,7 +29,7 @@ class Scratch {
 
   // RESOURCE_EXHAUSTED. Does nothing for 0 bytes.
   Status Allocate(uint64_t bytes, uint64_t alignment);
-  // 0 where there is none: kernels take a null pointer then.
+  // 0: no memory; kernels get a null pointer.
   Address address() const { return address_; }
 
  private:

@@ -1,4 +1,4 @@
-// A tensor as a kernel takes it for a tensor descriptor.
+// Makes a kernel's arguments for a tensor descriptor.
 #pragma once
 
 #include <array>
@@ -14,33 +14,32 @@ namespace kiln::launch {
 
 inline constexpr size_t kTensorRankMax = 5;
 
-// Of row-major order: the last dimension is contiguous.
+// In row-major order: the last dimension is contiguous.
 struct Tensor {
   Address address = 0;
   std::vector<int64_t> shape;    // elements
   std::vector<int64_t> strides;  // elements; the last is 1
-  bool fills_with_nan = false;   // what lies outside reads as NaN rather than 0
+  bool fills_with_nan = false;   // elements outside read as NaN, not as 0
   bool rounds_to_tf32 = false;
 };
 
-// The arguments that stand for one descriptor. Triton passes it in one of two ways, which the
-// kernel's parameters show: a CUtensorMap by value, shape and strides; or, where the target has no
-// TMA, base, shape, strides and flags, then shape and strides once more.
+// The arguments of one descriptor. The kernel's parameters show which of two forms Triton uses: a
+// CUtensorMap by value, shape and strides; or, for a target without TMA, base, shape, strides and
+// flags, then shape and strides again.
 //
-// The pointers lead into this object, which therefore neither moves nor is copied. Immutable once
-// made; thread-safe.
+// The pointers lead into this object, so it cannot be moved or copied. Immutable; thread-safe.
 class TensorDescriptor {
  public:
-  // For the descriptor that begins at `parameter`. The map is encoded by the driver; no context is
-  // needed. INVALID_ARGUMENT: no descriptor begins there, or the tensor does not fit it.
-  // UNIMPLEMENTED: an im2col descriptor.
+  // For the descriptor that begins at `parameter`. The driver encodes the map; no context is
+  // needed. INVALID_ARGUMENT: no descriptor begins there, or the tensor does not fit.
+  // UNIMPLEMENTED: im2col.
   static StatusOr<std::unique_ptr<TensorDescriptor>> Make(Driver& driver,
                                                           const KernelMetadata& metadata,
                                                           size_t parameter, const Tensor& tensor);
   TensorDescriptor(const TensorDescriptor&) = delete;
   TensorDescriptor& operator=(const TensorDescriptor&) = delete;
 
-  // To be put among a launch's arguments, from `parameter` on.
+  // A launch's arguments from `parameter` on.
   const std::vector<const void*>& arguments() const { return arguments_; }
 
  private:

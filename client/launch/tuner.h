@@ -16,19 +16,19 @@
 
 namespace kiln::launch {
 
-// One way: a kernel with its launch. Its stream does not count.
+// A kernel with its launch. The stream of `call` is ignored.
 struct Candidate {
   std::shared_ptr<Kernel> kernel;  // null: left out
   LaunchCall call;
 };
 
 struct CandidateResult {
-  Status status;  // why it was left out; OK: it has times
+  Status status;  // OK: it has times; otherwise why it was left out
   RunTimes times;
   bool is_stored = false;  // the times come from the store
 };
 
-// Where times are kept: see kiln_launch_tuning_store. Null functions: nowhere.
+// See kiln_launch_tuning_store. Null functions: no store.
 struct TuningStore {
   uint64_t (*find)(void* user, const void* key, uint64_t key_bytes, void* value,
                    uint64_t capacity) = nullptr;
@@ -39,29 +39,29 @@ struct TuningStore {
 
 struct TuningRequest {
   Stream stream = nullptr;
-  std::vector<MemoryRange> reads;   // that launches read
-  std::vector<MemoryRange> writes;  // that they write
-  std::string problem;              // what the times depend on besides candidate and device
+  std::vector<MemoryRange> reads;   // launches read these
+  std::vector<MemoryRange> writes;  // launches write these
+  std::string problem;              // names what else the times depend on
   TimingOptions timing;
   TuningStore store;
   int32_t (*is_cancelled)(void* user) = nullptr;
   void* cancel_user = nullptr;
 };
 
-// Times the candidates that the store knows nothing of, one after the other, and puts each time
-// into the store at once. Memory that launches both read and write holds, before each run and in
-// the end, what it held in the beginning, however the tuning ends.
+// Times the candidates that are not in the store, one after the other, and stores each time at
+// once. Restores memory that launches both read and write before each run and at the end, also on
+// failure.
 //
-// A candidate that does not run is left out. Nothing runs under capture.
+// Leaves out a candidate that does not run. Runs nothing under capture.
 //
-// One tuning at a time on each device, since two would measure each other; those of other devices
-// are not waited for, since what a stream has to end first may need them. Thread-safe; blocks.
+// One tuning at a time on each device: two would measure each other. Tunings on different devices
+// do not wait for each other: work on a stream may need both. Thread-safe; blocks.
 class Tuner {
  public:
   explicit Tuner(Launcher& launcher) : launcher_(launcher) {}
 
-  // The number of the fastest. `results` has one entry for each candidate, on failure too.
-  // INVALID_ARGUMENT: candidates of several contexts, a range that is not within an allocation.
+  // The index of the fastest. `results` has one entry for each candidate, also on failure.
+  // INVALID_ARGUMENT: candidates of several contexts, a range that is not inside an allocation.
   // FAILED_PRECONDITION: a stream captures. RESOURCE_EXHAUSTED: no memory for copies and flush.
   // CANCELLED. If no candidate runs, the first one's status.
   StatusOr<size_t> Tune(const std::vector<Candidate>& candidates, const TuningRequest& request,
@@ -71,7 +71,7 @@ class Tuner {
   std::mutex& MutexOf(int device);
 
   Launcher& launcher_;
-  std::mutex mutex_;  // of the map, for moments
+  std::mutex mutex_;  // guards the map
   std::map<int, std::mutex> tunings_;
 };
 

@@ -53,7 +53,7 @@ class AdminClient::Core {
     return response;
   }
 
-  // Not repeated: it would start from the beginning.
+  // Does not repeat: a second call would start from the beginning.
   absl::Status Verify(const std::function<void(const admin::v1::VerifyReport&)>& report,
                       const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());

@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-// One call's waits. Random, because thousands of clients lose the daemon in the same instant and
-// must not return in the same instant. Not thread-safe.
+// The waits of one call. They are random: thousands of clients lose the daemon at the same moment
+// and must not return at the same moment. Not thread-safe.
 class Backoff {
  public:
   explicit Backoff(const RetryOptions& options) : options_(options) {}

@@ -29,7 +29,7 @@ class Client::Core {
              options.server_uid),
         socket_path_(std::move(socket_path)) {}
 
-  // Once, without repeating: whoever connects wants to know now.
+  // Does not repeat: the caller wants to know now.
   absl::Status FirstContact() {
     KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());
     if (!ShowsLife(*stub, options_.answer_budget)) return WedgedStatus();

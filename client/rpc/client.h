@@ -12,10 +12,10 @@
 //   auto answer = (*client)->Compile(request, {.deadline = std::chrono::steady_clock::now() +
 //   std::chrono::seconds(60)});
 //
-// Errors are absl::Status with the codes of gRPC. Whoever can compile locally does so after any of
-// them, save one: a source that the compiler refused, which it would refuse again
-// (IsCompilersVerdict). UNAVAILABLE: no daemon, or it went away, or it does not answer. DATA_LOSS:
-// bytes that do not match their digest; they are never returned.
+// Errors are absl::Status with the codes of gRPC. After an error the caller can compile locally,
+// unless IsCompilersVerdict holds: the local compiler would refuse the source too. UNAVAILABLE: no
+// daemon, or it went away, or it does not answer. DATA_LOSS: bytes do not match their digest; such
+// bytes are never returned.
 #pragma once
 
 #include <absl/status/status.h>
@@ -36,9 +36,9 @@
 
 namespace kiln {
 
-// Every call of this library may be repeated without harm, so a call that finds the daemon gone,
-// restarting or full connects again and repeats, after a random wait that doubles (or as long as
-// the daemon asked for).
+// Every call of this library can be repeated without harm. When the daemon is gone, restarting or
+// full, a call connects again and repeats. It waits a random time before, which doubles, or the
+// time that the daemon asks for.
 struct RetryOptions {
   // 1: never repeat.
   int attempts_max = 5;
@@ -46,7 +46,7 @@ struct RetryOptions {
   std::chrono::milliseconds backoff_max{1000};
 };
 
-// Where the daemon is and how long it may take to show itself.
+// Where the daemon is, and how long it may take to answer.
 struct ConnectOptions {
   // The socket itself. Empty: ROOT/run/kilnd.sock for the `root` below or $KILN_ROOT; without
   // either, the first that exists of $XDG_RUNTIME_DIR/kiln/kilnd.sock (not for root) and
@@ -59,35 +59,34 @@ struct ConnectOptions {
   std::optional<uid_t> server_uid;
   // For connecting, repeats included.
   std::chrono::milliseconds connect_budget{100};
-  // A daemon that has shown no sign of life for this long during a call is given up: UNAVAILABLE. A
-  // long compile is no such case: the daemon is asked, not the compile.
+  // A call fails with UNAVAILABLE when the daemon shows no sign of life for this long. A daemon
+  // that compiles for longer still shows signs of life.
   std::chrono::milliseconds answer_budget{1000};
-  // Contents that were verified are kept up to this many bytes, the most recently used, so that the
-  // same content is compared when it comes again rather than hashed. 0: hashed each time.
+  // Keeps verified contents, the most recently used, up to this many bytes. Content that comes
+  // again is compared with its copy instead of hashed. 0: keeps nothing.
   size_t verified_bytes_max = size_t{4} << 20;
   RetryOptions retry;
 };
 
 struct CallOptions {
-  // Of the whole call, repeats included. None: as long as the daemon lives.
+  // For the whole call, repeats included. None: the call waits as long as the daemon lives.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  // Blobs that were too large to travel in the reply are fetched, so that every stage has its
-  // content.
+  // Fetches blobs that are too large for the reply, so that every stage has its content.
   bool fetch_content = true;
 };
 
 struct ManyOptions {
   CallOptions call;
-  // Requests that are sent and not answered. The daemon reads no further than 64.
+  // Requests that are sent and not answered. The daemon reads at most 64.
   size_t in_flight_max = 64;
 };
 
-// An artifact in the hot directory: its file, read or, where it is large, mapped. The views live as
-// long as this object; copies share the memory. The file's checksum was right; nothing was hashed:
-// the directory is written by the daemon alone, which FindHot checks.
+// An artifact in the hot directory. The file is read, or mapped if it is large. The views live as
+// long as this object; copies share the memory. FindHot has checked the file's checksum, and that
+// only the daemon can write to the directory. It does not hash the content.
 class HotArtifact {
  public:
-  // Where the artifact's metadata, timings and provenance stand as JSON.
+  // The artifact's metadata, timings and provenance as JSON.
   std::string_view document() const { return document_; }
   // The final binary: cubin or HSACO.
   std::string_view binary() const { return binary_; }
@@ -102,12 +101,12 @@ class HotArtifact {
   std::string_view stage_;
 };
 
-// A connection to one daemon, made again by itself when it breaks. Thread-safe; every method but
-// FindHot blocks. Must not be used in a forked child: connect there anew.
+// A connection to one daemon. Connects again by itself. Thread-safe; every method but FindHot
+// blocks. Do not use it in a forked child: connect there anew.
 class Client {
  public:
   // Finds the socket, connects, checks who serves it, and asks for a sign of life. UNAVAILABLE:
-  // nobody there. PERMISSION_DENIED: the socket does not let us in, or somebody else serves it.
+  // no daemon. PERMISSION_DENIED: the socket refuses us, or an untrusted user serves it.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const ConnectOptions& options = {});
   ~Client();
@@ -146,23 +145,24 @@ class Client {
   [[nodiscard]] absl::StatusOr<std::string> Fetch(std::string_view digest,
                                                   const CallOptions& options = {});
 
-  // Entries of the caller's own namespace, which only processes of the same uid read and write:
-  // those of these keys (any number) that are there, in the same order, every content checked
-  // against its digest.
+  // The entries with these keys (any number) in the caller's own namespace, in the order of the
+  // keys, without keys that have no entry. Only processes of the same uid read and write this
+  // namespace. Every content has been checked against its digest.
   [[nodiscard]] absl::StatusOr<std::vector<v1::OwnEntry>> GetOwn(
       const std::vector<std::string>& keys, const CallOptions& options = {});
 
-  // Stores them there, each in place of what its key had. At most 256, of 16 MiB together. A key
-  // must name everything that decides what is under it. NOT_FOUND: an artifact does not have such
-  // an output any more.
+  // Stores entries in the caller's own namespace and replaces entries with the same keys. At most
+  // 256 entries, 16 MiB in all. A key must name everything that decides the content. NOT_FOUND: an
+  // artifact no longer has such an output.
   [[nodiscard]] absl::Status PutOwn(const std::vector<v1::OwnEntry>& entries,
                                     const CallOptions& options = {});
 
   [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
       const CallOptions& options = {});
 
-  // From the hot directory, without asking the daemon: one open, one read. NOT_FOUND also where
-  // there is no hot directory; then Compile or Lookup will tell. `key` is 32 raw bytes.
+  // Reads the hot directory without asking the daemon: one open, one read. NOT_FOUND: the artifact
+  // is not published (ask with Compile or Lookup), or there is no hot directory. `key` is 32 raw
+  // bytes.
   [[nodiscard]] absl::StatusOr<HotArtifact> FindHot(std::string_view key) const;
 
   const std::string& socket_path() const;

@@ -11,8 +11,9 @@ namespace kiln {
 // Checks an answer and fetches what did not travel with it.
 using AnswerCompletion = std::function<absl::Status(v1::CompileResponse&)>;
 
-// Sends what the window has due and gives it the answers, until everything is answered (OK) or the
-// stream ends (why). What is unanswered then stays in the window. Runs on the calling thread alone.
+// Sends the requests that are due in the window and gives it the answers. OK: every request is
+// answered. Otherwise why the stream ended; unanswered requests stay in the window. Runs on the
+// calling thread.
 [[nodiscard]] absl::Status RunCompileStream(KernelStub& stub, const CallLimits& limits,
                                             const AnswerCompletion& complete,
                                             RequestWindow& window);

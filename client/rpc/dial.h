@@ -1,4 +1,4 @@
-// A connected Unix socket whose other end is known to be run by someone we trust.
+// Connects to a Unix socket and checks who serves it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,11 @@ struct DialOptions {
   std::chrono::milliseconds budget;
 };
 
-// Connects and asks the kernel who listens there (SO_PEERCRED), because whoever serves the socket
-// hands out code that will run as us. Returns a non-blocking descriptor that the caller owns.
-// UNAVAILABLE: nobody listens, or the listener's queue stayed full for the budget.
-// PERMISSION_DENIED: the socket does not admit us, or somebody else serves it. INVALID_ARGUMENT:
-// the path is too long for a socket.
+// Connects and asks the kernel who serves the socket (SO_PEERCRED): the server hands out code that
+// will run as this user. Returns a non-blocking descriptor that the caller owns. UNAVAILABLE: no
+// process listens, or the listener's queue stayed full for the budget. PERMISSION_DENIED: the
+// socket refuses us, or an untrusted user serves it. INVALID_ARGUMENT: the path is too long for a
+// socket.
 [[nodiscard]] absl::StatusOr<int> Dial(const DialOptions& options);
 
 // The check alone: may `served_by` serve a caller of uid `own`?

@@ -18,21 +18,20 @@
 
 namespace kiln {
 
-// Files are opened and read or mapped, never written. What stands in them runs in this process, so
-// nothing is taken that somebody else could have written: the directory, when it is opened, and
-// each file, each time, must belong to root, to us or to the configured server, and others must not
-// be able to write to them. Nobody else can then have put anything between the two.
+// Reads or maps files, and never writes them. Their content runs in this process. So the directory
+// and each file must belong to root, to this user or to the configured server, and others must not
+// be able to write to them. The directory is checked when it is opened, a file each time.
 //
-// The directory stays open, so that no path to it is walked again; one that a new daemon made in
-// its place is noticed at the next miss. Thread-safe. Blocks for one open and one read or mmap.
+// The directory stays open. A miss looks whether a new daemon has replaced the directory.
+// Thread-safe. Blocks for one open and one read or mmap.
 class HotReader {
  public:
   HotReader(std::string path, std::optional<uid_t> server_uid)
       : path_(std::move(path)), own_uid_(::geteuid()), server_uid_(server_uid) {}
 
-  // NOT_FOUND: not published, or there is no hot directory. DATA_LOSS: a file that is not what its
-  // checksum says. PERMISSION_DENIED: the directory or the file belongs to somebody who may not
-  // serve us, or others may write to it. FAILED_PRECONDITION: published by a newer Kiln.
+  // NOT_FOUND: not published, or there is no hot directory. DATA_LOSS: the checksum of the file is
+  // wrong. PERMISSION_DENIED: an untrusted user owns, or others may write to, the directory or the
+  // file. FAILED_PRECONDITION: published by a newer Kiln.
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
   const std::string& path() const { return path_; }

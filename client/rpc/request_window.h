@@ -1,4 +1,4 @@
-// What a stream of many requests has under way.
+// The requests of a stream that are under way.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace kiln {
 
-// The requests that were taken from the source and have no final answer yet. Keeps each, so that it
-// can be sent again when the connection breaks or the daemon says that waiting helps. Bounded in
-// number and in bytes. Used by one thread.
+// The requests that were taken from the source and have no final answer yet. Keeps each request, to
+// send it again when the connection breaks or when the daemon is full. Bounded in number and in
+// bytes. Used by one thread.
 class RequestWindow {
  public:
   using Moment = std::chrono::steady_clock::time_point;

@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-// What of the surroundings decides; injected, so that a test has its own.
+// The parts of the process that decide the path. Tests inject their own.
 struct SocketSurroundings {
   std::function<std::optional<std::string>(const char* name)> variable;
   std::function<bool(const std::string& path)> exists;

@@ -12,15 +12,15 @@ namespace kiln {
 
 class Client;
 
-// In the caller's own namespace: what one process has timed, every later one of the same user
-// knows. Find and Put are the functions of a kiln_launch_tuning_store whose `user` is this object:
+// Keeps times in the caller's own namespace: later processes of the same user find them. Find and
+// Put are the functions of a kiln_launch_tuning_store whose `user` is this object:
 //
 //   kiln::TuningStore times(*client);
 //   kiln_launch_tuning_store store = {sizeof store, 0, kiln::TuningStore::Find,
 //                                     kiln::TuningStore::Put, &times};
 //
-// A tuning never fails for want of a daemon: the first call that ends badly is the last one, so
-// that it costs `budget` once, and all else is timed. Thread-safe; both functions block.
+// A tuning does not fail without a daemon: after the first failed call this object asks no more, so
+// a missing daemon costs `budget` once. Thread-safe; both functions block.
 class TuningStore {
  public:
   // `client` must outlive it. `budget` is that of each call.
@@ -35,7 +35,7 @@ class TuningStore {
   static void Put(void* user, const void* key, uint64_t key_bytes, const void* value,
                   uint64_t value_bytes) noexcept;
 
-  // Why it asks the daemon no more. OK: it does.
+  // Why it no longer asks the daemon. OK: it asks.
   [[nodiscard]] absl::Status status() const;
 
  private:

@@ -1,4 +1,4 @@
-// Contents that were found to be what their digests say.
+// Contents that match their digests.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace kiln {
 
-// A kernel's binary is asked for again and again, and hashing it takes a quarter of the time that
-// the whole answer takes. Comparing it with a copy that was hashed before proves the same, twenty
-// times as fast. Holds at most `bytes_max`, forgets what was used least recently; one content takes
-// at most an eighth of that. Thread-safe; does not block.
+// Processes ask for the same binaries again and again. Hashing a binary takes a quarter of the time
+// of a whole call; comparing it with a verified copy is twenty times as fast. Holds at most
+// `bytes_max` and evicts the least recently used; one content takes at most an eighth of that.
+// Thread-safe; does not block.
 class VerifiedContents {
  public:
   explicit VerifiedContents(size_t bytes_max);

@@ -10,10 +10,9 @@
 
 namespace kiln {
 
-// A connected daemon that is stopped, deadlocked or starved looks just like one that is compiling.
-// So whenever nothing has happened for a while, `is_alive` asks over the same connection; where
-// that says no, the call is cancelled and IsWedged() holds. Used by one thread, polls on that
-// thread, starts none.
+// A daemon that is stopped, deadlocked or starved looks like a daemon that compiles. When the queue
+// is quiet for a while, it calls `is_alive`, which asks over the same connection. If that returns
+// false, the queue cancels the call and IsWedged() holds. One thread uses it; it starts none.
 class WatchedQueue {
  public:
   struct Event {

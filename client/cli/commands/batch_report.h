@@ -1,4 +1,4 @@
-// How the answers of a batch are shown.
+// Shows the answers of a batch.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ namespace kiln::cli {
 // {"summary":{...}}; `error` is why it ended early.
 [[nodiscard]] Json ToJson(const BatchCounts& counts, const absl::Status& ended);
 
-// Shows a batch: JSON lines, or a table of all answers, or (quiet) only failures; a progress bar
-// where nothing else is printed as answers come. Not thread-safe.
+// Prints JSON lines, a table of all answers, or only failures. Draws a progress bar while it prints
+// nothing else. Not thread-safe.
 class BatchReport {
  public:
   enum class Detail { kEveryAnswer, kFailures };
@@ -29,8 +29,8 @@ class BatchReport {
   BatchReport(Session& session, const Clock& clock, Detail detail, std::optional<uint64_t> total);
 
   void OnAnswer(const BatchAnswer& answer);
-  // The summary. Returns what the command exits with.
-  // `requests`: the file of requests, which is named where it has none; "" where there is none.
+  // Prints the summary. Returns the exit status. `requests` is the file of requests, or "": Finish
+  // says that a file has no requests.
   [[nodiscard]] ExitCode Finish(const BatchCounts& counts, const absl::Status& ended,
                                 std::string_view requests);
 

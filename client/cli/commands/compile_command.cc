@@ -63,8 +63,8 @@ bool MayHaveSeveralBackends(const CompileArguments& arguments) {
   return backends.size() > 1;
 }
 
-// With several backends each request takes the stages that it has; with one, a stage that it does
-// not have is the caller's mistake.
+// With several backends, each request takes the stages of its own backend. With one backend, an
+// unknown stage is a mistake of the caller.
 absl::Status DivideStages(const CompileArguments& arguments, Client& client,
                           const CallOptions& call, NamedRequestSource& source) {
   if (!MayHaveSeveralBackends(arguments)) return absl::OkStatus();
@@ -73,7 +73,7 @@ absl::Status DivideStages(const CompileArguments& arguments, Client& client,
   return absl::OkStatus();
 }
 
-// Says what is stored instead of what is not. Of the first misses: each is a search in the daemon.
+// Finds the closest stored artifact of the first misses. Each miss costs a search in the daemon.
 class MissExplainer {
  public:
   MissExplainer(Client& client, Session& session) : client_(client), session_(session) {}
@@ -163,7 +163,8 @@ void AddCompile(CommandParser& parser) {
               {.is_path = true});
   command.Add("--kind", arguments.flags.kind,
               "ttir, ttgir, cuda or ptx (default: by the file's name)");
-  command.Add("-o,--output", arguments.output, "Write NAME.<stage> and NAME.json into this folder",
+  command.Add("-o,--output", arguments.output,
+              "Write NAME.<stage> and NAME.json into this directory",
               {.value_name = "DIR", .is_path = true});
   AddRequestFlags(command, arguments.flags);
 }

@@ -58,7 +58,7 @@ class Examination {
       return Add("toolchains", Verdict::kBad, Summarize(listed.status()), "see the daemon's log");
     }
     if (listed->toolchains().empty()) {
-      return Add("toolchains", Verdict::kBad, "there is none, so nothing can be compiled",
+      return Add("toolchains", Verdict::kBad, "the daemon has no toolchain, so it cannot compile",
                  "kiln toolchain add triton==3.6.0, as root for the system's service");
     }
     if (!listed->toolchains(0).is_default()) {

@@ -23,7 +23,7 @@ constexpr std::string_view kAdviceOnWedged =
     "again in a moment; where that does not help, look at the daemon's log and restart it "
     "('systemctl restart kilnd')";
 
-// Of a compiler that crashed. The daemon keeps the request for as long as it does not try again.
+// After a crash of the compiler. The daemon keeps the request while the kernel is in quarantine.
 std::string AdviceOnCrash(const std::string& key) {
   return fmt::format("'kiln reproduce {}', which writes what it takes to repeat it by hand",
                      Hex(key));
@@ -52,11 +52,11 @@ std::string AdviceOnCall(const absl::Status& status) {
   }
 }
 
-// A compiler that gives up may dump everything that it had in hand.
+// A compiler that gives up may print megabytes.
 constexpr int kOutputLinesMax = 24;
 
-// A compiler knows the source as kernel.cu, say, whatever its author calls it: equal sources are
-// compiled once.
+// The compiler gets every source under the same name, such as kernel.cu, so that equal sources are
+// compiled once. Puts the author's name in its place.
 std::string WithOwnName(std::string text, const std::string& source_file) {
   const auto is_part = [&text](size_t at) {
     return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) ||

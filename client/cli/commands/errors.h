@@ -1,4 +1,4 @@
-// Failures as a person wants to read them: what, why, and what to do next.
+// Prints failures: what, why, and what to do next.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace kiln::cli {
 
-// Prints "kiln: <what>: <why>" and, where there is something to do, "  try: <it>". Returns
-// kCouldNotRun where nobody could be asked, kFailed where the daemon said no.
+// Prints "kiln: <what>: <why>" and, if there is advice, "  try: <advice>". Returns kCouldNotRun if
+// the daemon could not be asked, kFailed if it refused.
 ExitCode Fail(Console& console, std::string_view what, const absl::Status& status);
 
-// The same where the connection could not be made: always kCouldNotRun.
+// The same for a failed connection. Returns kCouldNotRun.
 ExitCode FailToConnect(Console& console, const absl::Status& status);
 
-// The same for wrong usage and for files that cannot be opened: always kCouldNotRun.
+// The same for wrong usage and for files that cannot be opened. Returns kCouldNotRun.
 ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status);
 
-// What the compiler said about one kernel: "<file>:<line>:<column>: <stage>: <message>" and its
-// output, indented. The file is called as its author called it. The kernel's name stands in its
-// place where there is none, and before it where it says more.
+// Prints the compiler's message about one kernel, "<file>:<line>:<column>: <stage>: <message>", and
+// its output, indented. <file> has the author's name for it. A kernel without a file has its own
+// name there; a kernel whose name differs from the file's has its name in front.
 void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
                          const absl::Status& status);
 
-// What to do where the daemon cannot be reached; "" where there is nothing to be done.
+// What to do when the daemon cannot be reached; "": nothing helps.
 [[nodiscard]] std::string_view AdviceOnConnecting(const absl::Status& status);
 
 // One line that names code and cause.

@@ -1,4 +1,4 @@
-// Keys as people type them.
+// Reads keys of the command line.
 #pragma once
 
 #include <string>
@@ -10,8 +10,7 @@
 
 namespace kiln::cli {
 
-// INVALID_ARGUMENT where `text` cannot be a key, nor the beginning of one that has this many
-// digits.
+// INVALID_ARGUMENT: `text` is not a key, nor its first `digits_min` or more digits.
 [[nodiscard]] absl::Status CheckKey(std::string_view text, size_t digits_min = 4);
 
 // 64 hex digits are the key itself; fewer, at least 4, are looked up on the administration socket.

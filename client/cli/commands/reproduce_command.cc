@@ -51,7 +51,7 @@ void AddReproduce(CommandParser& parser) {
       "reproduce", "Write what is needed to repeat a compile without the daemon", RunReproduce);
   command.Add("KEY", arguments.key, "64 hex digits; of a stored artifact, the first 4 and more",
               {.is_required = true});
-  command.Add("-o,--output", arguments.directory, "The folder (default: ./kiln-KEY)",
+  command.Add("-o,--output", arguments.directory, "The directory (default: ./kiln-KEY)",
               {.value_name = "DIR", .is_path = true});
 }
 

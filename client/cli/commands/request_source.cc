@@ -123,7 +123,7 @@ void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
   arguments.Add("--cache", flags.cache_policy, "use, refresh or only-if-cached",
                 {.value_name = "POLICY"});
   arguments.Add("--priority", flags.priority, "waiting-rank, autotune, warm or background");
-  arguments.Add("--job", flags.job, "The job's name, for fairness and logs");
+  arguments.Add("--job", flags.job, "The job's name: jobs get equal shares");
 }
 
 absl::StatusOr<RequestTemplate> RequestTemplate::Of(const RequestFlags& flags) {

@@ -1,5 +1,5 @@
-// Requests as the command line asks for them: from source files, or from a file of requests, once
-// for each target.
+// The requests of the command line: from source files, or from a file of requests, once for each
+// target.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ struct RequestFlags {
 
 class Arguments;
 
-// Declares those of the flags that `compile` and `warm` share.
+// Declares the flags that `compile` and `warm` share.
 void AddRequestFlags(Arguments& arguments, RequestFlags& flags);
 
 // The flags as a request without source, and the targets. INVALID_ARGUMENT names the flag that is
@@ -45,15 +45,15 @@ struct RequestTemplate {
 [[nodiscard]] NamedRequestSource FromSourceFiles(std::vector<std::string> paths,
                                                  RequestTemplate shape);
 
-// Each line of the file; where the template has targets, each line for each of them instead of the
-// line's own. What else the template says holds where the line says nothing.
+// Each line of the file. The targets of the template replace the line's own target. The other
+// fields of the template are defaults for the line.
 [[nodiscard]] NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape);
 
-// The same requests, each without the stages that are another backend's.
+// The same requests without the stages of other backends.
 [[nodiscard]] NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages);
 
-// How many requests FromRequestFile makes of a file: its lines that are not empty, each once for
-// every target. Nothing where it cannot be read twice.
+// How many requests FromRequestFile makes: the lines that are not empty, times the targets. Nothing
+// if the file cannot be read twice.
 [[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path,
                                                     const RequestFlags& flags);
 

@@ -11,16 +11,14 @@
 namespace kiln::cli {
 namespace {
 
-// A person waits rather than compiles: long enough for a restart, or for a machine that is short of
-// everything.
+// A person can wait for a restart of the daemon, or on an overloaded machine.
 constexpr auto kAnswerBudget = std::chrono::seconds(10);
 constexpr auto kConnectBudget = std::chrono::seconds(2);
 constexpr int kAttemptsMax = 16;
 constexpr auto kBackoffMax = std::chrono::seconds(2);
 
-// A kilnd that holds the lock of its run directory, though nobody answers on its socket there; 0
-// where there is none. The lock itself is not tried: a kilnd that starts just then would be
-// refused.
+// The process id of a kilnd that holds the lock of its run directory and does not answer on its
+// socket; 0: there is none. Does not try the lock: a kilnd that starts just then would fail.
 pid_t KilndWithoutSocket(const std::string& socket_path) {
   std::ifstream lock(BesideSocket(socket_path, "lock"));
   pid_t process = 0;
@@ -43,7 +41,7 @@ absl::Status Session::Explain(const absl::Status& status) const {
         "ask again when its log says `serving`",
         process, *path);
   }
-  // The administration socket lies beside it: the user named only this one.
+  // The message names the socket that the user gave, not the administration socket beside it.
   if (!options_.socket.empty() && !SocketSurroundings::OfProcess().exists(*path)) {
     return Unavailable("no daemon: there is no socket at {}", *path);
   }

@@ -25,9 +25,9 @@ namespace kiln::cli {
 // The exit status of the command.
 enum ExitCode : int {
   kOk = 0,
-  // It ran, and something it was asked for failed.
+  // Some of the work failed.
   kFailed = 1,
-  // It could not run: wrong usage, no daemon.
+  // The command could not run: wrong usage, no daemon.
   kCouldNotRun = 2,
 };
 
@@ -59,8 +59,8 @@ class Session {
   CallOptions Call(std::optional<std::chrono::milliseconds> fallback = std::nullopt) const;
 
  private:
-  // Why nobody answers, as far as this machine knows more than the connection did:
-  // FAILED_PRECONDITION where a kilnd is there that has no socket.
+  // Replaces `status` by a better reason if this machine shows one. FAILED_PRECONDITION: a kilnd
+  // runs but does not accept connections.
   absl::Status Explain(const absl::Status& status) const;
 
   const GlobalOptions& options_;

@@ -1,4 +1,4 @@
-// The words that stand on the command line and in request files, and their values on the wire.
+// The words of the command line and of request files, and their values on the wire.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace kiln::cli {
 
-// "cuda:90", "hip:gfx942", with a warp size "hip:gfx942:64". Whether there is such a target the
-// daemon knows. INVALID_ARGUMENT.
+// "cuda:90", "hip:gfx942", with a warp size "hip:gfx942:64". INVALID_ARGUMENT. The daemon checks
+// whether the target exists.
 [[nodiscard]] absl::StatusOr<v1::Target> ParseTarget(std::string_view text);
 [[nodiscard]] std::string TargetName(const v1::Target& target);
 
@@ -30,15 +30,14 @@ namespace kiln::cli {
 // How many of a fingerprint's digits a person is shown.
 inline constexpr size_t kFingerprintDigitsShown = 12;
 
-// "nvrtc==12.9.86"; where `names` has it more than once, as of two installations of one release
-// that differ in a header, with the beginning of its fingerprint, as `kiln toolchain list` shows
-// it.
+// "nvrtc==12.9.86", followed by the beginning of the fingerprint if `names` has the name twice: two
+// installations of one release may differ in a header.
 [[nodiscard]] std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
                                          const std::vector<std::string>& names);
 
 // "hit", "joined", "compiled".
 [[nodiscard]] std::string_view OutcomeName(v1::Outcome outcome);
-// "memory", "disk", "remote"; "" where it was no hit.
+// "memory", "disk", "remote"; "": not a hit.
 [[nodiscard]] std::string_view TierName(v1::Tier tier);
 // "INVALID_ARGUMENT".
 [[nodiscard]] std::string CodeName(absl::StatusCode code);

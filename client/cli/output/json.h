@@ -27,15 +27,14 @@ using Json = nlohmann::ordered_json;
 // Many lines, for files that people read.
 [[nodiscard]] std::string DumpPretty(const Json& json);
 
-// The values of an object in its order, each under a name that says where it stands:
-// "metadata.num_warps", "stages.0.digest". Null, "", {} and [] are left out.
+// The values of an object in its order, each under its path: "metadata.num_warps",
+// "stages.0.digest". Leaves out null, "", {} and [].
 using FlatFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] FlatFields Flatten(const Json& json);
-// A value of a flat object.
+// A flat object as one line, for files that do not include <nlohmann/json.hpp>.
 using JsonScalar =
     std::variant<std::nullptr_t, bool, uint64_t, std::string, std::vector<std::string>>;
 using JsonFields = std::vector<std::pair<std::string_view, JsonScalar>>;
-// Such an object, as Dump.
 [[nodiscard]] std::string DumpFields(const JsonFields& fields);
 
 // INVALID_ARGUMENT for what is beyond 64 bits with a sign. REQUIRES: `json` is an integer.

@@ -11,9 +11,8 @@
 
 namespace kiln::cli {
 
-// Each file appears complete or not at all, and never outside the folder, whatever a kernel is
-// called; a command that is interrupted leaves nothing else. Replaces files of an earlier run. Not
-// thread-safe; blocks as a disk does.
+// Each file appears complete or not at all, and never outside the folder. An interrupted command
+// leaves no other files. Replaces files of an earlier run. Not thread-safe; blocks as a disk does.
 class OutputDirectory {
  public:
   // Makes the folder, parents included.
@@ -26,21 +25,21 @@ class OutputDirectory {
   [[nodiscard]] absl::Status Write(const std::string& name, const std::string& file,
                                    const v1::CompileResponse& response);
 
-  // index.json says which file belongs to which name. It is of what is written from here on, …
+  // index.json maps names to files. It covers what Write writes between these two calls, and
+  // FinishIndex writes it.
   void StartIndex() { index_.emplace(); }
-  // … and is there from here on.
   [[nodiscard]] absl::Status FinishIndex();
 
  private:
   explicit OutputDirectory(std::string path) : path_(std::move(path)) {}
 
   const std::string path_;
-  // Its entries. FileNames keeps as much for each.
+  // The entries of index.json.
   std::optional<std::string> index_;
 };
 
-// Replaces a file in one step: written without a name, and named when it is complete. Where that is
-// not possible (NFS, say), written under a temporary name and renamed.
+// Replaces a file in one step: writes an unnamed file and links it. Where that is not possible
+// (NFS), writes under a temporary name and renames.
 [[nodiscard]] absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
 
 }  // namespace kiln::cli

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kNumberOverflow = 406;  // nlohmann's number for it
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: …" from "column" on: what is
-// parsed here is one line, and whose words these are helps nobody.
+// "[json.exception.parse_error.101] parse error at line 1, column 2: …" from "column" on: the text
+// is one line.
 std::string_view WithoutLibrary(std::string_view text) {
   constexpr std::string_view kPlace = "parse error at line 1, ";
   if (const size_t place = text.find(kPlace); place != std::string_view::npos) {
@@ -55,7 +55,7 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
   bool start_array(size_t) override { return Open(Json::array()); }
   bool end_array() override { return Close(); }
   bool key(std::string& name) override {
-    // The last one would win, and nobody would know.
+    // nlohmann's reader would silently take the last one.
     if (!open_.back().names.insert(name).second) {
       return Refuse(InvalidArgument("{}the JSON says \"{}\" twice", Place(": "), name));
     }

@@ -1,5 +1,5 @@
-// JSON that a person or a program of theirs wrote: what nlohmann's own reader lets pass is refused
-// here, and what is wrong is named by its place.
+// Reads JSON of users. Refuses more than nlohmann's own reader does, and names the place of the
+// mistake.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace kiln::cli {
 
-// INVALID_ARGUMENT where this is not JSON, says a name twice, or is nested deeper than any request;
-// OUT_OF_RANGE where a number in it fits neither 64 bits nor a double: it would be rounded.
+// INVALID_ARGUMENT: not JSON, a name twice in one object, or nested deeper than any request.
+// OUT_OF_RANGE: a number that fits neither 64 bits nor a double; it would be rounded.
 [[nodiscard]] absl::StatusOr<Json> ParseJson(std::string_view text);
 
 }  // namespace kiln::cli

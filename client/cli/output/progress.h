@@ -10,8 +10,7 @@
 
 namespace kiln::cli {
 
-// Draws at most ten times a second, only where the console allows it, and wipes itself away at the
-// end.
+// Draws at most ten times a second, and only if the console allows it. Erases the bar at the end.
 class Progress {
  public:
   // `total`: nothing where it is not known. REQUIRES: console and clock outlive it.
@@ -22,7 +21,7 @@ class Progress {
 
   // `note` stands behind the bar.
   void Update(uint64_t done, const std::string& note);
-  // Before something else is printed.
+  // Erases the bar. Call it before printing anything else.
   void Clear();
 
  private:

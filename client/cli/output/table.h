@@ -21,9 +21,9 @@ struct Cell {
   Style style;
 };
 
-// Widths follow the first rows, which are held back until there are enough of them or Flush is
-// called; later rows follow at once, so that a table of any length takes bounded memory. Where the
-// reader is no person: tabs, no titles, nothing held back.
+// The first rows decide the widths. They are held back until Flush, or until there are enough of
+// them; later rows are printed at once, so memory is bounded. Into a pipe: tabs, no titles, nothing
+// held back.
 class Table {
  public:
   static constexpr size_t kRowsHeldBack = 100;

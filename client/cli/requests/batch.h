@@ -18,16 +18,16 @@ namespace kiln::cli {
 // One answer, with what was asked.
 struct BatchAnswer {
   std::string name;
-  std::string source_file;  // as it was given; "" where the request has the text itself
+  std::string source_file;  // as it was given; "": the request has the text itself
   uint64_t line = 0;        // in the file of requests; 0: not from one
   std::string target;       // "" where the request could not be read
   std::string file;         // the name under which it is written; "" where nothing is
   // From sending to answer, as this side saw it.
   std::chrono::microseconds duration{0};
   absl::StatusOr<v1::CompileResponse> answer;
-  // Of one that is to be answered from the cache alone and was not in it.
+  // The request, if it asked for only-if-cached and the cache did not have it.
   std::optional<v1::CompileRequest> missed = std::nullopt;
-  // What is stored instead, where somebody has asked.
+  // The closest stored artifact, if `report` has asked for it.
   std::optional<v1::NearestResponse> nearest = std::nullopt;
 };
 
@@ -49,8 +49,8 @@ using NamedRequestSource = std::function<std::optional<NamedRequest>()>;
 
 struct BatchParts {
   NamedRequestSource next;
-  // What was not sent when the batch ended early is reported as well. REQUIRES: `next` comes to an
-  // end without waiting for anybody.
+  // Also reports the requests that were not sent when the batch ended early. REQUIRES: `next` comes
+  // to an end without waiting.
   bool report_unsent = false;
   // Gives a request the name of its file, in the order of the requests; may be empty.
   std::function<std::string(const std::string& name)> name_file;
@@ -60,9 +60,8 @@ struct BatchParts {
   std::function<void(BatchAnswer&)> report;
 };
 
-// Requests that could not be read are reported as failed and do not stop the others. Holds no more
-// than what is under way. The status says why it ended early, if it did; the counts hold what was
-// done until then. Blocks.
+// Reports a request that cannot be read as failed, and goes on. Holds only the requests under way.
+// The status says why the batch ended early; the counts cover the part that was done. Blocks.
 [[nodiscard]] absl::Status RunBatch(Client& client, const ManyOptions& options, const Clock& clock,
                                     const BatchParts& parts, BatchCounts& counts);
 

@@ -16,13 +16,12 @@ class KnownStages {
  public:
   explicit KnownStages(const v1::ListToolchainsResponse& listed);
 
-  // Takes away the wanted stages that are not this request's, but another's: amdgcn of a kernel for
-  // cuda. All stay where they are all another's, and a name that is nobody's stays as well, so that
-  // the daemon says what is wrong with them.
+  // Drops the stages that only other backends have: amdgcn from a kernel for cuda. Keeps all stages
+  // if none is this backend's, and keeps unknown names: the daemon then says what is wrong.
   void DropForeignStages(v1::CompileRequest& request) const;
 
  private:
-  // By backend and kind of source, whichever toolchain of those that compile it is taken.
+  // The stages of all toolchains for a backend and a kind of source.
   std::map<std::pair<std::string, v1::SourceKind>, std::set<std::string>> own_;
   std::set<std::string> all_;
 };

@@ -17,9 +17,9 @@ class LineReader {
   LineReader(std::istream& stream, size_t line_bytes_max)
       : buffer_(stream.rdbuf()), line_bytes_max_(line_bytes_max) {}
 
-  // Without its end, "\n" or "\r\n". The last line needs none.
+  // `line` has no line end ("\n" or "\r\n"). The last line of the stream needs none.
   Outcome Next(std::string& line);
-  // Of the line that Next returned last, from 1.
+  // The number of the line that Next returned last, from 1.
   uint64_t number() const { return number_; }
 
  private:

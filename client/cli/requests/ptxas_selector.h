@@ -14,14 +14,14 @@ namespace kiln::cli {
 // daemon may have the same bytes elsewhere; anything else as it is. NOT_FOUND, PERMISSION_DENIED.
 [[nodiscard]] absl::StatusOr<std::string> PtxasSelector(std::string_view word);
 
-// Names files in refusals. Asks the daemon what it has once a second at most: thousands of requests
-// may be refused for one file. Not thread-safe.
+// Names files in refusals. Asks the daemon for its toolchains at most once a second: one file may
+// fail thousands of requests. Not thread-safe.
 class PtxasNamer {
  public:
   PtxasNamer(Client& client, const CallOptions& call) : client_(client), call_(call) {}
 
-  // The same refusal with the file in it, where `selector` came of one in this process and the
-  // daemon has no such ptxas; otherwise as it is. May block as a call does.
+  // Adds the file's name to `status` if this process made `selector` from a file and the daemon
+  // does not have that ptxas. May block as a call does.
   [[nodiscard]] absl::Status Annotated(const absl::Status& status, std::string_view selector);
 
  private:

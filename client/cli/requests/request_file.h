@@ -13,7 +13,7 @@
 
 namespace kiln::cli {
 
-// One request under its name. Where it cannot be read, `request` says why and the others go on.
+// One request with its name. `request` says why a request cannot be read.
 struct NamedRequest {
   std::string name;
   uint64_t line = 0;  // in the file of requests; 0: not from one
@@ -21,17 +21,17 @@ struct NamedRequest {
   std::string source_file = "";  // as it was given; "" where the request has the text itself
 };
 
-// Reads one line after the other and never holds more than one. Movable. Not thread-safe.
+// Reads line by line and holds one line. Movable. Not thread-safe.
 class RequestFile {
  public:
-  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for what is named
-  // as a source.
+  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for a name like
+  // that of a source.
   [[nodiscard]] static absl::StatusOr<RequestFile> Open(const std::string& path);
 
   // `folder` is what a `source_file` is relative to. REQUIRES: the stream outlives the file.
   RequestFile(std::istream& stream, std::string folder);
 
-  // Nothing at the end. Empty lines are passed over.
+  // Nothing at the end. Skips empty lines.
   std::optional<NamedRequest> Next();
 
  private:

@@ -157,7 +157,7 @@ absl::Status ReadPtxas(const Json& json, v1::CompileRequest& request) {
   return absl::OkStatus();
 }
 
-// Once the options are known.
+// ReadOptionsByName reads the field once the options are known.
 absl::Status ReadLater(const Json&, v1::CompileRequest&) { return absl::OkStatus(); }
 
 // {"name.h": "text", …}
@@ -216,7 +216,7 @@ bool IsGiven(const Json& object, const char* name) {
   return object.contains(name) && !object.at(name).is_null();
 }
 
-// What NVRTC needs has words of its own, so that nobody has to know which of its options it is.
+// Fields that stand for options of NVRTC.
 absl::Status ReadOptionsByName(const Json& object, v1::CompileRequest& request) {
   static constexpr std::pair<const char*, const char*> kWords[] = {
       {"defines", "define-macro"}, {"std", "std"}, {"name_expressions", "name-expressions"}};

@@ -14,12 +14,11 @@ namespace kiln::cli {
 [[nodiscard]] absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json,
                                                               const std::string& folder);
 
-// Whether there is a source that can be read: INVALID_ARGUMENT for a folder, a pipe or a device,
-// the system's own error where it is not there or not readable.
+// INVALID_ARGUMENT: a folder, a pipe or a device. The system's own error: not there, or not
+// readable.
 [[nodiscard]] absl::Status CheckSource(const std::string& path);
 
-// A source from a file: at most one byte over the limit, so that the client can say that it is too
-// large.
+// Reads a source, at most one byte over the limit: the client then says that it is too large.
 [[nodiscard]] absl::StatusOr<std::string> ReadSource(const std::string& path);
 
 // A name that fits the contract: valid UTF-8, at most 1 KiB.

@@ -1,4 +1,4 @@
-// Whether a binary is an ELF file that lies wholly within its bytes.
+// Checks that a binary is a whole ELF file.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace kiln::launch {
 
-// GPU drivers take an image without its length and believe what its headers say, so a truncated one
-// has them read past its end. INVALID_ARGUMENT: no 64-bit ELF file, or headers that point outside.
+// GPU drivers take an image without its length and trust its headers: they read past the end of a
+// truncated image. INVALID_ARGUMENT: not a 64-bit ELF file, or its headers point outside.
 Status CheckElfImage(std::string_view image);
 
 }  // namespace kiln::launch

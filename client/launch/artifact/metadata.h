@@ -1,4 +1,4 @@
-// What a launcher must know of a compiled kernel (kiln.v1.KernelMetadata), read from JSON.
+// Reads kiln.v1.KernelMetadata, which a launcher needs, from JSON.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@
 
 namespace kiln::launch {
 
-// One parameter that is passed; its type as Triton, its IR or PTX spells it.
+// One parameter. Its type is spelled as in Triton, in its IR or in PTX.
 struct Parameter {
   std::string name;  // may be empty
   std::string type;
 };
 
-// From which a CUtensorMap is encoded.
+// The fields from which a CUtensorMap is encoded.
 struct TensorDescriptorMetadata {
   int64_t swizzle = 0;
   int64_t elem_size = 0;
@@ -49,27 +49,27 @@ struct KernelMetadata {
   std::vector<Parameter> parameters;  // in the order of passing, without the hidden ones
   int64_t hidden_pointers = 0;
 
-  // Triton's conventions hold: the grid counts clusters, shared memory is all dynamic, the block is
-  // a row of warps. Everything that Triton compiles takes hidden pointers, and nothing else does.
+  // Whether Triton's conventions hold: the grid counts clusters, all shared memory is dynamic, the
+  // block is a row of warps. Only kernels from Triton take hidden pointers, and all of them do.
   bool IsTriton() const { return hidden_pointers > 0; }
 };
 
-// All of the above, for metadata to be compared by: launches of a binary with the same text are the
-// same, whoever compiled it and when. Not for people.
+// All fields of the metadata as text. Kernels with the same binary and the same text are launched
+// in the same way. Not for people.
 std::string CanonicalText(const KernelMetadata& metadata);
 
-// What the JSON around the metadata says besides.
+// The metadata and the other fields of the JSON.
 struct ArtifactDescription {
   KernelMetadata metadata;
-  std::string key;            // 64 hex digits; empty where the text does not say
-  std::string binary_stage;   // "cubin", "hsaco"; empty likewise
-  std::string binary_digest;  // 64 hex digits; empty likewise
-  std::string binary_file;    // beside the JSON; empty likewise
+  // Empty: not in the JSON.
+  std::string key;            // 64 hex digits
+  std::string binary_stage;   // "cubin", "hsaco"
+  std::string binary_digest;  // 64 hex digits
+  std::string binary_file;    // beside the JSON
 };
 
-// Reads the document of an artifact file, or the JSON that `kiln compile -o` writes: both have
-// `metadata`; fields that are not known are left alone. INVALID_ARGUMENT: not such a JSON, or
-// numbers out of all bounds.
+// Reads the document of an artifact file, or the JSON of `kiln compile -o`. Ignores unknown fields.
+// INVALID_ARGUMENT: not such a JSON, or a number out of bounds.
 StatusOr<ArtifactDescription> ParseDescription(std::string_view json);
 
 }  // namespace kiln::launch

@@ -1,4 +1,4 @@
-// How wide a parameter is, by the name of its type.
+// The size of a parameter by the name of its type.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ bool IsPointer(std::string_view type);
 // "!tt.tensordesc<…>".
 bool IsTensorMap(std::string_view type);
 
-// Bytes that one value takes, by the spelling of Triton ("*fp16", "i32", "u1", "bf16"), of its IR
-// ("f16", "!tt.tensordesc<…>") or of PTX ("u64", "b8[128]"). 0: not known.
+// The bytes of one value. Knows the spelling of Triton ("*fp16", "i32", "u1", "bf16"), of its IR
+// ("f16", "!tt.tensordesc<…>") and of PTX ("u64", "b8[128]"). 0: not known.
 size_t BytesOfType(std::string_view type);
 
 }  // namespace kiln::launch

@@ -13,7 +13,7 @@ using Sha256Digest = std::array<uint8_t, 32>;
 Sha256Digest Sha256(std::string_view bytes);
 // 64 lowercase hex digits.
 std::string ToHex(const Sha256Digest& digest);
-// From 64 hex digits of either case. False for anything else.
+// Reads 64 hex digits of either case. False: not such digits.
 bool FromHex(std::string_view hex, Sha256Digest& digest);
 
 }  // namespace kiln::launch

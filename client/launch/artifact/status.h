@@ -1,6 +1,6 @@
-// How calls inside the launch library end. Codes are those of absl::Status and gRPC, as everywhere
-// in Kiln, but without Abseil: this library lives inside other people's processes, which bring
-// their own Abseil, and Debian's cannot be linked into a shared object without 25 more of them.
+// The status of the launch library. Codes are those of absl::Status and gRPC. Does not use Abseil:
+// the processes that load this library may have an Abseil of their own, and Debian's cannot be
+// linked into a shared object without 25 other libraries.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ enum class Code : int32_t {
   kDataLoss = 15,
 };
 
-// OK costs nothing: no allocation, one pointer. Thread-safe as a value is.
+// OK is one null pointer. Thread-safe as a value is.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -39,7 +39,7 @@ class [[nodiscard]] Status {
   bool ok() const { return content_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : content_->code; }
   std::string_view message() const { return ok() ? std::string_view() : content_->message; }
-  // What the GPU driver returned; 0: it was not the driver that failed.
+  // The GPU driver's result; 0: the driver did not fail.
   int driver_result() const { return ok() ? 0 : content_->driver_result; }
 
   // "prefix: message". OK stays OK.
@@ -81,23 +81,23 @@ class [[nodiscard]] StatusOr {
     return Status(Code::k##Name, fmt::format(format, std::forward<Args>(args)...)); \
   }
 
-// The caller did not want it any more.
+// The caller cancelled.
 KILN_LAUNCH_STATUS_FUNCTION(Cancelled)
 // The call is wrong, whatever the machine.
 KILN_LAUNCH_STATUS_FUNCTION(InvalidArgument)
 KILN_LAUNCH_STATUS_FUNCTION(NotFound)
-// A file that somebody else could have written.
+// An untrusted user could have written the file.
 KILN_LAUNCH_STATUS_FUNCTION(PermissionDenied)
-// The kernel asks for more than the device has, or its memory is full.
+// The kernel needs more than the device has, or the device's memory is full.
 KILN_LAUNCH_STATUS_FUNCTION(ResourceExhausted)
-// Right in itself, but not here or not now: another architecture, not prepared, under capture.
+// Not possible here or now: another architecture, not prepared, under capture.
 KILN_LAUNCH_STATUS_FUNCTION(FailedPrecondition)
-// This driver has no such function.
+// This driver does not have the function.
 KILN_LAUNCH_STATUS_FUNCTION(Unimplemented)
 KILN_LAUNCH_STATUS_FUNCTION(Internal)
 // No driver or no device.
 KILN_LAUNCH_STATUS_FUNCTION(Unavailable)
-// Bytes are not what their digest says.
+// Bytes do not match their digest.
 KILN_LAUNCH_STATUS_FUNCTION(DataLoss)
 
 #undef KILN_LAUNCH_STATUS_FUNCTION

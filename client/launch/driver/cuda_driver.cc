@@ -23,7 +23,6 @@ StatusOr<cuda::Functions> FindFunctions(const SharedLibrary& library) {
                      missing);
 }
 
-// Whose fault it is.
 Code CodeOf(cuda::Result result) {
   switch (result) {
     case cuda::kInvalidValue:
@@ -224,7 +223,7 @@ StatusOr<LoadedCode> CudaDriver::Load(std::string_view image, const std::string&
 
 Status CudaDriver::Unload(Module module) {
   const cuda::Result result = cu_.cuLibraryUnload(module);
-  // It went with its context, or with the whole driver at the process's end.
+  // The context, or at the end of the process the driver, has unloaded it already.
   if (result == cuda::kContextIsDestroyed || result == cuda::kDeinitialized) return Status();
   return Check(result, "cuLibraryUnload");
 }
@@ -330,7 +329,7 @@ Status CudaDriver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* d
   LAUNCH_RETURN_IF_ERROR(
       Check(cu_.cuUserObjectCreate(&object, data, destroy, 1, cuda::kUserObjectNoDestructorSync),
             "cuUserObjectCreate"));
-  // Where this fails the object is left behind: to release it would call `destroy`.
+  // A failure leaks the object: releasing it would call `destroy`.
   return Check(cu_.cuGraphRetainUserObject(graph, object, 1, cuda::kGraphUserObjectMove),
                "cuGraphRetainUserObject");
 }

@@ -1,4 +1,4 @@
-// What this library asks of a GPU driver: CUDA's, or HIP's.
+// The interface to a GPU driver: CUDA's or HIP's.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@ using Function = void*;
 using Event = void*;
 using Graph = void*;
 
-// Whether somebody made it. The others are words for a stream of whichever context is current:
-// NULL, the legacy one, a thread's own.
+// Whether the stream is a created stream. The others stand for a stream of the current context:
+// NULL, the legacy stream, a thread's own stream.
 inline bool IsMadeStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) > 2; }
-// NULL or the legacy one, which no capture can be of.
+// NULL or the legacy stream, which cannot capture.
 inline bool IsLegacyStream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
 
 struct DeviceFacts {
@@ -38,7 +38,7 @@ struct DeviceFacts {
   int64_t shared_bytes_max = 0;  // of one block, when it opts in
   std::array<int64_t, 3> grid_max = {};
   int64_t l2_bytes = 0;
-  int64_t driver_version = 0;  // as the driver counts them
+  int64_t driver_version = 0;  // the driver's own number
 };
 
 // A piece of the device's memory.
@@ -94,9 +94,9 @@ struct TensorMapRequest {
   std::array<uint32_t, 5> block = {};
 };
 
-// One driver library, opened at run time. Every failure names the driver's function and the error's
-// name and words. Thread-safe, as drivers are; what acts on "the current context" means the calling
-// thread's. UNIMPLEMENTED: this driver has no such function.
+// One driver library, opened at run time. Every failure names the driver's function, the error's
+// name and its text. Thread-safe; "the current context" is the calling thread's. UNIMPLEMENTED:
+// this driver does not have the function.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -106,36 +106,35 @@ class Driver {
 
   // --- Contexts ---
 
-  // Null: none is current.
+  // Null: no context is current.
   virtual StatusOr<Context> CurrentContext() = 0;
-  // Of a device, made where it is not there yet, and kept for good.
+  // The primary context of a device. Makes it if necessary, and never releases it.
   virtual StatusOr<Context> PrimaryContext(int device) = 0;
   virtual Status PushContext(Context context) = 0;
   virtual Status PopContext() = 0;
-  // Names a context for good, also where a later one gets its address.
+  // A number that no later context gets.
   virtual StatusOr<uint64_t> ContextId(Context context) = 0;
   // The device of the current context.
   virtual StatusOr<DeviceFacts> CurrentDevice() = 0;
-  // Of a device by its number. Makes no context.
+  // Facts about a device by its number. Makes no context.
   virtual StatusOr<DeviceFacts> DeviceAt(int ordinal) = 0;
 
   // --- Code, in the current context ---
 
-  // `image` must stay where it is until Unload. Waits for what runs on the device.
-  // RESOURCE_EXHAUSTED: there is no memory for it.
+  // `image` must stay in place until Unload. Waits for the device. RESOURCE_EXHAUSTED: no memory.
   virtual StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) = 0;
   virtual Status Unload(Module module) = 0;
   virtual StatusOr<FunctionFacts> Describe(Function function) = 0;
-  // Lets a block have so much dynamic shared memory.
+  // Allows a block this much dynamic shared memory.
   virtual Status AllowSharedBytes(Function function, int bytes) = 0;
-  // Gives shared memory what L1 cache could have had.
+  // Prefers shared memory to L1 cache.
   virtual Status PreferSharedMemory(Function function) = 0;
-  // Lets clusters be larger than every device has them.
+  // Allows clusters that are larger than the portable size.
   virtual Status AllowLargeClusters(Function function) = 0;
   // `arguments` has one pointer per parameter, hidden ones included.
   virtual Status Launch(Function function, const DriverLaunch& launch, void** arguments) = 0;
-  // IsCapturing and Launch in one, with no word made: the driver's result, which is 0 for a launch,
-  // or kNotTried where the stream captures, or does not say. LaunchFailure has the words.
+  // IsCapturing and Launch in one, without a Status. Returns the driver's result, 0 for success, or
+  // kNotTried if the stream captures or IsCapturing fails. LaunchFailure makes a Status of it.
   // REQUIRES: no cluster, no PDL, not cooperative.
   static constexpr int kNotTried = -1;
   virtual int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) = 0;
@@ -144,26 +143,25 @@ class Driver {
 
   // --- Capture ---
 
-  // Cheap; without id and graph. FAILED_PRECONDITION: the stream is the NULL stream, and another
-  // one captures, which a launch would end.
+  // Cheap. FAILED_PRECONDITION: the stream is the NULL stream, and another stream captures; a
+  // launch would end that capture.
   virtual StatusOr<bool> IsCapturing(Stream stream) = 0;
   virtual StatusOr<Capture> CaptureOf(Stream stream) = 0;
-  // Swaps the thread's mode: what is potentially unsafe under capture is allowed, or as it was.
-  // Returns the mode before.
+  // Sets the thread's capture mode and returns the mode before.
   virtual int ExchangeCaptureMode(int mode) = 0;
   virtual int relaxed_capture_mode() const = 0;
-  // Calls `destroy(data)` once the graph and all that was instantiated from it are gone: on a
-  // thread of the driver, where nothing may be asked of it.
+  // Calls `destroy(data)` once the graph and all its instances are destroyed, on a thread of the
+  // driver. `destroy` must not call the driver.
   virtual Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) = 0;
 
   // --- Memory, events ---
 
-  // The device whose memory it is. INVALID_ARGUMENT: nobody's that the driver knows of.
+  // The device that the address belongs to. INVALID_ARGUMENT: the driver does not know the address.
   virtual StatusOr<int> DeviceOf(Address address) = 0;
   // The allocation that an address lies in. INVALID_ARGUMENT: it is not device memory.
   virtual StatusOr<MemoryRange> AllocationAt(Address address) = 0;
-  // Whether that is one of the pieces of which some allocators map their memory (cuMemMap), so that
-  // the next one may belong to the same buffer.
+  // Whether the address lies in a piece of memory that an allocator mapped (cuMemMap). The next
+  // piece may belong to the same buffer.
   virtual bool IsMappedPiece(Address address) = 0;
   // In stream order.
   virtual StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) = 0;
@@ -174,7 +172,7 @@ class Driver {
   virtual StatusOr<Event> MakeEvent() = 0;
   virtual void DestroyEvent(Event event) = 0;
   virtual Status Record(Event event, Stream stream) = 0;
-  // What comes on the stream from now on waits for the event.
+  // Later work on the stream waits for the event.
   virtual Status WaitOn(Stream stream, Event event) = 0;
   // Whether everything before it has happened.
   virtual StatusOr<bool> HasHappened(Event event) = 0;
@@ -182,7 +180,7 @@ class Driver {
   virtual StatusOr<float> MillisecondsBetween(Event begin, Event end) = 0;
 };
 
-// Makes a context current for as long as it lives. Costs little where it is current already.
+// Makes a context current while this object lives. Cheap if the context is current already.
 class ScopedContext {
  public:
   ScopedContext(Driver& driver, Context context) : driver_(driver) {
@@ -195,7 +193,7 @@ class ScopedContext {
     }
   }
   ~ScopedContext() {
-    // Nothing can be done about a context that does not go.
+    // A failure cannot be repaired.
     if (is_pushed_) static_cast<void>(driver_.PopContext());
   }
   ScopedContext(const ScopedContext&) = delete;
@@ -208,8 +206,7 @@ class ScopedContext {
   bool is_pushed_ = false;
 };
 
-// Keeps what this thread does from ending captures, its own and other threads', for as long as it
-// lives.
+// While this object lives, calls of this thread do not end captures of any thread.
 class ScopedRelaxedCapture {
  public:
   explicit ScopedRelaxedCapture(Driver& driver)

@@ -9,7 +9,7 @@ namespace {
 // ROCm says 10,000,000 × major + 100,000 × minor + patch.
 constexpr int kHipVersionMin = 60'000'000;
 
-// By the names that ROCm's packages, and the wheels of frameworks, give it.
+// The names in ROCm's packages and in the wheels of frameworks.
 const std::vector<std::string>& HipLibraryNames() {
   static const auto& names =
       *new std::vector<std::string>{"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"};
@@ -98,8 +98,7 @@ StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const SharedLibrary& library) 
 }
 
 Status HipDriver::Failure(hip::Result result, std::string_view function) const {
-  // It stays behind, and a framework that asks for it after its own next call would take it for
-  // that call's.
+  // Clears the error: a framework would take it for the error of its own next call.
   static_cast<void>(hip_.hipGetLastError());
   const char* name = hip_.hipGetErrorName(result);
   const char* words = hip_.hipGetErrorString(result);
@@ -256,7 +255,7 @@ int HipDriver::LaunchUncaptured(Function function, const DriverLaunch& launch, v
   } else {
     result = kNotTried;
   }
-  // What is made good another way is nobody else's error.
+  // The launch is tried another way: clear the error.
   static_cast<void>(hip_.hipGetLastError());
   return result;
 }
@@ -328,7 +327,7 @@ Status HipDriver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* da
   LAUNCH_RETURN_IF_ERROR(
       Check(hip_.hipUserObjectCreate(&object, data, destroy, 1, hip::kUserObjectNoDestructorSync),
             "hipUserObjectCreate"));
-  // Where this fails the object is left behind: to release it would call `destroy`.
+  // A failure leaks the object: releasing it would call `destroy`.
   return Check(hip_.hipGraphRetainUserObject(graph, object, 1, hip::kGraphUserObjectMove),
                "hipGraphRetainUserObject");
 }

@@ -14,8 +14,8 @@ namespace kiln::launch {
 // process has one loaded, that one. Needs ROCm 6.0 or later. UNAVAILABLE: none, no device, or too
 // old.
 //
-// HIP has no contexts: a device is one. A module and its functions are of the device that was the
-// current one when it was loaded.
+// HIP has no contexts: a device stands for its context. A module belongs to the device that was
+// current when it was loaded.
 class HipDriver final : public Driver {
  public:
   // Empty path: the default names.
@@ -36,8 +36,8 @@ class HipDriver final : public Driver {
   StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) override;
   Status Unload(Module module) override;
   StatusOr<FunctionFacts> Describe(Function function) override;
-  // None has to be asked for: a block may have all of a device's local memory, and
-  // hipFuncSetAttribute takes functions of the program, not of modules.
+  // Not necessary: a block may use all local memory of the device. hipFuncSetAttribute does not
+  // take functions of modules.
   Status AllowSharedBytes(Function, int) override { return Status(); }
   Status PreferSharedMemory(Function) override { return Status(); }
   Status AllowLargeClusters(Function) override { return Status(); }

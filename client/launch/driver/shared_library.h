@@ -8,7 +8,7 @@
 
 namespace kiln::launch {
 
-// Stays open for good: drivers do not bear being unloaded.
+// Never closed: drivers must not be unloaded.
 class SharedLibrary {
  public:
   // A path, or a name that the loader looks up. UNAVAILABLE, with the loader's words.
