@@ -22,14 +22,15 @@ def resident_bytes(memory):
 
 
 class PeakMemory:
-    """The most memory that this process holds between a reset and a look, beyond what it holds now.
+    """The most memory that this process holds between a reset and a look, beyond what it holds at the reset.
 
-    What it holds now, just forked, it shares with its zygote. Opens what it needs at once, since a jail may close /proc later.
+    What it holds before its first compile it shares with its zygote, or nearly so. Opens what it needs at once, since a jail may close /proc later.
     `memory` is /proc/self/statm, open.
     """
 
     def __init__(self, memory):
-        self._baseline = resident_bytes(memory)
+        self._memory = memory
+        self._baseline = 0
         try:
             self._reset = os.open("/proc/self/clear_refs", os.O_WRONLY)
             self._status = os.open("/proc/self/status", os.O_RDONLY)
@@ -40,6 +41,7 @@ class PeakMemory:
         """Forgets the peak so far. Where that is not allowed, there is no telling of this compile's own."""
         if self._reset is None:
             return
+        self._baseline = self._baseline or resident_bytes(self._memory)
         try:
             os.pwrite(self._reset, b"5", 0)
         except OSError:

@@ -1,4 +1,4 @@
-"""A worker's process: from the fork into its jail, then one compile after the other."""
+"""A worker's process: from the fork into its jail, then a compile."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import PeakMemory, cpu_micros, elapsed_micros, resident_bytes
 
 
-def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
+def run_worker(compiler, touched, control, job_fd, output_fd, message, zygote, told_fd):
     """What a forked child does. Never returns."""
     try:
         os.setpgid(0, 0)
@@ -35,6 +35,7 @@ def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
         worker = Worker(compiler, job, message)
         with open(told_fd, "w") as told:
             json.dump(worker.confine(), told)
+        touched.touch_again(job)
         worker.serve()
         os._exit(0)
     except BaseException:
