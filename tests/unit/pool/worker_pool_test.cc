@@ -512,7 +512,7 @@ TEST_F(WorkerPoolTest, AnyOtherAbortIsACrash) {
 }
 
 TEST_F(WorkerPoolTest, OnlyCrashesAreMarkedAsSuch) {
-  Start([](WorkerPoolOptions& options) { options.compile_time_max = milliseconds(20); });
+  Start([](WorkerPoolOptions& options) { options.compile_time_max = milliseconds(300); });
   EXPECT_TRUE(IsCompilerCrash(Do("segfault").status()));
   EXPECT_TRUE(IsCompilerCrash(Do("taint").status()));
   EXPECT_FALSE(IsCompilerCrash(Do("spin").status()));
@@ -527,7 +527,7 @@ TEST_F(WorkerPoolTest, IdleWorkersEndDownToAFloor) {
   Start([](WorkerPoolOptions& options) {
     options.slots = 4;
     options.eager = true;
-    options.idle_time = milliseconds(50);
+    options.idle_time = seconds(1);
     options.idle_workers_min = 2;
   });
   WaitUntil([](const PoolStats& stats) { return stats.started == 4; });
@@ -549,7 +549,7 @@ TEST_F(WorkerPoolTest, AWorkerThatIsLongInEndingIsNotCountedTwice) {
       [](WorkerPoolOptions& options) {
         options.slots = 4;
         options.eager = true;
-        options.idle_time = milliseconds(20);
+        options.idle_time = seconds(1);
         options.idle_workers_min = 2;
       },
       "slow-reaping");
@@ -567,7 +567,7 @@ TEST_F(WorkerPoolTest, SparesThatAreNotNeededEndUnderALightLoadToo) {
   Start([](WorkerPoolOptions& options) {
     options.slots = 4;
     options.eager = true;
-    options.idle_time = milliseconds(50);
+    options.idle_time = seconds(1);
   });
   WaitUntil([](const PoolStats& stats) { return stats.started == 4; });
   while (pool_->Stats().idled < 2) EXPECT_EQ(Ptx("answer x"), "x");
