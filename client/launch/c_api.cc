@@ -83,7 +83,7 @@ LaunchHooks AdaptHooks(kiln_launch_runtime& runtime, const kiln_launch_settings&
 // --- Launches ---
 
 Tensor TensorOf(const kiln_launch_tensor& given) {
-  // Of a rank that is no rank, so much as there is; what follows refuses it.
+  // Cut to the largest rank; a later check refuses a larger one.
   const size_t rank = std::min<size_t>(given.rank, kTensorRankMax);
   Tensor tensor;
   tensor.address = given.address;

@@ -118,7 +118,7 @@ Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const La
     if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, status);
     return status;
   } catch (const std::bad_alloc&) {
-    // Whoever counts what has begun hears of its end, too.
+    // A hook that counted the begin hears of the end, too.
     if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, kNoMemory);
     throw;
   }

@@ -115,14 +115,14 @@ inline constexpr uint64_t kWorkerThreadsMax = 1024;
 inline constexpr auto kWorkerRetryFirst = std::chrono::milliseconds(50);
 inline constexpr auto kWorkerRetryLast = std::chrono::milliseconds(10'000);
 inline constexpr int kWorkersMax = 1024;
-// Of one name, that could not be emptied.
+// Directories of one name that could not be emptied.
 inline constexpr int kDirectoriesAsideMax = 64;
 
 // --- Toolchains ---
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
-// Of headers that may be anybody's, all of which are read: a file, and what lies beneath one of the
-// directories that the configuration names. CUDA's with CCCL's take 100 MiB.
+// Limits on headers, all of which are read: one file, and one include directory. CUDA's with CCCL's
+// take 100 MiB.
 inline constexpr uint64_t kHeaderBytesMax = 256 * kMiB;
 inline constexpr uint64_t kHeadersBytesMax = 2048 * kMiB;
 // And what the ways of links among them lead through, all together: each costs a few system calls.

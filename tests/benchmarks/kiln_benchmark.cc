@@ -85,7 +85,7 @@ void Hits(const std::string& path, int argc, char** argv) {
       if (hit.outcome() != v1::OUTCOME_HIT) std::exit(1);
     });
   });
-  // Whoever asks for a kernel for the first time has to hash it.
+  // The first request for a kernel has to hash it.
   ConnectOptions without_memory;
   without_memory.verified_bytes_max = 0;
   const std::unique_ptr<Client> first_time = OrDie(Client::Connect(without_memory));

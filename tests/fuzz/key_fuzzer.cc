@@ -11,8 +11,7 @@
 namespace kiln {
 namespace {
 
-// Of two values that == calls equal or different as C++ has it for floating point, the encoding
-// decides.
+// Compares encodings: == for floating point calls equal or different what the key does not.
 bool SameOptions(const Options& a, const Options& b) {
   return a.size() == b.size() &&
          std::equal(a.begin(), a.end(), b.begin(), [](const auto& one, const auto& other) {

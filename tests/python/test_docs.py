@@ -15,6 +15,8 @@ COLUMNS = 100
 CELL_CHARACTERS_MAX = 220
 
 CODE = re.compile(r"`[^`]*`")
+# Beginnings of comments whose subject stands in the line above.
+DANGLING = re.compile(r"^\s*(//|#|/\*) ?(Of|Whoever|Nor|Likewise)\b")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -78,3 +80,11 @@ def test_guarantees_name_tests_that_exist():
     missing += [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in python]
     missing += [path for path in re.findall(r"`(tests/[\w/.]+)`", text) if not (ROOT / path).exists()]
     assert not missing, ", ".join(missing)
+
+
+def test_comments_begin_with_their_subject():
+    sources = [path for folder in ("client", "daemon", "storage", "tests") for path in (ROOT / folder).rglob("*")
+               if path.suffix in (".cc", ".h", ".py")]
+    dangling = [f"{path.relative_to(ROOT)}:{number}: {line.strip()}" for path in sources
+                for number, line in enumerate(path.read_text().splitlines(), 1) if DANGLING.search(line)]
+    assert not dangling, "\n".join(dangling)

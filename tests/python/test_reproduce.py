@@ -225,7 +225,7 @@ template <typename T> __global__ void reverse(T* x) {
   x[threadIdx.x] = s[TILE - 1 - threadIdx.x];
 }
 """
-# Of every sort that an option may be.
+# One option of each type.
 NATIVE_CASES = {
     "ptx": {"source": PTX},
     "ptx-options": {"source": PTX, "launch": {"maxnreg": 24},

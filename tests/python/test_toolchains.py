@@ -240,7 +240,7 @@ def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path,
         # The old one is gone, and nothing is compiled in its name.
         refused = compile_ptx(daemon, tmp_path, "b", "--toolchain", old)
         assert refused["code"] == "FAILED_PRECONDITION", refused
-        # Whoever names none gets what is there now, as what it is.
+        # A request without a toolchain gets what is there now, under its new fingerprint.
         after = compile_ptx(daemon, tmp_path, "a")
         assert after["outcome"] == "compiled" and after["key"] != before["key"]
         assert_is_of(NEW, tmp_path, "a")

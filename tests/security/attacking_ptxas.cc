@@ -13,7 +13,7 @@
 
 namespace {
 
-// Of its own program, which may be read and is part of a toolchain.
+// Its own program may be read, as part of a toolchain.
 bool SetATimeThroughADescriptor(const char* program) {
   const int file = ::open(program, O_RDONLY);
   if (file < 0) return false;

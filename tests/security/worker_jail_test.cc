@@ -193,8 +193,8 @@ TEST_F(WorkerJailTest, NothingChangesOutsideTheJobsDirectory) {
                              "remove /dev/shm/kiln-jail-test"});
 }
 
-// Whoever owns a file may set its times through any descriptor of it, and that would break the seal
-// of a toolchain for everybody.
+// The owner of a file may set its times through any descriptor, which would break the snapshot of a
+// toolchain for everybody.
 TEST_F(WorkerJailTest, NoTimeIsSetThroughADescriptor) {
   ExpectOnlyTheJailPrevents({"utime-through-a-descriptor"});
 }

@@ -13,7 +13,7 @@ LOOP = """module {
   }
 }
 """
-# Of its four: the kernel's two, the loop's own and what it carries.
+# Its four variables: the kernel's two, the loop's own, and the carried one.
 ORIGINS = ['"x"("p.py":1:7)', "unknown", '"turn"("p.py":3:9)', 'callsite("sum"("q.py":8:9) at "p.py":4:5)']
 
 

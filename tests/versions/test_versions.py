@@ -21,7 +21,7 @@ TARGETS = ("cuda:80", "cuda:86", "cuda:89", "cuda:90", "cuda:100", "cuda:120", "
            "hip:gfx90a", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200")
 # One without and one with tensor cores, whose code differs most from version to version, and one with a reduction.
 KERNELS_TESTED = ("vector_add", "softmax", "matmul_128x128x64")
-# Of these each the smaller ones alone: so many targets take their time.
+# Only the smaller kernels of each: so many targets take long.
 BRIEFLY = {"cuda:86", "cuda:89", "cuda:120", "cuda:121", "hip:gfx1100", "hip:gfx1200"}
 KERNELS_BRIEFLY = KERNELS_TESTED[:2]
 # For these ptxas gives one of two cubins, as addresses fall.

@@ -46,8 +46,8 @@ enum FunctionAttribute : int {
   kFunctionNumRegs = 4,
 };
 
-// Of hipDeviceProp_tR0600 only the name of the architecture is read, which no attribute has. Room
-// for what later versions may add behind.
+// Only the architecture's name is read from hipDeviceProp_tR0600: no attribute has it. There is
+// room for fields that later versions append.
 inline constexpr size_t kArchitectureNameOffset = 1160;
 inline constexpr size_t kArchitectureNameBytes = 256;
 struct alignas(8) DeviceProperties {

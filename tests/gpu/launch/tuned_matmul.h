@@ -31,7 +31,7 @@ class TunedMatmul {
 
   kiln_launch_code Enqueue(size_t candidate) const;
   void Clear() { GPU(cuMemsetD8_v2(c_.address(), 0xff, c_.bytes())); }
-  // Of some hundred elements, the same each time, against the host's own sums:
+  // Compares some hundred elements, the same each time, with the host's own sums:
   // |got − expected| / (1 + |expected|).
   double WorstError() const;
 

@@ -69,7 +69,7 @@ void SmallDisk::FillUp(uint64_t left_bytes) {
   const auto size = static_cast<off_t>(free_bytes - left_bytes);
   const int error = posix_fallocate(file.get(), 0, size);
   if (error == 0) return;
-  // Whoever else writes was faster: page by page, until there is none.
+  // Another writer was faster: go on page by page until there is no room.
   const std::string page(4096, '\0');
   while (write(file.get(), page.data(), page.size()) > 0) {
   }

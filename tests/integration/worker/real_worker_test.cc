@@ -294,7 +294,7 @@ TEST_F(RealWorkerTest, BadOptionsSayWhatIsWrong) {
   EXPECT_THAT(fail("warp_size", {int64_t{32}}, {"hip", "gfx942", 0}), HasSubstr("64"));
 }
 
-// Whoever loads it finds that out, as with what Triton compiles by itself.
+// The error comes when it is loaded, as with Triton's own compile.
 TEST_F(RealWorkerTest, WhatNoBlockHasRoomForIsCompiledAllTheSame) {
   const auto shared = Compile({Square(256), {"hip", "gfx942", 0}, {}, {}});
   ASSERT_NE(shared, nullptr);

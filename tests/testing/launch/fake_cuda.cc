@@ -21,7 +21,7 @@ constexpr Result kCaptureUnsupported = 900;
 constexpr Result kCaptureMerge = 903;
 constexpr Result kCaptureIsolation = 905;
 constexpr int kCaptureStatusInvalidated = 2;
-// Of a block: without opting in, and at most.
+// Shared memory of a block: without opting in, and at most.
 constexpr int kSharedBytesDefault = 48 << 10;
 constexpr int kSharedBytesMax = 227 << 10;
 

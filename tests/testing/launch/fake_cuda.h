@@ -62,7 +62,7 @@ class FakeCuda {
   virtual uint64_t MakeBuffer(const std::string& content) = 0;
   // Allocations that lie one directly behind the other, as the driver often has them.
   virtual uint64_t MakeNeighbours(const std::vector<std::string>& contents) = 0;
-  // Of pieces of so many bytes, mapped one behind the other.
+  // Memory of pieces of so many bytes, mapped one behind the other.
   virtual uint64_t MakeMapping(const std::vector<size_t>& pieces) = 0;
   virtual void Write(uint64_t address, const std::string& content) = 0;
   virtual std::string Read(uint64_t address, size_t bytes) const = 0;

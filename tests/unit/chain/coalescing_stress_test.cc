@@ -110,7 +110,7 @@ TEST(CoalescingStress, OneCompilePerKeyWhoeverLeaves) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(tally.answered + tally.left, kThreads * kKeys * kRequestsPerKey);
 
-  // Whoever stays gets an answer; a compile that all had left is made up for here.
+  // Every waiter that stays gets an answer; a compile that all waiters left is repeated here.
   for (const CompileJobPtr& job : jobs) {
     ResultProbe probe;
     chain.provider().Compile(CallContext(), job, probe.Done());

@@ -71,7 +71,7 @@ TEST_F(MemoryEstimatorTest, ToolchainsBackendsAndSizesAreToldApart) {
   toolchain->fingerprint = Digest::Of("another");
   other.toolchain = toolchain;
   EXPECT_EQ(estimator_.BytesFor(other), kDefault);
-  // Of about the same size.
+  // Sources of about the same size.
   ExpectAbout(MakeJob("another source"), 30 * kMiB);
 }
 

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// Whoever takes 0 for "no limit" would let a worker start what it likes.
+// A caller that takes 0 for "no limit" would let a worker start any number of processes.
 TEST(ProcessTableTest, ThreadsAreCountedWithoutADescriptorToo) {
   EXPECT_GT(RunningThreads(), 0u);
   const NoMoreDescriptors shortage;

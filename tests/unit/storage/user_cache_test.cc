@@ -49,7 +49,7 @@ class UserCacheTest : public testing::Test {
     EXPECT_TRUE(store_.index().Put({}, made.record, made.blobs).ok());
     return made;
   }
-  // Of the record that stands for a user's key.
+  // The key of the record for a user's key.
   std::shared_ptr<const ArtifactRecord> Record(uid_t uid, const std::string& key) {
     return store_.index().Get({}, UserCacheKey(uid, key))->record;
   }

@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 class UserQuotaTest : public testing::Test {
  protected:
-  // Of `bytes` in all.
+  // An entry of `bytes` in all.
   static ArtifactRecord Record(uid_t uid, const std::string& key, uint64_t bytes) {
     ArtifactRecord record;
     record.key = UserCacheKey(uid, key);

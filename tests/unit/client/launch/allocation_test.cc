@@ -184,7 +184,7 @@ TEST_F(AllocationTest, EachLaunchThatAHookHasSeenBeginEndsForIt) {
   kiln_launch_kernel_close(kernel);
 }
 
-// Whoever is told that it failed launches it again.
+// After a failure the caller launches again.
 TEST_F(AllocationTest, NoLaunchThatTheDriverTookHasFailed) {
   kiln_launch_settings settings{};
   settings.size = sizeof settings;

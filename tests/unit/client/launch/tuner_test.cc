@@ -311,7 +311,7 @@ TEST_F(TunerTest, EachRunAndTheCallerSeeTheInputsAsTheyWere) {
   ReadAndWrite("A234");
   std::vector<char> seen;
   TuneOk({Make("k", Adding(seen)), Make("l", Adding(seen))});
-  // Of each: the first run, five of the estimate, two of the warm-up, ten that count.
+  // Runs of each: the first, five of the estimate, two of the warm-up, ten that count.
   ASSERT_THAT(seen, SizeIs(36));
   EXPECT_EQ(std::string(seen.begin(), seen.end()), std::string(36, 'A'));
   EXPECT_EQ(fake_->Read(x_, 4), "A234");

@@ -96,7 +96,7 @@ TEST(ArtifactFileTest, NamesAndStagesBeyondTheFormatAreRefused) {
 TEST(ArtifactFileTest, TruncatedAnywhereIsDataLoss) {
   const std::string file = Encoded();
   for (size_t size = 0; size < file.size(); ++size) {
-    // Of exactly that size, so that a sanitizer sees a read past its end.
+    // Memory of exactly that size, so that a sanitizer sees a read past its end.
     const std::vector<char> truncated(file.begin(), file.begin() + static_cast<ptrdiff_t>(size));
     EXPECT_EQ(DecodeCode({truncated.data(), truncated.size()}), StatusCode::kDataLoss) << size;
   }

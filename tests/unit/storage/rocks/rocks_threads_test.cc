@@ -145,7 +145,7 @@ TEST_F(RocksThreadsTest, UsesAreWrittenOnAThreadOfTheirOwn) {
   rocks().WaitUntilIdle();
   EXPECT_EQ(files_->TakeWriters().count(std::this_thread::get_id()), 0u);
 
-  // Nor by one that brings uses of a tier above.
+  // Uses that a tier above brings do not hold it up either.
   clock_.Advance(limits::kPendingUsesAge);
   const UseCount brought[] = {{made.record.key, 40, clock_.UnixMillis()}};
   store().CountUses(brought);
