@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "storage/artifact_index.h"
+#include "storage/artifact_publisher.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/lru_cache.h"
@@ -49,7 +50,7 @@ struct HotDirectoryStats {
 // Every user of the machine can read the files, so user cache entries are never published.
 //
 // Thread-safe. Blocks to write a file; NoteUse and Stats block on a short mutex only.
-class HotDirectory final : public ArtifactListener {
+class HotDirectory final : public ArtifactPublisher {
  public:
   // Keeps the undamaged files of an earlier daemon, oldest first, and removes everything else.
   // Reads all files. Errors of HotFiles::Open and Load. `clock` must outlive the directory.
@@ -61,11 +62,11 @@ class HotDirectory final : public ArtifactListener {
   void OnRemove(const Digest& key) override;
 
   // Whether the artifact is published. Counts as a use.
-  bool NoteUse(const Digest& key);
+  bool NoteUse(const Digest& key) override;
   // Publishes an artifact that was found in the store. Does nothing where the key is published, or
   // changed so recently that the found artifact may be out of date. Writes a file, so answer the
   // hit before. REQUIRES: `blobs` holds the final binary.
-  void Publish(const ArtifactRecord& record, std::span<const Blob> blobs);
+  void Publish(const ArtifactRecord& record, std::span<const Blob> blobs) override;
 
   // For use after a start: removes files that the store does not have, and publishes the most
   // recently used artifacts, up to the bounds. Other calls may run meanwhile. `index` and `blobs`
