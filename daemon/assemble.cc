@@ -20,7 +20,6 @@
 #include "daemon/chain/counting_provider.h"
 #include "daemon/chain/pooled_provider.h"
 #include "daemon/chain/publishing_provider.h"
-#include "daemon/chain/quarantining_provider.h"
 #include "daemon/chain/request_resolver.h"
 #include "daemon/chain/routing_provider.h"
 #include "daemon/chain/toolchain_pools.h"
@@ -28,7 +27,7 @@
 #include "daemon/observe/gather_stats.h"
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
-#include "daemon/policy/quarantine.h"
+#include "daemon/policy/negative_cache.h"
 #include "daemon/process/allocator.h"
 #include "daemon/process/work_directory.h"
 #include "daemon/process/worker_groups.h"
@@ -155,7 +154,6 @@ class RunningDaemon final : public Daemon {
   // `caching`, with audits by `compiler` in front where the configuration wants any.
   std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
                                                CompilationProvider& compiler);
-  std::optional<RememberedRequest> FindRemembered(const Digest& key);
   ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool is_default,
                                int serial);
   // What every pool has in common.
@@ -198,11 +196,10 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
   std::unique_ptr<RequestResolver> resolver_;
-  std::unique_ptr<Quarantine> quarantine_;
+  NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::unique_ptr<ToolchainPools> pools_;
   AdmissionProvider* admission_ = nullptr;
-  FailureCache* failures_ = nullptr;
   AuditingProvider* auditing_ = nullptr;  // null: there are no audits
   std::unique_ptr<CountingProvider> chain_;
 
@@ -339,13 +336,9 @@ void RunningDaemon::BuildChain() {
   auto admission =
       std::make_unique<AdmissionProvider>(std::move(routing), limits, memory_, clock_, *timer_);
   admission_ = admission.get();
-  quarantine_ = std::make_unique<Quarantine>(setting_.config.workers.quarantine_time, clock_);
-  auto quarantining = std::make_unique<QuarantiningProvider>(std::move(admission), *quarantine_);
-  CompilationProvider& compiler = *quarantining;
-  auto caching = std::make_unique<CachingProvider>(std::move(quarantining), store_->index(),
-                                                   store_->blobs(), clock_, *executor_);
-  failures_ = &caching->failures();
-  auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), compiler),
+  auto caching = std::make_unique<CachingProvider>(std::move(admission), store_->index(),
+                                                   store_->blobs(), negatives_, clock_, *executor_);
+  auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), *admission_),
                                                          *hot_, *executor_);
   auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
   chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
@@ -364,16 +357,6 @@ std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
       AuditingProvider::Parts{compiler, store_->index(), *executor_, is_idle, clock_, *timer_});
   auditing_ = auditing.get();
   return auditing;
-}
-
-std::optional<RememberedRequest> RunningDaemon::FindRemembered(const Digest& key) {
-  if (auto failed = failures_->FindWithRequest(key)) {
-    return RememberedRequest{std::move(failed->job), std::move(failed->failure), ""};
-  }
-  if (auto crashed = quarantine_->Find(key); crashed && crashed->job != nullptr) {
-    return RememberedRequest{std::move(crashed->job), nullptr, std::move(crashed->why)};
-  }
-  return std::nullopt;
 }
 
 void RunningDaemon::ServeToolchains(const DiscoveredToolchains& found) {
@@ -453,9 +436,9 @@ AdminActions RunningDaemon::MakeActions() {
   actions.verify = [this](const CallContext& context, const VerificationCallback& report) {
     return Verify(context, report);
   };
-  actions.lift_quarantine = [this](const Digest& key) { return quarantine_->Lift(key); };
-  actions.remembered_request = [this](const Digest& key) { return FindRemembered(key); };
-  actions.lift_all_quarantines = [this] { return quarantine_->LiftAll(); };
+  actions.lift_quarantine = [this](const Digest& key) { return negatives_.LiftCrash(key); };
+  actions.remembered_request = [this](const Digest& key) { return negatives_.FindRequest(key); };
+  actions.lift_all_quarantines = [this] { return negatives_.LiftAllCrashes(); };
   actions.toolchains = [this] { return Toolchains(); };
   actions.reload_toolchains = [this](ReloadThread::Done done) {
     toolchains_->Reload(std::move(done));
@@ -483,7 +466,7 @@ DaemonStats RunningDaemon::Stats() const {
                       .pools = pools_->List(),
                       .ended_pools = pools_->Ended(),
                       .admission = *admission_,
-                      .quarantine = *quarantine_,
+                      .negatives = negatives_,
                       .jail = *jail_,
                       .plain_limits = plain_limits_,
                       .auditing = auditing_,

@@ -50,7 +50,7 @@ size_t QueuedBytes(const CompileJob& job) {
 AdmissionProvider::AdmissionProvider(std::unique_ptr<CompilationProvider> next,
                                      const AdmissionLimits& limits, const MemoryProbe& memory,
                                      const Clock& clock, Timer& timer)
-    : next_(std::move(next)),
+    : ForwardingProvider("admission", std::move(next)),
       limits_(limits),
       memory_(memory),
       clock_(clock),
@@ -180,7 +180,7 @@ void AdmissionProvider::Start(const CallPtr& call) {
   call->on_cancel.Reset();
   call->on_deadline.reset();
   const SteadyTime started = clock_.Now();
-  next_->Compile(call->context, call->job,
+  next().Compile(call->context, call->job,
                  [this, call, started](absl::StatusOr<CompileResult> result) {
                    Finish(call, started, std::move(result));
                  });
@@ -217,7 +217,7 @@ void AdmissionProvider::Raise(const Digest& key, const CallContext& waiter) {
       RaiseCall(entry->second, waiter);
     }
   }
-  next_->Raise(key, waiter);
+  next().Raise(key, waiter);
 }
 
 void AdmissionProvider::RaiseCall(const CallPtr& call, const CallContext& waiter) {
@@ -228,10 +228,6 @@ void AdmissionProvider::RaiseCall(const CallPtr& call, const CallContext& waiter
   if (ticket.ok()) return AddTicket(call, waiter.principal, *ticket);
   // There is no place left for it, so it shares the first one.
   queue_.Raise(call->tickets.begin()->second, waiter.priority);
-}
-
-std::string AdmissionProvider::Describe() const {
-  return fmt::format("admission({})", next_->Describe());
 }
 
 AdmissionStats AdmissionProvider::Stats() const {

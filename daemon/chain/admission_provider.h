@@ -6,11 +6,10 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <utility>
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/forwarding_provider.h"
 #include "daemon/policy/fair_queue.h"
 #include "daemon/policy/memory_estimator.h"
 #include "daemon/policy/memory_probe.h"
@@ -65,7 +64,7 @@ struct AdmissionStats {
 // Thread-safe. Starts the next provider's work on the thread that made room: a caller's, or the one
 // that finished another compile. Does not block beyond what the next provider does. The probe,
 // clock and timer outlive it.
-class AdmissionProvider final : public CompilationProvider {
+class AdmissionProvider final : public ForwardingProvider {
  public:
   AdmissionProvider(std::unique_ptr<CompilationProvider> next, const AdmissionLimits& limits,
                     const MemoryProbe& memory, const Clock& clock, Timer& timer);
@@ -74,7 +73,6 @@ class AdmissionProvider final : public CompilationProvider {
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
   void Raise(const Digest& key, const CallContext& waiter) override;
-  std::string Describe() const override;
 
   AdmissionStats Stats() const;
 
@@ -98,7 +96,6 @@ class AdmissionProvider final : public CompilationProvider {
   void Finish(const CallPtr& call, SteadyTime started, absl::StatusOr<CompileResult> result);
   std::chrono::milliseconds RetryHint() const;
 
-  const std::unique_ptr<CompilationProvider> next_;
   const AdmissionLimits limits_;
   const MemoryProbe& memory_;
   const Clock& clock_;

@@ -43,7 +43,7 @@ Verdict Compare(const Blob& stored, const std::vector<Blob>& earlier, const Blob
 
 AuditingProvider::AuditingProvider(std::unique_ptr<CompilationProvider> next, uint64_t one_in,
                                    Parts parts)
-    : next_(std::move(next)),
+    : ForwardingProvider("auditing", std::move(next)),
       one_in_(one_in),
       parts_(std::move(parts)),
       seen_(limits::kAuditedKeysMax, limits::kAuditedKeysMax) {}
@@ -52,7 +52,7 @@ AuditingProvider::~AuditingProvider() = default;
 
 void AuditingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   const auto is_answered = std::make_shared<std::atomic<bool>>(false);
-  next_->Compile(
+  next().Compile(
       std::move(context), job,
       [this, job, is_answered, done = std::move(done)](absl::StatusOr<CompileResult> result) {
         *is_answered = true;

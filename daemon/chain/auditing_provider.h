@@ -7,10 +7,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/forwarding_provider.h"
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/executor.h"
@@ -43,7 +42,7 @@ struct AuditStats {
 //
 // Changes no answer. Errors: the next provider's. Thread-safe; does not block. All that it refers
 // to outlives it; REQUIRES on destruction: every call is done, audits included.
-class AuditingProvider final : public CompilationProvider {
+class AuditingProvider final : public ForwardingProvider {
  public:
   struct Parts {
     CompilationProvider& compiler;
@@ -59,8 +58,6 @@ class AuditingProvider final : public CompilationProvider {
   ~AuditingProvider() override;
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
-  std::string Describe() const override { return "auditing(" + next_->Describe() + ")"; }
 
   AuditStats Stats() const;
 
@@ -78,7 +75,6 @@ class AuditingProvider final : public CompilationProvider {
   // Ends the audit under way, which goes back to the head of those that wait.
   void GiveWay();
 
-  const std::unique_ptr<CompilationProvider> next_;
   const uint64_t one_in_;
   const Parts parts_;
   std::atomic<uint64_t> hits_ = 0;

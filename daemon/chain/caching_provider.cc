@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/compiler_crash.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/log.h"
 
@@ -13,17 +14,26 @@ namespace {
 // A store that is broken fails every call: the log says so at the 1st, 2nd, 4th, 8th … time.
 bool IsWorthLogging(uint64_t times) { return std::has_single_bit(times); }
 
+absl::Status Refusal(const Digest& key, const NegativeCache::Crash& crash) {
+  // The compiler's words last: they may be cut.
+  return WithRetryAfter(
+      Internal("this kernel crashed its compiler and is not compiled again for {} s (kiln evict {} "
+               "lifts that): {}",
+               std::chrono::ceil<std::chrono::seconds>(crash.left).count(), key.Hex(), crash.why),
+      crash.left);
+}
+
 }  // namespace
 
 CachingProvider::CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index,
-                                 BlobStore& blobs, const Clock& clock, Executor& executor,
-                                 std::chrono::nanoseconds failure_time_to_live)
-    : next_(std::move(next)),
+                                 BlobStore& blobs, NegativeCache& negatives, const Clock& clock,
+                                 Executor& executor)
+    : ForwardingProvider("caching", std::move(next)),
       index_(index),
       clock_(clock),
       executor_(executor),
       reader_(blobs),
-      failures_(clock, failure_time_to_live) {}
+      negatives_(negatives) {}
 
 void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   const CachePolicy policy = job->request.cache_policy;
@@ -32,7 +42,7 @@ void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDon
   }
   absl::StatusOr<CompileResult> found = LookUp(context, *job);
   if (policy == CachePolicy::kOnlyIfCached && absl::IsNotFound(found.status())) {
-    if (auto failure = failures_.FindOfAnyAge(job->key)) {
+    if (auto failure = negatives_.FindFailureOfAnyAge(job->key)) {
       return done(CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)});
     }
   }
@@ -43,7 +53,7 @@ void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDon
 
 absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context,
                                                       const CompileJob& job) {
-  if (auto failure = failures_.Find(job.key)) {
+  if (auto failure = negatives_.FindFailure(job.key)) {
     return CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)};
   }
   absl::StatusOr<CompileResult> found = LookUpArtifact(context, job);
@@ -70,15 +80,17 @@ absl::StatusOr<CompileResult> CachingProvider::LookUpArtifact(const CallContext&
 }
 
 void CachingProvider::CompileAndKeep(CallContext context, CompileJobPtr job, CompileDone done) {
+  if (const auto crash = negatives_.Refuse(job->key)) return done(Refusal(job->key, *crash));
   // What was compiled is kept even where the last caller has left meanwhile, so without their
   // cancellation and deadline.
   CallContext keep;
   keep.principal = context.principal;
   keep.priority = context.priority;
   keep.job = context.job;
-  next_->Compile(std::move(context), job,
+  next().Compile(std::move(context), job,
                  [this, job, keep = std::move(keep),
                   done = std::move(done)](absl::StatusOr<CompileResult> result) {
+                   Quarantine(job, result);
                    if (!result.ok()) return done(std::move(result));
                    // The disk is not the business of the thread that runs the workers.
                    executor_.Run([this, job, keep, done, result = std::move(result)]() mutable {
@@ -91,15 +103,29 @@ void CachingProvider::Keep(const CallContext& context, const CompileJobPtr& job,
                            absl::StatusOr<CompileResult> result, const CompileDone& done) {
   if (const Artifact* artifact = result->artifact()) {
     if (artifact->key != job->key) {
-      return done(Internal("{} answered for kernel {} with kernel {}", next_->Describe(),
+      return done(Internal("{} answered for kernel {} with kernel {}", Describe(),
                            job->key.ShortHex(), artifact->key.ShortHex()));
     }
-    failures_.Forget(job->key);
+    negatives_.Forget(job->key);
     Store(context, *job, *artifact);
-  } else {
-    failures_.Remember(job, std::get<1>(result->value));
+  } else if (result->failure()->deterministic) {
+    negatives_.RememberFailure(job, result->shared_failure());
   }
   done(std::move(result));
+}
+
+void CachingProvider::Quarantine(const CompileJobPtr& job,
+                                 const absl::StatusOr<CompileResult>& result) {
+  std::string why;
+  if (IsCompilerCrash(result.status())) {
+    why = Message(result.status());
+  } else if (result.ok() && result->failure() != nullptr && !result->failure()->deterministic) {
+    why = result->failure()->message;
+  } else {
+    return;
+  }
+  negatives_.RememberCrash(job, why);
+  LogError("kernel quarantined", {{"key", job->key.Hex()}, {"why", why}});
 }
 
 void CachingProvider::Store(const CallContext& context, const CompileJob& job,
@@ -122,14 +148,6 @@ void CachingProvider::LogLookUpFailure(const Digest& key, const absl::Status& st
     LogWarning("look-up failed, taken as a miss",
                {{"key", key.ShortHex()}, {"why", Message(status)}});
   }
-}
-
-void CachingProvider::Raise(const Digest& key, const CallContext& waiter) {
-  next_->Raise(key, waiter);
-}
-
-std::string CachingProvider::Describe() const {
-  return fmt::format("caching({})", next_->Describe());
 }
 
 }  // namespace kiln

@@ -2,17 +2,14 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
-#include <string>
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/forwarding_provider.h"
 #include "daemon/kernel/artifact_reader.h"
-#include "daemon/policy/failure_cache.h"
+#include "daemon/policy/negative_cache.h"
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/executor.h"
-#include "storage/base/limits.h"
 #include "storage/blob_store.h"
 
 namespace kiln {
@@ -22,27 +19,24 @@ namespace kiln {
 // answered artifact is a stored one. The store never fails a compile: one that cannot look is a
 // miss, one that does not take the artifact is as good as none, and the log says so now and then.
 //
-// Deterministic failures are remembered for a while and answered as hits. REFRESH skips the look-up
-// and the remembered failures. ONLY_IF_CACHED answers NOT_FOUND on a miss, or the store's error
-// where it could not look; on a miss that is known to be a failure, however old, that.
+// Deterministic failures are remembered for a while and answered as hits. A source that crashed
+// every worker that tried it, or that the machine ended every time, is quarantined: until its time
+// is over, or an operator lifts it, the answer is INTERNAL with a retry hint. REFRESH skips the
+// look-up and the remembered failures, not the quarantine. ONLY_IF_CACHED answers NOT_FOUND on a
+// miss, or the store's error where it could not look; on a miss that is known to be a failure,
+// however old, that.
 //
 // With an artifact, the request that it was compiled from is stored (request_document.h).
 //
 // A hit carries the wanted stages and the final binary, a fresh compile carries all stages.
 //
-// Thread-safe. Blocks as a read of the store does. Index, blobs, clock and executor outlive it.
-class CachingProvider final : public CompilationProvider {
+// Thread-safe. Blocks as a read of the store does. All that it refers to outlives it.
+class CachingProvider final : public ForwardingProvider {
  public:
   CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index, BlobStore& blobs,
-                  const Clock& clock, Executor& executor,
-                  std::chrono::nanoseconds failure_time_to_live = limits::kFailureTtl);
+                  NegativeCache& negatives, const Clock& clock, Executor& executor);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, const CallContext& waiter) override;
-  std::string Describe() const override;
-
-  // What is remembered, for whoever asks about it.
-  FailureCache& failures() { return failures_; }
 
  private:
   absl::StatusOr<CompileResult> LookUp(const CallContext& context, const CompileJob& job);
@@ -51,14 +45,14 @@ class CachingProvider final : public CompilationProvider {
   void Keep(const CallContext& context, const CompileJobPtr& job,
             absl::StatusOr<CompileResult> result, const CompileDone& done);
   void Store(const CallContext& context, const CompileJob& job, const Artifact& artifact);
+  void Quarantine(const CompileJobPtr& job, const absl::StatusOr<CompileResult>& result);
   void LogLookUpFailure(const Digest& key, const absl::Status& status);
 
-  const std::unique_ptr<CompilationProvider> next_;
   ArtifactIndex& index_;
   const Clock& clock_;
   Executor& executor_;
   ArtifactReader reader_;
-  FailureCache failures_;
+  NegativeCache& negatives_;
   // How often, for the log alone.
   std::atomic<uint64_t> lookup_failures_ = 0;
   std::atomic<uint64_t> put_failures_ = 0;

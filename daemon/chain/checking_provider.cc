@@ -15,11 +15,13 @@ bool SaysNothing(const absl::Status& status) {
 CheckingProvider::CheckingProvider(std::shared_ptr<const Toolchain> toolchain,
                                    std::unique_ptr<CompilationProvider> next,
                                    OnToolchainChange on_change)
-    : toolchain_(std::move(toolchain)), next_(std::move(next)), on_change_(std::move(on_change)) {}
+    : ForwardingProvider("checking", std::move(next)),
+      toolchain_(std::move(toolchain)),
+      on_change_(std::move(on_change)) {}
 
 void CheckingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   if (const absl::Status change = KnownChange(); !change.ok()) return done(change);
-  next_->Compile(std::move(context), job,
+  next().Compile(std::move(context), job,
                  [this, job, done = std::move(done)](absl::StatusOr<CompileResult> result) {
                    if (SaysNothing(result.status())) return done(std::move(result));
                    const absl::Status same = Check(*job);

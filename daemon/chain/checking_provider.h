@@ -3,9 +3,8 @@
 
 #include <memory>
 #include <mutex>
-#include <string>
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/forwarding_provider.h"
 #include "daemon/kernel/toolchain_change.h"
 
 namespace kiln {
@@ -20,14 +19,12 @@ namespace kiln {
 //
 // Otherwise as the next provider. Thread-safe; blocks as ToolchainSeal does, on the thread that
 // brings the answer.
-class CheckingProvider final : public CompilationProvider {
+class CheckingProvider final : public ForwardingProvider {
  public:
   CheckingProvider(std::shared_ptr<const Toolchain> toolchain,
                    std::unique_ptr<CompilationProvider> next, OnToolchainChange on_change);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, const CallContext& waiter) override { next_->Raise(key, waiter); }
-  std::string Describe() const override { return "checking(" + next_->Describe() + ")"; }
 
   // Nothing is compiled here any more.
   bool HasChanged() const { return !KnownChange().ok(); }
@@ -38,7 +35,6 @@ class CheckingProvider final : public CompilationProvider {
   absl::Status Check(const CompileJob& job);
 
   const std::shared_ptr<const Toolchain> toolchain_;
-  const std::unique_ptr<CompilationProvider> next_;
   const OnToolchainChange on_change_;
   mutable std::mutex mutex_;
   absl::Status change_;  // of the toolchain itself; stays

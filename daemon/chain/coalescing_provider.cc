@@ -18,7 +18,7 @@
 // Moving forward: a flight is launched for the waiter that started it. Whoever boards afterwards
 // and is more urgent, or of another principal, tells next_.Raise: otherwise one user's backlog
 // would hold up another who asks for what stands in it. Between the launch and the moment at which
-// the next layers know the key, Raise finds nothing, so Launch repeats it after next_->Compile has
+// the next layers know the key, Raise finds nothing, so Launch repeats it after next().Compile has
 // returned, for those who boarded meanwhile.
 #include "daemon/chain/coalescing_provider.h"
 
@@ -76,13 +76,13 @@ bool Answers(const absl::StatusOr<CompileResult>& result, const CompileJob& job)
 
 CoalescingProvider::CoalescingProvider(std::unique_ptr<CompilationProvider> next,
                                        const Clock& clock, Timer& timer)
-    : next_(std::move(next)), clock_(clock), timer_(timer) {}
+    : ForwardingProvider("coalescing", std::move(next)), clock_(clock), timer_(timer) {}
 
 CoalescingProvider::~CoalescingProvider() = default;
 
 void CoalescingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   if (job->request.cache_policy == CachePolicy::kOnlyIfCached) {
-    return next_->Compile(std::move(context), std::move(job), std::move(done));
+    return next().Compile(std::move(context), std::move(job), std::move(done));
   }
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
 
@@ -145,7 +145,7 @@ void CoalescingProvider::Board(const WaiterPtr& waiter) {
   if (is_new) {
     Launch(flight);
   } else if (is_raised) {
-    next_->Raise(waiter->job->key, waiter->context);
+    next().Raise(waiter->job->key, waiter->context);
   }
 }
 
@@ -155,7 +155,7 @@ void CoalescingProvider::Launch(const FlightPtr& flight) {
     std::lock_guard lock(mutex_);
     launched = flight->context;
   }
-  next_->Compile(launched, flight->job, [this, flight](absl::StatusOr<CompileResult> result) {
+  next().Compile(launched, flight->job, [this, flight](absl::StatusOr<CompileResult> result) {
     Land(flight, std::move(result));
   });
   std::vector<CallContext> boarded;
@@ -165,7 +165,7 @@ void CoalescingProvider::Launch(const FlightPtr& flight) {
       if (MovesForward(waiter->context, launched)) boarded.push_back(waiter->context);
     }
   }
-  for (const CallContext& waiter : boarded) next_->Raise(flight->job->key, waiter);
+  for (const CallContext& waiter : boarded) next().Raise(flight->job->key, waiter);
 }
 
 void CoalescingProvider::Land(const FlightPtr& flight, absl::StatusOr<CompileResult> result) {
@@ -206,14 +206,6 @@ void CoalescingProvider::Leave(const WaiterPtr& waiter, absl::Status status) {
   // First, so that whoever hears that the call is over knows that its work has been told to stop.
   if (deserted) deserted->Cancel();
   std::exchange(waiter->done, nullptr)(std::move(status));
-}
-
-void CoalescingProvider::Raise(const Digest& key, const CallContext& waiter) {
-  next_->Raise(key, waiter);
-}
-
-std::string CoalescingProvider::Describe() const {
-  return fmt::format("coalescing({})", next_->Describe());
 }
 
 size_t CoalescingProvider::FlightCount() const {

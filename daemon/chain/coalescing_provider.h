@@ -4,11 +4,10 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/forwarding_provider.h"
 #include "storage/base/clock.h"
 #include "storage/base/timer.h"
 
@@ -35,15 +34,13 @@ namespace kiln {
 //
 // Errors: the next provider's, plus CANCELLED and DEADLINE_EXCEEDED of each waiter. Thread-safe;
 // does not block beyond what next does. The clock and the timer outlive it.
-class CoalescingProvider final : public CompilationProvider {
+class CoalescingProvider final : public ForwardingProvider {
  public:
   CoalescingProvider(std::unique_ptr<CompilationProvider> next, const Clock& clock, Timer& timer);
   // REQUIRES: every call is done.
   ~CoalescingProvider() override;
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, const CallContext& waiter) override;
-  std::string Describe() const override;
 
   // Keys under way now.
   size_t FlightCount() const;
@@ -64,7 +61,6 @@ class CoalescingProvider final : public CompilationProvider {
   void Land(const FlightPtr& flight, absl::StatusOr<CompileResult> result);
   void Leave(const WaiterPtr& waiter, absl::Status status);
 
-  const std::unique_ptr<CompilationProvider> next_;
   const Clock& clock_;
   Timer& timer_;
 

@@ -40,8 +40,8 @@ class CompilationProvider {
   // Someone more urgent, or of another principal, now waits as well for the compile of `key` that
   // is under way here: where it still queues, it is to start no later than if `waiter` (its
   // principal, priority and job) had queued it now. A hint; unknown keys are ignored. Decorators
-  // pass it on. Thread-safe; does not block.
-  virtual void Raise(const Digest& key, const CallContext& waiter);
+  // pass it on; a leaf has no queue. Thread-safe; does not block.
+  virtual void Raise(const Digest& /*key*/, const CallContext& /*waiter*/) {}
 
   // The composition, outermost first.
   virtual std::string Describe() const = 0;

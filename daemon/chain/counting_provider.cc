@@ -12,11 +12,11 @@ uint64_t CompileCounts::InFlight() const {
 }
 
 CountingProvider::CountingProvider(std::unique_ptr<CompilationProvider> next)
-    : next_(std::move(next)) {}
+    : ForwardingProvider("counting", std::move(next)) {}
 
 void CountingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   requests_.fetch_add(1, std::memory_order_relaxed);
-  next_->Compile(std::move(context), std::move(job),
+  next().Compile(std::move(context), std::move(job),
                  [this, done = std::move(done)](absl::StatusOr<CompileResult> result) {
                    CounterOf(result).fetch_add(1, std::memory_order_relaxed);
                    done(std::move(result));
@@ -50,14 +50,6 @@ CountingProvider::Counter& CountingProvider::CounterOf(
       return compiled_;
   }
   return errors_;
-}
-
-void CountingProvider::Raise(const Digest& key, const CallContext& waiter) {
-  next_->Raise(key, waiter);
-}
-
-std::string CountingProvider::Describe() const {
-  return fmt::format("counting({})", next_->Describe());
 }
 
 CompileCounts CountingProvider::Counts() const {

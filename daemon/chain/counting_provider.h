@@ -4,9 +4,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <string>
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/chain/forwarding_provider.h"
 
 namespace kiln {
 
@@ -25,13 +24,11 @@ struct CompileCounts {
 };
 
 // The outermost decorator; changes nothing. Thread-safe; does not block.
-class CountingProvider final : public CompilationProvider {
+class CountingProvider final : public ForwardingProvider {
  public:
   explicit CountingProvider(std::unique_ptr<CompilationProvider> next);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
-  void Raise(const Digest& key, const CallContext& waiter) override;
-  std::string Describe() const override;
 
   CompileCounts Counts() const;
 
@@ -39,7 +36,6 @@ class CountingProvider final : public CompilationProvider {
   using Counter = std::atomic<uint64_t>;
   Counter& CounterOf(const absl::StatusOr<CompileResult>& result);
 
-  const std::unique_ptr<CompilationProvider> next_;
   Counter requests_ = 0;
   std::array<Counter, 3> hits_{};
   Counter joined_ = 0;

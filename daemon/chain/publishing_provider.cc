@@ -8,7 +8,7 @@
 namespace kiln {
 
 void PublishingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
-  next_->Compile(std::move(context), std::move(job),
+  next().Compile(std::move(context), std::move(job),
                  [this, done = std::move(done)](absl::StatusOr<CompileResult> result) {
                    if (result.ok()) NoteHit(*result);
                    done(std::move(result));
@@ -16,13 +16,13 @@ void PublishingProvider::Compile(CallContext context, CompileJobPtr job, Compile
 }
 
 void PublishingProvider::NoteHit(const CompileResult& result) {
-  const auto* artifact = std::get_if<0>(&result.value);
+  const std::shared_ptr<const Artifact> artifact = result.shared_artifact();
   if (artifact == nullptr || result.outcome != Outcome::kHit) return;
-  if (hot_.NoteUse((*artifact)->key)) return;
-  executor_.Run([this, found = *artifact] {
+  if (publisher_.NoteUse(artifact->key)) return;
+  executor_.Run([this, artifact] {
     std::vector<Blob> blobs;
-    for (const StageBlob& stage : found->stages) blobs.push_back(stage.blob);
-    hot_.Publish(MakeRecord(*found), blobs);
+    for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+    publisher_.Publish(MakeRecord(*artifact), blobs);
   });
 }
 

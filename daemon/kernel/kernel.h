@@ -213,12 +213,20 @@ struct CompileResult {
   // What a fresh compile took in memory at its peak, as its worker measured; 0: nobody did.
   uint64_t peak_bytes = 0;
 
+  // The two below: null where the result is the other.
+  std::shared_ptr<const Artifact> shared_artifact() const {
+    return artifact() == nullptr ? nullptr : std::get<std::shared_ptr<const Artifact>>(value);
+  }
+  std::shared_ptr<const CompileFailure> shared_failure() const {
+    return failure() == nullptr ? nullptr : std::get<std::shared_ptr<const CompileFailure>>(value);
+  }
+  // As above, valid as long as the result.
   const Artifact* artifact() const {
-    const auto* held = std::get_if<0>(&value);
+    const auto* held = std::get_if<std::shared_ptr<const Artifact>>(&value);
     return held == nullptr ? nullptr : held->get();
   }
   const CompileFailure* failure() const {
-    const auto* held = std::get_if<1>(&value);
+    const auto* held = std::get_if<std::shared_ptr<const CompileFailure>>(&value);
     return held == nullptr ? nullptr : held->get();
   }
 };

@@ -78,8 +78,8 @@ DaemonStats GatherStats(const StatsSources& sources) {
   stats.toolchains_changed = sources.toolchains_changed;
   stats.toolchain_change = sources.toolchain_change;
   stats.admission = sources.admission.Stats();
-  stats.sources_quarantined = sources.quarantine.size();
-  stats.quarantine_refusals = sources.quarantine.refusals();
+  stats.sources_quarantined = sources.negatives.CrashCount();
+  stats.quarantine_refusals = sources.negatives.refusals();
   stats.jail = NameOf(sources.jail.mode());
   stats.jail_problems = sources.jail.Problems();
   stats.plain_limits = sources.plain_limits;

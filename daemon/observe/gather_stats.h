@@ -12,7 +12,7 @@
 #include "daemon/chain/toolchain_pools.h"
 #include "daemon/kernel/toolchain.h"
 #include "daemon/observe/daemon_stats.h"
-#include "daemon/policy/quarantine.h"
+#include "daemon/policy/negative_cache.h"
 #include "daemon/sandbox/jail.h"
 #include "storage/hot/hot_directory.h"
 #include "storage/store.h"
@@ -29,7 +29,7 @@ struct StatsSources {
   std::vector<ToolchainPool> pools;
   PoolCounters ended_pools = {};  // together: of toolchains that are here no more
   const AdmissionProvider& admission;
-  const Quarantine& quarantine;
+  NegativeCache& negatives;
   const Jail& jail;
   std::vector<std::string> plain_limits = {};
   const AuditingProvider* auditing = nullptr;  // null: there are no audits

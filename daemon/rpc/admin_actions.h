@@ -11,20 +11,13 @@
 
 #include "daemon/chain/compilation_provider.h"
 #include "daemon/observe/daemon_stats.h"
+#include "daemon/policy/negative_cache.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
 #include "storage/verification.h"
 
 namespace kiln {
-
-// What is remembered of a request that came to nothing: its failure, or how it crashed its
-// compiler.
-struct RememberedRequest {
-  CompileJobPtr job;
-  std::shared_ptr<const CompileFailure> failure;
-  std::string crash;
-};
 
 // What an operator is told of toolchains beyond what a client is.
 struct ToolchainsHere {

@@ -8,7 +8,6 @@
 #include "daemon/chain/coalescing_provider.h"
 #include "daemon/chain/counting_provider.h"
 #include "daemon/chain/publishing_provider.h"
-#include "daemon/chain/quarantining_provider.h"
 #include "daemon/chain/routing_provider.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
@@ -51,7 +50,7 @@ class FakeHarness : public CompilationProviderHarness {
   }
   Provider Caching(Provider next) {
     return std::make_unique<CachingProvider>(std::move(next), store_.index(), store_.blobs(),
-                                             clock_, executor_);
+                                             negatives_, clock_, executor_);
   }
   Provider Publishing(Provider next) {
     auto hot = HotDirectory::Open(directory_.File("hot"), {}, clock_);
@@ -62,9 +61,6 @@ class FakeHarness : public CompilationProviderHarness {
   Provider Admission(Provider next) {
     return std::make_unique<AdmissionProvider>(std::move(next), AdmissionLimits(), memory_, clock_,
                                                timer_);
-  }
-  Provider Quarantining(Provider next) {
-    return std::make_unique<QuarantiningProvider>(std::move(next), quarantine_);
   }
   Provider Auditing(Provider next) {
     CompilationProvider& compiler = *next;
@@ -93,7 +89,7 @@ class FakeHarness : public CompilationProviderHarness {
   InlineExecutor executor_;
   std::unique_ptr<HotDirectory> hot_;
   FakeProvider fake_{&timer_};
-  Quarantine quarantine_{std::chrono::minutes(1), clock_};
+  NegativeCache negatives_{clock_, std::chrono::minutes(1)};
   int next_job_ = 0;
   Provider provider_;
 };
@@ -116,8 +112,6 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Publishing(std::move(next)); }),
         Factory("Admission",
                 [](FakeHarness& h, Provider next) { return h.Admission(std::move(next)); }),
-        Factory("Quarantining",
-                [](FakeHarness& h, Provider next) { return h.Quarantining(std::move(next)); }),
         Factory("Auditing",
                 [](FakeHarness& h, Provider next) { return h.Auditing(std::move(next)); }),
         Factory("Checking",
@@ -128,8 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Counting(std::move(next)); }),
         Factory("WholeChain",
                 [](FakeHarness& h, Provider next) {
-                  return h.Counting(h.Coalescing(h.Publishing(h.Caching(
-                      h.Quarantining(h.Admission(h.Routing(h.Checking(std::move(next)))))))));
+                  return h.Counting(h.Coalescing(h.Publishing(
+                      h.Caching(h.Admission(h.Routing(h.Checking(std::move(next))))))));
                 })),
     HarnessName());
 

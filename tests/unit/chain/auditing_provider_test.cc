@@ -22,7 +22,7 @@ class AuditingProviderTest : public testing::Test {
   void Build(uint64_t one_in) {
     provider_ = std::make_unique<AuditingProvider>(
         std::make_unique<CachingProvider>(std::make_unique<BorrowedProvider>(fake_), store_.index(),
-                                          store_.blobs(), clock_, executor_),
+                                          store_.blobs(), negatives_, clock_, executor_),
         one_in,
         AuditingProvider::Parts{fake_, store_.index(), executor_, [this] { return is_idle_; },
                                 clock_, timer_});
@@ -56,6 +56,7 @@ class AuditingProviderTest : public testing::Test {
   FakeTimer timer_{clock_};
   MemoryStore store_{limits::kGiB, clock_};
   InlineExecutor executor_;
+  NegativeCache negatives_{clock_, std::chrono::minutes(10)};
   FakeProvider fake_;
   bool is_idle_ = true;
   std::unique_ptr<AuditingProvider> provider_;

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/compiler_crash.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
@@ -14,8 +15,10 @@
 namespace kiln {
 namespace {
 
+using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // An index that fails on demand.
 class FaultyIndex final : public ArtifactIndex {
@@ -108,9 +111,10 @@ class CachingProviderTest : public testing::Test {
   FaultyIndex index_{store_.index()};
   FaultyBlobs blobs_{store_.blobs()};
   InlineExecutor executor_;
+  NegativeCache negatives_{clock_, minutes(10), seconds(60)};
   FakeProvider fake_;
   CachingProvider provider_{
-      std::make_unique<BorrowedProvider>(fake_), index_, blobs_, clock_, executor_, seconds(60)};
+      std::make_unique<BorrowedProvider>(fake_), index_, blobs_, negatives_, clock_, executor_};
 };
 
 TEST_F(CachingProviderTest, WhatWasCompiledIsAHitNextTime) {
@@ -278,8 +282,8 @@ TEST_F(CachingProviderTest, RefreshForgetsAFailure) {
 TEST_F(CachingProviderTest, WhatWasCompiledIsKeptEvenWhereNobodyWaitsAnyMore) {
   FakeProvider held;
   held.IgnoreCancellation();
-  CachingProvider provider(std::make_unique<BorrowedProvider>(held), index_, blobs_, clock_,
-                           executor_);
+  CachingProvider provider(std::make_unique<BorrowedProvider>(held), index_, blobs_, negatives_,
+                           clock_, executor_);
   CallContext context;
   ResultProbe probe;
   provider.Compile(context, MakeJob("a"), probe.Done());
@@ -294,6 +298,81 @@ TEST_F(CachingProviderTest, AnArtifactOfAnotherKeyIsNeverStored) {
   const absl::StatusOr<CompileResult> result = Ask(MakeJob("a"));
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(index_.put_contexts.empty());
+}
+
+class CrashingSourceTest : public CachingProviderTest {
+ protected:
+  absl::StatusOr<CompileResult> Ask(std::string_view source = "a") {
+    return CachingProviderTest::Ask(MakeJob(source));
+  }
+  void AnswerWith(const absl::StatusOr<CompileResult>& answer) {
+    fake_.AnswerWith([answer](const CompileJob&) { return answer; });
+  }
+};
+
+TEST_F(CrashingSourceTest, IsNotCompiledAgainUntilItsTimeIsOver) {
+  AnswerWith(MarkCompilerCrash(Internal("the compiler crashed (SIGSEGV)")));
+  EXPECT_TRUE(absl::IsInternal(Ask().status()));
+  const absl::Status refusal = Ask().status();
+  EXPECT_EQ(fake_.started(), 1u);
+  EXPECT_TRUE(absl::IsInternal(refusal));
+  EXPECT_EQ(RetryAfter(refusal), minutes(10));
+  EXPECT_THAT(std::string(Message(refusal)), HasSubstr("SIGSEGV"));
+  EXPECT_THAT(std::string(Message(refusal)), HasSubstr("kiln evict " + MakeJob("a")->key.Hex()));
+
+  EXPECT_FALSE(Ask("another").ok());
+  EXPECT_EQ(fake_.started(), 2u);
+
+  fake_.AnswerWith(CompiledFrom);
+  clock_.Advance(minutes(10));
+  EXPECT_TRUE(Ask().ok());
+}
+
+TEST_F(CrashingSourceTest, IsRefusedWhereARefreshIsWanted) {
+  AnswerWith(MarkCompilerCrash(Internal("crashed")));
+  EXPECT_FALSE(Ask().ok());
+  EXPECT_FALSE(CachingProviderTest::Ask(MakeJob("a", CachePolicy::kRefresh)).ok());
+  EXPECT_EQ(fake_.started(), 1u);
+}
+
+TEST_F(CrashingSourceTest, IsServedWhereItIsStored) {
+  Prepare(MakeJob("a"));
+  AnswerWith(MarkCompilerCrash(Internal("crashed")));
+  EXPECT_FALSE(CachingProviderTest::Ask(MakeJob("a", CachePolicy::kRefresh)).ok());
+  EXPECT_EQ(HowAnswered(MakeJob("a")), Outcome::kHit);
+}
+
+TEST_F(CrashingSourceTest, IsCompiledAgainOnceAnOperatorLiftsTheQuarantine) {
+  AnswerWith(MarkCompilerCrash(Internal("crashed")));
+  EXPECT_FALSE(Ask().ok());
+  EXPECT_TRUE(negatives_.LiftCrash(MakeJob("a")->key));
+  fake_.AnswerWith(CompiledFrom);
+  EXPECT_TRUE(Ask().ok());
+}
+
+TEST_F(CrashingSourceTest, CountsAsCrashedWhereTheMachineEndedItsCompiler) {
+  AnswerWith(FailedWith("ptxas died of SIGKILL", /*deterministic=*/false));
+  EXPECT_TRUE(Ask().ok());
+  EXPECT_THAT(std::string(Message(Ask().status())), HasSubstr("SIGKILL"));
+  EXPECT_EQ(fake_.started(), 1u);
+}
+
+TEST_F(CrashingSourceTest, IsRecognizedWhereTheStatusIsAnnotated) {
+  AnswerWith(Annotate(MarkCompilerCrash(Internal("crashed")), "pooled(triton-3.6.0)"));
+  EXPECT_FALSE(Ask().ok());
+  EXPECT_EQ(negatives_.CrashCount(), 1u);
+}
+
+TEST_F(CrashingSourceTest, IsNotASourceThatFailsOrAnErrorOfTheMachine) {
+  const std::vector<absl::StatusOr<CompileResult>> answers = {
+      Internal("no crash"), Unavailable("no zygote"),     FailedPrecondition("no jail"),
+      Cancelled("gone"),    DeadlineExceeded("too long"), FailedWith("does not parse")};
+  for (const auto& answer : answers) {
+    AnswerWith(answer);
+    Ask().IgnoreError();
+  }
+  EXPECT_EQ(fake_.started(), answers.size());
+  EXPECT_EQ(negatives_.CrashCount(), 0u);
 }
 
 TEST_F(CachingProviderTest, DescribesItself) { EXPECT_EQ(provider_.Describe(), "caching(fake)"); }

@@ -45,9 +45,10 @@ class Chain {
   ThreadTimer timer_;
   FakeProvider fake_;
   ThreadExecutor executor_{2, 16};
+  NegativeCache negatives_{SystemClock(), std::chrono::minutes(10)};
   CoalescingProvider provider_{
       std::make_unique<CachingProvider>(std::make_unique<BorrowedProvider>(fake_), store_.index(),
-                                        store_.blobs(), SystemClock(), executor_),
+                                        store_.blobs(), negatives_, SystemClock(), executor_),
       SystemClock(), timer_};
   std::atomic<bool> is_over_ = false;
   std::vector<std::thread> finishers_;

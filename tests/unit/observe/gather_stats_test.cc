@@ -54,7 +54,7 @@ class GatherStatsTest : public ::testing::Test {
             .own = own_,
             .pools = Served(),
             .admission = *admission_,
-            .quarantine = quarantine_,
+            .negatives = negatives_,
             .jail = jail_};
   }
   void Ask(std::string_view source) {
@@ -83,7 +83,7 @@ class GatherStatsTest : public ::testing::Test {
   FakeClock clock_;
   FakeTimer timer_{clock_};
   const SystemMemoryProbe memory_{OsFilesystem(), clock_};
-  Quarantine quarantine_{std::chrono::minutes(1), clock_};
+  NegativeCache negatives_{clock_, std::chrono::minutes(1)};
   Jail jail_{Jail::Mode::kOn, JailSupport{}};
   FakeProvider fake_;
   std::deque<ResultProbe> answers_;
@@ -178,9 +178,9 @@ TEST_F(GatherStatsTest, RequestsThatNeverReachedTheChainAreRejectedOnes) {
 }
 
 TEST_F(GatherStatsTest, TellsWhatIsInQuarantine) {
-  quarantine_.Add(MakeJob("a"), "crashed");
-  quarantine_.Refuse(Digest::Of("a"));
-  quarantine_.Refuse(Digest::Of("a"));
+  negatives_.RememberCrash(MakeJob("a"), "crashed");
+  negatives_.Refuse(Digest::Of("a"));
+  negatives_.Refuse(Digest::Of("a"));
   const DaemonStats stats = GatherStats(Sources());
   EXPECT_EQ(stats.sources_quarantined, 1u);
   EXPECT_EQ(stats.quarantine_refusals, 2u);
@@ -245,7 +245,7 @@ TEST_F(GatherStatsTest, DegradedStoreIsToldUntilTheDaemonDrains) {
                        .own = own_,
                        .pools = Served(),
                        .admission = *admission_,
-                       .quarantine = quarantine_,
+                       .negatives = negatives_,
                        .jail = jail_};
   EXPECT_EQ(GatherStats(sources).state, "degraded");
   EXPECT_EQ(GatherStats(sources).state_reason, "the disk is full");

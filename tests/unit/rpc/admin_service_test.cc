@@ -175,7 +175,7 @@ TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
 
 TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
   const CompileJobPtr job = MakeJob("module {}");
-  remembered_ = RememberedRequest{job, std::get<1>(FailedWith("does not parse").value), ""};
+  remembered_ = RememberedRequest{job, FailedWith("does not parse").shared_failure(), ""};
   admin::v1::GetRequestResponse response;
   EXPECT_EQ(GetRequest(job->key.Hex(), &response).error_code(), grpc::StatusCode::OK);
   EXPECT_EQ(response.key(), std::string(job->key.Bytes()));
@@ -194,8 +194,9 @@ TEST_F(AdminServiceTest, GivesTheRequestBehindAnArtifact) {
   FakeProvider fake;
   fake.FinishAtOnce();
   InlineExecutor at_once;
+  NegativeCache negatives(clock_, std::chrono::minutes(10));
   CachingProvider caching(std::make_unique<BorrowedProvider>(fake), store_.index(), store_.blobs(),
-                          clock_, at_once);
+                          negatives, clock_, at_once);
   ResultProbe probe;
   caching.Compile({}, job, probe.Done());
   ASSERT_TRUE(probe.Result().ok());
