@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "daemon/kernel/metadata_fields.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -177,55 +178,36 @@ Json WriteParameters(const std::vector<KernelParameter>& parameters) {
   return list;
 }
 
-Json WriteOptional(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
+Json WriteValue(int64_t value) { return value; }
+Json WriteValue(bool value) { return value; }
+Json WriteValue(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
 Json WriteMetadata(const KernelMetadata& metadata) {
-  return {{"name", metadata.name},
-          {"target", WriteTarget(metadata.target)},
-          {"shared_bytes", metadata.shared_bytes},
-          {"num_warps", metadata.num_warps},
-          {"num_ctas", metadata.num_ctas},
-          {"warp_size", metadata.warp_size},
-          {"global_scratch_bytes", metadata.global_scratch_bytes},
-          {"global_scratch_align", metadata.global_scratch_align},
-          {"profile_scratch_bytes", metadata.profile_scratch_bytes},
-          {"profile_scratch_align", metadata.profile_scratch_align},
-          {"tensor_memory_columns", metadata.tensor_memory_columns},
-          {"cluster_dims", metadata.cluster_dims},
-          {"launch_pdl", metadata.launch_pdl},
-          {"launch_cooperative_grid", metadata.launch_cooperative_grid},
-          {"registers", WriteOptional(metadata.registers)},
-          {"spill_bytes", WriteOptional(metadata.spill_bytes)},
-          {"tensor_descriptors", WriteDescriptors(metadata.tensor_descriptors)},
-          {"parameters", WriteParameters(metadata.parameters)},
-          {"hidden_pointers", metadata.hidden_pointers},
-          {"toolchain_metadata", metadata.toolchain_metadata}};
+  Json json = {{"name", metadata.name},
+               {"target", WriteTarget(metadata.target)},
+               {"cluster_dims", metadata.cluster_dims},
+               {"tensor_descriptors", WriteDescriptors(metadata.tensor_descriptors)},
+               {"parameters", WriteParameters(metadata.parameters)},
+               {"toolchain_metadata", metadata.toolchain_metadata}};
+  ForEachField(metadata, [&json](const char* name, const auto& value, uint64_t /*max*/) {
+    json[name] = WriteValue(value);
+  });
+  return json;
 }
 
 void ReadMetadata(ObjectReader& reader, KernelMetadata& metadata) {
   reader.Read("name", metadata.name)
       .ReadObject("target", metadata.target, ReadTarget)
-      .Read("shared_bytes", metadata.shared_bytes)
-      .Read("num_warps", metadata.num_warps)
-      .Read("num_ctas", metadata.num_ctas)
-      .Read("warp_size", metadata.warp_size)
-      .Read("global_scratch_bytes", metadata.global_scratch_bytes)
-      .Read("global_scratch_align", metadata.global_scratch_align)
-      .Read("profile_scratch_bytes", metadata.profile_scratch_bytes)
-      .Read("profile_scratch_align", metadata.profile_scratch_align)
-      .Read("tensor_memory_columns", metadata.tensor_memory_columns)
       .Read("cluster_dims", metadata.cluster_dims)
-      .Read("launch_pdl", metadata.launch_pdl)
-      .Read("launch_cooperative_grid", metadata.launch_cooperative_grid)
-      .Read("registers", metadata.registers)
-      .Read("spill_bytes", metadata.spill_bytes)
       .ReadList("tensor_descriptors", metadata.tensor_descriptors, ReadDescriptor)
       .ReadList("parameters", metadata.parameters,
                 [](ObjectReader& item, KernelParameter& parameter) {
                   item.Read("name", parameter.name).Read("type", parameter.type);
                 })
-      .Read("hidden_pointers", metadata.hidden_pointers)
       .Read("toolchain_metadata", metadata.toolchain_metadata);
+  ForEachField(metadata, [&reader](const char* name, auto& value, uint64_t /*max*/) {
+    reader.Read(name, value);
+  });
 }
 
 Json WriteTimings(const std::vector<StageTiming>& timings) {

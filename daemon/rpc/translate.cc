@@ -1,9 +1,13 @@
 #include "daemon/rpc/translate.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "daemon/kernel/compile_notes.h"
+#include "daemon/kernel/metadata_fields.h"
 #include "daemon/rpc/text.h"
 #include "storage/base/limits.h"
 
@@ -248,23 +252,27 @@ void ToProto(const Target& target, v1::Target& out) {
   out.set_warp_size(target.warp_size);
 }
 
+namespace {
+
+using ProtoField = google::protobuf::FieldDescriptor;
+
+void SetField(const ProtoField& field, int64_t value, v1::KernelMetadata& out) {
+  out.GetReflection()->SetInt64(&out, &field, value);
+}
+void SetField(const ProtoField& field, bool value, v1::KernelMetadata& out) {
+  out.GetReflection()->SetBool(&out, &field, value);
+}
+void SetField(const ProtoField& field, const std::optional<int64_t>& value,
+              v1::KernelMetadata& out) {
+  if (value) SetField(field, *value, out);
+}
+
+}  // namespace
+
 void ToProto(const KernelMetadata& metadata, v1::KernelMetadata& out) {
   out.set_name(ToUtf8(metadata.name));
   ToProto(metadata.target, *out.mutable_target());
-  out.set_shared_bytes(metadata.shared_bytes);
-  out.set_num_warps(metadata.num_warps);
-  out.set_num_ctas(metadata.num_ctas);
-  out.set_warp_size(metadata.warp_size);
-  out.set_global_scratch_bytes(metadata.global_scratch_bytes);
-  out.set_global_scratch_align(metadata.global_scratch_align);
-  out.set_profile_scratch_bytes(metadata.profile_scratch_bytes);
-  out.set_profile_scratch_align(metadata.profile_scratch_align);
-  out.set_tensor_memory_columns(metadata.tensor_memory_columns);
   SetDimensions(metadata.cluster_dims, *out.mutable_cluster_dims());
-  out.set_launch_pdl(metadata.launch_pdl);
-  out.set_launch_cooperative_grid(metadata.launch_cooperative_grid);
-  if (metadata.registers) out.set_registers(*metadata.registers);
-  if (metadata.spill_bytes) out.set_spill_bytes(*metadata.spill_bytes);
   for (const TensorDescriptorMetadata& descriptor : metadata.tensor_descriptors) {
     v1::TensorDescriptorMetadata& converted = *out.add_tensor_descriptors();
     converted.set_swizzle(descriptor.swizzle);
@@ -278,7 +286,9 @@ void ToProto(const KernelMetadata& metadata, v1::KernelMetadata& out) {
     converted.set_name(parameter.name);
     converted.set_type(parameter.type);
   }
-  out.set_hidden_pointers(metadata.hidden_pointers);
+  ForEachField(metadata, [&out](const char* name, const auto& value, uint64_t /*max*/) {
+    SetField(*v1::KernelMetadata::descriptor()->FindFieldByName(name), value, out);
+  });
   out.set_toolchain_metadata(metadata.toolchain_metadata);
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/kernel/launch_options.h"
+#include "daemon/kernel/metadata_fields.h"
 #include "daemon/process/json_reader.h"
 #include "storage/base/limits.h"
 #include "storage/base/utf8.h"
@@ -131,27 +132,23 @@ absl::Status DecodeClusterDims(JsonReader& kernel, KernelMetadata& metadata) {
   return absl::OkStatus();
 }
 
+void ReadField(JsonReader& kernel, const char* name, uint64_t max, int64_t& value) {
+  value = static_cast<int64_t>(kernel.Count(name, max));
+}
+void ReadField(JsonReader& kernel, const char* name, uint64_t /*max*/, bool& value) {
+  value = kernel.Bool(name);
+}
+void ReadField(JsonReader& kernel, const char* name, uint64_t max, std::optional<int64_t>& value) {
+  if (kernel.Has(name)) ReadField(kernel, name, max, value.emplace());
+}
+
 absl::Status DecodeKernel(const Json& json, WorkerReply& reply) {
   JsonReader kernel(json, "the kernel");
   KernelMetadata& metadata = reply.metadata;
-  const auto count = [&kernel](const char* field, uint64_t max) {
-    return static_cast<int64_t>(kernel.Count(field, max));
-  };
   metadata.name = kernel.String("name", limits::kKernelNameBytesMax);
-  metadata.shared_bytes = count("shared_bytes", kCountMax);
-  metadata.num_warps = count("num_warps", kSmallMax);
-  metadata.num_ctas = count("num_ctas", kSmallMax);
-  metadata.warp_size = count("warp_size", 128);
-  metadata.global_scratch_bytes = count("global_scratch_bytes", kCountMax);
-  metadata.global_scratch_align = count("global_scratch_align", kCountMax);
-  metadata.profile_scratch_bytes = count("profile_scratch_bytes", kCountMax);
-  metadata.profile_scratch_align = count("profile_scratch_align", kCountMax);
-  metadata.tensor_memory_columns = count("tensor_memory_columns", kSmallMax);
-  metadata.launch_pdl = kernel.Bool("launch_pdl");
-  metadata.launch_cooperative_grid = kernel.Bool("launch_cooperative_grid");
-  if (kernel.Has("registers")) metadata.registers = count("registers", kSmallMax);
-  if (kernel.Has("spill_bytes")) metadata.spill_bytes = count("spill_bytes", kCountMax);
-  metadata.hidden_pointers = count("hidden_pointers", 16);
+  ForEachField(metadata, [&kernel](const char* name, auto& value, uint64_t max) {
+    ReadField(kernel, name, max, value);
+  });
   metadata.toolchain_metadata =
       kernel.String("toolchain_metadata", limits::kToolchainMetadataBytesMax);
   reply.assembler = kernel.String("assembler", limits::kNameBytesMax);

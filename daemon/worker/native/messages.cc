@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/kernel/metadata_fields.h"
 #include "daemon/kernel/option_json.h"
 #include "daemon/process/json_reader.h"
 #include "daemon/worker/native/native_compiler.h"
@@ -14,10 +15,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
+Json OrNull(int64_t value) { return value; }
+Json OrNull(bool value) { return value; }
+Json OrNull(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
 std::string_view CodeWord(absl::StatusCode code) {
   if (code == absl::StatusCode::kInvalidArgument) return "invalid_argument";
@@ -33,26 +33,16 @@ Json EncodeKernel(const WorkerReply& reply) {
   for (const KernelParameter& each : metadata.parameters) {
     parameters.push_back(Json::array({each.name, each.type}));
   }
-  return {{"name", metadata.name},
-          {"shared_bytes", metadata.shared_bytes},
-          {"num_warps", metadata.num_warps},
-          {"num_ctas", metadata.num_ctas},
-          {"warp_size", metadata.warp_size},
-          {"global_scratch_bytes", metadata.global_scratch_bytes},
-          {"global_scratch_align", metadata.global_scratch_align},
-          {"profile_scratch_bytes", metadata.profile_scratch_bytes},
-          {"profile_scratch_align", metadata.profile_scratch_align},
-          {"tensor_memory_columns", metadata.tensor_memory_columns},
-          {"cluster_dims", metadata.cluster_dims},
-          {"launch_pdl", metadata.launch_pdl},
-          {"launch_cooperative_grid", metadata.launch_cooperative_grid},
-          {"registers", OrNull(metadata.registers)},
-          {"spill_bytes", OrNull(metadata.spill_bytes)},
-          {"tensor_descriptors", Json::array()},
-          {"parameters", std::move(parameters)},
-          {"hidden_pointers", metadata.hidden_pointers},
-          {"assembler", reply.assembler},
-          {"toolchain_metadata", metadata.toolchain_metadata}};
+  Json json = {{"name", metadata.name},
+               {"cluster_dims", metadata.cluster_dims},
+               {"tensor_descriptors", Json::array()},
+               {"parameters", std::move(parameters)},
+               {"assembler", reply.assembler},
+               {"toolchain_metadata", metadata.toolchain_metadata}};
+  ForEachField(metadata, [&json](const char* name, const auto& value, uint64_t /*max*/) {
+    json[name] = OrNull(value);
+  });
+  return json;
 }
 
 // Compilers quote sources, and those may be in any encoding.
