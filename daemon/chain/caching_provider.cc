@@ -138,13 +138,13 @@ void CachingProvider::Store(const CallContext& context, const CompileJob& job,
   for (const StageBlob& stage : artifact.stages) blobs.push_back(stage.blob);
   const absl::Status status = index_.Put(context, record, blobs);
   if (status.ok()) return;
-  if (IsWorthLogging(put_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
+  if (IsWorthLogging(put_failures_.Add())) {
     LogWarning("artifact not stored", {{"key", artifact.key.ShortHex()}, {"why", Message(status)}});
   }
 }
 
 void CachingProvider::LogLookUpFailure(const Digest& key, const absl::Status& status) {
-  if (IsWorthLogging(lookup_failures_.fetch_add(1, std::memory_order_relaxed) + 1)) {
+  if (IsWorthLogging(lookup_failures_.Add())) {
     LogWarning("look-up failed, taken as a miss",
                {{"key", key.ShortHex()}, {"why", Message(status)}});
   }

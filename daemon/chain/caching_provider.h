@@ -1,7 +1,6 @@
 // Answers from the store, compiles what is not there, and keeps it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "daemon/chain/forwarding_provider.h"
@@ -9,6 +8,7 @@
 #include "daemon/policy/negative_cache.h"
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
+#include "storage/base/counter.h"
 #include "storage/base/executor.h"
 #include "storage/blob_store.h"
 
@@ -53,9 +53,8 @@ class CachingProvider final : public ForwardingProvider {
   Executor& executor_;
   ArtifactReader reader_;
   NegativeCache& negatives_;
-  // How often, for the log alone.
-  std::atomic<uint64_t> lookup_failures_ = 0;
-  std::atomic<uint64_t> put_failures_ = 0;
+  Counter lookup_failures_{"store_lookup_failures", "Look-ups that the store failed: misses."};
+  Counter put_failures_{"store_put_failures", "Compiled artifacts that the store did not take."};
 };
 
 }  // namespace kiln

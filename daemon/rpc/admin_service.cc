@@ -12,6 +12,7 @@
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "daemon/rpc/verify_call.h"
+#include "storage/base/counter.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -110,6 +111,12 @@ void SetStats(const DaemonStats& stats, GetStatsResponse& out) {
   SetStore(stats, out);
   SetWorkers(stats, out);
   SetQueue(stats.admission, out);
+  for (const CounterSample& sample : ReadCounters()) {
+    admin::v1::Counter& counter = *out.add_counters();
+    counter.set_name(sample.name);
+    counter.set_help(sample.help);
+    counter.set_value(sample.value);
+  }
 }
 
 absl::Status List(const RpcDependencies& parts, const CallContext& context,

@@ -135,6 +135,14 @@ void PrintWork(Console& console, const Stats& stats) {
   PrintFields(console, "Toolchains", toolchains);
 }
 
+void PrintCounters(Console& console, const Stats& stats) {
+  Fields counters;
+  for (const auto& counter : stats.counters()) {
+    counters.emplace_back(counter.name(), std::to_string(counter.value()));
+  }
+  PrintFields(console, "Counters", counters);
+}
+
 ExitCode RunStats(Session& session) {
   Console& console = session.console();
   const auto admin = session.ConnectAdmin();
@@ -153,6 +161,7 @@ ExitCode RunStats(Session& session) {
   PrintRequests(console, *stats);
   PrintStore(console, *stats);
   PrintWork(console, *stats);
+  PrintCounters(console, *stats);
   return kOk;
 }
 
