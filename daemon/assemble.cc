@@ -196,7 +196,8 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
   std::unique_ptr<RequestResolver> resolver_;
-  NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
+  // Mutable: counting its crashes forgets those whose time is over.
+  mutable NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::unique_ptr<ToolchainPools> pools_;
   AdmissionProvider* admission_ = nullptr;
