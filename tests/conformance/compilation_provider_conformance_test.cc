@@ -9,6 +9,7 @@
 #include "daemon/chain/counting_provider.h"
 #include "daemon/chain/publishing_provider.h"
 #include "daemon/chain/routing_provider.h"
+#include "storage/hot/hot_directory.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/kernel/artifact_document.h"
+#include "storage/hot/hot_directory.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/result_probe.h"
