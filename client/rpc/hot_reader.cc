@@ -30,7 +30,7 @@ absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
 }
 
 absl::StatusOr<HotReader::Directory> HotReader::Open() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (directory_ != nullptr) return directory_;
   UniqueFd opened(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!opened) {
@@ -48,7 +48,7 @@ absl::StatusOr<HotReader::Directory> HotReader::Open() const {
 
 absl::StatusOr<HotReader::Directory> HotReader::OpenAgain(const Directory& old) const {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (directory_ == old) directory_ = nullptr;
   }
   return Open();

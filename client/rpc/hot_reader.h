@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "client/rpc/client.h"
 #include "storage/base/digest.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 #include "storage/hot/artifact_file.h"
@@ -48,8 +48,8 @@ class HotReader {
   const std::string path_;
   const uid_t own_uid_;
   const std::optional<uid_t> server_uid_;
-  mutable std::mutex mutex_;
-  mutable Directory directory_;  // null until it is there
+  mutable Mutex mutex_;
+  mutable Directory directory_ KILN_GUARDED_BY(mutex_);  // null until it is there
 };
 
 }  // namespace kiln

@@ -4,9 +4,9 @@
 #include <grpcpp/channel.h>
 
 #include <memory>
-#include <mutex>
 
 #include "client/rpc/dial.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -26,7 +26,7 @@ class ReconnectingStub {
 
   // The present stub, or a new one where there is none. Errors as in Dial.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<Stub>> Get() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stub_ == nullptr) {
       KILN_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, OpenChannel(options_));
       stub_ = Service::NewStub(channel);
@@ -36,14 +36,14 @@ class ReconnectingStub {
 
   // `broken` failed with UNAVAILABLE; others may have noticed first and replaced it already.
   void Drop(const std::shared_ptr<Stub>& broken) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stub_ == broken) stub_ = nullptr;
   }
 
  private:
   const DialOptions options_;
-  std::mutex mutex_;
-  std::shared_ptr<Stub> stub_;
+  Mutex mutex_;
+  std::shared_ptr<Stub> stub_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

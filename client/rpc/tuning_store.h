@@ -5,8 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string_view>
+
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -45,8 +46,8 @@ class TuningStore {
 
   Client& client_;
   const std::chrono::milliseconds budget_;
-  mutable std::mutex mutex_;
-  absl::Status status_;
+  mutable Mutex mutex_;
+  absl::Status status_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -10,14 +10,14 @@ VerifiedContents::VerifiedContents(size_t bytes_max)
 bool VerifiedContents::Matches(const Digest& digest, std::string_view content) {
   std::shared_ptr<const std::string> known;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto* found = known_.Find(digest)) known = *found;
   }
   if (known != nullptr) return *known == content;
   if (Digest::Of(content) != digest) return false;
   if (content.size() <= content_bytes_max_) {
     known = std::make_shared<const std::string>(content);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     known_.Insert(digest, std::move(known), content.size());
   }
   return true;

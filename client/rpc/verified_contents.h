@@ -2,12 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "storage/base/digest.h"
 #include "storage/base/lru_cache.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -24,8 +24,8 @@ class VerifiedContents {
 
  private:
   const size_t content_bytes_max_;
-  std::mutex mutex_;
-  LruCache<std::shared_ptr<const std::string>> known_;
+  Mutex mutex_;
+  LruCache<std::shared_ptr<const std::string>> known_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln
