@@ -44,7 +44,7 @@ std::vector<NativeToolchain> FindNvrtcs() {
     text.erase(0, end + 1);
   }
   std::vector<NativeToolchain> found;
-  for (const NativeToolchain& each : FindNativeToolchains(directories, {}, FileTrust())) {
+  for (const NativeToolchain& each : FindNativeToolchains(directories, FileTrust())) {
     if (each.name == "nvrtc") found.push_back(each);
   }
   return found;
