@@ -41,6 +41,7 @@
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/named_owners.h"
 #include "daemon/toolchain/served_toolchains.h"
+#include "daemon/toolchain/toolchain_installations.h"
 #include "storage/base/executor.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/log.h"
@@ -186,6 +187,7 @@ class RunningDaemon final : public Daemon {
 
   // Compile path.
   std::unique_ptr<ServedToolchains> toolchains_;
+  std::unique_ptr<ToolchainInstallations> installations_;
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::shared_ptr<Jail> jail_;
   std::shared_ptr<WorkerGroups> worker_groups_;  // null: there can be none
@@ -292,6 +294,9 @@ absl::Status RunningDaemon::OpenStore() {
 }
 
 void RunningDaemon::FindToolchains() {
+  const std::string own = setting_.paths.state + "/toolchains";
+  std::vector<std::string>& searched = setting_.toolchain_directories;
+  if (std::find(searched.begin(), searched.end(), own) == searched.end()) searched.push_back(own);
   toolchains_ = std::make_unique<ServedToolchains>(ServedToolchains::Parts{
       .discover = [this](const auto& selector,
                          const auto& is_cancelled) { return Discover(selector, is_cancelled); },
@@ -299,7 +304,8 @@ void RunningDaemon::FindToolchains() {
       .serve = [this](const DiscoveredToolchains& found) { ServeToolchains(found); },
       .forget = [this] { memo_.Clear(); },
       .configured_default = setting_.config.toolchain.default_selector,
-      .chosen_default = DefaultFile(setting_.paths.state + "/toolchains/default", OsFilesystem())});
+      .chosen_default = DefaultFile(own + "/default", OsFilesystem())});
+  installations_ = std::make_unique<ToolchainInstallations>(*toolchains_, searched, own);
 }
 
 ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selector,
@@ -446,6 +452,12 @@ AdminActions RunningDaemon::MakeActions() {
   };
   actions.set_default_toolchain = [this](const std::string& selector) {
     return toolchains_->SetDefault(selector);
+  };
+  actions.add_toolchain = [this](const ToolchainAddition& wanted) {
+    return installations_->Add(wanted);
+  };
+  actions.remove_toolchain = [this](const std::string& selector) {
+    return installations_->Remove(selector);
   };
   actions.drain = setting_.request_drain;
   return actions;

@@ -46,6 +46,11 @@ class AdminClient {
   [[nodiscard]] absl::Status SetDefaultToolchain(const std::string& selector,
                                                  const CallOptions& options);
 
+  [[nodiscard]] absl::StatusOr<admin::v1::AddToolchainResponse> AddToolchain(
+      const admin::v1::AddToolchainRequest& request, const CallOptions& options);
+  [[nodiscard]] absl::StatusOr<admin::v1::RemoveToolchainResponse> RemoveToolchain(
+      const std::string& selector, const CallOptions& options);
+
   // The daemon answers what it has begun and ends. OK: it has been told to, not: it is gone.
   [[nodiscard]] absl::Status Drain(const CallOptions& options);
 

@@ -12,6 +12,7 @@
 #include "daemon/chain/compilation_provider.h"
 #include "daemon/observe/daemon_stats.h"
 #include "daemon/policy/negative_cache.h"
+#include "daemon/toolchain/toolchain_installations.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
@@ -62,6 +63,9 @@ struct AdminActions {
   std::function<void(std::function<void(absl::Status)> done)> reload_toolchains;
   // Makes a selector the default; "" for none.
   std::function<absl::Status(const std::string& selector)> set_default_toolchain;
+  // Adds and removes installations; both block for seconds.
+  std::function<absl::StatusOr<AddedToolchain>(const ToolchainAddition&)> add_toolchain;
+  std::function<absl::StatusOr<RemovedInstallation>(const std::string& selector)> remove_toolchain;
   // As on SIGTERM. Returns at once.
   std::function<void()> drain;
 };

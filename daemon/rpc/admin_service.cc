@@ -1,5 +1,7 @@
 #include "daemon/rpc/admin_service.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -183,6 +185,42 @@ void SetToolchains(const ToolchainsHere& here, admin::v1::ListToolchainsResponse
   out.set_is_default_configured(here.is_default_configured);
 }
 
+// A toolchain runs with the daemon's rights, which other callers of this service do not have.
+absl::Status CheckMayChangeToolchains(const Principal& principal) {
+  if (principal.uid == 0 || principal.uid == ::geteuid()) return absl::OkStatus();
+  return PermissionDenied(
+      "toolchains run with the daemon's rights, so only root and the daemon's user add and remove "
+      "them");
+}
+
+absl::Status Add(const AdminActions& actions, const Principal& principal,
+                 const admin::v1::AddToolchainRequest& request,
+                 admin::v1::AddToolchainResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckMayChangeToolchains(principal));
+  if (!request.path().starts_with('/')) return InvalidArgument("the path is not absolute");
+  if (request.name().empty() || request.name().find('/') != std::string::npos) {
+    return InvalidArgument("the name of a toolchain is triton, nvrtc or ptxas");
+  }
+  KILN_ASSIGN_OR_RETURN(const AddedToolchain added,
+                        actions.add_toolchain({request.name(), request.version(), request.path()}));
+  response.set_name(ToUtf8(added.toolchain->Name()));
+  response.set_fingerprint(BytesOf(added.toolchain->fingerprint));
+  response.set_installation(ToUtf8(added.toolchain->installation));
+  response.set_is_new(added.is_new);
+  return absl::OkStatus();
+}
+
+absl::Status Remove(const AdminActions& actions, const Principal& principal,
+                    const admin::v1::RemoveToolchainRequest& request,
+                    admin::v1::RemoveToolchainResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckMayChangeToolchains(principal));
+  KILN_ASSIGN_OR_RETURN(const RemovedInstallation removed,
+                        actions.remove_toolchain(request.selector()));
+  response.set_installation(ToUtf8(removed.path));
+  for (const std::string& name : removed.names) response.add_names(ToUtf8(name));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* AdminService::Defer(const grpc::CallbackServerContext& call,
@@ -272,6 +310,22 @@ grpc::ServerUnaryReactor* AdminService::SetDefaultToolchain(
     admin::v1::SetDefaultToolchainResponse*) {
   return Defer(*call, [this, request](const CallContext&) {
     return actions_.set_default_toolchain(request->selector());
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::AddToolchain(grpc::CallbackServerContext* call,
+                                                     const admin::v1::AddToolchainRequest* request,
+                                                     admin::v1::AddToolchainResponse* response) {
+  return Defer(*call, [this, request, response](const CallContext&) {
+    return Add(actions_, principal_, *request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::RemoveToolchain(
+    grpc::CallbackServerContext* call, const admin::v1::RemoveToolchainRequest* request,
+    admin::v1::RemoveToolchainResponse* response) {
+  return Defer(*call, [this, request, response](const CallContext&) {
+    return Remove(actions_, principal_, *request, *response);
   });
 }
 

@@ -48,6 +48,12 @@ class AdminService final : public admin::v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* SetDefaultToolchain(
       grpc::CallbackServerContext* call, const admin::v1::SetDefaultToolchainRequest* request,
       admin::v1::SetDefaultToolchainResponse* response) override;
+  grpc::ServerUnaryReactor* AddToolchain(grpc::CallbackServerContext* call,
+                                         const admin::v1::AddToolchainRequest* request,
+                                         admin::v1::AddToolchainResponse* response) override;
+  grpc::ServerUnaryReactor* RemoveToolchain(grpc::CallbackServerContext* call,
+                                            const admin::v1::RemoveToolchainRequest* request,
+                                            admin::v1::RemoveToolchainResponse* response) override;
 
  private:
   // Runs `work` on the parts' executor and answers with its status.
@@ -91,6 +97,12 @@ class RefusingAdminService final : public admin::v1::AdminService::CallbackServi
   grpc::ServerUnaryReactor* SetDefaultToolchain(grpc::CallbackServerContext* call,
                                                 const admin::v1::SetDefaultToolchainRequest*,
                                                 admin::v1::SetDefaultToolchainResponse*) override;
+  grpc::ServerUnaryReactor* AddToolchain(grpc::CallbackServerContext* call,
+                                         const admin::v1::AddToolchainRequest*,
+                                         admin::v1::AddToolchainResponse*) override;
+  grpc::ServerUnaryReactor* RemoveToolchain(grpc::CallbackServerContext* call,
+                                            const admin::v1::RemoveToolchainRequest*,
+                                            admin::v1::RemoveToolchainResponse*) override;
 };
 
 }  // namespace kiln

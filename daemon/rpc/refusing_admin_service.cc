@@ -87,4 +87,16 @@ grpc::ServerUnaryReactor* RefusingAdminService::SetDefaultToolchain(
   return Refuse(*call);
 }
 
+grpc::ServerUnaryReactor* RefusingAdminService::AddToolchain(grpc::CallbackServerContext* call,
+                                                             const admin::v1::AddToolchainRequest*,
+                                                             admin::v1::AddToolchainResponse*) {
+  return Refuse(*call);
+}
+
+grpc::ServerUnaryReactor* RefusingAdminService::RemoveToolchain(
+    grpc::CallbackServerContext* call, const admin::v1::RemoveToolchainRequest*,
+    admin::v1::RemoveToolchainResponse*) {
+  return Refuse(*call);
+}
+
 }  // namespace kiln

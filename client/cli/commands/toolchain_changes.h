@@ -1,5 +1,4 @@
-// What `kiln toolchain add` and `remove` do: on disk as whoever runs them, then they have the
-// daemon look around.
+// `kiln toolchain add` and `remove`: install where need be, then ask the daemon.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@ namespace kiln::cli {
 struct ToolchainAddition {
   std::string what;  // NAME==VERSION, to install it; with `path` NAME
   std::string path;  // of an installation that is there; "": install one
-  std::string into;  // "": the first of the daemon's directories that may be written to
+  std::string into;  // where to install; "": the first searched directory that may be written to
 };
 
 ExitCode AddToolchain(const ToolchainAddition& wanted, Session& session);

@@ -28,6 +28,9 @@ absl::Status CheckUsage(const ToolchainArguments& given) {
   if (!is_add && !(given.path.empty() && given.into.empty())) {
     return InvalidArgument("--path and --into go with add");
   }
+  if (!given.path.empty() && !given.into.empty()) {
+    return InvalidArgument("--into says where to install; what --path names stays where it is");
+  }
   if (!is_default && given.newest) return InvalidArgument("--newest goes with default");
   const bool has_what = !given.what.empty() || given.newest;
   if (has_what == takes_what && !(given.newest && !given.what.empty())) return absl::OkStatus();
@@ -86,10 +89,10 @@ void AddToolchainCommand(CommandParser& parser) {
               "NAME==VERSION, as triton==3.7.1 or nvrtc==12.9.86; remove and default take a "
               "fingerprint too");
   command.Add("--path", given->path,
-              "add: use what is installed in this directory, by a link to it (NAME alone will do)",
+              "add: use what is installed in this directory, in place (NAME alone will do)",
               {.value_name = "DIR", .is_path = true});
   command.Add("--into", given->into,
-              "add: put it into this directory, not into the first that the daemon searches",
+              "add: install it into this directory, not into the first that the daemon searches",
               {.value_name = "DIR", .is_path = true});
   command.AddFlag("--newest", given->newest, "default: take a choice back");
 }

@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEquals = "==";
 constexpr std::string_view kOfPackages = "/usr/";
-constexpr std::string_view kRemoving = ".removing-";
-constexpr std::string_view kUnfinished[] = {".partial", ".tmp"};
 constexpr std::string_view kInstaller = "install-toolchain";
 
 bool IsWord(std::string_view text) {
@@ -98,71 +96,6 @@ absl::StatusOr<std::string> ChoosePlace(const std::vector<std::string>& searched
       "root "
       "or as the daemon's user, or name another directory in its toolchain.directories",
       fmt::join(searched, ", "));
-}
-
-absl::StatusOr<std::string> OwnPlace() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::string(cache) + "/kiln/toolchains";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return std::string(home) + "/.cache/kiln/toolchains";
-  return FailedPrecondition("HOME is not set; say where with --into DIR");
-}
-
-absl::StatusOr<std::string> LinkToolchain(const std::string& place, const std::string& name,
-                                          const std::string& directory, bool& is_new) {
-  std::error_code error;
-  const fs::path real = fs::canonical(directory, error);
-  if (error) return ErrnoStatus(error.value(), directory);
-  if (!fs::is_directory(real, error)) return NotFound("{} is no directory", directory);
-  const std::string last = real.filename().string();
-  for (const std::string_view mark : kUnfinished) {
-    if (last.find(mark) == std::string::npos) continue;
-    return FailedPrecondition(
-        "{} has '{}' in its name, which kilnd takes for an installation that is not finished: "
-        "rename it",
-        real.string(), mark);
-  }
-  fs::create_directories(place, error);
-  if (error) return ErrnoStatus(error.value(), "make " + place);
-  const bool is_named_so = last.starts_with(name + "-");
-  const fs::path link = fs::path(place) / (is_named_so ? last : fmt::format("{}-{}", name, last));
-  fs::create_directory_symlink(real, link, error);
-  is_new = !error;
-  if (!error) return link.string();
-  if (error != std::errc::file_exists) {
-    return ErrnoStatus(error.value(), fmt::format("make the link {}", link.string()));
-  }
-  if (fs::canonical(link, error) == real) return link.string();
-  return AlreadyExists(
-      "{} is there already and is not {}: rename one of the two directories, or name another place "
-      "with --into",
-      link.string(), real.string());
-}
-
-absl::StatusOr<std::string> SetToolchainAside(const std::string& place,
-                                              const std::string& installation) {
-  const fs::path path = fs::path(installation).lexically_normal();
-  const std::string name = path.filename().string();
-  std::error_code error;
-  const fs::path holder = fs::canonical(path.parent_path(), error);
-  const bool is_inside = !error && holder == fs::canonical(place, error) && !error &&
-                         !name.empty() && name != "." && name != "..";
-  if (!is_inside) return FailedPrecondition("{} does not lie in {}", installation, place);
-  if (fs::is_symlink(path, error)) {
-    if (fs::remove(path, error)) return "";
-    return ErrnoStatus(error.value(), "remove the link " + installation);
-  }
-  const fs::path aside = holder / fmt::format("{}{}-{}", kRemoving, name, ::getpid());
-  fs::rename(path, aside, error);
-  if (error) return ErrnoStatus(error.value(), "rename " + installation);
-  return aside.string();
-}
-
-absl::Status DeleteToolchain(const std::string& set_aside) {
-  if (set_aside.empty()) return absl::OkStatus();
-  std::error_code error;
-  fs::remove_all(set_aside, error);
-  return error ? ErrnoStatus(error.value(), "delete " + set_aside) : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> InstallToolchain(const std::string& place,

@@ -1,0 +1,250 @@
+#include "daemon/toolchain/toolchain_installations.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "daemon/toolchain/native_toolchain.h"
+#include "daemon/toolchain/toolchain_directory.h"
+#include "storage/base/remove_tree.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using ToolchainPtr = std::shared_ptr<const Toolchain>;
+
+constexpr std::string_view kPtxas = "ptxas";
+constexpr std::string_view kSha256 = "sha256:";
+constexpr size_t kFingerprintDigitsMin = 12;  // as many as `kiln toolchain list` shows
+
+// What discovery looks for; docs/toolchains.md has all of it.
+std::string_view LookedFor(std::string_view name) {
+  if (name == "triton") return "lib/python3.*/site-packages/triton/__init__.py";
+  if (name == "nvrtc") return "lib64/libnvrtc.so.*, or NVIDIA's wheels in lib/python3.*";
+  return "bin/ptxas, or that of Triton, PyTorch or NVIDIA's wheels in lib/python3.*";
+}
+
+// "/x/y" for "/x//y/".
+fs::path Normal(const std::string& path) {
+  return (fs::path(path) / "").lexically_normal().parent_path();
+}
+
+bool IsSame(const std::string& path, const std::string& other) {
+  return Normal(path) == Normal(other);
+}
+
+bool IsNamed(const Toolchain& toolchain, const ToolchainAddition& wanted) {
+  return toolchain.name == wanted.name &&
+         (wanted.version.empty() || toolchain.version == wanted.version);
+}
+
+// The digits of a fingerprint, or of its beginning; "" for a name.
+std::string_view FingerprintDigits(std::string_view selector) {
+  if (selector.starts_with(kSha256)) selector.remove_prefix(kSha256.size());
+  const bool is_hex = selector.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_hex && selector.size() >= kFingerprintDigitsMin ? selector : "";
+}
+
+// Whether discovery finds the toolchain in `path` itself, usable or not.
+bool Holds(const std::string& path, const std::string& name) {
+  if (name == "triton") {
+    const auto found = FindToolchainDirectories({path}, FileTrust());
+    return std::any_of(found.begin(), found.end(),
+                       [&](const ToolchainDirectory& each) { return each.path == path; });
+  }
+  const auto found = FindNativeToolchains({path}, FileTrust());
+  return std::any_of(found.begin(), found.end(), [&](const NativeToolchain& each) {
+    return each.installation == path && each.name == name;
+  });
+}
+
+absl::Status CheckDirectory(const std::string& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::directory) return absl::OkStatus();
+  if (type == fs::file_type::not_found) return NotFound("{} is not there", path);
+  if (error) return ErrnoStatus(error.value(), path);
+  return NotFound("{} is no directory", path);
+}
+
+// Makes `link` lead to `directory`. Returns whether it is new.
+absl::StatusOr<bool> MakeLink(const std::string& directory, const std::string& link) {
+  std::error_code error;
+  fs::create_directory_symlink(directory, link, error);
+  if (!error) return true;
+  if (error != std::errc::file_exists) {
+    return ErrnoStatus(error.value(), fmt::format("make the link {}", link));
+  }
+  if (fs::equivalent(link, directory, error) && !error) return false;
+  return AlreadyExists("{} is there already and is not {}: rename that directory", link, directory);
+}
+
+// Moves an installation out of sight. A link is gone then, otherwise the new path is returned.
+absl::StatusOr<std::string> SetAside(const std::string& installation) {
+  const fs::path path = Normal(installation);
+  std::error_code error;
+  if (fs::is_symlink(path, error)) {
+    if (fs::remove(path, error)) return "";
+    return ErrnoStatus(error.value(), "remove the link " + path.string());
+  }
+  const fs::path aside =
+      path.parent_path() / fmt::format(".removing-{}-{}", path.filename().string(), ::getpid());
+  fs::rename(path, aside, error);
+  if (error) return ErrnoStatus(error.value(), "rename " + path.string());
+  return aside.string();
+}
+
+}  // namespace
+
+absl::StatusOr<AddedToolchain> ToolchainInstallations::Add(const ToolchainAddition& wanted) {
+  const std::lock_guard lock(changing_);
+  if (ToolchainPtr served = FindServed(wanted)) return AddedToolchain{std::move(served)};
+  KILN_RETURN_IF_ERROR(CheckDirectory(wanted.path));
+  if (!Holds(wanted.path, wanted.name)) {
+    return NotFound("there is no {} in {}; what is looked for: {}", wanted.name, wanted.path,
+                    LookedFor(wanted.name));
+  }
+  const fs::path real = fs::canonical(wanted.path);
+  if (IsSearched(Normal(wanted.path).parent_path())) return Introduce(wanted.path, wanted);
+  const std::string last = real.filename().string();
+  const bool is_named_so = last.starts_with(wanted.name + "-");
+  const std::string link =
+      fmt::format("{}/{}", own_, is_named_so ? last : fmt::format("{}-{}", wanted.name, last));
+  KILN_ASSIGN_OR_RETURN(const bool is_new, MakeLink(real, link));
+  absl::StatusOr<AddedToolchain> added = Introduce(link, wanted);
+  if (!added.ok() && is_new) {
+    SetAside(link).IgnoreError();
+    Reload().IgnoreError();
+  }
+  return added;
+}
+
+absl::StatusOr<RemovedInstallation> ToolchainInstallations::Remove(const std::string& selector) {
+  const std::lock_guard lock(changing_);
+  KILN_ASSIGN_OR_RETURN(const ToolchainPtr named, FindNamed(selector));
+  RemovedInstallation removed{named->installation, {}};
+  for (const ToolchainPtr& other : In(named->installation)) {
+    const bool is_companion = other->name == kPtxas && named->name != kPtxas;
+    if (other->Name() != named->Name() && !is_companion) {
+      return FailedPrecondition("{} is part of {}, which has {} as well: remove that",
+                                named->Name(), removed.path, other->Name());
+    }
+    removed.names.push_back(other->Name());
+  }
+  if (!IsSearched(Normal(removed.path).parent_path())) {
+    return FailedPrecondition(
+        "{} is one of the directories that the daemon searches, and nothing in one: have "
+        "toolchain.directories name the others alone, or remove it by its own means",
+        removed.path);
+  }
+  // Out of sight first, and deleted when nobody uses it any more.
+  KILN_ASSIGN_OR_RETURN(const std::string aside, SetAside(removed.path));
+  const absl::Status reloaded = Reload();
+  if (!aside.empty()) KILN_RETURN_IF_ERROR(RemoveTree(aside));
+  KILN_RETURN_IF_ERROR(reloaded);
+  return removed;
+}
+
+absl::Status ToolchainInstallations::Reload() {
+  std::promise<absl::Status> done;
+  served_.Reload([&](absl::Status status) { done.set_value(std::move(status)); });
+  return done.get_future().get();
+}
+
+std::vector<ToolchainPtr> ToolchainInstallations::In(const std::string& installation) const {
+  std::vector<ToolchainPtr> found;
+  for (const ToolchainPtr& each : served_.List()) {
+    if (IsSame(each->installation, installation)) found.push_back(each);
+  }
+  return found;
+}
+
+ToolchainPtr ToolchainInstallations::FindIn(const std::string& installation,
+                                            const ToolchainAddition& wanted) const {
+  for (const ToolchainPtr& each : In(installation)) {
+    if (IsNamed(*each, wanted)) return each;
+  }
+  return nullptr;
+}
+
+// By whatever path.
+ToolchainPtr ToolchainInstallations::FindServed(const ToolchainAddition& wanted) const {
+  std::error_code error;
+  for (const ToolchainPtr& each : served_.List()) {
+    const bool is_there = fs::equivalent(wanted.path, each->installation, error) && !error;
+    if (is_there && IsNamed(*each, wanted)) return each;
+  }
+  return nullptr;
+}
+
+bool ToolchainInstallations::IsSearched(const std::string& path) const {
+  return std::any_of(searched_.begin(), searched_.end(),
+                     [&](const std::string& each) { return IsSame(each, path); });
+}
+
+absl::StatusOr<AddedToolchain> ToolchainInstallations::Introduce(const std::string& installation,
+                                                                 const ToolchainAddition& wanted) {
+  KILN_RETURN_IF_ERROR(Reload());
+  ToolchainPtr found = FindIn(installation, wanted);
+  if (found == nullptr) return WhyNot(installation, wanted);
+  return AddedToolchain{std::move(found), /*is_new=*/true};
+}
+
+absl::Status ToolchainInstallations::WhyNot(const std::string& installation,
+                                            const ToolchainAddition& wanted) const {
+  const auto current = served_.Current();
+  for (const auto& rejected : current->rejected()) {
+    if (!IsSame(rejected.installation, installation)) continue;
+    return FailedPrecondition("{} is not used: {}; mend that or install it anew, and add it again",
+                              rejected.directory, rejected.reason);
+  }
+  for (const ToolchainPtr& each : In(installation)) {
+    if (each->name != wanted.name) continue;
+    return FailedPrecondition("what it has is {}, and not {}=={}", each->Name(), wanted.name,
+                              wanted.version);
+  }
+  const std::string last = Normal(installation).filename().string();
+  if (last.find(".partial") != std::string::npos || last.find(".tmp") != std::string::npos) {
+    return FailedPrecondition("{} has the name of an installation that is not finished: rename it",
+                              wanted.path);
+  }
+  return FailedPrecondition(
+      "the daemon has the same {} already, by another path ('kiln toolchain list')", wanted.name);
+}
+
+absl::StatusOr<ToolchainPtr> ToolchainInstallations::FindNamed(const std::string& selector) const {
+  const std::string_view digits = FingerprintDigits(selector);
+  std::vector<ToolchainPtr> named;
+  std::set<std::string> installations;
+  for (const ToolchainPtr& each : served_.List()) {
+    const bool is_named =
+        digits.empty() ? each->Name() == selector : each->fingerprint.Hex().starts_with(digits);
+    if (!is_named) continue;
+    named.push_back(each);
+    installations.insert(Normal(each->installation));
+  }
+  if (installations.size() == 1) return named.front();
+  if (named.empty()) {
+    std::vector<std::string> versions;
+    for (const ToolchainPtr& each : served_.List()) {
+      if (each->name == selector) versions.push_back(each->Name());
+    }
+    if (!versions.empty()) return InvalidArgument("say which: {}", fmt::join(versions, ", "));
+    return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", selector);
+  }
+  std::vector<std::string> each_one;
+  for (const ToolchainPtr& each : named) {
+    each_one.push_back(fmt::format("{} in {}", each->fingerprint.Hex(), each->installation));
+  }
+  return FailedPrecondition("there is more than one {}: say its fingerprint instead: {}", selector,
+                            fmt::join(each_one, ", "));
+}
+
+}  // namespace kiln
