@@ -204,7 +204,7 @@ absl::Status Add(const AdminActions& actions, const Principal& principal,
   KILN_ASSIGN_OR_RETURN(const AddedToolchain added,
                         actions.add_toolchain({request.name(), request.version(), request.path()}));
   response.set_name(ToUtf8(added.toolchain->Name()));
-  response.set_fingerprint(BytesOf(added.toolchain->fingerprint));
+  response.set_fingerprint(std::string(added.toolchain->fingerprint.Bytes()));
   response.set_installation(ToUtf8(added.toolchain->installation));
   response.set_is_new(added.is_new);
   return absl::OkStatus();
