@@ -108,11 +108,9 @@ ExitCode RemoveToolchain(const std::string& what, Session& session) {
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(session.console(), admin.status());
   const auto removed = (*admin)->RemoveToolchain(what, session.Call());
-  absl::StatusOr<std::string> done = removed.status();
-  if (removed.ok()) {
-    done =
-        fmt::format("removed {}: {}", removed->installation(), fmt::join(removed->names(), ", "));
-  }
+  if (!removed.ok()) return Fail(session.console(), "toolchain remove", removed.status());
+  const std::string done =
+      fmt::format("removed {}: {}", removed->installation(), fmt::join(removed->names(), ", "));
   return Tell(session, **admin, "toolchain remove", done);
 }
 
