@@ -152,22 +152,14 @@ absl::Status AdminClient::SetDefaultToolchain(const std::string& selector,
 
 absl::StatusOr<admin::v1::AddToolchainResponse> AdminClient::AddToolchain(
     const admin::v1::AddToolchainRequest& request, const CallOptions& options) {
-  admin::v1::AddToolchainResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncAddToolchain(arguments...);
-  }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncAddToolchain, request, options);
 }
 
 absl::StatusOr<admin::v1::RemoveToolchainResponse> AdminClient::RemoveToolchain(
     const std::string& selector, const CallOptions& options) {
   admin::v1::RemoveToolchainRequest request;
   request.set_selector(selector);
-  admin::v1::RemoveToolchainResponse response;
-  KILN_RETURN_IF_ERROR(core_->Call(request, response, options, [](auto& stub, auto&&... arguments) {
-    return stub.PrepareAsyncRemoveToolchain(arguments...);
-  }));
-  return response;
+  return core_->Call(&AdminStub::PrepareAsyncRemoveToolchain, request, options);
 }
 
 absl::Status AdminClient::Drain(const CallOptions& options) {
