@@ -1,6 +1,7 @@
 #include "daemon/pool/zygote_keeper.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/process/unshared.h"
 #include "storage/base/log.h"
@@ -29,8 +30,8 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
     if (zygote_ != nullptr && zygote_->refusals() >= kRefusalsMax) LetGoOfRefusing();
     if (zygote_ != nullptr && zygote_->IsAlive()) return zygote_;
     if (!starting_ && Steady::now() < retry_at_) return Unshared(last_failure_);
-    wanted_ = true;
-    changed_.notify_all();
+    // Told once: callers that told each other at every wake-up would keep two cores busy.
+    if (!std::exchange(wanted_, true)) changed_.notify_all();
     changed_.wait(lock);
   }
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -38,6 +39,19 @@ TEST(ZygoteKeeperTest, AFailureIsAnsweredToAllWhoAskedAndNotTriedAgainBeforeItsT
   EXPECT_THAT(keeper.State(), StartsWith("failed: "));  // what kiln doctor looks for
   keeper.Stop();
   EXPECT_EQ(changes, 1);
+}
+
+TEST(ZygoteKeeperTest, CallersSleepWhileTheZygoteStarts) {
+  ZygoteCommand command = FakeZygote("silent");
+  command.start_time = std::chrono::milliseconds(300);
+  ZygoteKeeper keeper(command, [] {});
+  const auto begin = Steady::now();
+  const std::clock_t cpu_begin = std::clock();
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) callers.emplace_back([&] { EXPECT_FALSE(keeper.Get().ok()); });
+  for (std::thread& caller : callers) caller.join();
+  const double cpu_s = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
+  EXPECT_LT(cpu_s, std::chrono::duration<double>(Steady::now() - begin).count() / 4);
 }
 
 TEST(ZygoteKeeperTest, ItIsTriedAgainWhenItsTimeHasCome) {
