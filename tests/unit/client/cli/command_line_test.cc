@@ -651,7 +651,7 @@ TEST_F(AdminCommandTest, TheDoctorSaysWhatToDo) {
   daemon_.admin().stats.set_state("degraded");
   daemon_.admin().stats.set_state_reason("disk full");
   EXPECT_EQ(Run({"doctor"}), 1);
-  EXPECT_THAT(out_.str(), HasSubstr("bad     toolchains: there is none"));
+  EXPECT_THAT(out_.str(), HasSubstr("bad     toolchains: the daemon has no toolchain"));
   EXPECT_THAT(out_.str(), HasSubstr("bad     state: degraded: disk full"));
   EXPECT_THAT(out_.str(), HasSubstr("try: "));
   daemon_.admin().stats.set_state("serving");
