@@ -32,12 +32,12 @@ void TuningStore::Put(void* user, const void* key, uint64_t key_bytes, const voi
 }
 
 absl::Status TuningStore::status() const {
-  const MutexLock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return status_;
 }
 
 void TuningStore::Note(const absl::Status& status) {
-  const MutexLock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (status_.ok()) status_ = status;
 }
 

@@ -5,9 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
-
-#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -46,8 +45,9 @@ class TuningStore {
 
   Client& client_;
   const std::chrono::milliseconds budget_;
-  mutable Mutex mutex_;
-  absl::Status status_ KILN_GUARDED_BY(mutex_);
+  // Not kiln::Mutex: this header is installed.
+  mutable std::mutex mutex_;
+  absl::Status status_;
 };
 
 }  // namespace kiln

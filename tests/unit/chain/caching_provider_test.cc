@@ -258,10 +258,11 @@ TEST_F(CachingProviderTest, AFailureThatIsNoneAnyMoreIsForgotten) {
             absl::StatusCode::kNotFound);
 }
 
-TEST_F(CachingProviderTest, ACrashIsNotRemembered) {
+TEST_F(CachingProviderTest, RefusesAKeyThatCrashedItsCompiler) {
   FailWith(FailedWith("worker crashed", /*deterministic=*/false));
   Prepare(MakeJob("a"));
-  EXPECT_EQ(HowAnswered(MakeJob("a")), Outcome::kCompiled);
+  EXPECT_EQ(Ask(MakeJob("a")).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(fake_.started(), 1u);
 }
 
 TEST_F(CachingProviderTest, AnInfrastructureFailureIsNotRemembered) {

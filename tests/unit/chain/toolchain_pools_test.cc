@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <fstream>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -70,6 +74,18 @@ class ToolchainPoolsTest : public testing::Test {
       routing_, jail_,
       [this](const ToolchainPtr& toolchain, bool, int serial) { return Make(toolchain, serial); });
 };
+
+// The children of this process that are alive.
+std::set<pid_t> Zygotes() {
+  std::set<pid_t> zygotes;
+  for (const pid_t each : LivingDescendants()) {
+    std::ifstream file(fmt::format("/proc/{}/stat", each));
+    std::string pid, command, state;
+    pid_t parent = 0;
+    if (file >> pid >> command >> state >> parent && parent == ::getpid()) zygotes.insert(each);
+  }
+  return zygotes;
+}
 
 TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
   const auto one = MakeFakeCompiler("1.0");
@@ -144,12 +160,16 @@ TEST_F(ToolchainPoolsTest, AnotherPtxasHasWorkersStartAfresh) {
   const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
+  const std::set<pid_t> before = Zygotes();
   Serve({one, MakeFakeCompiler("12.9", "ptxas")});
   EXPECT_EQ(Compile(one, "answer b"), absl::StatusCode::kOk);
-  EXPECT_EQ(pools_->List().front().stats.started, 2u);
+  std::set<pid_t> after = Zygotes();
+  EXPECT_FALSE(std::includes(before.begin(), before.end(), after.begin(), after.end()));
+  // The old zygote ends once its workers have.
+  while ((after = Zygotes()).size() > 1) std::this_thread::yield();
   Serve({one, MakeFakeCompiler("12.9", "ptxas")});
   EXPECT_EQ(Compile(one, "answer c"), absl::StatusCode::kOk);
-  EXPECT_EQ(pools_->List().front().stats.started, 2u);
+  EXPECT_EQ(Zygotes(), after);
   EXPECT_EQ(made_, 2);
 }
 

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <future>
+#include <thread>
 
 #include "daemon/policy/memory_probe.h"
 #include "storage/base/limits.h"
@@ -209,13 +210,16 @@ TEST_F(GatherStatsTest, TellsWhatIsStoredAndPublished) {
 }
 
 TEST_F(GatherStatsTest, AddsUpTheWorkersOfAllToolchains) {
-  EXPECT_TRUE(Do(AddPool("1.0"), "answer text").ok());
+  WorkerPool& working = AddPool("1.0");
+  EXPECT_TRUE(Do(working, "answer text").ok());
   WorkerPool& crashing = AddPool("2.0");
   EXPECT_FALSE(Do(crashing, "segfault").ok());
   crashing.Shutdown(SteadyTime::min());
+  // The worker that compiled has ended, and a spare one waits.
+  while (working.Stats().started != 2 || working.Stats().workers != 1) std::this_thread::yield();
   const DaemonStats stats = GatherStats(Sources());
   EXPECT_EQ(stats.workers, 1u);
-  EXPECT_EQ(stats.pools.started, 1 + crashing.Stats().started);
+  EXPECT_EQ(stats.pools.started, working.Stats().started + crashing.Stats().started);
   EXPECT_EQ(stats.pools.crashed, 2u);  // it was tried once more
   EXPECT_EQ(stats.toolchains[0].compiles, 1u);
   EXPECT_EQ(stats.pools.compile_cpu_micros, 1000u);
