@@ -26,8 +26,8 @@ MAY_INCLUDE = {
     "daemon/config": ("storage/base",),
     "daemon/observe": ("daemon/chain",),
     "daemon/rpc/sockets": ("storage/base",),
-    "daemon/rpc": ("daemon/observe", "daemon/rpc/sockets"),
-    "daemon": ("daemon/rpc", "daemon/config", "daemon/toolchain", "storage/rocks"),
+    "daemon/rpc": ("daemon/observe", "daemon/rpc/sockets", "daemon/toolchain"),
+    "daemon": ("daemon/rpc", "daemon/config", "storage/rocks"),
     "client/rpc": ("storage/base", "storage/hot"),
     "client/launch/artifact": ("storage/base", "storage/hot"),
     "client/launch/driver": ("client/launch/artifact",),
@@ -40,7 +40,7 @@ MAY_INCLUDE = {
 # From storage/hot a client may have the file format and what reads it, nothing that writes.
 CLIENT_MAY_READ = {"storage/hot/artifact_file.h", "storage/hot/artifact_layout.h"}
 # A worker in C++ knows the protocol's values, and nothing else of what the daemon keeps.
-NATIVE_WORKER_MAY_READ = {"daemon/kernel/kernel.h", "daemon/kernel/option_json.h"}
+NATIVE_WORKER_MAY_READ = {"daemon/kernel/kernel.h", "daemon/kernel/metadata_fields.h", "daemon/kernel/option_json.h"}
 # Libraries that one folder may include.
 AT_HOME = {
     r"grpc(pp)?/": {"daemon/rpc", "client/rpc"},

@@ -130,7 +130,7 @@ def test_a_wrong_number_of_arguments_lists_the_right_ones(kernel):
 
 @pytest.mark.parametrize("keywords,words", [
     (dict(grid=(-1, 1, 1)), "grid: -1"), (dict(grid=(1, 2, 3, 4)), "grid: 4 lengths"), (dict(grid=None), "grid: None"),
-    (dict(grid=(1.5, 1, 1)), "grid: 1.5"), (dict(grid=1, stream=-1), "stream: -1"), (dict(grid=1, stream="s"), "no stream"),
+    (dict(grid=(1.5, 1, 1)), "grid: 1.5"), (dict(grid=1, stream=-1), "stream: -1"), (dict(grid=1, stream="s"), "is not a stream"),
     (dict(grid=1, block=128.0), "block: 128.0"), (dict(grid=b"ab"), "grid: b'ab' is neither"), (dict(grid="5"), "grid: '5'"), (dict(grid=1, dynamic_shared_bytes=2**40), "dynamic_shared_bytes"),
 ])
 def test_a_launch_that_makes_no_sense_is_named(driver, kernel, keywords, words):
