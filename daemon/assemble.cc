@@ -428,7 +428,7 @@ absl::Status RunningDaemon::StartServing() {
                         OpenSockets(wanted, std::move(setting_.activated_sockets)));
   listener_ = std::make_unique<Listener>(std::move(sockets), *servers_,
                                          ListenerLimits::Within(DescriptorsMax()));
-  return listener_->Start();  // whoever connects first may ask for the stats, listener's included
+  return listener_->Start();  // the first connection may ask for the stats, the listener's included
 }
 
 AdminActions RunningDaemon::MakeActions() {

@@ -1,4 +1,4 @@
-// Lets compiles in: so many at a time, in a fair order, as memory allows.
+// Starts so many compiles at a time, in a fair order, as memory allows.
 #pragma once
 
 #include <array>
@@ -47,15 +47,15 @@ struct AdmissionStats {
 
 // At most `running_max` compiles are inside the next provider; the others wait in a FairQueue,
 // whose order is the policy. A compile that several principals wait for (Raise) has a place in the
-// line of each, and starts when the first of them is next: whoever asks for what stands in
-// another's backlog waits no longer than if nobody else had asked for it.
+// line of each, and starts when the first of these places is next. So nobody waits longer because
+// another principal has asked for the same compile before.
 //
 // A compile starts beside others only where memory bears it: what is available must hold what it
 // and those that run are expected to take (MemoryEstimator, which learns from what workers report),
 // with some left over. What those that run have taken already counts twice that way, to the safe
 // side. While the kernel reports that work waits for memory, none starts beside others either. One
-// alone always may, so the queue never stands still; whoever is held back is looked at again when
-// another compile ends, and soon after in any case. None overtakes one that is held back.
+// alone always may, so the queue never stands still. A compile that is held back is tried again
+// when another ends, and soon after in any case. None overtakes a compile that is held back.
 //
 // Errors: RESOURCE_EXHAUSTED with a retry hint when the queue is full; CANCELLED and
 // DEADLINE_EXCEEDED for a caller that leaves while it waits, which frees its place at once;

@@ -1,4 +1,4 @@
-// Compiles some of what was found stored once more, and compares.
+// Compiles some of the stored artifacts again and compares the binaries.
 #pragma once
 
 #include <atomic>
@@ -27,21 +27,19 @@ struct AuditStats {
   uint64_t given_up = 0;  // could not be compiled, or too many waited
 };
 
-// One in `one_in` of the artifacts that the next provider finds stored is noted down. When nothing
-// is to be done (`is_idle`), what was noted is compiled again, one at a time, at background
-// priority, by `compiler`, which does not look into the store; the final binaries are compared byte
-// for byte. Whoever has to wait for a compile meanwhile ends the one that runs here, to be done
-// later.
+// Audits hits: one in `one_in` of the artifacts that the next provider finds stored. When the
+// daemon is idle (`is_idle`), `compiler`, which does not look into the store, compiles an audited
+// artifact again: one at a time, at background priority. The final binaries are compared byte for
+// byte. A request that has to wait for a compile cancels the audit under way; it is repeated later.
 //
-// Where they differ, two more compiles tell why. All the same, and not what is stored: the stored
-// one is wrong, or the machine was when it was made. It is evicted, so that its next use compiles,
-// and the log says so loudly. Otherwise the compiler gives one thing now and another then, as some
-// passes do; that is counted and left alone. So is what differs in nothing that is executed
-// (same_code.h). What is stored under a key is audited once in a
-// process's life.
+// Where the binaries differ, two more compiles tell why. If all three agree, the stored binary is
+// wrong, or the machine was when it was made: the artifact is evicted, and the log says so loudly.
+// If they disagree, the compiler is not deterministic, as some passes are not; this is counted and
+// nothing else. The same holds for a difference in nothing that is executed (same_code.h). A key is
+// audited once in the life of the process.
 //
 // Changes no answer. Errors: the next provider's. Thread-safe; does not block. All that it refers
-// to outlives it; REQUIRES on destruction: every call is done, audits included.
+// to outlives it. REQUIRES on destruction: every call is done, audits included.
 class AuditingProvider final : public ForwardingProvider {
  public:
   struct Parts {

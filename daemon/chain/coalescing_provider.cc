@@ -203,7 +203,7 @@ void CoalescingProvider::Leave(const WaiterPtr& waiter, absl::Status status) {
       }
     }
   }
-  // First, so that whoever hears that the call is over knows that its work has been told to stop.
+  // First: a caller whose call is over may rely on its work having been told to stop.
   if (deserted) deserted->Cancel();
   std::exchange(waiter->done, nullptr)(std::move(status));
 }

@@ -1,4 +1,4 @@
-// How many, and how they ended.
+// Counts requests by how they end.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-// Since the start. A request that is done is counted in exactly one of the others.
+// Since the start. A finished request is counted in `requests` and in exactly one other.
 struct CompileCounts {
   uint64_t requests = 0;
   std::array<uint64_t, 3> hits{};  // by tier: memory, disk, remote

@@ -1,4 +1,4 @@
-// To the workers of the toolchain that the job names.
+// Passes a job to the workers of its toolchain.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ struct Route {
   std::shared_ptr<CompilationProvider> provider;
 };
 
-// Passes each job to the route with its toolchain's fingerprint. UNAVAILABLE with a retry hint,
-// listing the routes there are, where there is none: the toolchain went away after the request had
-// found it, and whoever asks again finds another or hears which there are. Otherwise as the routes
-// do.
+// Passes each job to the route with its toolchain's fingerprint; otherwise as the routes do.
+// Without such a route: UNAVAILABLE with a retry hint, and the names of the routes there are. The
+// toolchain went away after the request had found it; another request resolves to another
+// toolchain.
 //
 // Routes may be exchanged at any time. A route that is gone lives on until its last call has been
 // answered.

@@ -30,7 +30,7 @@ absl::Status ApplyFile(const ConfigSources& sources, LoadedConfig& loaded) {
   absl::StatusOr<std::vector<TomlEntry>> entries = ReadTomlFile(sources.file);
   if (absl::IsNotFound(entries.status()) && !sources.file_must_exist) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(entries.status());
-  // All that is wrong at once: whoever edits the file mends it in one go.
+  // Reports every mistake at once, so that one edit of the file mends all.
   std::string wrong;
   for (const TomlEntry& entry : *entries) {
     const absl::Status status = ApplyEntry(entry, loaded);

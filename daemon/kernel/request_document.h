@@ -1,4 +1,4 @@
-// A compile request as text, for whoever wants to repeat it.
+// A compile request as text, from which the compile can be repeated.
 #pragma once
 
 #include <string>
