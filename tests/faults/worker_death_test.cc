@@ -1,4 +1,5 @@
 // How soon a worker that hangs is killed after its deadline, and another has taken its place.
+#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,6 +57,11 @@ TEST(WorkerDeath, WhatHangsIsKilledAtItsDeadlineAndReplaced) {
     const auto deadline = Steady::now() + milliseconds(20);
     const Answered hung = Ask(pool, hanging[i % 3], deadline);
     ASSERT_TRUE(absl::IsDeadlineExceeded(hung.reply.status())) << hung.reply.status();
+    // On a busy machine no worker may have been ready in time. Then nothing was to be killed.
+    if (absl::StrContains(hung.reply.status().message(), "no worker was free")) {
+      --i;
+      continue;
+    }
     const Answered next = Ask(pool, "answer next", std::nullopt);
     ASSERT_TRUE(next.reply.ok()) << next.reply.status();
     killed.push_back(std::chrono::duration<double, std::milli>(hung.at - deadline).count());
