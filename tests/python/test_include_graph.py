@@ -1,5 +1,6 @@
 """Dependencies of the source tree run one way (docs/architecture.md)."""
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -49,6 +50,7 @@ AT_HOME = {
     r"toml\+\+|toml\.hpp": {"daemon/config"},
     r"seccomp\.h": {"daemon/sandbox"},
 }
+FILES_MAX = 45  # a folder is one idea
 
 
 def tracked():
@@ -111,3 +113,8 @@ def test_a_library_stays_in_its_folder(library):
     used = [(folder, path) for folder, path, included in includes() if re.match(library, included)]
     assert used, f"nothing includes {library}: mend AT_HOME"
     assert not [path for folder, path in used if folder not in AT_HOME[library]]
+
+
+def test_no_folder_is_crowded():
+    files = collections.Counter(str(path.parent) for path in tracked())
+    assert not {folder: count for folder, count in files.items() if count > FILES_MAX}

@@ -6,7 +6,7 @@ Any Python 3 runs it, no GPU is needed. Its arguments say where the compiler is 
     python3 reproduce.py PTXAS                   kernel.ptx: the file; by default the ptxas in PATH
     python3 reproduce.py DIRECTORY [INCLUDE …]   kernel.cu: a CUDA toolkit, by default /usr/local/cuda, or a virtual environment
                                                  with NVIDIA's wheels for NVRTC and the CUDA runtime of its release. INCLUDE is
-                                                 what kilnd was told of as toolchain.include_directories
+                                                 another directory with headers
 
 Every stage ends up in out/, beside it. Exit status: 0 as expected, 1 otherwise, 2 where it could not be tried.
 """
