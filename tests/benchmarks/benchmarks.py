@@ -60,7 +60,8 @@ class Setting:
 
     def start(self):
         # The toolchains that it is compared with, whatever others are installed.
-        self.daemon = self.start_daemon(self.root, f"toolchain.directories={self.toolchain}:{self.nvrtc}")
+        self.folder.chmod(0o711)  # an ordinary user has to reach the socket
+        self.daemon = self.start_daemon(self.root, f"toolchain.directories={self.toolchain}:{self.nvrtc}", "sockets.mode=0666")
         self._lower()
         # The pool forks its workers on demand: have every slot compile once before anything is timed.
         self.compile_through_daemon(self.distinct(4 * len(os.sched_getaffinity(0))))
@@ -136,9 +137,26 @@ class Setting:
                                 check=True, stdout=subprocess.PIPE).stdout
         return json.loads(output)
 
-    def bare(self, mode):
+    def bare(self, mode, environment=None):
         return subprocess.Popen([self.python, HERE / "bare_triton.py", mode], text=True,
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**self.env, **(environment or {})})
+
+    def allocator(self):
+        """The variables with which a zygote of this Triton allocates."""
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if f"\nPPid:\t{self.daemon.pid}\n" not in (folder / "status").read_text() or b"triton" not in (folder / "cmdline").read_bytes():
+                    continue
+                variables = dict(each.split("=", 1) for each in (folder / "environ").read_text().split("\0") if "=" in each)
+            except OSError:  # it has ended
+                continue
+            return {name: variables[name] for name in ("LD_PRELOAD", "MALLOC_CONF") if name in variables}
+        sys.exit("the daemon has no zygote of a Triton")
+
+    def sequence_ms(self, requests):
+        """One after the other; as an ordinary user, where this is root."""
+        user = ["65534"] if os.geteuid() == 0 else []
+        return sum(self.micro("--sequence", str(self.request_file(requests)), *user)["ms"])
 
     def micro(self, *arguments, root=None):
         # What it says of a failure goes to the terminal.
@@ -175,59 +193,31 @@ def hits(setting):
 
 
 def cold_compile(setting):
-    """One kernel after the other, each compiled for the first time, in a warm process on both sides."""
-    bare = setting.bare("warm")
+    """One kernel after the other, each compiled for the first time: a fresh worker for each here, a warm process there."""
 
-    def bare_ms(requests):
+    def bare_ms(bare, requests):
         bare.stdin.write(json.dumps(requests) + "\n")
         bare.stdin.flush()
         return sum(json.loads(bare.stdout.readline())["ms"])
 
-    def daemon_ms(requests):
-        return sum(setting.micro("--sequence", str(setting.request_file(requests)))["ms"])
-
-    batch = len(setting.requests)
-    bare_ms(setting.distinct(batch))  # warm
-    pairs = []
-    for _ in range(5):
-        pairs.append((daemon_ms(setting.distinct(batch)), bare_ms(setting.distinct(batch))))
-    bare.stdin.close()
-    bare.wait()
-    return [Row("cold-compile", median_ratio(pairs), 1.1, "lower",
-                "the same kernels in a warm in-process Triton")]
-
-
-def fresh_worker(setting):
-    """One kernel after the other for a user whose every compile gets a fresh worker, and for root, whose compiles share one."""
-    if os.geteuid() != 0:
-        print("fresh-worker is left out: it takes root to be two users", file=sys.stderr)
-        return []
-    setting.folder.chmod(0o711)  # they have to reach the socket
-    directories = f"toolchain.directories={setting.toolchain}:{setting.nvrtc}"
-
-    def ratio(name, batch, *settings):
-        root = setting.folder / name
-        daemon = setting.start_daemon(root, directories, "sockets.mode=0666", *settings)
-
-        def daemon_ms(user):
-            return sum(setting.micro("--sequence", str(setting.request_file(batch())), str(user), root=root)["ms"])
-
-        for user in (0, 65534):
-            daemon_ms(user)
-        pairs = [(daemon_ms(65534), daemon_ms(0)) for _ in range(7)]
-        daemon.terminate()
-        daemon.wait(60)
-        return median_ratio(pairs)
-
-    def kernels():
+    def batch():
         return setting.distinct(len(setting.requests))
 
-    of = "the same kernels of root's, whose worker goes on"
-    return [Row("fresh-worker", ratio("fresh-worker", kernels), 1.1, "lower", of),
-            Row("fresh-worker-one", ratio("fresh-worker-one", kernels, "workers.slots=1"), 1.15, "lower",
-                of + "; both with room for one worker, so that each waits for its fork"),
-            Row("fresh-worker-nvrtc", ratio("fresh-worker-nvrtc", setting.distinct_cuda), 1.1, "lower",
-                of.replace("kernels", "CUDA C++"))]
+    setting.sequence_ms(batch())  # has the zygote start
+    bares = [setting.bare("warm"), setting.bare("warm", setting.allocator())]
+    for bare in bares:
+        bare_ms(bare, batch())  # warm
+    pairs = [[], []]
+    for _ in range(5):
+        for bare, into in zip(bares, pairs):
+            into.append((setting.sequence_ms(batch()), bare_ms(bare, batch())))
+    for bare in bares:
+        bare.stdin.close()
+        bare.wait()
+    return [Row("cold-compile", median_ratio(pairs[0]), 0.95, "lower",
+                "the same kernels in a warm in-process Triton; ours for an ordinary user"),
+            Row("cold-compile-allocator", median_ratio(pairs[1]), 1.05, "lower",
+                "the same, with our workers' allocator in that Triton too")]
 
 
 def ptx_to_cubin(setting):
@@ -280,7 +270,7 @@ def nvrtc_warm(setting):
             path = setting.folder / f"{name}.cu"
             path.write_text(text)
             lines.append({"name": name, "source_file": str(path), "kind": "cuda", "target": "cuda:90a"})
-        return sum(setting.micro("--sequence", str(setting.request_file(lines)))["ms"])
+        return setting.sequence_ms(lines)
 
     def bare_ms(texts):
         bare.stdin.write(json.dumps([{"source": text, "architecture": "90a"} for text in texts.values()]) + "\n")
@@ -294,7 +284,7 @@ def nvrtc_warm(setting):
     bare.stdin.close()
     bare.wait()
     return [Row("nvrtc-warm", median_ratio(pairs[2:]), 1.1, "lower",  # the first ones start the workers
-                "the same CUDA C++ through NVRTC's interface in a warm process")]
+                "the same CUDA C++ through NVRTC's interface in a warm process; ours for an ordinary user")]
 
 
 def first_kernel(setting):
@@ -505,8 +495,7 @@ def eight_processes(setting):
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
-    ("cold-compile",): cold_compile,
-    ("fresh-worker", "fresh-worker-one", "fresh-worker-nvrtc"): fresh_worker,
+    ("cold-compile", "cold-compile-allocator"): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,
     ("nvrtc-warm",): nvrtc_warm,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
