@@ -85,7 +85,7 @@ class WorkerPoolTest : public testing::Test {
     for (auto& reply : sleeping) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
   }
 
-  // The zygote, and the workers that wait for work.
+  // Dead ones that are not reaped count.
   void AwaitDescendants(size_t count) {
     while (LivingDescendants().size() != count) std::this_thread::yield();
   }
@@ -317,8 +317,9 @@ TEST_F(WorkerPoolTest, AKilledWorkerTakesItsChildrenAlong) {
   Start();
   CallContext context;
   auto reply = Submit("fork", context);
-  // The zygote, the spare worker, the worker, the child in its group, and the one that left it.
-  AwaitDescendants(5);
+  // The zygote, the spare worker, the worker, the child in its group, the one that left the group,
+  // and the dead process between these two.
+  AwaitDescendants(6);
   context.cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
   EXPECT_EQ(Ptx("answer next"), "next");
