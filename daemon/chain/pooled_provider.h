@@ -42,8 +42,8 @@ class PooledProvider final : public CompilationProvider {
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
                                   const std::string& directory, const std::string& allocator);
 
-// The same for a toolchain that kiln-worker (`program`) runs: it refuses where the toolchain is no
-// longer the one whose fingerprint was taken.
+// How to start the zygote of a native toolchain, which kiln-worker (`program`) runs. kiln-worker
+// refuses a toolchain that no longer has the fingerprint.
 ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
                                   const std::string& directory);
 

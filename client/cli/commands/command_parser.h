@@ -64,7 +64,7 @@ class CommandParser {
   [[nodiscard]] Arguments CommonArguments();
   // `run` is what the subcommand does.
   Arguments AddSubcommand(const std::string& name, const std::string& help, Command run);
-  // The same with the values that its arguments are read into.
+  // Also gives the values that the subcommand reads its arguments into.
   template <typename Values>
   std::pair<Arguments, Values&> AddSubcommand(const std::string& name, const std::string& help,
                                               ExitCode (*run)(const Values&, Session&)) {

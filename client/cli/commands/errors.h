@@ -14,10 +14,10 @@ namespace kiln::cli {
 // the daemon could not be asked, kFailed if it refused.
 ExitCode Fail(Console& console, std::string_view what, const absl::Status& status);
 
-// The same for a failed connection. Returns kCouldNotRun.
+// Prints why a connection failed. Returns kCouldNotRun.
 ExitCode FailToConnect(Console& console, const absl::Status& status);
 
-// The same for wrong usage and for files that cannot be opened. Returns kCouldNotRun.
+// Prints what is wrong with the usage, or with a file to be opened. Returns kCouldNotRun.
 ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status);
 
 // Prints the compiler's message about one kernel, "<file>:<line>:<column>: <stage>: <message>", and

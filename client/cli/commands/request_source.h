@@ -49,7 +49,7 @@ struct RequestTemplate {
 // fields of the template are defaults for the line.
 [[nodiscard]] NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape);
 
-// The same requests without the stages of other backends.
+// Leaves the stages of other backends out of each request.
 [[nodiscard]] NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages);
 
 // How many requests FromRequestFile makes: the lines that are not empty, times the targets. Nothing

@@ -68,7 +68,7 @@ absl::Status Set(const Json& json, Message& message) {
   return absl::OkStatus();
 }
 
-// The same for a string or message, which the message hands out to be changed.
+// Reads a string or message into the field that the message hands out to be changed.
 template <auto kRead, auto kMutable, typename Message>
 absl::Status Assign(const Json& json, Message& message) {
   KILN_ASSIGN_OR_RETURN(*(message.*kMutable)(), kRead(json));

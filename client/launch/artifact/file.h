@@ -15,8 +15,8 @@ namespace kiln::launch {
 // large, or not a regular file), INTERNAL.
 StatusOr<std::string> ReadFile(const std::string& path, uint64_t bytes_max);
 
-// The same for a file that only root, this user or `server_uid` can have written: it belongs to one
-// of them, is not a symbolic link, and neither group nor others may write to it.
+// As ReadFile. Only root, this user or `server_uid` can have written the file: it belongs to one of
+// them, is not a symbolic link, and neither group nor others may write to it.
 StatusOr<std::string> ReadTrustedFile(const std::string& path, uint64_t bytes_max,
                                       std::optional<uid_t> server_uid);
 

@@ -20,7 +20,7 @@ class SharedLibrary {
   // Null where it is not there.
   void* Find(const char* symbol) const;
   const std::string& path() const { return path_; }
-  // The same for the same library, by whatever name it was opened.
+  // Equal for two handles of one library, whatever names opened them.
   const void* id() const { return handle_; }
 
  private:
