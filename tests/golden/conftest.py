@@ -1,10 +1,14 @@
 """Compiles every example kernel twice over: by the daemon, and by Triton itself in fresh processes.
 
-KILN_TEST_GOLDEN_TARGETS says for which targets ("cuda:90 hip:gfx942"); without it, for all six.
+KILN_TEST_GOLDEN_TARGETS says for which targets ("cuda:90 hip:gfx942"); without it, for all six. KILN_TEST_GOLDEN_KEPT names a
+folder that keeps what Triton made of the Python functions; without it, Triton compiles them each time.
 """
 
+import hashlib
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -13,9 +17,8 @@ from daemon import Daemon
 from golden import Case, Golden
 from places import KERNELS, TOOLCHAIN
 
-# What tests/kernels/lower.py is told for each kind of comparison (golden.py says what they are).
-LOWERING = {"located": (), "stripped": ("--strip-locations",)}
 TARGETS = ["--targets", ",".join(os.environ["KILN_TEST_GOLDEN_TARGETS"].split())] if "KILN_TEST_GOLDEN_TARGETS" in os.environ else []
+KEPT = os.environ.get("KILN_TEST_GOLDEN_KEPT")
 # Every stage of each backend: a stage that a kernel's backend does not have would be an error.
 EMIT = {"cuda": "ttgir,llir,ptx,cubin", "hip": "ttgir,llir,amdgcn,hsaco"}
 
@@ -40,39 +43,40 @@ def _cases():
 
 @pytest.fixture(scope="session")
 def golden(programs, start_with_triton, tmp_path_factory):
+    """The TTIR as Triton prints it, against Triton's compile of the Python function."""
     folder = tmp_path_factory.mktemp("golden")
-    lowering = [
-        start_with_triton("lower.py", "--out", folder / kind, *TARGETS, *arguments) for kind, arguments in LOWERING.items()
-    ]
-    for process in lowering:
-        process.finish()
+    answers = _compile(programs, start_with_triton, folder)
+    reference = _Reference(start_with_triton)
+    kept = pathlib.Path(KEPT, _name_of_references()) if KEPT else folder / "none"
+    if kept.is_dir():
+        shutil.copytree(kept, folder / "reference")
+    else:
+        reference.compile_all(folder / "reference")
+    if KEPT and not kept.is_dir():
+        for older in kept.parent.glob(kept.name.split("-")[0] + "-*"):
+            shutil.rmtree(older)
+        os.rename(shutil.copytree(folder / "reference", f"{kept}.{os.getpid()}"), kept)
+    return Golden(folder, answers, reference)
 
-    answers = {}
+
+@pytest.fixture(scope="session")
+def stripped(programs, start_with_triton, tmp_path_factory):
+    """The TTIR without locations, against Triton's compile of that same text."""
+    folder = tmp_path_factory.mktemp("stripped")
+    answers = _compile(programs, start_with_triton, folder, "--strip-locations")
+    reference = _Reference(start_with_triton, "--requests", folder / "requests.jsonl")
+    reference.compile_all(folder / "reference")
+    return Golden(folder, answers, reference)
+
+
+def _compile(programs, start_with_triton, folder, *lowering):
+    """Lowers the kernels and compiles them through a daemon; what kiln said, by backend."""
+    start_with_triton("lower.py", "--out", folder, *TARGETS, *lowering).finish()
     with Daemon(programs, folder) as daemon:
-        for kind in LOWERING:
-            for name, stages in EMIT.items():
-                requests = _requests_of(folder / kind, name)
-                answers[kind, name] = daemon.kiln(
-                    "compile", "--requests", requests, "--emit", stages, "-o", folder / kind / "kiln", "--json"
-                )
-
-    parts = len(os.sched_getaffinity(0))
-    sources = {"located": (), "stripped": ("--requests", folder / "stripped" / "requests.jsonl")}
-    for kind, source in sources.items():
-        references = [
-            start_with_triton("reference.py", "--out", folder / kind / "reference", "--part", f"{part}/{parts}", *TARGETS, *source)
-            for part in range(parts)
-        ]
-        for process in references:
-            process.finish()
-
-    def compile_again(kind, case, out):
-        source = sources[kind]
-        start_with_triton(
-            "reference.py", "--kernels", case.kernel, "--targets", case.target, "--out", out, *source
-        ).finish()
-
-    return Golden(folder, answers, compile_again)
+        return {
+            name: daemon.kiln("compile", "--requests", _requests_of(folder, name), "--emit", stages, "-o", folder / "kiln", "--json")
+            for name, stages in EMIT.items()
+        }
 
 
 def _requests_of(folder, backend):
@@ -81,3 +85,32 @@ def _requests_of(folder, backend):
     path = folder / f"{backend}.jsonl"
     path.write_text("".join(line for line in lines if json.loads(line)["target"].startswith(backend)))
     return path
+
+
+def _name_of_references():
+    """The checkout, and everything that decides what Triton makes: the kernels, the targets and the installation."""
+    digest = hashlib.sha256()
+    for path in sorted(KERNELS.glob("**/*.py")):
+        digest.update(f"{path}\0".encode() + path.read_bytes())
+    installation = TOOLCHAIN.resolve()
+    digest.update(f"{TARGETS} {installation} {installation.stat().st_mtime_ns}".encode())
+    return f"{hashlib.sha256(bytes(KERNELS)).hexdigest()[:16]}-{digest.hexdigest()[:16]}"
+
+
+class _Reference:
+    """Triton itself, in fresh processes."""
+
+    def __init__(self, start_with_triton, *source):
+        self._start = start_with_triton
+        self._source = source
+
+    def compile_all(self, out):
+        parts = len(os.sched_getaffinity(0))
+        processes = [
+            self._start("reference.py", "--out", out, "--part", f"{part}/{parts}", *TARGETS, *self._source) for part in range(parts)
+        ]
+        for process in processes:
+            process.finish()
+
+    def compile_again(self, case, out):
+        self._start("reference.py", "--kernels", case.kernel, "--targets", case.target, "--out", out, *self._source).finish()

@@ -45,48 +45,44 @@ COMPILES_MAX = 64
 
 
 class Golden:
-    """The files that the daemon made and those that Triton made, of two kinds of sources:
+    """The files that the daemon made of one kind of source, and those that Triton made."""
 
-    located: the TTIR as Triton prints it, against Triton's compile of the Python function.
-    stripped: the TTIR without locations, against Triton's compile of that same text.
-    """
-
-    def __init__(self, folder, answers, compile_again):
+    def __init__(self, folder, answers, triton):
         self.folder = pathlib.Path(folder)
-        self.answers = answers  # what kiln said, by kind and backend
-        self._compile_again = compile_again  # (kind, case, folder): Triton once more, in a fresh process
+        self.answers = answers  # what kiln said, by backend
+        self._triton = triton
         self._results = {}
 
-    def ours(self, kind, case, stage):
-        return (self.folder / kind / "kiln" / f"{case.name}.{stage}").read_bytes()
+    def ours(self, case, stage):
+        return (self.folder / "kiln" / f"{case.name}.{stage}").read_bytes()
 
-    def reference(self, kind, case, stage):
-        return (self.folder / kind / "reference" / f"{case.name}.{stage}").read_bytes()
+    def reference(self, case, stage):
+        return (self.folder / "reference" / f"{case.name}.{stage}").read_bytes()
 
-    def results(self, kind, case, stage):
+    def results(self, case, stage):
         """What Triton makes of a case, one fresh process after the other; the reference is the first."""
-        folders = self._results.setdefault((kind, case), [self.folder / kind / "reference"])
+        folders = self._results.setdefault(case, [self.folder / "reference"])
         for number in range(COMPILES_MAX):
             if number == len(folders):
-                folders.append(self.folder / kind / "again" / case.name / str(number))
-                self._compile_again(kind, case, folders[number])
+                folders.append(self.folder / "again" / case.name / str(number))
+                self._triton.compile_again(case, folders[number])
             yield (folders[number] / f"{case.name}.{stage}").read_bytes()
 
-    def our_metadata(self, kind, case):
+    def our_metadata(self, case):
         """As the contract names the fields."""
-        return json.loads(self.ours(kind, case, "json"))["metadata"]
+        return json.loads(self.ours(case, "json"))["metadata"]
 
-    def our_toolchain_metadata(self, kind, case):
-        return self.our_metadata(kind, case)["toolchain_metadata"]
+    def our_toolchain_metadata(self, case):
+        return self.our_metadata(case)["toolchain_metadata"]
 
-    def reference_metadata(self, kind, case):
-        return json.loads(self.reference(kind, case, "json"))
+    def reference_metadata(self, case):
+        return json.loads(self.reference(case, "json"))
 
-    def source(self, kind, case):
-        return (self.folder / kind / f"{case.name}.ttir").read_text()
+    def source(self, case):
+        return (self.folder / f"{case.name}.ttir").read_text()
 
-    def requests(self, kind, name):
-        return [json.loads(line) for line in (self.folder / kind / f"{name}.jsonl").read_text().splitlines()]
+    def requests(self, backend):
+        return [json.loads(line) for line in (self.folder / f"{backend}.jsonl").read_text().splitlines()]
 
 
 def backend(case):

@@ -33,36 +33,39 @@ NOT_ABOUT_THE_KERNEL = {"hash"}
 
 
 @pytest.mark.parametrize("name", ["cuda", "hip"])
-@pytest.mark.parametrize("kind", ["located", "stripped"])
-def test_every_kernel_compiles(golden, kind, name):
-    answer = golden.answers[kind, name]
-    assert answer.code == 0, answer.error + answer.out[-4000:]
-    outcomes = {one["name"]: one["outcome"] for one in answer.objects() if "name" in one}
-    assert outcomes.keys() == {request["name"] for request in golden.requests(kind, name)}
-    assert set(outcomes.values()) <= {"compiled", "hit", "joined"}
+def test_every_kernel_compiles(golden, name):
+    assert_every_kernel_compiled(golden, name)
 
 
 def test_assembly_is_byte_identical(golden, case):
-    assert_as_triton(golden, "located", case, ASSEMBLY[backend(case)], lines_that_differ)
+    assert_as_triton(golden, case, ASSEMBLY[backend(case)], lines_that_differ)
 
 
 def test_code_and_data_of_the_binary_are_identical(golden, case):
-    assert_as_triton(golden, "located", case, BINARY[backend(case)], sections_that_differ)
+    assert_as_triton(golden, case, BINARY[backend(case)], sections_that_differ)
 
 
-def test_without_locations_the_whole_binary_is_identical(golden, case):
-    assert "loc(" not in golden.source("stripped", case)
-    assert_as_triton(golden, "stripped", case, BINARY[backend(case)], lines_that_differ)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_every_kernel_compiles_without_locations(stripped, name):
+    assert_every_kernel_compiled(stripped, name)
 
 
-def test_without_locations_every_stage_is_identical(golden, case):
+@pytest.mark.slow
+def test_without_locations_the_whole_binary_is_identical(stripped, case):
+    assert "loc(" not in stripped.source(case)
+    assert_as_triton(stripped, case, BINARY[backend(case)], lines_that_differ)
+
+
+@pytest.mark.slow
+def test_without_locations_every_stage_is_identical(stripped, case):
     for stage in ("ttgir", "llir", ASSEMBLY[backend(case)]):
-        assert_as_triton(golden, "stripped", case, stage, lines_that_differ)
+        assert_as_triton(stripped, case, stage, lines_that_differ)
 
 
 def test_toolchain_metadata_is_equal(golden, case):
-    ours = golden.our_toolchain_metadata("located", case)
-    reference = golden.reference_metadata("located", case)
+    ours = golden.our_toolchain_metadata(case)
+    reference = golden.reference_metadata(case)
     for name in NOT_ABOUT_THE_KERNEL:
         ours.pop(name, None)
         reference.pop(name)
@@ -70,8 +73,8 @@ def test_toolchain_metadata_is_equal(golden, case):
 
 
 def test_metadata_says_the_same_as_the_toolchain(golden, case):
-    ours = golden.our_metadata("located", case)
-    reference = golden.reference_metadata("located", case)
+    ours = golden.our_metadata(case)
+    reference = golden.reference_metadata(case)
     expected = {
         "name": reference["name"],
         "shared_bytes": reference["shared"],
@@ -96,8 +99,8 @@ def test_metadata_says_the_same_as_the_toolchain(golden, case):
 
 def test_hsaco_is_a_code_object_for_its_architecture(golden, hip_case):
     architecture = hip_case.target.split(":")[1]
-    elf = Elf(golden.ours("located", hip_case, "hsaco"))
-    metadata = golden.our_metadata("located", hip_case)
+    elf = Elf(golden.ours(hip_case, "hsaco"))
+    metadata = golden.our_metadata(hip_case)
     name = metadata["name"]
 
     assert (elf.machine, elf.type) == (EM_AMDGPU, ET_DYN)
@@ -125,30 +128,38 @@ def test_hsaco_is_a_code_object_for_its_architecture(golden, hip_case):
 
 
 def test_register_and_spill_counts_of_amd_are_those_in_the_code_object(golden, hip_case):
-    elf = Elf(golden.ours("located", hip_case, "hsaco"))
+    elf = Elf(golden.ours(hip_case, "hsaco"))
     [note] = [note for note in elf.notes() if note.type == NT_AMDGPU_METADATA]
     [kernel] = decode(note.content)["amdhsa.kernels"]
-    metadata = golden.our_metadata("located", hip_case)
+    metadata = golden.our_metadata(hip_case)
     assert metadata["registers"] == kernel[".vgpr_count"]
     assert metadata["spill_bytes"] == 4 * kernel[".vgpr_spill_count"]
 
 
 def test_cubin_holds_the_kernel(golden, cuda_case):
-    metadata = golden.our_metadata("located", cuda_case)
-    elf = Elf(golden.ours("located", cuda_case, "cubin"))
+    metadata = golden.our_metadata(cuda_case)
+    elf = Elf(golden.ours(cuda_case, "cubin"))
     assert f".text.{metadata['name']}" in [section.name for section in elf.sections]
     assert elf.symbols()[metadata["name"]].type == STT_FUNC
     assert 0 < metadata["registers"] <= 255
 
 
-def assert_as_triton(golden, kind, case, stage, differences):
+def assert_every_kernel_compiled(golden, name):
+    answer = golden.answers[name]
+    assert answer.code == 0, answer.error + answer.out[-4000:]
+    outcomes = {one["name"]: one["outcome"] for one in answer.objects() if "name" in one}
+    assert outcomes.keys() == {request["name"] for request in golden.requests(name)}
+    assert set(outcomes.values()) <= {"compiled", "hit", "joined"}
+
+
+def assert_as_triton(golden, case, stage, differences):
     """The daemon's result is Triton's; where Triton has several, it is one of them, and there are several indeed."""
-    ours = golden.ours(kind, case, stage)
+    ours = golden.ours(case, stage)
     if stage not in UNSTEADY.get((case.kernel, case.target), {}):
-        assert differences(ours, golden.reference(kind, case, stage)) == []
+        assert differences(ours, golden.reference(case, stage)) == []
         return
     distinct = []
-    for result in golden.results(kind, case, stage):
+    for result in golden.results(case, stage):
         if all(differences(result, known) for known in distinct):
             distinct.append(result)
         is_known = not all(differences(ours, known) for known in distinct)
