@@ -32,6 +32,7 @@
 #include "daemon/process/work_directory.h"
 #include "daemon/process/worker_groups.h"
 #include "daemon/rpc/admin_actions.h"
+#include "daemon/rpc/light/light_server.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/listener.h"
@@ -217,6 +218,7 @@ class RunningDaemon final : public Daemon {
   AdminActions actions_;
   std::mutex verifying_;
   std::unique_ptr<PrincipalServers> servers_;
+  std::unique_ptr<LightServer> light_server_;
   std::unique_ptr<Listener> listener_;
 
   std::atomic<bool> stop_rebuild_ = false;
@@ -422,11 +424,13 @@ absl::Status RunningDaemon::StartServing() {
   }
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
+  light_server_ = std::make_unique<LightServer>(*parts_);
+  KILN_RETURN_IF_ERROR(light_server_->Start());
   KILN_ASSIGN_OR_RETURN(const std::vector<WantedSocket> wanted,
                         WantedSockets(setting_.config.sockets, setting_.paths));
   KILN_ASSIGN_OR_RETURN(std::vector<Listener::Socket> sockets,
                         OpenSockets(wanted, std::move(setting_.activated_sockets)));
-  listener_ = std::make_unique<Listener>(std::move(sockets), *servers_,
+  listener_ = std::make_unique<Listener>(std::move(sockets), *servers_, light_server_.get(),
                                          ListenerLimits::Within(DescriptorsMax()));
   return listener_->Start();  // the first connection may ask for the stats, the listener's included
 }
@@ -537,6 +541,7 @@ void RunningDaemon::Drain(SteadyTime deadline) {
   // Answers have left the compile path; this is for their last bytes. Connections that only stand
   // open would otherwise be waited for, and a client that is not in a call does not notice that it
   // should close.
+  light_server_->Shutdown(clock_.Now() + kFarewellTime);
   servers_->Shutdown(clock_.Now() + kFarewellTime);
   StopThreads();
 }

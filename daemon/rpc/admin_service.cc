@@ -8,8 +8,8 @@
 
 #include "daemon/rpc/artifact_catalog.h"
 #include "daemon/rpc/compile_start.h"
+#include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/eviction_request.h"
-#include "daemon/rpc/finished_call.h"
 #include "daemon/rpc/reproduction.h"
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
@@ -301,8 +301,9 @@ grpc::ServerUnaryReactor* AdminService::ListToolchains(
 grpc::ServerUnaryReactor* AdminService::ReloadToolchains(grpc::CallbackServerContext*,
                                                          const admin::v1::ReloadToolchainsRequest*,
                                                          admin::v1::ReloadToolchainsResponse*) {
-  return DeferredCall::StartAnswered(
-      [this](DeferredCall::Answer answer) { actions_.reload_toolchains(std::move(answer)); });
+  return DeferredCall::StartAnswered({}, [this](const CallContext&, DeferredCall::Answer answer) {
+    actions_.reload_toolchains(std::move(answer));
+  });
 }
 
 grpc::ServerUnaryReactor* AdminService::SetDefaultToolchain(

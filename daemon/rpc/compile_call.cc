@@ -1,13 +1,25 @@
 #include "daemon/rpc/compile_call.h"
 
-#include <utility>
+#include <grpcpp/support/slice.h>
 
-#include "daemon/rpc/finished_call.h"
+#include <utility>
+#include <vector>
+
+#include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/status.h"
 
 namespace kiln {
 namespace {
+
+// Takes the piece, and keeps what it shares alive.
+grpc::Slice ToSlice(ReplyPiece piece) {
+  auto* kept = new ReplyPiece(std::move(piece));
+  const std::string_view bytes = BytesOf(*kept);
+  return grpc::Slice(
+      const_cast<char*>(bytes.data()), bytes.size(),
+      [](void* held) { delete static_cast<ReplyPiece*>(held); }, kept);
+}
 
 grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descriptions,
                           grpc::ByteBuffer& response) {
@@ -16,10 +28,12 @@ grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descript
   if (const CompileFailure* failure = result.failure()) {
     return ToGrpcStatus(*failure, answer.job->key);
   }
-  absl::StatusOr<grpc::ByteBuffer> bytes = SerializeReply(
+  absl::StatusOr<ReplyPieces> pieces = SerializeReply(
       *result.artifact(), result.outcome, result.tier, answer.job->request.stages, descriptions);
-  if (!bytes.ok()) return ToGrpcStatus(bytes.status());
-  response.Swap(&*bytes);
+  if (!pieces.ok()) return ToGrpcStatus(pieces.status());
+  std::vector<grpc::Slice> slices;
+  for (ReplyPiece& piece : *pieces) slices.push_back(ToSlice(std::move(piece)));
+  grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response);
   return grpc::Status::OK;
 }
 

@@ -1,6 +1,5 @@
 #include "daemon/rpc/compile_start.h"
 
-#include <chrono>
 #include <utility>
 
 #include "daemon/rpc/translate.h"
@@ -8,16 +7,6 @@
 
 namespace kiln {
 namespace {
-
-// A deadline so far away that it would not fit in the steady clock is none.
-constexpr auto kDeadlineMax = std::chrono::hours(24 * 365);
-
-std::optional<SteadyTime> DeadlineOf(const grpc::CallbackServerContext& call) {
-  const auto left = call.deadline() - std::chrono::system_clock::now();
-  if (left > kDeadlineMax) return std::nullopt;
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
-}
 
 void Refuse(const RpcDependencies& parts, absl::Status why, const CompileJobPtr& job,
             const CompileAnswered& answered) {
@@ -30,13 +19,6 @@ void Refuse(const RpcDependencies& parts, absl::Status why, const CompileJobPtr&
 std::optional<Digest> KeyOf(const CompileAnswer& answer) {
   if (answer.job == nullptr) return std::nullopt;
   return answer.job->key;
-}
-
-CallContext CallContextOf(const grpc::CallbackServerContext& call, const Principal& principal) {
-  CallContext context;
-  context.principal = principal;
-  context.deadline = DeadlineOf(call);
-  return context;
 }
 
 Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request) {

@@ -2,8 +2,6 @@
 // have in common.
 #pragma once
 
-#include <grpcpp/server_context.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,9 +23,6 @@ struct CompileAnswer {
 using CompileAnswered = std::function<void(CompileAnswer)>;
 
 std::optional<Digest> KeyOf(const CompileAnswer& answer);
-
-// Who calls, until when: a context without priority and job, which a request brings itself.
-CallContext CallContextOf(const grpc::CallbackServerContext& call, const Principal& principal);
 
 // What a request comes to, or what is wrong with it. The first takes the message apart; the second
 // takes it as it stands on the wire, and knows it again the next time.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/status.h"
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"

@@ -1,9 +1,10 @@
-// A unary method whose work blocks.
+// What unary methods of gRPC share: who calls, and the call that finishes now or later.
 #pragma once
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -13,7 +14,32 @@
 
 namespace kiln {
 
-// Runs the work on an executor and finishes with its status. Deletes itself in OnDone.
+// Who makes a gRPC call, and until when. Without priority and job, which a request brings itself.
+inline CallContext CallContextOf(const grpc::CallbackServerContext& call,
+                                 const Principal& principal) {
+  // A deadline so far away that it would not fit in the steady clock is none.
+  constexpr auto kDeadlineMax = std::chrono::hours(24 * 365);
+  CallContext context;
+  context.principal = principal;
+  const auto left = call.deadline() - std::chrono::system_clock::now();
+  if (left <= kDeadlineMax) {
+    context.deadline = std::chrono::steady_clock::now() +
+                       std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
+  }
+  return context;
+}
+
+// What a method that does not wait returns. Costs nothing, since gRPC runs the reactions of its own
+// reactor right where they occur.
+inline grpc::ServerUnaryReactor* FinishedCall(grpc::CallbackServerContext& call,
+                                              grpc::Status status = grpc::Status::OK) {
+  grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
+  reactor->Finish(std::move(status));
+  return reactor;
+}
+
+// A method whose work blocks. Runs the work on an executor and finishes with its status. Deletes
+// itself in OnDone.
 class DeferredCall final : public grpc::ServerUnaryReactor {
  public:
   using Work = std::function<absl::Status(const CallContext&)>;
@@ -31,9 +57,11 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
 
   // The same for work that answers later, from any thread, by calling what it is given once.
   using Answer = std::function<void(const absl::Status&)>;
-  static DeferredCall* StartAnswered(const std::function<void(Answer)>& work) {
+  static DeferredCall* StartAnswered(CallContext context,
+                                     const std::function<void(const CallContext&, Answer)>& work) {
     auto* call = new DeferredCall;
-    work([call](const absl::Status& status) { call->Finish(ToGrpcStatus(status)); });
+    context.cancellation = call->cancellation_;
+    work(context, [call](const absl::Status& status) { call->Finish(ToGrpcStatus(status)); });
     return call;
   }
 

@@ -3,31 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/rpc/kernel_calls.h"
 #include "daemon/rpc/status.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
 
-FetchCall* FetchCall::Start(const RpcDependencies& parts, const CallContext& context,
+FetchCall* FetchCall::Start(const RpcDependencies& parts, CallContext context,
                             const v1::FetchRequest& request) {
   auto* call = new FetchCall;
-  const absl::StatusOr<Digest> digest = Digest::FromBytes(request.digest());
-  if (!digest.ok()) {
-    call->Finish(ToGrpcStatus(Annotate(digest.status(), "digest")));
-    return call;
-  }
+  context.cancellation = call->cancellation_;
   // The call stays until Finish, which nothing else calls.
-  parts.executor.Run(
-      [call, &parts, context, digest = *digest] { call->Read(parts, context, digest); });
+  Fetch(parts, context, request, [call](absl::StatusOr<Blob> found) {
+    if (!found.ok()) return call->Finish(ToGrpcStatus(found.status()));
+    call->blob_ = *std::move(found);
+    call->WriteNext();
+  });
   return call;
-}
-
-void FetchCall::Read(const RpcDependencies& parts, CallContext context, const Digest& digest) {
-  context.cancellation = cancellation_;
-  absl::StatusOr<FoundBlob> found = parts.blobs.Get(context, digest);
-  if (!found.ok()) return Finish(ToGrpcStatus(found.status()));
-  blob_ = std::move(found->blob);
-  WriteNext();
 }
 
 void FetchCall::WriteNext() {

@@ -13,7 +13,7 @@ namespace kiln {
 class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
  public:
   // Started; gRPC takes it from here.
-  static FetchCall* Start(const RpcDependencies& parts, const CallContext& context,
+  static FetchCall* Start(const RpcDependencies& parts, CallContext context,
                           const v1::FetchRequest& request);
 
   void OnWriteDone(bool ok) override;
@@ -21,7 +21,6 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
   void OnDone() override { delete this; }
 
  private:
-  void Read(const RpcDependencies& parts, CallContext context, const Digest& digest);
   void WriteNext();
 
   Cancellation cancellation_;

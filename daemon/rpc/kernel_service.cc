@@ -1,80 +1,25 @@
 #include "daemon/rpc/kernel_service.h"
 
 #include <memory>
+#include <utility>
 
-#include "daemon/kernel/nearest_artifact.h"
 #include "daemon/rpc/compile_call.h"
-#include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/compile_stream_call.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/fetch_call.h"
-#include "daemon/rpc/finished_call.h"
-#include "daemon/rpc/text.h"
-#include "daemon/rpc/translate.h"
-#include "daemon/rpc/user_cache_calls.h"
-#include "storage/base/limits.h"
-#include "storage/base/shared_uid.h"
+#include "daemon/rpc/kernel_calls.h"
 
 namespace kiln {
 namespace {
 
-absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
-                    const std::string& bytes, v1::LookupResponse::Entry& out) {
-  KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
-  out.set_key(bytes);
-  if (IsUserCacheKey(key)) return absl::OkStatus();  // no artifact, and perhaps not the caller's
-  const absl::StatusOr<FoundArtifact> found = parts.index.Get(context, key);
-  // What is damaged or of a newer daemon is a miss for a compile, so it is one here.
-  const bool is_unreadable =
-      absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status());
-  if (absl::IsNotFound(found.status()) || is_unreadable) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(found.status());
-  const auto document = parts.reader.Document(found->record);
-  if (!document.ok()) return absl::OkStatus();
-  out.set_found(true);
-  out.set_tier(ToProto(found->tier));
-  ToProto((*document)->metadata, *out.mutable_metadata());
-  ToProto((*document)->provenance, *out.mutable_provenance());
-  for (const StageReference& stage : found->record->stages) ToProto(stage, *out.add_stages());
-  for (const StageTiming& timing : (*document)->timings) ToProto(timing, *out.add_timings());
-  return absl::OkStatus();
-}
-
-absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
-                       const v1::LookupRequest& request, v1::LookupResponse& response) {
-  if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
-    return InvalidArgument("keys has {} entries; at most {} are looked up at once: ask in batches",
-                           request.keys_size(), limits::kLookupKeysMax);
-  }
-  for (int i = 0; i < request.keys_size(); ++i) {
-    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    const absl::Status status = LookUp(parts, context, request.keys(i), *response.add_entries());
-    if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& context,
-                           const v1::NearestRequest& request, v1::NearestResponse& response) {
-  KILN_ASSIGN_OR_RETURN(const auto asked, Prepare(parts, v1::CompileRequest(request.request())));
-  KILN_ASSIGN_OR_RETURN(
-      const NearestSearch search,
-      FindNearest(context, SystemClock(), parts.index, parts.blobs, parts.reader, *asked->job));
-  response.set_records(search.records);
-  response.set_has_seen_all(search.has_seen_all);
-  if (!search.nearest) return absl::OkStatus();
-  const NearestArtifact& nearest = *search.nearest;
-  response.set_key(std::string(nearest.key.Bytes()));
-  response.set_toolchain(ToUtf8(nearest.toolchain));
-  ToProto(nearest.target, *response.mutable_target());
-  response.set_created_unix_ms(nearest.created_unix_ms);
-  for (const RequestDifference& difference : nearest.differences) {
-    v1::RequestDifference& out = *response.add_differences();
-    out.set_field(ToUtf8(difference.field));
-    out.set_asked(ToUtf8(difference.asked));
-    out.set_stored(ToUtf8(difference.stored));
-  }
-  return absl::OkStatus();
+template <class Request, class Response>
+grpc::ServerUnaryReactor* Answer(KernelMethod<Request, Response> method,
+                                 const RpcDependencies& parts, CallContext context,
+                                 const Request& request, Response& response) {
+  return DeferredCall::StartAnswered(
+      std::move(context), [&](const CallContext& cancellable, DeferredCall::Answer answered) {
+        method(parts, cancellable, request, response, std::move(answered));
+      });
 }
 
 }  // namespace
@@ -93,30 +38,13 @@ KernelService::CompileStream(grpc::CallbackServerContext* call) {
 grpc::ServerUnaryReactor* KernelService::Lookup(grpc::CallbackServerContext* call,
                                                 const v1::LookupRequest* request,
                                                 v1::LookupResponse* response) {
-  // How clients ask for a sign of life: never behind anybody's work.
-  if (request->keys().empty()) return FinishedCall(*call);
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&parts = parts_, request, response](const CallContext& context) {
-                               return LookUpAll(parts, context, *request, *response);
-                             });
+  return Answer(kiln::Lookup, parts_, CallContextOf(*call, principal_), *request, *response);
 }
 
 grpc::ServerUnaryReactor* KernelService::Nearest(grpc::CallbackServerContext* call,
                                                  const v1::NearestRequest* request,
                                                  v1::NearestResponse* response) {
-  if (parts_.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
-    --parts_.searches;
-    return FinishedCall(*call, ToGrpcStatus(ResourceExhausted(
-                                   "{} searches for a nearest artifact are under way already",
-                                   limits::kNearestSearchesMax)));
-  }
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&parts = parts_, request, response](const CallContext& context) {
-                               absl::Status status =
-                                   AnswerNearest(parts, context, *request, *response);
-                               --parts.searches;
-                               return status;
-                             });
+  return Answer(kiln::Nearest, parts_, CallContextOf(*call, principal_), *request, *response);
 }
 
 grpc::ServerWriteReactor<v1::FetchChunk>* KernelService::Fetch(grpc::CallbackServerContext* call,
@@ -125,40 +53,22 @@ grpc::ServerWriteReactor<v1::FetchChunk>* KernelService::Fetch(grpc::CallbackSer
 }
 
 grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerContext* call,
-                                                        const v1::ListToolchainsRequest*,
+                                                        const v1::ListToolchainsRequest* request,
                                                         v1::ListToolchainsResponse* response) {
-  for (const auto& toolchain : parts_.catalog.List()) {
-    ToProto(*toolchain, *response->add_toolchains());
-  }
-  // The catalogue may have changed in between.
-  if (response->toolchains_size() > 0 && parts_.catalog.HasDefault()) {
-    response->mutable_toolchains(0)->set_is_default(true);
-  }
-  return FinishedCall(*call);
+  return Answer(kiln::ListToolchains, parts_, CallContextOf(*call, principal_), *request,
+                *response);
 }
 
 grpc::ServerUnaryReactor* KernelService::GetOwn(grpc::CallbackServerContext* call,
                                                 const v1::GetOwnRequest* request,
                                                 v1::GetOwnResponse* response) {
-  return DeferredCall::Start(parts_.executor, CallContextOf(*call, principal_),
-                             [&parts = parts_, request, response](const CallContext& context) {
-                               const auto allowed =
-                                   CheckIsOneUser(parts.shared_uid, context.principal);
-                               if (!allowed.ok()) return allowed;
-                               return kiln::GetOwn(parts.own, context, *request, *response);
-                             });
+  return Answer(kiln::GetOwn, parts_, CallContextOf(*call, principal_), *request, *response);
 }
 
 grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* call,
                                                 const v1::PutOwnRequest* request,
-                                                v1::PutOwnResponse*) {
-  return DeferredCall::Start(
-      parts_.executor, CallContextOf(*call, principal_),
-      [&parts = parts_, request](const CallContext& context) {
-        const auto allowed = CheckIsOneUser(parts.shared_uid, context.principal);
-        if (!allowed.ok()) return allowed;
-        return kiln::PutOwn(parts.own, parts.user_rate_limit, context, *request);
-      });
+                                                v1::PutOwnResponse* response) {
+  return Answer(kiln::PutOwn, parts_, CallContextOf(*call, principal_), *request, *response);
 }
 
 }  // namespace kiln

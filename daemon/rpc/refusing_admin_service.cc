@@ -1,5 +1,5 @@
 #include "daemon/rpc/admin_service.h"
-#include "daemon/rpc/finished_call.h"
+#include "daemon/rpc/deferred_call.h"
 
 namespace kiln {
 namespace {

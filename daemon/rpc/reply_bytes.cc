@@ -2,10 +2,8 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
-#include <grpcpp/support/slice.h>
 
 #include <utility>
-#include <vector>
 
 #include "daemon/rpc/translate.h"
 
@@ -24,14 +22,6 @@ void AppendFieldStart(int field, size_t length, std::string& out) {
   out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
-// Shares the blob's bytes and keeps them alive.
-grpc::Slice ShareContent(const Blob& blob) {
-  auto* share = new Blob(blob);
-  return grpc::Slice(
-      const_cast<char*>(share->bytes().data()), share->size_bytes(),
-      [](void* held) { delete static_cast<Blob*>(held); }, share);
-}
-
 class ReplyWriter {
  public:
   void Append(const std::string& bytes) { pending_ += bytes; }
@@ -44,29 +34,40 @@ class ReplyWriter {
                      encoded.size() + content_start.size() + content.size_bytes(), pending_);
     pending_ += encoded + content_start;
     Flush();
-    slices_.push_back(ShareContent(content));
+    pieces_.emplace_back(content);
   }
 
-  grpc::ByteBuffer Finish() {
+  ReplyPieces Finish() {
     Flush();
-    return grpc::ByteBuffer(slices_.data(), slices_.size());
+    return std::move(pieces_);
   }
 
  private:
   void Flush() {
-    if (!pending_.empty()) slices_.emplace_back(std::exchange(pending_, {}));
+    if (!pending_.empty()) pieces_.emplace_back(std::exchange(pending_, {}));
   }
 
   std::string pending_;
-  std::vector<grpc::Slice> slices_;
+  ReplyPieces pieces_;
 };
 
 }  // namespace
 
-absl::StatusOr<grpc::ByteBuffer> SerializeReply(const Artifact& artifact, Outcome outcome,
-                                                std::optional<Tier> tier,
-                                                std::span<const std::string> stages,
-                                                DescriptionMemo& descriptions) {
+std::string_view BytesOf(const ReplyPiece& piece) {
+  if (const Blob* shared = std::get_if<Blob>(&piece)) return shared->bytes();
+  return std::get<std::string>(piece);
+}
+
+ReplyPieces SerializeChunk(const Blob& content) {
+  std::string start;
+  AppendFieldStart(v1::FetchChunk::kContentFieldNumber, content.size_bytes(), start);
+  return {std::move(start), content};
+}
+
+absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
+                                           std::optional<Tier> tier,
+                                           std::span<const std::string> stages,
+                                           DescriptionMemo& descriptions) {
   v1::CompileResponse head;
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, stages));
   ToProto(artifact.key, outcome, tier, head);

@@ -1,22 +1,31 @@
 // A CompileResponse as bytes, without copying what was compiled.
 #pragma once
 
-#include <grpcpp/support/byte_buffer.h>
-
 #include <span>
 #include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 #include "daemon/kernel/kernel.h"
 #include "daemon/rpc/description_memo.h"
+#include "storage/base/blob.h"
 
 namespace kiln {
 
+// One piece of a serialized message after the other. A Blob is shared, not copied.
+using ReplyPiece = std::variant<std::string, Blob>;
+using ReplyPieces = std::vector<ReplyPiece>;
+std::string_view BytesOf(const ReplyPiece& piece);
+
 // Exactly what serializing the message of ToProto(artifact, …) gives a parser, but the content of
-// the stages is not copied: the buffer shares it with the artifact. Nor is encoded again what the
+// the stages is not copied: the reply shares it with the artifact. Nor is encoded again what the
 // memo knows. Errors as there.
-absl::StatusOr<grpc::ByteBuffer> SerializeReply(const Artifact& artifact, Outcome outcome,
-                                                std::optional<Tier> tier,
-                                                std::span<const std::string> stages,
-                                                DescriptionMemo& descriptions);
+absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
+                                           std::optional<Tier> tier,
+                                           std::span<const std::string> stages,
+                                           DescriptionMemo& descriptions);
+// A FetchChunk that has all of the blob.
+ReplyPieces SerializeChunk(const Blob& content);
 
 }  // namespace kiln

@@ -20,37 +20,49 @@ void AddKey(const Digest& key, v1::RpcStatus& details) {
   details.add_details()->PackFrom(request);
 }
 
-grpc::Status MakeStatus(absl::StatusCode code, std::string_view text, v1::RpcStatus details) {
-  const std::string message = CutForTrailer(text, limits::kStatusMessageBytesMax);
-  const auto grpc_code = static_cast<grpc::StatusCode>(code);
-  if (details.details_size() == 0) return {grpc_code, message};
-  details.set_code(static_cast<int>(code));
-  details.set_message(message);
-  return {grpc_code, message, details.SerializeAsString()};
+v1::RpcStatus StatusOf(absl::StatusCode code, std::string_view text) {
+  v1::RpcStatus status;
+  status.set_code(static_cast<int>(code));
+  status.set_message(CutForTrailer(text, limits::kStatusMessageBytesMax));
+  return status;
+}
+
+grpc::Status AsGrpcStatus(const v1::RpcStatus& status) {
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  if (status.details_size() == 0) return {code, status.message()};
+  return {code, status.message(), status.SerializeAsString()};
 }
 
 }  // namespace
 
-grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key) {
-  if (status.ok()) return grpc::Status::OK;
-  v1::RpcStatus details;
+v1::RpcStatus ToRpcStatus(const absl::Status& status, const std::optional<Digest>& key) {
+  v1::RpcStatus out = StatusOf(status.code(), Message(status));
   if (const auto delay = RetryAfter(status)) {
     v1::RetryHint hint;
     hint.set_retry_after_ms(static_cast<uint32_t>(delay->count()));
-    details.add_details()->PackFrom(hint);
+    out.add_details()->PackFrom(hint);
   }
-  if (key) AddKey(*key, details);
-  return MakeStatus(status.code(), Message(status), std::move(details));
+  if (key) AddKey(*key, out);
+  return out;
 }
 
-grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key) {
+v1::RpcStatus ToRpcStatus(const CompileFailure& failure, const Digest& key) {
   v1::CompileDiagnostics diagnostics;
   ToProto(failure, key, limits::kTrailerOutputBytesMax, diagnostics);
   diagnostics.set_message(
       CutForTrailer(diagnostics.message(), limits::kTrailerDiagnosticLineBytesMax));
-  v1::RpcStatus details;
-  details.add_details()->PackFrom(diagnostics);
-  return MakeStatus(failure.code, Headline(failure), std::move(details));
+  v1::RpcStatus out = StatusOf(failure.code, Headline(failure));
+  out.add_details()->PackFrom(diagnostics);
+  return out;
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key) {
+  if (status.ok()) return grpc::Status::OK;
+  return AsGrpcStatus(ToRpcStatus(status, key));
+}
+
+grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key) {
+  return AsGrpcStatus(ToRpcStatus(failure, key));
 }
 
 void SetError(const absl::Status& status, const std::optional<Digest>& key,

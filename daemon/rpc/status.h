@@ -14,8 +14,10 @@
 
 namespace kiln {
 
-// Small enough for every client's trailer limit: messages and diagnostics are cut. `key`: of the
-// request that it answers, where it has one.
+// Small enough for every gRPC client's trailer limit: messages and diagnostics are cut. `key`: of
+// the request that it answers, where it has one.
+v1::RpcStatus ToRpcStatus(const absl::Status& status, const std::optional<Digest>& key = {});
+v1::RpcStatus ToRpcStatus(const CompileFailure& failure, const Digest& key);
 grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key = {});
 grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key);
 

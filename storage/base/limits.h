@@ -73,10 +73,13 @@ inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
 // Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;
-// gRPC slows down a principal's connections that have buffered this much.
+// gRPC slows down a principal's connections that have buffered this much. The light protocol
+// refuses requests beyond it.
 inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
 // Reflection is the only service that takes a thread per call.
 inline constexpr int kReflectionThreadsMax = 8;
+// They read the requests of the light protocol and answer its hits.
+inline constexpr int kLightThreads = 4;
 inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 
 // --- Configuration ---

@@ -22,6 +22,7 @@ constexpr int kRetryMillis = 100;
 // Between two sockets' backlogs, and before connections that ended are looked at.
 constexpr int kAcceptsAtOnce = 64;
 constexpr uint64_t kDescriptorsEach = 2;  // of a connection
+constexpr char kLightFirstByte = 'k';     // of protos/kiln/v1/light.proto's preamble
 constexpr auto kWarnAtMostEvery = std::chrono::seconds(10);
 
 absl::StatusOr<uid_t> PeerOf(int fd) {
@@ -49,8 +50,9 @@ ListenerLimits ListenerLimits::Within(uint64_t descriptors) {
   return fitting;
 }
 
-Listener::Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits)
-    : sockets_(std::move(sockets)), sink_(sink), limits_(limits) {}
+Listener::Listener(std::vector<Socket> sockets, ConnectionSink& sink, ConnectionSink* light,
+                   const ListenerLimits& limits)
+    : sockets_(std::move(sockets)), sink_(sink), light_(light), limits_(limits) {}
 
 Listener::~Listener() { Stop(); }
 
@@ -108,7 +110,12 @@ void Listener::Loop() {
     // Ends first: they make room.
     for (size_t i = 0; i < static_cast<size_t>(std::max(count, 0)); ++i) {
       if (events[i].data.fd == wake_.get()) return;
-      if (open_.count(events[i].data.fd) > 0) Forget(events[i].data.fd);
+      if (open_.count(events[i].data.fd) == 0) continue;
+      if (events[i].events == EPOLLIN) {
+        Decide(events[i].data.fd);
+      } else {
+        Forget(events[i].data.fd);
+      }
     }
     SetListening(true);
     for (const Socket& socket : sockets_) {
@@ -154,14 +161,32 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   }
   // Before it is served: one whose end nobody notices would count for ever.
   UniqueFd duplicate = std::move(kept_back_);
-  if (::dup3(connection.get(), duplicate.get(), O_CLOEXEC) < 0 || !Watch(duplicate.get())) {
+  const int number = duplicate.get();
+  if (::dup3(connection.get(), number, O_CLOEXEC) < 0 || !Watch(number)) {
     return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
   }
-  if (absl::Status served = sink_.Serve(std::move(connection), principal); !served.ok()) {
-    Unwatch(duplicate.get());
+  Count(std::move(duplicate), principal, std::move(connection));
+  if (light_ == nullptr || is_admin) Serve(number, sink_);
+}
+
+void Listener::Decide(int duplicate) {
+  char first = 0;
+  if (::recv(duplicate, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return Forget(duplicate);
+  Serve(duplicate, first == kLightFirstByte ? *light_ : sink_);
+}
+
+void Listener::Serve(int duplicate, ConnectionSink& sink) {
+  Connection& connection = open_.at(duplicate);
+  epoll_event event{};
+  event.events = EPOLLRDHUP;  // and EPOLLHUP, always
+  event.data.fd = duplicate;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, duplicate, &event);
+  const Principal principal = connection.principal;
+  if (absl::Status served = sink.Serve(std::move(connection.undecided), principal); !served.ok()) {
+    Forget(duplicate);
     return Refuse(principal, served);
   }
-  Count(std::move(duplicate), principal);
+  connection.sink = &sink;
 }
 
 size_t Listener::HeldBy(const Principal& principal) const {
@@ -177,7 +202,7 @@ bool Listener::IsOverLimit(const Principal& principal) const {
 
 bool Listener::Watch(int duplicate) {
   epoll_event event{};
-  event.events = EPOLLRDHUP;  // and EPOLLHUP, always
+  event.events = EPOLLIN | EPOLLRDHUP;  // and EPOLLHUP, always
   event.data.fd = duplicate;
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, duplicate, &event) == 0;
 }
@@ -188,22 +213,23 @@ void Listener::Unwatch(int duplicate) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, duplicate, nullptr);
 }
 
-void Listener::Count(UniqueFd duplicate, const Principal& principal) {
+void Listener::Count(UniqueFd duplicate, const Principal& principal, UniqueFd undecided) {
   const int number = duplicate.get();
   ++open_by_principal_[principal];
-  open_.emplace(number, Connection{std::move(duplicate), principal});
+  open_.emplace(number, Connection{std::move(duplicate), principal, std::move(undecided)});
   open_count_.store(open_.size(), std::memory_order_relaxed);
 }
 
 void Listener::Forget(int duplicate) {
   const auto found = open_.find(duplicate);
   const Principal principal = found->second.principal;
+  ConnectionSink* const sink = found->second.sink;
   Unwatch(duplicate);
   open_.erase(found);
   const auto held = open_by_principal_.find(principal);
   if (--held->second == 0) open_by_principal_.erase(held);
   open_count_.store(open_.size(), std::memory_order_relaxed);
-  sink_.OnClosed(principal);
+  if (sink != nullptr) sink->OnClosed(principal);
 }
 
 void Listener::Refuse(const Principal& principal, const absl::Status& why) {

@@ -28,7 +28,9 @@ struct ListenerLimits {
   static ListenerLimits Within(uint64_t descriptors);
 };
 
-// One thread waits for connections on all sockets and for the end of those there are.
+// One thread waits for connections on all sockets, for the first byte of those that may speak
+// either protocol, and for the end of those there are. A connection that says nothing counts like
+// any other.
 //
 // It counts them by itself, since gRPC owns the descriptors and says nothing: it keeps a duplicate
 // of each and waits for its hang-up, which both a client that goes and gRPC, which shuts a socket
@@ -44,8 +46,10 @@ class Listener {
     bool is_admin = false;
   };
 
-  // The sink outlives it.
-  Listener(std::vector<Socket> sockets, ConnectionSink& sink, const ListenerLimits& limits = {});
+  // The sinks outlive it. `light`: gets the connections whose first byte is that of the light
+  // protocol, but for those of admin sockets. Null: `sink` gets all, at once.
+  Listener(std::vector<Socket> sockets, ConnectionSink& sink, ConnectionSink* light = nullptr,
+           const ListenerLimits& limits = {});
   ~Listener();
 
   // Accepts from now on. Call once.
@@ -62,6 +66,8 @@ class Listener {
   struct Connection {
     UniqueFd duplicate;
     Principal principal;
+    UniqueFd undecided;              // until its first byte is here
+    ConnectionSink* sink = nullptr;  // afterwards
   };
 
   absl::Status OpenEvents();
@@ -76,7 +82,10 @@ class Listener {
   // Whether the end of the connection will be noticed.
   bool Watch(int duplicate);
   void Unwatch(int duplicate);
-  void Count(UniqueFd duplicate, const Principal& principal);
+  void Count(UniqueFd duplicate, const Principal& principal, UniqueFd undecided);
+  // By the first byte, which is here.
+  void Decide(int duplicate);
+  void Serve(int duplicate, ConnectionSink& sink);
   void Forget(int duplicate);
   // Waits on the listening sockets, or leaves their connections in the backlog.
   void SetListening(bool is_listening);
@@ -84,6 +93,7 @@ class Listener {
 
   std::vector<Socket> sockets_;
   ConnectionSink& sink_;
+  ConnectionSink* const light_;
   const ListenerLimits limits_;
   UniqueFd epoll_;
   UniqueFd wake_;

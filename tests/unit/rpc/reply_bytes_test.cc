@@ -11,11 +11,15 @@
 namespace kiln {
 namespace {
 
-v1::CompileResponse Parse(const grpc::ByteBuffer& buffer) {
-  grpc::Slice slice;
-  EXPECT_TRUE(buffer.DumpToSingleSlice(&slice).ok());
+std::string Joined(const ReplyPieces& pieces) {
+  std::string bytes;
+  for (const ReplyPiece& piece : pieces) bytes += BytesOf(piece);
+  return bytes;
+}
+
+v1::CompileResponse Parse(const ReplyPieces& pieces) {
   v1::CompileResponse response;
-  EXPECT_TRUE(response.ParseFromArray(slice.begin(), static_cast<int>(slice.size())));
+  EXPECT_TRUE(response.ParseFromString(Joined(pieces)));
   return response;
 }
 
@@ -27,7 +31,7 @@ void ExpectSame(const Artifact& artifact, const std::vector<std::string>& stages
     SCOPED_TRACE(memo);
     const auto bytes = SerializeReply(artifact, Outcome::kHit, Tier::kDisk, stages, descriptions);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
-    EXPECT_EQ(bytes->Length(), expected.ByteSizeLong());
+    EXPECT_EQ(Joined(*bytes).size(), expected.ByteSizeLong());
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(Parse(*bytes), expected));
   }
 }
@@ -61,6 +65,15 @@ TEST(ReplyBytes, OutliveTheArtifact) {
   const auto bytes = SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {}, descriptions);
   artifact.reset();
   EXPECT_EQ(Parse(*bytes).stages(0).content(), content);
+}
+
+TEST(ReplyBytes, AWholeBlobAsOneChunk) {
+  for (const size_t size : {0u, 1u, 3'000'000u}) {
+    const Blob blob = Blob::FromBytes(Noise(1, size));
+    v1::FetchChunk chunk;
+    ASSERT_TRUE(chunk.ParseFromString(Joined(SerializeChunk(blob))));
+    EXPECT_EQ(chunk.content(), blob.bytes());
+  }
 }
 
 TEST(ReplyBytes, MissingStage) {

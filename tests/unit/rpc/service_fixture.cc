@@ -52,6 +52,7 @@ ServiceTest::ServiceTest() {
     return absl::OkStatus();
   };
   actions_.drain = [this] { ++drains_; };
+  EXPECT_TRUE(light_server_.Start().ok());
 }
 
 std::shared_ptr<grpc::Channel> ServiceTest::Connect(const Principal& principal) {
@@ -62,6 +63,14 @@ std::shared_ptr<grpc::Channel> ServiceTest::Connect(const Principal& principal) 
   arguments.SetMaxReceiveMessageSize(limits::kClientReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);
   return grpc::CreateCustomInsecureChannelFromFd("kilnd", ends[1], arguments);
+}
+
+UniqueFd ServiceTest::ConnectLight(const Principal& principal) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  UniqueFd client(ends[1]);
+  EXPECT_TRUE(light_server_.Serve(UniqueFd(ends[0]), principal).ok());
+  return client;
 }
 
 v1::CompileRequest ServiceTest::Request(const std::string& text) {

@@ -1,4 +1,4 @@
-// The services over real gRPC connections, with a compile path that a test controls.
+// The services over real connections of both ways in, with a compile path that a test controls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/rpc/light/light_server.h"
 #include "daemon/rpc/principal_servers.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
@@ -31,6 +32,7 @@ class ServiceTest : public ::testing::Test {
 
   // A connection of `principal`, as the listener would bring it.
   std::shared_ptr<grpc::Channel> Connect(const Principal& principal = {1000, false});
+  UniqueFd ConnectLight(const Principal& principal = {1000, false});
 
   static v1::CompileRequest Request(const std::string& text = "module {}");
   // Runs `call` on another thread and waits for its end.
@@ -64,6 +66,7 @@ class ServiceTest : public ::testing::Test {
   std::string default_;           // touched by one call at a time
   std::set<Digest> quarantined_;  // touched by one call at a time
   PrincipalServers servers_{parts_, actions_};
+  LightServer light_server_{parts_};
 };
 
 }  // namespace kiln

@@ -132,7 +132,7 @@ class ListenerTest : public ::testing::Test {
       ASSERT_TRUE(file.ok()) << file.status();
       sockets.push_back({*std::move(file), is_admin});
     }
-    listener_ = std::make_unique<Listener>(std::move(sockets), sink_, limits);
+    listener_ = std::make_unique<Listener>(std::move(sockets), sink_, nullptr, limits);
   }
   void Start(const ListenerLimits& limits = {}) {
     Open(limits);
@@ -155,6 +155,38 @@ TEST_F(ListenerTest, TellsWhoConnectsAndWhere) {
   const UniqueFd admin = Connect(admin_);
   sink_.AwaitKept(2);
   EXPECT_EQ(sink_.last(), (Principal{::getuid(), true}));
+}
+
+TEST_F(ListenerTest, FirstByteDecidesWhoServes) {
+  std::vector<Listener::Socket> sockets;
+  for (const bool is_admin : {false, true}) {
+    auto file = SocketFile::Open({is_admin ? admin_ : path_, 0600, std::nullopt});
+    ASSERT_TRUE(file.ok()) << file.status();
+    sockets.push_back({*std::move(file), is_admin});
+  }
+  KeepingSink light;
+  Listener listener(std::move(sockets), sink_, &light);
+  ASSERT_TRUE(listener.Start().ok());
+  const UniqueFd silent = Connect(path_);
+  UniqueFd gone = Connect(path_);
+  const UniqueFd grpc = Connect(path_);
+  ASSERT_EQ(::send(grpc.get(), "PRI * HTTP", 10, 0), 10);
+  sink_.AwaitKept(1);
+  const UniqueFd kiln = Connect(path_);
+  ASSERT_EQ(::send(kiln.get(), "k", 1, 0), 1);
+  light.AwaitKept(1);
+  EXPECT_EQ(light.last(), (Principal{::getuid(), false}));
+  EXPECT_EQ(listener.connections(), 4u);
+  // One that ends undecided was nobody's.
+  gone.Reset();
+  while (listener.connections() != 3) std::this_thread::yield();
+  light.DropAll();
+  light.AwaitClosed(1);
+  // Administration has one way only, which need not speak first.
+  const UniqueFd admin = Connect(admin_);
+  sink_.AwaitKept(2);
+  EXPECT_TRUE(sink_.last().is_admin);
+  listener.Stop();
 }
 
 TEST_F(ListenerTest, CountsUntilEitherSideEnds) {

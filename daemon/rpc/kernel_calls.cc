@@ -1,0 +1,142 @@
+#include "daemon/rpc/kernel_calls.h"
+
+#include <utility>
+
+#include "daemon/kernel/nearest_artifact.h"
+#include "daemon/rpc/compile_start.h"
+#include "daemon/rpc/text.h"
+#include "daemon/rpc/translate.h"
+#include "daemon/rpc/user_cache_calls.h"
+#include "storage/base/limits.h"
+#include "storage/base/shared_uid.h"
+
+namespace kiln {
+namespace {
+
+absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
+                    const std::string& bytes, v1::LookupResponse::Entry& out) {
+  KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
+  out.set_key(bytes);
+  if (IsUserCacheKey(key)) return absl::OkStatus();  // no artifact, and perhaps not the caller's
+  const absl::StatusOr<FoundArtifact> found = parts.index.Get(context, key);
+  // What is damaged or of a newer daemon is a miss for a compile, so it is one here.
+  const bool is_unreadable =
+      absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status());
+  if (absl::IsNotFound(found.status()) || is_unreadable) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(found.status());
+  const auto document = parts.reader.Document(found->record);
+  if (!document.ok()) return absl::OkStatus();
+  out.set_found(true);
+  out.set_tier(ToProto(found->tier));
+  ToProto((*document)->metadata, *out.mutable_metadata());
+  ToProto((*document)->provenance, *out.mutable_provenance());
+  for (const StageReference& stage : found->record->stages) ToProto(stage, *out.add_stages());
+  for (const StageTiming& timing : (*document)->timings) ToProto(timing, *out.add_timings());
+  return absl::OkStatus();
+}
+
+absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
+                       const v1::LookupRequest& request, v1::LookupResponse& response) {
+  if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
+    return InvalidArgument("keys has {} entries; at most {} are looked up at once: ask in batches",
+                           request.keys_size(), limits::kLookupKeysMax);
+  }
+  for (int i = 0; i < request.keys_size(); ++i) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    const absl::Status status = LookUp(parts, context, request.keys(i), *response.add_entries());
+    if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& context,
+                           const v1::NearestRequest& request, v1::NearestResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const auto asked, Prepare(parts, v1::CompileRequest(request.request())));
+  KILN_ASSIGN_OR_RETURN(
+      const NearestSearch search,
+      FindNearest(context, SystemClock(), parts.index, parts.blobs, parts.reader, *asked->job));
+  response.set_records(search.records);
+  response.set_has_seen_all(search.has_seen_all);
+  if (!search.nearest) return absl::OkStatus();
+  const NearestArtifact& nearest = *search.nearest;
+  response.set_key(std::string(nearest.key.Bytes()));
+  response.set_toolchain(ToUtf8(nearest.toolchain));
+  ToProto(nearest.target, *response.mutable_target());
+  response.set_created_unix_ms(nearest.created_unix_ms);
+  for (const RequestDifference& difference : nearest.differences) {
+    v1::RequestDifference& out = *response.add_differences();
+    out.set_field(ToUtf8(difference.field));
+    out.set_asked(ToUtf8(difference.asked));
+    out.set_stored(ToUtf8(difference.stored));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Lookup(const RpcDependencies& parts, const CallContext& context,
+            const v1::LookupRequest& request, v1::LookupResponse& response, Answered answered) {
+  // How clients ask for a sign of life: never behind anybody's work.
+  if (request.keys().empty()) return answered(absl::OkStatus());
+  parts.executor.Run([&, context, answered = std::move(answered)] {
+    answered(LookUpAll(parts, context, request, response));
+  });
+}
+
+void Nearest(const RpcDependencies& parts, const CallContext& context,
+             const v1::NearestRequest& request, v1::NearestResponse& response, Answered answered) {
+  if (parts.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
+    --parts.searches;
+    return answered(ResourceExhausted("{} searches for a nearest artifact are under way already",
+                                      limits::kNearestSearchesMax));
+  }
+  parts.executor.Run([&, context, answered = std::move(answered)] {
+    const absl::Status status = AnswerNearest(parts, context, request, response);
+    --parts.searches;
+    answered(status);
+  });
+}
+
+void Fetch(const RpcDependencies& parts, const CallContext& context,
+           const v1::FetchRequest& request, std::function<void(absl::StatusOr<Blob>)> answered) {
+  const absl::StatusOr<Digest> digest = Digest::FromBytes(request.digest());
+  if (!digest.ok()) return answered(Annotate(digest.status(), "digest"));
+  parts.executor.Run([&parts, context, digest = *digest, answered = std::move(answered)] {
+    absl::StatusOr<FoundBlob> found = parts.blobs.Get(context, digest);
+    if (!found.ok()) return answered(found.status());
+    answered(std::move(found->blob));
+  });
+}
+
+void ListToolchains(const RpcDependencies& parts, const CallContext&,
+                    const v1::ListToolchainsRequest&, v1::ListToolchainsResponse& response,
+                    Answered answered) {
+  for (const auto& toolchain : parts.catalog.List()) {
+    ToProto(*toolchain, *response.add_toolchains());
+  }
+  // The catalogue may have changed in between.
+  if (response.toolchains_size() > 0 && parts.catalog.HasDefault()) {
+    response.mutable_toolchains(0)->set_is_default(true);
+  }
+  answered(absl::OkStatus());
+}
+
+void GetOwn(const RpcDependencies& parts, const CallContext& context,
+            const v1::GetOwnRequest& request, v1::GetOwnResponse& response, Answered answered) {
+  parts.executor.Run([&, context, answered = std::move(answered)] {
+    absl::Status status = CheckIsOneUser(parts.shared_uid, context.principal);
+    if (status.ok()) status = GetOwn(parts.own, context, request, response);
+    answered(status);
+  });
+}
+
+void PutOwn(const RpcDependencies& parts, const CallContext& context,
+            const v1::PutOwnRequest& request, v1::PutOwnResponse&, Answered answered) {
+  parts.executor.Run([&, context, answered = std::move(answered)] {
+    absl::Status status = CheckIsOneUser(parts.shared_uid, context.principal);
+    if (status.ok()) status = PutOwn(parts.own, parts.user_rate_limit, context, request);
+    answered(status);
+  });
+}
+
+}  // namespace kiln

@@ -1,0 +1,309 @@
+#include "daemon/rpc/light/light_connection.h"
+
+#include <endian.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/rpc/compile_start.h"
+#include "daemon/rpc/status.h"
+#include "kiln/v1/light.pb.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+constexpr size_t kReadBytes = 64 * limits::kKiB;
+constexpr size_t kPiecesAtOnce = 16;
+
+std::string AnswerHeader(uint64_t id, uint8_t code, const ReplyPieces& body) {
+  size_t length = sizeof id + sizeof code;
+  for (const ReplyPiece& piece : body) length += BytesOf(piece).size();
+  const uint32_t wire_length = htole32(static_cast<uint32_t>(length));
+  const uint64_t wire_id = htole64(id);
+  std::string header(reinterpret_cast<const char*>(&wire_length), sizeof wire_length);
+  header.append(reinterpret_cast<const char*>(&wire_id), sizeof wire_id);
+  header.push_back(static_cast<char>(code));
+  return header;
+}
+
+template <class Message>
+absl::Status Parse(std::string_view body, Message& message) {
+  if (message.ParseFromArray(body.data(), static_cast<int>(body.size()))) return absl::OkStatus();
+  return InvalidArgument("the message is not a {}, or has text that is not UTF-8",
+                         Message::descriptor()->full_name());
+}
+
+}  // namespace
+
+LightConnection::LightConnection(UniqueFd socket, const Principal& principal,
+                                 const RpcDependencies& parts, RequestGate& calls,
+                                 std::shared_ptr<RequestBudget> budget, int epoll, uint64_t number)
+    : socket_(std::move(socket)),
+      principal_(principal),
+      parts_(parts),
+      gate_(calls),
+      budget_(std::move(budget)),
+      epoll_(epoll),
+      number_(number),
+      reader_([this](size_t frame_bytes) {
+        KILN_ASSIGN_OR_RETURN(share_, budget_->Take(frame_bytes));
+        return absl::OkStatus();
+      }) {}
+
+absl::Status LightConnection::Start() {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
+  event.data.u64 = number_;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket_.get(), &event) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "cannot watch the connection");
+}
+
+bool LightConnection::OnEvents(uint32_t events) {
+  bool is_open = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0;
+  if (is_open) {
+    {
+      MutexLock lock(mutex_);
+      is_reading_ = true;
+      Write();
+    }
+    is_open = Read();
+    MutexLock lock(mutex_);
+    is_reading_ = false;
+    if (is_open && !is_closed_) Arm();
+  }
+  if (!is_open) Close();
+  return is_open;
+}
+
+bool LightConnection::Read() {
+  if (!StartRequests()) return false;  // those that came with earlier ones
+  {
+    MutexLock lock(mutex_);
+    if (has_more_) return true;
+  }
+  std::array<char, kReadBytes> bytes;
+  const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  if (count == 0) return false;
+  reader_.Append({bytes.data(), static_cast<size_t>(count)});
+  return StartRequests();
+}
+
+bool LightConnection::StartRequests() {
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      has_more_ = !MayStart();
+      if (has_more_) return !is_closed_;
+    }
+    absl::StatusOr<std::optional<LightFrame>> next = reader_.Next();
+    if (!next.ok()) return false;
+    if (!*next) return true;
+    if (!StartRequest(**std::move(next))) return false;
+  }
+}
+
+bool LightConnection::StartRequest(LightFrame frame) {
+  if (frame.method == v1::LIGHT_METHOD_CANCEL) {
+    share_.reset();
+    Cancel(frame.id);
+    return true;
+  }
+  absl::StatusOr<RequestGate::Pass> pass = gate_.Enter();
+  auto call = std::make_shared<Call>();
+  call->id = frame.id;
+  call->context.principal = principal_;
+  if (frame.timeout_ms > 0) {
+    call->context.deadline =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(frame.timeout_ms);
+  }
+  call->share = std::exchange(share_, nullptr);
+  if (pass.ok()) call->pass = *pass;
+  {
+    MutexLock lock(mutex_);
+    if (is_closed_ || !calls_.emplace(frame.id, call).second) return false;
+  }
+  if (!frame.body.ok()) {
+    Refuse(call, ToRpcStatus(frame.body.status()));
+  } else if (!pass.ok()) {
+    Refuse(call, ToRpcStatus(pass.status()));
+  } else {
+    Dispatch(std::move(call), frame.method, *frame.body);
+  }
+  return true;
+}
+
+void LightConnection::Dispatch(CallPtr call, uint8_t method, std::string_view body) {
+  switch (method) {
+    case v1::LIGHT_METHOD_COMPILE:
+      return Compile(call, body);
+    case v1::LIGHT_METHOD_LOOKUP:
+      return Run(call, body, Lookup);
+    case v1::LIGHT_METHOD_NEAREST:
+      return Run(call, body, Nearest);
+    case v1::LIGHT_METHOD_FETCH:
+      return Fetch(call, body);
+    case v1::LIGHT_METHOD_LIST_TOOLCHAINS:
+      return Run(call, body, ListToolchains);
+    case v1::LIGHT_METHOD_GET_OWN:
+      return Run(call, body, GetOwn);
+    case v1::LIGHT_METHOD_PUT_OWN:
+      return Run(call, body, PutOwn);
+    default:
+      return Refuse(
+          call,
+          ToRpcStatus(absl::UnimplementedError(fmt::format("there is no method {}", method))));
+  }
+}
+
+void LightConnection::Compile(const CallPtr& call, std::string_view body) {
+  StartCompile(parts_, call->context, Prepare(parts_, body),
+               [self = shared_from_this(), call](CompileAnswer answer) {
+                 RequestGate::Pass pass = std::move(answer.pass);
+                 if (!answer.result.ok()) {
+                   return self->Refuse(call, ToRpcStatus(answer.result.status(), KeyOf(answer)),
+                                       std::move(pass));
+                 }
+                 const CompileResult& result = *answer.result;
+                 if (const CompileFailure* failure = result.failure()) {
+                   return self->Refuse(call, ToRpcStatus(*failure, answer.job->key),
+                                       std::move(pass));
+                 }
+                 absl::StatusOr<ReplyPieces> reply =
+                     SerializeReply(*result.artifact(), result.outcome, result.tier,
+                                    answer.job->request.stages, self->parts_.descriptions);
+                 if (!reply.ok()) return self->Refuse(call, ToRpcStatus(reply.status()));
+                 self->Answer(call, *std::move(reply), std::move(pass));
+               });
+}
+
+void LightConnection::Fetch(const CallPtr& call, std::string_view body) {
+  v1::FetchRequest request;
+  if (const absl::Status parsed = Parse(body, request); !parsed.ok()) {
+    return Refuse(call, ToRpcStatus(parsed));
+  }
+  kiln::Fetch(parts_, call->context, request,
+              [self = shared_from_this(), call](absl::StatusOr<Blob> found) {
+                if (!found.ok()) return self->Refuse(call, ToRpcStatus(found.status()));
+                self->Answer(call, SerializeChunk(*found));
+              });
+}
+
+template <class Request, class Response>
+void LightConnection::Run(const CallPtr& call, std::string_view body,
+                          KernelMethod<Request, Response> method) {
+  struct Messages {
+    Request request;
+    Response response;
+  };
+  auto messages = std::make_shared<Messages>();
+  if (const absl::Status parsed = Parse(body, messages->request); !parsed.ok()) {
+    return Refuse(call, ToRpcStatus(parsed));
+  }
+  method(parts_, call->context, messages->request, messages->response,
+         [self = shared_from_this(), call, messages](const absl::Status& status) {
+           if (!status.ok()) return self->Refuse(call, ToRpcStatus(status));
+           self->Answer(call, {messages->response.SerializeAsString()});
+         });
+}
+
+void LightConnection::Cancel(uint64_t id) {
+  CallPtr call;
+  {
+    MutexLock lock(mutex_);
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) return;
+    call = found->second;
+  }
+  // Without the lock: the answer may come on this thread.
+  Cancellation(call->context.cancellation).Cancel();
+}
+
+void LightConnection::Answer(const CallPtr& call, ReplyPieces body, RequestGate::Pass compile) {
+  Send(call, 0, std::move(body), std::move(compile));
+}
+
+void LightConnection::Refuse(const CallPtr& call, const v1::RpcStatus& status,
+                             RequestGate::Pass compile) {
+  Send(call, static_cast<uint8_t>(status.code()), {status.SerializeAsString()}, std::move(compile));
+}
+
+void LightConnection::Send(const CallPtr& call, uint8_t code, ReplyPieces body,
+                           RequestGate::Pass compile) {
+  body.insert(body.begin(), AnswerHeader(call->id, code, body));
+  MutexLock lock(mutex_);
+  if (is_closed_) return;
+  for (const ReplyPiece& piece : body) unsent_bytes_ += BytesOf(piece).size();
+  unsent_.push_back({std::move(body), call, std::move(compile)});
+  Write();
+  if (!is_reading_) Arm();
+}
+
+void LightConnection::Write() {
+  while (!unsent_.empty()) {
+    Unsent& next = unsent_.front();
+    std::array<iovec, kPiecesAtOnce> parts;
+    size_t count = 0;
+    for (; count < parts.size() && next.piece + count < next.pieces.size(); ++count) {
+      std::string_view bytes = BytesOf(next.pieces[next.piece + count]);
+      if (count == 0) bytes.remove_prefix(next.written_bytes);
+      parts[count] = {const_cast<char*>(bytes.data()), bytes.size()};
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // Where the client is gone, epoll says so.
+    if (sent < 0) return;
+    unsent_bytes_ -= static_cast<size_t>(sent);
+    next.written_bytes += static_cast<size_t>(sent);
+    while (next.piece < next.pieces.size() &&
+           next.written_bytes >= BytesOf(next.pieces[next.piece]).size()) {
+      next.written_bytes -= BytesOf(next.pieces[next.piece++]).size();
+    }
+    if (next.piece < next.pieces.size()) continue;
+    calls_.erase(next.call->id);
+    unsent_.pop_front();
+  }
+}
+
+void LightConnection::Arm() {
+  epoll_event event{};
+  event.events = EPOLLRDHUP | EPOLLONESHOT;
+  // Whatever can be written calls the reading thread: for the rest of an answer, or to start what
+  // was read already.
+  if (!unsent_.empty() || (has_more_ && MayStart())) event.events |= EPOLLOUT;
+  if (!has_more_ && MayStart()) event.events |= EPOLLIN;
+  event.data.u64 = number_;
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
+}
+
+bool LightConnection::MayStart() const {
+  return !is_closed_ && calls_.size() < limits::kConcurrentStreamsPerConnection &&
+         unsent_bytes_ <= limits::kStreamUnsentBytesMax;
+}
+
+void LightConnection::Close() {
+  std::unordered_map<uint64_t, CallPtr> calls;
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(is_closed_, true)) return;
+    calls.swap(calls_);
+    unsent_.clear();
+    // The listener waits for the hang-up. The descriptor is closed with the last call.
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket_.get(), nullptr);
+    ::shutdown(socket_.get(), SHUT_RDWR);
+  }
+  // Without the lock: answers come on this thread.
+  for (const auto& [id, call] : calls) Cancellation(call->context.cancellation).Cancel();
+}
+
+}  // namespace kiln

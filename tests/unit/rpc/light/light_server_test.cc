@@ -1,0 +1,173 @@
+#include "daemon/rpc/light/light_server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <set>
+#include <thread>
+
+#include "tests/testing/artifacts.h"
+#include "tests/unit/rpc/light_client.h"
+#include "tests/unit/rpc/service_fixture.h"
+
+namespace kiln {
+namespace {
+
+class LightServerTest : public ServiceTest {
+ protected:
+  // The daemon still answers others.
+  void ExpectServing() {
+    LightClient other(ConnectLight());
+    EXPECT_EQ(other.Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest()).code, 0);
+  }
+  std::string PutBlob(size_t bytes) {
+    const Blob blob = Blob::FromBytes(Noise(1, bytes));
+    EXPECT_TRUE(store_.blobs().Put({}, blob).ok());
+    return std::string(blob.digest().Bytes());
+  }
+
+  LightClient client_{ConnectLight()};
+};
+
+TEST_F(LightServerTest, ThousandsOfRequestsWithoutWaiting) {
+  provider_.FinishAtOnce();
+  constexpr uint64_t kCount = 5000;
+  std::thread sender([&] {
+    for (uint64_t id = 0; id < kCount; ++id) {
+      EXPECT_TRUE(client_.Send(id, v1::LIGHT_METHOD_COMPILE, Request()));
+    }
+  });
+  std::set<uint64_t> answered;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const auto answer = client_.Receive();
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->code, 0);
+    answered.insert(answer->id);
+  }
+  sender.join();
+  EXPECT_EQ(answered.size(), kCount);
+}
+
+TEST_F(LightServerTest, ReadsNoMoreThanTheLimitOfRequestsInFlight) {
+  constexpr size_t kMore = limits::kConcurrentStreamsPerConnection + 10;
+  for (uint64_t id = 0; id < kMore; ++id) {
+    ASSERT_TRUE(client_.Send(id, v1::LIGHT_METHOD_COMPILE, Request(std::to_string(id))));
+  }
+  AwaitHeld(limits::kConcurrentStreamsPerConnection);
+  ExpectServing();
+  EXPECT_EQ(provider_.started(), static_cast<size_t>(limits::kConcurrentStreamsPerConnection));
+  provider_.FinishAtOnce();
+  provider_.FinishAll();
+  for (size_t i = 0; i < kMore; ++i) ASSERT_TRUE(client_.Receive().has_value());
+}
+
+TEST_F(LightServerTest, CancelledRequestIsAnswered) {
+  ASSERT_TRUE(client_.Send(5, v1::LIGHT_METHOD_COMPILE, Request()));
+  AwaitHeld(1);
+  ASSERT_TRUE(client_.SendBytes(LightFrameBytes(4, v1::LIGHT_METHOD_CANCEL, "")));  // not in flight
+  ASSERT_TRUE(client_.SendBytes(LightFrameBytes(5, v1::LIGHT_METHOD_CANCEL, "")));
+  const auto answer = client_.Receive();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->id, 5u);
+  EXPECT_EQ(answer->status().code(), static_cast<int>(absl::StatusCode::kCancelled));
+  EXPECT_EQ(provider_.cancelled(), 1u);
+}
+
+TEST_F(LightServerTest, ClosedConnectionCancelsWhatIsInFlight) {
+  ASSERT_TRUE(client_.Send(1, v1::LIGHT_METHOD_COMPILE, Request("a")));
+  ASSERT_TRUE(client_.Send(2, v1::LIGHT_METHOD_COMPILE, Request("b")));
+  AwaitHeld(2);
+  client_.Close();
+  while (provider_.cancelled() < 2) std::this_thread::yield();
+  EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
+}
+
+TEST_F(LightServerTest, ClientThatBreaksTheProtocolIsDisconnected) {
+  for (const std::string& bytes :
+       {std::string("\0\0\0\0", 4), std::string("\x0c\0\0\0garbage, garbage", 20)}) {
+    LightClient broken(ConnectLight());
+    broken.SendBytes(bytes);
+    EXPECT_FALSE(broken.Receive().has_value());
+  }
+  ASSERT_TRUE(client_.Send(1, v1::LIGHT_METHOD_COMPILE, Request()));
+  ASSERT_TRUE(client_.Send(1, v1::LIGHT_METHOD_COMPILE, Request()));
+  EXPECT_FALSE(client_.Receive().has_value());
+  while (provider_.cancelled() < 1) std::this_thread::yield();
+  ExpectServing();
+}
+
+TEST_F(LightServerTest, UnknownPreambleIsDisconnected) {
+  const UniqueFd socket = ConnectLight();
+  ASSERT_EQ(::send(socket.get(), "kiln/9\r\n", 8, MSG_NOSIGNAL), 8);
+  char byte;
+  EXPECT_EQ(::recv(socket.get(), &byte, 1, 0), 0);
+}
+
+TEST_F(LightServerTest, HalfARequestHarmsNobody) {
+  const std::string frame = LightFrameBytes(1, v1::LIGHT_METHOD_COMPILE, std::string(1000, 'x'));
+  ASSERT_TRUE(client_.SendBytes(frame.substr(0, 500)));
+  ExpectServing();
+  client_.Close();
+  ExpectServing();
+}
+
+TEST_F(LightServerTest, RequestThatIsTooLongIsRefusedAndTheNextServed) {
+  const std::string large(limits::kRequestBytesMax + 1, 'x');
+  ASSERT_TRUE(client_.SendBytes(LightFrameBytes(1, v1::LIGHT_METHOD_COMPILE, large)));
+  const auto refused = client_.Receive();
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->status().code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(client_.Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest()).code, 0);
+}
+
+TEST_F(LightServerTest, ClientThatDoesNotReadIsNotReadFrom) {
+  v1::FetchRequest request;
+  request.set_digest(PutBlob(limits::kMiB));
+  // More than the limit of what is unread; the rest waits in the socket.
+  for (uint64_t id = 0; id < 50; ++id) {
+    ASSERT_TRUE(client_.Send(id, v1::LIGHT_METHOD_FETCH, request));
+  }
+  ExpectServing();
+  for (uint64_t id = 0; id < 50; ++id) {
+    const auto answer = client_.Receive();
+    ASSERT_TRUE(answer.has_value());
+    v1::FetchChunk chunk;
+    ASSERT_TRUE(chunk.ParseFromString(answer->body));
+    EXPECT_EQ(Digest::Of(chunk.content()).Bytes(), request.digest());
+  }
+}
+
+TEST_F(LightServerTest, RequestsOfOneUserBeyondTheBudgetAreRefused) {
+  const auto budget = std::make_shared<RequestBudget>(100);
+  auto first = budget->Take(60);
+  ASSERT_TRUE(first.ok());
+  const auto second = budget->Take(60);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryAfter(second.status()).has_value());
+  first->reset();
+  EXPECT_TRUE(budget->Take(100).ok());
+}
+
+TEST_F(LightServerTest, ShutdownCancelsWhatIsInFlightAndServesNobody) {
+  ASSERT_TRUE(client_.Send(1, v1::LIGHT_METHOD_COMPILE, Request()));
+  AwaitHeld(1);
+  light_server_.Shutdown(SteadyTime::min());
+  EXPECT_EQ(provider_.cancelled(), 1u);
+  EXPECT_FALSE(client_.Receive().has_value());
+  EXPECT_EQ(light_server_.Serve(UniqueFd(), {1, false}).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(LightServerTest, ShutdownWaitsForAnswersUntilTheDeadline) {
+  ASSERT_TRUE(client_.Send(1, v1::LIGHT_METHOD_COMPILE, Request()));
+  AwaitHeld(1);
+  std::thread stopping([&] { light_server_.Shutdown(SteadyTime::max()); });
+  provider_.FinishOne();
+  const auto answer = client_.Receive();
+  stopping.join();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->code, 0);
+}
+
+}  // namespace
+}  // namespace kiln
