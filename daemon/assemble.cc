@@ -24,7 +24,7 @@
 #include "daemon/chain/routing_provider.h"
 #include "daemon/chain/toolchain_pools.h"
 #include "daemon/kernel/artifact_reader.h"
-#include "daemon/observe/gather_stats.h"
+#include "daemon/observe/daemon_state.h"
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
 #include "daemon/policy/negative_cache.h"
@@ -143,7 +143,7 @@ class RunningDaemon final : public Daemon {
 
   absl::Status Start();
   void Drain(SteadyTime deadline) override;
-  std::string StatusLine() const override { return kiln::StatusLine(Stats()); }
+  std::string StatusLine() const override { return State().Line(); }
 
  private:
   absl::Status OpenStore();
@@ -165,7 +165,8 @@ class RunningDaemon final : public Daemon {
   absl::Status StartServing();
   AdminActions MakeActions();
   absl::Status Verify(const CallContext& context, const VerificationCallback& report);
-  DaemonStats Stats() const;
+  DaemonState State() const;
+  uint64_t ArtifactCount() const;
   ToolchainsHere Toolchains() const;
   void StartRebuild();
   void StopThreads();
@@ -199,10 +200,10 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
   std::unique_ptr<RequestResolver> resolver_;
-  // Mutable: counting its crashes forgets those whose time is over.
-  mutable NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
+  NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
   // Links of the chain that are asked how they are; the outermost owns the rest.
   std::unique_ptr<ToolchainPools> pools_;
+  AuditCounters audit_counters_;
   AdmissionProvider* admission_ = nullptr;
   AuditingProvider* auditing_ = nullptr;  // null: there are no audits
   std::unique_ptr<CountingProvider> chain_;
@@ -211,7 +212,6 @@ class RunningDaemon final : public Daemon {
   RequestGate gate_;
   RequestMemo memo_{limits::kRequestMemoBytesMax};
   DescriptionMemo descriptions_{limits::kDocumentsMax, limits::kDescriptionBytesMax};
-  std::atomic<uint64_t> refused_ = 0;
   std::atomic<size_t> searches_ = 0;
   std::unique_ptr<ArtifactReader> reader_;
   std::unique_ptr<RpcDependencies> parts_;
@@ -223,6 +223,11 @@ class RunningDaemon final : public Daemon {
 
   std::atomic<bool> stop_rebuild_ = false;
   std::thread rebuild_;
+
+  // Numbers of two parts together, or of a part that may not be there.
+  Gauge artifacts_gauge_{"artifacts", "Artifacts stored now.", [this] { return ArtifactCount(); }};
+  Gauge audits_gauge_{"audits_waiting", "Hits noted down to be compiled again.",
+                      [this] { return auditing_ == nullptr ? 0 : auditing_->waiting(); }};
 };
 
 absl::Status RunningDaemon::Start() {
@@ -363,7 +368,8 @@ std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
   };
   auto auditing = std::make_unique<AuditingProvider>(
       std::move(caching), static_cast<uint64_t>(one_in),
-      AuditingProvider::Parts{compiler, store_->index(), *executor_, is_idle, clock_, *timer_});
+      AuditingProvider::Parts{audit_counters_, compiler, store_->index(), *executor_, is_idle,
+                              clock_, *timer_});
   auditing_ = auditing.get();
   return auditing;
 }
@@ -410,6 +416,7 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   options.idle_workers_min = static_cast<int>(config.idle_min);
   options.zygote_idle_time = config.zygote_idle_time;
   options.crashes_per_hour = static_cast<int>(config.crashes_per_hour);
+  options.labels = {{"toolchain", toolchain.Name()}, {"fingerprint", toolchain.fingerprint.Hex()}};
   return options;
 }
 
@@ -417,7 +424,7 @@ absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
   parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
       *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
-      *reader_, *read_executor_, gate_, memo_, descriptions_, refused_, searches_, shared_uid_});
+      *reader_, *read_executor_, gate_, memo_, descriptions_, searches_, shared_uid_});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});
@@ -437,7 +444,7 @@ absl::Status RunningDaemon::StartServing() {
 
 AdminActions RunningDaemon::MakeActions() {
   AdminActions actions;
-  actions.stats = [this] { return Stats(); };
+  actions.state = [this] { return State(); };
   actions.evict_to = [this](const CallContext& context,
                             uint64_t target_bytes) -> absl::StatusOr<uint64_t> {
     store_->FlushUses();
@@ -475,24 +482,28 @@ absl::Status RunningDaemon::Verify(const CallContext& context, const Verificatio
       .status();
 }
 
-DaemonStats RunningDaemon::Stats() const {
-  return GatherStats({.chain = *chain_,
-                      .store = *store_,
-                      .hot = *hot_,
-                      .own = *user_quota_,
-                      .pools = pools_->List(),
-                      .ended_pools = pools_->Ended(),
-                      .admission = *admission_,
-                      .negatives = negatives_,
-                      .jail = *jail_,
-                      .plain_limits = plain_limits_,
-                      .auditing = auditing_,
-                      .started_unix_ms = started_unix_ms_,
-                      .is_draining = draining_,
-                      .connections = listener_->connections(),
-                      .refused = refused_ + listener_->refused(),
-                      .toolchains_changed = toolchains_->changes(),
-                      .toolchain_change = toolchains_->last_change()});
+DaemonState RunningDaemon::State() const {
+  DaemonState state;
+  state.SetState(draining_, store_->Stats().degraded);
+  state.version = KILN_VERSION;
+  state.started_unix_ms = started_unix_ms_;
+  state.compile_path = chain_->Describe();
+  state.store = store_->Describe();
+  for (const ToolchainPool& served : pools_->List()) {
+    state.toolchains.push_back(
+        {served.toolchain->Name(), served.toolchain->fingerprint, served.stats.zygote});
+  }
+  state.toolchain_change = toolchains_->last_change();
+  state.jail = NameOf(jail_->mode());
+  state.jail_problems = jail_->Problems();
+  state.plain_limits = plain_limits_;
+  return state;
+}
+
+uint64_t RunningDaemon::ArtifactCount() const {
+  const uint64_t records = store_->Stats().artifacts;
+  // They are records like any other to the store.
+  return records - std::min(records, user_quota_->Stats().entries);
 }
 
 ToolchainsHere RunningDaemon::Toolchains() const {

@@ -77,7 +77,7 @@ StoreStats QuotaStore::Stats() const {
   stats.stored_bytes_max = options_.bytes_max;
   stats.free_disk_bytes = filesystem_.FreeBytes(options_.disk_path).value_or(0);
   if (stats.degraded.empty()) stats.degraded = DiskShortage();
-  stats.evicted += evicted_;
+  stats.evicted += evicted_.value();
   return stats;
 }
 
@@ -167,7 +167,7 @@ absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& contex
   if (inner().Stats().stored_bytes > bytes) {
     KILN_RETURN_IF_ERROR(inner().CollectUnreferencedBlobs(context).status());
   }
-  evicted_ += result.evicted;
+  evicted_.Add(result.evicted);
   const uint64_t after = inner().Stats().stored_bytes;
   result.freed_bytes = before - std::min(before, after);
   LogDebug("evicted artifacts", {{"count", result.evicted}, {"bytes", result.freed_bytes}});

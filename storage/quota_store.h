@@ -1,7 +1,6 @@
 // Limits the size of a store, and keeps the disk from filling up.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -10,6 +9,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 #include "storage/base/mutex.h"
 #include "storage/forwarding_store.h"
 
@@ -74,9 +74,18 @@ class QuotaStore final : public ForwardingStore {
   // Held during eviction and during pinning, so no artifact is pinned between choice and removal.
   Mutex mutex_;
   std::mt19937_64 random_ KILN_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> evicted_ = 0;
+  Counter evicted_{"evicted", "Artifacts evicted to make room."};
   const std::unique_ptr<Blobs> blobs_;
   const std::unique_ptr<Index> index_;
+
+  Gauge bytes_gauge_{"store_bytes", "What the store occupies, after compression.",
+                     [this] { return Stats().stored_bytes; }};
+  Gauge bytes_max_gauge_{"store_bytes_max", "The most that the store may occupy.",
+                         [this] { return options_.bytes_max; }};
+  Gauge free_gauge_{"free_disk_bytes", "Free on the store's file system.",
+                    [this] { return Stats().free_disk_bytes; }};
+  Gauge quarantined_gauge_{"quarantined", "Damaged artifacts that were set aside.",
+                           [this] { return Stats().quarantined; }};
 };
 
 }  // namespace kiln

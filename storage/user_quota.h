@@ -15,6 +15,7 @@
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 #include "storage/base/mutex.h"
 
 namespace kiln {
@@ -85,6 +86,13 @@ class UserQuota final : public ArtifactListener {
   std::unordered_map<Digest, Entry, DigestHash> entries_ KILN_GUARDED_BY(mutex_);
   std::map<uid_t, User> users_ KILN_GUARDED_BY(mutex_);
   uint64_t bytes_ KILN_GUARDED_BY(mutex_) = 0;
+
+  Gauge users_gauge_{"own_users", "Users that have entries of their own.",
+                     [this] { return Stats().users; }};
+  Gauge entries_gauge_{"own_entries", "Entries in users' own namespaces.",
+                       [this] { return Stats().entries; }};
+  Gauge bytes_gauge_{"own_bytes", "What users' own entries hold, before compression.",
+                     [this] { return Stats().bytes; }};
 };
 
 }  // namespace kiln

@@ -88,7 +88,6 @@ absl::Status AdmissionProvider::Enqueue(const CallPtr& call) {
   absl::StatusOr<Ticket> ticket = queue_.Push(call->context, QueuedBytes(*call->job));
   if (!ticket.ok()) {
     call->is_over = true;
-    ++rejected_;
     return WithRetryAfter(ticket.status(), RetryHint());
   }
   AddTicket(call, call->context.principal, *ticket);
@@ -140,7 +139,7 @@ AdmissionProvider::CallPtr AdmissionProvider::NextToStart() {
   const CallPtr call = waiting_.at(*next);
   const uint64_t bytes = estimator_.BytesFor(*call->job);
   if (running_ > 0 && !MemoryBears(bytes)) {
-    if (!std::exchange(call->was_held_back, true)) ++held_back_;
+    if (!std::exchange(call->was_held_back, true)) held_back_.Add();
     is_held_back_ = true;
     is_starting_ = false;
     return nullptr;
@@ -231,20 +230,16 @@ void AdmissionProvider::RaiseCall(const CallPtr& call, const CallContext& waiter
 }
 
 AdmissionStats AdmissionProvider::Stats() const {
-  AdmissionStats stats;
-  stats.memory = memory_.Look();
   std::lock_guard lock(mutex_);
-  stats.running = static_cast<size_t>(running_);
-  stats.queued = queue_.length();
-  stats.queued_bytes = queue_.bytes();
-  for (size_t i = 0; i < stats.queued_by_priority.size(); ++i) {
-    stats.queued_by_priority[i] = queue_.LengthAt(static_cast<Priority>(i));
-  }
-  stats.rejected = rejected_;
-  stats.running_max = limits_.running_max;
-  stats.held_back = held_back_;
-  stats.expected_bytes = expected_bytes_;
-  return stats;
+  return {static_cast<size_t>(running_), queue_.length(), queue_.bytes(), expected_bytes_};
+}
+
+Gauge AdmissionProvider::QueuedGauge(Priority priority, std::string name) {
+  const auto length = [this, priority] {
+    std::lock_guard lock(mutex_);
+    return queue_.LengthAt(priority);
+  };
+  return {"queued", "Compiles that wait to be started.", length, {{"priority", std::move(name)}}};
 }
 
 }  // namespace kiln

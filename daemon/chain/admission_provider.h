@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "daemon/policy/memory_probe.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 #include "storage/base/timer.h"
 
 namespace kiln {
@@ -35,14 +37,8 @@ struct AdmissionStats {
   // Places taken: a compile that several principals wait for has one of each.
   size_t queued = 0;
   size_t queued_bytes = 0;
-  std::array<size_t, 4> queued_by_priority{};
-  uint64_t rejected = 0;
-  int running_max = 0;
-  // Compiles that could have started but for memory or pressure, each counted once.
-  uint64_t held_back = 0;
   // What those that run are expected to take, all together.
   uint64_t expected_bytes = 0;
-  MemoryState memory;
 };
 
 // At most `running_max` compiles are inside the next provider; the others wait in a FairQueue,
@@ -75,6 +71,7 @@ class AdmissionProvider final : public ForwardingProvider {
   void Raise(const Digest& key, const CallContext& waiter) override;
 
   AdmissionStats Stats() const;
+  uint64_t held_back() const { return held_back_.value(); }
 
  private:
   struct Call;
@@ -95,6 +92,7 @@ class AdmissionProvider final : public ForwardingProvider {
   void Start(const CallPtr& call);
   void Finish(const CallPtr& call, SteadyTime started, absl::StatusOr<CompileResult> result);
   std::chrono::milliseconds RetryHint() const;
+  Gauge QueuedGauge(Priority priority, std::string name);
 
   const AdmissionLimits limits_;
   const MemoryProbe& memory_;
@@ -107,16 +105,36 @@ class AdmissionProvider final : public ForwardingProvider {
   std::set<std::pair<Digest, CallPtr>> waiting_by_key_;
   int running_ = 0;
   bool is_starting_ = false;  // a thread is in StartWhatMay
-  uint64_t rejected_ = 0;
   // Mean over the compiles so far, recent ones weighing more; for the retry hint.
   std::chrono::nanoseconds mean_run_time_ = std::chrono::milliseconds(200);
 
   MemoryEstimator estimator_;
   uint64_t expected_bytes_ = 0;  // of those that run
   bool is_held_back_ = false;    // the next one is, now
-  uint64_t held_back_ = 0;       // so far
+  Counter held_back_{"held_back",
+                     "Compiles that could have started at once but for memory, each counted once."};
   bool will_look_again_ = false;
-  std::unique_ptr<Alarm> look_again_;  // last: it calls back
+  std::unique_ptr<Alarm> look_again_;  // after what it calls
+
+  const std::array<Gauge, 4> queued_gauges_{QueuedGauge(Priority::kWaitingRank, "waiting rank"),
+                                            QueuedGauge(Priority::kAutotune, "autotune"),
+                                            QueuedGauge(Priority::kWarm, "warm"),
+                                            QueuedGauge(Priority::kBackground, "background")};
+  Gauge queued_bytes_gauge_{"queued_bytes", "The sources of the compiles that wait.",
+                            [this] { return Stats().queued_bytes; }};
+  Gauge running_gauge_{"running", "Compiles under way.", [this] { return Stats().running; }};
+  Gauge running_max_gauge_{"running_max",
+                           "The most compiles at the same time, as cores and settings have it.",
+                           [this] { return limits_.running_max; }};
+  Gauge expected_gauge_{"expected_memory_bytes",
+                        "Memory that the compiles under way are expected to take.",
+                        [this] { return Stats().expected_bytes; }};
+  Gauge available_gauge_{"available_memory_bytes",
+                         "Memory that could be used without swapping, within all limits.",
+                         [this] { return memory_.Look().available_bytes; }};
+  Gauge pressure_gauge_{"memory_pressure_percent",
+                        "Share of the last ten seconds in which something waited for memory.",
+                        [this] { return memory_.Look().pressure_percent; }};
 };
 
 }  // namespace kiln

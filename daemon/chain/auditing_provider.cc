@@ -74,7 +74,7 @@ void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& r
     const size_t bytes = RequestBytes(job->request) + stored.size_bytes();
     if (waiting_.size() >= limits::kAuditsWaitingMax ||
         kept_bytes_ + bytes > limits::kAuditBytesMax) {
-      ++stats_.given_up;
+      parts_.counters.given_up.Add();
       return;
     }
     kept_bytes_ += bytes;
@@ -138,16 +138,16 @@ void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<Compile
     if (artifact != nullptr) {
       const Blob& fresh = artifact->stages.back().blob;
       verdict = Compare(audit->stored, audit->fresh, fresh);
-      if (verdict == Verdict::kSame) ++stats_.same;
-      if (verdict == Verdict::kNondeterministic) ++stats_.nondeterministic;
+      if (verdict == Verdict::kSame) parts_.counters.same.Add();
+      if (verdict == Verdict::kNondeterministic) parts_.counters.nondeterministic.Add();
       if (verdict == Verdict::kDiffers) {
-        ++stats_.differed;
+        parts_.counters.differed.Add();
         seen_.Erase(audit->job->key);  // what takes its place has not been audited
       }
       audit->fresh.push_back(fresh);
     }
     const bool is_given_up = artifact == nullptr && !gave_way;
-    if (is_given_up) ++stats_.given_up;
+    if (is_given_up) parts_.counters.given_up.Add();
     if (!is_given_up && verdict == Verdict::kUndecided) {
       waiting_.push_front(audit);
     } else {
@@ -188,11 +188,9 @@ void AuditingProvider::GiveWay() {
   if (under_way) under_way->Cancel();
 }
 
-AuditStats AuditingProvider::Stats() const {
+size_t AuditingProvider::waiting() const {
   std::lock_guard lock(mutex_);
-  AuditStats stats = stats_;
-  stats.waiting = waiting_.size() + (running_ != nullptr ? 1 : 0);
-  return stats;
+  return waiting_.size() + (running_ != nullptr ? 1 : 0);
 }
 
 }  // namespace kiln

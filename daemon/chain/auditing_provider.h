@@ -14,17 +14,18 @@
 #include "storage/base/clock.h"
 #include "storage/base/executor.h"
 #include "storage/base/lru_cache.h"
+#include "storage/base/metrics.h"
 #include "storage/base/timer.h"
 
 namespace kiln {
 
-struct AuditStats {
-  size_t waiting = 0;
-  uint64_t same = 0;
-  uint64_t differed = 0;  // and evicted
-  // Fresh compiles differ from each other, or from what is stored for debuggers alone.
-  uint64_t nondeterministic = 0;
-  uint64_t given_up = 0;  // could not be compiled, or too many waited
+struct AuditCounters {
+  Counter same{"audits_same", "Hits compiled again to the same binary."};
+  Counter differed{"audits_differed", "Hits that were wrong, as compiles showed: evicted."};
+  Counter nondeterministic{"audits_nondeterministic",
+                           "Hits compiled again to now one binary and now another, or to one that "
+                           "differs for debuggers alone."};
+  Counter given_up{"audits_given_up", "Hits not compiled again: not possible, or too many waited."};
 };
 
 // Audits hits: one in `one_in` of the artifacts that the next provider finds stored. When the
@@ -43,6 +44,7 @@ struct AuditStats {
 class AuditingProvider final : public ForwardingProvider {
  public:
   struct Parts {
+    AuditCounters& counters;
     CompilationProvider& compiler;
     ArtifactIndex& index;
     Executor& executor;
@@ -57,7 +59,8 @@ class AuditingProvider final : public ForwardingProvider {
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
 
-  AuditStats Stats() const;
+  // Audits that wait or run.
+  size_t waiting() const;
 
  private:
   struct Audit;
@@ -82,7 +85,6 @@ class AuditingProvider final : public ForwardingProvider {
   AuditPtr running_;
   size_t kept_bytes_ = 0;  // of both
   LruCache<bool> seen_;
-  AuditStats stats_;
   bool will_look_ = false;
   std::unique_ptr<Alarm> alarm_;  // last: it calls back
 };

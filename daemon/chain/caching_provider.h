@@ -8,8 +8,8 @@
 #include "daemon/policy/negative_cache.h"
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
-#include "storage/base/counter.h"
 #include "storage/base/executor.h"
+#include "storage/base/metrics.h"
 #include "storage/blob_store.h"
 
 namespace kiln {

@@ -104,7 +104,6 @@ void ToolchainPools::End(const ServedPtr& served, SteadyTime deadline) {
           {{"name", served->toolchain->Name()},
            {"fingerprint", served->toolchain->fingerprint.ShortHex()}});
   const std::lock_guard lock(mutex_);
-  ended_ += served->workers.pool->Stats();
   served_.remove(served);
 }
 
@@ -125,11 +124,6 @@ std::vector<ToolchainPool> ToolchainPools::List() const {
     if (served->is_ending) pools.back().stats.zygote = "ending";
   }
   return pools;
-}
-
-PoolCounters ToolchainPools::Ended() const {
-  const std::lock_guard lock(mutex_);
-  return ended_;
 }
 
 void ToolchainPools::Shutdown() {

@@ -56,8 +56,6 @@ class ToolchainPools {
 
   // Those that end included, whose zygote is said to be "ending".
   std::vector<ToolchainPool> List() const;
-  // What pools that are gone have done.
-  PoolCounters Ended() const;
 
   // Ends all of them at once. Idempotent.
   void Shutdown();
@@ -90,7 +88,6 @@ class ToolchainPools {
   std::condition_variable stopped_;
   bool stopping_ = false;
   std::list<ServedPtr> served_;
-  PoolCounters ended_;
   // Last: its work uses everything above.
   std::unique_ptr<ThreadExecutor> ending_;
 };

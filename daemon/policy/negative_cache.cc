@@ -63,7 +63,7 @@ std::optional<NegativeCache::Crash> NegativeCache::Refuse(const Digest& key) {
   const std::lock_guard lock(mutex_);
   const Entry* const entry = FindStanding(key);
   if (entry == nullptr || entry->failure != nullptr) return std::nullopt;
-  ++refusals_;
+  refusals_.Add();
   return Crash{entry->crash,
                std::chrono::ceil<std::chrono::milliseconds>(entry->until - clock_.Now())};
 }

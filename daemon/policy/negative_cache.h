@@ -1,7 +1,6 @@
 // Sources that are known not to compile, or to crash their compiler.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 #include "storage/base/lru_cache.h"
+#include "storage/base/metrics.h"
 
 namespace kiln {
 
@@ -63,7 +63,7 @@ class NegativeCache {
   // Returns how many.
   size_t LiftAllCrashes();
   size_t CrashCount();
-  uint64_t refusals() const { return refusals_; }
+  uint64_t refusals() const { return refusals_.value(); }
 
  private:
   struct Entry {
@@ -83,11 +83,15 @@ class NegativeCache {
   const Clock& clock_;
   const std::chrono::nanoseconds quarantine_time_;
   const std::chrono::nanoseconds failure_time_;
-  std::atomic<uint64_t> refusals_ = 0;
+  Counter refusals_{"quarantine_refusals",
+                    "Requests refused because their kernel crashed its compiler."};
   std::mutex mutex_;
   LruCache<Entry> entries_;
   LruCache<Request> requests_;
   SteadyTime sweep_at_{};  // requests are not kept much longer than they count
+  Gauge crashes_gauge_{"sources_quarantined",
+                       "Kernels that crashed their compiler and are not compiled for now.",
+                       [this] { return CrashCount(); }};
 };
 
 }  // namespace kiln

@@ -2,27 +2,33 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
+
+#include "storage/base/metrics.h"
 
 namespace kiln {
 
-// Since the pool began; they only grow, so those of several pools can be added up.
 struct PoolCounters {
-  uint64_t started = 0;
-  uint64_t killed = 0;            // by a deadline, for the disk, or because nobody waited any more
-  uint64_t crashed = 0;           // died, or said something that no worker says
-  uint64_t aborted = 0;           // died because the compiler gave up on the source in words
-  uint64_t idled = 0;             // ended because there was nothing to do
-  uint64_t zygotes_replaced = 0;  // because of crashes
-  uint64_t compiles = 0;          // that came to an answer
-  uint64_t compile_cpu_micros = 0;
-
-  PoolCounters& operator+=(const PoolCounters& other);
+  MetricLabels labels;  // of the pool's toolchain
+  Counter started{"workers_started", "Worker processes started.", labels};
+  Counter killed{"workers_killed",
+                 "Workers killed at a deadline, for the disk, or because nobody waited any more.",
+                 labels};
+  Counter crashed{"workers_crashed", "Workers that died, or said something that no worker says.",
+                  labels};
+  Counter aborted{"workers_aborted",
+                  "Workers ended by a compiler that gave up on a source in words (LLVM ERROR).",
+                  labels};
+  Counter idled{"workers_idled", "Workers ended because there was nothing to do.", labels};
+  Counter zygotes_replaced{"zygotes_replaced",
+                           "Processes of toolchains started afresh because of many crashes.",
+                           labels};
+  Counter compiles{"compiles", "Compiles that came to an answer, failures included.", labels};
+  Counter cpu_micros{"compile_cpu_micros",
+                     "CPU time of workers and their children, for finished compiles.", labels};
 };
 
-struct PoolStats : PoolCounters {
-  int slots = 0;
+struct PoolStats {
   int workers = 0;  // alive
   int running = 0;  // compiling
   size_t queued = 0;

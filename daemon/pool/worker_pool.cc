@@ -92,10 +92,10 @@ struct WorkerPool::Slot {
 
 WorkerPool::WorkerPool(WorkerPoolOptions options)
     : options_(std::move(options)),
+      running_max_(std::clamp(options_.slots, 1, limits::kWorkersMax)),
       used_at_(Steady::now()),
       idle_look_at_(used_at_ + options_.idle_time) {
-  stats_.slots = std::clamp(options_.slots, 1, limits::kWorkersMax);
-  if (options_.eager) spares_ = stats_.slots;
+  if (options_.eager) spares_ = running_max_;
   for (const std::string& directory : {options_.work_directory, options_.zygote.spawn.directory}) {
     if (directory.empty()) continue;
     if (const absl::Status made = MakeEmptyDirectory(directory); !made.ok()) {
@@ -107,7 +107,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
     { std::lock_guard lock(mutex_); }
     work_.notify_all();
   });
-  const int slots = stats_.slots + 1 + stats_.slots / kSlotsPerSpare;
+  const int slots = running_max_ + 1 + running_max_ / kSlotsPerSpare;
   for (int i = 0; i < slots; ++i) {
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->directory = fmt::format("{}/slot-{}", options_.work_directory, i);
@@ -193,7 +193,7 @@ int WorkerPool::CountReady(bool starting_too) const {
 }
 
 int WorkerPool::ReadyWanted() const {
-  const int may_run = stats_.slots - stats_.running;
+  const int may_run = running_max_ - stats_.running;
   return std::max(spares_, std::min(may_run, static_cast<int>(queue_.size())));
 }
 
@@ -224,8 +224,8 @@ bool WorkerPool::StartWorker(Slot& slot) {
   if (worker.ok()) {
     slot.worker = *std::move(worker);
     slot.failures = 0;
+    counters_.started.Add();
     std::lock_guard lock(mutex_);
-    ++stats_.started;
     ++stats_.workers;
     return true;
   }
@@ -273,11 +273,11 @@ void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do
 WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
   std::unique_lock lock(mutex_);
   slot.stage = Slot::Stage::kReady;
-  const auto has_task = [&] { return !queue_.empty() && stats_.running < stats_.slots; };
+  const auto has_task = [&] { return !queue_.empty() && stats_.running < running_max_; };
   const auto is_one_too_many = [&] { return CountReady(/*starting_too=*/false) > ReadyWanted(); };
   work_.wait(lock, [&] { return stopping_ || has_task() || !IsOfUse(slot) || is_one_too_many(); });
   const bool takes_task = !stopping_ && has_task() && IsOfUse(slot) && slot.worker->IsReady();
-  if (!stopping_ && !has_task() && IsOfUse(slot)) ++stats_.idled;
+  if (!stopping_ && !has_task() && IsOfUse(slot)) counters_.idled.Add();
   slot.stage = Slot::Stage::kUsed;
   work_.notify_all();  // another worker may be needed in its place
   if (!takes_task) return nullptr;
@@ -333,20 +333,17 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
 }
 
 void WorkerPool::FinishAnswered(const TaskPtr& task, WorkerReply reply) {
-  {
-    std::lock_guard lock(mutex_);
-    ++stats_.compiles;
-    stats_.compile_cpu_micros += reply.usage.cpu_micros;
-  }
+  counters_.compiles.Add();
+  counters_.cpu_micros.Add(reply.usage.cpu_micros);
   Finish(task, std::move(reply));
 }
 
 void WorkerPool::FinishKilled(Slot& slot, const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
   slot.worker->Kill();
+  counters_.killed.Add();
+  if (result.ok()) counters_.compiles.Add();
   {
     std::lock_guard lock(mutex_);
-    ++stats_.killed;
-    if (result.ok()) ++stats_.compiles;
     const bool is_shutdown = stopping_ && absl::IsCancelled(result.status()) &&
                              !task->context.cancellation.IsCancelled();
     if (is_shutdown) result = ShuttingDown();
@@ -363,17 +360,14 @@ void WorkerPool::FinishCrashed(Slot& slot, const TaskPtr& task, const std::strin
   // The end of the output may have lost what `said` still has.
   const std::string words = said.message.empty() ? output : output + "\n" + said.message;
   if (auto aborted = DiagnoseAbort(words, said.stage)) {
-    {
-      std::lock_guard lock(mutex_);
-      ++stats_.aborted;
-    }
+    counters_.aborted.Add();
     return FinishAnswered(task, FailedReply(*std::move(aborted)));
   }
+  counters_.crashed.Add();
   bool again = false;
   bool distrusts_zygote = false;
   {
     std::lock_guard lock(mutex_);
-    ++stats_.crashed;
     distrusts_zygote = ExceedsCrashBudget();
     again = task->attempts < kAttemptsMax && TryAgain(task);
   }
@@ -413,7 +407,7 @@ bool WorkerPool::ExceedsCrashBudget() {
     crashes_ = 0;
   }
   const bool exceeds = ++crashes_ == options_.crashes_per_hour;
-  if (exceeds) ++stats_.zygotes_replaced;
+  if (exceeds) counters_.zygotes_replaced.Add();
   return exceeds;
 }
 

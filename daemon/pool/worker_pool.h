@@ -39,6 +39,8 @@ struct WorkerPoolOptions {
   // No compile takes longer, whatever its caller's deadline.
   std::chrono::milliseconds compile_time_max = limits::kCompileTimeDefault;
   WorkerLimits worker_limits;
+  // The labels of the pool's metrics.
+  MetricLabels labels;
 };
 
 // A queue in front of worker processes, first come first served. A worker is forked from the
@@ -75,6 +77,7 @@ class WorkerPool {
   void Shutdown(SteadyTime deadline);
 
   PoolStats Stats() const;
+  const PoolCounters& counters() const { return counters_; }
 
  private:
   struct Task;
@@ -120,6 +123,8 @@ class WorkerPool {
   void LetZygoteGo();
 
   const WorkerPoolOptions options_;
+  const int running_max_;  // compiles at the same time
+  PoolCounters counters_{options_.labels};
   mutable std::mutex mutex_;
   std::condition_variable work_;           // the slots have something to do
   std::condition_variable idle_;           // a compile ended
@@ -137,10 +142,15 @@ class WorkerPool {
   SteadyTime idle_look_at_{};
   SteadyTime crashes_since_{};  // the hour in which crashes are counted
   int crashes_ = 0;
-  PoolStats stats_;
+  PoolStats stats_;  // workers and running
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ZygoteKeeper> keeper_;
   std::thread clock_watch_;
+
+  Gauge workers_gauge_{"workers", "Worker processes alive.", [this] { return Stats().workers; },
+                       options_.labels};
+  Gauge queued_gauge_{"toolchain_queued", "Started compiles that wait for a worker.",
+                      [this] { return Stats().queued; }, options_.labels};
 };
 
 }  // namespace kiln

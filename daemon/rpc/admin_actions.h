@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/chain/compilation_provider.h"
-#include "daemon/observe/daemon_stats.h"
+#include "daemon/observe/daemon_state.h"
 #include "daemon/policy/negative_cache.h"
 #include "daemon/toolchain/toolchain_installations.h"
 #include "storage/base/call_context.h"
@@ -43,7 +43,7 @@ struct ToolchainsHere {
 
 // Thread-safe, each of them. May block for long, but for those that return at once.
 struct AdminActions {
-  std::function<DaemonStats()> stats;
+  std::function<DaemonState()> state;
   // Evicts the least valuable until the store occupies at most this much; returns what was evicted,
   // in number.
   std::function<absl::StatusOr<uint64_t>(const CallContext&, uint64_t target_bytes)> evict_to;

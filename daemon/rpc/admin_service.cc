@@ -14,8 +14,8 @@
 #include "daemon/rpc/text.h"
 #include "daemon/rpc/translate.h"
 #include "daemon/rpc/verify_call.h"
-#include "storage/base/counter.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 
 namespace kiln {
 namespace {
@@ -25,99 +25,30 @@ using admin::v1::InspectArtifactResponse;
 using admin::v1::ListArtifactsRequest;
 using admin::v1::ListArtifactsResponse;
 
-void SetCounters(const DaemonStats& stats, GetStatsResponse& out) {
-  out.set_requests(stats.requests);
-  out.set_hits_memory(stats.hits_memory);
-  out.set_hits_disk(stats.hits_disk);
-  out.set_hits_remote(stats.hits_remote);
-  out.set_joined(stats.joined);
-  out.set_compiled(stats.compiled);
-  out.set_failed(stats.failed);
-  out.set_rejected(stats.rejected);
-  out.set_not_found(stats.not_found);
-  out.set_abandoned(stats.abandoned);
-  out.set_errors(stats.errors);
-  out.set_in_flight(stats.in_flight);
-}
-
-void SetStore(const DaemonStats& stats, GetStatsResponse& out) {
-  out.set_artifacts(stats.artifacts);
-  out.set_store_bytes(stats.store_bytes);
-  out.set_store_bytes_max(stats.store_bytes_max);
-  out.set_evicted(stats.evicted);
-  out.set_quarantined(stats.quarantined);
-  out.set_free_disk_bytes(stats.free_disk_bytes);
-  out.set_hot_bytes(stats.hot_bytes);
-  out.set_hot_files(stats.hot_files);
-  out.set_own_users(stats.own.users);
-  out.set_own_entries(stats.own.entries);
-  out.set_own_bytes(stats.own.bytes);
-}
-
-void SetWorkers(const DaemonStats& stats, GetStatsResponse& out) {
-  for (const ToolchainState& toolchain : stats.toolchains) {
+void SetStats(const DaemonState& state, GetStatsResponse& out) {
+  out.set_version(state.version);
+  out.set_started_unix_ms(state.started_unix_ms);
+  out.set_state(state.state);
+  out.set_state_reason(ToUtf8(state.reason));
+  out.set_compile_path(state.compile_path);
+  out.set_store(state.store);
+  for (const DaemonState::Served& toolchain : state.toolchains) {
     admin::v1::ToolchainStats& converted = *out.add_toolchains();
     converted.set_name(toolchain.name);
     converted.set_fingerprint(std::string(toolchain.fingerprint.Bytes()));
     converted.set_state(ToUtf8(toolchain.state));
-    converted.set_workers(toolchain.workers);
-    converted.set_compiles(toolchain.compiles);
-    converted.set_queued(toolchain.queued);
   }
-  out.set_workers(stats.workers);
-  out.set_workers_started(stats.pools.started);
-  out.set_workers_killed(stats.pools.killed);
-  out.set_workers_crashed(stats.pools.crashed);
-  out.set_workers_aborted(stats.pools.aborted);
-  out.set_workers_idled(stats.pools.idled);
-  out.set_zygotes_replaced(stats.pools.zygotes_replaced);
-  out.set_compile_cpu_micros(stats.pools.compile_cpu_micros);
-  out.set_sources_quarantined(stats.sources_quarantined);
-  out.set_quarantine_refusals(stats.quarantine_refusals);
-  out.set_audits_waiting(stats.audits.waiting);
-  out.set_audits_same(stats.audits.same);
-  out.set_audits_differed(stats.audits.differed);
-  out.set_audits_nondeterministic(stats.audits.nondeterministic);
-  out.set_audits_given_up(stats.audits.given_up);
-  out.set_toolchains_changed(stats.toolchains_changed);
-  out.set_toolchain_change(ToUtf8(stats.toolchain_change));
-  out.set_connections(stats.connections);
-  out.set_jail(stats.jail);
-  for (const std::string& problem : stats.jail_problems) out.add_jail_problems(ToUtf8(problem));
-  for (const std::string& limit : stats.plain_limits) out.add_plain_limits(ToUtf8(limit));
-}
-
-void SetQueue(const AdmissionStats& admission, GetStatsResponse& out) {
-  out.set_queued(admission.queued);
-  out.set_queued_bytes(admission.queued_bytes);
-  out.mutable_queued_by_priority()->Assign(admission.queued_by_priority.begin(),
-                                           admission.queued_by_priority.end());
-  out.set_running(admission.running);
-  out.set_running_max(static_cast<uint64_t>(admission.running_max));
-  out.set_held_back(admission.held_back);
-  out.set_expected_memory_bytes(admission.expected_bytes);
-  if (admission.memory.available_bytes) {
-    out.set_available_memory_bytes(*admission.memory.available_bytes);
-  }
-  out.set_memory_pressure_percent(admission.memory.pressure_percent);
-}
-
-void SetStats(const DaemonStats& stats, GetStatsResponse& out) {
-  out.set_version(stats.version);
-  out.set_started_unix_ms(stats.started_unix_ms);
-  out.set_state(stats.state);
-  out.set_state_reason(ToUtf8(stats.state_reason));
-  out.set_compile_path(stats.compile_path);
-  out.set_store(stats.store);
-  SetCounters(stats, out);
-  SetStore(stats, out);
-  SetWorkers(stats, out);
-  SetQueue(stats.admission, out);
-  for (const CounterSample& sample : ReadCounters()) {
-    admin::v1::Counter& counter = *out.add_counters();
-    counter.set_name(sample.name);
-    counter.set_help(sample.help);
-    counter.set_value(sample.value);
+  out.set_toolchain_change(ToUtf8(state.toolchain_change));
+  out.set_jail(state.jail);
+  for (const std::string& problem : state.jail_problems) out.add_jail_problems(ToUtf8(problem));
+  for (const std::string& limit : state.plain_limits) out.add_plain_limits(ToUtf8(limit));
+  for (const MetricSample& sample : ReadMetrics()) {
+    admin::v1::Metric& metric = *out.add_metrics();
+    metric.set_name(sample.name);
+    for (const auto& [name, value] : sample.labels) (*metric.mutable_labels())[name] = value;
+    metric.set_help(sample.help);
+    metric.set_is_counter(sample.is_counter);
+    metric.set_value(sample.value);
   }
 }
 
@@ -232,7 +163,7 @@ grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* ca
                                                  const admin::v1::GetStatsRequest*,
                                                  GetStatsResponse* response) {
   return Defer(*call, [this, response](const CallContext&) {
-    SetStats(actions_.stats(), *response);
+    SetStats(actions_.state(), *response);
     return absl::OkStatus();
   });
 }

@@ -4,13 +4,17 @@
 
 #include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 
 namespace kiln {
 namespace {
 
-void Refuse(const RpcDependencies& parts, absl::Status why, const CompileJobPtr& job,
-            const CompileAnswered& answered) {
-  parts.refused.fetch_add(1, std::memory_order_relaxed);
+// Counts what CountingProvider does not hear of.
+void Refuse(absl::Status why, const CompileJobPtr& job, const CompileAnswered& answered) {
+  static Counter requests("requests", "");
+  static Counter rejected("rejected", "");
+  requests.Add();
+  rejected.Add();
   answered({std::move(why), job});
 }
 
@@ -49,9 +53,9 @@ Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes) {
 
 void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
-  if (!request.ok()) return Refuse(parts, request.status(), nullptr, answered);
+  if (!request.ok()) return Refuse(request.status(), nullptr, answered);
   auto pass = parts.gate.Enter();
-  if (!pass.ok()) return Refuse(parts, pass.status(), (*request)->job, answered);
+  if (!pass.ok()) return Refuse(pass.status(), (*request)->job, answered);
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
   const CompileJobPtr& job = (*request)->job;

@@ -1,11 +1,13 @@
 #include "daemon/rpc/eviction_request.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "daemon/rpc/artifact_catalog.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 
 namespace kiln {
 namespace {
@@ -87,10 +89,10 @@ absl::Status EvictRequested(ArtifactIndex& index, const AdminActions& actions,
     return InvalidArgument("keys has {} entries; at most {} are taken at once", request.keys_size(),
                            limits::kLookupKeysMax);
   }
-  const uint64_t before = actions.stats().store_bytes;
+  const auto before = ReadMetric("store_bytes");
   KILN_RETURN_IF_ERROR(Evict(index, actions, context, request, response));
-  const uint64_t after = actions.stats().store_bytes;
-  response.set_freed_bytes(before > after ? before - after : 0);
+  const auto after = ReadMetric("store_bytes");
+  response.set_freed_bytes(static_cast<uint64_t>(std::max(0.0, before - after)));
   return absl::OkStatus();
 }
 

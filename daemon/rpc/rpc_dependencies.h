@@ -37,8 +37,6 @@ struct RpcDependencies {
   RequestGate& gate;
   RequestMemo& memo;
   DescriptionMemo& descriptions;
-  // Requests that never reached the provider.
-  std::atomic<uint64_t>& refused;
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
   // A principal with this uid has no user cache (shared_uid.h).

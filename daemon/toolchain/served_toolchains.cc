@@ -53,18 +53,13 @@ void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status
     const std::lock_guard lock(mutex_);
     if (changed_.size() >= kChangesKnownMax) changed_.clear();
     if (!changed_.insert(toolchain.listing).second) return;
-    ++changes_;
+    changes_.Add();
     last_change_ = fmt::format("{}: {}", toolchain.Name(), Message(why));
   }
   LogWarning("toolchain changed on disk; what it gave since counts for nothing",
              {{"name", toolchain.Name()},
               {"fingerprint", toolchain.fingerprint.Hex()},
               {"why", Message(why)}});
-}
-
-uint64_t ServedToolchains::changes() const {
-  const std::lock_guard lock(mutex_);
-  return changes_;
 }
 
 std::string ServedToolchains::last_change() const {

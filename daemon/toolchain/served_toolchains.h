@@ -11,6 +11,7 @@
 #include "daemon/toolchain/default_file.h"
 #include "daemon/toolchain/discovered_toolchains.h"
 #include "daemon/toolchain/reload_thread.h"
+#include "storage/base/metrics.h"
 
 namespace kiln {
 
@@ -69,7 +70,7 @@ class ServedToolchains final : public ToolchainCatalog {
   // once. Does not block.
   void NoteChange(const Toolchain& toolchain, const absl::Status& why);
   // How often that was.
-  uint64_t changes() const;
+  uint64_t changes() const { return changes_.value(); }
   // The last of them, with the file: "ptxas==12.8.93: /x/bin/ptxas is not as it was"; or "".
   std::string last_change() const;
 
@@ -92,10 +93,11 @@ class ServedToolchains final : public ToolchainCatalog {
   std::mutex changing_;             // held while one takes the place of another
   mutable std::mutex mutex_;
   Found current_;
-  uint64_t changes_ = 0;
   std::string last_change_;
   std::set<Digest> changed_;  // listings that were found to be no longer so
-  ReloadThread thread_;       // last: it uses everything above
+  Counter changes_{"toolchains_changed",
+                   "Toolchains whose files were changed on disk while they were served."};
+  ReloadThread thread_;  // last: it uses everything above
 };
 
 }  // namespace kiln

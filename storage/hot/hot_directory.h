@@ -17,6 +17,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/lru_cache.h"
+#include "storage/base/metrics.h"
 #include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 #include "storage/hot/hot_files.h"
@@ -124,6 +125,10 @@ class HotDirectory final : public ArtifactPublisher {
   HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // without the gauges
   std::optional<SteadyTime> last_warning_ KILN_GUARDED_BY(mutex_);
   uint64_t unreported_failures_ KILN_GUARDED_BY(mutex_) = 0;
+
+  Gauge bytes_gauge_{"hot_bytes", "What the files in the hot directory occupy.",
+                     [this] { return Stats().bytes; }};
+  Gauge files_gauge_{"hot_files", "Files in the hot directory.", [this] { return Stats().files; }};
 };
 
 }  // namespace kiln

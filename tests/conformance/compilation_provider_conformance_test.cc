@@ -67,8 +67,8 @@ class FakeHarness : public CompilationProviderHarness {
     CompilationProvider& compiler = *next;
     return std::make_unique<AuditingProvider>(
         Caching(std::move(next)), 1,
-        AuditingProvider::Parts{compiler, store_.index(), executor_, [] { return true; }, clock_,
-                                timer_});
+        AuditingProvider::Parts{audit_counters_, compiler, store_.index(), executor_,
+                                [] { return true; }, clock_, timer_});
   }
   Provider Checking(Provider next) {
     return std::make_unique<CheckingProvider>(MakeJob("")->toolchain, std::move(next),
@@ -88,6 +88,7 @@ class FakeHarness : public CompilationProviderHarness {
   PlentyOfMemory memory_;
   MemoryStore store_{uint64_t{1} << 30, clock_};
   InlineExecutor executor_;
+  AuditCounters audit_counters_;
   std::unique_ptr<HotDirectory> hot_;
   FakeProvider fake_{&timer_};
   NegativeCache negatives_{clock_, std::chrono::minutes(1)};

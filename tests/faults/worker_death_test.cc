@@ -67,7 +67,7 @@ TEST(WorkerDeath, WhatHangsIsKilledAtItsDeadlineAndReplaced) {
     killed.push_back(std::chrono::duration<double, std::milli>(hung.at - deadline).count());
     replaced.push_back(std::chrono::duration<double, std::milli>(next.at - hung.at).count());
   }
-  EXPECT_EQ(pool.Stats().killed, static_cast<uint64_t>(rounds));
+  EXPECT_EQ(pool.counters().killed.value(), static_cast<uint64_t>(rounds));
   pool.Shutdown(Steady::now());
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
   std::printf("%d deadlines; killed after: %s; another has compiled after: %s\n", rounds,

@@ -11,6 +11,7 @@
 #include "client/cli/output/json.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
+#include "client/rpc/metric_value.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 
@@ -129,25 +130,24 @@ class Examination {
           Verdict::kBad, toolchain.state(),
           "install it anew; kilnd's log has what its Python said");
     }
-    if (stats.toolchains_changed() > 0) {
+    if (const uint64_t changes = MetricValue(stats, "toolchains_changed"); changes > 0) {
       Add("toolchains", Verdict::kWarning,
-          fmt::format(
-              "changed on disk {} since the start, and were read again{}{}",
-              stats.toolchains_changed() == 1 ? "once"
-                                              : fmt::format("{} times", stats.toolchains_changed()),
-              stats.toolchain_change().empty() ? "" : "; last of all ", stats.toolchain_change()),
+          fmt::format("changed on disk {} since the start, and were read again{}{}",
+                      changes == 1 ? "once" : fmt::format("{} times", changes),
+                      stats.toolchain_change().empty() ? "" : "; last of all ",
+                      stats.toolchain_change()),
           "kiln toolchain list, and see who writes to them: a toolchain is installed once and left "
           "alone");
     }
-    if (stats.quarantined() > 0) {
+    if (const uint64_t damaged = MetricValue(stats, "quarantined"); damaged > 0) {
       Add("integrity", Verdict::kWarning,
-          fmt::format("{} damaged artifacts were put aside", stats.quarantined()),
+          fmt::format("{} damaged artifacts were put aside", damaged),
           "kiln verify, and look at the disk's health");
     }
-    if (stats.audits_differed() > 0) {
+    if (const uint64_t wrong = MetricValue(stats, "audits_differed"); wrong > 0) {
       Add("integrity", Verdict::kWarning,
           fmt::format("{} stored binaries were not what their sources compile to, and were evicted",
-                      stats.audits_differed()),
+                      wrong),
           "the daemon's log names them; look at the machine's memory, and at what was done to the "
           "toolchains");
     }
@@ -200,10 +200,12 @@ class Examination {
   }
 
   void CheckDisk(const admin::v1::GetStatsResponse& stats) {
-    const bool is_low = stats.free_disk_bytes() < limits::kFreeDiskBytesDefault;
+    const uint64_t free = MetricValue(stats, "free_disk_bytes");
+    const bool is_low = free < limits::kFreeDiskBytesDefault;
     Add("disk", is_low ? Verdict::kWarning : Verdict::kGood,
-        fmt::format("{} free; the store takes {} of {}", FormatBytes(stats.free_disk_bytes()),
-                    FormatBytes(stats.store_bytes()), FormatBytes(stats.store_bytes_max())),
+        fmt::format("{} free; the store takes {} of {}", FormatBytes(free),
+                    FormatBytes(MetricValue(stats, "store_bytes")),
+                    FormatBytes(MetricValue(stats, "store_bytes_max"))),
         is_low ? "make room: below the floor, compiles go on but nothing is stored" : "");
   }
 

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "client/cli/commands/commands.h"
@@ -9,6 +9,7 @@
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/rpc/admin_client.h"
+#include "client/rpc/metric_value.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
@@ -16,131 +17,179 @@ namespace {
 
 using Stats = admin::v1::GetStatsResponse;
 
+// A line under `title`. In `text`, "{name}" stands for the field of that name, "{name:noun}" for a
+// count of such things, "{name%}" for a count and its share of all requests.
+struct Row {
+  std::string_view title;
+  std::string_view name;
+  std::string_view text;
+};
+
+constexpr Row kRows[] = {
+    {"Daemon", "state", "{state_text}"},
+    {"Daemon", "version", "{version}"},
+    {"Daemon", "up for", "{age}"},
+    {"Daemon", "connections", "{connections}"},
+    {"Daemon", "compile path", "{compile_path}"},
+    {"Daemon", "store", "{store}"},
+    {"Requests", "all", "{requests}"},
+    {"Requests", "hits in memory", "{hits_memory%}"},
+    {"Requests", "hits on disk", "{hits_disk%}"},
+    {"Requests", "hits in the remote tier", "{hits_remote%}"},
+    {"Requests", "joined", "{joined%}"},
+    {"Requests", "compiled", "{compiled%}"},
+    {"Requests", "failed", "{failed%}"},
+    {"Requests", "rejected", "{rejected%}"},
+    {"Requests", "not found", "{not_found%}"},
+    {"Requests", "abandoned", "{abandoned%}"},
+    {"Requests", "errors", "{errors%}"},
+    {"Requests", "under way", "{in_flight%}"},
+    {"Store", "artifacts", "{artifacts}"},
+    {"Store", "size", "{store_bytes} of {store_bytes_max}"},
+    {"Store", "free on disk", "{free_disk_bytes}"},
+    {"Store", "evicted", "{evicted}"},
+    {"Store", "quarantined", "{quarantined}"},
+    {"Store", "own namespaces", "{own_users:user}, {own_entries:key}, {own_bytes}"},
+    {"Store", "hot directory", "{hot_files:file}, {hot_bytes}"},
+    {"Work", "queued", "{queued}{queue_text}, {queued_bytes}"},
+    {"Work", "running", "{running} of {running_max}"},
+    {"Work", "memory",
+     "{available_memory_bytes} available, {expected_memory_bytes} expected for what runs, pressure "
+     "{memory_pressure_percent} %, {held_back:compile} held back"},
+    {"Work", "workers",
+     "{workers} ({workers_started} started, {workers_killed} killed, {workers_crashed} crashed, "
+     "{workers_aborted} aborted, {workers_idled} idled)"},
+    {"Work", "zygotes replaced", "{zygotes_replaced}"},
+    {"Work", "toolchains changed", "{toolchains_changed}"},
+    {"Work", "in quarantine",
+     "{sources_quarantined:kernel}, {quarantine_refusals:request} refused"},
+    {"Work", "jail", "{jail_text}"},
+    {"Work", "audits",
+     "{audits_same} the same, {audits_differed} wrong and evicted, {audits_nondeterministic} not "
+     "deterministic, {audits_given_up} given up, {audits_waiting} waiting"},
+    {"Work", "CPU time", "{compile_cpu_micros}"},
+};
+constexpr std::string_view kToolchainText =
+    "{state}, {workers:worker}, {compiles:compile}, {queued} queued";
+
+// In the order of `queued_by_priority`.
+constexpr const char* kPriorities[] = {"waiting rank", "autotune", "warm", "background"};
+
+Json Number(double value) {
+  const auto whole = static_cast<uint64_t>(value);
+  return static_cast<double>(whole) == value ? Json(whole) : Json(value);
+}
+
+// The texts, and every metric as a field of its name.
+Json ToStatsJson(const Stats& stats) {
+  constexpr std::string_view kOfToolchainAlone = "toolchain_";
+  Json json = ToJson(stats);
+  json.erase("metrics");
+  for (const auto& metric : stats.metrics()) {
+    std::string_view name = metric.name();
+    for (Json& toolchain : json["toolchains"]) {
+      const auto label = metric.labels().find("fingerprint");
+      if (label == metric.labels().end() || toolchain["fingerprint"] != label->second) continue;
+      if (name.starts_with(kOfToolchainAlone)) name.remove_prefix(kOfToolchainAlone.size());
+      toolchain[std::string(name)] = Number(metric.value());
+    }
+    json[metric.name()] = Number(*FindMetric(stats, metric.name()));
+  }
+  for (const char* priority : kPriorities) {
+    json["queued_by_priority"].push_back(MetricValue(stats, "queued", "priority", priority));
+  }
+  return json;
+}
+
+// Adds what the table says in other words.
+void AddTexts(Json& json) {
+  const std::string reason = json["state_reason"];
+  json["state_text"] = json["state"].get<std::string>() + (reason.empty() ? "" : ": " + reason);
+  json["age"] = FormatAge(json["started_unix_ms"], SystemClock().UnixMillis());
+  std::string shares;
+  for (size_t i = 0; i < std::size(kPriorities); ++i) {
+    const Json& count = json["queued_by_priority"][i];
+    if (count == 0) continue;
+    shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", Dump(count), kPriorities[i]);
+  }
+  json["queue_text"] = shares.empty() ? "" : fmt::format(" ({})", shares);
+  std::string jail = json["jail"];
+  for (const std::string problem : json["jail_problems"]) jail += ", but " + problem;
+  json["jail_text"] = jail;
+}
+
+// In the unit with which the name ends.
+std::string Format(std::string_view name, const Json& value) {
+  if (value.is_string()) return value;
+  if (name.find("_bytes") != std::string_view::npos) return FormatBytes(value);
+  if (name.ends_with("_percent")) return fmt::format("{:.1f}", value.get<double>());
+  if (name.ends_with("_micros")) return FormatDuration(std::chrono::microseconds(value));
+  return Dump(value);
+}
+
 std::string Share(uint64_t part, uint64_t whole) {
   if (whole == 0) return "0";
   return fmt::format("{} ({:.1f} %)", part,
                      100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-void PrintDaemon(Console& console, const Stats& stats) {
-  const int64_t now = SystemClock().UnixMillis();
-  PrintFields(console, "Daemon",
-              {{"state", stats.state_reason().empty()
-                             ? stats.state()
-                             : fmt::format("{}: {}", stats.state(), stats.state_reason())},
-               {"version", stats.version()},
-               {"up for", FormatAge(stats.started_unix_ms(), now)},
-               {"connections", std::to_string(stats.connections())},
-               {"compile path", stats.compile_path()},
-               {"store", stats.store()}});
+// What stands between two braces of a row's text.
+std::string Expand(std::string_view word, const Json& json) {
+  const size_t end = std::min(word.find_first_of(":%"), word.size());
+  const std::string name(word.substr(0, end));
+  const auto found = json.find(name);
+  if (found == json.end()) return "unknown";
+  if (word.ends_with('%')) return Share(*found, json.value("requests", uint64_t{0}));
+  if (end < word.size()) return FormatCount(*found, word.substr(end + 1));
+  return Format(name, *found);
 }
 
-void PrintRequests(Console& console, const Stats& stats) {
-  const uint64_t all = stats.requests();
-  PrintFields(console, "Requests",
-              {{"all", std::to_string(all)},
-               {"hits in memory", Share(stats.hits_memory(), all)},
-               {"hits on disk", Share(stats.hits_disk(), all)},
-               {"hits in the remote tier", Share(stats.hits_remote(), all)},
-               {"joined", Share(stats.joined(), all)},
-               {"compiled", Share(stats.compiled(), all)},
-               {"failed", Share(stats.failed(), all)},
-               {"rejected", Share(stats.rejected(), all)},
-               {"not found", Share(stats.not_found(), all)},
-               {"abandoned", Share(stats.abandoned(), all)},
-               {"errors", Share(stats.errors(), all)},
-               {"under way", Share(stats.in_flight(), all)}});
-}
-
-void PrintStore(Console& console, const Stats& stats) {
-  PrintFields(console, "Store",
-              {{"artifacts", std::to_string(stats.artifacts())},
-               {"size", fmt::format("{} of {}", FormatBytes(stats.store_bytes()),
-                                    FormatBytes(stats.store_bytes_max()))},
-               {"free on disk", FormatBytes(stats.free_disk_bytes())},
-               {"evicted", std::to_string(stats.evicted())},
-               {"quarantined", std::to_string(stats.quarantined())},
-               {"own namespaces", fmt::format("{}, {}, {}", FormatCount(stats.own_users(), "user"),
-                                              FormatCount(stats.own_entries(), "key"),
-                                              FormatBytes(stats.own_bytes()))},
-               {"hot directory", fmt::format("{}, {}", FormatCount(stats.hot_files(), "file"),
-                                             FormatBytes(stats.hot_bytes()))}});
-}
-
-// "3 (1 waiting rank, 2 background), 12.0 KiB"
-std::string Queue(const Stats& stats) {
-  static constexpr std::string_view kPriorities[] = {"waiting rank", "autotune", "warm",
-                                                     "background"};
-  std::string shares;
-  for (int i = 0; i < std::min<int>(stats.queued_by_priority_size(), std::size(kPriorities)); ++i) {
-    if (stats.queued_by_priority(i) == 0) continue;
-    shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", stats.queued_by_priority(i),
-                          kPriorities[i]);
+std::string ExpandAll(std::string_view text, const Json& json) {
+  std::string expanded;
+  while (true) {
+    const size_t open = text.find('{');
+    expanded += text.substr(0, open);
+    if (open == std::string_view::npos) return expanded;
+    const size_t close = text.find('}');
+    expanded += Expand(text.substr(open + 1, close - open - 1), json);
+    text.remove_prefix(close + 1);
   }
-  if (shares.empty()) return std::to_string(stats.queued());
-  return fmt::format("{} ({}), {}", stats.queued(), shares, FormatBytes(stats.queued_bytes()));
 }
 
-// "5.2 GiB available, 512.0 MiB expected for what runs, pressure 0.0 %, 3 compiles held back"
-std::string Memory(const Stats& stats) {
-  return fmt::format(
-      "{} available, {} expected for what runs, pressure {:.1f} %, {} held back",
-      stats.has_available_memory_bytes() ? FormatBytes(stats.available_memory_bytes()) : "unknown",
-      FormatBytes(stats.expected_memory_bytes()), stats.memory_pressure_percent(),
-      FormatCount(stats.held_back(), "compile"));
+bool HasRow(const std::string& metric) {
+  return std::any_of(std::begin(kRows), std::end(kRows), [&](const Row& row) {
+    const size_t found = row.text.find("{" + metric);
+    return found != std::string_view::npos &&
+           std::string_view("}:%").find(row.text[found + metric.size() + 1]) != std::string::npos;
+  });
 }
 
-// "on", "on, but this kernel has no Landlock"
-std::string Jail(const Stats& stats) {
-  std::string text = stats.jail();
-  for (const std::string& problem : stats.jail_problems()) {
-    text += fmt::format(", but {}", problem);
+void PrintTable(Console& console, const Stats& stats) {
+  Json json = ToStatsJson(stats);
+  AddTexts(json);
+  for (const Row* row = std::begin(kRows); row != std::end(kRows);) {
+    const std::string_view title = row->title;
+    Fields fields;
+    for (; row != std::end(kRows) && row->title == title; ++row) {
+      fields.emplace_back(row->name, ExpandAll(row->text, json));
+    }
+    PrintFields(console, title, fields);
   }
-  return text;
-}
-
-void PrintWork(Console& console, const Stats& stats) {
-  PrintFields(
-      console, "Work",
-      {{"queued", Queue(stats)},
-       {"running", fmt::format("{} of {}", stats.running(), stats.running_max())},
-       {"memory", Memory(stats)},
-       {"workers",
-        fmt::format("{} ({} started, {} killed, {} crashed, {} aborted, {} idled)", stats.workers(),
-                    stats.workers_started(), stats.workers_killed(), stats.workers_crashed(),
-                    stats.workers_aborted(), stats.workers_idled())},
-       {"zygotes replaced", std::to_string(stats.zygotes_replaced())},
-       {"toolchains changed", std::to_string(stats.toolchains_changed())},
-       {"in quarantine",
-        fmt::format("{}, {} refused", FormatCount(stats.sources_quarantined(), "kernel"),
-                    FormatCount(stats.quarantine_refusals(), "request"))},
-       {"jail", Jail(stats)},
-       {"audits",
-        fmt::format("{} the same, {} wrong and evicted, {} not deterministic, {} given "
-                    "up, {} waiting",
-                    stats.audits_same(), stats.audits_differed(), stats.audits_nondeterministic(),
-                    stats.audits_given_up(), stats.audits_waiting())},
-       {"CPU time", FormatDuration(std::chrono::microseconds(
-                        static_cast<int64_t>(stats.compile_cpu_micros())))}});
   std::vector<std::string> names;
   for (const auto& toolchain : stats.toolchains()) names.push_back(toolchain.name());
   Fields toolchains;
-  for (const auto& toolchain : stats.toolchains()) {
+  for (int i = 0; i < stats.toolchains_size(); ++i) {
     toolchains.emplace_back(
-        ToolchainLabel(toolchain.name(), toolchain.fingerprint(), names),
-        fmt::format("{}, {}, {}, {} queued", toolchain.state(),
-                    FormatCount(toolchain.workers(), "worker"),
-                    FormatCount(toolchain.compiles(), "compile"), toolchain.queued()));
+        ToolchainLabel(stats.toolchains(i).name(), stats.toolchains(i).fingerprint(), names),
+        ExpandAll(kToolchainText, json["toolchains"][static_cast<size_t>(i)]));
   }
   PrintFields(console, "Toolchains", toolchains);
-}
-
-void PrintCounters(Console& console, const Stats& stats) {
-  Fields counters;
-  for (const auto& counter : stats.counters()) {
-    counters.emplace_back(counter.name(), std::to_string(counter.value()));
+  Fields others;
+  for (const auto& metric : stats.metrics()) {
+    if (!metric.labels().empty() || HasRow(metric.name())) continue;
+    others.emplace_back(metric.name(), Format(metric.name(), json[metric.name()]));
   }
-  PrintFields(console, "Counters", counters);
+  PrintFields(console, "Counters", others);
 }
 
 ExitCode RunStats(Session& session) {
@@ -150,18 +199,12 @@ ExitCode RunStats(Session& session) {
   const auto stats = (*admin)->GetStats(session.Call(kQuestionTime));
   if (!stats.ok()) return Fail(console, "stats", stats.status());
   if (session.json()) {
-    console.out << Dump(*stats) << std::endl;
-    return kOk;
+    console.out << Dump(ToStatsJson(*stats)) << std::endl;
+  } else if (console.aligned) {
+    PrintTable(console, *stats);
+  } else {
+    PrintTabbed(console, Flatten(ToStatsJson(*stats)));
   }
-  if (!console.aligned) {
-    PrintTabbed(console, Flatten(*stats));
-    return kOk;
-  }
-  PrintDaemon(console, *stats);
-  PrintRequests(console, *stats);
-  PrintStore(console, *stats);
-  PrintWork(console, *stats);
-  PrintCounters(console, *stats);
   return kOk;
 }
 

@@ -4,6 +4,7 @@
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
 #include "client/rpc/admin_client.h"
+#include "client/rpc/metric_value.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
@@ -18,7 +19,7 @@ struct VerifyTotals {
 
 absl::StatusOr<VerifyTotals> Verify(AdminClient& admin, Session& session) {
   KILN_ASSIGN_OR_RETURN(const auto stats, admin.GetStats(session.Call(kQuestionTime)));
-  Progress progress(session.console(), SystemClock(), stats.artifacts());
+  Progress progress(session.console(), SystemClock(), MetricValue(stats, "artifacts"));
   VerifyTotals totals;
   const auto on_report = [&](const admin::v1::VerifyReport& report) {
     totals.checked = report.checked();

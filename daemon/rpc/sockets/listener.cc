@@ -233,14 +233,14 @@ void Listener::Forget(int duplicate) {
 }
 
 void Listener::Refuse(const Principal& principal, const absl::Status& why) {
-  refused_.fetch_add(1, std::memory_order_relaxed);
+  requests_.Add();
+  const uint64_t refused = refused_.Add();
   // A client that tries again and again must not fill the log.
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now - warned_at_ < kWarnAtMostEvery) return;
   warned_at_ = now;
-  LogWarning("connection refused", {{"uid", principal.uid},
-                                    {"why", Message(why)},
-                                    {"refused", refused_.load(std::memory_order_relaxed)}});
+  LogWarning("connection refused",
+             {{"uid", principal.uid}, {"why", Message(why)}, {"refused", refused}});
 }
 
 }  // namespace kiln

@@ -14,6 +14,7 @@
 #include "daemon/rpc/sockets/connection_sink.h"
 #include "daemon/rpc/sockets/socket_file.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -59,8 +60,8 @@ class Listener {
   void Stop();
 
   size_t connections() const { return open_count_.load(std::memory_order_relaxed); }
-  // Connections, and times that descriptors ran out.
-  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+  // Connections, and times that descriptors ran out. They count as requests.
+  uint64_t refused() const { return refused_.value(); }
 
  private:
   struct Connection {
@@ -106,7 +107,10 @@ class Listener {
   SteadyTime warned_at_{};
 
   std::atomic<size_t> open_count_{0};
-  std::atomic<uint64_t> refused_{0};
+  Counter requests_{"requests", ""};
+  Counter refused_{"rejected", ""};
+  Gauge connections_gauge_{"connections", "Connections open now.",
+                           [this] { return connections(); }};
   std::thread thread_;
 };
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/rpc/metric_value.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
@@ -156,7 +157,7 @@ TEST_F(FullDiskTest, ADaemonStartsOnAFullDiskAndStoresOnceThereIsSpace) {
   for (const int number : {1, 2}) EXPECT_EQ(Compile(number), v1::OUTCOME_HIT);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(Compile(3), v1::OUTCOME_COMPILED);
   EXPECT_EQ(Stats().state(), "degraded");
-  EXPECT_EQ(Stats().artifacts(), 2u);
+  EXPECT_EQ(MetricValue(Stats(), "artifacts"), 2u);
   EXPECT_THAT(Doctor(), HasSubstr("free some space"));
   EXPECT_THAT(daemon_->Log(), HasSubstr("error nothing is stored until there is space"));
   Restart();
@@ -193,7 +194,7 @@ TEST_F(FullDiskTest, AFullRunDirectoryHoldsNoCompileUp) {
   EXPECT_EQ(Compile(1), v1::OUTCOME_COMPILED);
   disk_->FillUp();
   for (int i = 2; i < 5; ++i) EXPECT_EQ(Compile(i), v1::OUTCOME_COMPILED);
-  EXPECT_EQ(Stats().sources_quarantined(), 0u);
+  EXPECT_EQ(MetricValue(Stats(), "sources_quarantined"), 0u);
 }
 
 // The store by itself, with so many kilobytes left.

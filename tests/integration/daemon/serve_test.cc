@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "client/rpc/metric_value.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "storage/base/digest.h"
@@ -49,7 +50,7 @@ class ServeTest : public ::testing::Test {
     return ConnectAs(kNobody, daemon_.socket());
   }
   void AwaitRequests(uint64_t count) {
-    while (Stats().requests() < count) std::this_thread::yield();
+    while (MetricValue(Stats(), "requests") < count) std::this_thread::yield();
   }
 
   TemporaryDaemon daemon_{std::vector<std::string>{"--set", "sockets.mode=0666"}};
@@ -100,8 +101,8 @@ TEST_F(ServeTest, OwnEntriesSurviveAKilledDaemonAndAreNobodyElses) {
     EXPECT_TRUE(nobody->PutOwn(&put_context, put, &none).ok());
   }
   const uint64_t users = geteuid() == 0 ? 2 : 1;
-  EXPECT_EQ(Stats().own_users(), users);
-  EXPECT_EQ(Stats().artifacts(), 0u);
+  EXPECT_EQ(MetricValue(Stats(), "own_users"), users);
+  EXPECT_EQ(MetricValue(Stats(), "artifacts"), 0u);
 
   daemon_.Kill();
   daemon_.Start();
@@ -110,8 +111,8 @@ TEST_F(ServeTest, OwnEntriesSurviveAKilledDaemonAndAreNobodyElses) {
   ASSERT_EQ(after->size(), 1u);
   EXPECT_EQ(after->front().files(0).content(), "mine");
   // Counted in the background.
-  while (Stats().own_entries() < users) std::this_thread::yield();
-  EXPECT_EQ(Stats().own_users(), users);
+  while (MetricValue(Stats(), "own_entries") < users) std::this_thread::yield();
+  EXPECT_EQ(MetricValue(Stats(), "own_users"), users);
   for (const auto& file :
        std::filesystem::recursive_directory_iterator(daemon_.root() + "/run/hot")) {
     EXPECT_FALSE(file.is_regular_file()) << file.path();
@@ -186,9 +187,9 @@ TEST_F(ServeTest, ConnectionsAreCountedAndForgotten) {
   {
     std::vector<std::shared_ptr<grpc::Channel>> channels;
     for (int i = 0; i < 20; ++i) channels.push_back(ConnectTo(daemon_.socket()));
-    while (Stats().connections() < 21) std::this_thread::yield();
+    while (MetricValue(Stats(), "connections") < 21) std::this_thread::yield();
   }
-  while (Stats().connections() > 1) std::this_thread::yield();
+  while (MetricValue(Stats(), "connections") > 1) std::this_thread::yield();
 }
 
 // Needs root, as which CI runs, to connect as somebody else; otherwise the only user is oneself.
@@ -312,7 +313,7 @@ TEST_F(ServeTest, OperatorsListInspectPinVerifyAndEvict) {
     EXPECT_EQ(response.evicted(), force ? 1u : 0u);
     EXPECT_EQ(response.kept_pinned_size(), force ? 0 : 1);
   }
-  EXPECT_EQ(Stats().artifacts(), 0u);
+  EXPECT_EQ(MetricValue(Stats(), "artifacts"), 0u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "client/rpc/metric_value.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "tests/integration/daemon/raw_call.h"
@@ -62,9 +63,9 @@ TEST_F(TwoUsersTest, EachCompileGetsAFreshWorker) {
   // What the other had compiled takes none.
   for (int kernel = 0; kernel < 6; ++kernel) EXPECT_EQ(Compile(1, kernel), v1::OUTCOME_HIT);
   // The last one waits for whoever comes next.
-  while (Stats().workers_started() < 7) std::this_thread::yield();
-  EXPECT_EQ(Stats().workers_started(), 7u);
-  EXPECT_EQ(Stats().workers_crashed(), 0u);
+  while (MetricValue(Stats(), "workers_started") < 7) std::this_thread::yield();
+  EXPECT_EQ(MetricValue(Stats(), "workers_started"), 7u);
+  EXPECT_EQ(MetricValue(Stats(), "workers_crashed"), 0u);
 }
 
 // One of them sends a source that takes its worker over, and then a kernel that the other is about

@@ -99,7 +99,6 @@ TEST_F(AdmissionProviderTest, AFullQueueSaysWhenToComeBack) {
   Caller& refused = Ask("one too many");
   EXPECT_EQ(refused.probe.Code(), absl::StatusCode::kResourceExhausted);
   EXPECT_GE(RetryAfter(refused.probe.Result().status()), milliseconds(100));
-  EXPECT_EQ(provider_.Stats().rejected, 1u);
   fake_.FinishOne();
   EXPECT_FALSE(Ask("now there is room").probe.HasResult());
   fake_.FinishAll();
@@ -158,11 +157,11 @@ TEST_F(AdmissionProviderTest, WithLittleMemoryOneRunsAtATime) {
   EXPECT_THAT(Started(), ElementsAre("a"));
   fake_.FinishOne();
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  EXPECT_EQ(provider_.Stats().held_back, 1u);
+  EXPECT_EQ(provider_.held_back(), 1u);
   memory_.available = 1000 + 2 * kExpected - 1;
   Ask("c");
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  EXPECT_EQ(provider_.Stats().held_back, 2u);
+  EXPECT_EQ(provider_.held_back(), 2u);
   EXPECT_EQ(provider_.Stats().expected_bytes, kExpected);
   memory_.available = 1000 + 2 * kExpected;
   Ask("d");
@@ -192,7 +191,7 @@ TEST_F(AdmissionProviderTest, WhoIsHeldBackIsLookedAtAgainWithoutAnythingHappeni
   memory_.available = 10'000;
   timer_.Advance(milliseconds(100));
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  EXPECT_EQ(provider_.Stats().held_back, 1u);
+  EXPECT_EQ(provider_.held_back(), 1u);
   timer_.Advance(seconds(1));
   EXPECT_EQ(timer_.PendingCount(), 0u);  // nobody is held back any more
   fake_.FinishAll();

@@ -24,8 +24,8 @@ class AuditingProviderTest : public testing::Test {
         std::make_unique<CachingProvider>(std::make_unique<BorrowedProvider>(fake_), store_.index(),
                                           store_.blobs(), negatives_, clock_, executor_),
         one_in,
-        AuditingProvider::Parts{fake_, store_.index(), executor_, [this] { return is_idle_; },
-                                clock_, timer_});
+        AuditingProvider::Parts{counters_, fake_, store_.index(), executor_,
+                                [this] { return is_idle_; }, clock_, timer_});
   }
   ResultProbe Ask(std::string_view source) {
     ResultProbe probe;
@@ -59,19 +59,20 @@ class AuditingProviderTest : public testing::Test {
   NegativeCache negatives_{clock_, std::chrono::minutes(10)};
   FakeProvider fake_;
   bool is_idle_ = true;
+  AuditCounters counters_;
   std::unique_ptr<AuditingProvider> provider_;
 };
 
 TEST_F(AuditingProviderTest, WhatIsFoundIsCompiledAgainAndCompared) {
   Hit("a");
   EXPECT_EQ(fake_.held(), 0u);
-  EXPECT_EQ(provider_->Stats().waiting, 1u);
+  EXPECT_EQ(provider_->waiting(), 1u);
   PassTime();
   ASSERT_EQ(fake_.held(), 1u);
   EXPECT_EQ(fake_.calls().back().context.priority, Priority::kBackground);
   fake_.FinishOne();
-  EXPECT_EQ(provider_->Stats().same, 1u);
-  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_EQ(counters_.same.value(), 1u);
+  EXPECT_EQ(provider_->waiting(), 0u);
   EXPECT_TRUE(IsStored("a"));
 }
 
@@ -81,22 +82,22 @@ TEST_F(AuditingProviderTest, AWrongBinaryIsEvicted) {
     EXPECT_TRUE(IsStored("a"));
     Compiled("a", "another binary");
   }
-  EXPECT_EQ(provider_->Stats().differed, 1u);
+  EXPECT_EQ(counters_.differed.value(), 1u);
   EXPECT_FALSE(IsStored("a"));
   fake_.FinishAtOnce();
   EXPECT_EQ(Ask("a").How(), Outcome::kCompiled);
   // What has taken its place is another thing to look at.
   EXPECT_EQ(Ask("a").How(), Outcome::kHit);
   PassTime();
-  EXPECT_EQ(provider_->Stats().same, 1u);
+  EXPECT_EQ(counters_.same.value(), 1u);
 }
 
 TEST_F(AuditingProviderTest, WithoutAWorkerItIsGivenUp) {
   Hit("a");
   PassTime();
   EXPECT_TRUE(fake_.FinishOne(Unavailable("the pool shuts down")));
-  EXPECT_EQ(provider_->Stats().given_up, 1u);
-  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_EQ(counters_.given_up.value(), 1u);
+  EXPECT_EQ(provider_->waiting(), 0u);
   EXPECT_EQ(timer_.PendingCount(), 0u);
 }
 
@@ -105,13 +106,13 @@ TEST_F(AuditingProviderTest, ANondeterministicCompilerIsNoWrongBinary) {
   Compiled("stored and another", "another binary");
   PassTime();
   fake_.FinishOne();  // what is stored, this time
-  EXPECT_EQ(provider_->Stats().nondeterministic, 1u);
+  EXPECT_EQ(counters_.nondeterministic.value(), 1u);
 
   Hit("each another");
   Compiled("each another", "another binary");
   Compiled("each another", "and yet another");
-  EXPECT_EQ(provider_->Stats().nondeterministic, 2u);
-  EXPECT_EQ(provider_->Stats().differed, 0u);
+  EXPECT_EQ(counters_.nondeterministic.value(), 2u);
+  EXPECT_EQ(counters_.differed.value(), 0u);
   EXPECT_TRUE(IsStored("each another"));
 }
 
@@ -127,8 +128,8 @@ TEST_F(AuditingProviderTest, ADifferenceForDebuggersAloneIsNoWrongBinary) {
   });
   Hit("a");
   Compiled("a", made("12:01"));
-  EXPECT_EQ(provider_->Stats().nondeterministic, 1u);
-  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_EQ(counters_.nondeterministic.value(), 1u);
+  EXPECT_EQ(provider_->waiting(), 0u);
   EXPECT_TRUE(IsStored("a"));
 }
 
@@ -158,7 +159,7 @@ TEST_F(AuditingProviderTest, GivesWayToWhoWaitsAndIsDoneLater) {
   is_idle_ = true;
   PassTime();
   fake_.FinishOne();
-  EXPECT_EQ(provider_->Stats().same, 1u);
+  EXPECT_EQ(counters_.same.value(), 1u);
 }
 
 TEST_F(AuditingProviderTest, AHitDisturbsNoAudit) {
@@ -167,7 +168,7 @@ TEST_F(AuditingProviderTest, AHitDisturbsNoAudit) {
   EXPECT_EQ(Ask("a").How(), Outcome::kHit);
   EXPECT_EQ(fake_.cancelled(), 0u);
   fake_.FinishAll();
-  EXPECT_EQ(provider_->Stats().same, 1u);
+  EXPECT_EQ(counters_.same.value(), 1u);
 }
 
 TEST_F(AuditingProviderTest, EachKeyOnce) {
@@ -177,14 +178,14 @@ TEST_F(AuditingProviderTest, EachKeyOnce) {
   EXPECT_EQ(Ask("a").How(), Outcome::kHit);
   PassTime();
   EXPECT_EQ(fake_.held(), 0u);
-  EXPECT_EQ(provider_->Stats().same, 1u);
+  EXPECT_EQ(counters_.same.value(), 1u);
   EXPECT_EQ(timer_.PendingCount(), 0u);
 }
 
 TEST_F(AuditingProviderTest, OneInSoMany) {
   Build(3);
   for (const char* source : {"a", "b", "c", "d", "e", "f", "g"}) Hit(source);
-  EXPECT_EQ(provider_->Stats().waiting, 3u);  // a, d, g
+  EXPECT_EQ(provider_->waiting(), 3u);  // a, d, g
 }
 
 TEST_F(AuditingProviderTest, WhatDoesNotCompileAnyMoreIsGivenUp) {
@@ -195,16 +196,16 @@ TEST_F(AuditingProviderTest, WhatDoesNotCompileAnyMoreIsGivenUp) {
     PassTime();
     EXPECT_TRUE(fake_.FinishOne(answer));
   }
-  EXPECT_EQ(provider_->Stats().given_up, 2u);
-  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_EQ(counters_.given_up.value(), 2u);
+  EXPECT_EQ(provider_->waiting(), 0u);
   EXPECT_TRUE(IsStored("a"));
 }
 
 TEST_F(AuditingProviderTest, HoldsAsManyAsTheLimitSays) {
   is_idle_ = false;
   for (size_t i = 0; i <= limits::kAuditsWaitingMax; ++i) Hit(std::to_string(i));
-  EXPECT_EQ(provider_->Stats().waiting, limits::kAuditsWaitingMax);
-  EXPECT_EQ(provider_->Stats().given_up, 1u);
+  EXPECT_EQ(provider_->waiting(), limits::kAuditsWaitingMax);
+  EXPECT_EQ(counters_.given_up.value(), 1u);
 }
 
 TEST_F(AuditingProviderTest, HoldsAsManyBytesOfRequestsAsTheLimitSays) {
@@ -215,30 +216,30 @@ TEST_F(AuditingProviderTest, HoldsAsManyBytesOfRequestsAsTheLimitSays) {
   });
   AuditingProvider provider(
       std::make_unique<BorrowedProvider>(found), 1,
-      {fake_, store_.index(), executor_, [] { return true; }, clock_, timer_});
+      {counters_, fake_, store_.index(), executor_, [] { return true; }, clock_, timer_});
   const auto hit = [&](std::string_view source) {
     provider.Compile({}, MakeJobWithHeader(source, limits::kAuditBytesMax / 2),
                      ResultProbe().Done());
   };
   hit("a");
   hit("b");
-  EXPECT_EQ(provider.Stats().waiting, 1u);
-  EXPECT_EQ(provider.Stats().given_up, 1u);
+  EXPECT_EQ(provider.waiting(), 1u);
+  EXPECT_EQ(counters_.given_up.value(), 1u);
   fake_.FinishAtOnce();
   PassTime();
-  EXPECT_EQ(provider.Stats().same, 1u);
+  EXPECT_EQ(counters_.same.value(), 1u);
   // There is room again, once.
   hit("b");
   hit("c");
-  EXPECT_EQ(provider.Stats().waiting, 1u);
-  EXPECT_EQ(provider.Stats().given_up, 2u);
+  EXPECT_EQ(provider.waiting(), 1u);
+  EXPECT_EQ(counters_.given_up.value(), 2u);
 }
 
 TEST_F(AuditingProviderTest, FailuresAreNotAudited) {
   fake_.FinishAtOnce();
   fake_.AnswerWith([](const CompileJob&) { return FailedWith("does not parse"); });
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Ask("a").Result().ok());
-  EXPECT_EQ(provider_->Stats().waiting, 0u);
+  EXPECT_EQ(provider_->waiting(), 0u);
 }
 
 TEST_F(AuditingProviderTest, DescribesItself) {

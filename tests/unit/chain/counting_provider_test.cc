@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/testing/fake_provider.h"
+#include "tests/testing/metric_growth.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +27,7 @@ CompileResult Undecided() {
 
 TEST(CountingProvider, CountsEveryEndOnce) {
   FakeProvider fake;
+  const MetricGrowth growth;
   CountingProvider provider(std::make_unique<BorrowedProvider>(fake));
   const std::vector<absl::StatusOr<CompileResult>> answers = {
       Answer(Outcome::kHit, Tier::kMemory),
@@ -44,20 +46,21 @@ TEST(CountingProvider, CountsEveryEndOnce) {
   };
   for (const auto& answer : answers) {
     provider.Compile(CallContext(), MakeJob("a"), [](const absl::StatusOr<CompileResult>&) {});
-    EXPECT_EQ(provider.Counts().InFlight(), 1u);
+    EXPECT_EQ(growth.Of("in_flight"), 1);
     fake.FinishOne(answer);
-    EXPECT_EQ(provider.Counts().InFlight(), 0u);
+    EXPECT_EQ(growth.Of("in_flight"), 0);
   }
-  const CompileCounts counts = provider.Counts();
-  EXPECT_EQ(counts.requests, answers.size());
-  EXPECT_EQ(counts.hits, (std::array<uint64_t, 3>{1, 2, 1}));
-  EXPECT_EQ(counts.joined, 1u);
-  EXPECT_EQ(counts.compiled, 1u);
-  EXPECT_EQ(counts.failed, 1u);
-  EXPECT_EQ(counts.not_found, 1u);
-  EXPECT_EQ(counts.rejected, 1u);
-  EXPECT_EQ(counts.abandoned, 2u);
-  EXPECT_EQ(counts.errors, 2u);
+  EXPECT_EQ(growth.Of("requests"), answers.size());
+  EXPECT_EQ(growth.Of("hits_memory"), 1);
+  EXPECT_EQ(growth.Of("hits_disk"), 2);
+  EXPECT_EQ(growth.Of("hits_remote"), 1);
+  EXPECT_EQ(growth.Of("joined"), 1);
+  EXPECT_EQ(growth.Of("compiled"), 1);
+  EXPECT_EQ(growth.Of("failed"), 1);
+  EXPECT_EQ(growth.Of("not_found"), 1);
+  EXPECT_EQ(growth.Of("rejected"), 1);
+  EXPECT_EQ(growth.Of("abandoned"), 2);
+  EXPECT_EQ(growth.Of("errors"), 2);
 }
 
 TEST(CountingProvider, DescribesItself) {

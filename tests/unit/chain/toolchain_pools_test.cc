@@ -14,6 +14,7 @@
 #include "daemon/chain/pooled_provider.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/metric_growth.h"
 #include "tests/testing/result_probe.h"
 #include "tests/testing/temp_directory.h"
 
@@ -115,12 +116,13 @@ TEST_F(ToolchainPoolsTest, WhatRunsOnOneThatIsRemovedIsNotCutOff) {
 }
 
 TEST_F(ToolchainPoolsTest, AnIdleOneThatIsRemovedEndsAndItsCountsStay) {
+  const MetricGrowth growth;
   const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);
   Serve({});
   AwaitEnds(0);
-  EXPECT_EQ(pools_->Ended().compiles, 1u);
+  EXPECT_EQ(growth.Of("compiles"), 1);
   EXPECT_EQ(LivingDescendants().size(), 0u);
 }
 

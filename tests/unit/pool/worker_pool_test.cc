@@ -106,7 +106,7 @@ TEST_F(WorkerPoolTest, AnswersArrive) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->stages.at(0).bytes, "hello");
   EXPECT_EQ(reply->stages.at(1).bytes, "binary of hello");
-  EXPECT_EQ(pool_->Stats().compile_cpu_micros, 1000u);
+  EXPECT_EQ(pool_->counters().cpu_micros.value(), 1000u);
 }
 
 TEST_F(WorkerPoolTest, NothingStartsBeforeItIsNeeded) {
@@ -129,7 +129,9 @@ TEST_F(WorkerPoolTest, EachRequestGetsAWorkerOfItsOwn) {
   std::set<std::string> processes;
   for (int i = 0; i < 20; ++i) processes.insert(Ptx(fmt::format("process\n{}", i)));
   EXPECT_EQ(processes.size(), 20u);
-  WaitUntil([](const PoolStats& stats) { return stats.started == 21 && stats.workers == 1; });
+  WaitUntil([this](const PoolStats& stats) {
+    return pool_->counters().started.value() == 21 && stats.workers == 1;
+  });
 }
 
 TEST_F(WorkerPoolTest, SlotsWorkAtTheSameTime) {
@@ -150,7 +152,7 @@ TEST_F(WorkerPoolTest, ManyRequestsOnFewSlots) {
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_EQ(reply->stages[0].bytes, std::to_string(i));
   }
-  EXPECT_GE(pool_->Stats().started, 200u);
+  EXPECT_GE(pool_->counters().started.value(), 200u);
 }
 
 TEST_F(WorkerPoolTest, AFailureOfTheSourceIsAnAnswer) {
@@ -159,7 +161,7 @@ TEST_F(WorkerPoolTest, AFailureOfTheSourceIsAnAnswer) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->outcome, WorkerReply::Outcome::kFailed);
   EXPECT_EQ(reply->failure.line, 3);
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, TheDirectoryIsPrivateAndEmptyEachTime) {
@@ -183,7 +185,7 @@ TEST_F(WorkerPoolTest, TheEnvironmentIsNotTheDaemons) {
 TEST_F(WorkerPoolTest, ACrashIsTriedOnceMoreOnAFreshWorker) {
   Start();
   EXPECT_EQ(Ptx("crash-once " + directory_.File("marker")), "survived");
-  EXPECT_EQ(pool_->Stats().crashed, 1u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 1u);
 }
 
 TEST_F(WorkerPoolTest, ACrashLeavesTheOtherWorkersAlone) {
@@ -197,7 +199,7 @@ TEST_F(WorkerPoolTest, ACrashLeavesTheOtherWorkersAlone) {
   std::filesystem::remove(busy);
   EXPECT_TRUE(first.get().ok());
   EXPECT_TRUE(second.get().ok());
-  EXPECT_EQ(pool_->Stats().crashed, 2u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 2u);
 }
 
 // So many as the variable says in a long run; fewer where the time is shared with all other tests.
@@ -218,7 +220,7 @@ TEST_F(WorkerPoolTest, CrashesStrandNothing) {
     EXPECT_EQ(absl::IsInternal(status), i % 9 < 3) << status;
     EXPECT_EQ(status.ok(), i % 9 >= 3) << status;
   }
-  EXPECT_EQ(pool_->Stats().crashed, static_cast<uint64_t>(6 * rounds));
+  EXPECT_EQ(pool_->counters().crashed.value(), static_cast<uint64_t>(6 * rounds));
 }
 
 TEST_F(WorkerPoolTest, TwoCrashesAreInternalWithSignalAndLastWords) {
@@ -227,7 +229,7 @@ TEST_F(WorkerPoolTest, TwoCrashesAreInternalWithSignalAndLastWords) {
   EXPECT_TRUE(absl::IsInternal(status)) << status;
   EXPECT_THAT(std::string(Message(status)), HasSubstr("SIGSEGV"));
   EXPECT_THAT(std::string(Message(status)), HasSubstr("last words"));
-  EXPECT_EQ(pool_->Stats().crashed, 2u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 2u);
   EXPECT_EQ(Ptx("answer next"), "next");
 }
 
@@ -250,7 +252,7 @@ TEST_F(WorkerPoolTest, OneCrashThatIsNotTriedAgainIsNotHeldAgainstTheSource) {
   EXPECT_TRUE(refuses);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_FALSE(IsCompilerCrash(status));
-  EXPECT_EQ(pool_->Stats().crashed, 1u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 1u);
 }
 
 TEST_F(WorkerPoolTest, WhatIsNotDeterministicIsTriedOnceMore) {
@@ -269,13 +271,13 @@ TEST_F(WorkerPoolTest, WhatTheMachineLacksIsAStatus) {
   const absl::Status no_jail = Do("lack failed_precondition").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(no_jail)) << no_jail;
   EXPECT_FALSE(IsCompilerCrash(no_space) || IsCompilerCrash(no_jail));
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, ACompilerThatCaughtASignalIsNotTrusted) {
   Start();
   EXPECT_TRUE(absl::IsInternal(Do("taint").status()));
-  EXPECT_EQ(pool_->Stats().crashed, 2u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 2u);
 }
 
 TEST_F(WorkerPoolTest, NonsenseIsACrash) {
@@ -302,8 +304,8 @@ TEST_F(WorkerPoolTest, ADeadlineKillsTheWorker) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(reply.get().status())) << what;
   }
   EXPECT_EQ(Ptx("answer next"), "next");
-  EXPECT_EQ(pool_->Stats().killed, 2u);
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().killed.value(), 2u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, TheDaemonsOwnLimitHoldsForAll) {
@@ -334,7 +336,7 @@ TEST_F(WorkerPoolTest, CancellingStopsTheWork) {
   context.cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
   EXPECT_EQ(Ptx("answer next"), "next");
-  EXPECT_EQ(pool_->Stats().killed, 1u);
+  EXPECT_EQ(pool_->counters().killed.value(), 1u);
 }
 
 // From the cancellation until the worker is dead and reaped. Another one is there already.
@@ -366,7 +368,7 @@ TEST_F(WorkerPoolTest, CancellingTakesMilliseconds) {
   if (std::getenv("KILN_TEST_CANCELS") != nullptr) {
     EXPECT_LE(p99, kWithinMs);
   }
-  EXPECT_EQ(pool_->Stats().killed, static_cast<uint64_t>(rounds));
+  EXPECT_EQ(pool_->counters().killed.value(), static_cast<uint64_t>(rounds));
   AwaitDescendants(2);
 }
 
@@ -399,14 +401,18 @@ TEST_F(WorkerPoolTest, AWorkerEndsWhateverItAnswered) {
   }
   EXPECT_EQ(processes.size(), 4u);
   // One each, of which "segfault" took two, and the one that waits.
-  WaitUntil([](const PoolStats& stats) { return stats.started == 10 && stats.workers == 1; });
+  WaitUntil([this](const PoolStats& stats) {
+    return pool_->counters().started.value() == 10 && stats.workers == 1;
+  });
 }
 
 TEST_F(WorkerPoolTest, TheNextWorkerIsThereBeforeTheNextRequest) {
   Start();
   for (uint64_t i = 1; i <= 3; ++i) {
     EXPECT_EQ(Ptx("answer x", Of(Stranger(1))), "x");
-    WaitUntil([&](const PoolStats& stats) { return stats.started == i + 1 && stats.workers == 1; });
+    WaitUntil([&](const PoolStats& stats) {
+      return pool_->counters().started.value() == i + 1 && stats.workers == 1;
+    });
   }
 }
 
@@ -415,7 +421,7 @@ TEST_F(WorkerPoolTest, ASpareWorkerWaitsBesideOneThatCompiles) {
   CallContext context = Of(Stranger(1));
   auto running = Submit("sleep", context);
   WaitUntil([](const PoolStats& stats) { return stats.running == 1 && stats.workers == 2; });
-  const uint64_t started = pool_->Stats().started;
+  const uint64_t started = pool_->counters().started.value();
   EXPECT_EQ(started, 2u);  // and not a third
   EXPECT_EQ(Ptx("answer x", Of(0)), "x");
   context.cancellation.Cancel();
@@ -450,7 +456,7 @@ TEST_F(WorkerPoolTest, WhatIsCancelledInTheQueueNeverRuns) {
   EXPECT_TRUE(absl::IsCancelled(queued.get().status()));
   first.cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled(running.get().status()));
-  EXPECT_EQ(pool_->Stats().compiles, 0u);
+  EXPECT_EQ(pool_->counters().compiles.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, WhatIsCancelledBeforeItIsSubmittedNeverRuns) {
@@ -500,8 +506,8 @@ TEST_F(WorkerPoolTest, ACompilerThatGivesUpInWordsHasAnswered) {
   EXPECT_EQ(reply->failure.code, absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(reply->failure.message, "fp8 is not supported");
   EXPECT_TRUE(reply->failure.deterministic);
-  EXPECT_EQ(pool_->Stats().aborted, 1u);
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().aborted.value(), 1u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
   EXPECT_EQ(Ptx("answer next"), "next");
 }
 
@@ -510,7 +516,7 @@ TEST_F(WorkerPoolTest, AnyOtherAbortIsACrash) {
   for (const char* what : {"abort Assertion failed", "abort LLVM ERROR: out of memory"}) {
     EXPECT_TRUE(IsCompilerCrash(Do(what).status())) << what;
   }
-  EXPECT_EQ(pool_->Stats().crashed, 4u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 4u);
 }
 
 TEST_F(WorkerPoolTest, OnlyCrashesAreMarkedAsSuch) {
@@ -561,14 +567,14 @@ TEST_F(WorkerPoolTest, AnIdleZygoteEndsWithItsWorkersAndComesBack) {
     while (!LivingDescendants().empty()) std::this_thread::yield();
     EXPECT_EQ(pool_->Stats().zygote, "not started");
   }
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, AZygoteWhoseWorkerIsBusyIsNotIdle) {
   Start([](WorkerPoolOptions& options) { options.zygote_idle_time = milliseconds(20); });
   auto reply = Submit("sleep", Until(milliseconds(300)));
   EXPECT_TRUE(absl::IsDeadlineExceeded(reply.get().status()));
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, ManyCrashesReplaceTheZygoteOnce) {
@@ -583,13 +589,13 @@ TEST_F(WorkerPoolTest, ManyCrashesReplaceTheZygoteOnce) {
   };
   const std::set<pid_t> before = zygotes();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
-  EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
+  EXPECT_EQ(pool_->counters().zygotes_replaced.value(), 1u);
   EXPECT_EQ(Ptx("answer next"), "next");
   for (const pid_t pid : before) {
     while (zygotes().contains(pid)) std::this_thread::yield();
   }
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
-  EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
+  EXPECT_EQ(pool_->counters().zygotes_replaced.value(), 1u);
   EXPECT_EQ(Ptx("answer next"), "next");
 }
 
@@ -601,7 +607,7 @@ TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteIsReplacedIsLeftAlone) {
   auto sleeping = Submit("sleep", Until(seconds(2)));
   WaitUntilRunning(1);
   EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
-  EXPECT_EQ(pool_->Stats().zygotes_replaced, 1u);
+  EXPECT_EQ(pool_->counters().zygotes_replaced.value(), 1u);
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_TRUE(absl::IsDeadlineExceeded(sleeping.get().status()));
 }
@@ -638,7 +644,7 @@ TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteDiesIsTriedOnceMore) {
   for (const pid_t pid : LivingDescendants()) kill(pid, SIGKILL);
   // On a fresh worker it sleeps again, until its deadline.
   EXPECT_TRUE(absl::IsDeadlineExceeded(running.get().status()));
-  EXPECT_EQ(pool_->Stats().crashed, 1u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 1u);
 }
 
 TEST_F(WorkerPoolTest, AZygoteThatDoesNotStartFailsWhatWaitsForIt) {
@@ -672,7 +678,7 @@ TEST_F(WorkerPoolTest, FilesOfAWorkerFitItsTmpfs) {
   for (const auto& slot : std::filesystem::directory_iterator(directory_.File("work"))) {
     EXPECT_TRUE(std::filesystem::is_empty(slot)) << slot;
   }
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, AForkBombIsHeldByItsControlGroup) {
@@ -691,7 +697,7 @@ TEST_F(WorkerPoolTest, AForkBombIsHeldByItsControlGroup) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(bomb.get().status()));
   EXPECT_EQ(Ptx("answer next"), "next");
   AwaitDescendants(2);
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 // It says nothing of the source, which would be quarantined, nor of its worker.
@@ -710,13 +716,15 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   }
   std::filesystem::remove(busy);
   EXPECT_TRUE(running.get().ok());
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
 TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
   Start();
   EXPECT_EQ(Ptx("answer before"), "before");
-  WaitUntil([](const PoolStats& stats) { return stats.started == 2 && stats.workers == 1; });
+  WaitUntil([this](const PoolStats& stats) {
+    return pool_->counters().started.value() == 2 && stats.workers == 1;
+  });
   {
     const NoMoreDescriptors shortage;
     EXPECT_EQ(Ptx("answer meanwhile"), "meanwhile");
@@ -725,8 +733,8 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
     EXPECT_THAT(std::string(Message(status)), HasSubstr("Too many open files"));
   }
   EXPECT_EQ(Ptx("answer after"), "after");
-  EXPECT_EQ(pool_->Stats().crashed, 0u);
-  EXPECT_EQ(pool_->Stats().compiles, 3u);
+  EXPECT_EQ(pool_->counters().crashed.value(), 0u);
+  EXPECT_EQ(pool_->counters().compiles.value(), 3u);
   for (const auto& entry : std::filesystem::directory_iterator(directory_.File("work"))) {
     EXPECT_THAT(entry.path().string(), Not(HasSubstr("aside")));
   }
@@ -817,7 +825,7 @@ TEST_F(WorkerPoolTest, WhatAWorkerBuriesIsRemoved) {
       EXPECT_TRUE(buried.ok()) << buried.status();
       EXPECT_THAT(Ptx("where"), Not(AnyOf(HasSubstr("deeper"), HasSubstr("./un"))));
     }
-    EXPECT_EQ(pool_->Stats().crashed, 0u);
+    EXPECT_EQ(pool_->counters().crashed.value(), 0u);
     Start();
     EXPECT_EQ(Ptx("answer x"), "x");
     EXPECT_LE(std::distance(std::filesystem::directory_iterator(directory_.File("work")), {}), 2);

@@ -10,6 +10,7 @@
 #include "daemon/kernel/request_document.h"
 #include "daemon/rpc/compile_start.h"
 #include "tests/testing/artifacts.h"
+#include "tests/testing/metric_growth.h"
 #include "tests/unit/rpc/service_fixture.h"
 
 namespace kiln {
@@ -154,6 +155,7 @@ TEST_F(KernelServiceTest, ClientThatLeavesCancelsItsCompile) {
 }
 
 TEST_F(KernelServiceTest, UnknownEnumValuesOfANewerClientAreNamed) {
+  const MetricGrowth growth;
   v1::CompileRequest request = Request();
   request.mutable_source()->set_kind(static_cast<v1::SourceKind>(77));
   grpc::Status status = Compile(request);
@@ -165,7 +167,8 @@ TEST_F(KernelServiceTest, UnknownEnumValuesOfANewerClientAreNamed) {
   request = Request();
   request.set_priority(static_cast<v1::Priority>(-1));
   EXPECT_THAT(Compile(request).error_message(), HasSubstr("priority = -1"));
-  EXPECT_EQ(refused_, 3u);
+  EXPECT_EQ(growth.Of("requests"), 3);
+  EXPECT_EQ(growth.Of("rejected"), 3);
 }
 
 TEST_F(KernelServiceTest, FailureCarriesTheCompilersWords) {

@@ -9,11 +9,10 @@
 namespace kiln {
 
 ServiceTest::ServiceTest() {
-  actions_.stats = [this] {
-    DaemonStats stats;
-    stats.version = "test";
-    stats.store_bytes = store_.Stats().stored_bytes;
-    return stats;
+  actions_.state = [] {
+    DaemonState state;
+    state.version = "test";
+    return state;
   };
   actions_.evict_to = [](const CallContext&, uint64_t target) -> absl::StatusOr<uint64_t> {
     return target;

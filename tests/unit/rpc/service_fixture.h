@@ -15,6 +15,7 @@
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
 #include "storage/user_cache.h"
@@ -55,11 +56,10 @@ class ServiceTest : public ::testing::Test {
   RequestGate gate_;
   RequestMemo memo_{limits::kMiB};
   DescriptionMemo descriptions_{100, limits::kMiB};
-  std::atomic<uint64_t> refused_{0};
   std::atomic<size_t> searches_{0};
   RpcDependencies parts_{resolver_, provider_,        catalog_, store_.index(), store_.blobs(),
                          own_,      user_rate_limit_, reader_,  executor_,      gate_,
-                         memo_,     descriptions_,    refused_, searches_};
+                         memo_,     descriptions_,    searches_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   std::optional<RememberedRequest> remembered_;
@@ -67,6 +67,7 @@ class ServiceTest : public ::testing::Test {
   std::set<Digest> quarantined_;  // touched by one call at a time
   PrincipalServers servers_{parts_, actions_};
   LightServer light_server_{parts_};
+  Gauge bytes_gauge_{"store_bytes", "", [this] { return store_.Stats().stored_bytes; }};
 };
 
 }  // namespace kiln

@@ -467,6 +467,12 @@ class AdminCommandTest : public CommandLineTest {
       daemon_.admin().artifacts.push_back(artifact);
     }
   }
+
+  void SetMetric(const std::string& name, double value) {
+    admin::v1::Metric& metric = *daemon_.admin().stats.add_metrics();
+    metric.set_name(name);
+    metric.set_value(value);
+  }
   static std::string Key(char c) { return Hex(std::string(32, c)); }
 };
 
@@ -593,14 +599,52 @@ TEST_F(AdminCommandTest, Drains) {
 
 TEST_F(AdminCommandTest, ShowsStats) {
   daemon_.admin().stats.set_state("serving");
-  daemon_.admin().stats.set_requests(10);
-  daemon_.admin().stats.set_compiled(5);
+  SetMetric("requests", 10);
+  SetMetric("compiled", 5);
   EXPECT_EQ(Run({"stats"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("\ncompiled\t5\n"));
   EXPECT_EQ(Run({"stats", "--table"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("compiled                 5 (50.0 %)\n"));
   EXPECT_EQ(Run({"stats", "--json"}), 0);
   EXPECT_EQ(Objects().front().at("requests"), 10);
+}
+
+TEST_F(AdminCommandTest, StatsHaveAPlaceForEveryNumber) {
+  admin::v1::GetStatsResponse& stats = daemon_.admin().stats;
+  auto& toolchain = *stats.add_toolchains();
+  toolchain.set_name("triton==3.6.0");
+  toolchain.set_fingerprint(std::string(32, 'a'));
+  toolchain.set_state("ready");
+  SetMetric("workers", 3);
+  SetMetric("toolchain_queued", 1);
+  for (auto& metric : *stats.mutable_metrics()) {
+    (*metric.mutable_labels())["fingerprint"] = Hex(std::string(32, 'a'));
+  }
+  SetMetric("queued", 2);
+  (*stats.mutable_metrics()->rbegin()->mutable_labels())["priority"] = "warm";
+  SetMetric("queued_bytes", 2048);
+  SetMetric("available_memory_bytes", 1024);
+  SetMetric("memory_pressure_percent", 0.5);
+  SetMetric("held_back", 1);
+  SetMetric("compile_cpu_micros", 12'300);
+  SetMetric("a_new_one", 7);
+  EXPECT_EQ(Run({"stats", "--json"}), 0);
+  const Json json = Objects().front();
+  EXPECT_EQ(json.at("workers"), 3);
+  EXPECT_EQ(json.at("queued"), 2);
+  EXPECT_EQ(json.at("queued_by_priority"), (Json{0, 0, 2, 0}));
+  EXPECT_EQ(json.at("memory_pressure_percent"), 0.5);
+  EXPECT_EQ(json.at("a_new_one"), 7);
+  EXPECT_EQ(json.at("toolchains").at(0).at("workers"), 3);
+  EXPECT_EQ(json.at("toolchains").at(0).at("queued"), 1);
+  EXPECT_FALSE(json.contains("metrics"));
+  EXPECT_EQ(Run({"stats", "--table"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("  2 (2 warm), 2.0 KiB\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("1.0 KiB available, unknown expected for what runs, pressure "
+                                    "0.5 %, 1 compile held back\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("  12.3 ms\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("  triton==3.6.0  ready, 3 workers, unknown, 1 queued\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("Counters\n  a_new_one  7\n"));
 }
 
 TEST_F(AdminCommandTest, ToolchainsOfTheSameNameAreToldApart) {
@@ -663,7 +707,7 @@ TEST_F(AdminCommandTest, TheDoctorSaysWhatToDo) {
 TEST_F(AdminCommandTest, TheDoctorSaysThatBinariesWereWrong) {
   Run({"doctor"});
   EXPECT_THAT(out_.str(), Not(HasSubstr("integrity")));
-  daemon_.admin().stats.set_audits_differed(2);
+  SetMetric("audits_differed", 2);
   Run({"doctor"});
   EXPECT_THAT(out_.str(), HasSubstr("warning integrity: 2 stored binaries were not what"));
 }

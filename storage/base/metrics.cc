@@ -1,0 +1,93 @@
+#include "storage/base/metrics.h"
+
+#include <map>
+
+#include "storage/base/mutex.h"
+
+namespace kiln {
+namespace {
+
+// The metrics of one name and one set of labels.
+struct Family {
+  std::string help;
+  bool is_counter = false;
+  double destroyed = 0;  // what counters counted that are gone
+  std::map<const void*, Gauge::Read> metrics;
+};
+
+struct Registry {
+  Mutex mutex;
+  std::map<std::pair<std::string, MetricLabels>, Family> families KILN_GUARDED_BY(mutex);
+};
+
+// Never destroyed: metrics may be static.
+Registry& TheRegistry() {
+  static auto* const registry = new Registry;
+  return *registry;
+}
+
+void Register(const void* metric, const std::string& name, const MetricLabels& labels,
+              std::string help, bool is_counter, Gauge::Read read) {
+  Registry& registry = TheRegistry();
+  const MutexLock lock(registry.mutex);
+  Family& family = registry.families[{name, labels}];
+  if (!help.empty()) family.help = std::move(help);
+  family.is_counter = is_counter;
+  family.metrics.emplace(metric, std::move(read));
+}
+
+void Unregister(const void* metric, const std::string& name, const MetricLabels& labels,
+                double counted) {
+  Registry& registry = TheRegistry();
+  const MutexLock lock(registry.mutex);
+  Family& family = registry.families[{name, labels}];
+  family.destroyed += counted;
+  family.metrics.erase(metric);
+}
+
+std::optional<double> ValueOf(const Family& family) {
+  std::optional<double> sum;
+  if (family.is_counter) sum = family.destroyed;
+  for (const auto& [metric, read] : family.metrics) {
+    if (const std::optional<double> value = read()) sum = sum.value_or(0) + *value;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Counter::Counter(std::string name, std::string help, MetricLabels labels)
+    : name_(std::move(name)), labels_(std::move(labels)) {
+  Register(this, name_, labels_, std::move(help), /*is_counter=*/true, [this] { return value(); });
+}
+
+Counter::~Counter() { Unregister(this, name_, labels_, static_cast<double>(value())); }
+
+Gauge::Gauge(std::string name, std::string help, Read read, MetricLabels labels)
+    : name_(std::move(name)), labels_(std::move(labels)) {
+  Register(this, name_, labels_, std::move(help), /*is_counter=*/false, std::move(read));
+}
+
+Gauge::~Gauge() { Unregister(this, name_, labels_, 0); }
+
+std::vector<MetricSample> ReadMetrics() {
+  Registry& registry = TheRegistry();
+  std::vector<MetricSample> samples;
+  const MutexLock lock(registry.mutex);
+  for (const auto& [id, family] : registry.families) {
+    if (const std::optional<double> value = ValueOf(family)) {
+      samples.push_back({id.first, id.second, family.help, family.is_counter, *value});
+    }
+  }
+  return samples;
+}
+
+double ReadMetric(std::string_view name) {
+  double sum = 0;
+  for (const MetricSample& sample : ReadMetrics()) {
+    if (sample.name == name) sum += sample.value;
+  }
+  return sum;
+}
+
+}  // namespace kiln
