@@ -174,7 +174,7 @@ void HotDirectory::CountFailure(const absl::Status& status) {
   uint64_t unreported;
   {
     const MutexLock lock(mutex_);
-    ++counters_.failures;
+    failures_.Add();
     ++unreported_failures_;
     const SteadyTime now = clock_.Now();
     if (last_warning_ && now - *last_warning_ < kWarningInterval) return;
@@ -197,6 +197,7 @@ std::unordered_map<Digest, Digest, DigestHash> HotDirectory::PublishedBinaries()
 HotDirectoryStats HotDirectory::Stats() const {
   const MutexLock lock(mutex_);
   HotDirectoryStats stats = counters_;
+  stats.failures = failures_.value();
   stats.files = entries_.size();
   stats.bytes = entries_.bytes();
   return stats;

@@ -126,6 +126,7 @@ class HotDirectory final : public ArtifactPublisher {
   std::optional<SteadyTime> last_warning_ KILN_GUARDED_BY(mutex_);
   uint64_t unreported_failures_ KILN_GUARDED_BY(mutex_) = 0;
 
+  Counter failures_{"hot_failures", "Artifacts not published, or files not removed."};
   Gauge bytes_gauge_{"hot_bytes", "What the files in the hot directory occupy.",
                      [this] { return Stats().bytes; }};
   Gauge files_gauge_{"hot_files", "Files in the hot directory.", [this] { return Stats().files; }};
