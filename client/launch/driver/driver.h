@@ -1,4 +1,4 @@
-// The interface to a GPU driver: CUDA's or HIP's.
+// A GPU driver: CUDA's or HIP's.
 #pragma once
 
 #include <array>
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "client/launch/artifact/status.h"
+#include "client/launch/driver/abi.h"
+#include "client/launch/driver/shared_library.h"
 
 namespace kiln::launch {
 
@@ -102,7 +104,7 @@ class Driver {
   virtual ~Driver() = default;
 
   // "cuda", "hip": as in a kernel's target.
-  virtual std::string_view backend() const = 0;
+  std::string_view backend() const { return backend_; }
 
   // --- Contexts ---
 
@@ -115,16 +117,16 @@ class Driver {
   // A number that no later context gets.
   virtual StatusOr<uint64_t> ContextId(Context context) = 0;
   // The device of the current context.
-  virtual StatusOr<DeviceFacts> CurrentDevice() = 0;
+  StatusOr<DeviceFacts> CurrentDevice();
   // Facts about a device by its number. Makes no context.
-  virtual StatusOr<DeviceFacts> DeviceAt(int ordinal) = 0;
+  StatusOr<DeviceFacts> DeviceAt(int ordinal);
 
   // --- Code, in the current context ---
 
   // `image` must stay in place until Unload. Waits for the device. RESOURCE_EXHAUSTED: no memory.
-  virtual StatusOr<LoadedCode> Load(std::string_view image, const std::string& function) = 0;
-  virtual Status Unload(Module module) = 0;
-  virtual StatusOr<FunctionFacts> Describe(Function function) = 0;
+  StatusOr<LoadedCode> Load(std::string_view image, const std::string& function);
+  Status Unload(Module module);
+  virtual StatusOr<FunctionFacts> Describe(Function function);
   // Allows a block this much dynamic shared memory.
   virtual Status AllowSharedBytes(Function function, int bytes) = 0;
   // Prefers shared memory to L1 cache.
@@ -137,7 +139,14 @@ class Driver {
   // kNotTried if the stream captures or IsCapturing fails. LaunchFailure makes a Status of it.
   // REQUIRES: no cluster, no PDL, not cooperative.
   static constexpr int kNotTried = -1;
-  virtual int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) = 0;
+  int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) {
+    int state = 0;
+    if (Try(driver_.is_capturing, launch.stream, &state) != abi::kSuccess ||
+        state != abi::kCaptureStatusNone) {
+      return kNotTried;
+    }
+    return LaunchPlain(function, launch, arguments);
+  }
   virtual Status LaunchFailure(int result) const = 0;
   virtual Status EncodeTensorMap(const TensorMapRequest& request, void* map) = 0;
 
@@ -145,39 +154,133 @@ class Driver {
 
   // Cheap. FAILED_PRECONDITION: the stream is the NULL stream, and another stream captures; a
   // launch would end that capture.
-  virtual StatusOr<bool> IsCapturing(Stream stream) = 0;
-  virtual StatusOr<Capture> CaptureOf(Stream stream) = 0;
+  StatusOr<bool> IsCapturing(Stream stream);
+  StatusOr<Capture> CaptureOf(Stream stream);
   // Sets the thread's capture mode and returns the mode before.
-  virtual int ExchangeCaptureMode(int mode) = 0;
-  virtual int relaxed_capture_mode() const = 0;
+  int ExchangeCaptureMode(int mode) {
+    static_cast<void>(Try(driver_.exchange_capture_mode, &mode));
+    return mode;
+  }
   // Calls `destroy(data)` once the graph and all its instances are destroyed, on a thread of the
   // driver. `destroy` must not call the driver.
-  virtual Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) = 0;
+  Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data);
 
   // --- Memory, events ---
 
   // The device that the address belongs to. INVALID_ARGUMENT: the driver does not know the address.
-  virtual StatusOr<int> DeviceOf(Address address) = 0;
+  StatusOr<int> DeviceOf(Address address);
   // The allocation that an address lies in. INVALID_ARGUMENT: it is not device memory.
-  virtual StatusOr<MemoryRange> AllocationAt(Address address) = 0;
+  StatusOr<MemoryRange> AllocationAt(Address address);
   // Whether the address lies in a piece of memory that an allocator mapped (cuMemMap). The next
   // piece may belong to the same buffer.
-  virtual bool IsMappedPiece(Address address) = 0;
+  bool IsMappedPiece(Address address);
   // In stream order.
-  virtual StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) = 0;
-  virtual Status FreeAsync(Address address, Stream stream) = 0;
-  virtual Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) = 0;
-  virtual Status FillAsync(Address to, uint8_t value, size_t bytes, Stream stream) = 0;
-  virtual Status Synchronize(Stream stream) = 0;
-  virtual StatusOr<Event> MakeEvent() = 0;
-  virtual void DestroyEvent(Event event) = 0;
-  virtual Status Record(Event event, Stream stream) = 0;
+  StatusOr<Address> AllocateAsync(size_t bytes, Stream stream);
+  Status FreeAsync(Address address, Stream stream) { return Call(driver_.free, address, stream); }
+  Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) {
+    return Call(driver_.copy, to, from, bytes, stream);
+  }
+  Status FillAsync(Address to, uint8_t value, size_t bytes, Stream stream) {
+    return Call(driver_.fill, to, value, bytes, stream);
+  }
+  Status Synchronize(Stream stream) { return Call(driver_.synchronize, stream); }
+  StatusOr<Event> MakeEvent();
+  void DestroyEvent(Event event) { static_cast<void>(Try(driver_.destroy_event, event)); }
+  Status Record(Event event, Stream stream) { return Call(driver_.record, event, stream); }
   // Later work on the stream waits for the event.
-  virtual Status WaitOn(Stream stream, Event event) = 0;
+  Status WaitOn(Stream stream, Event event) { return Call(driver_.wait_on, stream, event, 0u); }
   // Whether everything before it has happened.
-  virtual StatusOr<bool> HasHappened(Event event) = 0;
-  virtual Status Wait(Event event) = 0;
-  virtual StatusOr<float> MillisecondsBetween(Event begin, Event end) = 0;
+  StatusOr<bool> HasHappened(Event event);
+  Status Wait(Event event) { return Call(driver_.wait, event); }
+  StatusOr<float> MillisecondsBetween(Event begin, Event end);
+
+ protected:
+  // The driver's numbers for what DeviceFacts has.
+  struct DeviceAttributes {
+    int warp_size;
+    int threads_max;
+    int shared_bytes_max;
+    int grid_max_x;  // y and z follow
+    int l2_bytes;
+  };
+
+  Driver(std::string_view backend, const DeviceAttributes& attributes)
+      : backend_(backend), attributes_(attributes) {}
+
+  // Initialises the driver and returns its version. UNAVAILABLE: there is no GPU.
+  StatusOr<int> Initialize();
+  StatusOr<int> Attribute(int device, int attribute) const;
+  virtual Status CheckDevice(int ordinal) const = 0;
+  virtual StatusOr<std::string> ArchitectureOf(int device) const = 0;
+  virtual Status LoadModule(std::string_view image, Module& module) = 0;
+  virtual Status FindFunction(Module module, const std::string& name, Function& function) = 0;
+  // Launch without its rarer attributes.
+  virtual abi::Result LaunchPlain(Function function, const DriverLaunch& launch,
+                                  void** arguments) = 0;
+
+  // The driver's name for an error, and its text. Null: it has none.
+  struct ErrorWords {
+    const char* name = nullptr;
+    const char* text = nullptr;
+  };
+  virtual ErrorWords WordsFor(abi::Result result) const = 0;
+  // Clears the error that the runtime would report again after the program's own next call.
+  virtual void ForgetError() const {}
+  Status Failure(abi::Result result, std::string_view function) const;
+
+  template <typename Type, typename... Arguments>
+  abi::Result Try(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
+    const abi::Result result = entry.function(arguments...);
+    if (result != abi::kSuccess) ForgetError();
+    return result;
+  }
+  template <typename Type, typename... Arguments>
+  Status Call(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
+    const abi::Result result = Try(entry, arguments...);
+    return result == abi::kSuccess ? Status() : Failure(result, entry.name);
+  }
+
+  static abi::LaunchConfig ConfigOf(const DriverLaunch& launch, abi::LaunchAttribute* attributes,
+                                    unsigned count) {
+    return {
+        {launch.grid[0], launch.grid[1], launch.grid[2]},
+        {launch.block[0], launch.block[1], launch.block[2]},
+        launch.dynamic_shared_bytes,
+        launch.stream,
+        attributes,
+        count,
+    };
+  }
+
+  abi::Functions driver_;
+
+ private:
+  StatusOr<DeviceFacts> FactsOf(int device) const;
+
+  const std::string_view backend_;
+  const DeviceAttributes attributes_;
+};
+
+// Fills in tables of a library's functions.
+class FunctionFinder {
+ public:
+  explicit FunctionFinder(const SharedLibrary& library) : library_(library) {}
+
+  template <typename Type>
+  void Find(abi::EntryPoint<Type>& entry, const char* name) {
+    entry = {name, reinterpret_cast<Type*>(library_.Find(name))};
+  }
+  template <typename Type>
+  void Require(abi::EntryPoint<Type>& entry, const char* name) {
+    Find(entry, name);
+    if (entry.function == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  // The first required function that the library does not have; null: it has them all.
+  const char* missing() const { return missing_; }
+
+ private:
+  const SharedLibrary& library_;
+  const char* missing_ = nullptr;
 };
 
 // Makes a context current while this object lives. Cheap if the context is current already.
@@ -210,7 +313,7 @@ class ScopedContext {
 class ScopedRelaxedCapture {
  public:
   explicit ScopedRelaxedCapture(Driver& driver)
-      : driver_(driver), before_(driver.ExchangeCaptureMode(driver.relaxed_capture_mode())) {}
+      : driver_(driver), before_(driver.ExchangeCaptureMode(abi::kCaptureModeRelaxed)) {}
   ~ScopedRelaxedCapture() { driver_.ExchangeCaptureMode(before_); }
   ScopedRelaxedCapture(const ScopedRelaxedCapture&) = delete;
   ScopedRelaxedCapture& operator=(const ScopedRelaxedCapture&) = delete;

@@ -1,5 +1,5 @@
-// Only compiled: whether what client/launch/driver/hip_abi.h says of the HIP runtime is what AMD's
-// own headers say, which Triton's packages carry.
+// Only compiled: whether what client/launch/driver/abi.h and hip_abi.h say of the HIP runtime is
+// what AMD's own headers say, which Triton's packages carry.
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
 
@@ -12,10 +12,10 @@
 namespace kiln::launch::hip {
 namespace {
 
-// Passed in the same way: enumerations as int, all pointers as void*.
+// Passed in the same way: enumerations as int, all pointers as void* or as 64 bits.
 template <typename Ours, typename Theirs>
-constexpr bool kIsPassedAlike =
-    sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>;
+constexpr bool kIsPassedAlike = sizeof(Ours) == sizeof(Theirs) &&
+                                std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>;
 
 template <typename Ours, typename... OurArguments, typename Theirs, typename... TheirArguments>
 constexpr bool IsCalledAlike(Ours (*)(OurArguments...), Theirs (*)(TheirArguments...)) {
@@ -28,7 +28,7 @@ constexpr bool IsCalledAlike(Ours (*)(OurArguments...), Theirs (*)(TheirArgument
 
 // One has overloads in C++ of which only the right one can be meant.
 static_assert(
-    IsCalledAlike(decltype(Functions::hipMallocAsync){},
+    IsCalledAlike(decltype(abi::Functions::allocate)().function,
                   static_cast<hipError_t (*)(void**, size_t, hipStream_t)>(&::hipMallocAsync)));
 
 #define CHECK_FUNCTION(name, ...)                                   \
@@ -39,9 +39,11 @@ static_assert(
         } else {                                                    \
           return std::string_view(#name) == "hipMallocAsync";       \
         }                                                           \
-      }(decltype(Functions::name){}),                               \
+      }(std::add_pointer_t<__VA_ARGS__>{}),                         \
       #name);
+#define CHECK_SHARED(member, cuda, hip, ...) CHECK_FUNCTION(hip, __VA_ARGS__)
 KILN_HIP_FUNCTIONS(CHECK_FUNCTION, CHECK_FUNCTION)
+KILN_DRIVER_FUNCTIONS(CHECK_SHARED, CHECK_SHARED)
 
 #define SAME(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs), #ours)
 SAME(kSuccess, hipSuccess);

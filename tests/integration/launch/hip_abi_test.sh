@@ -1,5 +1,5 @@
 #!/bin/bash
-# Holds client/launch/driver/hip_abi.h against AMD's headers, as the packages of Triton carry them.
+# Holds client/launch/driver/hip_abi.h and abi.h against AMD's headers, as the packages of Triton carry them.
 #   hip_abi_test.sh CXX_COMPILER TOOLCHAINS
 set -euo pipefail
 compiler=$1

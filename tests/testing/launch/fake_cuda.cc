@@ -529,16 +529,16 @@ EXPORT Result cuGetErrorString(Result, const char** words) {
   *words = "what the driver says of it";
   return kSuccess;
 }
-EXPORT Result cuDeviceGet(Device* device, int ordinal) {
+EXPORT Result cuDeviceGet(int* device, int ordinal) {
   ENTER(cuDeviceGet);
   *device = ordinal;
   return ordinal == 0 ? kSuccess : kInvalidValue;
 }
-EXPORT Result cuDeviceGetName(char* name, int length, Device) {
+EXPORT Result cuDeviceGetName(char* name, int length, int) {
   std::strncpy(name, "Stand-in GPU", static_cast<size_t>(length));
   return kSuccess;
 }
-EXPORT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
+EXPORT Result cuDeviceGetAttribute(int* value, int attribute, int) {
   ENTER(cuDeviceGetAttribute);
   const std::map<int, int> values = {{kMaxThreadsPerBlock, 1024},
                                      {kMaxGridDimX, 2147483647},
@@ -552,7 +552,7 @@ EXPORT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
   *value = values.at(attribute);
   return kSuccess;
 }
-EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device) {
+EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, int) {
   ENTER(cuDevicePrimaryCtxRetain);
   *context = state().Primary();
   return kSuccess;
@@ -572,7 +572,7 @@ EXPORT Result cuCtxPopCurrent_v2(Handle* context) {
   contexts.pop_back();
   return kSuccess;
 }
-EXPORT Result cuCtxGetDevice(Device* device) {
+EXPORT Result cuCtxGetDevice(int* device) {
   *device = contexts.empty() ? 0 : contexts.back()->device;
   return contexts.empty() ? kInvalidContext : kSuccess;
 }
@@ -677,10 +677,10 @@ EXPORT Result cuMemGetAddressRange_v2(DevicePointer* begin, size_t* bytes, Devic
   ENTER(cuMemGetAddressRange);
   return state().RangeAt(address, begin, bytes);
 }
-EXPORT Result cuMemRetainAllocationHandle(uint64_t* handle, void* pointer) {
+EXPORT Result cuMemRetainAllocationHandle(uint64_t* handle, DevicePointer pointer) {
   ENTER(cuMemRetainAllocationHandle);
   *handle = 5;
-  return state().IsMapped(reinterpret_cast<DevicePointer>(pointer)) ? kSuccess : kInvalidValue;
+  return state().IsMapped(pointer) ? kSuccess : kInvalidValue;
 }
 EXPORT Result cuMemRelease(uint64_t handle) {
   ENTER(cuMemRelease);

@@ -27,7 +27,7 @@ struct UserObject {
   void (*destroy)(void*);
 };
 struct CapturedGraph {
-  unsigned long long id;
+  uint64_t id;
   std::vector<UserObject*> objects;
 };
 
@@ -238,8 +238,8 @@ EXPORT Result hipStreamIsCapturing(Handle stream, int* status) {
   *status = state().captures.contains(stream) ? kCaptureStatusActive : 0;
   return kSuccess;
 }
-EXPORT Result hipStreamGetCaptureInfo_v2(Handle stream, int* status, unsigned long long* id,
-                                         Handle* graph, const Handle**, size_t*) {
+EXPORT Result hipStreamGetCaptureInfo_v2(Handle stream, int* status, uint64_t* id, Handle* graph,
+                                         const Handle**, size_t*) {
   ENTER(hipStreamGetCaptureInfo);
   const auto found = state().captures.find(stream);
   *status = found == state().captures.end() ? 0 : kCaptureStatusActive;
@@ -265,10 +265,9 @@ EXPORT Result hipGraphRetainUserObject(Handle graph, Handle object, unsigned, un
 }
 EXPORT Result hipMemGetAddressRange(DevicePointer* begin, size_t* bytes, DevicePointer pointer) {
   ENTER(hipMemGetAddressRange);
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
   for (const auto& [first, size] : state().allocations) {
-    if (address < first || address - first >= size) continue;
-    *begin = reinterpret_cast<DevicePointer>(first);
+    if (pointer < first || pointer - first >= size) continue;
+    *begin = first;
     *bytes = size;
     return kSuccess;
   }
@@ -276,15 +275,14 @@ EXPORT Result hipMemGetAddressRange(DevicePointer* begin, size_t* bytes, DeviceP
 }
 EXPORT Result hipMallocAsync(DevicePointer* pointer, size_t bytes, Handle) {
   ENTER(hipMallocAsync);
-  *pointer = reinterpret_cast<DevicePointer>(state().next_address);
+  *pointer = state().next_address;
   state().allocations[state().next_address] = bytes;
   state().next_address += (bytes / 512 + 2) * 512;
   return kSuccess;
 }
 EXPORT Result hipFreeAsync(DevicePointer pointer, Handle) {
   ENTER(hipFreeAsync);
-  return state().allocations.erase(reinterpret_cast<uintptr_t>(pointer)) == 1 ? kSuccess
-                                                                              : kInvalidValue;
+  return state().allocations.erase(pointer) == 1 ? kSuccess : kInvalidValue;
 }
 EXPORT Result hipMemcpyDtoDAsync(DevicePointer, DevicePointer, size_t, Handle) {
   ENTER(hipMemcpyDtoDAsync);
@@ -317,7 +315,7 @@ EXPORT Result hipStreamWaitEvent(Handle, Handle, unsigned) {
 }
 EXPORT Result hipPointerGetAttribute(void* value, int attribute, DevicePointer pointer) {
   ENTER(hipPointerGetAttribute);
-  if (attribute != kPointerDeviceOrdinal || pointer == nullptr) return kInvalidValue;
+  if (attribute != kPointerDeviceOrdinal || pointer == 0) return kInvalidValue;
   *static_cast<int*>(value) = 1;
   return kSuccess;
 }
