@@ -1,5 +1,6 @@
 // kiln_launch.h: translates, and catches what must not cross it.
 #include <map>
+#include <mutex>
 #include <optional>
 
 #include "client/launch/artifact/parameter_type.h"
@@ -50,50 +51,6 @@ StatusOr<kiln_launch_runtime*> OpenRuntime(const kiln_launch_open_options& optio
   return runtime;
 }
 
-void CallHook(kiln_launch_hook hook, void* user, const Kernel& kernel, const LaunchCall& call,
-              const Status& status) {
-  kiln_launch_event event{};
-  event.size = sizeof event;
-  event.code = static_cast<kiln_launch_code>(status.code());
-  event.kernel = kernel.artifact().metadata().name.c_str();
-  event.key = kernel.artifact().id().key.data();
-  event.stream = call.stream;
-  std::copy(call.grid.begin(), call.grid.end(), event.grid);
-  hook(user, &event);
-}
-
-void CallEnter(void* user, const Kernel& kernel, const LaunchCall& call, const Status& status) {
-  const auto& hooks = *static_cast<const kiln_launch_runtime::Hooks*>(user);
-  if (hooks.enter != nullptr) CallHook(hooks.enter, hooks.user, kernel, call, status);
-}
-
-void CallExit(void* user, const Kernel& kernel, const LaunchCall& call, const Status& status) {
-  const auto& hooks = *static_cast<const kiln_launch_runtime::Hooks*>(user);
-  if (hooks.exit != nullptr) CallHook(hooks.exit, hooks.user, kernel, call, status);
-}
-
-LaunchHooks AdaptHooks(kiln_launch_runtime& runtime, const kiln_launch_settings& settings) {
-  if (settings.enter_hook == nullptr && settings.exit_hook == nullptr) return {};
-  const std::lock_guard lock(runtime.mutex);
-  runtime.hooks.push_back(std::make_unique<kiln_launch_runtime::Hooks>(
-      kiln_launch_runtime::Hooks{settings.enter_hook, settings.exit_hook, settings.hook_user}));
-  return {CallEnter, CallExit, runtime.hooks.back().get()};
-}
-
-// --- Launches ---
-
-Tensor TensorOf(const kiln_launch_tensor& given) {
-  // Cut to the largest rank; a later check refuses a larger one.
-  const size_t rank = std::min<size_t>(given.rank, kTensorRankMax);
-  Tensor tensor;
-  tensor.address = given.address;
-  tensor.shape.assign(given.shape, given.shape + rank);
-  tensor.strides.assign(given.strides, given.strides + rank);
-  tensor.fills_with_nan = given.fills_with_nan != 0;
-  tensor.rounds_to_tf32 = given.rounds_to_tf32 != 0;
-  return tensor;
-}
-
 template <typename Opened, typename Handle>
 Status Give(StatusOr<Opened> opened, Handle** out) {
   if (!opened.ok()) return opened.status();
@@ -131,13 +88,7 @@ kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, settings));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_settings known, Read(settings));
-    LauncherSettings result;
-    result.limits = {known.resident_kernels_max, known.resident_bytes_max};
-    result.is_strict = known.strict != 0;
-    result.times_launches = known.times_launches != 0;
-    result.scratch = {known.scratch_allocate, known.scratch_release, known.scratch_user};
-    result.hooks = AdaptHooks(*runtime, known);
-    runtime->launcher.Configure(result);
+    runtime->launcher.Configure(known);
     return Status();
   });
 }
@@ -145,20 +96,7 @@ kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
 kiln_launch_code kiln_launch_get_stats(kiln_launch_runtime* runtime, kiln_launch_stats* stats) {
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
-    const LauncherStats now = runtime->launcher.Stats();
-    kiln_launch_stats result{};
-    result.kernels_open = now.residency.open;
-    result.kernels_resident = now.residency.resident;
-    result.resident_bytes = now.residency.resident_bytes;
-    result.loads = now.residency.loads;
-    result.loads_at_launch = now.loads_at_launch;
-    result.refused_launches = now.refused_launches;
-    result.unloads = now.residency.unloads;
-    result.evictions = now.residency.evictions;
-    result.unloads_put_off = now.residency.unloads_put_off;
-    result.out_of_memory_loads = now.residency.out_of_memory_loads;
-    result.live_graphs = now.live_graphs;
-    return Write(result, stats);
+    return Write(runtime->launcher.Stats(), stats);
   });
 }
 
@@ -347,15 +285,9 @@ kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel, uint32
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
     // Before the reset: times that cannot be given shall not be lost.
     LAUNCH_RETURN_IF_ERROR(CheckHasSize(times));
-    LAUNCH_ASSIGN_OR_RETURN(const KernelTimes read,
+    LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_times read,
                             kernel->launcher.TimesOf(*kernel->kernel, reset != 0));
-    kiln_launch_times result{};
-    result.launches = read.launches;
-    result.dropped = read.dropped;
-    result.total_ms = read.total_ms;
-    result.min_ms = read.min_ms;
-    result.max_ms = read.max_ms;
-    return Write(result, times);
+    return Write(read, times);
   });
 }
 
@@ -368,9 +300,9 @@ kiln_launch_code kiln_launch_descriptor_open(kiln_launch_kernel* kernel, uint32_
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel, tensor, descriptor));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_tensor known, Read(tensor));
     const Artifact& artifact = kernel->kernel->artifact();
-    Status status = Give(TensorDescriptor::Make(kernel->launcher.driver(), artifact.metadata(),
-                                                parameter, TensorOf(known)),
-                         descriptor);
+    Status status = Give(
+        TensorDescriptor::Make(kernel->launcher.driver(), artifact.metadata(), parameter, known),
+        descriptor);
     return status.Annotate(artifact.label());
   });
 }

@@ -40,12 +40,6 @@ StatusOr<std::vector<MemoryRange>> RangesOf(const kiln_launch_range* ranges, uin
   return result;
 }
 
-StatusOr<TuningStore> StoreOf(const kiln_launch_tuning_store* store) {
-  LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_tuning_store known, Read(store));
-  if (store != nullptr) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.find, known.put));
-  return TuningStore{known.find, known.put, known.user};
-}
-
 StatusOr<TuningRequest> TuningRequestOf(const kiln_launch_autotune_options* options) {
   LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_autotune_options known, Read(options));
   if (known.problem_bytes > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.problem));
@@ -59,7 +53,10 @@ StatusOr<TuningRequest> TuningRequestOf(const kiln_launch_autotune_options* opti
   if (known.warmup_ms > 0) request.timing.warmup_ms = known.warmup_ms;
   if (known.repeat_ms > 0) request.timing.repeat_ms = known.repeat_ms;
   if (known.flush_bytes > 0) request.timing.flush_bytes = known.flush_bytes;
-  LAUNCH_ASSIGN_OR_RETURN(request.store, StoreOf(known.store));
+  LAUNCH_ASSIGN_OR_RETURN(request.store, Read(known.store));
+  if (known.store != nullptr) {
+    LAUNCH_RETURN_IF_ERROR(CheckNotNull(request.store.find, request.store.put));
+  }
   request.is_cancelled = known.is_cancelled;
   request.cancel_user = known.cancel_user;
   return request;

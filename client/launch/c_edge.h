@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 #include <vector>
@@ -19,16 +18,8 @@ struct kiln_launch_runtime {
   explicit kiln_launch_runtime(std::unique_ptr<kiln::launch::Driver> driver)
       : launcher(std::move(driver)) {}
 
-  struct Hooks {
-    kiln_launch_hook enter;
-    kiln_launch_hook exit;
-    void* user;
-  };
-
   kiln::launch::Launcher launcher;
   kiln::launch::Tuner tuner{launcher};
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Hooks>> hooks;  // never removed: earlier hooks may still run
 };
 
 struct kiln_launch_artifact {

@@ -6,18 +6,6 @@
 
 namespace kiln::launch {
 
-ResidencyStats& ResidencyStats::operator+=(const ResidencyStats& other) {
-  open += other.open;
-  resident += other.resident;
-  resident_bytes += other.resident_bytes;
-  loads += other.loads;
-  unloads += other.unloads;
-  evictions += other.evictions;
-  unloads_put_off += other.unloads_put_off;
-  out_of_memory_loads += other.out_of_memory_loads;
-  return *this;
-}
-
 std::shared_ptr<Kernel> ContextKernels::Open(std::shared_ptr<const Artifact> artifact,
                                              LaunchPlan plan) {
   const ArtifactId id = artifact->id();
@@ -120,7 +108,7 @@ Status ContextKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   kernel.module_ = code.module;
   kernel.facts_ = std::move(facts);
   ++stats_.loads;
-  ++stats_.resident;
+  ++stats_.kernels_resident;
   stats_.resident_bytes += kernel.artifact().binary().size();
   kernel.Publish(code.function);
   return Status();
@@ -151,7 +139,7 @@ bool ContextKernels::TryUnload(Kernel& kernel) {
   const std::lock_guard lock(mutex_);
   kernel.module_ = nullptr;
   ++stats_.unloads;
-  --stats_.resident;
+  --stats_.kernels_resident;
   stats_.resident_bytes -= kernel.artifact().binary().size();
   return true;
 }
@@ -183,7 +171,8 @@ void ContextKernels::DropUnreferenced() {
 
 bool ContextKernels::IsOver(uint64_t more_kernels, uint64_t more_bytes) const {
   const std::lock_guard lock(mutex_);
-  return (limits_.kernels_max > 0 && stats_.resident + more_kernels > limits_.kernels_max) ||
+  return (limits_.kernels_max > 0 &&
+          stats_.kernels_resident + more_kernels > limits_.kernels_max) ||
          (limits_.bytes_max > 0 && stats_.resident_bytes + more_bytes > limits_.bytes_max);
 }
 
@@ -245,11 +234,15 @@ StatusOr<FunctionFacts> ContextKernels::FactsOf(const Kernel& kernel) const {
   return kernel.facts_;
 }
 
-ResidencyStats ContextKernels::Stats() const {
+void ContextKernels::AddTo(kiln_launch_stats& sum) const {
   const std::lock_guard lock(mutex_);
-  ResidencyStats stats = stats_;
-  for (const auto& [id, kernel] : kernels_) stats.open += kernel->references_ > 0 ? 1 : 0;
-  return stats;
+  for (const auto& [id, kernel] : kernels_) sum.kernels_open += kernel->references_ > 0 ? 1 : 0;
+  for (const auto counter :
+       {&kiln_launch_stats::kernels_resident, &kiln_launch_stats::resident_bytes,
+        &kiln_launch_stats::loads, &kiln_launch_stats::unloads, &kiln_launch_stats::evictions,
+        &kiln_launch_stats::unloads_put_off, &kiln_launch_stats::out_of_memory_loads}) {
+    sum.*counter += stats_.*counter;
+  }
 }
 
 }  // namespace kiln::launch

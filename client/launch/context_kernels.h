@@ -9,35 +9,21 @@
 
 #include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
+#include "client/launch/kiln_launch.h"
 
 namespace kiln::launch {
 
-// For each context. Launches are only counted since a limit was set.
+// The limits of each context.
 struct ResidencyLimits {
   uint64_t kernels_max = 0;  // 0: no limit
   uint64_t bytes_max = 0;    // of their binaries; 0: no limit
-
-  bool IsSet() const { return kernels_max > 0 || bytes_max > 0; }
-};
-
-struct ResidencyStats {
-  uint64_t open = 0;
-  uint64_t resident = 0;
-  uint64_t resident_bytes = 0;
-  uint64_t loads = 0;
-  uint64_t unloads = 0;
-  uint64_t evictions = 0;            // unloads to keep a limit or to make room
-  uint64_t unloads_put_off = 0;      // a capture was active, or a live graph needs the kernel
-  uint64_t out_of_memory_loads = 0;  // loads that had to make room
-
-  ResidencyStats& operator+=(const ResidencyStats& other);
 };
 
 // One kernel per artifact, loaded at most once, counted by those who opened it.
 //
 // Loading and unloading wait for the device: milliseconds to seconds; a collective waits until its
 // other half is launched on another device. So both hold a mutex of this context that nothing else
-// takes: other contexts, launches of loaded kernels, Open and Stats do not wait for it. Only
+// takes: other contexts, launches of loaded kernels, Open and AddTo do not wait for it. Only
 // kernels of this context are unloaded to make room.
 //
 // Unloading would end a stream capture, so it runs with the thread's capture mode relaxed, which
@@ -71,7 +57,7 @@ class ContextKernels {
   void SetLimits(const ResidencyLimits& limits);
 
   StatusOr<FunctionFacts> FactsOf(const Kernel& kernel) const;
-  ResidencyStats Stats() const;
+  void AddTo(kiln_launch_stats& sum) const;
 
  private:
   // REQUIRES: loading_ is held and mutex_ is not, for all of these.
@@ -107,7 +93,7 @@ class ContextKernels {
   mutable std::mutex mutex_;
   std::map<ArtifactId, std::shared_ptr<Kernel>> kernels_;
   ResidencyLimits limits_;
-  ResidencyStats stats_;
+  kiln_launch_stats stats_{};
 };
 
 }  // namespace kiln::launch

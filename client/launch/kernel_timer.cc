@@ -94,7 +94,7 @@ Status KernelTimer::HarvestFirst() {
   return Status();
 }
 
-StatusOr<KernelTimes> KernelTimer::Read(bool resets) {
+StatusOr<kiln_launch_times> KernelTimer::Read(bool resets) {
   const std::lock_guard reading(reading_);
   LAUNCH_RETURN_IF_ERROR(HarvestAll());
   const std::lock_guard lock(mutex_);

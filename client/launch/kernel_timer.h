@@ -6,16 +6,9 @@
 #include <vector>
 
 #include "client/launch/driver/driver.h"
+#include "client/launch/kiln_launch.h"
 
 namespace kiln::launch {
-
-struct KernelTimes {
-  uint64_t launches = 0;  // measured
-  uint64_t dropped = 0;   // not measured: too many launches were under way
-  double total_ms = 0;
-  double min_ms = 0;
-  double max_ms = 0;
-};
 
 // Records events around launches and reads their times in Read, or when it needs room. A launch
 // never waits. Thread-safe.
@@ -46,7 +39,7 @@ class KernelTimer {
 
   // Waits for the launches under way, one reader at a time. `resets`: the next Read counts from
   // here, if this one succeeds.
-  StatusOr<KernelTimes> Read(bool resets);
+  StatusOr<kiln_launch_times> Read(bool resets);
   // Destroys the events. Events that are not destroyed go with their context.
   void Release(Context context);
 
@@ -71,7 +64,7 @@ class KernelTimer {
   std::vector<Event> free_;
   size_t events_ = 0;       // all events; pending_ and free_ have room for each
   uint64_t harvested_ = 0;  // events that have left pending_
-  KernelTimes times_;
+  kiln_launch_times times_{};
 };
 
 }  // namespace kiln::launch

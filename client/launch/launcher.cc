@@ -1,5 +1,6 @@
 #include "client/launch/launcher.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
 
@@ -21,12 +22,28 @@ std::string Describe(const DriverLaunch& launch) {
   return text;
 }
 
-// Made while there is some. Never destroyed, as launchers are not.
-const Status& kNoMemory = *new Status(Code::kResourceExhausted, "out of memory");
+constexpr kiln_launch_settings kDefaultSettings{};
+
+void CallHook(kiln_launch_hook hook, const kiln_launch_settings& settings, const Kernel& kernel,
+              const LaunchCall& call, Code code) {
+  if (hook == nullptr) return;
+  kiln_launch_event event{};
+  event.size = sizeof event;
+  event.code = static_cast<kiln_launch_code>(code);
+  event.kernel = kernel.artifact().metadata().name.c_str();
+  event.key = kernel.artifact().id().key.data();
+  event.stream = call.stream;
+  std::copy(call.grid.begin(), call.grid.end(), event.grid);
+  hook(settings.hook_user, &event);
+}
 
 }  // namespace
 
-const LauncherSettings Launcher::kDefaultSettings;
+Launcher::Launcher(std::unique_ptr<Driver> driver)
+    : driver_(std::move(driver)),
+      kernels_(*driver_),
+      graphs_(*driver_),
+      settings_(&kDefaultSettings) {}
 
 StatusOr<std::shared_ptr<Kernel>> Launcher::Open(std::shared_ptr<const Artifact> artifact,
                                                  int device) {
@@ -50,21 +67,21 @@ StatusOr<DeviceFacts> Launcher::Device(int device) {
 }
 
 StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
-  StatusOr<FunctionFacts> facts = kernels_.FactsOf(kernel);
+  StatusOr<FunctionFacts> facts = kernel.home().FactsOf(kernel);
   if (!facts.ok()) return facts.status().Annotate(kernel.artifact().label());
   return facts;
 }
 
-StatusOr<KernelTimes> Launcher::TimesOf(Kernel& kernel, bool resets) {
+StatusOr<kiln_launch_times> Launcher::TimesOf(Kernel& kernel, bool resets) {
   const ScopedContext context(*driver_, kernel.context());
   if (!context.status().ok()) return context.status().Annotate(kernel.artifact().label());
-  StatusOr<KernelTimes> times = kernel.timer().Read(resets);
+  StatusOr<kiln_launch_times> times = kernel.timer().Read(resets);
   if (!times.ok()) return times.status().Annotate(kernel.artifact().label());
   return times;
 }
 
 Status Launcher::Prepare(Kernel& kernel) {
-  const StatusOr<Kernel::Use> use = kernels_.Load(kernel, /*is_capturing=*/false);
+  const StatusOr<Kernel::Use> use = kernel.home().Load(kernel, /*is_capturing=*/false);
   return use.status().Annotate(kernel.artifact().label());
 }
 
@@ -108,34 +125,32 @@ Status Launcher::OrderUnlabelled(const Kernel& kernel, Stream stream, Stream pro
 }
 
 Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
-                                 const LauncherSettings& settings, int plain) {
+                                 const kiln_launch_settings& settings, int plain) {
   if (call.IsEmpty()) return Status();
-  const LaunchHooks& hooks = settings.hooks;
-  if (hooks.enter != nullptr) hooks.enter(hooks.user, *kernel, call, Status());
+  CallHook(settings.enter_hook, settings, *kernel, call, Code::kOk);
   try {
     Status status = EnqueueLabelled(kernel, call, settings, plain);
     if (!status.ok()) status = status.Annotate(kernel->artifact().label());
-    if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, status);
+    CallHook(settings.exit_hook, settings, *kernel, call, status.code());
     return status;
   } catch (const std::bad_alloc&) {
     // A hook that counted the begin hears of the end, too.
-    if (hooks.exit != nullptr) hooks.exit(hooks.user, *kernel, call, kNoMemory);
+    CallHook(settings.exit_hook, settings, *kernel, call, Code::kResourceExhausted);
     throw;
   }
 }
 
 Status Launcher::EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
-  LauncherSettings settings = *settings_.load(std::memory_order_acquire);
-  settings.hooks = {};
-  settings.times_launches = false;
-  settings.is_strict = false;
+  kiln_launch_settings settings = *settings_.load(std::memory_order_acquire);
+  settings.enter_hook = settings.exit_hook = nullptr;
+  settings.times_launches = settings.strict = 0;
   const int plain = LaunchPlain(*kernel, call, settings);
   if (plain == 0) return Status();
   return EnqueueLabelled(kernel, call, settings, plain).Annotate(kernel->artifact().label());
 }
 
 Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
-                                 const LauncherSettings& settings, int plain) {
+                                 const kiln_launch_settings& settings, int plain) {
   LAUNCH_ASSIGN_OR_RETURN(const DriverLaunch launch, kernel->plan().Resolve(call));
   if (plain != Driver::kNotTried) {
     const StatusOr<Context> current = driver_->CurrentContext();
@@ -154,13 +169,13 @@ Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const La
 }
 
 Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
-                                   const DriverLaunch& launch, const LauncherSettings& settings,
+                                   const DriverLaunch& launch, const kiln_launch_settings& settings,
                                    bool is_capturing) {
   const LaunchPlan& plan = kernel.plan();
   const KernelMetadata& metadata = kernel.artifact().metadata();
   // A graph writes to it at each replay, long after a caller's allocator had it back. The driver's
   // is the graph's own when it is captured.
-  const ScratchAllocator& allocator = is_capturing ? kDriversMemory : settings.scratch;
+  const kiln_launch_settings& allocator = is_capturing ? kDefaultSettings : settings;
   Scratch global(*driver_, allocator, call.stream);
   Scratch profile(*driver_, allocator, call.stream);
   LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.GlobalScratchBytes(call),
@@ -174,26 +189,27 @@ Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
 }
 
 Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
-                             const LauncherSettings& settings, bool is_capturing) {
+                             const kiln_launch_settings& settings, bool is_capturing) {
   LAUNCH_ASSIGN_OR_RETURN(const Kernel::Use use, UseLoaded(kernel, settings, is_capturing));
   std::optional<KernelTimer::Measurement> measurement;
   // Inside a graph an event would be a node of it.
-  if (settings.times_launches && !is_capturing) measurement.emplace(kernel.timer(), launch.stream);
+  if (settings.times_launches != 0 && !is_capturing)
+    measurement.emplace(kernel.timer(), launch.stream);
   const Status status = driver_->Launch(use.function(), launch, arguments);
   if (!status.ok()) return status.Annotate(Describe(launch));
   if (measurement) measurement->End();
   return status;
 }
 
-StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const LauncherSettings& settings,
+StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const kiln_launch_settings& settings,
                                           bool is_capturing) {
   if (Kernel::Use use(kernel); use.function() != nullptr) {
     NoteUse(kernel, settings);
     return use;
   }
-  if (settings.is_strict) {
+  if (settings.strict != 0) {
     // An eviction that was given up hides a function for a moment.
-    if (Kernel::Use use = kernels_.Find(kernel); use.function() != nullptr) {
+    if (Kernel::Use use = kernel.home().Find(kernel); use.function() != nullptr) {
       NoteUse(kernel, settings);
       return use;
     }
@@ -204,21 +220,23 @@ StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const LauncherSettings
         "step launches");
   }
   loads_at_launch_.fetch_add(1, std::memory_order_relaxed);
-  return kernels_.Load(kernel, is_capturing);
+  return kernel.home().Load(kernel, is_capturing);
 }
 
-void Launcher::Configure(const LauncherSettings& settings) {
+void Launcher::Configure(const kiln_launch_settings& settings) {
   const std::lock_guard lock(settings_mutex_);
-  all_settings_.push_back(std::make_unique<const LauncherSettings>(settings));
+  all_settings_.push_back(std::make_unique<const kiln_launch_settings>(settings));
   settings_.store(all_settings_.back().get(), std::memory_order_release);
-  kernels_.SetLimits(settings.limits);
+  kernels_.SetLimits({settings.resident_kernels_max, settings.resident_bytes_max});
 }
 
-LauncherSettings Launcher::settings() const { return *settings_.load(std::memory_order_acquire); }
+kiln_launch_settings Launcher::settings() const {
+  return *settings_.load(std::memory_order_acquire);
+}
 
-LauncherStats Launcher::Stats() const {
-  LauncherStats stats;
-  stats.residency = kernels_.Stats();
+kiln_launch_stats Launcher::Stats() const {
+  kiln_launch_stats stats{};
+  kernels_.AddTo(stats);
   stats.loads_at_launch = loads_at_launch_.load(std::memory_order_relaxed);
   stats.refused_launches = refused_launches_.load(std::memory_order_relaxed);
   stats.live_graphs = graphs_.live_graphs();

@@ -12,57 +12,28 @@
 #include "client/launch/driver/driver.h"
 #include "client/launch/graph_registry.h"
 #include "client/launch/kernel.h"
+#include "client/launch/kiln_launch.h"
 #include "client/launch/launch_plan.h"
 #include "client/launch/resident_kernels.h"
 #include "client/launch/scratch.h"
 
 namespace kiln::launch {
 
-// Called around each launch, on the launching thread.
-struct LaunchHooks {
-  using Function = void (*)(void* user, const Kernel& kernel, const LaunchCall& call,
-                            const Status& status);
-  Function enter = nullptr;  // its status is always OK
-  Function exit = nullptr;
-  void* user = nullptr;
-};
-
-struct LauncherSettings {
-  ResidencyLimits limits = {};
-  // A launch never loads: a kernel that was not prepared is an error.
-  bool is_strict = false;
-  bool times_launches = false;
-  ScratchAllocator scratch = {};
-  LaunchHooks hooks = {};
-
-  bool ObservesLaunches() const {
-    return times_launches || hooks.enter != nullptr || hooks.exit != nullptr;
-  }
-};
-
-struct LauncherStats {
-  ResidencyStats residency;
-  uint64_t loads_at_launch = 0;   // Prepare would have avoided them
-  uint64_t refused_launches = 0;  // because of is_strict
-  uint64_t live_graphs = 0;
-};
-
 // One per driver library in a process. Never destroyed: graphs call back into it. Thread-safe.
 class Launcher {
  public:
-  explicit Launcher(std::unique_ptr<Driver> driver)
-      : driver_(std::move(driver)), kernels_(*driver_), graphs_(*driver_) {}
+  explicit Launcher(std::unique_ptr<Driver> driver);
 
   // A kernel in the thread's current context, or in the primary context of a device (`device` >=
   // 0).
   StatusOr<std::shared_ptr<Kernel>> Open(std::shared_ptr<const Artifact> artifact, int device);
-  void Close(Kernel& kernel) { kernels_.Close(kernel); }
+  void Close(Kernel& kernel) { kernel.home().Close(kernel); }
 
   // Loads the kernel, so that no launch has to. Waits for the device.
   Status Prepare(Kernel& kernel);
   // Puts a launch on its stream. Blocks if the driver does, or if the kernel has to be loaded.
   Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
-    const LauncherSettings& settings = *settings_.load(std::memory_order_acquire);
+    const kiln_launch_settings& settings = *settings_.load(std::memory_order_acquire);
     const int result = LaunchPlain(*kernel, call, settings);
     return result == 0 ? Status() : EnqueueObserved(kernel, call, settings, result);
   }
@@ -70,7 +41,7 @@ class Launcher {
   // context. `stream` may join the capture of `producer`. FAILED_PRECONDITION: `stream` captures,
   // and `producer` does not capture into the same graph.
   Status Order(Kernel& kernel, Stream stream, Stream producer);
-  // Enqueue for a tuning: without hooks, times and is_strict.
+  // Enqueue for a tuning: without hooks, times and `strict`.
   Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   void Trim() { kernels_.Trim(); }
 
@@ -79,12 +50,12 @@ class Launcher {
   // The driver's facts about a loaded kernel; the times of its launches since the last call with
   // `resets`.
   StatusOr<FunctionFacts> FactsOf(Kernel& kernel);
-  StatusOr<KernelTimes> TimesOf(Kernel& kernel, bool resets = false);
+  StatusOr<kiln_launch_times> TimesOf(Kernel& kernel, bool resets = false);
 
   // Takes effect for launches that begin after it.
-  void Configure(const LauncherSettings& settings);
-  LauncherSettings settings() const;
-  LauncherStats Stats() const;
+  void Configure(const kiln_launch_settings& settings);
+  kiln_launch_settings settings() const;
+  kiln_launch_stats Stats() const;
 
   Driver& driver() { return *driver_; }
   GraphRegistry& graphs() { return graphs_; }
@@ -93,13 +64,17 @@ class Launcher {
   Status OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer);
   Status CheckMayWait(Stream stream, Stream producer);
   Status EnterDevice(int device, std::optional<ScopedContext>& scope);
+  static bool ObservesLaunches(const kiln_launch_settings& settings) {
+    return settings.times_launches != 0 || settings.enter_hook != nullptr ||
+           settings.exit_hook != nullptr;
+  }
   // The path of nearly all launches, with as little code as possible: the driver's launch evicts
   // this code from the caches. Does not ask for the current context: a created stream belongs to a
   // context, and the driver refuses kernels of another one. Returns the driver's result, or
   // kNotTried: EnqueueObserved launches it.
-  int LaunchPlain(Kernel& kernel, const LaunchCall& call, const LauncherSettings& settings) {
+  int LaunchPlain(Kernel& kernel, const LaunchCall& call, const kiln_launch_settings& settings) {
     DriverLaunch launch;
-    if (settings.ObservesLaunches() || !IsMadeStream(call.stream) ||
+    if (ObservesLaunches(settings) || !IsMadeStream(call.stream) ||
         !kernel.plan().ResolvePlain(call, launch)) {
       return Driver::kNotTried;
     }
@@ -113,20 +88,22 @@ class Launcher {
     return result;
   }
   // All threads share this count, so it is kept only with limits.
-  void NoteUse(Kernel& kernel, const LauncherSettings& settings) {
-    if (settings.limits.IsSet()) kernel.NoteUse(kernels_.NextTick());
+  void NoteUse(Kernel& kernel, const kiln_launch_settings& settings) {
+    if (settings.resident_kernels_max > 0 || settings.resident_bytes_max > 0) {
+      kernel.NoteUse(kernels_.NextTick());
+    }
   }
   // `plain` is the result of LaunchPlain.
   Status EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
-                         const LauncherSettings& settings, int plain);
+                         const kiln_launch_settings& settings, int plain);
   Status EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
-                         const LauncherSettings& settings, int plain);
+                         const kiln_launch_settings& settings, int plain);
   Status LaunchWithScratch(Kernel& kernel, const LaunchCall& call, const DriverLaunch& launch,
-                           const LauncherSettings& settings, bool is_capturing);
+                           const kiln_launch_settings& settings, bool is_capturing);
   Status LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** arguments,
-                     const LauncherSettings& settings, bool is_capturing);
+                     const kiln_launch_settings& settings, bool is_capturing);
   // The use has a function. Loads the kernel if the settings allow it.
-  StatusOr<Kernel::Use> UseLoaded(Kernel& kernel, const LauncherSettings& settings,
+  StatusOr<Kernel::Use> UseLoaded(Kernel& kernel, const kiln_launch_settings& settings,
                                   bool is_capturing);
 
   const std::unique_ptr<Driver> driver_;
@@ -137,10 +114,9 @@ class Launcher {
 
   // Launches read the settings without a lock. Replaced settings are kept: a launch may still read
   // them.
-  std::atomic<const LauncherSettings*> settings_{&kDefaultSettings};
-  static const LauncherSettings kDefaultSettings;
+  std::atomic<const kiln_launch_settings*> settings_;
   mutable std::mutex settings_mutex_;
-  std::vector<std::unique_ptr<const LauncherSettings>> all_settings_;
+  std::vector<std::unique_ptr<const kiln_launch_settings>> all_settings_;
 };
 
 }  // namespace kiln::launch

@@ -41,11 +41,9 @@ void ResidentKernels::SetLimits(const ResidencyLimits& limits) {
   for (auto& [id, kernels] : contexts_) kernels.SetLimits(limits);
 }
 
-ResidencyStats ResidentKernels::Stats() const {
+void ResidentKernels::AddTo(kiln_launch_stats& sum) const {
   const std::lock_guard lock(mutex_);
-  ResidencyStats stats;
-  for (const auto& [id, kernels] : contexts_) stats += kernels.Stats();
-  return stats;
+  for (const auto& [id, kernels] : contexts_) kernels.AddTo(sum);
 }
 
 }  // namespace kiln::launch

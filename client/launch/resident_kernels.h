@@ -22,20 +22,12 @@ class ResidentKernels {
 
   // The kernel of the artifact in the current context.
   StatusOr<std::shared_ptr<Kernel>> Open(std::shared_ptr<const Artifact> artifact);
-  void Close(Kernel& kernel) { kernel.home().Close(kernel); }
-
-  StatusOr<Kernel::Use> Load(Kernel& kernel, bool is_capturing) {
-    return kernel.home().Load(kernel, is_capturing);
-  }
-  Kernel::Use Find(Kernel& kernel) { return kernel.home().Find(kernel); }
   // One context after the other.
   void Trim();
   void SetLimits(const ResidencyLimits& limits);
 
-  StatusOr<FunctionFacts> FactsOf(Kernel& kernel) { return kernel.home().FactsOf(kernel); }
   uint64_t NextTick() { return tick_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  // The sum over all contexts.
-  ResidencyStats Stats() const;
+  void AddTo(kiln_launch_stats& sum) const;
 
  private:
   ContextKernels& KernelsOf(uint64_t context_id, Context context);

@@ -22,9 +22,9 @@ Status CheckRange(Driver& driver, const MemoryRange& range);
 // destructor restores the ranges if they are dirty. Not thread-safe.
 class SavedMemory {
  public:
-  // `allocator` must outlive it.
-  SavedMemory(Driver& driver, const ScratchAllocator& allocator, Stream stream)
-      : driver_(driver), stream_(stream), copies_(driver, allocator, stream) {}
+  // `settings`, which have the allocator of the copies, must outlive it.
+  SavedMemory(Driver& driver, const kiln_launch_settings& settings, Stream stream)
+      : driver_(driver), stream_(stream), copies_(driver, settings, stream) {}
   ~SavedMemory();
   SavedMemory(const SavedMemory&) = delete;
   SavedMemory& operator=(const SavedMemory&) = delete;

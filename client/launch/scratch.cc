@@ -11,8 +11,9 @@ constexpr uint64_t kDriverAlignment = 256;
 Status Scratch::Allocate(uint64_t bytes, uint64_t alignment) {
   if (bytes == 0) return Status();
   if (alignment == 0) alignment = 1;
-  if (allocator_.allocate != nullptr) {
-    allocated_ = address_ = allocator_.allocate(allocator_.user, bytes, alignment, stream_);
+  if (settings_.scratch_allocate != nullptr) {
+    allocated_ = address_ =
+        settings_.scratch_allocate(settings_.scratch_user, bytes, alignment, stream_);
     if (allocated_ != 0) return Status();
     return ResourceExhausted("the caller's allocator has no {} bytes of scratch", bytes);
   }
@@ -28,9 +29,9 @@ Status Scratch::Allocate(uint64_t bytes, uint64_t alignment) {
 
 Scratch::~Scratch() {
   if (allocated_ == 0) return;
-  if (allocator_.allocate != nullptr) {
-    if (allocator_.release != nullptr) {
-      allocator_.release(allocator_.user, allocated_, stream_);
+  if (settings_.scratch_allocate != nullptr) {
+    if (settings_.scratch_release != nullptr) {
+      settings_.scratch_release(settings_.scratch_user, allocated_, stream_);
     }
     return;
   }

@@ -4,25 +4,17 @@
 #include <cstdint>
 
 #include "client/launch/driver/driver.h"
+#include "client/launch/kiln_launch.h"
 
 namespace kiln::launch {
 
-// The caller's functions for scratch, such as a framework's caching allocator. Null: the driver's
-// stream-ordered memory. Called on the launching thread; `allocate` returns 0 when it has no
-// memory.
-struct ScratchAllocator {
-  Address (*allocate)(void* user, uint64_t bytes, uint64_t alignment, Stream stream) = nullptr;
-  void (*release)(void* user, Address address, Stream stream) = nullptr;
-  void* user = nullptr;
-};
-inline constexpr ScratchAllocator kDriversMemory = {};
-
-// One piece of memory. The destructor gives it back in stream order: the launch that uses it must
-// be on the stream by then. Not thread-safe.
+// One piece of memory, of the settings' allocator. The destructor gives it back in stream order:
+// the launch that uses it must be on the stream by then. Not thread-safe.
 class Scratch {
  public:
-  Scratch(Driver& driver, const ScratchAllocator& allocator, Stream stream)
-      : driver_(driver), allocator_(allocator), stream_(stream) {}
+  // `settings` must outlive it.
+  Scratch(Driver& driver, const kiln_launch_settings& settings, Stream stream)
+      : driver_(driver), settings_(settings), stream_(stream) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -34,7 +26,7 @@ class Scratch {
 
  private:
   Driver& driver_;
-  const ScratchAllocator& allocator_;
+  const kiln_launch_settings& settings_;
   const Stream stream_;
   Address allocated_ = 0;
   Address address_ = 0;

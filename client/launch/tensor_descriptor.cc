@@ -22,20 +22,18 @@ int HostElementType(int64_t device_type) {
 constexpr int kFloat32 = 7;
 constexpr int kTf32 = 11;
 
-Status CheckTensor(const Tensor& tensor) {
-  const size_t rank = tensor.shape.size();
-  if (rank == 0 || rank > kTensorRankMax || tensor.strides.size() != rank) {
-    return InvalidArgument("a tensor with {} lengths and {} strides: both have 1 to {}", rank,
-                           tensor.strides.size(), kTensorRankMax);
+Status CheckTensor(const kiln_launch_tensor& tensor) {
+  if (tensor.rank == 0 || tensor.rank > kTensorRankMax) {
+    return InvalidArgument("a tensor of {} dimensions: it has 1 to {}", tensor.rank,
+                           kTensorRankMax);
   }
-  if (tensor.strides.back() != 1) {
-    return InvalidArgument("the tensor's last stride is {}: a descriptor needs it to be 1",
-                           tensor.strides.back());
+  if (const int64_t last = tensor.strides[tensor.rank - 1]; last != 1) {
+    return InvalidArgument("the tensor's last stride is {}: a descriptor needs it to be 1", last);
   }
-  for (const int64_t length : tensor.shape) {
-    if (length <= 0 || length > std::numeric_limits<int32_t>::max()) {
+  for (size_t i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] <= 0 || tensor.shape[i] > std::numeric_limits<int32_t>::max()) {
       return InvalidArgument("the tensor has a length of {}, a descriptor takes 1 to 2^31-1",
-                             length);
+                             tensor.shape[i]);
     }
   }
   return Status();
@@ -68,13 +66,12 @@ size_t DescriptorNumber(const std::vector<Parameter>& parameters, size_t paramet
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(Driver& driver,
-                                                                   const KernelMetadata& metadata,
-                                                                   size_t parameter,
-                                                                   const Tensor& tensor) {
+StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(
+    Driver& driver, const KernelMetadata& metadata, size_t parameter,
+    const kiln_launch_tensor& tensor) {
   LAUNCH_RETURN_IF_ERROR(CheckTensor(tensor));
   const std::vector<Parameter>& parameters = metadata.parameters;
-  const size_t rank = tensor.shape.size();
+  const size_t rank = tensor.rank;
   const auto refuse = [&] {
     return InvalidArgument("no descriptor of {} dimensions begins at parameter {}", rank,
                            parameter);
@@ -89,7 +86,7 @@ StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(Driver& drive
     made->strides_[i] = tensor.strides[i];
     made->short_shape_[i] = static_cast<int32_t>(tensor.shape[i]);
   }
-  made->flags_ = {tensor.fills_with_nan, tensor.rounds_to_tf32};
+  made->flags_ = {tensor.fills_with_nan != 0, tensor.rounds_to_tf32 != 0};
 
   size_t next = parameter + 1;
   if (IsTensorMap(parameters[parameter].type)) {
@@ -100,7 +97,7 @@ StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(Driver& drive
     if (descriptor.fp4_padded && metadata.counts_padded_elements) {
       if (__builtin_mul_overflow(made->short_shape_[rank - 1], 2, &made->short_shape_[rank - 1])) {
         return InvalidArgument("the tensor's last length is {}, twice that is too long",
-                               tensor.shape.back());
+                               tensor.shape[rank - 1]);
       }
     }
     made->arguments_.push_back(made->map_.data());
@@ -130,8 +127,8 @@ void TensorDescriptor::AddShapeAndStrides() {
 }
 
 Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata,
-                                   const Tensor& tensor) {
-  const size_t rank = tensor.shape.size();
+                                   const kiln_launch_tensor& tensor) {
+  const size_t rank = tensor.rank;
   if (metadata.is_im2col) {
     return Unimplemented("the kernel's descriptor is an im2col one, which is not encoded here");
   }
@@ -142,7 +139,7 @@ Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadat
   TensorMapRequest request;
   request.base = tensor.address;
   request.type = HostElementType(metadata.elem_type);
-  if (tensor.rounds_to_tf32) {
+  if (tensor.rounds_to_tf32 != 0) {
     if (request.type != kFloat32 && request.type != kTf32) {
       return InvalidArgument("only float32 is rounded to tf32, the elements' type is number {}",
                              metadata.elem_type);
@@ -151,7 +148,7 @@ Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadat
   }
   request.swizzle = static_cast<int>(metadata.swizzle);
   request.rank = static_cast<int>(rank);
-  request.fills_with_nan = tensor.fills_with_nan;
+  request.fills_with_nan = tensor.fills_with_nan != 0;
   for (size_t i = 0; i < rank; ++i) {
     const size_t from = rank - 1 - i;
     request.shape[i] = static_cast<uint64_t>(tensor.shape[from]);

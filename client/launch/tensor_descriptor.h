@@ -9,19 +9,11 @@
 #include "client/launch/artifact/parameter_type.h"
 #include "client/launch/artifact/status.h"
 #include "client/launch/driver/driver.h"
+#include "client/launch/kiln_launch.h"
 
 namespace kiln::launch {
 
 inline constexpr size_t kTensorRankMax = 5;
-
-// In row-major order: the last dimension is contiguous.
-struct Tensor {
-  Address address = 0;
-  std::vector<int64_t> shape;    // elements
-  std::vector<int64_t> strides;  // elements; the last is 1
-  bool fills_with_nan = false;   // elements outside read as NaN, not as 0
-  bool rounds_to_tf32 = false;
-};
 
 // The arguments of one descriptor. The kernel's parameters show which of two forms Triton uses: a
 // CUtensorMap by value, shape and strides; or, for a target without TMA, base, shape, strides and
@@ -35,7 +27,8 @@ class TensorDescriptor {
   // UNIMPLEMENTED: im2col.
   static StatusOr<std::unique_ptr<TensorDescriptor>> Make(Driver& driver,
                                                           const KernelMetadata& metadata,
-                                                          size_t parameter, const Tensor& tensor);
+                                                          size_t parameter,
+                                                          const kiln_launch_tensor& tensor);
   TensorDescriptor(const TensorDescriptor&) = delete;
   TensorDescriptor& operator=(const TensorDescriptor&) = delete;
 
@@ -44,7 +37,8 @@ class TensorDescriptor {
 
  private:
   TensorDescriptor() = default;
-  Status EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata, const Tensor& tensor);
+  Status EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata,
+                   const kiln_launch_tensor& tensor);
   void AddShapeAndStrides();
 
   alignas(64) std::array<char, kTensorMapBytes> map_{};

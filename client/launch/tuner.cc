@@ -123,10 +123,10 @@ Status Tuning::TimeTheRest() {
   LAUNCH_RETURN_IF_ERROR(CheckMayRun());
   // What is on its way into the buffers has to be there before it is copied.
   LAUNCH_RETURN_IF_ERROR(driver_.Synchronize(request_.stream));
-  const ScratchAllocator allocator = launcher_.settings().scratch;
-  Scratch flush(driver_, allocator, request_.stream);
+  const kiln_launch_settings settings = launcher_.settings();
+  Scratch flush(driver_, settings, request_.stream);
   LAUNCH_RETURN_IF_ERROR(flush.Allocate(request_.timing.flush_bytes, 1));
-  SavedMemory saved(driver_, allocator, request_.stream);
+  SavedMemory saved(driver_, settings, request_.stream);
   LAUNCH_RETURN_IF_ERROR(saved.Save(Overlaps(request_.reads, request_.writes)));
   RunTimer timer(driver_, request_.stream, request_.timing, flush.address());
   const Status status = TimeAll(timer, saved);

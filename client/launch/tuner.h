@@ -28,22 +28,13 @@ struct CandidateResult {
   bool is_stored = false;  // the times come from the store
 };
 
-// See kiln_launch_tuning_store. Null functions: no store.
-struct TuningStore {
-  uint64_t (*find)(void* user, const void* key, uint64_t key_bytes, void* value,
-                   uint64_t capacity) = nullptr;
-  void (*put)(void* user, const void* key, uint64_t key_bytes, const void* value,
-              uint64_t value_bytes) = nullptr;
-  void* user = nullptr;
-};
-
 struct TuningRequest {
   Stream stream = nullptr;
   std::vector<MemoryRange> reads;   // launches read these
   std::vector<MemoryRange> writes;  // launches write these
   std::string problem;              // names what else the times depend on
   TimingOptions timing;
-  TuningStore store;
+  kiln_launch_tuning_store store{};  // null functions: no store
   int32_t (*is_cancelled)(void* user) = nullptr;
   void* cancel_user = nullptr;
 };

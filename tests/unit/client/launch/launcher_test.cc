@@ -32,6 +32,21 @@ std::clock_t ThreadClock() {
   return now.tv_sec * CLOCKS_PER_SEC + now.tv_nsec * CLOCKS_PER_SEC / 1'000'000'000;
 }
 
+kiln_launch_settings Limits(uint64_t kernels_max, uint64_t bytes_max = 0) {
+  kiln_launch_settings settings{};
+  settings.resident_kernels_max = kernels_max;
+  settings.resident_bytes_max = bytes_max;
+  return settings;
+}
+kiln_launch_settings Strict(kiln_launch_settings settings = {}) {
+  settings.strict = 1;
+  return settings;
+}
+kiln_launch_settings Timed(kiln_launch_settings settings = {}) {
+  settings.times_launches = 1;
+  return settings;
+}
+
 // As errors of "k" begin.
 auto StartsWithLabel(const std::string& rest) {
   return testing::MatchesRegex("kernel k \\(key [0-9a-f]{12}\\)" + rest + ".*");
@@ -362,7 +377,7 @@ TEST_F(LauncherTest, TheLastCloseUnloads) {
 }
 
 TEST_F(LauncherTest, StrictLaunchesNeverLoad) {
-  launcher_.Configure({.is_strict = true});
+  launcher_.Configure(Strict());
   const auto kernel = Open("k");
   const Status status = Enqueue(kernel);
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
@@ -379,7 +394,7 @@ TEST_F(LauncherTest, LoadsAtLaunchAreCounted) {
 }
 
 TEST_F(LauncherTest, TheLeastRecentlyLaunchedIsUnloadedAtTheLimitAndComesBack) {
-  launcher_.Configure({.limits = {.kernels_max = 2}});
+  launcher_.Configure(Limits(2));
   const auto a = Open("a");
   const auto b = Open("b");
   const auto c = Open("c");
@@ -389,19 +404,19 @@ TEST_F(LauncherTest, TheLeastRecentlyLaunchedIsUnloadedAtTheLimitAndComesBack) {
   EnqueueOk(c);  // instead of b
   EXPECT_EQ(fake_->loaded(), 2);
   EnqueueOk(a);
-  EXPECT_EQ(launcher_.Stats().residency.loads, 3u);
+  EXPECT_EQ(launcher_.Stats().loads, 3u);
   EnqueueOk(b);  // again, instead of c
-  EXPECT_EQ(launcher_.Stats().residency.loads, 4u);
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 2u);
+  EXPECT_EQ(launcher_.Stats().loads, 4u);
+  EXPECT_EQ(launcher_.Stats().evictions, 2u);
   EXPECT_EQ(fake_->launches().size(), 6u);
 }
 
 TEST_F(LauncherTest, BytesCountToo) {
   const auto a = Open("a");
   const uint64_t bytes = a->artifact().binary().size();
-  launcher_.Configure({.limits = {.bytes_max = 2 * bytes}});
+  launcher_.Configure(Limits(0, 2 * bytes));
   for (const char* name : {"b", "c", "d"}) EnqueueOk(Open(name));
-  EXPECT_EQ(launcher_.Stats().residency.resident_bytes, 2 * bytes);
+  EXPECT_EQ(launcher_.Stats().resident_bytes, 2 * bytes);
   EXPECT_EQ(fake_->loaded(), 2);
 }
 
@@ -420,7 +435,7 @@ TEST_F(LauncherTest, AnUnloadWaitsForALaunchWithoutUsingACore) {
     EnqueueOk(kernel);
   });
   entered.get_future().wait();
-  launcher_.Configure({.limits = {.bytes_max = 1}});
+  launcher_.Configure(Limits(0, 1));
   const std::clock_t before = ThreadClock();
   launcher_.Trim();
   EXPECT_LT(ThreadClock() - before, CLOCKS_PER_SEC / 20);
@@ -430,21 +445,21 @@ TEST_F(LauncherTest, AnUnloadWaitsForALaunchWithoutUsingACore) {
 }
 
 TEST_F(LauncherTest, WhenMemoryIsFullOneAfterTheOtherMakesRoom) {
-  launcher_.Configure({.is_strict = true});
+  launcher_.Configure(Strict());
   const auto a = Open("a");
   const auto b = Open("b");
   const auto c = Open("c");
   fake_->libraries_max = 2;
   for (const auto& kernel : {a, b, c}) PrepareOk(kernel);
-  EXPECT_EQ(launcher_.Stats().residency.out_of_memory_loads, 1u);
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+  EXPECT_EQ(launcher_.Stats().out_of_memory_loads, 1u);
+  EXPECT_EQ(launcher_.Stats().evictions, 1u);
   EXPECT_EQ(Enqueue(a).code(), Code::kFailedPrecondition) << "it made room";
   EnqueueOk(b);
   EnqueueOk(c);
   const auto d = Open("d");
   fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
   PrepareOk(d);
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 3u);
+  EXPECT_EQ(launcher_.Stats().evictions, 3u);
   fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
   EXPECT_EQ(launcher_.Prepare(*a).code(), Code::kResourceExhausted);
   EXPECT_EQ(fake_->loaded(), 0);
@@ -456,7 +471,7 @@ TEST_F(LauncherTest, WhereMemoryIsFullNobodyElsewhereMakesRoom) {
   fake_->MakeContext();
   PrepareOk(Open("a"));
   PrepareOk(Open("b"));
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+  EXPECT_EQ(launcher_.Stats().evictions, 1u);
   EXPECT_EQ(fake_->loaded(), 2);
   fake_->Fail("cuLibraryLoadData", kOutOfMemory, 2);
   EXPECT_EQ(launcher_.Prepare(*Open("c")).code(), Code::kResourceExhausted);
@@ -464,18 +479,18 @@ TEST_F(LauncherTest, WhereMemoryIsFullNobodyElsewhereMakesRoom) {
 }
 
 TEST_F(LauncherTest, EachContextKeepsTheLimitsByItself) {
-  launcher_.Configure({.limits = {.kernels_max = 1}});
+  launcher_.Configure(Limits(1));
   void* first = fake_->Current();
   const auto a = Open("a");
   PrepareOk(a);
   void* second = fake_->MakeContext();
   const auto elsewhere = Open("a");
   PrepareOk(elsewhere);
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 0u);
+  EXPECT_EQ(launcher_.Stats().evictions, 0u);
   EXPECT_EQ(fake_->loaded(), 2);
   PrepareOk(Open("b"));  // instead of the one beside it
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
-  EXPECT_EQ(launcher_.Stats().residency.resident, 2u);
+  EXPECT_EQ(launcher_.Stats().evictions, 1u);
+  EXPECT_EQ(launcher_.Stats().kernels_resident, 2u);
   fake_->SetCurrent(first);
   EnqueueOk(a);
   EXPECT_EQ(launcher_.Stats().loads_at_launch, 0u);
@@ -519,16 +534,16 @@ TEST_F(LauncherTest, ALoadThatWaitsForItsDeviceHoldsUpNoOtherContext) {
       [&] {
         const auto other = Open("a");
         EnqueueOk(other);
-        EXPECT_EQ(launcher_.Stats().residency.loads, 1u);
+        EXPECT_EQ(launcher_.Stats().loads, 1u);
         launcher_.Close(*other);
         launcher_.Trim();
         PrepareOk(Open("b"));
         PrepareOk(Open("c"));
-        EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+        EXPECT_EQ(launcher_.Stats().evictions, 1u);
       });
   ExpectNobodyWaits(
       "cuLibraryUnload", first, [&] { PrepareOk(b); }, [&] { EnqueueOk(Open("d")); });
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 3u);
+  EXPECT_EQ(launcher_.Stats().evictions, 3u);
 }
 
 TEST_F(LauncherTest, AnUnloadThatWaitsForItsDeviceHoldsUpNoOtherContext) {
@@ -545,7 +560,7 @@ TEST_F(LauncherTest, AnUnloadThatWaitsForItsDeviceHoldsUpNoOtherContext) {
   };
   ExpectNobodyWaits(
       "cuLibraryUnload", first, [&] { launcher_.Close(*a); }, work);
-  launcher_.Configure({.limits = {.bytes_max = 1}});
+  launcher_.Configure(Limits(0, 1));
   ExpectNobodyWaits(
       "cuLibraryUnload", first, [&] { launcher_.Trim(); }, work);
   EXPECT_EQ(fake_->loaded(), 0);
@@ -555,7 +570,7 @@ TEST_F(LauncherTest, BesideALoadWhatIsLoadedIsLaunched) {
   const auto kernel = Open("k");
   const auto loaded = Open("a");
   PrepareOk(loaded);
-  launcher_.Configure({.is_strict = true});
+  launcher_.Configure(Strict());
   ExpectNobodyWaits(
       "cuLibraryLoadData", fake_->Current(), [&] { PrepareOk(kernel); },
       [&] {
@@ -565,7 +580,7 @@ TEST_F(LauncherTest, BesideALoadWhatIsLoadedIsLaunched) {
         EXPECT_EQ(launcher_.FactsOf(*kernel).status().code(), Code::kFailedPrecondition);
         EXPECT_EQ(Enqueue(Open("b")).code(), Code::kFailedPrecondition)
             << "it has to wait for nothing";
-        EXPECT_EQ(launcher_.Stats().residency.open, 3u);
+        EXPECT_EQ(launcher_.Stats().kernels_open, 3u);
         launcher_.Trim();
       });
 }
@@ -578,21 +593,21 @@ TEST_F(LauncherTest, WhatHasNothingToUnloadWaitsForNoLoad) {
   EnqueueOk(pinned);
   void* graph = fake_->EndCapture(kStream);
   launcher_.Close(*pinned);
-  launcher_.Configure({.limits = {.bytes_max = 1}});
+  launcher_.Configure(Limits(0, 1));
   ExpectNobodyWaits(
       "cuLibraryLoadData", fake_->Current(), [&] { PrepareOk(kernel); },
       [&] {
         launcher_.Close(*never_loaded);
         launcher_.Trim();
       });
-  EXPECT_EQ(launcher_.Stats().residency.open, 1u);
+  EXPECT_EQ(launcher_.Stats().kernels_open, 1u);
   fake_->DestroyGraph(graph);
 }
 
 TEST_F(LauncherTest, ARefusalWaitsForNoEvictionOfAnotherKernel) {
   const auto busy = Open("k");
   PrepareOk(busy);
-  launcher_.Configure({.limits = {.kernels_max = 1}, .is_strict = true});
+  launcher_.Configure(Strict(Limits(1)));
   const auto wanted = Open("a");
   const auto refused = Open("b");
   std::thread evicting;
@@ -611,11 +626,11 @@ TEST_F(LauncherTest, ARefusalWaitsForNoEvictionOfAnotherKernel) {
         EXPECT_EQ(Enqueue(refused).code(), Code::kFailedPrecondition);
       });
   evicting.join();
-  EXPECT_EQ(launcher_.Stats().residency.evictions, 1u);
+  EXPECT_EQ(launcher_.Stats().evictions, 1u);
 }
 
 TEST_F(LauncherTest, WhatAThreadLaunchesIsEvictedLast) {
-  launcher_.Configure({.limits = {.kernels_max = 2}});
+  launcher_.Configure(Limits(2));
   const auto busy = Open("k");
   const auto idle = Open("a");
   EnqueueOk(busy);
@@ -641,7 +656,7 @@ TEST_F(LauncherTest, WhatIsOpenedWhileItIsUnloadedComesBack) {
   launcher_.Close(*again);
   launcher_.Close(*again);
   EXPECT_EQ(fake_->loaded(), 0);
-  EXPECT_EQ(launcher_.Stats().residency.open, 0u);
+  EXPECT_EQ(launcher_.Stats().kernels_open, 0u);
 }
 
 TEST_F(LauncherTest, WhatNeverFitsTheDeviceEvictsNobody) {
@@ -651,11 +666,11 @@ TEST_F(LauncherTest, WhatNeverFitsTheDeviceEvictsNobody) {
   EXPECT_EQ(Enqueue(kernel).code(), Code::kResourceExhausted);
   EXPECT_EQ(fake_->loaded(), 1) << "a, and k no more";
   EXPECT_EQ(fake_->calls("cuLibraryLoadData"), 2);
-  EXPECT_EQ(launcher_.Stats().residency.out_of_memory_loads, 0u);
+  EXPECT_EQ(launcher_.Stats().out_of_memory_loads, 0u);
 }
 
 TEST_F(LauncherTest, ManyThreadsUnderATightLimitAllLaunch) {
-  launcher_.Configure({.limits = {.kernels_max = 1}});
+  launcher_.Configure(Limits(1));
   std::vector<std::shared_ptr<Kernel>> kernels;
   for (const char* name : {"a", "b", "c"}) kernels.push_back(Open(name));
   std::vector<std::thread> threads;
@@ -670,7 +685,7 @@ TEST_F(LauncherTest, ManyThreadsUnderATightLimitAllLaunch) {
 }
 
 TEST_F(LauncherTest, ManyThreadsOpenLaunchAndCloseInSeveralContexts) {
-  launcher_.Configure({.limits = {.kernels_max = 1}});
+  launcher_.Configure(Limits(1));
   void* const contexts[] = {fake_->Current(), fake_->MakeContext()};
   std::vector<std::thread> threads;
   for (size_t i = 0; i < 6; ++i) {
@@ -681,7 +696,7 @@ TEST_F(LauncherTest, ManyThreadsOpenLaunchAndCloseInSeveralContexts) {
         if (j % 4 == 0) PrepareOk(kernel);
         EnqueueOk(kernel);
         if (j % 8 == 0) launcher_.Trim();
-        EXPECT_GE(launcher_.Stats().residency.open, 1u);
+        EXPECT_GE(launcher_.Stats().kernels_open, 1u);
         launcher_.Close(*kernel);
       }
     });
@@ -689,9 +704,9 @@ TEST_F(LauncherTest, ManyThreadsOpenLaunchAndCloseInSeveralContexts) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fake_->launches().size(), 600u);
   EXPECT_EQ(fake_->loaded(), 0);
-  const ResidencyStats stats = launcher_.Stats().residency;
-  EXPECT_EQ(stats.open, 0u);
-  EXPECT_EQ(stats.resident, 0u);
+  const kiln_launch_stats stats = launcher_.Stats();
+  EXPECT_EQ(stats.kernels_open, 0u);
+  EXPECT_EQ(stats.kernels_resident, 0u);
   EXPECT_EQ(stats.resident_bytes, 0u);
   EXPECT_EQ(stats.loads, stats.unloads);
 }
@@ -718,16 +733,17 @@ TEST_F(LauncherTest, ScratchMayComeFromTheCaller) {
     uint64_t alignment = 0;
     uint64_t released = 0;
   } seen;
-  ScratchAllocator allocator;
-  allocator.user = &seen;
-  allocator.allocate = [](void* user, uint64_t bytes, uint64_t alignment, Stream) -> Address {
+  kiln_launch_settings settings{};
+  settings.scratch_user = &seen;
+  settings.scratch_allocate = [](void* user, uint64_t bytes, uint64_t alignment,
+                                 Stream) -> Address {
     *static_cast<Seen*>(user) = {bytes, alignment, 0};
     return 0xabc00;
   };
-  allocator.release = [](void* user, Address address, Stream) {
+  settings.scratch_release = [](void* user, Address address, Stream) {
     static_cast<Seen*>(user)->released = address;
   };
-  launcher_.Configure({.scratch = allocator});
+  launcher_.Configure(settings);
   EnqueueOk(Open("k", R"({"profile_scratch_bytes": 8, "profile_scratch_align": 128})"));
   EXPECT_EQ(As<uint64_t>(fake_->launches()[0].arguments[3]), 0xabc00u);
   EXPECT_EQ(seen.bytes, 24u);
@@ -739,13 +755,13 @@ TEST_F(LauncherTest, ScratchMayComeFromTheCaller) {
 // The graph writes to it at each replay, and what was given back may be anybody's by then.
 TEST_F(LauncherTest, ScratchOfACapturedLaunchIsNotTheCallers) {
   int asked = 0;
-  ScratchAllocator allocator;
-  allocator.user = &asked;
-  allocator.allocate = [](void* user, uint64_t, uint64_t, Stream) -> Address {
+  kiln_launch_settings settings{};
+  settings.scratch_user = &asked;
+  settings.scratch_allocate = [](void* user, uint64_t, uint64_t, Stream) -> Address {
     ++*static_cast<int*>(user);
     return 0xabc00;
   };
-  launcher_.Configure({.scratch = allocator});
+  launcher_.Configure(settings);
   const auto kernel = Open("k", R"({"global_scratch_bytes": 384, "profile_scratch_bytes": 8})");
   fake_->BeginCapture(kStream);
   EnqueueOk(kernel);
@@ -770,16 +786,15 @@ TEST_F(LauncherTest, WithoutScratchThereIsNoLaunch) {
 
 TEST_F(LauncherTest, HooksSeeEachLaunch) {
   std::vector<std::string> seen;
-  LaunchHooks hooks;
-  hooks.user = &seen;
-  hooks.enter = [](void* user, const Kernel& kernel, const LaunchCall&, const Status&) {
-    static_cast<std::vector<std::string>*>(user)->push_back("enter " +
-                                                            kernel.artifact().metadata().name);
+  kiln_launch_settings settings{};
+  settings.hook_user = &seen;
+  settings.enter_hook = [](void* user, const kiln_launch_event* event) {
+    static_cast<std::vector<std::string>*>(user)->push_back(std::string("enter ") + event->kernel);
   };
-  hooks.exit = [](void* user, const Kernel&, const LaunchCall&, const Status& status) {
-    static_cast<std::vector<std::string>*>(user)->push_back(status.ok() ? "exit" : "failed");
+  settings.exit_hook = [](void* user, const kiln_launch_event* event) {
+    static_cast<std::vector<std::string>*>(user)->push_back(event->code == 0 ? "exit" : "failed");
   };
-  launcher_.Configure({.hooks = hooks});
+  launcher_.Configure(settings);
   const auto kernel = Open("k");
   EnqueueOk(kernel);
   fake_->Fail("cuLaunchKernelEx", 1);
@@ -791,7 +806,7 @@ TEST_F(LauncherTest, LaunchesAreTimedWhenAskedFor) {
   const auto kernel = Open("k");
   EnqueueOk(kernel);
   EXPECT_EQ(fake_->calls("cuEventRecord"), 0);
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   for (int i = 0; i < 3; ++i) EnqueueOk(kernel);
   const auto times = launcher_.TimesOf(*kernel);
   ASSERT_TRUE(times.ok()) << times.status().message();
@@ -803,7 +818,7 @@ TEST_F(LauncherTest, LaunchesAreTimedWhenAskedFor) {
 
 TEST_F(LauncherTest, ALoadIsNotTimed) {
   const auto kernel = Open("k");
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   int recorded_before_load = -1;
   fake_->OnCall("cuLibraryLoadData", [&] { recorded_before_load = fake_->calls("cuEventRecord"); });
   EnqueueOk(kernel);
@@ -813,7 +828,7 @@ TEST_F(LauncherTest, ALoadIsNotTimed) {
 
 TEST_F(LauncherTest, TimingManyLaunchesKeepsFewEvents) {
   const auto kernel = Open("k");
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   for (int i = 0; i < 5000; ++i) EnqueueOk(kernel);
   EXPECT_LE(fake_->calls("cuEventCreate"), 2100);
   EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 5000u);
@@ -823,7 +838,7 @@ TEST_F(LauncherTest, TimingManyLaunchesKeepsFewEvents) {
 
 TEST_F(LauncherTest, LaunchesGoOnWhileTimesAreWaitedFor) {
   const auto kernel = Open("k");
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   EnqueueOk(kernel);
   bool has_launched = false;
   fake_->OnCall("cuEventSynchronize", [&] {
@@ -845,7 +860,7 @@ TEST_F(LauncherTest, LaunchesGoOnWhileTimesAreWaitedFor) {
 
 TEST_F(LauncherTest, WhatIsNotMeasuredGivesItsEventsBack) {
   const auto kernel = Open("k");
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   EnqueueOk(kernel);
   fake_->Fail("cuLaunchKernelEx", 1);
   EXPECT_FALSE(Enqueue(kernel).ok());
@@ -865,7 +880,7 @@ TEST_F(LauncherTest, WhatIsNotMeasuredGivesItsEventsBack) {
 
 TEST_F(LauncherTest, WhatWasEvictedGivesItsEventsBackAtItsClose) {
   const auto kernel = Open("k");
-  launcher_.Configure({.limits = {.kernels_max = 1}, .times_launches = true});
+  launcher_.Configure(Timed(Limits(1)));
   EnqueueOk(kernel);
   PrepareOk(Open("a"));
   launcher_.Close(*kernel);
@@ -875,7 +890,7 @@ TEST_F(LauncherTest, WhatWasEvictedGivesItsEventsBackAtItsClose) {
 
 TEST_F(LauncherTest, TimesThatCouldNotBeWaitedForAreReadTheNextTime) {
   const auto kernel = Open("k");
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   EnqueueOk(kernel);
   EnqueueOk(kernel);
   fake_->Fail("cuEventSynchronize", 1);
@@ -896,7 +911,7 @@ TEST_F(LauncherTest, LoadingAndLaunchingUnderCaptureDoNotEndIt) {
 }
 
 TEST_F(LauncherTest, WhatALiveGraphLaunchesStaysLoaded) {
-  launcher_.Configure({.limits = {.kernels_max = 1}});
+  launcher_.Configure(Limits(1));
   const auto a = Open("a");
   const auto b = Open("b");
   fake_->BeginCapture(kStream);
@@ -945,12 +960,12 @@ TEST_F(LauncherTest, WhatIsCapturedDuringAnEvictionStaysLoaded) {
 }
 
 TEST_F(LauncherTest, NothingIsUnloadedForALoadUnderCapture) {
-  launcher_.Configure({.limits = {.kernels_max = 1}});
+  launcher_.Configure(Limits(1));
   EnqueueOk(Open("a"));
   fake_->BeginCapture(kStream);
   EnqueueOk(Open("b"));
   EXPECT_EQ(fake_->calls("cuLibraryUnload"), 0);
-  EXPECT_EQ(launcher_.Stats().residency.unloads_put_off, 1u);
+  EXPECT_EQ(launcher_.Stats().unloads_put_off, 1u);
   void* graph = fake_->EndCapture(kStream);
   ASSERT_NE(graph, nullptr);
   launcher_.Trim();
@@ -1021,7 +1036,7 @@ TEST_F(LauncherTest, ALaunchOnTheNullStreamDoesNotEndAnothersCapture) {
 }
 
 TEST_F(LauncherTest, CapturedLaunchesAreNotTimed) {
-  launcher_.Configure({.times_launches = true});
+  launcher_.Configure(Timed());
   const auto kernel = Open("k");
   fake_->BeginCapture(kStream);
   EnqueueOk(kernel);
@@ -1075,7 +1090,7 @@ TEST_F(LauncherTest, ADescriptorsTensorIsABufferOfTheGraph) {
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   const auto descriptor =
       TensorDescriptor::Make(launcher_.driver(), (*kernel)->artifact().metadata(), 0,
-                             {0x7f0000001000, {64}, {1}, false, false});
+                             {sizeof(kiln_launch_tensor), 1, 0x7f0000001000, {64}, {1}, 0, 0});
   ASSERT_TRUE(descriptor.ok()) << descriptor.status().message();
   ExpectSeen(*kernel, (*descriptor)->arguments().data(), 3,
              {{0x7f0000001000, "argument a of kernel tma"}});

@@ -45,7 +45,7 @@ class TensorDescriptorTest : public testing::Test {
   }
   FakeCudaLibrary fake_;
   std::unique_ptr<Driver> driver_ = *CudaDriver::Open(fake_.path());
-  Tensor tensor_{0xabcd00, {1000, 512}, {2048, 1}, false, false};
+  kiln_launch_tensor tensor_{0, 2, 0xabcd00, {1000, 512}, {2048, 1}, 0, 0};
 };
 
 TEST_F(TensorDescriptorTest, IsAMapByValueThenShapeThenStrides) {
@@ -72,7 +72,7 @@ TEST_F(TensorDescriptorTest, IsAMapByValueThenShapeThenStrides) {
 }
 
 TEST_F(TensorDescriptorTest, NanAndTf32AreInTheMap) {
-  tensor_ = {0x100, {64}, {1}, true, true};
+  tensor_ = {0, 1, 0x100, {64}, {1}, 1, 1};
   const auto made = Make(kMaps, kTwoDescriptors, 0);
   ASSERT_TRUE(made.ok()) << made.status().message();
   const auto words = At<std::array<uint64_t, 16>>((*made)->arguments(), 0);
@@ -115,7 +115,7 @@ TEST_F(TensorDescriptorTest, AnIm2colDescriptorIsRefusedByItsName) {
 TEST_F(TensorDescriptorTest, WithoutTmaIsPointerLengthsFlagsAndLengthsAgain) {
   Parameters parameters = {{"a", "*f16"}, {"", "i64"}, {"", "i64"}, {"", "i64"}, {"", "i64"},
                            {"", "i1"},    {"", "i32"}, {"", "i32"}, {"", "i64"}, {"", "i64"}};
-  tensor_.fills_with_nan = true;
+  tensor_.fills_with_nan = 1;
   const auto made = Make(parameters, "{}", 0);
   ASSERT_TRUE(made.ok()) << made.status().message();
   const auto& arguments = (*made)->arguments();
@@ -141,18 +141,18 @@ TEST_F(TensorDescriptorTest, WhereNoneBeginsIsAnError) {
 }
 
 TEST_F(TensorDescriptorTest, ATensorThatCannotBeOneIsAnError) {
-  const Tensor good = tensor_;
-  tensor_.strides = {2048, 2};
+  const kiln_launch_tensor good = tensor_;
+  tensor_.strides[1] = 2;
   EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
   tensor_ = good;
-  tensor_.shape = {0, 512};
+  tensor_.shape[0] = 0;
   EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
   tensor_ = good;
-  tensor_.shape = {1, 2, 3, 4, 5, 6};
+  tensor_.rank = 6;
   EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());
   for (const int64_t stride : {int64_t{-2048}, std::numeric_limits<int64_t>::max() / 2 + 2049}) {
-    tensor_.shape = good.shape;
-    tensor_.strides = {stride, 1};
+    tensor_ = good;
+    tensor_.strides[0] = stride;
     EXPECT_THAT(std::string(Make(kMaps, kTwoDescriptors, 3).status().message()),
                 testing::HasSubstr(fmt::format("a stride of {}", stride)));
   }
@@ -162,11 +162,11 @@ TEST_F(TensorDescriptorTest, ATensorThatCannotBeOneIsAnError) {
 }
 
 TEST_F(TensorDescriptorTest, OnlyFloat32IsRoundedToTf32) {
-  tensor_ = {0xabcd00, {64}, {1}, false, /*rounds_to_tf32=*/true};
+  tensor_ = {0, 1, 0xabcd00, {64}, {1}, 0, /*rounds_to_tf32=*/1};
   const auto rounded = Make(kMaps, kTwoDescriptors, 0);
   ASSERT_TRUE(rounded.ok()) << rounded.status().message();
   EXPECT_EQ((At<std::array<uint64_t, 16>>((*rounded)->arguments(), 0)[0]), 11u);
-  tensor_ = {0xabcd00, {1000, 512}, {2048, 1}, false, /*rounds_to_tf32=*/true};
+  tensor_ = {0, 2, 0xabcd00, {1000, 512}, {2048, 1}, 0, /*rounds_to_tf32=*/1};
   EXPECT_EQ(Make(kMaps, kTwoDescriptors, 3).status().code(), Code::kInvalidArgument);
 }
 

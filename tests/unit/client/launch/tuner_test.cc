@@ -29,8 +29,9 @@ constexpr int kLaunchFailed = 719;
 // A table that outlives processes.
 class TableStore {
  public:
-  TuningStore callbacks() {
-    return {[](void* user, const void* key, uint64_t key_bytes, void* value, uint64_t capacity) {
+  kiln_launch_tuning_store callbacks() {
+    return {sizeof(kiln_launch_tuning_store), 0,
+            [](void* user, const void* key, uint64_t key_bytes, void* value, uint64_t capacity) {
               const auto& entries = static_cast<TableStore*>(user)->table;
               const auto found = entries.find({static_cast<const char*>(key), key_bytes});
               if (found == entries.end() || found->second.size() > capacity) return uint64_t{0};
@@ -473,13 +474,11 @@ TEST_F(TunerTest, WhatIsStoredIsToBeHadUnderCaptureToo) {
 
 TEST_F(TunerTest, HooksTimesAndStrictnessAreTheJobsAlone) {
   int calls = 0;
-  LauncherSettings settings;
-  settings.is_strict = true;
-  settings.times_launches = true;
-  settings.hooks.user = &calls;
-  settings.hooks.enter = [](void* user, const Kernel&, const LaunchCall&, const Status&) {
-    ++*static_cast<int*>(user);
-  };
+  kiln_launch_settings settings{};
+  settings.strict = 1;
+  settings.times_launches = 1;
+  settings.hook_user = &calls;
+  settings.enter_hook = [](void* user, const kiln_launch_event*) { ++*static_cast<int*>(user); };
   launcher_.Configure(settings);
   const Candidate candidate = Taking("k", 5);
   TuneOk({candidate});
@@ -491,13 +490,13 @@ TEST_F(TunerTest, HooksTimesAndStrictnessAreTheJobsAlone) {
 TEST_F(TunerTest, FlushAndCopiesComeFromTheScratchAllocator) {
   ReadAndWrite("A234");
   std::vector<uint64_t> taken;
-  ScratchAllocator allocator;
-  allocator.user = &taken;
-  allocator.allocate = [](void* user, uint64_t bytes, uint64_t, Stream) -> Address {
+  kiln_launch_settings settings{};
+  settings.scratch_user = &taken;
+  settings.scratch_allocate = [](void* user, uint64_t bytes, uint64_t, Stream) -> Address {
     static_cast<std::vector<uint64_t>*>(user)->push_back(bytes);
     return 0;
   };
-  launcher_.Configure({.scratch = allocator});
+  launcher_.Configure(settings);
   ExpectRefused({Taking("k", 1)}, Code::kResourceExhausted, "caller's allocator");
   EXPECT_THAT(taken, testing::ElementsAre(4096));
 }
