@@ -16,20 +16,13 @@ kiln_launch_code ReportFailure(const Status& status) {
 
 kiln_launch_code ReportException() noexcept {
   LastError& error = last_error();
-  // What was there is of another failure.
-  error.words.clear();
-  error.driver_result = 0;
+  error = {};
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    // Words would need memory again.
-    return KILN_LAUNCH_RESOURCE_EXHAUSTED;
+    return KILN_LAUNCH_RESOURCE_EXHAUSTED;  // a text would need memory again
   } catch (const std::exception& exception) {
-    try {
-      error.words = exception.what();
-    } catch (const std::bad_alloc&) {
-      return KILN_LAUNCH_RESOURCE_EXHAUSTED;
-    }
+    error.words = exception.what();
   } catch (...) {
   }
   return KILN_LAUNCH_INTERNAL;

@@ -1,7 +1,6 @@
 #include "client/launch/kernel_timer.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 namespace kiln::launch {
@@ -13,9 +12,8 @@ constexpr size_t kPendingMax = 1024;
 }  // namespace
 
 KernelTimer::Measurement::Measurement(KernelTimer& timer, Stream stream)
-    // From here on it is destroyed, so gives back what it has, where an exception comes.
-    : Measurement(timer, stream, NotBegun()) {
-  const std::lock_guard lock(timer.mutex_);
+    : timer_(timer), stream_(stream) {
+  const MutexLock lock(timer.mutex_);
   const ScopedRelaxedCapture relaxed(timer.driver_);
   if (timer.pending_.size() >= kPendingMax) timer.HarvestFinished();
   if (timer.pending_.size() < kPendingMax) {
@@ -30,19 +28,14 @@ KernelTimer::Measurement::Measurement(KernelTimer& timer, Stream stream)
 
 KernelTimer::Measurement::~Measurement() {
   if (begin_ == nullptr) return;
-  const std::lock_guard lock(timer_.mutex_);
+  const MutexLock lock(timer_.mutex_);
   GiveBack();
 }
 
-void KernelTimer::Measurement::End() noexcept {
+void KernelTimer::Measurement::End() {
   if (begin_ == nullptr) return;
-  const std::lock_guard lock(timer_.mutex_);
-  bool is_recorded = false;
-  try {
-    is_recorded = timer_.driver_.Record(end_, stream_).ok();
-  } catch (const std::bad_alloc&) {  // for the words of why not
-  }
-  if (is_recorded) {
+  const MutexLock lock(timer_.mutex_);
+  if (timer_.driver_.Record(end_, stream_).ok()) {
     timer_.pending_.push_back({begin_, end_});
     begin_ = end_ = nullptr;
   } else {
@@ -63,13 +56,8 @@ Event KernelTimer::TakeEvent() {
     free_.pop_back();
     return event;
   }
-  // So that it can be kept and given back where there is no memory.
-  free_.reserve(events_ + 1);
-  pending_.reserve(events_ / 2 + 1);
-  StatusOr<Event> made = driver_.MakeEvent();
-  if (!made.ok()) return nullptr;
-  ++events_;
-  return *made;
+  const StatusOr<Event> made = driver_.MakeEvent();
+  return made.ok() ? *made : nullptr;
 }
 
 void KernelTimer::HarvestFinished() {
@@ -95,30 +83,30 @@ Status KernelTimer::HarvestFirst() {
 }
 
 StatusOr<kiln_launch_times> KernelTimer::Read(bool resets) {
-  const std::lock_guard reading(reading_);
+  const MutexLock reading(reading_);
   LAUNCH_RETURN_IF_ERROR(HarvestAll());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return resets ? std::exchange(times_, {}) : times_;
 }
 
 Status KernelTimer::HarvestAll() {
   const ScopedRelaxedCapture relaxed(driver_);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // Not those that are launched in the meantime.
   const uint64_t until = harvested_ + pending_.size();
   while (harvested_ < until) {
     const uint64_t turn = harvested_;
     const Event end = pending_.front().end;
-    lock.unlock();
+    lock.Unlock();
     LAUNCH_RETURN_IF_ERROR(driver_.Wait(end));
-    lock.lock();
+    lock.Lock();
     if (harvested_ == turn) LAUNCH_RETURN_IF_ERROR(HarvestFirst());
   }
   return Status();
 }
 
 void KernelTimer::Release(Context context) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Where there are none, the context may be gone.
   if (free_.empty() && pending_.empty()) return;
   const ScopedContext scope(driver_, context);
@@ -133,7 +121,6 @@ void KernelTimer::Release(Context context) {
   free_.clear();
   harvested_ += pending_.size();
   pending_.clear();
-  events_ = 0;
 }
 
 }  // namespace kiln::launch

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "client/launch/driver/driver.h"
 #include "client/launch/kiln_launch.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::launch {
 
@@ -23,13 +23,10 @@ class KernelTimer {
     Measurement(const Measurement&) = delete;
     Measurement& operator=(const Measurement&) = delete;
     // Call it after the launch. A failure here only counts the launch as dropped.
-    void End() noexcept;
+    void End();
 
    private:
-    struct NotBegun {};
-    Measurement(KernelTimer& timer, Stream stream, NotBegun) : timer_(timer), stream_(stream) {}
-    // REQUIRES: the timer's mutex is held.
-    void GiveBack();
+    void GiveBack() KILN_REQUIRES(timer_.mutex_);
 
     KernelTimer& timer_;
     const Stream stream_;
@@ -49,22 +46,20 @@ class KernelTimer {
     Event end;
   };
 
-  // REQUIRES: mutex_ is held.
-  void HarvestFinished();
-  // REQUIRES: mutex_ is held, and the first pending one has happened.
-  Status HarvestFirst();
-  Event TakeEvent();
-  // REQUIRES: reading_ is held.
-  Status HarvestAll();
+  void HarvestFinished() KILN_REQUIRES(mutex_);
+  // REQUIRES: the first pending one has happened.
+  Status HarvestFirst() KILN_REQUIRES(mutex_);
+  // Null: the driver makes none.
+  Event TakeEvent() KILN_REQUIRES(mutex_);
+  Status HarvestAll() KILN_REQUIRES(reading_);
 
   Driver& driver_;
-  std::mutex reading_;  // taken before mutex_
-  std::mutex mutex_;
-  std::vector<Pending> pending_;  // in the order of their launches
-  std::vector<Event> free_;
-  size_t events_ = 0;       // all events; pending_ and free_ have room for each
-  uint64_t harvested_ = 0;  // events that have left pending_
-  kiln_launch_times times_{};
+  Mutex reading_;  // taken before mutex_
+  Mutex mutex_;
+  std::vector<Pending> pending_ KILN_GUARDED_BY(mutex_);  // in the order of their launches
+  std::vector<Event> free_ KILN_GUARDED_BY(mutex_);
+  uint64_t harvested_ KILN_GUARDED_BY(mutex_) = 0;  // events that have left pending_
+  kiln_launch_times times_ KILN_GUARDED_BY(mutex_){};
 };
 
 }  // namespace kiln::launch
