@@ -12,11 +12,8 @@ using namespace kiln::launch;  // NOLINT: this file is their interface
 
 namespace {
 
-std::optional<Sha256Digest> DigestAt(const uint8_t* bytes) {
-  if (bytes == nullptr) return std::nullopt;
-  Sha256Digest digest;
-  std::memcpy(digest.data(), bytes, digest.size());
-  return digest;
+std::optional<Sha256Digest> OptionalDigestAt(const uint8_t* bytes) {
+  return bytes == nullptr ? std::nullopt : std::optional(DigestAt(bytes));
 }
 
 // --- Runtimes ---
@@ -144,7 +141,7 @@ kiln_launch_code kiln_launch_artifact_open_hot(const char* path,
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_hot_options known, Read(options));
     std::optional<uid_t> server_uid;
     if (known.has_server_uid != 0) server_uid = known.server_uid;
-    return Give(Artifact::FromHotFile(path, DigestAt(known.key), server_uid), artifact);
+    return Give(Artifact::FromHotFile(path, OptionalDigestAt(known.key), server_uid), artifact);
   });
 }
 
@@ -163,7 +160,7 @@ kiln_launch_code kiln_launch_artifact_open_bytes(const kiln_launch_bytes* bytes,
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.json, known.binary));
     return Give(Artifact::FromBytes({known.json, known.json_bytes},
                                     {static_cast<const char*>(known.binary), known.binary_bytes},
-                                    DigestAt(known.digest), DigestAt(known.key)),
+                                    OptionalDigestAt(known.digest), OptionalDigestAt(known.key)),
                 artifact);
   });
 }
@@ -220,10 +217,8 @@ kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
                                          kiln_launch_kernel** kernel) {
   return Guarded([&]() -> Status {
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, artifact, kernel));
-    // Before the open: what is open and has no handle is never closed.
-    std::unique_ptr<kiln_launch_kernel> handle(new kiln_launch_kernel{runtime->launcher, nullptr});
-    LAUNCH_ASSIGN_OR_RETURN(handle->kernel, runtime->launcher.Open(artifact->artifact, device));
-    *kernel = handle.release();
+    LAUNCH_ASSIGN_OR_RETURN(auto opened, runtime->launcher.Open(artifact->artifact, device));
+    *kernel = new kiln_launch_kernel{runtime->launcher, std::move(opened)};
     return Status();
   });
 }

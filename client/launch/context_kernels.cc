@@ -1,7 +1,6 @@
 #include "client/launch/context_kernels.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 namespace kiln::launch {
@@ -10,15 +9,13 @@ std::shared_ptr<Kernel> ContextKernels::Open(std::shared_ptr<const Artifact> art
                                              LaunchPlan plan) {
   const ArtifactId id = artifact->id();
   const std::lock_guard lock(mutex_);
-  auto place = kernels_.find(id);
-  if (place == kernels_.end()) {
-    // Made first: an entry without a kernel, where there is no memory for one, would crash others.
-    auto made =
+  std::shared_ptr<Kernel>& kernel = kernels_[id];
+  if (kernel == nullptr) {
+    kernel =
         std::make_shared<Kernel>(*this, std::move(artifact), context_, std::move(plan), driver_);
-    place = kernels_.emplace(id, std::move(made)).first;
   }
-  ++place->second->references_;
-  return place->second;
+  ++kernel->references_;
+  return kernel;
 }
 
 void ContextKernels::Close(Kernel& kernel) {
@@ -69,12 +66,9 @@ Status ContextKernels::LoadNow(Kernel& kernel, bool is_capturing) {
   LAUNCH_RETURN_IF_ERROR(context.status());
   const ScopedRelaxedCapture relaxed(driver_);
   LAUNCH_ASSIGN_OR_RETURN(const LoadedCode code, LoadOrMakeRoom(artifact, is_capturing));
-  // Also where there is no memory for what the driver says of it.
-  const auto unload = [this](Module module) noexcept { UnloadAsItCan(module); };
-  std::unique_ptr<void, decltype(unload)> not_adopted(code.module, unload);
-  LAUNCH_RETURN_IF_ERROR(Adopt(kernel, code));
-  static_cast<void>(not_adopted.release());
-  return Status();
+  Status status = Adopt(kernel, code);
+  if (!status.ok()) static_cast<void>(driver_.Unload(code.module));
+  return status;
 }
 
 // One after the other goes: who needs it has to load it again, and where launches must not load, is
@@ -114,14 +108,6 @@ Status ContextKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   return Status();
 }
 
-// Where it fails the module stays loaded, which is a leak and no more.
-void ContextKernels::UnloadAsItCan(Module module) noexcept {
-  try {
-    static_cast<void>(driver_.Unload(module));
-  } catch (const std::bad_alloc&) {  // for the words of a failure
-  }
-}
-
 bool ContextKernels::TryUnload(Kernel& kernel) {
   const ScopedContext context(driver_, context_);
   const ScopedRelaxedCapture relaxed(driver_);
@@ -135,7 +121,8 @@ bool ContextKernels::TryUnload(Kernel& kernel) {
       return false;
     }
   }
-  UnloadAsItCan(kernel.module_);
+  // A failure leaks the module.
+  static_cast<void>(driver_.Unload(kernel.module_));
   const std::lock_guard lock(mutex_);
   kernel.module_ = nullptr;
   ++stats_.unloads;

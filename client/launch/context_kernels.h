@@ -64,7 +64,6 @@ class ContextKernels {
   Status LoadNow(Kernel& kernel, bool is_capturing);
   StatusOr<LoadedCode> LoadOrMakeRoom(const Artifact& artifact, bool is_capturing);
   Status Adopt(Kernel& kernel, const LoadedCode& code);
-  void UnloadAsItCan(Module module) noexcept;
   // False: a graph needs it.
   bool TryUnload(Kernel& kernel);
   void DropUnreferenced();

@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::launch {
 
@@ -30,9 +28,12 @@ class GraphRegistry {
     std::string name;    // "argument x_ptr of kernel softmax (key 0123456789ab)", "weights"
   };
 
-  // Notes that the graph that `stream` captures into launches the kernel on these buffers.
-  Status NoteLaunch(Stream stream, const std::shared_ptr<Kernel>& kernel,
-                    std::vector<Buffer> buffers);
+  // Notes a launch for the graph that its stream captures into: the kernel, and the buffers of the
+  // arguments. Those are pointers; each eight bytes of a tensor map, which holds its tensor's
+  // address; and, for a plain kernel, whose binary does not tell pointers from numbers, each eight
+  // bytes that the driver knows as an address. Does not look into memory, nor into parameters of
+  // unknown type. The length of a buffer is unknown, so each counts as its first byte.
+  Status NoteLaunch(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   // Adds a buffer to that graph. FAILED_PRECONDITION: the stream does not capture.
   Status AddBuffer(Stream stream, Buffer buffer);
   // The graph's name in messages (default: "graph 7").
@@ -60,8 +61,8 @@ class GraphRegistry {
   void Forget(uint64_t id);
 
   Driver& driver_;
-  mutable std::mutex mutex_;
-  std::map<uint64_t, Record> records_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, Record> records_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::launch

@@ -1,11 +1,9 @@
 #include "client/launch/launcher.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
 
 #include "client/launch/argument_list.h"
-#include "client/launch/captured_buffers.h"
 
 namespace kiln::launch {
 namespace {
@@ -24,6 +22,10 @@ std::string Describe(const DriverLaunch& launch) {
 
 constexpr kiln_launch_settings kDefaultSettings{};
 
+ResidencyLimits LimitsOf(const kiln_launch_settings& settings) {
+  return {settings.resident_kernels_max, settings.resident_bytes_max};
+}
+
 void CallHook(kiln_launch_hook hook, const kiln_launch_settings& settings, const Kernel& kernel,
               const LaunchCall& call, Code code) {
   if (hook == nullptr) return;
@@ -40,26 +42,49 @@ void CallHook(kiln_launch_hook hook, const kiln_launch_settings& settings, const
 }  // namespace
 
 Launcher::Launcher(std::unique_ptr<Driver> driver)
-    : driver_(std::move(driver)),
-      kernels_(*driver_),
-      graphs_(*driver_),
-      settings_(&kDefaultSettings) {}
+    : driver_(std::move(driver)), graphs_(*driver_), settings_(&kDefaultSettings) {}
 
 StatusOr<std::shared_ptr<Kernel>> Launcher::Open(std::shared_ptr<const Artifact> artifact,
                                                  int device) {
   const std::string label = artifact->label();
   std::optional<ScopedContext> scope;
-  LAUNCH_RETURN_IF_ERROR(EnterDevice(device, scope));
-  auto kernel = kernels_.Open(std::move(artifact));
+  if (device >= 0) {
+    LAUNCH_ASSIGN_OR_RETURN(const Context context, driver_->PrimaryContext(device));
+    scope.emplace(*driver_, context);
+    LAUNCH_RETURN_IF_ERROR(scope->status());
+  }
+  auto kernel = OpenHere(std::move(artifact));
   if (!kernel.ok()) return kernel.status().Annotate(label);
   return kernel;
 }
 
-Status Launcher::EnterDevice(int device, std::optional<ScopedContext>& scope) {
-  if (device < 0) return Status();
-  LAUNCH_ASSIGN_OR_RETURN(const Context context, driver_->PrimaryContext(device));
-  scope.emplace(*driver_, context);
-  return scope->status();
+StatusOr<std::shared_ptr<Kernel>> Launcher::OpenHere(std::shared_ptr<const Artifact> artifact) {
+  LAUNCH_ASSIGN_OR_RETURN(const Context context, driver_->CurrentContext());
+  if (context == nullptr) {
+    return FailedPrecondition(
+        "no context is current on this thread: make one current (a framework does it with its "
+        "first allocation), or name a device");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const uint64_t context_id, driver_->ContextId(context));
+  LAUNCH_ASSIGN_OR_RETURN(const DeviceFacts device, driver_->CurrentDevice());
+  LAUNCH_ASSIGN_OR_RETURN(LaunchPlan plan,
+                          LaunchPlan::Make(artifact->metadata(), driver_->backend(), device));
+  return KernelsOf(context_id, context).Open(std::move(artifact), std::move(plan));
+}
+
+ContextKernels& Launcher::KernelsOf(uint64_t context_id, Context context) {
+  const MutexLock lock(mutex_);
+  return contexts_.try_emplace(context_id, *driver_, context, tick_, LimitsOf(settings()))
+      .first->second;
+}
+
+void Launcher::Trim() {
+  std::vector<ContextKernels*> all;
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [id, kernels] : contexts_) all.push_back(&kernels);
+  }
+  for (ContextKernels* kernels : all) kernels->Trim();
 }
 
 StatusOr<DeviceFacts> Launcher::Device(int device) {
@@ -128,16 +153,10 @@ Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const La
                                  const kiln_launch_settings& settings, int plain) {
   if (call.IsEmpty()) return Status();
   CallHook(settings.enter_hook, settings, *kernel, call, Code::kOk);
-  try {
-    Status status = EnqueueLabelled(kernel, call, settings, plain);
-    if (!status.ok()) status = status.Annotate(kernel->artifact().label());
-    CallHook(settings.exit_hook, settings, *kernel, call, status.code());
-    return status;
-  } catch (const std::bad_alloc&) {
-    // A hook that counted the begin hears of the end, too.
-    CallHook(settings.exit_hook, settings, *kernel, call, Code::kResourceExhausted);
-    throw;
-  }
+  Status status = EnqueueLabelled(kernel, call, settings, plain);
+  if (!status.ok()) status = status.Annotate(kernel->artifact().label());
+  CallHook(settings.exit_hook, settings, *kernel, call, status.code());
+  return status;
 }
 
 Status Launcher::EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
@@ -162,8 +181,7 @@ Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const La
   LAUNCH_RETURN_IF_ERROR(context.status());
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(call.stream));
   if (is_capturing) {
-    LAUNCH_RETURN_IF_ERROR(
-        graphs_.NoteLaunch(call.stream, kernel, CapturedBuffers(*driver_, *kernel, call)));
+    LAUNCH_RETURN_IF_ERROR(graphs_.NoteLaunch(kernel, call));
   }
   return LaunchWithScratch(*kernel, call, launch, settings, is_capturing);
 }
@@ -224,10 +242,10 @@ StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const kiln_launch_sett
 }
 
 void Launcher::Configure(const kiln_launch_settings& settings) {
-  const std::lock_guard lock(settings_mutex_);
+  const MutexLock lock(mutex_);
   all_settings_.push_back(std::make_unique<const kiln_launch_settings>(settings));
   settings_.store(all_settings_.back().get(), std::memory_order_release);
-  kernels_.SetLimits({settings.resident_kernels_max, settings.resident_bytes_max});
+  for (auto& [id, kernels] : contexts_) kernels.SetLimits(LimitsOf(settings));
 }
 
 kiln_launch_settings Launcher::settings() const {
@@ -236,7 +254,10 @@ kiln_launch_settings Launcher::settings() const {
 
 kiln_launch_stats Launcher::Stats() const {
   kiln_launch_stats stats{};
-  kernels_.AddTo(stats);
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, kernels] : contexts_) kernels.AddTo(stats);
+  }
   stats.loads_at_launch = loads_at_launch_.load(std::memory_order_relaxed);
   stats.refused_launches = refused_launches_.load(std::memory_order_relaxed);
   stats.live_graphs = graphs_.live_graphs();

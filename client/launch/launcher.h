@@ -3,19 +3,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <vector>
 
 #include "client/launch/argument_list.h"
+#include "client/launch/context_kernels.h"
 #include "client/launch/driver/driver.h"
 #include "client/launch/graph_registry.h"
 #include "client/launch/kernel.h"
 #include "client/launch/kiln_launch.h"
 #include "client/launch/launch_plan.h"
-#include "client/launch/resident_kernels.h"
 #include "client/launch/scratch.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::launch {
 
@@ -43,7 +43,8 @@ class Launcher {
   Status Order(Kernel& kernel, Stream stream, Stream producer);
   // Enqueue for a tuning: without hooks, times and `strict`.
   Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
-  void Trim() { kernels_.Trim(); }
+  // One context after the other.
+  void Trim();
 
   // The device of the thread's current context, or device number `device` (>= 0).
   StatusOr<DeviceFacts> Device(int device);
@@ -61,9 +62,11 @@ class Launcher {
   GraphRegistry& graphs() { return graphs_; }
 
  private:
+  // A kernel in the current context.
+  StatusOr<std::shared_ptr<Kernel>> OpenHere(std::shared_ptr<const Artifact> artifact);
+  ContextKernels& KernelsOf(uint64_t context_id, Context context);
   Status OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer);
   Status CheckMayWait(Stream stream, Stream producer);
-  Status EnterDevice(int device, std::optional<ScopedContext>& scope);
   static bool ObservesLaunches(const kiln_launch_settings& settings) {
     return settings.times_launches != 0 || settings.enter_hook != nullptr ||
            settings.exit_hook != nullptr;
@@ -90,7 +93,7 @@ class Launcher {
   // All threads share this count, so it is kept only with limits.
   void NoteUse(Kernel& kernel, const kiln_launch_settings& settings) {
     if (settings.resident_kernels_max > 0 || settings.resident_bytes_max > 0) {
-      kernel.NoteUse(kernels_.NextTick());
+      kernel.NoteUse(tick_.fetch_add(1, std::memory_order_relaxed) + 1);
     }
   }
   // `plain` is the result of LaunchPlain.
@@ -107,7 +110,7 @@ class Launcher {
                                   bool is_capturing);
 
   const std::unique_ptr<Driver> driver_;
-  ResidentKernels kernels_;
+  std::atomic<uint64_t> tick_{0};  // counts launches
   GraphRegistry graphs_;
   std::atomic<uint64_t> loads_at_launch_{0};
   std::atomic<uint64_t> refused_launches_{0};
@@ -115,8 +118,12 @@ class Launcher {
   // Launches read the settings without a lock. Replaced settings are kept: a launch may still read
   // them.
   std::atomic<const kiln_launch_settings*> settings_;
-  mutable std::mutex settings_mutex_;
-  std::vector<std::unique_ptr<const kiln_launch_settings>> all_settings_;
+  std::vector<std::unique_ptr<const kiln_launch_settings>> all_settings_ KILN_GUARDED_BY(mutex_);
+
+  // Taken before a ContextKernels' mutex_. Held briefly.
+  mutable Mutex mutex_;
+  // By the contexts' ids. Never removed: contexts are few.
+  std::map<uint64_t, ContextKernels> contexts_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::launch

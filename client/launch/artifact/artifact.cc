@@ -3,8 +3,8 @@
 #include <cstring>
 #include <new>
 
-#include "client/launch/artifact/elf_image.h"
 #include "client/launch/artifact/file.h"
+#include "storage/base/elf_file.h"
 #include "storage/base/limits.h"
 #include "storage/hot/artifact_layout.h"
 
@@ -21,12 +21,6 @@ StatusOr<Sha256Digest> DigestNamed(std::string_view what, std::string_view hex) 
   Sha256Digest digest;
   if (FromHex(hex, digest)) return digest;
   return InvalidArgument("the JSON's {} is not 64 hex digits", what);
-}
-
-Sha256Digest DigestAt(std::string_view raw) {
-  Sha256Digest digest;
-  std::memcpy(digest.data(), raw.data(), digest.size());
-  return digest;
 }
 
 Status CheckStage(std::string_view stage) {
@@ -46,6 +40,16 @@ StatusOr<std::string> Beside(const std::string& path, const std::string& name) {
 }
 
 }  // namespace
+
+Status CheckElfImage(std::string_view image) {
+  if (!IsElf64(image)) {
+    return InvalidArgument(
+        "the binary's {} bytes are not a 64-bit ELF file, as cubins and HSACOs are", image.size());
+  }
+  if (IsWholeElf64(image)) return Status();
+  return InvalidArgument("the binary's headers point outside its {} bytes: it is cut off",
+                         image.size());
+}
 
 ImageBytes::ImageBytes(std::string_view bytes)
     : bytes_(static_cast<char*>(
@@ -80,7 +84,7 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromBytes(
     return InvalidArgument("{}: the binary's digest is missing, so it cannot be checked",
                            LabelOf(id, description.metadata));
   }
-  if (id.key == Sha256Digest{}) id.metadata = Sha256(CanonicalText(description.metadata));
+  if (id.key == Sha256Digest{}) id.metadata = Sha256(description.metadata_text);
   const std::string label = LabelOf(id, description.metadata);
   if (const Sha256Digest actual = Sha256(binary); actual != id.binary) {
     return DataLoss("{}: the binary's {} bytes should have digest {}, have {}", label,
@@ -100,14 +104,14 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromHotFile(
     return Status(error.is_newer ? Code::kFailedPrecondition : Code::kDataLoss,
                   fmt::format("{}: {}", path, error.message));
   }
-  const Sha256Digest key = DigestAt(layout.key);
+  const Sha256Digest key = DigestAt(layout.key.data());
   if (expected_key && key != *expected_key) {
     return DataLoss("{} holds the artifact {}", path, ToHex(key));
   }
   if (layout.stages.empty()) return DataLoss("{} has no binary", path);
   const ArtifactLayoutStage& last = layout.stages.back();
   if (Status status = CheckStage(last.name); !status.ok()) return status.Annotate(path);
-  auto artifact = FromBytes(layout.document, last.bytes, DigestAt(last.digest), key);
+  auto artifact = FromBytes(layout.document, last.bytes, DigestAt(last.digest.data()), key);
   if (!artifact.ok()) return artifact.status().Annotate(path);
   return artifact;
 }

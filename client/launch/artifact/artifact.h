@@ -20,7 +20,7 @@ namespace kiln::launch {
 struct ArtifactId {
   Sha256Digest key{};  // zeroes: not known
   Sha256Digest binary{};
-  Sha256Digest metadata{};  // digest of the CanonicalText; zeroes: there is a key
+  Sha256Digest metadata{};  // digest of the JSON's metadata; zeroes: there is a key
   auto operator<=>(const ArtifactId&) const = default;
 };
 
@@ -37,6 +37,10 @@ class ImageBytes {
   std::unique_ptr<char, Free> bytes_;
   size_t size_;
 };
+
+// GPU drivers take an image without its length and trust its headers: they read past the end of a
+// truncated image. INVALID_ARGUMENT: not a 64-bit ELF file, or its headers point outside.
+Status CheckElfImage(std::string_view image);
 
 // Immutable; the SHA-256 of the binary was checked when it was read. Thread-safe.
 class Artifact {

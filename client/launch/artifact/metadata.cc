@@ -220,28 +220,6 @@ void ReadStages(Reader& reader, ArtifactDescription& description) {
 
 }  // namespace
 
-std::string CanonicalText(const KernelMetadata& metadata) {
-  // Bound one by one, so that a member which is added and forgotten here does not compile.
-  const auto& [name, backend, architecture, shared_bytes, num_warps, num_ctas, warp_size,
-               global_scratch_bytes, global_scratch_align, profile_scratch_bytes,
-               profile_scratch_align, tensor_memory_columns, cluster_dims, launch_pdl,
-               launch_cooperative_grid, tensor_descriptors, counts_padded_elements, parameters,
-               hidden_pointers] = metadata;
-  Json all = Json::array({name, backend, architecture, shared_bytes, num_warps, num_ctas, warp_size,
-                          global_scratch_bytes, global_scratch_align, profile_scratch_bytes,
-                          profile_scratch_align, tensor_memory_columns, cluster_dims, launch_pdl,
-                          launch_cooperative_grid, counts_padded_elements, hidden_pointers});
-  Json& descriptors = all.emplace_back(Json::array());
-  for (const auto& [swizzle, elem_size, elem_type, block_size, fp4_padded, is_im2col] :
-       tensor_descriptors) {
-    descriptors.push_back(
-        Json::array({swizzle, elem_size, elem_type, block_size, fp4_padded, is_im2col}));
-  }
-  Json& passed = all.emplace_back(Json::array());
-  for (const auto& [parameter, type] : parameters) passed.push_back(Json::array({parameter, type}));
-  return all.dump();
-}
-
 StatusOr<ArtifactDescription> ParseDescription(std::string_view json) {
   if (json.size() > limits::kRecordBytesMax) {
     return InvalidArgument("{} bytes of JSON, an artifact has at most {}", json.size(),
@@ -255,6 +233,7 @@ StatusOr<ArtifactDescription> ParseDescription(std::string_view json) {
   }
   ArtifactDescription description;
   LAUNCH_RETURN_IF_ERROR(ReadMetadata(parsed["metadata"], description.metadata));
+  description.metadata_text = parsed["metadata"].dump();
   Reader reader(parsed, "");
   reader.Text("key", description.key);
   ReadStages(reader, description);

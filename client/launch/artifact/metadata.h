@@ -54,13 +54,12 @@ struct KernelMetadata {
   bool IsTriton() const { return hidden_pointers > 0; }
 };
 
-// All fields of the metadata as text. Kernels with the same binary and the same text are launched
-// in the same way. Not for people.
-std::string CanonicalText(const KernelMetadata& metadata);
-
 // The metadata and the other fields of the JSON.
 struct ArtifactDescription {
   KernelMetadata metadata;
+  // The JSON that `metadata` was read from, without spaces, its keys in order. Kernels with the
+  // same binary and the same text are launched in the same way.
+  std::string metadata_text;
   // Empty: not in the JSON.
   std::string key;            // 64 hex digits
   std::string binary_stage;   // "cubin", "hsaco"

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 namespace kiln::launch {
 
@@ -13,6 +14,12 @@ Sha256Digest Sha256(std::string_view bytes) {
   if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
     std::abort();
   }
+  return digest;
+}
+
+Sha256Digest DigestAt(const void* bytes) {
+  Sha256Digest digest;
+  std::memcpy(digest.data(), bytes, digest.size());
   return digest;
 }
 

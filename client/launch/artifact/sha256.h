@@ -11,6 +11,8 @@ namespace kiln::launch {
 using Sha256Digest = std::array<uint8_t, 32>;
 
 Sha256Digest Sha256(std::string_view bytes);
+// From 32 raw bytes.
+Sha256Digest DigestAt(const void* bytes);
 // 64 lowercase hex digits.
 std::string ToHex(const Sha256Digest& digest);
 // Reads 64 hex digits of either case. False: not such digits.

@@ -1,4 +1,5 @@
-// The status of the launch library. Codes are those of absl::Status and gRPC. Does not use Abseil:
+// The status of the launch library. Codes are those of absl::Status and gRPC; kiln_launch.h says
+// when each is given. Does not use Abseil:
 // the processes that load this library may have an Abseil of their own, and Debian's cannot be
 // linked into a shared object without 25 other libraries.
 #pragma once
@@ -81,23 +82,15 @@ class [[nodiscard]] StatusOr {
     return Status(Code::k##Name, fmt::format(format, std::forward<Args>(args)...)); \
   }
 
-// The caller cancelled.
 KILN_LAUNCH_STATUS_FUNCTION(Cancelled)
-// The call is wrong, whatever the machine.
 KILN_LAUNCH_STATUS_FUNCTION(InvalidArgument)
 KILN_LAUNCH_STATUS_FUNCTION(NotFound)
-// An untrusted user could have written the file.
 KILN_LAUNCH_STATUS_FUNCTION(PermissionDenied)
-// The kernel needs more than the device has, or the device's memory is full.
 KILN_LAUNCH_STATUS_FUNCTION(ResourceExhausted)
-// Not possible here or now: another architecture, not prepared, under capture.
 KILN_LAUNCH_STATUS_FUNCTION(FailedPrecondition)
-// This driver does not have the function.
 KILN_LAUNCH_STATUS_FUNCTION(Unimplemented)
 KILN_LAUNCH_STATUS_FUNCTION(Internal)
-// No driver or no device.
 KILN_LAUNCH_STATUS_FUNCTION(Unavailable)
-// Bytes do not match their digest.
 KILN_LAUNCH_STATUS_FUNCTION(DataLoss)
 
 #undef KILN_LAUNCH_STATUS_FUNCTION

@@ -42,17 +42,12 @@ StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const std::string& path) {
 
 StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const SharedLibrary& library) {
   std::unique_ptr<CudaDriver> driver(new CudaDriver);
-  LAUNCH_RETURN_IF_ERROR(driver->Start(library));
-  return std::unique_ptr<Driver>(std::move(driver));
-}
-
-Status CudaDriver::Start(const SharedLibrary& library) {
   FunctionFinder finder(library);
-#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) finder.Require(driver_.member, #cuda);
+#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) finder.Require(driver->driver_.member, #cuda);
   KILN_DRIVER_FUNCTIONS(KILN_REQUIRE_SHARED, KILN_REQUIRE_SHARED)
 #undef KILN_REQUIRE_SHARED
-#define KILN_REQUIRE(name, ...) finder.Require(cu_.name, #name);
-#define KILN_FIND(name, ...) finder.Find(cu_.name, #name);
+#define KILN_REQUIRE(name, ...) finder.Require(driver->cu_.name, #name);
+#define KILN_FIND(name, ...) finder.Find(driver->cu_.name, #name);
   KILN_CUDA_FUNCTIONS(KILN_REQUIRE, KILN_FIND)
 #undef KILN_FIND
 #undef KILN_REQUIRE
@@ -60,8 +55,8 @@ Status CudaDriver::Start(const SharedLibrary& library) {
     return Unavailable("{} has no {}: a driver for CUDA 12.0 or later is needed", library.path(),
                        finder.missing());
   }
-  LAUNCH_ASSIGN_OR_RETURN(const int version, Initialize());
-  if (version >= kDriverVersionMin) return Status();
+  LAUNCH_ASSIGN_OR_RETURN(const int version, driver->Initialize());
+  if (version >= kDriverVersionMin) return std::unique_ptr<Driver>(std::move(driver));
   return Unavailable("the driver is for CUDA {}.{}, one for 12.0 or later is needed",
                      version / 1000, version % 1000 / 10);
 }

@@ -33,7 +33,6 @@ class CudaDriver final : public Driver {
 
  private:
   CudaDriver();
-  Status Start(const SharedLibrary& library);
   Status CheckDevice(int ordinal) const override;
   StatusOr<std::string> ArchitectureOf(int device) const override;
   Status LoadModule(std::string_view image, Module& module) override;

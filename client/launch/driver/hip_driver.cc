@@ -43,19 +43,14 @@ StatusOr<SharedLibrary> HipDriver::OpenLibrary(const std::string& path) {
 
 StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const SharedLibrary& library) {
   std::unique_ptr<HipDriver> driver(new HipDriver);
-  LAUNCH_RETURN_IF_ERROR(driver->Start(library));
-  return std::unique_ptr<Driver>(std::move(driver));
-}
-
-Status HipDriver::Start(const SharedLibrary& library) {
   FunctionFinder finder(library);
-#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) finder.Require(driver_.member, #hip);
-#define KILN_FIND_SHARED(member, cuda, hip, ...) finder.Find(driver_.member, #hip);
+#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) finder.Require(driver->driver_.member, #hip);
+#define KILN_FIND_SHARED(member, cuda, hip, ...) finder.Find(driver->driver_.member, #hip);
   KILN_DRIVER_FUNCTIONS(KILN_REQUIRE_SHARED, KILN_FIND_SHARED)
 #undef KILN_FIND_SHARED
 #undef KILN_REQUIRE_SHARED
-#define KILN_REQUIRE(name, ...) finder.Require(hip_.name, #name);
-#define KILN_FIND(name, ...) finder.Find(hip_.name, #name);
+#define KILN_REQUIRE(name, ...) finder.Require(driver->hip_.name, #name);
+#define KILN_FIND(name, ...) finder.Find(driver->hip_.name, #name);
   KILN_HIP_FUNCTIONS(KILN_REQUIRE, KILN_FIND)
 #undef KILN_FIND
 #undef KILN_REQUIRE
@@ -63,8 +58,8 @@ Status HipDriver::Start(const SharedLibrary& library) {
     return Unavailable("{} has no {}: ROCm 6.0 or later is needed", library.path(),
                        finder.missing());
   }
-  LAUNCH_ASSIGN_OR_RETURN(const int version, Initialize());
-  if (version >= kHipVersionMin) return Status();
+  LAUNCH_ASSIGN_OR_RETURN(const int version, driver->Initialize());
+  if (version >= kHipVersionMin) return std::unique_ptr<Driver>(std::move(driver));
   return Unavailable("the HIP runtime is {}.{}, 6.0 or later is needed", version / 10'000'000,
                      version % 10'000'000 / 100'000);
 }

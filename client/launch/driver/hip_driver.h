@@ -39,7 +39,6 @@ class HipDriver final : public Driver {
 
  private:
   HipDriver();
-  Status Start(const SharedLibrary& library);
   Status CheckDevice(int ordinal) const override;
   StatusOr<std::string> ArchitectureOf(int device) const override;
   Status LoadModule(std::string_view image, Module& module) override;
