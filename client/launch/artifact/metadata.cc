@@ -19,14 +19,14 @@ class Reader {
   }
 
   void Number(const char* name, int64_t min, int64_t max, int64_t& out) {
-    const Json* value = Find(name);
-    if (value == nullptr) return;
-    if (!value->is_number_integer()) return Fail(fmt::format(".{} is not a whole number", name));
-    const auto number = value->get<int64_t>();
-    if (number < min || number > max) {
-      return Fail(fmt::format(".{} is {}, which is not from {} to {}", name, number, min, max));
-    }
-    out = number;
+    if (const Json* value = Find(name)) Read(*value, name, min, max, out);
+  }
+  void Numbers(const char* name, size_t length_max, int64_t min, int64_t max,
+               std::vector<int64_t>& out) {
+    const Json* list = List(name, length_max);
+    if (list == nullptr) return;
+    out.resize(list->size());
+    for (size_t i = 0; i < out.size(); ++i) Read((*list)[i], name, min, max, out[i]);
   }
   void Flag(const char* name, bool& out) {
     const Json* value = Find(name);
@@ -62,6 +62,15 @@ class Reader {
   const Status& status() const { return status_; }
 
  private:
+  void Read(const Json& value, const char* name, int64_t min, int64_t max, int64_t& out) {
+    if (!value.is_number_integer()) return Fail(fmt::format(".{} is not a whole number", name));
+    const auto number = value.get<int64_t>();
+    if (number < min || number > max) {
+      return Fail(fmt::format(".{} is {}, which is not from {} to {}", name, number, min, max));
+    }
+    out = number;
+  }
+
   const Json& json_;
   const std::string_view what_;
   Status status_;
@@ -88,23 +97,15 @@ void ReadTarget(Reader& reader, KernelMetadata& metadata) {
 void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
   // What Triton makes of a number of CTAs alone.
   metadata.cluster_dims = {metadata.num_ctas, 1, 1};
-  const Json* list = reader.List("cluster_dims", 3);
-  if (list == nullptr || list->empty()) return;
-  if (list->size() != 3) return reader.Fail(".cluster_dims has not three values");
-  int64_t product = 1;
-  for (size_t i = 0; i < 3; ++i) {
-    if (!(*list)[i].is_number_integer()) return reader.Fail(".cluster_dims is not three numbers");
-    const auto length = (*list)[i].get<int64_t>();
-    if (length < 1 || length > limits::kNumCtasMax) {
-      return reader.Fail(fmt::format(".cluster_dims holds {}", length));
-    }
-    metadata.cluster_dims[i] = length;
-    product *= length;
-  }
-  if (product != metadata.num_ctas) {
-    reader.Fail(
+  std::vector<int64_t> dims;
+  reader.Numbers("cluster_dims", 3, 1, limits::kNumCtasMax, dims);
+  if (!reader.status().ok() || dims.empty()) return;
+  if (dims.size() != 3) return reader.Fail(".cluster_dims has not three values");
+  if (const int64_t product = dims[0] * dims[1] * dims[2]; product != metadata.num_ctas) {
+    return reader.Fail(
         fmt::format(".cluster_dims make {} CTAs, .num_ctas says {}", product, metadata.num_ctas));
   }
+  std::copy_n(dims.begin(), 3, metadata.cluster_dims.begin());
 }
 
 void ReadParameters(Reader& reader, KernelMetadata& metadata) {
@@ -120,17 +121,8 @@ void ReadParameters(Reader& reader, KernelMetadata& metadata) {
   }
 }
 
-void ReadBlockSize(Reader& reader, TensorDescriptorMetadata& descriptor) {
-  constexpr size_t kRankMax = 5;  // of a CUtensorMap
-  const Json* list = reader.List("block_size", kRankMax);
-  if (list == nullptr) return;
-  for (const Json& length : *list) {
-    if (!length.is_number_integer()) return reader.Fail(".block_size is not a list of numbers");
-    descriptor.block_size.push_back(length.get<int64_t>());
-  }
-}
-
 void ReadDescriptors(Reader& reader, KernelMetadata& metadata) {
+  constexpr size_t kRankMax = 5;  // of a CUtensorMap
   const Json* list = reader.List("tensor_descriptors", limits::kParametersMax);
   if (list == nullptr) return;
   for (const Json& item : *list) {
@@ -139,7 +131,7 @@ void ReadDescriptors(Reader& reader, KernelMetadata& metadata) {
     inner.Number("swizzle", 0, 16, descriptor.swizzle);
     inner.Number("elem_size", 0, 16, descriptor.elem_size);
     inner.Number("elem_type", 0, 64, descriptor.elem_type);
-    ReadBlockSize(inner, descriptor);
+    inner.Numbers("block_size", kRankMax, 0, INT32_MAX, descriptor.block_size);
     inner.Flag("fp4_padded", descriptor.fp4_padded);
     reader.Adopt(inner.status());
     metadata.tensor_descriptors.push_back(std::move(descriptor));

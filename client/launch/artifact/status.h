@@ -70,6 +70,10 @@ class [[nodiscard]] StatusOr {
   T&& operator*() && { return *std::move(value_); }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
+  // As Status::Annotate.
+  StatusOr Annotate(std::string_view prefix) && {
+    return ok() ? std::move(*this) : StatusOr(status_.Annotate(prefix));
+  }
 
  private:
   std::optional<T> value_;

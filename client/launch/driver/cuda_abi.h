@@ -34,7 +34,7 @@ inline constexpr int kTensorMapL2Promotion128B = 2;
   REQUIRED(cuCtxGetCurrent, Result(Handle*))                                                      \
   REQUIRED(cuCtxPushCurrent_v2, Result(Handle))                                                   \
   REQUIRED(cuCtxPopCurrent_v2, Result(Handle*))                                                   \
-  REQUIRED(cuCtxGetId, Result(Handle, unsigned long long*))                                       \
+  REQUIRED(cuCtxGetId, Result(Handle, uint64_t*))                                                 \
   REQUIRED(cuLibraryLoadData,                                                                     \
            Result(Handle*, const void*, int*, void**, unsigned, int*, void**, unsigned))          \
   REQUIRED(cuLibraryGetKernel, Result(Handle*, Handle, const char*))                              \

@@ -70,31 +70,10 @@ Driver::ErrorWords CudaDriver::WordsFor(abi::Result result) const {
 
 // --- Contexts ---
 
-StatusOr<Context> CudaDriver::CurrentContext() {
-  Context context = nullptr;
-  LAUNCH_RETURN_IF_ERROR(Call(cu_.cuCtxGetCurrent, &context));
-  return context;
-}
-
 StatusOr<Context> CudaDriver::PrimaryContext(int device) {
   LAUNCH_RETURN_IF_ERROR(CheckDevice(device));
-  Context context = nullptr;
-  LAUNCH_RETURN_IF_ERROR(Call(cu_.cuDevicePrimaryCtxRetain, &context, device)
-                             .Annotate(fmt::format("device {}", device)));
-  return context;
-}
-
-Status CudaDriver::PushContext(Context context) { return Call(cu_.cuCtxPushCurrent_v2, context); }
-
-Status CudaDriver::PopContext() {
-  Context context = nullptr;
-  return Call(cu_.cuCtxPopCurrent_v2, &context);
-}
-
-StatusOr<uint64_t> CudaDriver::ContextId(Context context) {
-  unsigned long long id = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(cu_.cuCtxGetId, context, &id));
-  return uint64_t{id};
+  return Get<Context>(cu_.cuDevicePrimaryCtxRetain, device)
+      .Annotate(fmt::format("device {}", device));
 }
 
 Status CudaDriver::CheckDevice(int ordinal) const {
@@ -143,10 +122,6 @@ Status CudaDriver::AllowSharedBytes(Function function, int bytes) {
       .Annotate("MAX_DYNAMIC_SHARED_SIZE_BYTES");
 }
 
-Status CudaDriver::PreferSharedMemory(Function function) {
-  return Call(cu_.cuFuncSetCacheConfig, function, cuda::kCachePreferShared);
-}
-
 Status CudaDriver::AllowLargeClusters(Function function) {
   return Call(cu_.cuFuncSetAttribute, function, cuda::kFunctionNonPortableClusterSizeAllowed, 1)
       .Annotate("NON_PORTABLE_CLUSTER_SIZE_ALLOWED");
@@ -165,10 +140,6 @@ abi::Result CudaDriver::LaunchPlain(Function function, const DriverLaunch& launc
                                     void** arguments) {
   const abi::LaunchConfig config = ConfigOf(launch, nullptr, 0);
   return cu_.cuLaunchKernelEx.function(&config, function, arguments, nullptr);
-}
-
-Status CudaDriver::LaunchFailure(int result) const {
-  return Failure(result, cu_.cuLaunchKernelEx.name);
 }
 
 Status CudaDriver::EncodeTensorMap(const TensorMapRequest& request, void* map) {

@@ -17,18 +17,26 @@ class CudaDriver final : public Driver {
   static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path);
   static StatusOr<std::unique_ptr<Driver>> Open(const SharedLibrary& library);
 
-  StatusOr<Context> CurrentContext() override;
+  StatusOr<Context> CurrentContext() override { return Get<Context>(cu_.cuCtxGetCurrent); }
   StatusOr<Context> PrimaryContext(int device) override;
-  Status PushContext(Context context) override;
-  Status PopContext() override;
-  StatusOr<uint64_t> ContextId(Context context) override;
+  Status PushContext(Context context) override { return Call(cu_.cuCtxPushCurrent_v2, context); }
+  Status PopContext() override { return Get<Context>(cu_.cuCtxPopCurrent_v2).status(); }
+  StatusOr<uint64_t> ContextId(Context context) override {
+    uint64_t id = 0;
+    LAUNCH_RETURN_IF_ERROR(Call(cu_.cuCtxGetId, context, &id));
+    return id;
+  }
 
   StatusOr<FunctionFacts> Describe(Function function) override;
   Status AllowSharedBytes(Function function, int bytes) override;
-  Status PreferSharedMemory(Function function) override;
+  Status PreferSharedMemory(Function function) override {
+    return Call(cu_.cuFuncSetCacheConfig, function, cuda::kCachePreferShared);
+  }
   Status AllowLargeClusters(Function function) override;
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
-  Status LaunchFailure(int result) const override;
+  Status LaunchFailure(int result) const override {
+    return Failure(result, cu_.cuLaunchKernelEx.name);
+  }
   Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;
 
  private:

@@ -47,22 +47,13 @@ StatusOr<int> Driver::Initialize() {
     return Status(Code::kUnavailable, fmt::format("no GPU here: {}", status.message()),
                   status.driver_result());
   }
-  int version = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.version, &version));
-  return version;
+  return Get<int>(driver_.version);
 }
 
 // --- Devices ---
 
-StatusOr<int> Driver::Attribute(int device, int attribute) const {
-  int value = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.device_attribute, &value, attribute, device));
-  return value;
-}
-
 StatusOr<DeviceFacts> Driver::CurrentDevice() {
-  int device = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.current_device, &device));
+  LAUNCH_ASSIGN_OR_RETURN(const int device, Get<int>(driver_.current_device));
   return FactsOf(device);
 }
 
@@ -87,9 +78,7 @@ StatusOr<DeviceFacts> Driver::FactsOf(int device) const {
                             Attribute(device, attributes_.grid_max_x + axis));
   }
   LAUNCH_ASSIGN_OR_RETURN(facts.l2_bytes, Attribute(device, attributes_.l2_bytes));
-  int version = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.version, &version));
-  facts.driver_version = version;
+  LAUNCH_ASSIGN_OR_RETURN(facts.driver_version, Get<int>(driver_.version));
   return facts;
 }
 
@@ -152,14 +141,6 @@ Status Driver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data)
 
 // --- Memory, events ---
 
-StatusOr<int> Driver::DeviceOf(Address address) {
-  int ordinal = 0;
-  LAUNCH_RETURN_IF_ERROR(
-      Call(driver_.pointer_attribute, &ordinal, abi::kPointerDeviceOrdinal, address)
-          .Annotate(fmt::format("address {:#x}", address)));
-  return ordinal;
-}
-
 StatusOr<MemoryRange> Driver::AllocationAt(Address address) {
   MemoryRange range;
   const abi::Result result = Try(driver_.address_range, &range.begin, &range.bytes, address);
@@ -180,28 +161,10 @@ bool Driver::IsMappedPiece(Address address) {
          Try(driver_.release_allocation, handle) == abi::kSuccess;
 }
 
-StatusOr<Address> Driver::AllocateAsync(size_t bytes, Stream stream) {
-  Address address = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.allocate, &address, bytes, stream));
-  return address;
-}
-
-StatusOr<Event> Driver::MakeEvent() {
-  Event event = nullptr;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.create_event, &event, 0u));
-  return event;
-}
-
 StatusOr<bool> Driver::HasHappened(Event event) {
   const abi::Result result = Try(driver_.query_event, event);
   if (result == abi::kSuccess || result == abi::kNotReady) return result == abi::kSuccess;
   return Failure(result, driver_.query_event.name);
-}
-
-StatusOr<float> Driver::MillisecondsBetween(Event begin, Event end) {
-  float milliseconds = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.elapsed_time, &milliseconds, begin, end));
-  return milliseconds;
 }
 
 }  // namespace kiln::launch

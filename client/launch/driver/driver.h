@@ -168,14 +168,19 @@ class Driver {
   // --- Memory, events ---
 
   // The device that the address belongs to. INVALID_ARGUMENT: the driver does not know the address.
-  StatusOr<int> DeviceOf(Address address);
+  StatusOr<int> DeviceOf(Address address) {
+    return Get<int>(driver_.pointer_attribute, abi::kPointerDeviceOrdinal, address)
+        .Annotate(fmt::format("address {:#x}", address));
+  }
   // The allocation that an address lies in. INVALID_ARGUMENT: it is not device memory.
   StatusOr<MemoryRange> AllocationAt(Address address);
   // Whether the address lies in a piece of memory that an allocator mapped (cuMemMap). The next
   // piece may belong to the same buffer.
   bool IsMappedPiece(Address address);
   // In stream order.
-  StatusOr<Address> AllocateAsync(size_t bytes, Stream stream);
+  StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) {
+    return Get<Address>(driver_.allocate, bytes, stream);
+  }
   Status FreeAsync(Address address, Stream stream) { return Call(driver_.free, address, stream); }
   Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) {
     return Call(driver_.copy, to, from, bytes, stream);
@@ -184,7 +189,7 @@ class Driver {
     return Call(driver_.fill, to, value, bytes, stream);
   }
   Status Synchronize(Stream stream) { return Call(driver_.synchronize, stream); }
-  StatusOr<Event> MakeEvent();
+  StatusOr<Event> MakeEvent() { return Get<Event>(driver_.create_event, 0u); }
   void DestroyEvent(Event event) { static_cast<void>(Try(driver_.destroy_event, event)); }
   Status Record(Event event, Stream stream) { return Call(driver_.record, event, stream); }
   // Later work on the stream waits for the event.
@@ -192,7 +197,9 @@ class Driver {
   // Whether everything before it has happened.
   StatusOr<bool> HasHappened(Event event);
   Status Wait(Event event) { return Call(driver_.wait, event); }
-  StatusOr<float> MillisecondsBetween(Event begin, Event end);
+  StatusOr<float> MillisecondsBetween(Event begin, Event end) {
+    return Get<float>(driver_.elapsed_time, begin, end);
+  }
 
  protected:
   // The driver's numbers for what DeviceFacts has.
@@ -209,7 +216,9 @@ class Driver {
 
   // Initialises the driver and returns its version. UNAVAILABLE: there is no GPU.
   StatusOr<int> Initialize();
-  StatusOr<int> Attribute(int device, int attribute) const;
+  StatusOr<int> Attribute(int device, int attribute) const {
+    return Get<int>(driver_.device_attribute, attribute, device);
+  }
   virtual Status CheckDevice(int ordinal) const = 0;
   virtual StatusOr<std::string> ArchitectureOf(int device) const = 0;
   virtual Status LoadModule(std::string_view image, Module& module) = 0;
@@ -250,6 +259,14 @@ class Driver {
         attributes,
         count,
     };
+  }
+
+  // A call that gives a value through its first argument.
+  template <typename Value, typename Type, typename... Arguments>
+  StatusOr<Value> Get(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
+    Value value{};
+    LAUNCH_RETURN_IF_ERROR(Call(entry, &value, arguments...));
+    return value;
   }
 
   abi::Functions driver_;

@@ -64,15 +64,10 @@ StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const SharedLibrary& library) 
                      version % 10'000'000 / 100'000);
 }
 
-Driver::ErrorWords HipDriver::WordsFor(abi::Result result) const {
-  return {hip_.hipGetErrorName.function(result), hip_.hipGetErrorString.function(result)};
-}
-
 // --- Contexts ---
 
 StatusOr<Context> HipDriver::CurrentContext() {
-  int device = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.current_device, &device));
+  LAUNCH_ASSIGN_OR_RETURN(const int device, Get<int>(driver_.current_device));
   return ContextOfDevice(device);
 }
 
@@ -82,13 +77,10 @@ StatusOr<Context> HipDriver::PrimaryContext(int device) {
 }
 
 Status HipDriver::PushContext(Context context) {
-  int before = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(driver_.current_device, &before));
-  // Noted first: without memory for that, the thread would stay on the other device.
+  LAUNCH_ASSIGN_OR_RETURN(const int before, Get<int>(driver_.current_device));
+  LAUNCH_RETURN_IF_ERROR(Call(hip_.hipSetDevice, DeviceOfContext(context)));
   devices_before.push_back(before);
-  Status status = Call(hip_.hipSetDevice, DeviceOfContext(context));
-  if (!status.ok()) devices_before.pop_back();
-  return status;
+  return Status();
 }
 
 Status HipDriver::PopContext() {
@@ -97,13 +89,8 @@ Status HipDriver::PopContext() {
   return Call(hip_.hipSetDevice, before);
 }
 
-StatusOr<uint64_t> HipDriver::ContextId(Context context) {
-  return uint64_t{reinterpret_cast<uintptr_t>(context)};
-}
-
 Status HipDriver::CheckDevice(int ordinal) const {
-  int count = 0;
-  LAUNCH_RETURN_IF_ERROR(Call(hip_.hipGetDeviceCount, &count));
+  LAUNCH_ASSIGN_OR_RETURN(const int count, Get<int>(hip_.hipGetDeviceCount));
   if (ordinal >= 0 && ordinal < count) return Status();
   return InvalidArgument("there is no device {}, there are {}", ordinal, count);
 }
@@ -116,14 +103,6 @@ StatusOr<std::string> HipDriver::ArchitectureOf(int device) const {
 }
 
 // --- Code ---
-
-Status HipDriver::LoadModule(std::string_view image, Module& module) {
-  return Call(hip_.hipModuleLoadData, &module, image.data());
-}
-
-Status HipDriver::FindFunction(Module module, const std::string& name, Function& function) {
-  return Call(hip_.hipModuleGetFunction, &function, module, name.c_str());
-}
 
 Status HipDriver::Launch(Function function, const DriverLaunch& launch, void** arguments) {
   if (launch.pdl) return Unimplemented("HIP has no programmatic dependent launch");
@@ -147,10 +126,6 @@ abi::Result HipDriver::LaunchPlain(Function function, const DriverLaunch& launch
              launch.stream, arguments, nullptr);
 }
 
-Status HipDriver::LaunchFailure(int result) const {
-  return Failure(result, hip_.hipModuleLaunchKernel.name);
-}
-
 // Some runtimes make these launches at once, beside the graph that is to have them.
 Status HipDriver::CheckIsNotCapturing(Stream stream) {
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, IsCapturing(stream));
@@ -170,10 +145,6 @@ Status HipDriver::LaunchClusters(Function function, const DriverLaunch& launch, 
   attributes[1].value.flag = launch.cooperative ? 1 : 0;
   const abi::LaunchConfig config = ConfigOf(launch, attributes, 2);
   return Call(hip_.hipDrvLaunchKernelEx, &config, function, arguments, nullptr);
-}
-
-Status HipDriver::EncodeTensorMap(const TensorMapRequest&, void*) {
-  return Unimplemented("AMD GPUs have no tensor maps, and this library no descriptors of theirs");
 }
 
 }  // namespace kiln::launch

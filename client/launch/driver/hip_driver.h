@@ -26,7 +26,9 @@ class HipDriver final : public Driver {
   StatusOr<Context> PrimaryContext(int device) override;
   Status PushContext(Context context) override;
   Status PopContext() override;
-  StatusOr<uint64_t> ContextId(Context context) override;
+  StatusOr<uint64_t> ContextId(Context context) override {
+    return uint64_t{reinterpret_cast<uintptr_t>(context)};
+  }
 
   // Not necessary: a block may use all local memory of the device. hipFuncSetAttribute does not
   // take functions of modules.
@@ -34,17 +36,27 @@ class HipDriver final : public Driver {
   Status PreferSharedMemory(Function) override { return Status(); }
   Status AllowLargeClusters(Function) override { return Status(); }
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
-  Status LaunchFailure(int result) const override;
-  Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;
+  Status LaunchFailure(int result) const override {
+    return Failure(result, hip_.hipModuleLaunchKernel.name);
+  }
+  Status EncodeTensorMap(const TensorMapRequest&, void*) override {
+    return Unimplemented("AMD GPUs have no tensor maps, and this library no descriptors of theirs");
+  }
 
  private:
   HipDriver();
   Status CheckDevice(int ordinal) const override;
   StatusOr<std::string> ArchitectureOf(int device) const override;
-  Status LoadModule(std::string_view image, Module& module) override;
-  Status FindFunction(Module module, const std::string& name, Function& function) override;
+  Status LoadModule(std::string_view image, Module& module) override {
+    return Call(hip_.hipModuleLoadData, &module, image.data());
+  }
+  Status FindFunction(Module module, const std::string& name, Function& function) override {
+    return Call(hip_.hipModuleGetFunction, &function, module, name.c_str());
+  }
   abi::Result LaunchPlain(Function function, const DriverLaunch& launch, void** arguments) override;
-  ErrorWords WordsFor(abi::Result result) const override;
+  ErrorWords WordsFor(abi::Result result) const override {
+    return {hip_.hipGetErrorName.function(result), hip_.hipGetErrorString.function(result)};
+  }
   void ForgetError() const override { static_cast<void>(hip_.hipGetLastError.function()); }
   Status CheckIsNotCapturing(Stream stream);
   Status LaunchClusters(Function function, const DriverLaunch& launch, void** arguments);

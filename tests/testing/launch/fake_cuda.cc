@@ -576,7 +576,7 @@ EXPORT Result cuCtxGetDevice(int* device) {
   *device = contexts.empty() ? 0 : contexts.back()->device;
   return contexts.empty() ? kInvalidContext : kSuccess;
 }
-EXPORT Result cuCtxGetId(Handle context, unsigned long long* id) {
+EXPORT Result cuCtxGetId(Handle context, uint64_t* id) {
   *id = static_cast<FakeContext*>(context)->id;
   return kSuccess;
 }
