@@ -97,7 +97,8 @@ class Runtime:
             options = c.OpenOptions(backend=_validate.c_text(backend, "backend"), driver_path=_encoded_path("driver", driver) if driver else None)
         c.library().call("open", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
-        _remember_process()
+        global _opened_in
+        _opened_in = os.getpid()
 
     def load(self, source: Source, *, device: Optional[int] = None, server_uid: Optional[int] = None) -> "Kernel":
         """A kernel in the thread's current context (PyTorch and others make one with their first allocation), or in the primary
@@ -307,7 +308,7 @@ class Kernel:
             self._call("descriptor_open", parameter, ctypes.byref(given), ctypes.byref(handle))
             room = (ctypes.c_void_p * len(self.parameters))()
             count = ctypes.c_uint32()
-            self._call_library("descriptor_get_arguments", handle, room, len(room), ctypes.byref(count))
+            self._library.call("descriptor_get_arguments", handle, room, len(room), ctypes.byref(count))
             places = range(parameter, parameter + count.value)
             return DescriptorArgument(tuple(self._copied(place, pointer) for place, pointer in zip(places, room)), producer, address)
 
@@ -328,11 +329,8 @@ class Kernel:
     # --- Calls ---
 
     def _call(self, name: str, *arguments: Any) -> None:
-        self._call_library(name, self._handle, *arguments)
-
-    def _call_library(self, name: str, *arguments: Any) -> None:
         _check_process()
-        self._library.call(name, *arguments, kernel=self.name, key=self.key)
+        self._library.call(name, self._handle, *arguments, kernel=self.name, key=self.key)
 
     # --- Streams ---
 
@@ -498,7 +496,7 @@ def _open_artifact(source: Source, server_uid: Optional[int], handle: _Handle) -
         c.library().call("artifact_open_hot", path, ctypes.byref(options), ctypes.byref(handle))
 
 
-def _bytes_of(artifact: Artifact) -> c.Bytes:
+def _bytes_of(artifact: Artifact) -> Any:
     try:
         binary = artifact.binary
     except KeyError:
@@ -533,11 +531,6 @@ def _row_major(shape: Sequence[int]) -> "Tuple[int, ...]":
 
 # The process that opened the driver; 0: none has.
 _opened_in = 0
-
-
-def _remember_process() -> None:
-    global _opened_in
-    _opened_in = os.getpid()
 
 
 def _check_process() -> None:

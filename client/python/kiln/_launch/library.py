@@ -27,69 +27,31 @@ class _Sized(ctypes.Structure):
         super().__init__(size=ctypes.sizeof(self), **fields)
 
 
-class OpenOptions(_Sized):
-    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("backend", c_char_p), ("driver_path", c_char_p)]
+def _struct(name: str, /, **fields: Any) -> Any:
+    """A struct of kiln_launch.h, or as many of its first members as Python needs."""
+    return type(name, (_Sized,), {"_fields_": [("size", c_uint32), *fields.items()]})
 
 
-class Settings(_Sized):
-    _fields_ = [("size", c_uint32), ("strict", c_uint32), ("times_launches", c_uint32), ("reserved", c_uint32),
-                ("resident_kernels_max", c_uint64), ("resident_bytes_max", c_uint64), ("scratch_allocate", c_void_p),
-                ("scratch_release", c_void_p), ("scratch_user", c_void_p), ("enter_hook", c_void_p), ("exit_hook", c_void_p),
-                ("hook_user", c_void_p)]
-
-
-class Stats(_Sized):
-    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("kernels_open", c_uint64), ("kernels_resident", c_uint64),
-                ("resident_bytes", c_uint64), ("loads", c_uint64), ("loads_at_launch", c_uint64), ("refused_launches", c_uint64),
-                ("unloads", c_uint64), ("evictions", c_uint64), ("unloads_put_off", c_uint64), ("out_of_memory_loads", c_uint64),
-                ("live_graphs", c_uint64)]
-
-
-class Device(_Sized):
-    _fields_ = [("size", c_uint32), ("ordinal", c_int32), ("name", ctypes.c_char * 128), ("architecture", ctypes.c_char * 64),
-                ("warp_size", c_uint32), ("threads_max", c_uint32), ("shared_bytes_max", c_uint64), ("l2_bytes", c_uint64)]
-
-
-class HotOptions(_Sized):
-    _fields_ = [("size", c_uint32), ("has_server_uid", c_uint32), ("server_uid", c_uint32), ("reserved", c_uint32),
-                ("key", c_char_p)]
-
-
-class Bytes(_Sized):
-    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("json", c_char_p), ("json_bytes", c_uint64), ("binary", c_char_p),
-                ("binary_bytes", c_uint64), ("digest", c_char_p), ("key", c_char_p)]
-
-
-class ArtifactInfo(_Sized):
-    _fields_ = [("size", c_uint32), ("parameter_count", c_uint32), ("name", c_char_p), ("backend", c_char_p),
-                ("architecture", c_char_p), ("key", c_void_p), ("digest", c_void_p), ("binary_bytes", c_uint64),
-                ("num_warps", c_uint32), ("num_ctas", c_uint32), ("warp_size", c_uint32), ("hidden_pointers", c_uint32),
-                ("shared_bytes", c_uint64), ("global_scratch_bytes", c_uint64), ("profile_scratch_bytes", c_uint64)]
-
-
-class Parameter(_Sized):
-    _fields_ = [("size", c_uint32), ("bytes", c_uint32), ("name", c_char_p), ("type", c_char_p)]
-
-
-class Config(_Sized):
-    _fields_ = [("size", c_uint32), ("grid", c_uint32 * 3), ("block", c_uint32 * 3), ("dynamic_shared_bytes", c_uint32),
-                ("pdl", c_uint32), ("cooperative", c_uint32), ("stream", c_void_p), ("argument_bytes", c_void_p)]
-
-
-class KernelInfo(_Sized):
-    _fields_ = [("size", c_uint32), ("registers", c_uint32), ("local_bytes", c_uint32), ("static_shared_bytes", c_uint32),
-                ("threads_max", c_uint32), ("reserved", c_uint32)]
-
-
-class Times(_Sized):
-    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("launches", c_uint64), ("dropped", c_uint64),
-                ("total_ms", c_double), ("min_ms", c_double), ("max_ms", c_double)]
-
-
-class Tensor(_Sized):
-    _fields_ = [("size", c_uint32), ("rank", c_uint32), ("address", c_uint64), ("shape", c_int64 * 5), ("strides", c_int64 * 5),
-                ("fills_with_nan", c_uint32), ("rounds_to_tf32", c_uint32)]
-
+OpenOptions = _struct("OpenOptions", reserved=c_uint32, backend=c_char_p, driver_path=c_char_p)
+Settings = _struct("Settings", strict=c_uint32, times_launches=c_uint32, reserved=c_uint32, resident_kernels_max=c_uint64,
+                   resident_bytes_max=c_uint64)
+Stats = _struct("Stats", reserved=c_uint32, kernels_open=c_uint64, kernels_resident=c_uint64, resident_bytes=c_uint64, loads=c_uint64,
+                loads_at_launch=c_uint64, refused_launches=c_uint64, unloads=c_uint64, evictions=c_uint64, unloads_put_off=c_uint64,
+                out_of_memory_loads=c_uint64, live_graphs=c_uint64)
+Device = _struct("Device", ordinal=c_int32)
+HotOptions = _struct("HotOptions", has_server_uid=c_uint32, server_uid=c_uint32, reserved=c_uint32, key=c_char_p)
+Bytes = _struct("Bytes", reserved=c_uint32, json=c_char_p, json_bytes=c_uint64, binary=c_char_p, binary_bytes=c_uint64, digest=c_char_p,
+                key=c_char_p)
+ArtifactInfo = _struct("ArtifactInfo", parameter_count=c_uint32, name=c_char_p, backend=c_char_p, architecture=c_char_p, key=c_void_p,
+                       digest=c_void_p, binary_bytes=c_uint64, num_warps=c_uint32, num_ctas=c_uint32, warp_size=c_uint32,
+                       hidden_pointers=c_uint32)
+Parameter = _struct("Parameter", bytes=c_uint32, name=c_char_p, type=c_char_p)
+Config = _struct("Config", grid=c_uint32 * 3, block=c_uint32 * 3, dynamic_shared_bytes=c_uint32, pdl=c_uint32, cooperative=c_uint32,
+                 stream=c_void_p, argument_bytes=c_void_p)
+KernelInfo = _struct("KernelInfo", registers=c_uint32, local_bytes=c_uint32, static_shared_bytes=c_uint32, threads_max=c_uint32)
+Times = _struct("Times", reserved=c_uint32, launches=c_uint64, dropped=c_uint64, total_ms=c_double, min_ms=c_double, max_ms=c_double)
+Tensor = _struct("Tensor", rank=c_uint32, address=c_uint64, shape=c_int64 * 5, strides=c_int64 * 5, fills_with_nan=c_uint32,
+                 rounds_to_tf32=c_uint32)
 
 # The parameters of each function that returns a code.
 _FUNCTIONS = {
