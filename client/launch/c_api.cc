@@ -1,4 +1,5 @@
 // kiln_launch.h: translates, and catches what must not cross it.
+#include <cassert>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -7,6 +8,39 @@
 #include "client/launch/c_edge.h"
 #include "client/launch/driver/cuda_driver.h"
 #include "client/launch/driver/hip_driver.h"
+
+namespace kiln::launch {
+namespace {
+
+struct LastError {
+  std::string words;
+  int32_t driver_result = 0;
+};
+thread_local LastError last_error;
+
+}  // namespace
+
+kiln_launch_code ReportFailure(const Status& status) {
+  assert(!status.ok());
+  last_error.words = status.message();
+  last_error.driver_result = status.driver_result();
+  return static_cast<kiln_launch_code>(status.code());
+}
+
+kiln_launch_code ReportException() noexcept {
+  last_error = {};
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return KILN_LAUNCH_RESOURCE_EXHAUSTED;  // a text would need memory again
+  } catch (const std::exception& exception) {
+    last_error.words = exception.what();
+  } catch (...) {
+  }
+  return KILN_LAUNCH_INTERNAL;
+}
+
+}  // namespace kiln::launch
 
 using namespace kiln::launch;  // NOLINT: this file is their interface
 
@@ -61,16 +95,15 @@ extern "C" {
 
 const char* kiln_launch_version(void) { return KILN_VERSION; }
 
-const char* kiln_launch_error(void) { return last_error().words.c_str(); }
+const char* kiln_launch_error(void) { return last_error.words.c_str(); }
 
-int32_t kiln_launch_driver_result(void) { return last_error().driver_result; }
+int32_t kiln_launch_driver_result(void) { return last_error.driver_result; }
 
 // --- Runtime ---
 
 kiln_launch_code kiln_launch_open(const kiln_launch_open_options* options,
                                   kiln_launch_runtime** runtime) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
+  return Guarded({runtime}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_open_options known, Read(options));
     LAUNCH_ASSIGN_OR_RETURN(*runtime, OpenRuntime(known));
     return Status();
@@ -82,8 +115,7 @@ void kiln_launch_close(kiln_launch_runtime*) {}
 
 kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
                                        const kiln_launch_settings* settings) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, settings));
+  return Guarded({runtime, settings}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_settings known, Read(settings));
     runtime->launcher.Configure(known);
     return Status();
@@ -91,15 +123,11 @@ kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
 }
 
 kiln_launch_code kiln_launch_get_stats(kiln_launch_runtime* runtime, kiln_launch_stats* stats) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
-    return Write(runtime->launcher.Stats(), stats);
-  });
+  return Guarded({runtime}, [&]() -> Status { return Write(runtime->launcher.Stats(), stats); });
 }
 
 kiln_launch_code kiln_launch_trim(kiln_launch_runtime* runtime) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
+  return Guarded({runtime}, [&]() -> Status {
     runtime->launcher.Trim();
     return Status();
   });
@@ -107,8 +135,7 @@ kiln_launch_code kiln_launch_trim(kiln_launch_runtime* runtime) {
 
 kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime, int32_t device,
                                         kiln_launch_device* out) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
+  return Guarded({runtime}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const DeviceFacts facts, runtime->launcher.Device(device));
     kiln_launch_device result{};
     result.ordinal = facts.ordinal;
@@ -124,8 +151,7 @@ kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* runtime, int32_t de
 
 kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime, uint64_t address,
                                                 int32_t* device) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, device));
+  return Guarded({runtime, device}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(*device, runtime->launcher.driver().DeviceOf(address));
     return Status();
   });
@@ -136,8 +162,7 @@ kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime, ui
 kiln_launch_code kiln_launch_artifact_open_hot(const char* path,
                                                const kiln_launch_hot_options* options,
                                                kiln_launch_artifact** artifact) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(path, artifact));
+  return Guarded({path, artifact}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_hot_options known, Read(options));
     std::optional<uid_t> server_uid;
     if (known.has_server_uid != 0) server_uid = known.server_uid;
@@ -146,16 +171,13 @@ kiln_launch_code kiln_launch_artifact_open_hot(const char* path,
 }
 
 kiln_launch_code kiln_launch_artifact_open_json(const char* path, kiln_launch_artifact** artifact) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(path, artifact));
-    return Give(Artifact::FromJsonFile(path), artifact);
-  });
+  return Guarded({path, artifact},
+                 [&]() -> Status { return Give(Artifact::FromJsonFile(path), artifact); });
 }
 
 kiln_launch_code kiln_launch_artifact_open_bytes(const kiln_launch_bytes* bytes,
                                                  kiln_launch_artifact** artifact) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(bytes, artifact));
+  return Guarded({bytes, artifact}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_bytes known, Read(bytes));
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.json, known.binary));
     return Give(Artifact::FromBytes({known.json, known.json_bytes},
@@ -169,8 +191,7 @@ void kiln_launch_artifact_close(kiln_launch_artifact* artifact) { delete artifac
 
 kiln_launch_code kiln_launch_artifact_get_info(const kiln_launch_artifact* artifact,
                                                kiln_launch_artifact_info* info) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(artifact));
+  return Guarded({artifact}, [&]() -> Status {
     const Artifact& of = *artifact->artifact;
     const KernelMetadata& metadata = of.metadata();
     kiln_launch_artifact_info result{};
@@ -195,8 +216,7 @@ kiln_launch_code kiln_launch_artifact_get_info(const kiln_launch_artifact* artif
 kiln_launch_code kiln_launch_artifact_get_parameter(const kiln_launch_artifact* artifact,
                                                     uint32_t index,
                                                     kiln_launch_parameter* parameter) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(artifact));
+  return Guarded({artifact}, [&]() -> Status {
     const auto& parameters = artifact->artifact->metadata().parameters;
     if (index >= parameters.size()) {
       return InvalidArgument("{} has {} parameters, there is no number {}",
@@ -215,8 +235,7 @@ kiln_launch_code kiln_launch_artifact_get_parameter(const kiln_launch_artifact* 
 kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
                                          kiln_launch_artifact* artifact, int32_t device,
                                          kiln_launch_kernel** kernel) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, artifact, kernel));
+  return Guarded({runtime, artifact, kernel}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(auto opened, runtime->launcher.Open(artifact->artifact, device));
     *kernel = new kiln_launch_kernel{runtime->launcher, std::move(opened)};
     return Status();
@@ -225,7 +244,7 @@ kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
 
 void kiln_launch_kernel_close(kiln_launch_kernel* kernel) {
   if (kernel == nullptr) return;
-  Guarded([&] {
+  Guarded({}, [&] {
     kernel->launcher.Close(*kernel->kernel);
     return Status();
   });
@@ -233,10 +252,7 @@ void kiln_launch_kernel_close(kiln_launch_kernel* kernel) {
 }
 
 kiln_launch_code kiln_launch_prepare(kiln_launch_kernel* kernel) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
-    return kernel->launcher.Prepare(*kernel->kernel);
-  });
+  return Guarded({kernel}, [&]() -> Status { return kernel->launcher.Prepare(*kernel->kernel); });
 }
 
 kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel, const kiln_launch_config* config,
@@ -245,39 +261,35 @@ kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel, const kiln_laun
     LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel, config));
     if (argument_count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(arguments));
     if (config->size == sizeof *config) {
-      return kernel->launcher.Enqueue(kernel->kernel, CallOf(*config, arguments, argument_count));
+      return kernel->launcher.Enqueue(kernel->kernel, {*config, arguments, argument_count});
     }
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_config known, Read(config));
-    return kernel->launcher.Enqueue(kernel->kernel, CallOf(known, arguments, argument_count));
+    return kernel->launcher.Enqueue(kernel->kernel, {known, arguments, argument_count});
   });
 }
 
 kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream, void* producer) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
+  return Guarded({kernel}, [&]() -> Status {
     return kernel->launcher.Order(*kernel->kernel, stream, producer);
   });
 }
 
 kiln_launch_code kiln_launch_kernel_get_info(kiln_launch_kernel* kernel,
                                              kiln_launch_kernel_info* info) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
-    const StatusOr<FunctionFacts> facts = kernel->launcher.FactsOf(*kernel->kernel);
-    if (!facts.ok()) return facts.status();
+  return Guarded({kernel}, [&]() -> Status {
+    LAUNCH_ASSIGN_OR_RETURN(const FunctionFacts facts, kernel->launcher.FactsOf(*kernel->kernel));
     kiln_launch_kernel_info result{};
-    result.registers = static_cast<uint32_t>(facts->registers);
-    result.local_bytes = static_cast<uint32_t>(facts->local_bytes);
-    result.static_shared_bytes = static_cast<uint32_t>(facts->static_shared_bytes);
-    result.threads_max = static_cast<uint32_t>(facts->threads_max);
+    result.registers = static_cast<uint32_t>(facts.registers);
+    result.local_bytes = static_cast<uint32_t>(facts.local_bytes);
+    result.static_shared_bytes = static_cast<uint32_t>(facts.static_shared_bytes);
+    result.threads_max = static_cast<uint32_t>(facts.threads_max);
     return Write(result, info);
   });
 }
 
 kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel, uint32_t reset,
                                               kiln_launch_times* times) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel));
+  return Guarded({kernel}, [&]() -> Status {
     // Before the reset: times that cannot be given shall not be lost.
     LAUNCH_RETURN_IF_ERROR(CheckHasSize(times));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_times read,
@@ -291,8 +303,7 @@ kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel, uint32
 kiln_launch_code kiln_launch_descriptor_open(kiln_launch_kernel* kernel, uint32_t parameter,
                                              const kiln_launch_tensor* tensor,
                                              kiln_launch_descriptor** descriptor) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(kernel, tensor, descriptor));
+  return Guarded({kernel, tensor, descriptor}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_tensor known, Read(tensor));
     const Artifact& artifact = kernel->kernel->artifact();
     Status status = Give(
@@ -307,8 +318,7 @@ void kiln_launch_descriptor_close(kiln_launch_descriptor* descriptor) { delete d
 kiln_launch_code kiln_launch_descriptor_get_arguments(const kiln_launch_descriptor* descriptor,
                                                       const void** arguments, uint32_t capacity,
                                                       uint32_t* count) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(descriptor, arguments, count));
+  return Guarded({descriptor, arguments, count}, [&]() -> Status {
     const auto& all = descriptor->descriptor->arguments();
     if (all.size() > capacity) {
       return InvalidArgument("the descriptor has {} arguments, there is room for {}", all.size(),
@@ -324,16 +334,13 @@ kiln_launch_code kiln_launch_descriptor_get_arguments(const kiln_launch_descript
 
 kiln_launch_code kiln_launch_graph_set_name(kiln_launch_runtime* runtime, void* stream,
                                             const char* name) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, name));
-    return runtime->launcher.graphs().Name(stream, name);
-  });
+  return Guarded({runtime, name},
+                 [&]() -> Status { return runtime->launcher.graphs().Name(stream, name); });
 }
 
 kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtime* runtime, void* stream,
                                               uint64_t address, uint64_t bytes, const char* name) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, name));
+  return Guarded({runtime, name}, [&]() -> Status {
     return runtime->launcher.graphs().AddBuffer(
         stream, {address, std::max<uint64_t>(bytes, 1), fmt::format("buffer {}", name)});
   });
@@ -341,8 +348,7 @@ kiln_launch_code kiln_launch_graph_add_buffer(kiln_launch_runtime* runtime, void
 
 kiln_launch_code kiln_launch_check_free(kiln_launch_runtime* runtime, uint64_t address,
                                         uint64_t bytes) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime));
+  return Guarded({runtime}, [&]() -> Status {
     return runtime->launcher.graphs().CheckFree(address, std::max<uint64_t>(bytes, 1));
   });
 }

@@ -28,7 +28,7 @@ StatusOr<std::vector<Candidate>> CandidatesOf(const kiln_launch_candidate* candi
     if (known.argument_count > 0) LAUNCH_RETURN_IF_ERROR(CheckNotNull(known.arguments));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_config config, Read(known.config));
     candidate.kernel = known.kernel->kernel;
-    candidate.call = CallOf(config, known.arguments, known.argument_count);
+    candidate.call = {config, known.arguments, known.argument_count};
   }
   return result;
 }
@@ -98,8 +98,7 @@ kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runtime,
                                       const kiln_launch_candidate* candidates, uint32_t count,
                                       const kiln_launch_autotune_options* options,
                                       kiln_launch_tuned* tuned, uint32_t* fastest) {
-  return Guarded([&]() -> Status {
-    LAUNCH_RETURN_IF_ERROR(CheckNotNull(runtime, candidates, fastest));
+  return Guarded({runtime, candidates, fastest}, [&]() -> Status {
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<Candidate> known, CandidatesOf(candidates, count));
     LAUNCH_ASSIGN_OR_RETURN(const TuningRequest request, TuningRequestOf(options));
     LAUNCH_RETURN_IF_ERROR(CheckTuned(tuned, count));

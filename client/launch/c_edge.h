@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string>
@@ -37,18 +38,15 @@ struct kiln_launch_descriptor {
 
 namespace kiln::launch {
 
-// The last error of this thread.
-struct LastError {
-  std::string words;
-  int32_t driver_result = 0;
-};
-LastError& last_error();
-
-// REQUIRES: !status.ok().
+// Both keep the error for kiln_launch_error. REQUIRES: !status.ok(); an exception is being handled.
 kiln_launch_code ReportFailure(const Status& status);
-
-// REQUIRES: an exception is being handled.
 kiln_launch_code ReportException() noexcept;
+
+template <typename... Pointers>
+Status CheckNotNull(Pointers... pointers) {
+  if (((pointers != nullptr) && ...)) return Status();
+  return InvalidArgument("an argument is NULL that must not be");
+}
 
 // Runs `body`, which returns a Status.
 template <typename Body>
@@ -60,6 +58,15 @@ kiln_launch_code Guarded(Body body) noexcept {
   } catch (...) {
     return ReportException();
   }
+}
+
+// The same, once it is clear that no pointer of `required` is null.
+template <typename Body>
+kiln_launch_code Guarded(std::initializer_list<const void*> required, Body body) noexcept {
+  return Guarded([&] {
+    for (const void* pointer : required) LAUNCH_RETURN_IF_ERROR(CheckNotNull(pointer));
+    return Status(body());
+  });
 }
 
 // Reads a struct of an older or a newer program.
@@ -88,33 +95,11 @@ Status Write(Struct value, Struct* out) {
   return Status();
 }
 
-template <typename... Pointers>
-Status CheckNotNull(Pointers... pointers) {
-  if (((pointers != nullptr) && ...)) return Status();
-  return InvalidArgument("an argument is NULL that must not be");
-}
-
 template <size_t n>
 void CopyText(const std::string& text, char (&out)[n]) {
   const size_t length = std::min(text.size(), n - 1);
   std::memcpy(out, text.data(), length);
   out[length] = '\0';
-}
-
-// REQUIRES: `config` has this library's size. Inline: every launch calls it.
-inline LaunchCall CallOf(const kiln_launch_config& config, const void* const* arguments,
-                         uint32_t count) {
-  LaunchCall call;
-  std::copy(std::begin(config.grid), std::end(config.grid), call.grid.begin());
-  std::copy(std::begin(config.block), std::end(config.block), call.block.begin());
-  call.dynamic_shared_bytes = config.dynamic_shared_bytes;
-  call.stream = config.stream;
-  call.pdl = config.pdl != 0;
-  call.cooperative = config.cooperative != 0;
-  call.arguments = arguments;
-  call.argument_count = count;
-  call.argument_bytes = config.argument_bytes;
-  return call;
 }
 
 }  // namespace kiln::launch

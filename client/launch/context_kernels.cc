@@ -8,20 +8,22 @@ namespace kiln::launch {
 std::shared_ptr<Kernel> ContextKernels::Open(std::shared_ptr<const Artifact> artifact,
                                              LaunchPlan plan) {
   const ArtifactId id = artifact->id();
-  const std::lock_guard lock(mutex_);
-  std::shared_ptr<Kernel>& kernel = kernels_[id];
-  if (kernel == nullptr) {
-    kernel =
-        std::make_shared<Kernel>(*this, std::move(artifact), context_, std::move(plan), driver_);
+  const MutexLock lock(mutex_);
+  auto place = kernels_.find(id);
+  if (place == kernels_.end()) {
+    place = kernels_
+                .emplace(id, std::make_shared<Kernel>(*this, std::move(artifact), context_,
+                                                      std::move(plan), driver_))
+                .first;
   }
-  ++kernel->references_;
-  return kernel;
+  ++place->second->references_;
+  return place->second;
 }
 
 void ContextKernels::Close(Kernel& kernel) {
   bool is_to_be_unloaded = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--kernel.references_ > 0) return;
     is_to_be_unloaded = IsToBeUnloaded(kernel);
   }
@@ -59,7 +61,7 @@ Status ContextKernels::LoadNow(Kernel& kernel, bool is_capturing) {
     DropUnreferenced();
     MakeRoom(1, artifact.binary().size());
   } else if (IsOver(1, artifact.binary().size())) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++stats_.unloads_put_off;
   }
   const ScopedContext context(driver_, context_);
@@ -78,7 +80,7 @@ StatusOr<LoadedCode> ContextKernels::LoadOrMakeRoom(const Artifact& artifact, bo
   StatusOr<LoadedCode> code = load();
   if (code.status().code() != Code::kResourceExhausted || is_capturing) return code;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++stats_.out_of_memory_loads;
   }
   while (code.status().code() == Code::kResourceExhausted && EvictOldest()) code = load();
@@ -98,7 +100,7 @@ Status ContextKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   if (plan.NeedsLargeClusters()) {
     LAUNCH_RETURN_IF_ERROR(driver_.AllowLargeClusters(code.function));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kernel.module_ = code.module;
   kernel.facts_ = std::move(facts);
   ++stats_.loads;
@@ -123,7 +125,7 @@ bool ContextKernels::TryUnload(Kernel& kernel) {
   }
   // A failure leaks the module.
   static_cast<void>(driver_.Unload(kernel.module_));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kernel.module_ = nullptr;
   ++stats_.unloads;
   --stats_.kernels_resident;
@@ -132,7 +134,7 @@ bool ContextKernels::TryUnload(Kernel& kernel) {
 }
 
 void ContextKernels::DropUnreferenced() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto place = kernels_.begin(); place != kernels_.end();) {
     const std::shared_ptr<Kernel> kernel = place->second;
     if (kernel->references_ > 0) {
@@ -140,24 +142,24 @@ void ContextKernels::DropUnreferenced() {
       continue;
     }
     // Nobody else removes anything meanwhile.
-    lock.unlock();
+    lock.Unlock();
     const bool is_unloaded =
         kernel->module_ == nullptr || (!kernel->is_pinned() && TryUnload(*kernel));
-    lock.lock();
+    lock.Lock();
     if (!is_unloaded) ++stats_.unloads_put_off;
     if (!is_unloaded || kernel->references_ > 0) {  // opened again by now
       ++place;
       continue;
     }
     place = kernels_.erase(place);
-    lock.unlock();
+    lock.Unlock();
     kernel->timer().Release(context_);
-    lock.lock();
+    lock.Lock();
   }
 }
 
 bool ContextKernels::IsOver(uint64_t more_kernels, uint64_t more_bytes) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return (limits_.kernels_max > 0 &&
           stats_.kernels_resident + more_kernels > limits_.kernels_max) ||
          (limits_.bytes_max > 0 && stats_.resident_bytes + more_bytes > limits_.bytes_max);
@@ -176,7 +178,7 @@ bool ContextKernels::IsEarlier(const Kernel& one, const Kernel& other) {
 }
 
 Kernel* ContextKernels::OldestToEvict() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Kernel* oldest = nullptr;
   for (const auto& [id, kernel] : kernels_) {
     if (kernel->module_ == nullptr || kernel->is_pinned()) continue;
@@ -189,7 +191,7 @@ bool ContextKernels::EvictOldest() {
   while (Kernel* oldest = OldestToEvict()) {
     // Where it fails the kernel is pinned by now, so the next one is another.
     if (!TryUnload(*oldest)) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++stats_.evictions;
     return true;
   }
@@ -205,24 +207,24 @@ void ContextKernels::Trim() {
 
 bool ContextKernels::HasSomethingToUnload() const {
   if (IsOver(0, 0) && OldestToEvict() != nullptr) return true;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::any_of(kernels_.begin(), kernels_.end(),
                      [](const auto& entry) { return IsToBeUnloaded(*entry.second); });
 }
 
 void ContextKernels::SetLimits(const ResidencyLimits& limits) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   limits_ = limits;
 }
 
 StatusOr<FunctionFacts> ContextKernels::FactsOf(const Kernel& kernel) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (kernel.module_ == nullptr) return FailedPrecondition("it is not loaded: prepare it first");
   return kernel.facts_;
 }
 
 void ContextKernels::AddTo(kiln_launch_stats& sum) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, kernel] : kernels_) sum.kernels_open += kernel->references_ > 0 ? 1 : 0;
   for (const auto counter :
        {&kiln_launch_stats::kernels_resident, &kiln_launch_stats::resident_bytes,

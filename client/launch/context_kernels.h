@@ -10,6 +10,7 @@
 #include "client/launch/driver/driver.h"
 #include "client/launch/kernel.h"
 #include "client/launch/kiln_launch.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::launch {
 
@@ -76,10 +77,9 @@ class ContextKernels {
   static bool IsToBeUnloaded(const Kernel& kernel);
   static bool IsEarlier(const Kernel& one, const Kernel& other);
 
-  // REQUIRES: mutex_ is not held.
-  Kernel* OldestToEvict() const;
-  bool IsOver(uint64_t more_kernels, uint64_t more_bytes) const;
-  bool HasSomethingToUnload() const;
+  Kernel* OldestToEvict() const KILN_EXCLUDES(mutex_);
+  bool IsOver(uint64_t more_kernels, uint64_t more_bytes) const KILN_EXCLUDES(mutex_);
+  bool HasSomethingToUnload() const KILN_EXCLUDES(mutex_);
 
   Driver& driver_;
   const Context context_;
@@ -89,10 +89,10 @@ class ContextKernels {
   // unloads; only its holder loads, unloads, and removes kernels from the map.
   std::mutex loading_;
   // Held briefly: never during a call of the driver.
-  mutable std::mutex mutex_;
-  std::map<ArtifactId, std::shared_ptr<Kernel>> kernels_;
-  ResidencyLimits limits_;
-  kiln_launch_stats stats_{};
+  mutable Mutex mutex_;
+  std::map<ArtifactId, std::shared_ptr<Kernel>> kernels_ KILN_GUARDED_BY(mutex_);
+  ResidencyLimits limits_ KILN_GUARDED_BY(mutex_);
+  kiln_launch_stats stats_ KILN_GUARDED_BY(mutex_){};
 };
 
 }  // namespace kiln::launch

@@ -17,7 +17,7 @@ constexpr int64_t kHiddenPointersKnown = 2;
 constexpr int64_t kPortableClusterMax = 8;
 constexpr uint64_t kAllBytes = uint64_t{1} << 60;
 
-std::string Describe(const std::array<uint32_t, 3>& lengths) {
+std::string Describe(const uint32_t (&lengths)[3]) {
   return fmt::format("{}x{}x{}", lengths[0], lengths[1], lengths[2]);
 }
 
@@ -167,7 +167,8 @@ Status LaunchPlan::ResolveBlock(const LaunchCall& call, DriverLaunch& launch) co
     return Status();
   }
   const uint64_t threads = uint64_t{call.block[0]} * call.block[1] * call.block[2];
-  if (metadata_.IsTriton() && call.block != std::array<uint32_t, 3>{compiled, 1, 1}) {
+  if (metadata_.IsTriton() &&
+      std::to_array(call.block) != std::array<uint32_t, 3>{compiled, 1, 1}) {
     return InvalidArgument("a block of {}, it was compiled for {}x1x1", Describe(call.block),
                            compiled);
   }
@@ -175,7 +176,7 @@ Status LaunchPlan::ResolveBlock(const LaunchCall& call, DriverLaunch& launch) co
     return InvalidArgument("a block of {} has {} threads, {} takes 1 to {}", Describe(call.block),
                            threads, device_.name, device_.threads_max);
   }
-  launch.block = call.block;
+  launch.block = std::to_array(call.block);
   return Status();
 }
 
@@ -199,8 +200,8 @@ StatusOr<DriverLaunch> LaunchPlan::Resolve(const LaunchCall& call) const {
   LAUNCH_RETURN_IF_ERROR(ResolveBlock(call, launch));
   LAUNCH_RETURN_IF_ERROR(ResolveSharedBytes(call, launch));
   launch.stream = call.stream;
-  launch.pdl = call.pdl || metadata_.launch_pdl;
-  launch.cooperative = call.cooperative || metadata_.launch_cooperative_grid;
+  launch.pdl = call.pdl != 0 || metadata_.launch_pdl;
+  launch.cooperative = call.cooperative != 0 || metadata_.launch_cooperative_grid;
   return launch;
 }
 

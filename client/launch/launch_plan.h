@@ -8,25 +8,15 @@
 #include "client/launch/artifact/metadata.h"
 #include "client/launch/artifact/status.h"
 #include "client/launch/driver/driver.h"
+#include "client/launch/kiln_launch.h"
 
 namespace kiln::launch {
 
 // A launch as the caller describes it.
-struct LaunchCall {
-  // Counts clusters, as Triton does; blocks for plain kernels. A zero launches nothing.
-  std::array<uint32_t, 3> grid = {1, 1, 1};
-  // Threads. Zeroes: as the kernel was compiled.
-  std::array<uint32_t, 3> block = {0, 0, 0};
-  // In addition to the kernel's own.
-  uint32_t dynamic_shared_bytes = 0;
-  Stream stream = nullptr;
-  bool pdl = false;          // false: as the kernel was compiled
-  bool cooperative = false;  // false: as the kernel was compiled
+struct LaunchCall : kiln_launch_config {
   // One pointer to each value, in the order of the parameters, without the hidden ones.
   const void* const* arguments = nullptr;
   uint32_t argument_count = 0;
-  // Their sizes, to check. Null: no check.
-  const uint32_t* argument_bytes = nullptr;
 
   bool IsEmpty() const { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
 };
@@ -59,18 +49,19 @@ class LaunchPlan {
   // Resolve for nearly all calls, with as little code as possible. False: ask Resolve.
   bool ResolvePlain(const LaunchCall& call, DriverLaunch& launch) const {
     if (call.argument_count != plain_.argument_count || call.argument_bytes != nullptr ||
-        call.pdl || call.cooperative) {
+        (call.pdl | call.cooperative) != 0) {
       return false;
     }
     for (size_t axis = 0; axis < 3; ++axis) {
       if (call.grid[axis] - 1 >= plain_.grid_max[axis]) return false;  // 0, or too many
     }
-    launch.grid = call.grid;
+    launch.grid = std::to_array(call.grid);
     uint64_t threads = plain_.threads;
     launch.block = {plain_.threads, 1, 1};
     if ((call.block[0] | call.block[1] | call.block[2]) != 0) {
-      if (!plain_.takes_block && call.block != launch.block) return false;
-      launch.block = call.block;
+      const std::array<uint32_t, 3> block = std::to_array(call.block);
+      if (!plain_.takes_block && block != launch.block) return false;
+      launch.block = block;
       threads = uint64_t{call.block[0]} * call.block[1] * call.block[2];
     }
     const uint64_t shared_bytes = uint64_t{plain_.shared_bytes} + call.dynamic_shared_bytes;

@@ -35,7 +35,7 @@ void CallHook(kiln_launch_hook hook, const kiln_launch_settings& settings, const
   event.kernel = kernel.artifact().metadata().name.c_str();
   event.key = kernel.artifact().id().key.data();
   event.stream = call.stream;
-  std::copy(call.grid.begin(), call.grid.end(), event.grid);
+  std::copy(std::begin(call.grid), std::end(call.grid), event.grid);
   hook(settings.hook_user, &event);
 }
 
@@ -53,9 +53,7 @@ StatusOr<std::shared_ptr<Kernel>> Launcher::Open(std::shared_ptr<const Artifact>
     scope.emplace(*driver_, context);
     LAUNCH_RETURN_IF_ERROR(scope->status());
   }
-  auto kernel = OpenHere(std::move(artifact));
-  if (!kernel.ok()) return kernel.status().Annotate(label);
-  return kernel;
+  return OpenHere(std::move(artifact)).Annotate(label);
 }
 
 StatusOr<std::shared_ptr<Kernel>> Launcher::OpenHere(std::shared_ptr<const Artifact> artifact) {
@@ -92,17 +90,13 @@ StatusOr<DeviceFacts> Launcher::Device(int device) {
 }
 
 StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
-  StatusOr<FunctionFacts> facts = kernel.home().FactsOf(kernel);
-  if (!facts.ok()) return facts.status().Annotate(kernel.artifact().label());
-  return facts;
+  return kernel.home().FactsOf(kernel).Annotate(kernel.artifact().label());
 }
 
 StatusOr<kiln_launch_times> Launcher::TimesOf(Kernel& kernel, bool resets) {
   const ScopedContext context(*driver_, kernel.context());
   if (!context.status().ok()) return context.status().Annotate(kernel.artifact().label());
-  StatusOr<kiln_launch_times> times = kernel.timer().Read(resets);
-  if (!times.ok()) return times.status().Annotate(kernel.artifact().label());
-  return times;
+  return kernel.timer().Read(resets).Annotate(kernel.artifact().label());
 }
 
 Status Launcher::Prepare(Kernel& kernel) {
@@ -133,8 +127,7 @@ Status Launcher::CheckMayWait(Stream stream, Stream producer) {
 }
 
 Status Launcher::Order(Kernel& kernel, Stream stream, Stream producer) {
-  Status status = OrderUnlabelled(kernel, stream, producer);
-  return status.ok() ? status : status.Annotate(kernel.artifact().label());
+  return OrderUnlabelled(kernel, stream, producer).Annotate(kernel.artifact().label());
 }
 
 Status Launcher::OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer) {
@@ -153,8 +146,8 @@ Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const La
                                  const kiln_launch_settings& settings, int plain) {
   if (call.IsEmpty()) return Status();
   CallHook(settings.enter_hook, settings, *kernel, call, Code::kOk);
-  Status status = EnqueueLabelled(kernel, call, settings, plain);
-  if (!status.ok()) status = status.Annotate(kernel->artifact().label());
+  Status status =
+      EnqueueLabelled(kernel, call, settings, plain).Annotate(kernel->artifact().label());
   CallHook(settings.exit_hook, settings, *kernel, call, status.code());
   return status;
 }

@@ -103,9 +103,9 @@ bool Tuning::IsComplete() const {
 Status Tuning::CheckMayRun() {
   // The NULL stream answers for those of the context that it waits for.
   for (const Stream stream : {request_.stream, Stream{nullptr}}) {
-    const StatusOr<bool> is_capturing = driver_.IsCapturing(stream);
-    if (!is_capturing.ok()) return is_capturing.status().Annotate("kernels cannot be tuned now");
-    if (*is_capturing) {
+    LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing,
+                            driver_.IsCapturing(stream).Annotate("kernels cannot be tuned now"));
+    if (is_capturing) {
       return FailedPrecondition(
           "the stream captures, so nothing on it runs: tune before the capture, or have all times "
           "in the store");
@@ -185,8 +185,8 @@ Status Tuning::CheckNotCancelled() const {
 
 }  // namespace
 
-std::mutex& Tuner::MutexOf(int device) {
-  const std::lock_guard lock(mutex_);
+Mutex& Tuner::MutexOf(int device) {
+  const MutexLock lock(mutex_);
   return tunings_[device];
 }
 
@@ -204,7 +204,7 @@ StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const Tun
   if (context == nullptr) return FastestOf(results);
   const auto any = std::find_if(candidates.begin(), candidates.end(),
                                 [](const Candidate& one) { return one.kernel != nullptr; });
-  const std::lock_guard lock(MutexOf(any->kernel->plan().device()));
+  const MutexLock lock(MutexOf(any->kernel->plan().device()));
   const ScopedContext scope(launcher_.driver(), context);
   Status status = scope.status();
   if (status.ok()) status = tuning.LookUp();

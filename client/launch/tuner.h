@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,13 +12,14 @@
 #include "client/launch/launcher.h"
 #include "client/launch/run_timer.h"
 #include "client/launch/saved_memory.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::launch {
 
 // A kernel with its launch. The stream of `call` is ignored.
 struct Candidate {
   std::shared_ptr<Kernel> kernel;  // null: left out
-  LaunchCall call;
+  LaunchCall call{};
 };
 
 struct CandidateResult {
@@ -59,11 +59,11 @@ class Tuner {
                         std::vector<CandidateResult>& results);
 
  private:
-  std::mutex& MutexOf(int device);
+  Mutex& MutexOf(int device);
 
   Launcher& launcher_;
-  std::mutex mutex_;  // guards the map
-  std::map<int, std::mutex> tunings_;
+  Mutex mutex_;
+  std::map<int, Mutex> tunings_ KILN_GUARDED_BY(mutex_);  // by the device's number
 };
 
 }  // namespace kiln::launch

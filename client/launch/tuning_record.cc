@@ -41,7 +41,8 @@ std::string TuningKey(const ArtifactId& artifact, const DeviceFacts& device, con
   AppendField(text, Join(call.grid));
   AppendField(text, Join(call.block));
   AppendField(text, std::to_string(call.dynamic_shared_bytes));
-  AppendField(text, fmt::format("{}{}", call.pdl ? 'p' : '-', call.cooperative ? 'c' : '-'));
+  AppendField(text,
+              fmt::format("{}{}", call.pdl != 0 ? 'p' : '-', call.cooperative != 0 ? 'c' : '-'));
   AppendField(text, problem);
   return fmt::format("tuning/{}/{}", kTuningFormat, ToHex(Sha256(text)));
 }

@@ -110,22 +110,17 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromHotFile(
   }
   if (layout.stages.empty()) return DataLoss("{} has no binary", path);
   const ArtifactLayoutStage& last = layout.stages.back();
-  if (Status status = CheckStage(last.name); !status.ok()) return status.Annotate(path);
-  auto artifact = FromBytes(layout.document, last.bytes, DigestAt(last.digest.data()), key);
-  if (!artifact.ok()) return artifact.status().Annotate(path);
-  return artifact;
+  LAUNCH_RETURN_IF_ERROR(CheckStage(last.name).Annotate(path));
+  return FromBytes(layout.document, last.bytes, DigestAt(last.digest.data()), key).Annotate(path);
 }
 
 StatusOr<std::shared_ptr<const Artifact>> Artifact::FromJsonFile(const std::string& path) {
   LAUNCH_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, limits::kRecordBytesMax));
-  const auto description = ParseDescription(json);
-  if (!description.ok()) return description.status().Annotate(path);
-  const auto binary_path = Beside(path, description->binary_file);
-  if (!binary_path.ok()) return binary_path.status().Annotate(path);
-  LAUNCH_ASSIGN_OR_RETURN(const std::string binary, ReadFile(*binary_path, limits::kBlobBytesMax));
-  auto artifact = FromBytes(json, binary, std::nullopt, std::nullopt);
-  if (!artifact.ok()) return artifact.status().Annotate(*binary_path);
-  return artifact;
+  LAUNCH_ASSIGN_OR_RETURN(const auto description, ParseDescription(json).Annotate(path));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string binary_path,
+                          Beside(path, description.binary_file).Annotate(path));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string binary, ReadFile(binary_path, limits::kBlobBytesMax));
+  return FromBytes(json, binary, std::nullopt, std::nullopt).Annotate(binary_path);
 }
 
 }  // namespace kiln::launch

@@ -219,6 +219,7 @@ class Driver {
   StatusOr<int> Attribute(int device, int attribute) const {
     return Get<int>(driver_.device_attribute, attribute, device);
   }
+  // INVALID_ARGUMENT: there is no such device.
   virtual Status CheckDevice(int ordinal) const = 0;
   virtual StatusOr<std::string> ArchitectureOf(int device) const = 0;
   virtual Status LoadModule(std::string_view image, Module& module) = 0;
@@ -237,6 +238,8 @@ class Driver {
   virtual void ForgetError() const {}
   Status Failure(abi::Result result, std::string_view function) const;
 
+  // Calls a function of the driver: Try for its result, Call for a status, Get for the value that
+  // it gives through its first argument.
   template <typename Type, typename... Arguments>
   abi::Result Try(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
     const abi::Result result = entry.function(arguments...);
@@ -247,6 +250,12 @@ class Driver {
   Status Call(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
     const abi::Result result = Try(entry, arguments...);
     return result == abi::kSuccess ? Status() : Failure(result, entry.name);
+  }
+  template <typename Value, typename Type, typename... Arguments>
+  StatusOr<Value> Get(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
+    Value value{};
+    LAUNCH_RETURN_IF_ERROR(Call(entry, &value, arguments...));
+    return value;
   }
 
   static abi::LaunchConfig ConfigOf(const DriverLaunch& launch, abi::LaunchAttribute* attributes,
@@ -259,14 +268,6 @@ class Driver {
         attributes,
         count,
     };
-  }
-
-  // A call that gives a value through its first argument.
-  template <typename Value, typename Type, typename... Arguments>
-  StatusOr<Value> Get(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
-    Value value{};
-    LAUNCH_RETURN_IF_ERROR(Call(entry, &value, arguments...));
-    return value;
   }
 
   abi::Functions driver_;

@@ -8,6 +8,10 @@
 namespace kiln::launch {
 namespace {
 
+void Assign(uint32_t (&lengths)[3], const std::array<uint32_t, 3>& values) {
+  std::copy(values.begin(), values.end(), lengths);
+}
+
 DeviceFacts Hopper() {
   DeviceFacts device;
   device.name = "H200";
@@ -32,7 +36,8 @@ class LaunchPlanTest : public testing::Test {
     return LaunchPlan::Make(metadata_, "cuda", Hopper())->Resolve(call_);
   }
   LaunchCall Call() {
-    LaunchCall call;
+    LaunchCall call{};
+    Assign(call.grid, {1, 1, 1});
     call.argument_count = 2;
     return call;
   }
@@ -88,7 +93,7 @@ TEST(ArchitectureTest, ErrorNamesBoth) {
 }
 
 TEST_F(LaunchPlanTest, BlockAndSharedMemoryAreTheKernels) {
-  call_.grid = {7, 8, 9};
+  Assign(call_.grid, {7, 8, 9});
   call_.stream = this;
   const auto launch = Resolve(R"({"num_warps": 12, "shared_bytes": 5000})");
   ASSERT_TRUE(launch.ok()) << launch.status().message();
@@ -100,7 +105,7 @@ TEST_F(LaunchPlanTest, BlockAndSharedMemoryAreTheKernels) {
 }
 
 TEST_F(LaunchPlanTest, GridCountsClusters) {
-  call_.grid = {10, 2, 1};
+  Assign(call_.grid, {10, 2, 1});
   const auto launch = Resolve(R"({"num_ctas": 2, "cluster_dims": [2, 1, 1]})");
   EXPECT_EQ(launch->grid, (std::array<uint32_t, 3>{20, 2, 1}));
   EXPECT_EQ(launch->cluster, (std::array<uint32_t, 3>{2, 1, 1}));
@@ -110,34 +115,34 @@ TEST_F(LaunchPlanTest, GridCountsClusters) {
 }
 
 TEST_F(LaunchPlanTest, GridHasLimits) {
-  call_.grid = {2147483647, 65535, 65535};
+  Assign(call_.grid, {2147483647, 65535, 65535});
   EXPECT_TRUE(Resolve().ok());
-  call_.grid = {2147483648u, 1, 1};
+  Assign(call_.grid, {2147483648u, 1, 1});
   EXPECT_EQ(Resolve().status().code(), Code::kInvalidArgument);
-  call_.grid = {1, 65536, 1};
+  Assign(call_.grid, {1, 65536, 1});
   const auto status = Resolve().status();
   EXPECT_EQ(status.message(), "a grid of 1x65536x1 has 65536 blocks along y, H200 takes 65535");
-  call_.grid = {1073741824, 1, 1};
+  Assign(call_.grid, {1073741824, 1, 1});
   EXPECT_FALSE(Resolve(R"({"num_ctas": 2, "cluster_dims": [2, 1, 1]})").ok());
 }
 
 TEST_F(LaunchPlanTest, BlockOfATritonKernelIsNotTheCallers) {
-  call_.block = {64, 1, 1};
+  Assign(call_.block, {64, 1, 1});
   EXPECT_EQ(Resolve().status().message(), "a block of 64x1x1, it was compiled for 128x1x1");
-  call_.block = {128, 1, 1};
+  Assign(call_.block, {128, 1, 1});
   EXPECT_TRUE(Resolve().ok());
 }
 
 TEST_F(LaunchPlanTest, APlainKernelTakesBlockAndSharedMemoryFromTheCall) {
   const std::string plain = R"({"hidden_pointers": 0, "num_warps": 0, "shared_bytes": 4096})";
   EXPECT_FALSE(Resolve(plain).ok());
-  call_.block = {16, 16, 2};
+  Assign(call_.block, {16, 16, 2});
   call_.dynamic_shared_bytes = 100;
   const auto launch = Resolve(plain);
   ASSERT_TRUE(launch.ok()) << launch.status().message();
   EXPECT_EQ(launch->block, (std::array<uint32_t, 3>{16, 16, 2}));
   EXPECT_EQ(launch->dynamic_shared_bytes, 100u);
-  call_.block = {32, 32, 2};
+  Assign(call_.block, {32, 32, 2});
   EXPECT_EQ(Resolve(plain).status().code(), Code::kInvalidArgument);
 }
 
@@ -145,7 +150,7 @@ TEST_F(LaunchPlanTest, PdlAndCooperativeComeFromKernelOrCall) {
   EXPECT_FALSE(Resolve()->pdl || Resolve()->cooperative);
   EXPECT_TRUE(Resolve(R"({"launch_pdl": true})")->pdl);
   EXPECT_TRUE(Resolve(R"({"launch_cooperative_grid": true})")->cooperative);
-  call_.pdl = call_.cooperative = true;
+  call_.pdl = call_.cooperative = 1;
   EXPECT_TRUE(Resolve()->pdl && Resolve()->cooperative);
 }
 
@@ -184,8 +189,8 @@ TEST_F(LaunchPlanTest, APlainCallIsResolvedAsAnyOther) {
             Lengths{16, 0, 1}, Lengths{kMost, kMost, kMost}}) {
         for (const uint32_t shared : {0u, 100u, (227u << 10) - 4096, 227u << 10, kMost}) {
           for (const uint32_t count : {0u, 1u, 2u, 3u, kMost}) {
-            call_.grid = grid;
-            call_.block = block;
+            Assign(call_.grid, grid);
+            Assign(call_.block, block);
             call_.dynamic_shared_bytes = shared;
             call_.argument_count = count;
             DriverLaunch given;
@@ -213,17 +218,17 @@ TEST_F(LaunchPlanTest, APlainCallIsResolvedAsAnyOther) {
 TEST_F(LaunchPlanTest, WhatACallAsksForBesidesIsNotPlain) {
   metadata_ = Metadata();
   const LaunchPlan plan = *LaunchPlan::Make(metadata_, "cuda", Hopper());
-  call_.grid = {1, 1, 1};
+  Assign(call_.grid, {1, 1, 1});
   DriverLaunch given;
   EXPECT_TRUE(plan.ResolvePlain(call_, given));
   const uint32_t bytes[] = {8, 4};
   call_.argument_bytes = bytes;
   EXPECT_FALSE(plan.ResolvePlain(call_, given));
   call_.argument_bytes = nullptr;
-  call_.pdl = true;
+  call_.pdl = 1;
   EXPECT_FALSE(plan.ResolvePlain(call_, given));
-  call_.pdl = false;
-  call_.cooperative = true;
+  call_.pdl = 0;
+  call_.cooperative = 1;
   EXPECT_FALSE(plan.ResolvePlain(call_, given));
 }
 
@@ -231,10 +236,10 @@ TEST_F(LaunchPlanTest, ScratchIsForTheWholeGrid) {
   metadata_ = Metadata(R"({"global_scratch_bytes": 384, "profile_scratch_bytes": 8, "num_ctas": 2,
                            "cluster_dims": [2, 1, 1]})");
   const LaunchPlan plan = *LaunchPlan::Make(metadata_, "cuda", Hopper());
-  call_.grid = {10, 3, 2};
+  Assign(call_.grid, {10, 3, 2});
   EXPECT_EQ(plan.GlobalScratchBytes(call_), 384u * 60 * 2);
   EXPECT_EQ(plan.ProfileScratchBytes(call_), 8u * 60 * 2);
-  call_.grid = {4294967295u, 4294967295u, 4294967295u};
+  Assign(call_.grid, {4294967295u, 4294967295u, 4294967295u});
   EXPECT_EQ(plan.GlobalScratchBytes(call_), uint64_t{1} << 60);
 }
 

@@ -32,6 +32,10 @@ std::clock_t ThreadClock() {
   return now.tv_sec * CLOCKS_PER_SEC + now.tv_nsec * CLOCKS_PER_SEC / 1'000'000'000;
 }
 
+void Assign(uint32_t (&lengths)[3], const std::array<uint32_t, 3>& values) {
+  std::copy(values.begin(), values.end(), lengths);
+}
+
 kiln_launch_settings Limits(uint64_t kernels_max, uint64_t bytes_max = 0) {
   kiln_launch_settings settings{};
   settings.resident_kernels_max = kernels_max;
@@ -74,8 +78,8 @@ class LauncherTest : public testing::Test {
         MadeArtifact(MadeDocument(name, {{"x", "*fp32"}, {"n", "i32"}}, patch), name), device);
   }
   LaunchCall Call(Stream stream = kStream) {
-    LaunchCall call;
-    call.grid = {3, 1, 1};
+    LaunchCall call{};
+    Assign(call.grid, {3, 1, 1});
     call.stream = stream;
     call.arguments = arguments_;
     call.argument_count = 2;
@@ -252,7 +256,7 @@ TEST_F(LauncherTest, WithoutItsContextAKernelIsNamedToo) {
 TEST_F(LauncherTest, AnEmptyGridLaunchesNothingAndIsFine) {
   const auto kernel = Open("k");
   LaunchCall call = Call();
-  call.grid = {5, 0, 1};
+  Assign(call.grid, {5, 0, 1});
   EXPECT_TRUE(launcher_.Enqueue(kernel, call).ok());
   EXPECT_EQ(fake_->calls("cuLaunchKernelEx"), 0);
   EXPECT_EQ(fake_->loaded(), 0);

@@ -71,6 +71,7 @@ class TunerTest : public testing::Test {
     EXPECT_TRUE(kernel.ok()) << kernel.status().message();
     Candidate candidate;
     candidate.kernel = *kernel;
+    for (uint32_t& length : candidate.call.grid) length = 1;
     candidate.call.arguments = arguments_;
     candidate.call.argument_count = 2;
     return candidate;

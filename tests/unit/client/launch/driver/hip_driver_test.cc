@@ -17,6 +17,10 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
+void Assign(uint32_t (&lengths)[3], const std::array<uint32_t, 3>& values) {
+  std::copy(values.begin(), values.end(), lengths);
+}
+
 class HipDriverTest : public testing::Test {
  protected:
   HipDriverTest() : launcher_(*HipDriver::Open(fake_.path())) {
@@ -44,8 +48,8 @@ class HipDriverTest : public testing::Test {
     return kernel.ok() ? *kernel : nullptr;
   }
   LaunchCall Call() {
-    LaunchCall call;
-    call.grid = {3, 2, 1};
+    LaunchCall call{};
+    Assign(call.grid, {3, 2, 1});
     call.stream = kStream;
     call.arguments = arguments_;
     call.argument_count = 2;
