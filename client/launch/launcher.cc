@@ -67,13 +67,10 @@ StatusOr<std::shared_ptr<Kernel>> Launcher::OpenHere(std::shared_ptr<const Artif
   LAUNCH_ASSIGN_OR_RETURN(const DeviceFacts device, driver_->CurrentDevice());
   LAUNCH_ASSIGN_OR_RETURN(LaunchPlan plan,
                           LaunchPlan::Make(artifact->metadata(), driver_->backend(), device));
-  return KernelsOf(context_id, context).Open(std::move(artifact), std::move(plan));
-}
-
-ContextKernels& Launcher::KernelsOf(uint64_t context_id, Context context) {
   const MutexLock lock(mutex_);
-  return contexts_.try_emplace(context_id, *driver_, context, tick_, LimitsOf(settings()))
-      .first->second;
+  const auto kernels =
+      contexts_.try_emplace(context_id, *driver_, context, tick_, LimitsOf(settings())).first;
+  return kernels->second.Open(std::move(artifact), std::move(plan));
 }
 
 void Launcher::Trim() {
@@ -83,10 +80,6 @@ void Launcher::Trim() {
     for (auto& [id, kernels] : contexts_) all.push_back(&kernels);
   }
   for (ContextKernels* kernels : all) kernels->Trim();
-}
-
-StatusOr<DeviceFacts> Launcher::Device(int device) {
-  return device < 0 ? driver_->CurrentDevice() : driver_->DeviceAt(device);
 }
 
 StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
@@ -239,10 +232,6 @@ void Launcher::Configure(const kiln_launch_settings& settings) {
   all_settings_.push_back(std::make_unique<const kiln_launch_settings>(settings));
   settings_.store(all_settings_.back().get(), std::memory_order_release);
   for (auto& [id, kernels] : contexts_) kernels.SetLimits(LimitsOf(settings));
-}
-
-kiln_launch_settings Launcher::settings() const {
-  return *settings_.load(std::memory_order_acquire);
 }
 
 kiln_launch_stats Launcher::Stats() const {

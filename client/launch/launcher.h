@@ -47,7 +47,9 @@ class Launcher {
   void Trim();
 
   // The device of the thread's current context, or device number `device` (>= 0).
-  StatusOr<DeviceFacts> Device(int device);
+  StatusOr<DeviceFacts> Device(int device) {
+    return device < 0 ? driver_->CurrentDevice() : driver_->DeviceAt(device);
+  }
   // The driver's facts about a loaded kernel; the times of its launches since the last call with
   // `resets`.
   StatusOr<FunctionFacts> FactsOf(Kernel& kernel);
@@ -55,7 +57,7 @@ class Launcher {
 
   // Takes effect for launches that begin after it.
   void Configure(const kiln_launch_settings& settings);
-  kiln_launch_settings settings() const;
+  kiln_launch_settings settings() const { return *settings_.load(std::memory_order_acquire); }
   kiln_launch_stats Stats() const;
 
   Driver& driver() { return *driver_; }
@@ -64,7 +66,6 @@ class Launcher {
  private:
   // A kernel in the current context.
   StatusOr<std::shared_ptr<Kernel>> OpenHere(std::shared_ptr<const Artifact> artifact);
-  ContextKernels& KernelsOf(uint64_t context_id, Context context);
   Status OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer);
   Status CheckMayWait(Stream stream, Stream producer);
   static bool ObservesLaunches(const kiln_launch_settings& settings) {
