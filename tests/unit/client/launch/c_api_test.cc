@@ -130,7 +130,7 @@ TEST_F(CApiTest, DescribesArtifactKernelAndDevice) {
       << "a context costs time and memory";
 }
 
-TEST_F(CApiTest, WhoseMemoryAnAddressIs) {
+TEST_F(CApiTest, FindsTheDeviceOfAnAddress) {
   int32_t device = -1;
   ASSERT_EQ(kiln_launch_address_get_device(runtime_, 0x2'0000'1234'5678, &device), KILN_LAUNCH_OK)
       << kiln_launch_error();
@@ -169,7 +169,7 @@ TEST_F(CApiTest, ShorterStructsOfOlderProgramsAreTaken) {
   EXPECT_EQ(stats.loads, 77u) << "written past the caller's struct";
 }
 
-TEST_F(CApiTest, NullIsAnErrorOrNothing) {
+TEST_F(CApiTest, NullIsAnErrorAndClosesOfNullDoNothing) {
   EXPECT_EQ(kiln_launch_open(nullptr, nullptr), KILN_LAUNCH_INVALID_ARGUMENT);
   EXPECT_EQ(kiln_launch_enqueue(nullptr, &config_, arguments_, 2), KILN_LAUNCH_INVALID_ARGUMENT);
   EXPECT_EQ(kiln_launch_enqueue(kernel_, nullptr, arguments_, 2), KILN_LAUNCH_INVALID_ARGUMENT);
@@ -197,7 +197,7 @@ TEST_F(CApiTest, TimesAreGivenBeforeTheyAreReset) {
   EXPECT_EQ(times.launches, 0u);
 }
 
-TEST_F(CApiTest, HooksOfASetting) {
+TEST_F(CApiTest, HooksOfTheSettingsAreCalled) {
   kiln_launch_settings settings{};
   settings.size = sizeof settings;
   std::string seen;

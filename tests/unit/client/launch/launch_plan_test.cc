@@ -126,7 +126,7 @@ TEST_F(LaunchPlanTest, GridHasLimits) {
   EXPECT_FALSE(Resolve(R"({"num_ctas": 2, "cluster_dims": [2, 1, 1]})").ok());
 }
 
-TEST_F(LaunchPlanTest, BlockOfATritonKernelIsNotTheCallers) {
+TEST_F(LaunchPlanTest, CallMayNotChangeTheBlockOfATritonKernel) {
   Assign(call_.block, {64, 1, 1});
   EXPECT_EQ(Resolve().status().message(), "a block of 64x1x1, it was compiled for 128x1x1");
   Assign(call_.block, {128, 1, 1});
@@ -215,7 +215,7 @@ TEST_F(LaunchPlanTest, APlainCallIsResolvedAsAnyOther) {
   EXPECT_EQ(plain, 2u * 3 * (2 + 2 + 2 + 3));
 }
 
-TEST_F(LaunchPlanTest, WhatACallAsksForBesidesIsNotPlain) {
+TEST_F(LaunchPlanTest, CallWithOptionsIsNotPlain) {
   metadata_ = Metadata();
   const LaunchPlan plan = *LaunchPlan::Make(metadata_, "cuda", Hopper());
   Assign(call_.grid, {1, 1, 1});
@@ -282,7 +282,7 @@ TEST(LaunchPlanFunctionTest, OptsInToAllTheSharedMemoryThatALaunchMayWant) {
   EXPECT_EQ(LaunchPlan::Make(metadata, "cuda", device)->SharedBytesToAllow(facts), 0);
 }
 
-TEST(LaunchPlanFunctionTest, OnlyAKernelThatNeedsMuchSharedMemoryTakesItFromTheCache) {
+TEST(LaunchPlanFunctionTest, OnlyKernelsWithMuchSharedMemoryPreferItToCache) {
   const auto prefers = [](const std::string& patch) {
     const KernelMetadata metadata = Metadata(patch);
     return LaunchPlan::Make(metadata, "cuda", Hopper())->PrefersSharedMemory();

@@ -242,7 +242,7 @@ TEST_F(LauncherTest, AStreamWaitsForAnother) {
   EXPECT_EQ(fake_->calls("cuEventDestroy"), 2);
 }
 
-TEST_F(LauncherTest, WithoutItsContextAKernelIsNamedToo) {
+TEST_F(LauncherTest, ErrorOfALostContextNamesTheKernel) {
   const auto kernel = Open("k");
   fake_->MakeContext();
   fake_->Fail("cuCtxPushCurrent", 1, 2);
@@ -275,7 +275,7 @@ TEST_F(LauncherTest, ErrorsNameKernelKeyAndTheDriversWords) {
                             "CUDA_ERROR_INVALID_VALUE \\(1\\): what the driver says of it"));
 }
 
-TEST_F(LauncherTest, OpenIsOfTheArchitectureOrFails) {
+TEST_F(LauncherTest, OpenRefusesAnotherArchitecture) {
   fake_->capability_major = 8;
   const auto kernel = TryOpen("k");
   EXPECT_EQ(kernel.status().code(), Code::kFailedPrecondition);
@@ -292,7 +292,7 @@ TEST_F(LauncherTest, WithoutAContextADeviceMustBeNamed) {
   EXPECT_EQ(fake_->Current(), nullptr);
 }
 
-TEST_F(LauncherTest, OneLoadForAllWhoOpenTheSameInAContext) {
+TEST_F(LauncherTest, KernelIsLoadedOnceInAContext) {
   const auto first = Open("k");
   const auto second = Open("k");
   EXPECT_EQ(first, second);
@@ -306,7 +306,7 @@ TEST_F(LauncherTest, OneLoadForAllWhoOpenTheSameInAContext) {
   EXPECT_EQ(fake_->calls("cuLibraryLoadData"), 2);
 }
 
-TEST_F(LauncherTest, ALaunchGoesToTheKernelsContextWhateverIsCurrent) {
+TEST_F(LauncherTest, LaunchRunsInTheKernelsContext) {
   const auto kernel = Open("k");
   void* other = fake_->MakeContext();
   EnqueueOk(kernel);
@@ -314,7 +314,7 @@ TEST_F(LauncherTest, ALaunchGoesToTheKernelsContextWhateverIsCurrent) {
   EXPECT_EQ(fake_->calls("cuCtxPushCurrent"), 1);
 }
 
-TEST_F(LauncherTest, APreparedKernelGoesToItsContextToo) {
+TEST_F(LauncherTest, LaunchOfAPreparedKernelRunsInItsContext) {
   const auto kernel = Open("k");
   void* own = fake_->Current();
   EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
@@ -448,7 +448,7 @@ TEST_F(LauncherTest, AnUnloadWaitsForALaunchWithoutUsingACore) {
   launch.get();
 }
 
-TEST_F(LauncherTest, WhenMemoryIsFullOneAfterTheOtherMakesRoom) {
+TEST_F(LauncherTest, LoadWithoutMemoryEvictsOneKernelAfterTheOther) {
   launcher_.Configure(Strict());
   const auto a = Open("a");
   const auto b = Open("b");
@@ -469,7 +469,7 @@ TEST_F(LauncherTest, WhenMemoryIsFullOneAfterTheOtherMakesRoom) {
   EXPECT_EQ(fake_->loaded(), 0);
 }
 
-TEST_F(LauncherTest, WhereMemoryIsFullNobodyElsewhereMakesRoom) {
+TEST_F(LauncherTest, LoadWithoutMemoryEvictsInItsOwnContextOnly) {
   fake_->libraries_max = 1;
   PrepareOk(Open("a"));
   fake_->MakeContext();
@@ -503,7 +503,7 @@ TEST_F(LauncherTest, EachContextKeepsTheLimitsByItself) {
   EXPECT_EQ(launcher_.Stats().loads_at_launch, 1u);
 }
 
-TEST_F(LauncherTest, WhatIsLeftBehindIsUnloadedByItsOwnContextOrATrim) {
+TEST_F(LauncherTest, KernelOfADestroyedGraphIsUnloadedByItsOwnContextOrATrim) {
   const auto leave_behind = [&](const std::string& name) {
     const auto kernel = Open(name);
     fake_->BeginCapture(kStream);
@@ -570,7 +570,7 @@ TEST_F(LauncherTest, AnUnloadThatWaitsForItsDeviceHoldsUpNoOtherContext) {
   EXPECT_EQ(fake_->loaded(), 0);
 }
 
-TEST_F(LauncherTest, BesideALoadWhatIsLoadedIsLaunched) {
+TEST_F(LauncherTest, LoadedKernelsLaunchDuringALoad) {
   const auto kernel = Open("k");
   const auto loaded = Open("a");
   PrepareOk(loaded);
@@ -589,7 +589,7 @@ TEST_F(LauncherTest, BesideALoadWhatIsLoadedIsLaunched) {
       });
 }
 
-TEST_F(LauncherTest, WhatHasNothingToUnloadWaitsForNoLoad) {
+TEST_F(LauncherTest, CloseAndTrimWithNothingToUnloadDoNotWaitForALoad) {
   const auto kernel = Open("k");
   const auto never_loaded = Open("a");
   const auto pinned = Open("b");
@@ -608,7 +608,7 @@ TEST_F(LauncherTest, WhatHasNothingToUnloadWaitsForNoLoad) {
   fake_->DestroyGraph(graph);
 }
 
-TEST_F(LauncherTest, ARefusalWaitsForNoEvictionOfAnotherKernel) {
+TEST_F(LauncherTest, StrictRefusalDoesNotWaitForAnotherKernelsEviction) {
   const auto busy = Open("k");
   PrepareOk(busy);
   launcher_.Configure(Strict(Limits(1)));
@@ -633,7 +633,7 @@ TEST_F(LauncherTest, ARefusalWaitsForNoEvictionOfAnotherKernel) {
   EXPECT_EQ(launcher_.Stats().evictions, 1u);
 }
 
-TEST_F(LauncherTest, WhatAThreadLaunchesIsEvictedLast) {
+TEST_F(LauncherTest, KernelInUseIsEvictedLast) {
   launcher_.Configure(Limits(2));
   const auto busy = Open("k");
   const auto idle = Open("a");
@@ -646,7 +646,7 @@ TEST_F(LauncherTest, WhatAThreadLaunchesIsEvictedLast) {
   EXPECT_FALSE(launcher_.FactsOf(*idle).ok());
 }
 
-TEST_F(LauncherTest, WhatIsOpenedWhileItIsUnloadedComesBack) {
+TEST_F(LauncherTest, KernelReopenedDuringItsUnloadIsLoadedAgain) {
   const auto kernel = Open("k");
   PrepareOk(kernel);
   std::shared_ptr<Kernel> again;
@@ -663,7 +663,7 @@ TEST_F(LauncherTest, WhatIsOpenedWhileItIsUnloadedComesBack) {
   EXPECT_EQ(launcher_.Stats().kernels_open, 0u);
 }
 
-TEST_F(LauncherTest, WhatNeverFitsTheDeviceEvictsNobody) {
+TEST_F(LauncherTest, KernelTooLargeForTheDeviceEvictsNothing) {
   EnqueueOk(Open("a"));
   const auto kernel = Open("k");
   fake_->Define("k", {.parameter_bytes = {8, 4, 8, 8}, .registers = 255, .threads_max = 64});
@@ -862,7 +862,7 @@ TEST_F(LauncherTest, LaunchesGoOnWhileTimesAreWaitedFor) {
   EXPECT_EQ(launcher_.TimesOf(*kernel)->launches, 2u);
 }
 
-TEST_F(LauncherTest, WhatIsNotMeasuredGivesItsEventsBack) {
+TEST_F(LauncherTest, FailedMeasurementGivesItsEventsBack) {
   const auto kernel = Open("k");
   launcher_.Configure(Timed());
   EnqueueOk(kernel);
@@ -882,7 +882,7 @@ TEST_F(LauncherTest, WhatIsNotMeasuredGivesItsEventsBack) {
   EXPECT_EQ(fake_->calls("cuEventDestroy"), fake_->calls("cuEventCreate"));
 }
 
-TEST_F(LauncherTest, WhatWasEvictedGivesItsEventsBackAtItsClose) {
+TEST_F(LauncherTest, EvictedKernelGivesItsEventsBackAtItsClose) {
   const auto kernel = Open("k");
   launcher_.Configure(Timed(Limits(1)));
   EnqueueOk(kernel);
@@ -892,7 +892,7 @@ TEST_F(LauncherTest, WhatWasEvictedGivesItsEventsBackAtItsClose) {
   EXPECT_EQ(fake_->calls("cuEventDestroy"), 2);
 }
 
-TEST_F(LauncherTest, TimesThatCouldNotBeWaitedForAreReadTheNextTime) {
+TEST_F(LauncherTest, TimesAreReadAgainAfterAFailedWait) {
   const auto kernel = Open("k");
   launcher_.Configure(Timed());
   EnqueueOk(kernel);
@@ -914,7 +914,7 @@ TEST_F(LauncherTest, LoadingAndLaunchingUnderCaptureDoNotEndIt) {
   fake_->DestroyGraph(graph);
 }
 
-TEST_F(LauncherTest, WhatALiveGraphLaunchesStaysLoaded) {
+TEST_F(LauncherTest, KernelOfALiveGraphStaysLoaded) {
   launcher_.Configure(Limits(1));
   const auto a = Open("a");
   const auto b = Open("b");
@@ -936,7 +936,7 @@ TEST_F(LauncherTest, WhatALiveGraphLaunchesStaysLoaded) {
 // A load finds no memory, nor once another has made room; while the next one that may go is looked
 // for, a kernel is captured. It is the first that is looked at, and many more follow, so that this
 // takes long enough.
-TEST_F(LauncherTest, WhatIsCapturedDuringAnEvictionStaysLoaded) {
+TEST_F(LauncherTest, KernelCapturedDuringItsEvictionStaysLoaded) {
   std::vector<std::shared_ptr<Kernel>> kernels;
   for (int i = 0; i < 2000; ++i) kernels.push_back(Open(fmt::format("k{}", i)));
   std::sort(kernels.begin(), kernels.end(),
@@ -1071,7 +1071,7 @@ TEST_F(LauncherTest, ABufferOfALiveGraphMustNotBeFreed) {
 }
 
 // The pointers of a plain kernel are numbers, and may be parts of a struct.
-TEST_F(LauncherTest, PlainKernelsBuffersAreSeenInTheirBytes) {
+TEST_F(LauncherTest, BuffersOfPlainKernelsAreFoundInArgumentBytes) {
   fake_->Define("plain", {.parameter_bytes = {8, 8, 24}});
   const auto kernel = launcher_.Open(
       MadeArtifact(MadeDocument("plain", {{"p", "u64"}, {"n", "b64"}, {"s", "b8[24]"}},

@@ -131,7 +131,7 @@ TEST_F(TensorDescriptorTest, WithoutTmaIsPointerLengthsFlagsAndLengthsAgain) {
   EXPECT_EQ((*Make(parameters, "{}", 0))->arguments().size(), 11u);
 }
 
-TEST_F(TensorDescriptorTest, WhereNoneBeginsIsAnError) {
+TEST_F(TensorDescriptorTest, ParameterThatBeginsNoDescriptorIsAnError) {
   for (const size_t parameter : {size_t{0}, size_t{1}, size_t{4}, size_t{8}, size_t{9}}) {
     EXPECT_EQ(Make(kMaps, kTwoDescriptors, parameter).status().code(), Code::kInvalidArgument)
         << parameter;
@@ -140,7 +140,7 @@ TEST_F(TensorDescriptorTest, WhereNoneBeginsIsAnError) {
   EXPECT_FALSE(Make(kMaps, "{}", 3).ok());
 }
 
-TEST_F(TensorDescriptorTest, ATensorThatCannotBeOneIsAnError) {
+TEST_F(TensorDescriptorTest, InvalidTensorIsAnError) {
   const kiln_launch_tensor good = tensor_;
   tensor_.strides[1] = 2;
   EXPECT_FALSE(Make(kMaps, kTwoDescriptors, 3).ok());

@@ -138,7 +138,7 @@ TEST_F(TunerTest, RunsAsOftenAsDoBenchDoes) {
   EXPECT_EQ(fake_->launches().back().stream, kStream);
 }
 
-TEST_F(TunerTest, RunsAreFewWhereOneIsLongAndBoundedWhereItIsShort) {
+TEST_F(TunerTest, LongRunsAreFewAndShortRunsAreBounded) {
   TuneOk({Taking("long", 400), Taking("short", 1e-5f)});
   EXPECT_EQ(results_[0].times.runs, 1u);
   EXPECT_EQ(results_[1].times.runs, 1000u);
@@ -152,7 +152,7 @@ TEST_F(TunerTest, PercentilesFallBetweenValues) {
   EXPECT_DOUBLE_EQ(Summarize({7}).high_ms, 7);
 }
 
-TEST_F(TunerTest, WhatDoesNotRunIsLeftOutWithItsReason) {
+TEST_F(TunerTest, CandidateThatDoesNotRunIsLeftOutWithItsReason) {
   Candidate empty = Taking("empty", 1);
   empty.call.grid[1] = 0;
   Candidate wrong = Taking("wrong", 1);
@@ -167,7 +167,7 @@ TEST_F(TunerTest, WhatDoesNotRunIsLeftOutWithItsReason) {
   EXPECT_TRUE(results_[4].status.ok());
 }
 
-TEST_F(TunerTest, WhereNothingRunsTheFirstSaysWhy) {
+TEST_F(TunerTest, WhenNoCandidateRunsTheFirstErrorIsReturned) {
   ExpectRefused({Make("large", {.launch_result = 701}), {}}, Code::kResourceExhausted,
                 "none of 2 candidates runs; the first: kernel large");
   ExpectRefused({{}}, Code::kFailedPrecondition, "it has no kernel");
@@ -285,7 +285,7 @@ TEST_F(TunerTest, AnotherProblemGridDriverOrDeviceIsAnotherTime) {
   EXPECT_THAT(TuningKey(id, device, candidate.call, "n=8"), SizeIs(testing::Le(128u)));
 }
 
-TEST_F(TunerTest, AnEntryThatIsNoneIsTimedAgain) {
+TEST_F(TunerTest, CandidateWithAnInvalidRecordIsTimedAgain) {
   request_.store = store_.callbacks();
   const Candidate candidate = Taking("k", 5);
   TuneOk({candidate});
@@ -393,7 +393,7 @@ TEST_F(TunerTest, WithoutMemoryForTheCopiesNothingRuns) {
   ExpectRefused({candidate}, Code::kResourceExhausted, "4096 bytes of scratch");
 }
 
-TEST_F(TunerTest, AFailureInMidRunPutsTheInputsBack) {
+TEST_F(TunerTest, FailureInMidRunRestoresInputs) {
   ReadAndWrite("A234");
   std::vector<char> seen;
   FakeKernel kernel = Adding(seen);
@@ -420,7 +420,7 @@ TEST_F(TunerTest, ABrokenContextEndsTheTuning) {
   EXPECT_THAT(fake_->launches(), SizeIs(1));
 }
 
-TEST_F(TunerTest, WhatCouldNotBeginSaysSoOfEachCandidate) {
+TEST_F(TunerTest, FailureBeforeTheFirstRunIsEachCandidatesStatus) {
   const auto candidates = std::vector{Taking("a", 1), Taking("b", 2)};
   fake_->Fail("cuDeviceGetAttribute", kLaunchFailed);
   EXPECT_FALSE(Tune(candidates).ok());
@@ -432,7 +432,7 @@ TEST_F(TunerTest, WhatCouldNotBeginSaysSoOfEachCandidate) {
   EXPECT_THAT(fake_->launches(), SizeIs(0));
 }
 
-TEST_F(TunerTest, CancellingKeepsWhatWasTimedAndPutsTheInputsBack) {
+TEST_F(TunerTest, CancellingKeepsTimesAndRestoresInputs) {
   ReadAndWrite("A234");
   request_.store = store_.callbacks();
   std::vector<char> seen;
@@ -462,7 +462,7 @@ TEST_F(TunerTest, NothingRunsUnderCapture) {
   }
 }
 
-TEST_F(TunerTest, WhatIsStoredIsToBeHadUnderCaptureToo) {
+TEST_F(TunerTest, StoredTimesAreReadUnderCapture) {
   request_.store = store_.callbacks();
   const Candidate candidate = Taking("k", 5);
   TuneOk({candidate});

@@ -60,7 +60,7 @@ TEST_F(HotFileTest, EveryFlippedByteIsFound) {
   }
 }
 
-TEST_F(HotFileTest, ThatOthersMayWriteToIsRefused) {
+TEST_F(HotFileTest, WritableByOthersIsRefused) {
   EXPECT_EQ(Open(Write(HotFile(), 0664)).code(), Code::kPermissionDenied);
   ::chmod(directory_.File("artifact").c_str(), 0444);
   EXPECT_TRUE(Open(directory_.File("artifact")).ok());
@@ -68,7 +68,7 @@ TEST_F(HotFileTest, ThatOthersMayWriteToIsRefused) {
   EXPECT_EQ(Open(directory_.File("link")).code(), Code::kPermissionDenied);
 }
 
-TEST_F(HotFileTest, OfAnotherUserIsTakenWhereThatServesUs) {
+TEST_F(HotFileTest, OfTheServersUserIsRead) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes files of others";
   const std::string path = Write(HotFile());
   ASSERT_EQ(::chown(path.c_str(), 12345, 0), 0);
@@ -76,7 +76,7 @@ TEST_F(HotFileTest, OfAnotherUserIsTakenWhereThatServesUs) {
   EXPECT_TRUE(Artifact::FromHotFile(path, std::nullopt, 12345).ok());
 }
 
-TEST_F(HotFileTest, ThatIsNotThereIsNotFound) {
+TEST_F(HotFileTest, MissingIsNotFound) {
   const Status status = Open(directory_.File("none"));
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_NE(status.message().find("none: No such file"), std::string_view::npos);
@@ -105,7 +105,7 @@ TEST(ArtifactBytesTest, ThatAreNoElfFileAreRefused) {
   EXPECT_EQ(artifact.status().code(), Code::kInvalidArgument);
 }
 
-TEST(ArtifactBytesTest, WithoutAKeyAreNamedByTheirMetadataToo) {
+TEST(ArtifactBytesTest, WithoutAKeyAreIdentifiedByTheirMetadataToo) {
   const auto id = [](const std::string& json, const std::optional<Sha256Digest>& key) {
     return (*Artifact::FromBytes(json, kBinary, Sha256(kBinary), key))->id();
   };
@@ -117,7 +117,7 @@ TEST(ArtifactBytesTest, WithoutAKeyAreNamedByTheirMetadataToo) {
 }
 
 // As the daemon's document of an artifact that was evicted and compiled again.
-TEST(ArtifactBytesTest, WithoutAKeyAreTheSameWhoeverCompiledThemAndWhen) {
+TEST(ArtifactBytesTest, WithoutAKeyDoNotDependOnProvenance) {
   const auto id = [](const std::string& json) {
     return (*Artifact::FromBytes(json, kBinary, Sha256(kBinary), std::nullopt))->id();
   };

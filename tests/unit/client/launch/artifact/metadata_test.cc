@@ -17,7 +17,7 @@ Status Parse(const std::string& patch) {
   return ParseDescription(MadeDocument("k", {{"x", "i32"}}, patch)).status();
 }
 
-TEST(MetadataTest, OfADocumentIsRead) {
+TEST(MetadataTest, ReadsADocument) {
   const auto read = ParseDescription(MadeDocument(
       "k", {{"a", "*fp16"}, {"", "i32"}},
       R"({"num_ctas": 2, "cluster_dims": [2, 1, 1], "shared_bytes": 99, "launch_pdl": true,
@@ -52,7 +52,7 @@ TEST(MetadataTest, ClustersWithoutDimensionsAreARow) {
   }
 }
 
-TEST(MetadataTest, WhatIsOutOfAllBoundsIsRefused) {
+TEST(MetadataTest, NumberOutOfBoundsIsRefused) {
   for (const char* patch :
        {R"({"num_warps": -1})", R"({"num_warps": 65})", R"({"num_ctas": 0})", R"({"num_ctas": 4})",
         R"({"shared_bytes": "many"})", R"({"cluster_dims": [1, 1]})",
@@ -69,7 +69,7 @@ std::string TextOf(const std::string& patch) {
   return read.ok() ? read->metadata_text : "";
 }
 
-TEST(MetadataTest, TextTellsWhatIsLaunchedInAnotherWay) {
+TEST(MetadataTest, TextDiffersWithEachField) {
   std::set<std::string> texts = {TextOf("{}")};
   size_t count = 1;
   for (const std::string& patch :
@@ -113,7 +113,7 @@ TEST(MetadataTest, TextDoesNotDependOnSpacesAndOrder) {
   EXPECT_EQ(text_of(R"("name": "k", )" + target), text_of(target + R"(  ,"name":"k")"));
 }
 
-TEST(MetadataTest, WhatIsNoJsonIsRefused) {
+TEST(MetadataTest, InvalidJsonIsRefused) {
   for (const char* text : {"", "{", "[]", "{}", "{\"metadata\": []}", "\xff\xfe"}) {
     EXPECT_EQ(ParseDescription(text).status().code(), Code::kInvalidArgument) << text;
   }
@@ -143,7 +143,7 @@ TEST(ParameterTypeTest, BytesByAnySpelling) {
   for (const auto& [type, bytes] : types) EXPECT_EQ(BytesOfType(type), bytes) << type;
 }
 
-TEST(ParameterTypeTest, OthersAreNotKnown) {
+TEST(ParameterTypeTest, UnknownTypesHaveNoSize) {
   for (const char* type : {"", "i", "i0", "x32", "i32x", "b8[", "b8[x]", "what", "i999"}) {
     EXPECT_EQ(BytesOfType(type), 0u) << type;
   }

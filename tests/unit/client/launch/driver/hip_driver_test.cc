@@ -71,7 +71,7 @@ class HipDriverTest : public testing::Test {
   const void* arguments_[2] = {&x_, &n_};
 };
 
-TEST(HipDriverOpenTest, SaysWhyThereIsNone) {
+TEST(HipDriverOpenTest, FailureNamesItsReason) {
   EXPECT_EQ(HipDriver::Open("/nowhere/libamdhip64.so").status().code(), Code::kUnavailable);
   EXPECT_THAT(std::string(HipDriver::Open("libc.so.6").status().message()),
               HasSubstr("libc.so.6 has no hipInit: ROCm 6.0 or later is needed"));
@@ -112,7 +112,7 @@ TEST_F(HipDriverTest, PassesArgumentsHiddenPointersAndWavesOf64) {
   EXPECT_EQ(fake_->calls("hipModuleLaunchKernel"), 1);
 }
 
-TEST_F(HipDriverTest, WavesOf32WhereTheKernelHasThem) {
+TEST_F(HipDriverTest, KernelWithWavesOf32HasBlocksOfThem) {
   EnqueueOk(Open(R"("warp_size": 32)"));
   EXPECT_EQ(fake_->launches()[0].block[0], 128u);
 }
@@ -128,7 +128,7 @@ TEST_F(HipDriverTest, CooperativeAndClustersHaveFunctionsOfTheirOwn) {
   EXPECT_EQ(launch.attributes.at(2)[0], 0u);
 }
 
-TEST_F(HipDriverTest, WhatARuntimeMayNotCaptureIsRefusedUnderCapture) {
+TEST_F(HipDriverTest, CooperativeAndClusterLaunchesAreRefusedUnderCapture) {
   for (const char* more :
        {R"("launch_cooperative_grid": true)", R"("num_ctas": 4, "cluster_dims": [4, 1, 1])"}) {
     const auto kernel = Open(more);
@@ -175,7 +175,7 @@ TEST_F(HipDriverTest, AModuleIsLoadedOnTheDeviceOfItsKernel) {
   EXPECT_EQ(fake_->loaded(), 0);
 }
 
-TEST_F(HipDriverTest, ErrorsHaveTheRuntimesNameForThem) {
+TEST_F(HipDriverTest, ErrorsNameTheRuntimesError) {
   const auto kernel = Open();
   EXPECT_TRUE(launcher_.Prepare(*Open(R"("num_warps": 8)")).ok());
   fake_->Fail("hipModuleLoadData", hip::kOutOfMemory);
@@ -188,7 +188,7 @@ TEST_F(HipDriverTest, ErrorsHaveTheRuntimesNameForThem) {
               HasSubstr("hipModuleLaunchKernel: hipErrorOutOfMemory (2)"));
 }
 
-TEST_F(HipDriverTest, WhatIsMadeGoodElsewhereIsNobodysError) {
+TEST_F(HipDriverTest, RetriedLaunchLeavesNoLastError) {
   const auto kernel = Open(R"("num_warps": 4)", 1);
   EXPECT_TRUE(launcher_.Prepare(*kernel).ok());
   fake_->Fail("hipModuleLaunchKernel", hip::kOutOfMemory);
@@ -233,7 +233,7 @@ TEST_F(HipDriverTest, Tunes) {
   EXPECT_EQ(fake_->allocated(), 0u);
 }
 
-TEST_F(HipDriverTest, KnowsWhoseMemoryItIsAndOrdersStreams) {
+TEST_F(HipDriverTest, FindsTheDeviceOfAnAddressAndOrdersStreams) {
   EXPECT_EQ(*launcher_.driver().DeviceOf(0x1000), 1);
   EXPECT_EQ(launcher_.driver().DeviceOf(0).status().code(), Code::kInvalidArgument);
   EXPECT_TRUE(launcher_.Order(*Open(), kStream, nullptr).ok());
