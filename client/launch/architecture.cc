@@ -5,7 +5,7 @@
 namespace kiln::launch {
 namespace {
 
-// "100f" is 100 and 'f'. A number of 0: not such a name.
+// "100f" is 100 and 'f'. Number 0: not a compute capability.
 struct Capability {
   int number = 0;
   char suffix = ' ';
@@ -45,8 +45,7 @@ bool HasFeature(std::string_view features, std::string_view wanted) {
   return false;
 }
 
-// A device says all of its features, "gfx942:sramecc+:xnack-"; a kernel only those that it was
-// compiled to rely on.
+// A device names all of its features, "gfx942:sramecc+:xnack-"; a kernel names those that it needs.
 bool RunsOnHip(std::string_view kernel, std::string_view device) {
   if (TakePart(kernel) != TakePart(device)) return false;
   while (!kernel.empty()) {

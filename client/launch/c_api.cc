@@ -1,4 +1,4 @@
-// kiln_launch.h: translates, and catches what must not cross it.
+// Implements kiln_launch.h: translates types, and turns exceptions into codes.
 #include <cassert>
 #include <map>
 #include <mutex>
@@ -65,8 +65,8 @@ StatusOr<std::unique_ptr<Driver>> OpenDriver(const std::string& backend,
   return backend == "cuda" ? CudaDriver::Open(library) : HipDriver::Open(library);
 }
 
-// One for each library, whatever names it is opened by. Never destroyed: graphs call back as long
-// as the driver lives.
+// One runtime for each library, also when two names open the same library. Never destroyed: graphs
+// call back as long as the driver lives.
 StatusOr<kiln_launch_runtime*> OpenRuntime(const kiln_launch_open_options& options) {
   static auto& mutex = *new std::mutex;
   static auto& runtimes = *new std::map<std::pair<std::string, const void*>, kiln_launch_runtime*>;
@@ -110,7 +110,7 @@ kiln_launch_code kiln_launch_open(const kiln_launch_open_options* options,
   });
 }
 
-// The next open finds what this one has loaded.
+// Does nothing: the next open returns the same runtime, with its loaded kernels.
 void kiln_launch_close(kiln_launch_runtime*) {}
 
 kiln_launch_code kiln_launch_configure(kiln_launch_runtime* runtime,
@@ -290,7 +290,7 @@ kiln_launch_code kiln_launch_kernel_get_info(kiln_launch_kernel* kernel,
 kiln_launch_code kiln_launch_kernel_get_times(kiln_launch_kernel* kernel, uint32_t reset,
                                               kiln_launch_times* times) {
   return Guarded({kernel}, [&]() -> Status {
-    // Before the reset: times that cannot be given shall not be lost.
+    // Checked before the reset, which loses times that cannot be returned.
     LAUNCH_RETURN_IF_ERROR(CheckHasSize(times));
     LAUNCH_ASSIGN_OR_RETURN(const kiln_launch_times read,
                             kernel->launcher.TimesOf(*kernel->kernel, reset != 0));

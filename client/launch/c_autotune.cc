@@ -5,7 +5,7 @@ using namespace kiln::launch;  // NOLINT: this file is their interface
 
 namespace {
 
-// Number `index` of structs that lie one behind the other, as the program that wrote them has them.
+// Element `index` of an array of structs of the caller's size.
 template <typename Struct>
 Struct* At(Struct* first, uint32_t index) {
   return reinterpret_cast<Struct*>(reinterpret_cast<uintptr_t>(first) +
@@ -62,7 +62,7 @@ StatusOr<TuningRequest> TuningRequestOf(const kiln_launch_autotune_options* opti
   return request;
 }
 
-// Before anything runs: what cannot be written afterwards is lost.
+// Called before anything runs: results that cannot be written afterwards are lost.
 Status CheckTuned(const kiln_launch_tuned* tuned, uint32_t count) {
   if (tuned == nullptr) return Status();
   for (uint32_t i = 0; i < count; ++i) {

@@ -46,7 +46,7 @@ StatusOr<Kernel::Use> ContextKernels::Load(Kernel& kernel, bool is_capturing) {
   const std::lock_guard loading(loading_);
   if (kernel.module_ == nullptr) LAUNCH_RETURN_IF_ERROR(LoadNow(kernel, is_capturing));
   kernel.NoteUse(++tick_);
-  // Under the mutex, so that nobody evicts it in between.
+  // Made while loading_ is held, so that nothing evicts the kernel first.
   return Kernel::Use(kernel);
 }
 
@@ -73,8 +73,8 @@ Status ContextKernels::LoadNow(Kernel& kernel, bool is_capturing) {
   return status;
 }
 
-// One after the other goes: who needs it has to load it again, and where launches must not load, is
-// refused.
+// Evicts as few kernels as possible: an evicted kernel is loaded again at its next launch, which
+// fails in strict mode.
 StatusOr<LoadedCode> ContextKernels::LoadOrMakeRoom(const Artifact& artifact, bool is_capturing) {
   const auto load = [&] { return driver_.Load(artifact.binary(), artifact.metadata().name); };
   StatusOr<LoadedCode> code = load();
@@ -116,8 +116,8 @@ bool ContextKernels::TryUnload(Kernel& kernel) {
   {
     const std::lock_guard hiding(kernel.hiding_);
     const Function function = kernel.Withdraw();
-    // A captured launch pins before it uses. One that used the function before it was withdrawn
-    // shows here; one that comes later finds none and has to wait for us.
+    // A captured launch pins the kernel before it uses the function. A launch that used the
+    // function before Withdraw has pinned it by now; a later one finds no function and waits.
     if (kernel.is_pinned()) {
       kernel.Publish(function);
       return false;
@@ -141,7 +141,7 @@ void ContextKernels::DropUnreferenced() {
       ++place;
       continue;
     }
-    // Nobody else removes anything meanwhile.
+    // Only the holder of loading_ removes kernels, so `place` stays valid.
     lock.Unlock();
     const bool is_unloaded =
         kernel->module_ == nullptr || (!kernel->is_pinned() && TryUnload(*kernel));
@@ -165,14 +165,14 @@ bool ContextKernels::IsOver(uint64_t more_kernels, uint64_t more_bytes) const {
          (limits_.bytes_max > 0 && stats_.resident_bytes + more_bytes > limits_.bytes_max);
 }
 
-// As far as that is possible: a limit never fails a launch.
+// Stops when nothing may be evicted: a limit never fails a launch.
 void ContextKernels::MakeRoom(uint64_t more_kernels, uint64_t more_bytes) {
   while (IsOver(more_kernels, more_bytes) && EvictOldest()) {
   }
 }
 
-// A launch that is in the driver may stay there for as long as its stream's queue is full, and
-// notes itself only then.
+// Kernels in use come last: a launch waits in the driver while its stream's queue is full, and
+// notes its use only afterwards.
 bool ContextKernels::IsEarlier(const Kernel& one, const Kernel& other) {
   return std::pair(one.is_used(), one.last_use()) < std::pair(other.is_used(), other.last_use());
 }
@@ -189,7 +189,7 @@ Kernel* ContextKernels::OldestToEvict() const {
 
 bool ContextKernels::EvictOldest() {
   while (Kernel* oldest = OldestToEvict()) {
-    // Where it fails the kernel is pinned by now, so the next one is another.
+    // On failure the kernel is pinned, so the next turn finds another one.
     if (!TryUnload(*oldest)) continue;
     const MutexLock lock(mutex_);
     ++stats_.evictions;

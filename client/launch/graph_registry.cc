@@ -10,7 +10,7 @@
 namespace kiln::launch {
 namespace {
 
-// The words of a value that may be addresses.
+// Each eight bytes of a value that the driver knows as an address.
 std::vector<Address> AddressesIn(Driver& driver, const void* value, size_t bytes) {
   std::vector<Address> addresses;
   for (size_t at = 0; at + sizeof(Address) <= bytes; at += sizeof(Address)) {
@@ -62,7 +62,7 @@ StatusOr<uint64_t> GraphRegistry::RecordOf(Stream stream) {
     record->second.name = fmt::format("graph {}", capture.id);
   }
   auto watch = std::make_unique<Watch>(Watch{this, capture.id});
-  // Where the driver will not tell, the graph counts as live for good: kernels stay loaded.
+  // If the driver refuses, the graph counts as live for good, and its kernels stay loaded.
   if (driver_.OnGraphDestroyed(capture.graph, OnDestroyed, watch.get()).ok()) {
     static_cast<void>(watch.release());
   }
@@ -78,8 +78,8 @@ void GraphRegistry::Forget(uint64_t id) {
   const MutexLock lock(mutex_);
   const auto found = records_.find(id);
   if (found == records_.end()) return;
-  // What nobody else has open is unloaded at the next load or close: here nothing may be asked of
-  // the driver.
+  // Kernels that are no longer open are unloaded at the next load or close: this thread must not
+  // call the driver.
   for (const std::shared_ptr<Kernel>& kernel : found->second.kernels) kernel->Unpin();
   records_.erase(found);
 }
@@ -114,7 +114,7 @@ Status GraphRegistry::CheckFree(Address begin, uint64_t bytes) const {
   const MutexLock lock(mutex_);
   for (const auto& [id, record] : records_) {
     for (const auto& [address, buffer] : record.buffers) {
-      // Neither end need be an address.
+      // Compares by subtraction: the end of either range may wrap around.
       const bool overlaps =
           address < begin ? begin - address < buffer.bytes : address - begin < bytes;
       if (!overlaps) continue;

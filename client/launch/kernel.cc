@@ -15,8 +15,8 @@ constexpr std::chrono::microseconds kLongestNap(1000);
 
 Function Kernel::Withdraw() {
   const Function function = function_.exchange(nullptr, std::memory_order_seq_cst);
-  // Microseconds, mostly. But a launch stays in the driver for as long as its stream's queue is
-  // full, and then a core is worth more than the delay.
+  // Mostly takes microseconds. A launch may also wait in the driver while its stream's queue is
+  // full; then this thread sleeps to leave the core to others.
   auto nap = kFirstNap;
   for (int yields = 0; users_.load(std::memory_order_seq_cst) != 0; ++yields) {
     if (yields < kYieldsMax) {

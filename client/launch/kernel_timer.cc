@@ -6,7 +6,7 @@
 namespace kiln::launch {
 namespace {
 
-// Pairs of events of one kernel.
+// The launches of one kernel that may be measured at once.
 constexpr size_t kPendingMax = 1024;
 
 }  // namespace
@@ -92,7 +92,7 @@ StatusOr<kiln_launch_times> KernelTimer::Read(bool resets) {
 Status KernelTimer::HarvestAll() {
   const ScopedRelaxedCapture relaxed(driver_);
   MutexLock lock(mutex_);
-  // Not those that are launched in the meantime.
+  // Excludes launches that begin after this line.
   const uint64_t until = harvested_ + pending_.size();
   while (harvested_ < until) {
     const uint64_t turn = harvested_;
@@ -107,11 +107,11 @@ Status KernelTimer::HarvestAll() {
 
 void KernelTimer::Release(Context context) {
   const MutexLock lock(mutex_);
-  // Where there are none, the context may be gone.
+  // Without events there is nothing to do in the context, which may be gone.
   if (free_.empty() && pending_.empty()) return;
   const ScopedContext scope(driver_, context);
   const ScopedRelaxedCapture relaxed(driver_);
-  if (scope.status().ok()) {  // or they went with their context
+  if (scope.status().ok()) {  // otherwise the events went with their context
     for (const Event event : free_) driver_.DestroyEvent(event);
     for (const Pending& pending : pending_) {
       driver_.DestroyEvent(pending.begin);

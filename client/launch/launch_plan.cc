@@ -7,13 +7,13 @@
 namespace kiln::launch {
 namespace {
 
-// What a block has without opting in.
+// Shared memory of a block that does not opt in to more.
 constexpr int64_t kSharedBytesDefault = 48 * 1024;
 // Blackwell's tensor memory.
 constexpr int64_t kTensorMemoryColumnsMax = 512;
 // Global scratch, profile scratch.
 constexpr int64_t kHiddenPointersKnown = 2;
-// Larger clusters are not to be had on every device.
+// Not every device supports larger clusters.
 constexpr int64_t kPortableClusterMax = 8;
 constexpr uint64_t kAllBytes = uint64_t{1} << 60;
 
@@ -54,7 +54,7 @@ void LaunchPlan::FillPlain() {
   }
   plain_.threads = static_cast<uint32_t>(metadata_.num_warps * metadata_.warp_size);
   plain_.threads_max = static_cast<uint32_t>(device_.threads_max);
-  // A plain kernel's own is static, and that the driver adds by itself.
+  // A plain kernel's own shared memory is static: the driver adds it.
   plain_.shared_bytes = is_triton ? static_cast<uint32_t>(metadata_.shared_bytes) : 0;
   plain_.shared_bytes_max =
       static_cast<uint32_t>(device_.shared_bytes_max - (is_triton ? 0 : metadata_.shared_bytes));
@@ -116,8 +116,7 @@ Status LaunchPlan::CheckFunction(const FunctionFacts& facts) const {
 }
 
 int LaunchPlan::SharedBytesToAllow(const FunctionFacts& facts) const {
-  // All there is, as only a launch says how much it wants. What it may have and does not ask for
-  // costs it nothing.
+  // As much as the device has: only a launch says how much it needs, and the allowance is free.
   if (device_.shared_bytes_max <= kSharedBytesDefault) return 0;
   return static_cast<int>(device_.shared_bytes_max) - facts.static_shared_bytes;
 }
@@ -187,7 +186,7 @@ Status LaunchPlan::ResolveSharedBytes(const LaunchCall& call, DriverLaunch& laun
                            call.dynamic_shared_bytes, metadata_.shared_bytes, device_.name,
                            device_.shared_bytes_max);
   }
-  // A plain kernel's own is static, and that the driver adds by itself.
+  // A plain kernel's own shared memory is static: the driver adds it.
   launch.dynamic_shared_bytes =
       metadata_.IsTriton() ? static_cast<uint32_t>(bytes) : call.dynamic_shared_bytes;
   return Status();

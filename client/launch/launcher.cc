@@ -97,7 +97,7 @@ Status Launcher::Prepare(Kernel& kernel) {
   return use.status().Annotate(kernel.artifact().label());
 }
 
-// The driver would refuse it too, but end the capture with that.
+// The driver would refuse the wait too, but would also end the capture.
 Status Launcher::CheckMayWait(Stream stream, Stream producer) {
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(stream));
   LAUNCH_ASSIGN_OR_RETURN(const bool is_produced_under_capture, driver_->IsCapturing(producer));
@@ -106,7 +106,7 @@ Status Launcher::CheckMayWait(Stream stream, Stream producer) {
     LAUNCH_ASSIGN_OR_RETURN(const Capture producers, driver_->CaptureOf(producer));
     if (own.id == producers.id) return Status();
   } else if (!is_capturing && (!is_produced_under_capture || !IsLegacyStream(stream))) {
-    // What waits for a capture becomes a part of it.
+    // A stream that waits for a capturing stream joins the capture.
     return Status();
   }
   return FailedPrecondition(
@@ -131,7 +131,7 @@ Status Launcher::OrderUnlabelled(const Kernel& kernel, Stream stream, Stream pro
   LAUNCH_ASSIGN_OR_RETURN(const Event event, driver_->MakeEvent());
   Status status = driver_->Record(event, producer);
   if (status.ok()) status = driver_->WaitOn(stream, event);
-  driver_->DestroyEvent(event);  // which the driver puts off until the stream has come by
+  driver_->DestroyEvent(event);  // the driver does it once the stream has waited
   return status;
 }
 
@@ -177,8 +177,8 @@ Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
                                    bool is_capturing) {
   const LaunchPlan& plan = kernel.plan();
   const KernelMetadata& metadata = kernel.artifact().metadata();
-  // A graph writes to it at each replay, long after a caller's allocator had it back. The driver's
-  // is the graph's own when it is captured.
+  // A graph writes to its scratch at each replay, when the caller's allocator has long reused it.
+  // Memory that the driver allocates under capture belongs to the graph.
   const kiln_launch_settings& allocator = is_capturing ? kDefaultSettings : settings;
   Scratch global(*driver_, allocator, call.stream);
   Scratch profile(*driver_, allocator, call.stream);
@@ -196,7 +196,7 @@ Status Launcher::LaunchTimed(Kernel& kernel, const DriverLaunch& launch, void** 
                              const kiln_launch_settings& settings, bool is_capturing) {
   LAUNCH_ASSIGN_OR_RETURN(const Kernel::Use use, UseLoaded(kernel, settings, is_capturing));
   std::optional<KernelTimer::Measurement> measurement;
-  // Inside a graph an event would be a node of it.
+  // A captured event would become a node of the graph.
   if (settings.times_launches != 0 && !is_capturing)
     measurement.emplace(kernel.timer(), launch.stream);
   const Status status = driver_->Launch(use.function(), launch, arguments);
@@ -212,7 +212,7 @@ StatusOr<Kernel::Use> Launcher::UseLoaded(Kernel& kernel, const kiln_launch_sett
     return use;
   }
   if (settings.strict != 0) {
-    // An eviction that was given up hides a function for a moment.
+    // An eviction that is cancelled hides the function for a moment.
     if (Kernel::Use use = kernel.home().Find(kernel); use.function() != nullptr) {
       NoteUse(kernel, settings);
       return use;

@@ -7,7 +7,7 @@ namespace kiln::launch {
 namespace {
 
 constexpr int kEstimateRuns = 5;
-// However short a run is; more tell nothing new.
+// A limit for very short runs.
 constexpr double kRunsMax = 1000;
 
 // Gives its events back to the driver.
@@ -77,7 +77,7 @@ Status RunTimer::Prepare(const Step& reset) {
   return driver_.FillAsync(flush_, 0, options_.flush_bytes, stream_);
 }
 
-// With the flush in it, as that takes its part of the time that there is.
+// Includes the flush, which takes its share of the time for all runs.
 StatusOr<double> RunTimer::Estimate(const Step& reset, const Step& run) {
   Events events(driver_);
   LAUNCH_ASSIGN_OR_RETURN(const Event begin, events.Record(stream_));

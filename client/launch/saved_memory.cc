@@ -27,7 +27,7 @@ std::vector<MemoryRange> Overlaps(const std::vector<MemoryRange>& reads,
   std::sort(common.begin(), common.end());
   std::vector<MemoryRange> joined;
   for (const MemoryRange& range : common) {
-    // What only touches may belong to two allocations, and no copy goes from one into the next.
+    // Ranges that only touch may lie in two allocations; a copy must stay within one.
     if (joined.empty() || joined.back().end() <= range.begin) {
       joined.push_back(range);
     } else {
@@ -56,7 +56,7 @@ Status CheckRange(Driver& driver, const MemoryRange& range) {
 }
 
 SavedMemory::~SavedMemory() {
-  // Where the stream takes no copies any more, its context is gone with all that was in it.
+  // If the stream takes no copies, its context is broken, and its memory with it.
   static_cast<void>(Restore());
 }
 

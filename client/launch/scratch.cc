@@ -18,7 +18,7 @@ Status Scratch::Allocate(uint64_t bytes, uint64_t alignment) {
     return ResourceExhausted("the caller's allocator has no {} bytes of scratch", bytes);
   }
   const uint64_t slack = alignment > kDriverAlignment ? alignment : 0;
-  // Another thread's capture would be ended by an allocation that is none of its own.
+  // Without it, the allocation would end captures of other threads.
   const ScopedRelaxedCapture relaxed(driver_);
   const StatusOr<Address> got = driver_.AllocateAsync(bytes + slack, stream_);
   if (!got.ok()) return got.status().Annotate(fmt::format("{} bytes of scratch", bytes));
@@ -36,7 +36,7 @@ Scratch::~Scratch() {
     return;
   }
   const ScopedRelaxedCapture relaxed(driver_);
-  // Nobody is left to tell; the driver keeps it until its context ends.
+  // After a failure the driver keeps the memory until the context ends.
   static_cast<void>(driver_.FreeAsync(allocated_, stream_));
 }
 

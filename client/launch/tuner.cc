@@ -7,7 +7,7 @@
 namespace kiln::launch {
 namespace {
 
-// What is asked of a candidate before anything runs.
+// Checks a candidate before anything runs.
 Status CheckCandidate(const Candidate& candidate) {
   if (candidate.kernel == nullptr) return FailedPrecondition("it has no kernel");
   if (candidate.call.IsEmpty()) return InvalidArgument("its grid is empty: nothing would be timed");
@@ -36,13 +36,13 @@ class Tuning {
         request_(request),
         results_(results) {}
 
-  // The context that all candidates are of; null: there is no candidate.
+  // The context of all candidates. Null: none can run.
   StatusOr<Context> CheckCandidates();
-  // REQUIRES: that context is current, for all that follow.
+  // REQUIRES: that context is current, for this and all functions below.
   Status LookUp();
   bool IsComplete() const;
   Status TimeTheRest();
-  // Those that were not timed, since it ended before them.
+  // Sets the status of all candidates that were not timed.
   void GiveUp(const Status& status);
 
  private:
@@ -101,7 +101,7 @@ bool Tuning::IsComplete() const {
 }
 
 Status Tuning::CheckMayRun() {
-  // The NULL stream answers for those of the context that it waits for.
+  // IsCapturing fails for the NULL stream while a stream that it waits for captures.
   for (const Stream stream : {request_.stream, Stream{nullptr}}) {
     LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing,
                             driver_.IsCapturing(stream).Annotate("kernels cannot be tuned now"));
@@ -118,10 +118,10 @@ Status Tuning::CheckMayRun() {
 }
 
 Status Tuning::TimeTheRest() {
-  // Captures of other threads shall not end by what happens here.
+  // Keeps captures of other threads alive.
   const ScopedRelaxedCapture relaxed(driver_);
   LAUNCH_RETURN_IF_ERROR(CheckMayRun());
-  // What is on its way into the buffers has to be there before it is copied.
+  // Waits for work that still writes to the buffers, before they are copied.
   LAUNCH_RETURN_IF_ERROR(driver_.Synchronize(request_.stream));
   const kiln_launch_settings settings = launcher_.settings();
   Scratch flush(driver_, settings, request_.stream);
@@ -156,7 +156,7 @@ Status Tuning::TimeAll(RunTimer& timer, SavedMemory& saved) {
       continue;
     }
     results_[i].status = times.status();
-    // An error that the context does not survive is no candidate's alone.
+    // An error that breaks the context ends the whole tuning.
     if (!driver_.Synchronize(request_.stream).ok()) {
       return times.status().Annotate(fmt::format("candidate {} broke the context", i));
     }

@@ -7,10 +7,10 @@
 namespace kiln::launch {
 namespace {
 
-// Counted up when what is measured, or what the key is made of, changes its meaning.
+// Increased when the meaning of the times or of the key changes.
 constexpr int kTuningFormat = 2;
 
-// With its length before it, so that no two lists of fields read the same.
+// Prefixed with its length, so that two lists of fields never give the same text.
 void AppendField(std::string& text, std::string_view field) {
   text += fmt::format("{}:{};", field.size(), field);
 }

@@ -44,7 +44,7 @@ StatusOr<std::string> ReadAll(const OpenFile& file, const std::string& path, uin
     const ssize_t got = ::read(file.fd.get(), content.data() + filled, content.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus(errno, path);
-    if (got == 0) break;  // somebody cut it off meanwhile; what is read is checked by its digest
+    if (got == 0) break;  // truncated meanwhile; the digest is checked later
     filled += static_cast<size_t>(got);
   }
   content.resize(filled);

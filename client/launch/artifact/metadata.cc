@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Remembers the first thing that is wrong, so that a reader is a plain list of fields.
+// Keeps the first error, so that reading is a plain list of fields.
 class Reader {
  public:
   Reader(const Json& json, std::string_view what) : json_(json), what_(what) {
@@ -95,7 +95,7 @@ void ReadTarget(Reader& reader, KernelMetadata& metadata) {
 }
 
 void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
-  // What Triton makes of a number of CTAs alone.
+  // Triton's default for a number of CTAs.
   metadata.cluster_dims = {metadata.num_ctas, 1, 1};
   std::vector<int64_t> dims;
   reader.Numbers("cluster_dims", 3, 1, limits::kNumCtasMax, dims);
@@ -147,8 +147,8 @@ int TritonVersion(const Json& told) {
   return found == 2 ? major * 1000 + minor : 0;
 }
 
-// What Triton itself tells of the kernel, and Kiln's own fields do not say: an object, or the text
-// of one. Not there, or of another toolchain: as Triton from 3.7 on has it.
+// Reads fields of Triton's own metadata that Kiln's fields lack: an object, or the text of one.
+// Without it, or from another toolchain, the rules of Triton 3.7 hold.
 void ReadToolchainMetadata(Reader& reader, KernelMetadata& metadata) {
   const Json* value = reader.Find("toolchain_metadata");
   if (value == nullptr) return;
@@ -197,8 +197,8 @@ bool IsBinary(const Json& stage) {
   return name != stage.end() && (*name == "cubin" || *name == "hsaco");
 }
 
-// The stages stand in the order in which they were asked for, so the binary may be any of them.
-// The last one where none is a binary: it is named in the refusal.
+// The stages are in the order of the request, so the binary may be any of them. Without a binary,
+// the last stage is read: the refusal names it.
 void ReadStages(Reader& reader, ArtifactDescription& description) {
   const Json* stages = reader.List("stages", limits::kStagesMax);
   if (stages == nullptr || stages->empty()) return;

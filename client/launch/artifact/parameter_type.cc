@@ -9,11 +9,11 @@ struct NamedBits {
   std::string_view name;
   size_t bits;
 };
-// What is not a letter and a number of bits.
+// Types that are not a letter and a number of bits.
 constexpr NamedBits kNamedBits[] = {{"bf16", 16}, {"fp16", 16},  {"fp32", 32},
                                     {"fp64", 64}, {"index", 64}, {"pred", 8}};
 
-// "i32", "u64", "s8", "f16", "b128": a whole number of bytes, a bit at least one.
+// "i32", "u64", "s8", "f16", "b128": bits, rounded up to whole bytes.
 size_t BytesOfLetterAndBits(std::string_view type) {
   constexpr std::string_view kLetters = "iusfb";
   if (type.size() < 2 || kLetters.find(type.front()) == std::string_view::npos) return 0;

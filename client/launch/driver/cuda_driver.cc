@@ -77,7 +77,7 @@ StatusOr<Context> CudaDriver::PrimaryContext(int device) {
 }
 
 Status CudaDriver::CheckDevice(int ordinal) const {
-  int device = 0;  // the same number
+  int device = 0;  // equal to `ordinal`
   return Call(cu_.cuDeviceGet, &device, ordinal).Annotate(fmt::format("device {}", ordinal));
 }
 
@@ -100,7 +100,7 @@ Status CudaDriver::FindFunction(Module module, const std::string& name, Function
   abi::Handle kernel = nullptr;
   LAUNCH_RETURN_IF_ERROR(Call(cu_.cuLibraryGetKernel, &kernel, module, name.c_str()));
   LAUNCH_RETURN_IF_ERROR(Call(cu_.cuKernelGetFunction, &function, kernel));
-  // Getting the function loads it on every driver known; this is the promise of it.
+  // Every known driver loads the function when it is looked up; only cuFuncLoad promises it.
   return cu_.cuFuncLoad.function == nullptr ? Status() : Call(cu_.cuFuncLoad, function);
 }
 

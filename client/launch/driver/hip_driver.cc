@@ -16,7 +16,7 @@ int DeviceOfContext(Context context) {
   return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
 }
 
-// What PopContext goes back to.
+// The devices that PopContext returns to.
 thread_local std::vector<int> devices_before;
 
 }  // namespace
@@ -126,7 +126,7 @@ abi::Result HipDriver::LaunchPlain(Function function, const DriverLaunch& launch
              launch.stream, arguments, nullptr);
 }
 
-// Some runtimes make these launches at once, beside the graph that is to have them.
+// Some runtimes run these launches at once instead of capturing them.
 Status HipDriver::CheckIsNotCapturing(Stream stream) {
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, IsCapturing(stream));
   if (!is_capturing) return Status();
