@@ -8,7 +8,8 @@ import re
 import pytest
 
 import kiln
-from kiln._link import Link
+from kiln._connection import Connection
+from kiln.aio import _Stream
 from kiln._plugin.settings import Settings
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 
@@ -63,7 +64,7 @@ def refused(daemon, monkeypatch):
     def of(call):
         with kiln.Client(root=str(daemon.root), connect_timeout=5, answer_timeout=20) as client:
             client.toolchains()  # it is connected
-            monkeypatch.setattr(Link, "start", lambda *_: pytest.fail("something was sent"))
+            monkeypatch.setattr(Connection, "start", lambda *_: pytest.fail("something was sent"))
             with pytest.raises(kiln.InvalidArgumentError) as blocking:
                 answer = call(client)
                 raise next(iter(answer))[1] if not isinstance(answer, (kiln.Artifact, kiln.NearestArtifact)) else AssertionError(answer)
@@ -74,7 +75,7 @@ def refused(daemon, monkeypatch):
 
     async def in_loop(call):
         async with kiln.AsyncClient(root=str(daemon.root), connect_timeout=5, answer_timeout=20) as client:
-            monkeypatch.setattr(Link, "start", lambda *_: pytest.fail("something was sent"))
+            monkeypatch.setattr(_Stream, "_start", lambda *_: pytest.fail("something was sent"))
             try:
                 answer = call(client)
                 if hasattr(answer, "__aiter__"):

@@ -18,16 +18,13 @@ import time
 import types
 import weakref
 
-import grpc
 import pytest
 
 import kiln
 from job import package_environment
-from kiln import _grpc_thread, _link, _wire
-from kiln._fork_guard import PendingCall, gate
-from kiln._link import Link
-from kiln.sockets import Endpoint, check_server, find_socket
-from kiln.v1 import kernel_service_pb2 as pb
+from kiln import _wire
+from kiln._connection import Connection
+from kiln.sockets import Endpoint, connected, find_socket
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import PACKAGE, ROOT, TOOLCHAIN
 
@@ -279,13 +276,13 @@ def fetching(monkeypatch):
     """Has something done before each blob is fetched that was too large for an answer."""
 
     def before(act):
-        fetch = Link.fetch
+        fetch = Connection.fetch
 
         def fetched(self, digest, deadline):
             act()
             return fetch(self, digest, deadline)
 
-        monkeypatch.setattr(Link, "fetch", fetched)
+        monkeypatch.setattr(Connection, "fetch", fetched)
 
     return before
 
@@ -591,8 +588,8 @@ def test_a_stopped_daemon_is_noticed(stopped):
 
 
 def test_a_connection_that_is_not_answered_is_closed(stopped, monkeypatch):
-    closed, close = [], Link.close
-    monkeypatch.setattr(Link, "close", lambda link: closed.append(close(link)))
+    closed, close = [], Connection.close
+    monkeypatch.setattr(Connection, "close", lambda connection: closed.append(close(connection)))
     stopped.stop_answering()
     with pytest.raises(kiln.UnavailableError, match="does not answer"):
         kiln.Client(root=str(stopped.root))
@@ -600,91 +597,29 @@ def test_a_connection_that_is_not_answered_is_closed(stopped, monkeypatch):
 
 
 def test_a_greeting_that_is_cancelled(stopped):
-    link = Link(Endpoint(root=stopped.root, answer_s=60))
+    connection = Connection(Endpoint(root=stopped.root, answer_s=60))
     stopped.stop_answering()
-    threading.Timer(0.1, gate.cancel_calls_of, [{threading.get_ident()}]).start()
+    threading.Timer(0.1, connection.cancel).start()
     with pytest.raises(kiln.CallCancelledError):
-        link.greet()
-    link.close()
-
-
-def stick(link):
-    """Has gRPC's thread wait for the event that this returns."""
-    is_stuck, is_over = threading.Event(), threading.Event()
-    while not is_stuck.wait(0.1):  # one that has ended already has no callback any more
-        compiling = PendingCall()
-        link.start(compiling, "Compile", _wire.request_message(LARGE), None)
-        if (call := compiling.call) is not None:
-            call.add_callback(lambda: is_stuck.set() or is_over.wait())
-    return is_over
-
-
-def test_a_connection_on_which_no_call_ends_any_more_is_replaced(client):
-    digest = client.compile(request("stuck")).stages["cubin"].digest
-    for ask in (lambda: client.lookup(["0" * 64]), lambda: client.lookup(["0" * 64], timeout=0.1), lambda: client.fetch(digest),
-                lambda: client.fetch(digest, timeout=0.1), lambda: list(client.compile_many([request("stuck")]))):
-        stuck = client._connected()
-        is_over = stick(stuck)
-        with pytest.raises(kiln.UnavailableError, match="does not answer"):
-            ask()
-        ask()
-        assert client._connected() is not stuck
-        is_over.set()
-
-
-def test_a_connection_that_was_only_late_is_closed(client, monkeypatch):
-    closed = []
-    for is_late in (True, False):
-        link = Link(client._endpoint)
-        monkeypatch.setattr(link._channel, "close", lambda is_late=is_late, close=link._channel.close: closed.append(is_late) or close())
-        is_over = stick(link)
-        assert not link.shows_life(0.05)
-        if not is_late:
-            is_over.set()
-            assert link._late.end.wait(20)
-        link.close()
-        is_over.set()
-    assert closed == [False]
-
-
-def test_an_answer_that_this_process_is_late_to_see_is_one(client, monkeypatch):
-    """Where one of its threads keeps the interpreter to itself, the time is over before gRPC's has been given a turn."""
-    link = client._connected()
-    monkeypatch.setattr(_link, "_LATE_S", -40)
-    monkeypatch.setattr(_grpc_thread, "_PIECES_MIN", 1000)
-    monkeypatch.setattr(_grpc_thread, "_SECONDS_MAX", 0)
-    assert link._look(20) is None and client.lookup(["0" * 64]) == [None]
+        connection.greet(60)
 
 
 def test_what_it_takes_to_look_for_a_daemon_counts_towards_its_answer(daemon, monkeypatch):
-    waited, look = [], Link._look
-    monkeypatch.setattr(Link, "_look", lambda self, budget_s: waited.append(budget_s) or look(self, 20))
+    waited, greet = [], Connection.greet
+    monkeypatch.setattr(Connection, "greet", lambda self, within_s: waited.append(within_s) or greet(self, 20))
     for began in (None, time.monotonic() - 3, time.monotonic() - 60):
         kiln.Client(root=str(daemon.root), connect_timeout=2, answer_timeout=10, _began=began)
     assert 7 < waited[0] < 10 and 5 <= waited[1] < 7 and waited[2] == 5
 
 
-def test_calls_of_one_connection_learn_together_that_the_daemon_is_gone(other_daemon):
-    """The one that finds out first takes the connection from the others: that is not their being cancelled."""
-    with other_daemon:
-        client = kiln.Client(root=str(other_daemon.root), attempts=1)
-        lost = client._connected()
-        waiting = [PendingCall() for _ in range(3)]
-        for index, pending_call in enumerate(waiting):
-            lost.start(pending_call, "Compile", _wire.request_message(request(f"lost {index}")), None)
-        client._drop(lost)
-        for pending_call in waiting:
-            assert pending_call.end.wait(20)
-            with pytest.raises(kiln.KilnError) as caught:
-                lost.answer(pending_call)
-            assert type(caught.value) is kiln.UnavailableError
-        with pytest.raises(kiln.UnavailableError, match="the connection is lost"):
-            lost.call("Lookup", pb.LookupRequest(), None)
-        assert client.compile(request("found")).binary  # by a new one
-        closed = client._connected()
-        client.close()
-        with pytest.raises(kiln.CallCancelledError):
-            closed.call("ListToolchains", pb.ListToolchainsRequest(), None)
+def test_closing_ends_calls_under_way(stopped):
+    client = kiln.Client(root=str(stopped.root), answer_timeout=60)
+    stopped.stop_answering()
+    threading.Timer(0.1, client.close).start()
+    with pytest.raises(kiln.CallCancelledError):
+        client.lookup(["0" * 64])
+    stopped.go_on()
+    assert client.lookup(["0" * 64]) == [None]  # by a new connection
 
 
 def test_a_daemon_that_restarts_is_found_again(other_daemon):
@@ -722,10 +657,12 @@ def test_a_connection_that_breaks_answers_what_was_in_flight(other_daemon):
         client = kiln.Client(root=str(other_daemon.root))
         other_daemon.stop_answering()
         answers, stream = {}, client.compile_many([request(f"broken {index}") for index in range(4)])
+        killing = threading.Timer(0.1, other_daemon.kill)
+        killing.start()
         with pytest.raises(kiln.UnavailableError):
-            other_daemon.kill()
             for index, answer in stream:
                 answers[index] = answer
+        killing.join()
         assert sorted(answers) == [0, 1, 2, 3]
         assert all(isinstance(answer, kiln.UnavailableError) for answer in answers.values())
 
@@ -752,7 +689,7 @@ def test_a_folder_that_everyone_may_change(daemon, tmp_path):
         listener.bind(str(folder / "kilnd.sock"))
         listener.listen()
         with pytest.raises(kiln.PermissionDeniedError, match="another socket may take the place"):
-            check_server(str(folder / "kilnd.sock"))
+            connected(str(folder / "kilnd.sock"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to have another user serve")
@@ -764,8 +701,8 @@ def test_a_socket_of_somebody_else(tmp_path):
         try:
             server.stdout.readline()
             with pytest.raises(kiln.PermissionDeniedError, match="served by uid 65534"):
-                check_server(str(path))
-            check_server(str(path), server_uid=65534)
+                connected(str(path))
+            connected(str(path), server_uid=65534)
         finally:
             server.stdin.close()
 
@@ -792,10 +729,18 @@ def test_every_place_is_named_where_there_is_none():
         find_socket(environment={"XDG_RUNTIME_DIR": "/x"}, uid=7, exists=lambda path: False)
 
 
-def test_importing_it_imports_no_grpc():
+def test_importing_it_imports_no_protobuf():
     script = "import sys, threading, kiln; print(threading.active_count(), sorted({'grpc', 'google.protobuf'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "[]"]
+
+
+def test_asking_starts_no_thread_and_imports_no_grpc(daemon):
+    script = ("import sys, threading, kiln\nclient = kiln.Client(answer_timeout=20)\nassert client.lookup(['0' * 64]) == [None]\n"
+              "list(client.compile_many([]))\nimport kiln.aio\nprint(threading.active_count(), 'grpc' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", script], env={**package_environment(), "KILN_ROOT": str(daemon.root)}, capture_output=True, text=True,
+                          check=False)
+    assert done.stdout.split() == ["1", "False"] and not done.stderr, done.stderr
 
 
 def test_everything_that_is_exported_is_there():
@@ -847,79 +792,10 @@ def test_signal_handlers_that_call_while_their_thread_connects(daemon, situation
 
 @pytest.mark.parametrize("situation", ["alone", "closed", "beside_others"])
 def test_calls_go_on_after_exceptions_out_of_a_signals_handler(daemon, situation):
-    """They come anywhere, but not in gRPC, which would not survive them."""
+    """They come anywhere."""
     done = subprocess.run([sys.executable, "-B", INTERRUPTED_JOB, daemon.root, situation], env=package_environment(), capture_output=True,
                           text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
-
-
-def test_the_main_thread_does_nothing_in_grpc(daemon, client):
-    """Where a signal's handler raises, a lock of its Python code would stay taken."""
-    digest = client.compile(request("stuck")).stages["cubin"].digest
-    seen = set()
-
-    def look(frame, event, argument):
-        if event == "call" and os.sep + "grpc" + os.sep in frame.f_code.co_filename and not is_deletion(frame):
-            seen.add(frame.f_code.co_name)
-
-    def is_deletion(frame):
-        """Of a channel that nobody has any more, and with it its lock."""
-        return (frame.f_code.co_name in ("__del__", "_unsubscribe_all")
-                and type(frame.f_locals["self"]).__name__ in ("Channel", "_ChannelCallState"))
-
-    async def ask(connected):
-        with pytest.raises(kiln.FailedPreconditionError):
-            await connected.compile(request(toolchain="triton==9.9.9"))
-        await connected.compile(request("stuck"))
-
-    def fork():
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
-
-    def compile_on_another_thread():
-        thread = threading.Thread(target=lambda: client.compile(request("beside a fork", cache="refresh")))
-        thread.start()
-        return thread
-
-    other = compile_on_another_thread()
-    sys.setprofile(look)
-    try:
-        while not gate._pending_calls:
-            if not other.is_alive():  # it was over before this looked
-                other = compile_on_another_thread()
-            time.sleep(0.001)
-        fork()
-        other.join()
-        with kiln.Client(root=str(daemon.root)) as another:
-            assert another.fetch(digest)
-            for toolchain in ("triton==3.6.0", "triton==9.9.9"):
-                list(another.compile_many([request("stuck", toolchain=toolchain)]))
-            with pytest.raises(kiln.FailedPreconditionError):
-                another.compile(request(toolchain="triton==9.9.9"))
-            with pytest.raises(kiln.DeadlineExceededError):
-                another.compile(request("too slow", cache="refresh"), timeout=0.001)
-        in_loop(daemon, ask)
-    finally:
-        sys.setprofile(None)
-    assert not seen
-
-
-def test_no_failed_call_is_left_to_whoever_collects_the_garbage(client):
-    """Its end takes a lock of gRPC's."""
-    gc.collect()
-    gc.disable()
-    try:
-        for timeout in (None, 0.001):
-            with pytest.raises(kiln.KilnError):
-                client.compile(request("left", toolchain="triton==9.9.9" if timeout is None else "triton==3.6.0", cache="refresh"), timeout=timeout)
-        deadline = time.monotonic() + 20  # gRPC's thread lets go of it when it has told of its end
-        while any(issubclass(type(one), grpc.RpcError) for one in gc.get_objects()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        gc.enable()
 
 
 class Mine:
@@ -932,9 +808,8 @@ FAILING_CALLS = {
     "a call that takes too long": lambda client, _: client.compile(request("kept", cache="refresh"), timeout=0.001),
     "one of many": lambda client, _: next(client.compile_many([request(toolchain="triton==9.9.9")]))[1],
     "many whose connection is lost": lambda client, _: list(client.compile_many(lose_connection(client))),
-    "a greeting": lambda client, _: Link(client._endpoint, began=-1e9)._look(0.0),
+    "a greeting": lambda client, _: Connection(client._endpoint).greet(0.0),
     "a greeting of nobody": lambda client, _: greet_nobody(client),
-    "something on gRPC's thread": lambda client, _: gate.errand(lambda: 1 / 0),
     "a loop's": lambda _, daemon: in_loop(daemon, fail_in_loop),
     "one of a loop's many": lambda _, daemon: in_loop(daemon, one_of_many),
 }
@@ -942,15 +817,15 @@ FAILING_CALLS = {
 
 def greet_nobody(client):
     """Of whom one learns after having connected."""
-    link = Link(client._endpoint)
-    link.close(is_lost=True)
-    link.greet()
+    connection = Connection(client._endpoint)
+    connection.close()
+    connection.greet(20)
 
 
 def lose_connection(client):
     """Between two requests."""
     yield request("kept", cache="refresh")
-    client._link.close(is_lost=True)
+    next(iter(client._busy)).close()
     yield request("kept", cache="refresh")
 
 
@@ -971,7 +846,7 @@ def test_a_failed_call_keeps_nothing_of_its_callers(client, daemon, what):
 
     def fail():
         mine = Mine()
-        with contextlib.suppress(kiln.KilnError, ZeroDivisionError):
+        with contextlib.suppress(kiln.KilnError):
             FAILING_CALLS[what](client, daemon)
         return weakref.ref(mine)
 
@@ -983,10 +858,7 @@ def test_a_failed_call_keeps_nothing_of_its_callers(client, daemon, what):
     gc.disable()
     try:
         kept = fail()
-        deadline = time.monotonic() + 20  # gRPC's thread lets go of it when it has told of its end
-        while kept() is not None or not errors() <= before:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        assert kept() is None and errors() <= before
     finally:
         gc.enable()
 

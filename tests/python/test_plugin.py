@@ -406,7 +406,7 @@ def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):
     with building(tmp_path, newest, tmp_path / "nowhere", driver) as job:
         job.run("import", module="kiln.triton")
         assert build(driver, job) == 1
-        assert "grpc" not in job.run("state")["modules"]
+        assert "google.protobuf" not in job.run("state")["modules"]
 
 
 def test_without_what_asks_the_daemon_the_c_compiler_does_it(daemon, newest, driver, tmp_path):
@@ -719,7 +719,7 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
     assert all("hash" in answer for answer in answers)
     assert report["local"] == {"the daemon is away": 3}
     assert report["seconds_waited"] < 0.1
-    assert "grpc" not in state["modules"]
+    assert "google.protobuf" not in state["modules"]
     assert job.log.count("kiln:") == 1 and "no daemon" in job.log
 
 
@@ -850,8 +850,8 @@ def test_without_protobuf_it_says_what_to_install(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root) as job:
         job.run("hide", module="google")
         assert "hash" in job.compile("vector_add")
-        assert job.report()["local"] == {"protobuf or grpcio is not installed": 1}
-    assert f"install protobuf and grpcio for {newest}" in job.log, job.log
+        assert job.report()["local"] == {"protobuf is not installed": 1}
+    assert f"install protobuf for {newest}" in job.log, job.log
 
 
 # --- Signals ---------------------------------------------------------------------------------------------------------

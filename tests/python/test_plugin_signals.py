@@ -210,7 +210,7 @@ def test_it_comes_out_of_waiting_for_the_daemon(handled, ask):
 
 def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monkeypatch, caplog):
     plugin = service.Service(settings.Settings())
-    monkeypatch.setattr(service.Endpoint, "locate", lambda _: time.sleep(60))
+    monkeypatch.setattr(service.Endpoint, "check", lambda _: time.sleep(60))
     for _ in range(2):
         handled(HANDLERS["a function"], after_s=0.05)
         caught(plugin.connect)
@@ -218,19 +218,19 @@ def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monke
 
 
 class _Silent:
-    """A link at whose other end nothing is ever answered."""
+    """A connection at whose other end nothing is ever answered."""
 
     def start(self, *_):
-        pass
+        return id(object())
 
-    def shows_life(self, budget_s):
-        return True
+    def wait(self, deadline):
+        time.sleep(60)
 
 
 def test_it_comes_out_of_waiting_for_many_without_any_being_answered(handled):
     handled(HANDLERS["a function"], after_s=0.05)
     answers = []
-    caught(lambda: answers.extend(Batch(_Silent(), [REQUEST] * 2, None, 2, 60).answers()))
+    caught(lambda: answers.extend(Batch(_Silent(), [REQUEST] * 2, None, 2).answers()))
     assert not answers
 
 
@@ -240,6 +240,6 @@ def test_a_mistake_of_the_clients_does_not(monkeypatch):
     def mistaken(_):
         raise KeyError("of Kiln's own")
 
-    monkeypatch.setattr(service.Endpoint, "locate", mistaken)
+    monkeypatch.setattr(service.Endpoint, "check", mistaken)
     with pytest.raises(service.Declined):
         plugin.connect()

@@ -5,13 +5,13 @@
     cubin = artifact.binary
     kiln.load(artifact)[grid](x, y, n)          # on a GPU here: PyTorch's tensors, DLPack, addresses
 
-Importing this package starts no thread, opens no connection, and imports neither gRPC nor protobuf:
+Importing this package starts no thread, opens no connection, and does not import protobuf:
 Client does, when it is first used. docs/python.md in Kiln's source is the guide.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from kiln._fork_guard import gate
+from kiln import _process
 from kiln._version import __version__
 from kiln.errors import (CacheMissError, CallCancelledError, CompilationError, DataLossError, DeadlineExceededError,
                          DiagnosticNote, Diagnostics, FailedPreconditionError, InternalError,
@@ -55,6 +55,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'kiln' has no attribute {name!r}")
-    value = getattr(gate.imported(_PLACE_OF[name]), name)
+    value = getattr(_process.imported(_PLACE_OF[name]), name)
     globals()[name] = value
     return value

@@ -1,14 +1,12 @@
-"""Many kernels at once over one connection. Each is a call of its own, which can be made again after a fork."""
+"""Many kernels at once over one connection."""
 
-import queue
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from kiln import _wire
-from kiln._fork_guard import PendingCall
-from kiln._link import Link, wedged
+from kiln._connection import IN_FLIGHT_MAX, Connection
 from kiln._signals import from_handler
 from kiln.artifact import Artifact
-from kiln.errors import CallCancelledError, KilnError, UnavailableError
+from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
 
 _Answer = Tuple[int, Union[Artifact, KilnError]]
@@ -18,75 +16,59 @@ _END: Tuple[int, Any] = (-1, None)
 class Batch:
     """For one thread, once. deadline: a time.monotonic() for all requests."""
 
-    def __init__(self, link: Link, requests: Iterable[CompileRequest], deadline: Optional[float], in_flight: int,
-                 quiet_s: float) -> None:
-        self._link = link
+    def __init__(self, connection: Connection, requests: Iterable[CompileRequest], deadline: Optional[float], in_flight: int) -> None:
+        self._connection = connection
         self._requests = enumerate(requests)
         self._deadline = deadline
-        self._in_flight = in_flight
-        self._quiet_s = quiet_s
-        self._messages: Dict[int, Any] = {}
-        self._pending_calls: Dict[int, PendingCall] = {}
-        self._ended: "queue.SimpleQueue[int]" = queue.SimpleQueue()
+        self._in_flight = min(in_flight, IN_FLIGHT_MAX)
+        self._indices: Dict[int, int] = {}  # by the request's number
 
     def answers(self) -> Iterator[_Answer]:
-        """Yields each request's answer as it comes. If something ends the batch early, raises it after the calls in flight are
+        """Yields each request's answer as it comes. If something ends the batch early, raises it after the requests in flight are
         answered. A signal handler's exception is raised at once."""
         try:
             while True:
                 yield from self._fill()
-                if not self._pending_calls:
+                if not self._indices:
                     return
-                yield self._next()
+                yield from self._next()
         except Exception as why:
             if from_handler(why):
                 raise
-            for index in self._pending_calls:
+            for index in self._indices.values():
                 yield index, why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
             raise
-        finally:
-            for pending_call in self._pending_calls.values():
-                pending_call.cancel()
-            self._pending_calls.clear()  # breaks a reference cycle
 
     def _fill(self) -> Iterator[_Answer]:
-        """Starts calls up to the limit. An item that is not a request is answered at once."""
-        while len(self._pending_calls) < self._in_flight:
+        """Makes requests up to the limit. An item that is not a request, or comes too late, is answered at once."""
+        while len(self._indices) < self._in_flight:
             index, request = next(self._requests, _END)
             if index < 0:
                 return
             try:
-                self._messages[index] = _wire.request_message(request)
+                number = self._connection.start("Compile", _wire.request_message(request), self._deadline)
             except KilnError as error:
                 yield index, error
                 continue
-            self._start(index)
+            self._indices[number] = index
 
-    def _start(self, index: int) -> None:
-        pending_call = self._pending_calls[index] = PendingCall(lambda: self._ended.put(index))
-        self._link.start(pending_call, "Compile", self._messages[index], self._deadline)
-
-    def _next(self) -> _Answer:
-        while True:
-            try:
-                index = self._ended.get(timeout=self._quiet_s)
-            except queue.Empty:
-                if not self._link.shows_life(self._quiet_s):
-                    raise wedged() from None
-                continue
-            answer = self._answer(index)
-            if answer is not None:
-                del self._pending_calls[index], self._messages[index]
-                return index, answer
-
-    def _answer(self, index: int) -> "Union[Artifact, KilnError, None]":
-        """None: a fork ended the call, and it is made again. UnavailableError: the daemon is gone."""
-        pending_call = self._pending_calls[index]
-        if pending_call.is_void:
-            self._start(index)
-            return None
+    def _next(self) -> Iterator[_Answer]:
         try:
-            return self._link.whole(_wire.artifact(self._link.answer(pending_call)), self._deadline)
+            number = self._connection.wait(self._deadline)
+        except DeadlineExceededError as error:
+            late, self._indices = self._indices, {}
+            for index in late.values():
+                yield index, error.with_traceback(None)
+            return
+        index = self._indices[number]
+        answer = self._answer(number)
+        del self._indices[number]
+        yield index, answer
+
+    def _answer(self, number: int) -> Union[Artifact, KilnError]:
+        """UnavailableError: the daemon is gone."""
+        try:
+            return self._connection.whole(_wire.artifact(self._connection.take(number)), self._deadline)
         except UnavailableError:
             raise
         except KilnError as error:

@@ -7,6 +7,7 @@ import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from kiln import _validate, _ptxas
+from kiln._signals import from_handler
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
@@ -19,6 +20,10 @@ _SOURCE_BYTES_MAX = 16 << 20
 _OPTION_DEPTH_MAX = 8  # the daemon's limit, which says the same
 _WARP_SIZE_DIGITS_MAX = 9
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+# gRPC's codes by their numbers.
+_CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+          "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+          "UNAUTHENTICATED")
 _DETAIL_URL = "type.googleapis.com/kiln.v1."
 KINDS = {
     "ttir": kernel_pb2.SOURCE_KIND_TTIR,
@@ -96,7 +101,7 @@ def _items(given: "Mapping[str, _T]", what: str, example: str) -> "Iterable[Tupl
 
 
 def _check_size(message: Any) -> None:
-    """Checks the daemon's limit, for a clear error. gRPC's limit is a mebibyte higher."""
+    """Checks the daemon's limit, for a clear error. A request's limit is a mebibyte higher."""
     size = len(message.source.text) + sum(len(header.text) for header in message.headers)
     if size > _SOURCE_BYTES_MAX:
         what = "source and headers are" if message.headers else "the source is"
@@ -314,31 +319,33 @@ def _value(message: Any) -> Any:
 # --- Errors ----------------------------------------------------------------------------------------------------------
 
 
-def rpc_error(code: str, message: str, trailers: Iterable[Any]) -> KilnError:
-    """The exception for a failed call, from the name of its code, its message and its trailing metadata."""
-    details: "dict[str, Any]" = {}
-    for name, value in trailers or ():
-        if name == "grpc-status-details-bin":
-            details = _details(value)
-    if code == "FAILED_PRECONDITION":
+def rpc_error(code: int, body: bytes) -> KilnError:
+    """The exception for a failed call, from the number of its code and its RpcStatus."""
+    name = _CODES[code] if code < len(_CODES) else "UNKNOWN"
+    message, details = "", {}
+    try:
+        status = kernel_service_pb2.RpcStatus.FromString(body)
+        message = status.message
+        details = _details(status)
+    except Exception as error:  # without readable details, code and message remain
+        if from_handler(error):
+            raise
+    if name == "FAILED_PRECONDITION":
         message = _ptxas.with_path(message)
-    return error_for(code, message, **details)
+    return error_for(name, message, **details)
 
 
-def _details(raw: bytes) -> "dict[str, Any]":
+def _details(status: Any) -> "dict[str, Any]":
     """The further arguments of error_for."""
     found: "dict[str, Any]" = {}
-    try:
-        for detail in kernel_service_pb2.RpcStatus.FromString(raw).details:
-            if detail.type_url == _DETAIL_URL + "CompileDiagnostics":
-                found["diagnostics"] = _diagnostics(kernel_pb2.CompileDiagnostics.FromString(detail.value))
-                found["key"] = found["diagnostics"].key
-            elif detail.type_url == _DETAIL_URL + "RetryHint":
-                found["retry_after_s"] = kernel_service_pb2.RetryHint.FromString(detail.value).retry_after_ms / 1e3
-            elif detail.type_url == _DETAIL_URL + "RequestKey":
-                found["key"] = kernel_service_pb2.RequestKey.FromString(detail.value).key.hex()
-    except Exception:  # without readable details, code and message remain
-        pass
+    for detail in status.details:
+        if detail.type_url == _DETAIL_URL + "CompileDiagnostics":
+            found["diagnostics"] = _diagnostics(kernel_pb2.CompileDiagnostics.FromString(detail.value))
+            found["key"] = found["diagnostics"].key
+        elif detail.type_url == _DETAIL_URL + "RetryHint":
+            found["retry_after_s"] = kernel_service_pb2.RetryHint.FromString(detail.value).retry_after_ms / 1e3
+        elif detail.type_url == _DETAIL_URL + "RequestKey":
+            found["key"] = kernel_service_pb2.RequestKey.FromString(detail.value).key.hex()
     return found
 
 

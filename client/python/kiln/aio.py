@@ -1,22 +1,24 @@
 """The client for asyncio."""
 
 import asyncio
-import contextlib
-from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+import os
+import time
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from kiln import _validate, _wire
-from kiln._fork_guard import PendingCall
-from kiln._link import Link, deadline_of, wedged
+from kiln._connection import (ANSWER, IN_FLIGHT_MAX, PREAMBLE, cancel_frame, cancelled, deadline_of, request_frame, result, seconds_left,
+                              too_late, wedged)
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
-from kiln.errors import KilnError, UnavailableError
+from kiln.errors import DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint, Place
 from kiln.v1 import kernel_service_pb2 as pb
 
 __all__ = ["AsyncClient"]
 
-_T = TypeVar("_T")
+_READ_BYTES = 1 << 20
+_NO_ANSWER = (-1, b"")  # the connection has ended
 
 
 class AsyncClient:
@@ -25,15 +27,15 @@ class AsyncClient:
         async with kiln.AsyncClient() as client:
             artifact = await client.compile(request)
 
-    Connects on entering: UnavailableError and PermissionDeniedError as Client. Its constructor raises InvalidArgumentError. Only
-    calls that a fork of this process interrupted are repeated. Not thread-safe. A forked child gets UnavailableError from an
-    inherited one and makes its own, as it must not go on with the event loop either.
+    Connects on entering: UnavailableError and PermissionDeniedError as Client. Its constructor raises InvalidArgumentError. No
+    call is repeated. Not thread-safe. A forked child gets UnavailableError from an inherited one and makes its own, as it must not
+    go on with the event loop either.
     """
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        self._link: Optional[Link] = None
+        self._stream: Optional[_Stream] = None
 
     async def __aenter__(self) -> "AsyncClient":
         await self.connect()
@@ -45,13 +47,21 @@ class AsyncClient:
     async def connect(self) -> None:
         """Finds the daemon and waits for a sign of life."""
         await self.close()
-        self._link = await _in_thread(lambda: Link.greeted(self._endpoint))
+        began = time.monotonic()
+        self._stream = await _Stream.open(self._endpoint)
+        try:
+            await self._call("Lookup", pb.LookupRequest(), time.monotonic() + self._endpoint.greeting_s(began))
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, DeadlineExceededError):
+                raise wedged() from None
+            raise
 
     async def close(self) -> None:
         """Closes the connection. Calls under way raise CallCancelledError."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close(cancelled)
 
     async def compile(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Artifact:
         """As Client.compile."""
@@ -122,34 +132,15 @@ class AsyncClient:
         """As Client.toolchains."""
         return _wire.toolchains(await self._call("ListToolchains", pb.ListToolchainsRequest(), deadline_of(timeout)))
 
-    def _connected(self) -> Link:
-        if self._link is None:
-            raise UnavailableError("the client is not connected")
-        return self._link
-
     async def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
-        """Makes a call with gRPC's blocking interface: calls of gRPC's asyncio cannot be ended in time for a fork."""
-        link = self._connected()
-        while True:
-            pending_call, ended = _passage()
-            try:
-                link.start(pending_call, method, message, deadline)
-                await self._watch(link, ended)
-            except BaseException:
-                pending_call.cancel()
-                raise
-            if not pending_call.is_void:
-                return link.answer(pending_call)
-
-    async def _watch(self, link: Link, ended: "asyncio.Future[None]") -> None:
-        quiet_s = self._endpoint.answer_s / 2
-        while not (await asyncio.wait([ended], timeout=quiet_s))[0]:
-            if not await _in_thread(lambda: link.shows_life(quiet_s)):
-                raise wedged()
+        if self._stream is None:
+            raise UnavailableError("the client is not connected")
+        return await self._stream.call(method, message, deadline)
 
     async def _blob(self, digest: bytes, deadline: Optional[float]) -> bytes:
-        link = self._connected()
-        return await _in_thread(lambda: link.fetch(digest, deadline))
+        content: bytes = (await self._call("Fetch", pb.FetchRequest(digest=digest), deadline)).content
+        _wire.check_digest(content, digest)
+        return content
 
     async def _whole(self, artifact: Artifact, deadline: Optional[float]) -> Artifact:
         contents = {
@@ -159,24 +150,99 @@ class AsyncClient:
         return artifact.with_contents(contents) if contents else artifact
 
 
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+class _Stream:
+    """One connection for one event loop: any number of calls at once."""
 
+    def __init__(self, endpoint: Endpoint, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._path = path
+        self._writer = writer
+        self._process = os.getpid()
+        self._quiet_s = endpoint.answer_s / 2
+        self._room = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._last = 0
+        self._waiting: "Dict[int, asyncio.Future[Tuple[int, bytes]]]" = {}
+        self._received = 0  # grows with everything that comes
+        self._end: Optional[Callable[[], KilnError]] = None
+        writer.write(PREAMBLE)
+        self._reading = asyncio.ensure_future(self._read(reader))
 
-def _passage() -> "Tuple[PendingCall, asyncio.Future[None]]":
-    """For a call, and what is done when the call has ended."""
-    loop = asyncio.get_running_loop()
-    ended: "asyncio.Future[None]" = loop.create_future()
+    @classmethod
+    async def open(cls, endpoint: Endpoint) -> "_Stream":
+        path, connection = await asyncio.get_running_loop().run_in_executor(None, endpoint.connect)
+        return cls(endpoint, path, *await asyncio.open_unix_connection(sock=connection))
 
-    def end() -> None:
-        if not ended.done():
-            ended.set_result(None)
+    def close(self, why: Callable[[], KilnError]) -> None:
+        """Calls under way raise what it gives."""
+        self._end = self._end or why
+        for answered in self._waiting.values():
+            if not answered.done():
+                answered.set_result(_NO_ANSWER)
+        self._reading.cancel()
+        self._writer.close()
 
-    def tell() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed; nobody waits
-            loop.call_soon_threadsafe(end)
+    async def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
+        """As Connection.call()."""
+        async with self._room:
+            number, answered = self._start(method, message, deadline)
+            try:
+                await self._wait(answered, deadline)
+                if answered.result() is _NO_ANSWER:
+                    self._check()
+                return result(method, *answered.result())
+            finally:
+                if not answered.done() and os.getpid() == self._process:
+                    self._writer.write(cancel_frame(number))
+                    answered.cancel()
 
-    return PendingCall(tell), ended
+    def _start(self, method: str, message: Any, deadline: Optional[float]) -> "Tuple[int, asyncio.Future[Tuple[int, bytes]]]":
+        if os.getpid() != self._process:
+            raise UnavailableError("this process was forked from the one that opened the connection")
+        self._check()
+        number = self._last = self._last + 1
+        frame = request_frame(number, method, message, deadline)
+        answered = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(frame)
+        return number, answered
+
+    def _check(self) -> None:
+        if self._end is not None:
+            raise self._end()
+
+    async def _wait(self, answered: "asyncio.Future[Tuple[int, bytes]]", deadline: Optional[float]) -> None:
+        silences = 0
+        while True:
+            received, left_s = self._received, seconds_left(deadline)
+            pause_s = self._quiet_s / 2 if silences else self._quiet_s
+            if (await asyncio.wait([answered], timeout=pause_s if left_s is None else min(pause_s, left_s)))[0]:
+                return
+            if left_s is not None and left_s <= pause_s:
+                raise too_late()
+            if self._received != received:
+                silences = 0
+            elif silences == 2:
+                raise wedged()
+            else:
+                silences += 1
+                self._start("Lookup", pb.LookupRequest(), None)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                length, number, code = ANSWER.unpack(await reader.readexactly(ANSWER.size))
+                body = bytearray()
+                left = length + 4 - ANSWER.size
+                while left > len(body):
+                    piece = await reader.read(min(left - len(body), _READ_BYTES))
+                    if not piece:
+                        raise EOFError
+                    body += piece
+                    self._received += 1
+                self._received += 1
+                answered = self._waiting.pop(number, None)
+                if answered is not None and not answered.done():
+                    answered.set_result((code, bytes(body)))
+        except (OSError, EOFError):  # IncompleteReadError is an EOFError
+            self.close(lambda: UnavailableError(f"the daemon on {self._path} went away"))
 
 
 def _result(task: "asyncio.Task[Artifact]") -> Union[Artifact, KilnError]:

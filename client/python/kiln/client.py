@@ -1,13 +1,14 @@
 """The blocking client."""
 
+import contextlib
 import random
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar, Union
 
 from kiln import _validate, _process, _wire
 from kiln._batch import Batch
-from kiln._link import Link, deadline_of
+from kiln._connection import Connection, deadline_of
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import InternalError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
@@ -19,6 +20,7 @@ __all__ = ["Client"]
 _T = TypeVar("_T")
 _LOOKUP_KEYS_MAX = 4096
 _OWN_KEYS_MAX = 256
+_IDLE_MAX = 4
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _HINT_MAX_S = 30.0
@@ -46,10 +48,19 @@ class Client:
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
         _validate.count(attempts, "attempts")
         self._attempts = attempts
-        self._link: Optional[Link] = None
-        self._lock = threading.RLock()  # a signal's handler may call while its thread is in here
+        self._reset()
         _process.reset_in_children(self)
-        self._connected(_began)
+        began = time.monotonic() if _began is None else _began
+        connection = self._take()
+        try:
+            connection.greet(self._endpoint.greeting_s(began))
+        finally:
+            self._give_back(connection)
+
+    def _reset(self) -> None:
+        # No lock that a signal's handler could find taken: the methods of lists and dicts are atomic.
+        self._idle: List[Connection] = []
+        self._busy: Dict[Connection, int] = {}  # and the thread of each
 
     def __enter__(self) -> "Client":
         return self
@@ -58,22 +69,19 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection. A later call opens a new one."""
-        with self._lock:
-            link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        """Ends the connection: CallCancelledError for calls under way. A later call opens a new one."""
+        idle, self._idle = self._idle, []
+        for connection in [*idle, *self._busy]:
+            connection.cancel()
 
     def reset_after_fork(self) -> None:
         """Not for callers: the child opens a connection of its own when it needs one."""
-        self._lock = threading.RLock()
-        link, self._link = self._link, None
-        _process.abandon(link)
+        self._reset()
 
     @property
     def socket_path(self) -> str:
         """The socket in use."""
-        return self._connected().socket
+        return self._endpoint.find()
 
     def compile(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Artifact:
         """One kernel: out of the cache, or compiled. CompilationError where the compiler refuses the source. Each
@@ -81,8 +89,8 @@ class Client:
         message = _wire.request_message(request)
         deadline = deadline_of(timeout)
 
-        def attempt(link: Link) -> Artifact:
-            return link.whole(_wire.artifact(link.call("Compile", message, deadline)), deadline)
+        def attempt(connection: Connection) -> Artifact:
+            return connection.whole(_wire.artifact(connection.call("Compile", message, deadline)), deadline)
 
         return self._repeated(deadline, attempt)
 
@@ -98,13 +106,11 @@ class Client:
         _validate.count(in_flight, "in_flight")
         given = _validate.each(requests, "requests")
         deadline = deadline_of(timeout)
-        link = self._connected()
-        batch = Batch(link, given, deadline, in_flight, self._endpoint.answer_s / 2)
+        connection = self._take()
         try:
-            yield from batch.answers()
-        except UnavailableError:
-            self._drop(link)
-            raise
+            yield from Batch(connection, given, deadline, in_flight).answers()
+        finally:
+            self._give_back(connection)
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
@@ -117,7 +123,7 @@ class Client:
 
     def _look_up(self, keys: Sequence[bytes], deadline: Optional[float]) -> List[Optional[Artifact]]:
         message = pb.LookupRequest(keys=keys)
-        answer = self._repeated(deadline, lambda link: link.call("Lookup", message, deadline))
+        answer = self._repeated(deadline, lambda connection: connection.call("Lookup", message, deadline))
         return [_wire.stored_artifact(entry) if entry.found else None for entry in answer.entries]
 
     def nearest(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Optional[NearestArtifact]:
@@ -125,13 +131,13 @@ class Client:
         nothing; takes some tenths of a second where much is stored."""
         deadline = deadline_of(timeout)
         message = pb.NearestRequest(request=_wire.request_message(request))
-        return _wire.nearest(self._repeated(deadline, lambda link: link.call("Nearest", message, deadline)))
+        return _wire.nearest(self._repeated(deadline, lambda connection: connection.call("Nearest", message, deadline)))
 
     def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""
         raw = _wire.digest_bytes(digest, "digest")
         deadline = deadline_of(timeout)
-        return self._repeated(deadline, lambda link: link.fetch(raw, deadline))
+        return self._repeated(deadline, lambda connection: connection.fetch(raw, deadline))
 
     def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
         """Entries of this user's own namespace: the files of each of these keys that is there, by name, in the order in which they
@@ -147,7 +153,7 @@ class Client:
 
     def _get_own(self, keys: Sequence[bytes], deadline: Optional[float]) -> Any:
         message = pb.GetOwnRequest(keys=keys)
-        return self._repeated(deadline, lambda link: link.call("GetOwn", message, deadline))
+        return self._repeated(deadline, lambda connection: connection.call("GetOwn", message, deadline))
 
     def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
                 timeout: Optional[float] = None) -> None:
@@ -158,41 +164,51 @@ class Client:
         processes have put too much lately, and the attempts are used up."""
         message = _wire.put_own_message(entries)
         deadline = deadline_of(timeout)
-        self._repeated(deadline, lambda link: link.call("PutOwn", message, deadline))
+        self._repeated(deadline, lambda connection: connection.call("PutOwn", message, deadline))
 
     def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """The toolchains that are there."""
         deadline = deadline_of(timeout)
         message = pb.ListToolchainsRequest()
-        return _wire.toolchains(self._repeated(deadline, lambda link: link.call("ListToolchains", message, deadline)))
+        return _wire.toolchains(self._repeated(deadline, lambda connection: connection.call("ListToolchains", message, deadline)))
 
-    def _connected(self, began: Optional[float] = None) -> Link:
-        with self._lock:
-            if self._link is None:
-                link = Link.greeted(self._endpoint, began)
-                if self._link is None:
-                    self._link = link
-                else:  # a signal's handler has connected meanwhile
-                    link.close()
-            return self._link
+    def _cancel_calls_of(self, threads: Set[int]) -> None:
+        """Nobody is going to wait for what these threads have under way."""
+        for connection, thread in list(self._busy.items()):
+            if thread in threads:
+                connection.cancel()
 
-    def _drop(self, link: Link) -> None:
-        with self._lock:
-            if self._link is not link:
-                return
-            self._link = None
-        link.close(is_lost=True)
+    def _take(self) -> Connection:
+        """An idle connection, or a new one. KilnError."""
+        connection = self._pop_idle() or Connection(self._endpoint)
+        self._busy[connection] = threading.get_ident()
+        return connection
 
-    def _repeated(self, deadline: Optional[float], call: Callable[[Link], _T]) -> _T:
+    def _pop_idle(self) -> Optional[Connection]:
+        while self._idle:
+            with contextlib.suppress(IndexError):  # another thread has taken it
+                connection = self._idle.pop()
+                if connection.is_reusable:
+                    return connection
+        return None
+
+    def _give_back(self, connection: Connection) -> None:
+        # Not in use any more where this is a child by now.
+        if self._busy.pop(connection, None) and connection.is_reusable and len(self._idle) < _IDLE_MAX:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _repeated(self, deadline: Optional[float], call: Callable[[Connection], _T]) -> _T:
         pause_s = _BACKOFF_FIRST_S
         for attempt in range(1, self._attempts + 1):
-            link = None
             try:
-                link = self._connected()
-                return call(link)
+                connection = self._take()
+                try:
+                    return call(connection)
+                finally:
+                    self._give_back(connection)
             except (UnavailableError, ResourceExhaustedError) as error:
-                if link is not None and isinstance(error, UnavailableError):
-                    self._drop(link)
                 if attempt == self._attempts or not _is_worth_repeating(error) or not _wait(error, pause_s, deadline):
                     raise
             pause_s = min(2 * pause_s, _BACKOFF_MAX_S)

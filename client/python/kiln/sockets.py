@@ -8,14 +8,15 @@ import socket
 import stat
 import struct
 import time
-from typing import Callable, List, Mapping, Optional, Union
+from typing import Callable, List, Mapping, Optional, Tuple, Union
 
 from kiln import _validate
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
-__all__ = ["Endpoint", "Place", "check_server", "find_socket"]
+__all__ = ["Endpoint", "Place", "connected", "find_socket"]
 
 Place = Union[str, "os.PathLike[str]"]
+_Socket = socket.socket
 _PATH_BYTES_MAX = 107
 _ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
 _SAYING_S = 0.05
@@ -44,11 +45,18 @@ class Endpoint:
         half of it, since this process may have been held up itself."""
         return max(began + self.answer_s - _SAYING_S - time.monotonic(), self.answer_s / 2)
 
-    def locate(self) -> str:
-        """The path of a socket with a trusted server. KilnError otherwise, within connect_s."""
-        path = find_socket(self.socket, self.root)
-        check_server(path, server_uid=self.server_uid, budget_s=self.connect_s)
-        return path
+    def find(self) -> str:
+        """The socket's path. UnavailableError where there is none in any of the places."""
+        return find_socket(self.socket, self.root)
+
+    def connect(self) -> "Tuple[str, _Socket]":
+        """A connection to a trusted server, and the socket's path. KilnError otherwise, within connect_s."""
+        path = self.find()
+        return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s)
+
+    def check(self) -> None:
+        """KilnError as connect()."""
+        self.connect()[1].close()
 
 
 def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[str, str] = os.environ,
@@ -74,19 +82,28 @@ def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
     return (personal[:1] if uid != 0 else []) + ["/run/kiln/kilnd.sock"]
 
 
-def check_server(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> None:
-    """Connects once to see who listens. The daemon's output runs as its client, so it must be root, this user, or
-    `server_uid`, and nobody else may be able to replace the socket.
+def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> socket.socket:
+    """A non-blocking connection. The daemon's output runs as its client, so the daemon must be root, this user, or `server_uid`,
+    and nobody else may be able to replace the socket.
 
     UnavailableError: nobody there, within `budget_s` seconds. PermissionDeniedError: not allowed, or not trusted.
     """
     if len(os.fsencode(path)) > _PATH_BYTES_MAX:
         raise InvalidArgumentError(f"the socket path {path!r} is longer than the {_PATH_BYTES_MAX} bytes that Linux takes: "
                                    "use a shorter directory")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
         _connect(connection, path, budget_s)
-        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _check_server(connection, path, server_uid)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_server(connection: socket.socket, path: str, server_uid: Optional[int]) -> None:
     trusted = {0, os.geteuid()} | ({server_uid} if server_uid is not None else set())
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     serving = _CREDENTIALS.unpack(raw)[1]
     if serving not in trusted:
         raise PermissionDeniedError(
@@ -96,7 +113,7 @@ def check_server(path: str, *, server_uid: Optional[int] = None, budget_s: float
 
 
 def _check_folder(folder: str, trusted: "set[int]") -> None:
-    # gRPC connects by the path again, after this check.
+    # The next connection is made by the path again.
     info = os.stat(folder)
     if info.st_uid not in trusted or info.st_mode & stat.S_IWOTH:
         raise PermissionDeniedError(f"others than you and the daemon's user may change {folder}, so another socket may take the "

@@ -6,7 +6,7 @@ Triton keeps its files as always. A kernel that is not among them is asked of ki
 if Kiln were not there. Before 3.6 Triton always compiles, and kilnd only keeps the results for this user. docs/python.md has
 the settings.
 
-Importing this module starts no thread, opens no connection and imports neither gRPC nor protobuf.
+Importing this module starts no thread, opens no connection and does not import protobuf.
 
 Triton changes from release to release. The plug-in's parts are independent: a part that does not fit the Triton at hand is
 logged and left out. This module raises only CacheMissError, in the mode `require`, and what a signal's handler raises.
@@ -21,7 +21,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 import triton
 from triton.runtime.cache import FileCacheManager
 
-from kiln._fork_guard import gate
+from kiln import _process
 from kiln._plugin.settings import LOG, Settings
 from kiln._signals import from_handler
 from kiln.errors import CacheMissError
@@ -42,7 +42,7 @@ _said: Dict[str, None] = {}
 
 def _plugin(name: str) -> Any:
     """A module of the plug-in, imported when it is first needed."""
-    return gate.imported(f"kiln._plugin.{name}")
+    return _process.imported(f"kiln._plugin.{name}")
 
 
 def _leave_out(what: str, error: Exception) -> None:

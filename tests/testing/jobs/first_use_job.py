@@ -1,9 +1,9 @@
-"""A process that uses Kiln for the first time, which imports gRPC, and is disturbed in the middle of that; a process of its own, since what
+"""A process that uses Kiln for the first time, which imports protobuf, and is disturbed in the middle of that; a process of its own, since what
 is looked for may have it wait for ever.
 
     python first_use_job.py ROOT SITUATION
 
-ROOT is a daemon's, SITUATION one of the functions below. It is disturbed at the first module of gRPC, protobuf or Kiln that is imported,
+ROOT is a daemon's, SITUATION one of the functions below. It is disturbed at the first module of protobuf or Kiln that is imported,
 in another process at one of the next, and so on. Ends with 0 where all went well.
 """
 
@@ -14,7 +14,7 @@ import sys
 import threading
 
 import kiln
-from kiln import _fork_guard
+from kiln import _process
 
 SECONDS_MAX = 20
 CHILD_SECONDS_MAX = 30
@@ -30,7 +30,7 @@ def disturb_at(number, disturb):
     left = itertools.count(number, -1)
 
     def see(event, arguments):
-        if event == "import" and arguments[0].partition(".")[0] in ("grpc", "google", "kiln") and next(left) == 1:
+        if event == "import" and arguments[0].partition(".")[0] in ("google", "kiln") and next(left) == 1:
             disturb()
 
     sys.addaudithook(see)
@@ -50,7 +50,7 @@ def disturb_in(file, disturb):
 def be_patient():
     """A machine that is busy with other tests may starve the daemon, or an import, for a while."""
     from kiln import sockets
-    _fork_guard._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = SECONDS_MAX
+    _process._FORK_WAITS_FOR_IMPORTS_SECONDS_MAX = SECONDS_MAX
     sockets.Endpoint.__init__.__defaults__ = tuple(
         SECONDS_MAX if isinstance(one, float) else one for one in sockets.Endpoint.__init__.__defaults__)
 
@@ -131,16 +131,16 @@ def client():
 
 
 def own_modules():
-    """Of Kiln's own, which import no gRPC."""
+    """Of Kiln's own."""
     for file, first_use in (("kiln/artifact.py", lambda: kiln.Artifact), ("kiln/key.py", lambda: kiln.compile_key),
-                            ("kiln/_plugin/service.py", lambda: _fork_guard.gate.imported("kiln._plugin.service"))):
+                            ("kiln/_plugin/service.py", lambda: _process.imported("kiln._plugin.service"))):
         got = in_child(lambda: fork_at(file, lambda: 0 if first_use() else 1, disturb=disturb_in), 3 * CHILD_SECONDS_MAX)
         assert got == 0, (file, got)
 
 
 def too_slow():
     """The import takes longer than the fork waits: the child does without Kiln, and so do its own."""
-    _fork_guard._FORK_WAITS_FOR_SECTIONS_SECONDS_MAX = BRIEFLY_S
+    _process._FORK_WAITS_FOR_IMPORTS_SECONDS_MAX = BRIEFLY_S
     service = new_service()
 
     def use():
@@ -166,26 +166,26 @@ def handler():
 
 def handler_in_greeting():
     """It makes a connection of its own."""
-    from kiln._link import Link
-    greet, found = Link.greet, []
+    from kiln._connection import Connection
+    greet, found = Connection.greet, []
 
-    def disturbed(link):
-        Link.greet = greet
+    def disturbed(connection, within_s):
+        Connection.greet = greet
         signal.raise_signal(signal.SIGUSR1)
-        greet(link)
+        greet(connection, within_s)
 
     def use():
         connected = kiln.Client(answer_timeout=SECONDS_MAX)
-        connected.close()
         signal.signal(signal.SIGUSR1, lambda *_: found.append(look_up(connected)))
-        Link.greet = disturbed
-        return found[0] if look_up(connected) == look_up(connected) == 0 else 1
+        Connection.greet = disturbed
+        other = kiln.Client(answer_timeout=SECONDS_MAX)
+        return found[0] if look_up(connected) == look_up(other) == 0 else 1
 
     got = in_child(use)
     assert got == 0, got
 
 
-assert not {"grpc", "google.protobuf", "kiln.client"} & set(sys.modules)
+assert not {"google.protobuf", "kiln.client"} & set(sys.modules)
 os.environ["KILN_ROOT"] = sys.argv[1]
 be_patient()
 globals()[sys.argv[2]]()

@@ -21,7 +21,7 @@ from typing import Any, Callable, List, Mapping, Optional, Set, Type
 
 from triton import knobs
 
-from kiln._fork_guard import gate
+from kiln import _process
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.settings import LOG, Settings
 from kiln._signals import from_handler
@@ -110,9 +110,9 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
     from triton.runtime._async_compile import AsyncCompileMode, active_mode
     from triton.runtime.driver import driver
 
-    eligibility = gate.imported("kiln._plugin.eligibility")
+    eligibility = _process.imported("kiln._plugin.eligibility")
     eligibility.check_switches()
-    gate.imported("kiln._plugin.service").service(settings).check(eligibility.target_name(driver.active.get_current_target()))
+    _process.imported("kiln._plugin.service").service(settings).check(eligibility.target_name(driver.active.get_current_target()))
     arguments = tuple(tuner.nargs.values())
     keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
     threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
@@ -161,7 +161,7 @@ class _InTurns:
             return
         self.is_broken_off = True
         while self._threads:  # again, for threads that were about to call
-            gate.cancel_calls_of(set(self._threads))
+            _process.imported("kiln._plugin.service").cancel_calls_of(set(self._threads))
             time.sleep(_CANCEL_PAUSE_S)
 
     def check(self) -> None:

@@ -35,8 +35,7 @@ _UNSUITED_PAUSE_S = 60.0
 _NEAREST_TIMEOUT_S = 10.0
 _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
-# The packages of grpcio and protobuf.
-_PACKAGES = ("grpc", "google")
+_PACKAGE = "google"  # of protobuf
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # a version that install-toolchain takes
 
 
@@ -106,7 +105,6 @@ class Service:
         # Reentrant: a signal's handler may compile while its thread is in here.
         self._lock = threading.RLock()
         self._is_connecting = False
-        _process.abandon(self._client)
         self._client = None
         self._closed: _Pause = getattr(self, "_closed", _NO_PAUSE)
         self._unsuited: Dict[Tuple[str, str, str], _Pause] = dict(getattr(self, "_unsuited", {}))
@@ -212,8 +210,8 @@ class Service:
             began = time.monotonic()
             self._is_connecting = True
             try:
-                Endpoint(server_uid=self._settings.server_uid).locate()
-                # Only now: importing gRPC takes a tenth of a second.
+                Endpoint(server_uid=self._settings.server_uid).check()
+                # Only now: importing protobuf takes some hundredths of a second.
                 self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
                 if from_handler(error):
@@ -253,9 +251,9 @@ class Service:
         elif not isinstance(error, (KilnError, OSError)):
             pause_s, reason = _UNSUITED_PAUSE_S, "the client does not work here"
             words = f"the client does not work here: {type(error).__name__}: {error}"
-            if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PACKAGES:
-                reason = "protobuf or grpcio is not installed"
-                words = f"{error}: install protobuf and grpcio for {sys.executable}"
+            if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == _PACKAGE:
+                reason = "protobuf is not installed"
+                words = f"{error}: install protobuf for {sys.executable}"
         self._closed = _Pause(time.monotonic() + pause_s, reason, words)
         if not self._is_away:
             self._is_away = True
@@ -309,6 +307,13 @@ def _how_to_add_triton(there: "Set[str]") -> str:
 
 
 _service: Optional[Service] = None
+
+
+def cancel_calls_of(threads: "Set[int]") -> None:
+    """Nobody is going to wait for what these threads of this process ask."""
+    client = None if _service is None else _service._client
+    if client is not None:
+        client._cancel_calls_of(threads)
 
 
 def service(settings: Settings) -> Service:
