@@ -13,23 +13,13 @@ namespace {
 
 bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
+// Whether a declaration of `type` takes `value`.
 bool HasType(const OptionValue& value, OptionType type) {
-  switch (type) {
-    case OptionType::kAny:
-      return true;
-    case OptionType::kBool:
-      return std::holds_alternative<bool>(value.value);
-    case OptionType::kInteger:
-      return std::holds_alternative<int64_t>(value.value);
-    case OptionType::kNumber:
-      return std::holds_alternative<int64_t>(value.value) ||
-             std::holds_alternative<double>(value.value);
-    case OptionType::kString:
-      return std::holds_alternative<std::string>(value.value);
-    case OptionType::kTuple:
-      return std::holds_alternative<OptionTuple>(value.value);
-  }
-  return false;
+  constexpr OptionType kTypes[] = {OptionType::kBool, OptionType::kInteger, OptionType::kNumber,
+                                   OptionType::kString, OptionType::kTuple};  // as in OptionValue
+  const OptionType own = kTypes[value.value.index()];
+  return type == own || type == OptionType::kAny ||
+         (type == OptionType::kNumber && own == OptionType::kInteger);
 }
 
 // The architecture as a number where it is one: 90 for CUDA, 0 otherwise.

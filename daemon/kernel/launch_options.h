@@ -8,6 +8,19 @@
 
 namespace kiln {
 
+// Calls `visit(name, member)` for each launch parameter. `Launch` is LaunchParameters, const or
+// not.
+template <typename Launch, typename Visit>
+void ForEachLaunchParameter(Launch& launch, Visit&& visit) {
+  visit("num_warps", launch.num_warps);
+  visit("num_stages", launch.num_stages);
+  visit("num_ctas", launch.num_ctas);
+  visit("maxnreg", launch.maxnreg);
+  visit("cluster_dims", launch.cluster_dims);
+  visit("launch_pdl", launch.launch_pdl);
+  visit("launch_cooperative_grid", launch.launch_cooperative_grid);
+}
+
 // True for the names of LaunchParameters' fields.
 bool IsLaunchParameter(std::string_view name);
 

@@ -25,7 +25,21 @@ absl::StatusOr<OptionValue> ReadOption(const nlohmann::json& json, size_t depth)
   return InvalidArgument("it is not a value that an option can have");
 }
 
+nlohmann::json HeldToJson(const OptionTuple& tuple) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const OptionValue& item : tuple) array.push_back(OptionToJson(item));
+  return array;
+}
+template <typename T>
+nlohmann::json HeldToJson(const T& value) {
+  return value;
+}
+
 }  // namespace
+
+nlohmann::json OptionToJson(const OptionValue& option) {
+  return std::visit([](const auto& value) { return HeldToJson(value); }, option.value);
+}
 
 absl::StatusOr<OptionValue> OptionFromJson(const nlohmann::json& json) {
   return ReadOption(json, limits::kOptionDepthMax);

@@ -8,8 +8,11 @@
 
 namespace kiln {
 
-// An array is a tuple; what is no value that an option can have (null, an object, a number beyond
-// 64 bits, tuples too deep in each other) is an INVALID_ARGUMENT.
+// A tuple is an array.
+nlohmann::json OptionToJson(const OptionValue& option);
+
+// An array is a tuple. INVALID_ARGUMENT for what is no value of an option: null, an object, a
+// number beyond 64 bits, tuples nested too deep.
 absl::StatusOr<OptionValue> OptionFromJson(const nlohmann::json& json);
 
 }  // namespace kiln

@@ -2,6 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/kernel/launch_options.h"
+#include "daemon/kernel/option_json.h"
+
 namespace kiln {
 namespace {
 
@@ -9,30 +12,11 @@ using RequestJson = nlohmann::ordered_json;
 
 constexpr int kRequestFormat = 1;
 
-RequestJson ToRequestJson(const OptionValue& option) {
-  if (const auto* tuple = std::get_if<OptionTuple>(&option.value)) {
-    RequestJson array = RequestJson::array();
-    for (const OptionValue& item : *tuple) array.push_back(ToRequestJson(item));
-    return array;
-  }
-  if (const auto* text = std::get_if<std::string>(&option.value)) return *text;
-  if (const auto* number = std::get_if<double>(&option.value)) return *number;
-  if (const auto* flag = std::get_if<bool>(&option.value)) return *flag;
-  return std::get<int64_t>(option.value);
-}
-
 RequestJson WriteLaunch(const LaunchParameters& launch) {
   RequestJson json = RequestJson::object();
-  const auto add = [&json](const char* name, const auto& value) {
+  ForEachLaunchParameter(launch, [&json](const char* name, const auto& value) {
     if (value) json[name] = *value;
-  };
-  add("num_warps", launch.num_warps);
-  add("num_stages", launch.num_stages);
-  add("num_ctas", launch.num_ctas);
-  add("maxnreg", launch.maxnreg);
-  add("cluster_dims", launch.cluster_dims);
-  add("launch_pdl", launch.launch_pdl);
-  add("launch_cooperative_grid", launch.launch_cooperative_grid);
+  });
   return json;
 }
 
@@ -41,7 +25,7 @@ RequestJson WriteParameters(const Specialization& specialization) {
   for (const Parameter& parameter : specialization.parameters) {
     RequestJson json = {{"name", parameter.name}, {"type", parameter.type}};
     if (!parameter.attributes.empty()) json["attributes"] = parameter.attributes;
-    if (parameter.constant) json["constant"] = ToRequestJson(*parameter.constant);
+    if (parameter.constant) json["constant"] = OptionToJson(*parameter.constant);
     list.push_back(std::move(json));
   }
   return list;
@@ -62,7 +46,7 @@ RequestJson WriteLine(const CompileJob& job) {
   if (!request.ptxas.empty()) line["ptxas"] = request.ptxas;
   RequestJson launch = WriteLaunch(request.launch);
   if (!launch.empty()) line["launch"] = std::move(launch);
-  for (const auto& [name, value] : request.options) line["options"][name] = ToRequestJson(value);
+  for (const auto& [name, value] : request.options) line["options"][name] = OptionToJson(value);
   if (!request.specialization.parameters.empty()) {
     line["specialization"]["parameters"] = WriteParameters(request.specialization);
   }

@@ -5,21 +5,9 @@
 namespace kiln {
 
 std::string_view OptionTypeName(OptionType type) {
-  switch (type) {
-    case OptionType::kAny:
-      return "any";
-    case OptionType::kBool:
-      return "bool";
-    case OptionType::kInteger:
-      return "integer";
-    case OptionType::kNumber:
-      return "number";
-    case OptionType::kString:
-      return "string";
-    case OptionType::kTuple:
-      return "tuple";
-  }
-  return "any";
+  static constexpr std::string_view kNames[] = {"any",    "bool",   "integer",
+                                                "number", "string", "tuple"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 std::vector<std::string> BackendDescription::StagesOf(SourceKind kind, const Options& given) const {

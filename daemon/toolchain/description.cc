@@ -31,12 +31,10 @@ absl::Status CheckWords(std::string_view what, const std::vector<std::string>& w
 }
 
 absl::StatusOr<OptionType> ParseType(std::string_view name) {
-  if (name == "any") return OptionType::kAny;
-  if (name == "bool") return OptionType::kBool;
-  if (name == "integer") return OptionType::kInteger;
-  if (name == "number") return OptionType::kNumber;
-  if (name == "string") return OptionType::kString;
-  if (name == "tuple") return OptionType::kTuple;
+  for (const OptionType type : {OptionType::kAny, OptionType::kBool, OptionType::kInteger,
+                                OptionType::kNumber, OptionType::kString, OptionType::kTuple}) {
+    if (name == OptionTypeName(type)) return type;
+  }
   return FailedPrecondition("it has the unknown type '{}'", name.substr(0, kWordBytesMax));
 }
 
