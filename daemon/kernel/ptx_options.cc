@@ -1,73 +1,17 @@
 #include "daemon/kernel/ptx_options.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace kiln {
 namespace {
 
-struct Flag {
-  std::string_view name;
-  std::string_view short_name;
-  bool takes_value = false;
-};
-
-constexpr std::array kFlags = {
-    Flag{"Ofast-compile", "Ofc", true},
-    Flag{"allow-expensive-optimizations", "allow-expensive-optimizations", true},
-    Flag{"compile-as-tools-patch", "astoolspatch"},
-    Flag{"compile-only", "c"},
-    Flag{"compiler-annotations", "annotate"},
-    Flag{"def-load-cache", "dlcm", true},
-    Flag{"def-store-cache", "dscm", true},
-    Flag{"device-debug", "g"},
-    Flag{"device-function-maxrregcount", "func-maxrregcount", true},
-    Flag{"device-stack-protector", "device-stack-protector", true},
-    Flag{"disable-optimizer-constants", "disable-optimizer-consts"},
-    Flag{"disable-warnings", "w"},
-    Flag{"dont-merge-basicblocks", "no-bb-merge"},
-    Flag{"entry", "e", true},
-    Flag{"extensible-whole-program", "ewp"},
-    Flag{"fmad", "fmad", true},
-    Flag{"force-load-cache", "flcm", true},
-    Flag{"force-store-cache", "fscm", true},
-    Flag{"g-tensor-memory-access-check", "g-tmem-access-check"},
-    Flag{"generate-line-info", "lineinfo"},
-    Flag{"gno-tensor-memory-access-check", "gno-tmem-access-check"},
-    Flag{"legacy-bar-warp-wide-behavior", "legacy-bar-warp-wide-behavior"},
-    Flag{"make-errors-visible-at-exit", "make-errors-visible-at-exit"},
-    Flag{"maxntid", "maxntid", true},
-    Flag{"maxrregcount", "maxrregcount", true},
-    Flag{"minnctapersm", "minnctapersm", true},
-    Flag{"opt-level", "O", true},
-    Flag{"optimize-float-atomics", "opt-fp-atomics"},
-    Flag{"override-directive-values", "override-directive-values"},
-    Flag{"position-independent-code", "pic", true},
-    Flag{"preserve-relocs", "preserve-relocs"},
-    Flag{"regAllocOptLevel", "regAllocOptLevel", true},
-    Flag{"register-usage-level", "regUsageLevel", true},
-    Flag{"return-at-end", "ret-end"},
-    Flag{"sanitize", "sanitize", true},
-    Flag{"sp-bounds-check", "sp-bounds-check"},
-    Flag{"suppress-async-bulk-multicast-advisory-warning",
-         "suppress-async-bulk-multicast-advisory-warning"},
-    Flag{"suppress-debug-info", "suppress-debug-info"},
-    Flag{"suppress-double-demote-warning", "suppress-double-demote-warning"},
-    Flag{"suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info"},
-    Flag{"suppress-stack-size-warning", "suppress-stack-size-warning"},
-    Flag{"verbose", "v"},
-    Flag{"warn-on-double-precision-use", "warn-double-usage"},
-    Flag{"warn-on-local-memory-usage", "warn-lmem-usage"},
-    Flag{"warn-on-spills", "warn-spills"},
-    Flag{"warning-as-error", "Werror"},
-};
-
-const Flag* FindFlag(std::string_view name) {
-  const auto* const found = std::find_if(kFlags.begin(), kFlags.end(), [name](const Flag& flag) {
-    return flag.name == name || flag.short_name == name;
+const CommandOption* FindFlag(std::string_view name) {
+  const std::vector<CommandOption>& known = PtxasOptions();
+  const auto found = std::find_if(known.begin(), known.end(), [name](const CommandOption& each) {
+    return each.Argument() == name || (!name.empty() && each.short_name == name);
   });
-  return found == kFlags.end() ? nullptr : found;
+  return found == known.end() ? nullptr : &*found;
 }
 
 bool IsPlainValue(std::string_view text) {
@@ -85,12 +29,63 @@ bool IsOptimizationLevel(std::string_view word) {
 absl::Status Refused(std::string_view word) {
   return InvalidArgument(
       "option 'ptx_options' has '{}', which is not one of the flags of ptxas that the daemon "
-      "passes "
-      "on (docs/toolchains.md); leave it out, or compile locally",
+      "passes on (docs/toolchains.md); leave it out, or compile locally",
       word);
 }
 
 }  // namespace
+
+const std::vector<CommandOption>& PtxasOptions() {
+  using Takes = CommandOption::Takes;
+  static const auto* const options = new std::vector<CommandOption>{
+      {"Ofast-compile", "Ofc", Takes::kWord, 0, 0, {"0", "min", "mid", "max"}},
+      {"allow-expensive-optimizations", "", Takes::kTruth},
+      {"compile-as-tools-patch", "astoolspatch"},
+      {"compile-only", "c"},
+      {"compiler-annotations", "annotate"},
+      {"def-load-cache", "dlcm", Takes::kWord, 0, 0, {"ca", "cg", "cs", "lu", "cv"}},
+      {"def-store-cache", "dscm", Takes::kWord, 0, 0, {"wb", "cg", "cs", "wt"}},
+      {"device-debug", "g"},
+      {"device-function-maxrregcount", "func-maxrregcount", Takes::kNumber, 1, 65'536},
+      {"device-stack-protector", "", Takes::kTruth},
+      {"disable-optimizer-constants", "disable-optimizer-consts"},
+      {"disable-warnings", "w"},
+      {"dont-merge-basicblocks", "no-bb-merge"},
+      {"entry", "e", Takes::kName},
+      {"extensible-whole-program", "ewp"},
+      {"fmad", "", Takes::kTruth},
+      {"force-load-cache", "flcm", Takes::kWord, 0, 0, {"ca", "cg", "cs", "lu", "cv"}},
+      {"force-store-cache", "fscm", Takes::kWord, 0, 0, {"wb", "cg", "cs", "wt"}},
+      {"g-tensor-memory-access-check", "g-tmem-access-check"},
+      {"generate-line-info", "lineinfo"},
+      {"gno-tensor-memory-access-check", "gno-tmem-access-check"},
+      {"legacy-bar-warp-wide-behavior"},
+      {"make-errors-visible-at-exit"},
+      {"maxnreg", "", Takes::kNumber, 1, 65'536, {}, "maxrregcount"},
+      {"maxntid", "", Takes::kNumber, 1, 1024},
+      {"minnctapersm", "", Takes::kNumber, 1, 64},
+      {"opt-level", "O", Takes::kNumber, 0, 4},
+      {"optimize-float-atomics", "opt-fp-atomics"},
+      {"override-directive-values"},
+      {"position-independent-code", "pic", Takes::kTruth},
+      {"preserve-relocs"},
+      {"regAllocOptLevel", "", Takes::kNumber, 0, 4},
+      {"register-usage-level", "regUsageLevel", Takes::kNumber, 0, 10},
+      {"return-at-end", "ret-end"},
+      {"sanitize", "", Takes::kWord, 0, 0, {"memcheck", "threadsteer"}},
+      {"sp-bounds-check"},
+      {"suppress-async-bulk-multicast-advisory-warning"},
+      {"suppress-debug-info"},
+      {"suppress-double-demote-warning"},
+      {"suppress-sparse-mma-advisory-info"},
+      {"suppress-stack-size-warning"},
+      {"warn-on-double-precision-use", "warn-double-usage"},
+      {"warn-on-local-memory-usage", "warn-lmem-usage"},
+      {"warn-on-spills", "warn-spills"},
+      {"warning-as-error", "Werror"},
+  };
+  return *options;
+}
 
 absl::Status CheckPtxOptions(std::string_view text) {
   bool value_is_due = false;  // the last word was a flag that takes one
@@ -108,10 +103,12 @@ absl::Status CheckPtxOptions(std::string_view text) {
     std::string_view name = word.substr(word.substr(0, 2) == "--" ? 2 : 1);
     const size_t equals = name.find('=');
     const bool has_value = equals != std::string_view::npos;
-    const Flag* const flag = FindFlag(name.substr(0, equals));
-    if (flag == nullptr || (has_value && !flag->takes_value)) return Refused(word);
+    const CommandOption* const flag = FindFlag(name.substr(0, equals));
+    const bool is_verbose = name == "verbose" || name == "v";  // as the worker has it anyway
+    const bool takes_value = flag != nullptr && flag->takes != CommandOption::Takes::kNothing;
+    if ((flag == nullptr && !is_verbose) || (has_value && !takes_value)) return Refused(word);
     if (has_value && !IsPlainValue(name.substr(equals + 1))) return Refused(word);
-    value_is_due = flag->takes_value && !has_value;
+    value_is_due = takes_value && !has_value;
   }
   return absl::OkStatus();
 }

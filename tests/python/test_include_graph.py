@@ -41,8 +41,9 @@ MAY_INCLUDE = {
 }
 # From storage/hot a client may have the file format and what reads it, nothing that writes.
 CLIENT_MAY_READ = {"storage/hot/artifact_file.h", "storage/hot/artifact_layout.h"}
-# A worker in C++ knows the protocol's values, and nothing else of what the daemon keeps.
-NATIVE_WORKER_MAY_READ = {"daemon/kernel/kernel.h", "daemon/kernel/metadata_fields.h", "daemon/kernel/option_json.h"}
+# A worker in C++ knows the protocol's values and the options of compilers, and nothing else of what the daemon keeps.
+NATIVE_WORKER_MAY_READ = {"daemon/kernel/command_option.h", "daemon/kernel/kernel.h", "daemon/kernel/metadata_fields.h",
+                          "daemon/kernel/option_json.h", "daemon/kernel/ptx_options.h"}
 # Libraries that one folder may include.
 AT_HOME = {
     r"grpc(pp)?/": {"daemon/rpc", "client/rpc"},

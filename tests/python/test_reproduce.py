@@ -400,5 +400,5 @@ def test_the_script_spells_options_as_the_worker_does(native, tmp_path):
     assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path).code == 0
     script = (tmp_path / "reproduce.py").read_text()
     told = set(re.findall(r'"([\w-]+)"', script.partition("TRUTHS = {")[2].partition("}")[0]))
-    lists = [(ROOT / "daemon/worker/native" / name).read_text() for name in ("ptxas_options.cc", "nvrtc_options.cc")]
-    assert told == set(re.findall(r'\{"([\w-]+)", Takes::kTruth', "".join(lists)))
+    lists = [(ROOT / "daemon" / name).read_text() for name in ("kernel/ptx_options.cc", "worker/native/nvrtc_options.cc")]
+    assert told == set(re.findall(r'\{"([\w-]+)", "[\w-]*", Takes::kTruth', "".join(lists)))

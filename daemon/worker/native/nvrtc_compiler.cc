@@ -8,6 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "daemon/worker/native/command_arguments.h"
 #include "daemon/worker/native/kernel_description.h"
 #include "daemon/worker/native/nvrtc_options.h"
 #include "daemon/worker/native/program.h"

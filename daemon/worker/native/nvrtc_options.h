@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "daemon/worker/native/command_option.h"
+#include "daemon/kernel/command_option.h"
 
 namespace kiln {
 

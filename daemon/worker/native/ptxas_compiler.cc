@@ -7,9 +7,10 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "daemon/kernel/ptx_options.h"
 #include "daemon/process/spawn.h"
+#include "daemon/worker/native/command_arguments.h"
 #include "daemon/worker/native/kernel_description.h"
-#include "daemon/worker/native/ptxas_options.h"
 #include "daemon/worker/native/ptxas_report.h"
 #include "storage/base/elf_file.h"
 #include "storage/base/limits.h"
@@ -89,7 +90,7 @@ absl::StatusOr<Json> PtxasCompiler::Describe() {
 }
 
 WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
-  const auto options = PtxasArguments(request.options);
+  const auto options = ArgumentsFor(PtxasOptions(), request.options);
   if (!options.ok()) return FailedReply("options", options.status());
   std::vector<std::string> arguments{"-v", "--gpu-name=sm_" + request.target.architecture};
   arguments.insert(arguments.end(), options->begin(), options->end());

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
+#include "daemon/kernel/ptx_options.h"
+#include "daemon/worker/native/command_arguments.h"
 #include "daemon/worker/native/ptx_text.h"
 #include "storage/base/limits.h"
 
@@ -132,6 +135,18 @@ CompileFailure ReadPtxasFailure(std::string_view log, std::string_view otherwise
   failure.line = first ? first->line : 0;
   failure.message = first ? fmt::format("ptxas: {}", first->text) : std::string(otherwise);
   return failure;
+}
+
+nlohmann::json DescribePtxasOptions(std::string_view help) {
+  // ptxas takes it, though its --help does not say so, and Triton has given it since 3.7.
+  constexpr std::string_view kUndocumented = "regAllocOptLevel";
+  nlohmann::json described = nlohmann::json::object();
+  for (const CommandOption& option : PtxasOptions()) {
+    const bool is_listed = Has(help, fmt::format("\n--{} ", option.Argument()));
+    if (is_listed || option.name == kUndocumented)
+      described[std::string(option.name)] = Declare(option);
+  }
+  return described;
 }
 
 void NameArchitectureOf(std::string_view ptx, CompileFailure& failure) {

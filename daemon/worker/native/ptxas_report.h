@@ -1,8 +1,9 @@
-// What ptxas -v writes.
+// What ptxas writes: -v of a compile, --help of itself.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ std::map<std::string, PtxasUsage> ReadPtxasUsage(std::string_view log);
 // fit, with the line in the PTX where it gives one; INTERNAL and not deterministic where nothing in
 // the log says that the PTX is at fault, with `otherwise` as the message.
 CompileFailure ReadPtxasFailure(std::string_view log, std::string_view otherwise);
+
+// Declarations of those PtxasOptions, as --describe prints them, that a ptxas has whose --help says
+// `help`.
+nlohmann::json DescribePtxasOptions(std::string_view help);
 
 // Adds what to ask for where `ptx` was refused because it is written for another architecture.
 void NameArchitectureOf(std::string_view ptx, CompileFailure& failure);

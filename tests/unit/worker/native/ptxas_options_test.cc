@@ -1,9 +1,11 @@
-#include "daemon/worker/native/ptxas_options.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "daemon/kernel/ptx_options.h"
+#include "daemon/worker/native/command_arguments.h"
+#include "daemon/worker/native/ptxas_report.h"
 
 namespace kiln {
 namespace {
@@ -13,18 +15,18 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(PtxasOptionsTest, InTheOrderOfTheirNames) {
-  const auto arguments = PtxasArguments({{"opt-level", {int64_t{2}}},
-                                         {"fmad", {false}},
-                                         {"generate-line-info", {true}},
-                                         {"device-debug", {false}},
-                                         {"maxnreg", {int64_t{64}}},
-                                         {"entry", {std::string("_Z3addPf$x")}},
-                                         {"def-load-cache", {std::string("cg")}}});
+  const auto arguments = ArgumentsFor(PtxasOptions(), {{"opt-level", {int64_t{2}}},
+                                                       {"fmad", {false}},
+                                                       {"generate-line-info", {true}},
+                                                       {"device-debug", {false}},
+                                                       {"maxnreg", {int64_t{64}}},
+                                                       {"entry", {std::string("_Z3addPf$x")}},
+                                                       {"def-load-cache", {std::string("cg")}}});
   ASSERT_TRUE(arguments.ok()) << arguments.status();
   EXPECT_THAT(*arguments,
               ElementsAre("--def-load-cache=cg", "--entry=_Z3addPf$x", "--fmad=false",
                           "--generate-line-info", "--maxrregcount=64", "--opt-level=2"));
-  EXPECT_THAT(*PtxasArguments({}), IsEmpty());
+  EXPECT_THAT(*ArgumentsFor(PtxasOptions(), {}), IsEmpty());
 }
 
 TEST(PtxasOptionsTest, WhatIsNotOnTheListNeverReachesACommandLine) {
@@ -56,7 +58,7 @@ TEST(PtxasOptionsTest, WhatIsNotOnTheListNeverReachesACommandLine) {
       {"maxnreg", {OptionTuple{{int64_t{64}}}}},
   };
   for (const auto& [name, value] : hostile) {
-    const auto arguments = PtxasArguments({{name, value}});
+    const auto arguments = ArgumentsFor(PtxasOptions(), {{name, value}});
     EXPECT_TRUE(absl::IsInvalidArgument(arguments.status())) << name;
   }
 }

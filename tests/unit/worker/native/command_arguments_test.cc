@@ -1,4 +1,4 @@
-#include "daemon/worker/native/command_option.h"
+#include "daemon/worker/native/command_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<std::string>> Nvrtc(const std::string& name, OptionVa
   return ArgumentsFor(NvrtcOptions(), {{name, std::move(value)}});
 }
 
-TEST(CommandOptionTest, AMacroIsOneArgumentWhateverItsValue) {
+TEST(CommandArgumentsTest, AMacroIsOneArgumentWhateverItsValue) {
   const auto arguments =
       Nvrtc("define-macro", Strings({"N=64", "FAST", "TEXT=\"a b\" --include-path=/etc; rm"}));
   ASSERT_TRUE(arguments.ok()) << arguments.status();
@@ -30,13 +30,13 @@ TEST(CommandOptionTest, AMacroIsOneArgumentWhateverItsValue) {
                                       "--define-macro=TEXT=\"a b\" --include-path=/etc; rm"));
 }
 
-TEST(CommandOptionTest, NumbersShareAnArgument) {
+TEST(CommandArgumentsTest, NumbersShareAnArgument) {
   const auto arguments = Nvrtc("diag-suppress", {OptionTuple{{int64_t{177}}, {int64_t{550}}}});
   ASSERT_TRUE(arguments.ok()) << arguments.status();
   EXPECT_THAT(*arguments, ElementsAre("--diag-suppress=177,550"));
 }
 
-TEST(CommandOptionTest, WhatIsNotOnTheListNeverReachesNvrtc) {
+TEST(CommandArgumentsTest, WhatIsNotOnTheListNeverReachesNvrtc) {
   const std::vector<std::pair<std::string, OptionValue>> hostile = {
       {"include-path", {std::string("/etc")}},
       {"pre-include", Strings({"/etc/passwd"})},
@@ -68,7 +68,7 @@ TEST(CommandOptionTest, WhatIsNotOnTheListNeverReachesNvrtc) {
   }
 }
 
-TEST(CommandOptionTest, OnlyFlagsHaveADefault) {
+TEST(CommandArgumentsTest, OnlyFlagsHaveADefault) {
   for (const CommandOption& option : NvrtcOptions()) {
     EXPECT_EQ(Declare(option).contains("default"), option.takes == CommandOption::Takes::kNothing)
         << option.name;

@@ -1,0 +1,141 @@
+#include "daemon/worker/native/command_arguments.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace kiln {
+namespace {
+
+using Takes = CommandOption::Takes;
+using Arguments = std::vector<std::string>;
+
+// What an identifier of PTX or C++ may consist of; nothing in it means anything to a command line.
+bool IsIdentifier(std::string_view text) {
+  constexpr size_t kBytesMax = 1024;
+  return !text.empty() && text.size() <= kBytesMax && (text[0] < '0' || text[0] > '9') &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '$';
+         });
+}
+
+// The value behind '=' is C++ and may be anything, as it stands inside one argument.
+bool IsMacro(std::string_view text) {
+  return IsIdentifier(text.substr(0, text.find('='))) &&
+         text.find_first_of(std::string_view("\0\n", 2)) == std::string_view::npos;
+}
+
+// What the option takes, for people.
+std::string Wanted(const CommandOption& option) {
+  switch (option.takes) {
+    case Takes::kNothing:
+    case Takes::kTruth:
+      return "true or false";
+    case Takes::kNumber:
+      return fmt::format("a whole number from {} to {}", option.min, option.max);
+    case Takes::kNumbers:
+      return fmt::format("a tuple of whole numbers from {} to {}", option.min, option.max);
+    case Takes::kWord:
+      return fmt::format("one of {}", fmt::join(option.words, ", "));
+    case Takes::kName:
+      return "the name of one function";
+    case Takes::kMacros:
+      return "a tuple of NAME or NAME=VALUE";
+  }
+  return "nothing that is known";
+}
+
+// One value, or one of a tuple's, as it stands on the command line; nothing where the option does
+// not take it.
+std::optional<std::string> Spelled(const CommandOption& option, const OptionValue& value) {
+  const auto* truth = std::get_if<bool>(&value.value);
+  const auto* number = std::get_if<int64_t>(&value.value);
+  const auto* text = std::get_if<std::string>(&value.value);
+  switch (option.takes) {
+    case Takes::kNothing:
+    case Takes::kTruth:
+      if (truth != nullptr) return *truth ? "true" : "false";
+      break;
+    case Takes::kNumber:
+    case Takes::kNumbers:
+      if (number != nullptr && *number >= option.min && *number <= option.max) {
+        return fmt::format("{}", *number);
+      }
+      break;
+    case Takes::kWord:
+      if (text != nullptr && std::count(option.words.begin(), option.words.end(), *text) > 0) {
+        return *text;
+      }
+      break;
+    case Takes::kName:
+      if (text != nullptr && IsIdentifier(*text)) return *text;
+      break;
+    case Takes::kMacros:
+      if (text != nullptr && IsMacro(*text)) return *text;
+      break;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<Arguments> ArgumentsFor(const CommandOption& option, const OptionValue& value) {
+  const absl::Status refused = InvalidArgument("option '{}' takes {}", option.name, Wanted(option));
+  const bool takes_tuple = option.takes == Takes::kMacros || option.takes == Takes::kNumbers;
+  const auto* tuple = std::get_if<OptionTuple>(&value.value);
+  if (takes_tuple != (tuple != nullptr)) return refused;
+  Arguments spelled;
+  for (const OptionValue& each : takes_tuple ? *tuple : OptionTuple{value}) {
+    std::optional<std::string> one = Spelled(option, each);
+    if (!one) return refused;
+    spelled.push_back(*std::move(one));
+  }
+  if (option.takes == Takes::kNothing) {
+    return spelled[0] == "true" ? Arguments{fmt::format("--{}", option.Argument())} : Arguments();
+  }
+  if (option.takes == Takes::kNumbers) {
+    if (spelled.empty()) return refused;
+    spelled = {fmt::format("{}", fmt::join(spelled, ","))};
+  }
+  for (std::string& each : spelled) each = fmt::format("--{}={}", option.Argument(), each);
+  return spelled;
+}
+
+}  // namespace
+
+nlohmann::json Declare(const CommandOption& option) {
+  switch (option.takes) {
+    case Takes::kNothing:
+      // Not giving a flag is the same as giving it as false.
+      return {{"type", "bool"}, {"default", false}};
+    case Takes::kTruth:
+      return {{"type", "bool"}};
+    case Takes::kNumber:
+      return {{"type", "integer"}};
+    case Takes::kWord:
+    case Takes::kName:
+      return {{"type", "string"}};
+    case Takes::kMacros:
+    case Takes::kNumbers:
+      return {{"type", "tuple"}};
+  }
+  return {};
+}
+
+absl::StatusOr<std::vector<std::string>> ArgumentsFor(const std::vector<CommandOption>& known,
+                                                      const Options& options) {
+  Arguments arguments;
+  for (const auto& given : options) {
+    const auto option = std::find_if(known.begin(), known.end(), [&](const CommandOption& each) {
+      return each.name == given.first;
+    });
+    if (option == known.end()) {
+      return InvalidArgument("option '{}' may not be given", given.first);
+    }
+    KILN_ASSIGN_OR_RETURN(Arguments more, ArgumentsFor(*option, given.second));
+    std::move(more.begin(), more.end(), std::back_inserter(arguments));
+  }
+  return arguments;
+}
+
+}  // namespace kiln
