@@ -49,16 +49,15 @@ void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone
     return done(FailedPrecondition("{} has no backend {}", toolchain_->Name(),
                                    job->request.target.backend));
   }
-  absl::StatusOr<std::string> header = EncodeCompileHeader(job->request, job->ptxas.get());
-  if (!header.ok()) return done(header.status());
-  if (header->size() > limits::kFrameHeaderBytesMax) {
+  std::string header = EncodeCompileHeader(job->request, job->ptxas.get());
+  if (header.size() > limits::kFrameHeaderBytesMax) {
     return done(InvalidArgument(
         "the request's parameters and options make {} bytes of JSON; a worker takes {}: give fewer "
         "or shorter ones",
-        header->size(), limits::kFrameHeaderBytesMax));
+        header.size(), limits::kFrameHeaderBytesMax));
   }
   WorkerRequest request;
-  request.header = *std::move(header);
+  request.header = std::move(header);
   request.payload = job->request.source.text;
   request.stages = backend->StagesOf(job->request.source.kind, job->request.options);
   request.owner = job;

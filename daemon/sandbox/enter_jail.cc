@@ -93,21 +93,8 @@ std::vector<std::string> SetLimits(const WorkerLimits& limits) {
   set(RLIMIT_AS, "address space", limits.address_space_bytes);
   set(RLIMIT_NPROC, "processes", limits.processes);
   set(RLIMIT_NOFILE, "descriptors", limits.descriptors);
-  ExtendCpuTime(limits);
+  set(RLIMIT_CPU, "processor time", limits.cpu_seconds);
   return problems;
-}
-
-void ExtendCpuTime(const WorkerLimits& limits) {
-  if (limits.cpu_seconds == 0) return;
-  rusage used{};
-  rlimit limit{};
-  ::getrusage(RUSAGE_SELF, &used);
-  ::getrlimit(RLIMIT_CPU, &limit);
-  const auto so_far = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1;
-  limit.rlim_cur = std::min(so_far + limits.cpu_seconds, limit.rlim_max);
-  // Only the soft limit: the next compile has its own time. A deadline ends the worker anyway; this
-  // is for what has got away from it.
-  ::setrlimit(RLIMIT_CPU, &limit);
 }
 
 std::vector<std::string> EnterJail(const JailDescription& jail) {

@@ -10,11 +10,7 @@ namespace kiln {
 
 // Sets the limits of this process and of all that it starts. What could not be set, in words for
 // the operator; empty where all is well.
-//
-// The limit on CPU time is for the first compile: call ExtendCpuTime before each further one, since
-// the kernel counts from the process's start.
 [[nodiscard]] std::vector<std::string> SetLimits(const WorkerLimits& limits);
-void ExtendCpuTime(const WorkerLimits& limits);
 
 // Confines this process, and all that it starts, for good: no capabilities, no new privileges, the
 // files and system calls that `jail` lists and no others. What could not be done, in words for the

@@ -17,7 +17,7 @@ namespace kiln {
 struct WorkerLimits {
   uint64_t file_bytes = limits::kWorkerFileBytesMax;
   uint64_t address_space_bytes = 0;
-  uint64_t cpu_seconds = 0;  // of one process, for one compile
+  uint64_t cpu_seconds = 0;  // of one process
   uint64_t processes = 0;    // of the worker's user, when it would start one more
   uint64_t descriptors = limits::kWorkerDescriptorsMax;
   // The size of a tmpfs for all its files, and their number, the directory included (work_mount.h).

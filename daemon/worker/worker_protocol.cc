@@ -1,13 +1,12 @@
 #include "daemon/worker/worker_protocol.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "daemon/kernel/launch_options.h"
 #include "daemon/kernel/metadata_fields.h"
+#include "daemon/kernel/option_json.h"
 #include "daemon/process/json_reader.h"
 #include "storage/base/limits.h"
-#include "storage/base/utf8.h"
 
 namespace kiln {
 namespace {
@@ -17,45 +16,11 @@ using Json = nlohmann::json;
 constexpr uint64_t kCountMax = uint64_t{1} << 40;
 constexpr uint64_t kSmallMax = 1 << 20;
 
-absl::StatusOr<Json> EncodeText(const std::string& text, std::string_view what) {
-  if (!IsValidUtf8(text)) return InvalidArgument("{} is not UTF-8", what);
-  return Json(text);
-}
-
-absl::StatusOr<Json> EncodeValue(const OptionValue& option, const std::string& name) {
-  if (const auto* tuple = std::get_if<OptionTuple>(&option.value)) {
-    Json array = Json::array();
-    for (const OptionValue& item : *tuple) {
-      KILN_ASSIGN_OR_RETURN(Json encoded, EncodeValue(item, name));
-      array.push_back(std::move(encoded));
-    }
-    return array;
-  }
-  if (const auto* text = std::get_if<std::string>(&option.value)) return EncodeText(*text, name);
-  if (const auto* number = std::get_if<double>(&option.value)) {
-    if (!std::isfinite(*number)) return InvalidArgument("option {} is not a finite number", name);
-    return Json(*number);
-  }
-  if (const auto* flag = std::get_if<bool>(&option.value)) return Json(*flag);
-  return Json(std::get<int64_t>(option.value));
-}
-
-absl::Status EncodeOptions(const Options& options, Json& out) {
-  for (const auto& [name, value] : options) {
-    if (!IsValidUtf8(name)) return InvalidArgument("the name of an option is not UTF-8");
-    KILN_ASSIGN_OR_RETURN(out[name], EncodeValue(value, name));
-  }
-  return absl::OkStatus();
-}
-
 // [[name, type]] of those that a launcher passes.
-absl::StatusOr<Json> EncodeParameters(const Specialization& specialization) {
+Json EncodeParameters(const Specialization& specialization) {
   Json parameters = Json::array();
   for (const Parameter& parameter : specialization.parameters) {
-    if (parameter.constant) continue;
-    KILN_ASSIGN_OR_RETURN(Json name, EncodeText(parameter.name, "a parameter's name"));
-    KILN_ASSIGN_OR_RETURN(Json type, EncodeText(parameter.type, "a parameter's type"));
-    parameters.push_back(Json::array({std::move(name), std::move(type)}));
+    if (!parameter.constant) parameters.push_back(Json::array({parameter.name, parameter.type}));
   }
   return parameters;
 }
@@ -170,20 +135,12 @@ absl::Status DecodeFailure(const Json& json, CompileFailure& failure) {
   failure.output = reader.String("output", limits::kDiagnosticsBytesMax);
   failure.deterministic = reader.Bool("deterministic");
   KILN_RETURN_IF_ERROR(reader.status());
-  if (code == "invalid_argument") {
-    failure.code = absl::StatusCode::kInvalidArgument;
-  } else if (code == "resource_exhausted") {
-    failure.code = absl::StatusCode::kResourceExhausted;
-  } else if (code == "internal") {
-    failure.code = absl::StatusCode::kInternal;
-  } else if (code == "unavailable") {
-    failure.code = absl::StatusCode::kUnavailable;
-  } else if (code == "failed_precondition") {
-    failure.code = absl::StatusCode::kFailedPrecondition;
-  } else {
-    return Internal("a worker may not give the failure's code");
+  for (const auto& [word, meaning] : kFailureCodes) {
+    if (word != code) continue;
+    failure.code = meaning;
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return Internal("a worker may not give the failure's code");
 }
 
 bool IsOfTheMachine(const CompileFailure& failure) {
@@ -195,39 +152,34 @@ absl::Status DecodeUsage(const Json& json, WorkerUsage& usage) {
   JsonReader reader(json, "the usage");
   usage.cpu_micros = reader.Count("cpu_micros", kCountMax);
   usage.wall_micros = reader.Count("wall_micros", kCountMax);
-  usage.rss_bytes = reader.Count("rss_bytes", uint64_t{1} << 50);
-  if (reader.Has("peak_bytes")) usage.peak_bytes = reader.Count("peak_bytes", uint64_t{1} << 50);
+  usage.peak_bytes = reader.Count("peak_bytes", uint64_t{1} << 50);
   return reader.status();
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
-                                                const Toolchain* ptxas) {
-  Json options = Json::object();
-  // Launch parameters are options to the compiler.
-  KILN_RETURN_IF_ERROR(EncodeOptions(LaunchOptions(request.launch), options));
-  KILN_RETURN_IF_ERROR(EncodeOptions(request.options, options));
+std::string EncodeCompileHeader(const CompileRequest& request, const Toolchain* ptxas) {
   Json header = {{"kind", SourceKindName(request.source.kind)},
-                 {"options", std::move(options)},
-                 {"warp_size", request.target.warp_size}};
-  KILN_ASSIGN_OR_RETURN(header["backend"], EncodeText(request.target.backend, "the backend"));
-  KILN_ASSIGN_OR_RETURN(header["architecture"],
-                        EncodeText(request.target.architecture, "the architecture"));
+                 {"backend", request.target.backend},
+                 {"architecture", request.target.architecture},
+                 {"warp_size", request.target.warp_size},
+                 {"options", Json::object()}};
+  // Launch parameters are options to the compiler.
+  for (const Options& options : {LaunchOptions(request.launch), request.options}) {
+    for (const auto& [name, value] : options) header["options"][name] = OptionToJson(value);
+  }
   if (!request.specialization.parameters.empty()) {
-    KILN_ASSIGN_OR_RETURN(header["parameters"], EncodeParameters(request.specialization));
+    header["parameters"] = EncodeParameters(request.specialization);
   }
   for (const SourceHeader& each : request.headers) {
-    KILN_ASSIGN_OR_RETURN(Json name, EncodeText(each.name, "a header's name"));
-    header["headers"].push_back(Json::array({std::move(name), each.text.size()}));
+    header["headers"].push_back(Json::array({each.name, each.text.size()}));
   }
   if (ptxas != nullptr) {
-    KILN_ASSIGN_OR_RETURN(Json path, EncodeText(ptxas->directory, "the path of a ptxas"));
-    header["ptxas"] = {{"path", std::move(path)},
+    header["ptxas"] = {{"path", ptxas->directory},
                        {"sha256", ptxas->fingerprint.Hex()},
                        {"version", ptxas->version}};
   }
-  return header.dump();
+  return header.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string CompilePayload(const CompileRequest& request) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/kernel/kernel.h"
@@ -13,11 +14,19 @@
 
 namespace kiln {
 
+// The codes of a CompileFailure that a worker gives, as the frames spell them.
+inline constexpr std::pair<std::string_view, absl::StatusCode> kFailureCodes[] = {
+    {"invalid_argument", absl::StatusCode::kInvalidArgument},
+    {"resource_exhausted", absl::StatusCode::kResourceExhausted},
+    {"internal", absl::StatusCode::kInternal},
+    {"unavailable", absl::StatusCode::kUnavailable},
+    {"failed_precondition", absl::StatusCode::kFailedPrecondition},
+};
+
 struct WorkerUsage {
   uint64_t cpu_micros = 0;  // user and system, the assembler's included
   uint64_t wall_micros = 0;
-  uint64_t rss_bytes = 0;
-  // The most that it held during the compile beyond what it began its life with; 0: not measured.
+  // How far the most memory that it held grew during the compile; 0: not measured.
   uint64_t peak_bytes = 0;
 };
 
@@ -44,10 +53,8 @@ struct WorkerReply {
 };
 
 // The header of a compile frame; the payload is the source's text. `ptxas` is the one that the
-// request names, or null. INVALID_ARGUMENT where a value cannot be said in JSON: a number that is
-// not finite, text that is not UTF-8.
-absl::StatusOr<std::string> EncodeCompileHeader(const CompileRequest& request,
-                                                const Toolchain* ptxas);
+// request names, or null. REQUIRES: CheckShape(request) is OK.
+std::string EncodeCompileHeader(const CompileRequest& request, const Toolchain* ptxas);
 // The payload where there are headers: the source's text, then theirs.
 std::string CompilePayload(const CompileRequest& request);
 

@@ -66,7 +66,7 @@ WorkerRequest RequestFor(const std::string& path) {
   request.target = {"cuda", "90", 0};
   auto text = std::make_shared<const std::string>(request.source.text);
   WorkerRequest encoded;
-  encoded.header = OrDie(EncodeCompileHeader(request, nullptr));
+  encoded.header = EncodeCompileHeader(request, nullptr);
   encoded.payload = *text;
   encoded.stages = RealTriton()->FindBackend("cuda")->stages;
   encoded.owner = text;

@@ -63,11 +63,8 @@ Json Kernel() {
           {"toolchain_metadata", "{}"}};
 }
 
-Json Usage(uint64_t rss_bytes) {
-  return {{"cpu_micros", 1000},
-          {"wall_micros", 1500},
-          {"rss_bytes", rss_bytes},
-          {"peak_bytes", rss_bytes / 2}};
+Json Usage(uint64_t peak_bytes) {
+  return {{"cpu_micros", 1000}, {"wall_micros", 1500}, {"peak_bytes", peak_bytes}};
 }
 
 void Send(int job, uint32_t id, const Json& header, const std::string& payload) {
@@ -76,12 +73,12 @@ void Send(int job, uint32_t id, const Json& header, const std::string& payload) 
   if (!sent.ok()) std::_Exit(1);
 }
 
-void Answer(int job, uint32_t id, const std::string& text, uint64_t rss_bytes = 1 << 20) {
+void Answer(int job, uint32_t id, const std::string& text, uint64_t peak_bytes = 1 << 20) {
   const std::string binary = "binary of " + text;
   Send(job, id,
        {{"outcome", "compiled"},
         {"kernel", Kernel()},
-        {"usage", Usage(rss_bytes)},
+        {"usage", Usage(peak_bytes)},
         {"stages",
          {{{"name", "parse"}, {"bytes", 0}, {"micros", 1}},
           {{"name", "ptx"}, {"bytes", text.size()}, {"micros", 10}},

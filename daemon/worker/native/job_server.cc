@@ -16,8 +16,8 @@
 #include "daemon/process/json_reader.h"
 #include "daemon/sandbox/enter_jail.h"
 #include "daemon/sandbox/work_mount.h"
-#include "daemon/worker/native/memory_use.h"
 #include "daemon/worker/native/messages.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -60,63 +60,55 @@ bool IsReadable(int socket) {
   return ::poll(&polled, 1, 0) != 0;
 }
 
-uint64_t CpuMicros() {
-  uint64_t micros = 0;
-  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
-    rusage usage{};
-    if (::getrusage(static_cast<__rusage_who_t>(who), &usage) != 0) continue;
-    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
-      micros +=
-          static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
-    }
-  }
-  return micros;
-}
-
-// Stands in for a compiler that must not run here.
-class RefusingCompiler final : public NativeCompiler {
- public:
-  explicit RefusingCompiler(NativeCompiler& refused) : refused_(refused) {}
-
-  std::string Version() const override { return refused_.Version(); }
-  std::vector<std::string> Programs() const override { return {}; }
-  absl::StatusOr<nlohmann::json> Describe() override { return refused_.Describe(); }
-  absl::Status Warm() override { return absl::OkStatus(); }
-  WorkerReply Compile(const CompileRequest&) override {
-    return FailedReply(
-        "options", FailedPrecondition(
-                       "CUDA C++ can include any file of this machine, so it compiles in a jail "
-                       "only, and this worker is not in a whole one; kiln doctor says why"));
-  }
-
- private:
-  NativeCompiler& refused_;
+// What this process has taken so far, and what it has started and waited for.
+struct Taken {
+  uint64_t cpu_micros = 0;
+  uint64_t peak_bytes = 0;  // of this process alone, since it was forked
 };
 
-WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& request,
-                            MemoryUse& memory) {
-  memory.ResetPeak();
-  const uint64_t cpu_before = CpuMicros();
+Taken TakenSoFar() {
+  Taken taken;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    if (::getrusage(who, &usage) != 0) continue;
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      taken.cpu_micros +=
+          static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
+    }
+    if (who == RUSAGE_SELF) {
+      taken.peak_bytes = static_cast<uint64_t>(usage.ru_maxrss) * limits::kKiB;
+    }
+  }
+  return taken;
+}
+
+WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& request) {
+  const Taken before = TakenSoFar();
   const auto started = std::chrono::steady_clock::now();
   WorkerReply reply = compiler.Compile(request);
-  const auto took = std::chrono::steady_clock::now() - started;
-  reply.usage.cpu_micros = CpuMicros() - cpu_before;
-  reply.usage.wall_micros =
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
-  reply.usage.rss_bytes = memory.ResidentBytes();
-  // Beside what it started and waited for.
-  reply.usage.peak_bytes += memory.PeakBytes();
+  reply.usage.wall_micros = MicrosSince(started);
+  const Taken after = TakenSoFar();
+  reply.usage.cpu_micros = after.cpu_micros - before.cpu_micros;
+  // Beside what it started and waited for. What it held before, it shares with its zygote.
+  reply.usage.peak_bytes += after.peak_bytes - before.peak_bytes;
   return reply;
 }
 
-// UNAVAILABLE when the daemon wants no more; everything else is a mistake of one of the two.
-absl::Status ServeOneJob(NativeCompiler& compiler, int job, const WorkerLimits& limits,
-                         MemoryUse& memory) {
+WorkerReply RefuseOutsideJail() {
+  return FailedReply(
+      "options",
+      FailedPrecondition("CUDA C++ can include any file of this machine, so it compiles in a jail "
+                         "only, and this worker is not in a whole one; kiln doctor says why"));
+}
+
+// UNAVAILABLE when the daemon is gone; everything else is a mistake of one of the two.
+absl::Status ServeJob(NativeCompiler& compiler, bool is_jailed, int job) {
   KILN_ASSIGN_OR_RETURN(Frame frame, ReceiveFrame(job, {}));
   const uint32_t id = frame.id;
   KILN_ASSIGN_OR_RETURN(const CompileRequest request, DecodeCompile(std::move(frame)));
-  ExtendCpuTime(limits);
-  const ResultMessage result = EncodeResult(CompileMeasured(compiler, request, memory));
+  const bool may_compile = is_jailed || !compiler.NeedsJail();
+  const ResultMessage result =
+      EncodeResult(may_compile ? CompileMeasured(compiler, request) : RefuseOutsideJail());
   return SendFrame(job, FrameType::kResult, id, result.header, result.payload, {});
 }
 
@@ -135,20 +127,17 @@ absl::StatusOr<Surroundings> Surroundings::Parse(const nlohmann::json& request) 
   return surroundings;
 }
 
-void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
+void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,
                const TouchedMemory& touched, UniqueFd job, UniqueFd output, UniqueFd told) {
   ::dup2(output.get(), STDOUT_FILENO);
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
   std::vector<std::string> problems;
   absl::Status status = Settle(surroundings, problems);
-  MemoryUse memory;
   const bool is_jailed = status.ok() && Confine(surroundings, std::move(problems), std::move(told));
   touched.TouchAgain([&job] { return IsReadable(job.get()); });
-  RefusingCompiler refusing(compiler);
-  NativeCompiler& allowed =
-      compiler.NeedsJail() && !is_jailed ? static_cast<NativeCompiler&>(refusing) : compiler;
-  while (status.ok()) status = ServeOneJob(allowed, job.get(), surroundings.limits, memory);
+  // The daemon ends this process after its answer.
+  while (status.ok()) status = ServeJob(compiler, is_jailed, job.get());
   const bool is_over = absl::IsUnavailable(status);
   if (!is_over) std::fprintf(stderr, "kiln-worker: %s\n", std::string(Message(status)).c_str());
   std::fflush(stderr);

@@ -23,11 +23,11 @@ struct Surroundings {
   static absl::StatusOr<Surroundings> Parse(const nlohmann::json& request);
 };
 
-// What a forked child does: confines itself, then compiles what comes over `job`, one request at a
-// time, until the daemon closes it. Until the first one comes it makes `touched`, its zygote's, its
-// own. `output` becomes its standard output and error. What of its jail it could not enter is
-// written to `told`, as a JSON array, which is then closed.
-[[noreturn]] void ServeJobs(NativeCompiler& compiler, const Surroundings& surroundings,
+// What a forked child does: confines itself and compiles what comes over `job`. The daemon ends it
+// after its first answer. While it waits for the request it makes `touched`, its zygote's, its own.
+// `output` becomes its standard output and error. What of its jail it could not enter is written to
+// `told`, as a JSON array, which is then closed.
+[[noreturn]] void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,
                             const TouchedMemory& touched, UniqueFd job, UniqueFd output,
                             UniqueFd told);
 

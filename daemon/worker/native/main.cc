@@ -48,26 +48,17 @@ absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenCompiler(const WorkerFlags& 
   return PtxasCompiler::Open(flags.ptxas, flags.digest);
 }
 
-absl::Status WriteAll(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(file, text.data(), text.size());
-    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write");
-    if (wrote > 0) text.remove_prefix(static_cast<size_t>(wrote));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status RunDescription(const WorkerFlags& flags) {
   DoNotRandomizePrograms();
   KILN_ASSIGN_OR_RETURN(const auto compiler, OpenCompiler(flags));
   KILN_ASSIGN_OR_RETURN(nlohmann::json description, compiler->Describe());
   description["protocol"] = kDescribeProtocol;
-  return WriteAll(flags.output_fd, description.dump() + "\n");
+  if (::dprintf(flags.output_fd, "%s\n", description.dump().c_str()) >= 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "write the description");
 }
 
-absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenWarm(const WorkerFlags& flags) {
+absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenForkable(const WorkerFlags& flags) {
   KILN_ASSIGN_OR_RETURN(auto compiler, OpenCompiler(flags));
-  KILN_RETURN_IF_ERROR(compiler->Warm());
   KILN_RETURN_IF_ERROR(CheckForkable());
   return compiler;
 }
@@ -89,7 +80,7 @@ absl::Status RunZygote(const WorkerFlags& flags) {
   UniqueFd control(flags.control_fd);
   ::fcntl(control.get(), F_SETFD, FD_CLOEXEC);
   KeepFreedMemory();
-  const auto compiler = OpenWarm(flags);
+  const auto compiler = OpenForkable(flags);
   if (!compiler.ok()) {
     const std::string text =
         nlohmann::json{{"type", "failed"}, {"message", Message(compiler.status())}}.dump(

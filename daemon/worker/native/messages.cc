@@ -20,10 +20,9 @@ Json OrNull(bool value) { return value; }
 Json OrNull(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
 std::string_view CodeWord(absl::StatusCode code) {
-  if (code == absl::StatusCode::kInvalidArgument) return "invalid_argument";
-  if (code == absl::StatusCode::kResourceExhausted) return "resource_exhausted";
-  if (code == absl::StatusCode::kUnavailable) return "unavailable";
-  if (code == absl::StatusCode::kFailedPrecondition) return "failed_precondition";
+  for (const auto& [word, meaning] : kFailureCodes) {
+    if (meaning == code) return word;
+  }
   return "internal";
 }
 
@@ -221,8 +220,7 @@ ResultMessage EncodeResult(const WorkerReply& reply) {
                  {"usage",
                   {{"cpu_micros", reply.usage.cpu_micros},
                    {"wall_micros", reply.usage.wall_micros},
-                   {"rss_bytes", reply.usage.rss_bytes}}}};
-  if (reply.usage.peak_bytes > 0) header["usage"]["peak_bytes"] = reply.usage.peak_bytes;
+                   {"peak_bytes", reply.usage.peak_bytes}}}};
   if (is_compiled) {
     header["outcome"] = "compiled";
     header["stages"] = EncodeStages(reply, message.payload);

@@ -2,6 +2,11 @@
 
 namespace kiln {
 
+uint64_t MicrosSince(std::chrono::steady_clock::time_point started) {
+  const auto took = std::chrono::steady_clock::now() - started;
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+}
+
 WorkerReply FailedReply(std::string stage, const absl::Status& status, std::string output) {
   WorkerReply reply;
   reply.outcome = WorkerReply::Outcome::kFailed;

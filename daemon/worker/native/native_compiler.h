@@ -1,6 +1,8 @@
 // What kiln-worker compiles with.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -10,8 +12,8 @@
 
 namespace kiln {
 
-// One toolchain, opened. The zygote makes it, and every worker that is forked has it. Not
-// thread-safe: a process that forks has one thread.
+// One toolchain, opened. The zygote makes it, and every worker that is forked has it. Leaves no
+// thread behind: a process that forks has one. Not thread-safe.
 class NativeCompiler {
  public:
   virtual ~NativeCompiler() = default;
@@ -28,7 +30,7 @@ class NativeCompiler {
   // compile outside of a jail.
   virtual bool NeedsJail() const { return false; }
 
-  // Whether it starts no program, and loads nothing once it is warm: its jail has Reads() alone.
+  // Whether it starts no program, and loads nothing once it is open: its jail has Reads() alone.
   virtual bool StartsNothing() const { return false; }
 
   // Whether it sets the time of a file of its own. What it starts must not be able to:
@@ -39,15 +41,13 @@ class NativeCompiler {
   // compile something for every architecture.
   virtual absl::StatusOr<nlohmann::json> Describe() = 0;
 
-  // Called in the zygote, so that no worker has to do it: whatever makes the first compile as fast
-  // as the later ones. Must leave no thread behind.
-  virtual absl::Status Warm() = 0;
-
   // Compiles in the current directory, which is empty and the process's own. What is wrong with the
   // request is an outcome; so is whatever kept the compiler from deciding. Usage is filled in by
   // the caller, but for the peak memory of programs that it started.
   virtual WorkerReply Compile(const CompileRequest& request) = 0;
 };
+
+uint64_t MicrosSince(std::chrono::steady_clock::time_point started);
 
 // An answer of the outcome kFailed. INVALID_ARGUMENT and RESOURCE_EXHAUSTED are decided, whichever
 // stage said so. UNAVAILABLE and FAILED_PRECONDITION are what this machine or its operator lacks,

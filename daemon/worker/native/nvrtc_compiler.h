@@ -14,7 +14,7 @@ namespace kiln {
 //   --gpu-architecture=sm_<architecture> --include-path=<each of the toolchain's> <options>
 // and --ptxas-options=-v --no-cache where the release knows these, in the directory /. A source can
 // include any file that the process may read, so it compiles in a jail only. A change to what it
-// adds to a request is another toolchain: raise kNvrtcCall (native_examiner.cc).
+// adds to a request is another toolchain: raise kNvrtcCall (toolchain_files.cc).
 class NvrtcCompiler final : public NativeCompiler {
  public:
   // `includes`: directories with headers, part of the toolchain.
@@ -27,7 +27,6 @@ class NvrtcCompiler final : public NativeCompiler {
   bool NeedsJail() const override { return true; }
   bool StartsNothing() const override { return true; }
   absl::StatusOr<nlohmann::json> Describe() override;
-  absl::Status Warm() override { return absl::OkStatus(); }  // Open has compiled something
   WorkerReply Compile(const CompileRequest& request) override;
 
  private:

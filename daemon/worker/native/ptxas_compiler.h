@@ -25,7 +25,6 @@ class PtxasCompiler final : public NativeCompiler {
   std::vector<std::string> Programs() const override { return {program_.Path()}; }
   bool DatesFiles() const override { return true; }
   absl::StatusOr<nlohmann::json> Describe() override;
-  absl::Status Warm() override { return absl::OkStatus(); }
   WorkerReply Compile(const CompileRequest& request) override;
 
  private:

@@ -186,7 +186,7 @@ absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
     ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     terminated_.Reset();
     control_.Reset();
-    ServeJobs(compiler_, surroundings, touched_, std::move(request.descriptors[0]),
+    RunWorker(compiler_, surroundings, touched_, std::move(request.descriptors[0]),
               std::move(request.descriptors[1]), std::move(told));
   }
   told.Reset();

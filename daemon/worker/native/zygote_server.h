@@ -19,7 +19,7 @@ namespace kiln {
 // thread; one request at a time.
 class ZygoteServer {
  public:
-  // Says hello on the control socket. `compiler` is warm and outlives the server.
+  // Says hello on the control socket. `compiler` outlives the server.
   ZygoteServer(UniqueFd control, NativeCompiler& compiler);
   ZygoteServer(const ZygoteServer&) = delete;
   ZygoteServer& operator=(const ZygoteServer&) = delete;

@@ -528,7 +528,7 @@ TEST_F(WorkerPoolTest, OnlyCrashesAreMarkedAsSuch) {
 
 TEST_F(WorkerPoolTest, ThePeakOfACompileIsReported) {
   Start();
-  EXPECT_EQ(Do("large 4096")->usage.peak_bytes, 2048u);
+  EXPECT_EQ(Do("large 4096")->usage.peak_bytes, 4096u);
 }
 
 TEST_F(WorkerPoolTest, SparesEndDownToAFloor) {

@@ -147,7 +147,7 @@ TEST(SetLimitsTest, LimitsAreSetAndNeverRaised) {
               ::getrlimit(RLIMIT_CPU, &cpu);
               ::getrlimit(RLIMIT_CORE, &core);
               return files.rlim_max == 1000 && descriptors.rlim_max == 64 && core.rlim_max == 0 &&
-                     cpu.rlim_cur >= 100 && cpu.rlim_cur < 200;
+                     cpu.rlim_max == 100;
             }),
             0);
 }
@@ -155,13 +155,8 @@ TEST(SetLimitsTest, LimitsAreSetAndNeverRaised) {
 TEST(SetLimitsTest, AProcessThatBurnsItsTimeIsEnded) {
   EXPECT_EQ(InChild([] {
               WorkerLimits limits;
-              limits.cpu_seconds = 0;
-              if (!SetLimits(limits).empty()) return false;
-              rlimit cpu{1, 1};
-              ::setrlimit(RLIMIT_CPU, &cpu);
               limits.cpu_seconds = 1;
-              ExtendCpuTime(limits);  // cannot raise what is fixed
-              ::signal(SIGXCPU, SIG_DFL);
+              if (!SetLimits(limits).empty()) return false;
               const pid_t self = ::getpid();
               while (self == ::getpid()) {
               }

@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
-
-#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -21,9 +18,7 @@ CompileRequest Request() {
 }
 
 Json Encode(const CompileRequest& request) {
-  const auto header = EncodeCompileHeader(request, nullptr);
-  EXPECT_TRUE(header.ok()) << header.status();
-  return Json::parse(*header);
+  return Json::parse(EncodeCompileHeader(request, nullptr));
 }
 
 TEST(EncodeCompileHeaderTest, TargetAndDefaults) {
@@ -64,19 +59,10 @@ TEST(EncodeCompileHeaderTest, ThePtxasThatTheRequestNames) {
   ptxas.version = "13.0.88";
   ptxas.fingerprint = Digest::Of("ptxas");
   ptxas.directory = "/usr/local/cuda/bin/ptxas";
-  const auto header = EncodeCompileHeader(Request(), &ptxas);
-  ASSERT_TRUE(header.ok());
-  EXPECT_EQ(Json::parse(*header)["ptxas"], Json({{"path", "/usr/local/cuda/bin/ptxas"},
-                                                 {"sha256", Digest::Of("ptxas").Hex()},
-                                                 {"version", "13.0.88"}}));
-}
-
-TEST(EncodeCompileHeaderTest, WhatJsonCannotSayIsAnInvalidArgument) {
-  CompileRequest request = Request();
-  request.options["x"] = {std::numeric_limits<double>::infinity()};
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeCompileHeader(request, nullptr).status()));
-  request.options["x"] = {std::string("\xff")};
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeCompileHeader(request, nullptr).status()));
+  const Json header = Json::parse(EncodeCompileHeader(Request(), &ptxas));
+  EXPECT_EQ(header["ptxas"], Json({{"path", "/usr/local/cuda/bin/ptxas"},
+                                   {"sha256", Digest::Of("ptxas").Hex()},
+                                   {"version", "13.0.88"}}));
 }
 
 const std::vector<std::string>& Stages() {
@@ -87,7 +73,7 @@ const std::vector<std::string>& Stages() {
 Json Compiled() {
   return Json::parse(R"({
     "outcome": "compiled",
-    "usage": {"cpu_micros": 5, "wall_micros": 6, "rss_bytes": 7},
+    "usage": {"cpu_micros": 5, "wall_micros": 6, "peak_bytes": 7},
     "stages": [{"name": "parse", "bytes": 0, "micros": 1}, {"name": "ptx", "bytes": 3, "micros": 2},
                {"name": "cubin", "bytes": 4, "micros": 3}],
     "kernel": {"name": "k", "shared_bytes": 1, "num_warps": 8, "num_ctas": 2, "warp_size": 32,
@@ -129,7 +115,7 @@ TEST(DecodeResultTest, EveryFieldOfAKernel) {
   EXPECT_EQ(reply->stages[0].bytes, "PTX");
   EXPECT_EQ(reply->stages[1].bytes, "cubi");
   EXPECT_EQ(reply->timings.size(), 3u);
-  EXPECT_EQ(reply->usage.rss_bytes, 7u);
+  EXPECT_EQ(reply->usage.peak_bytes, 7u);
 }
 
 TEST(DecodeResultTest, AnyFieldMissingIsInternal) {
@@ -190,7 +176,7 @@ TEST(DecodeResultTest, NotJsonIsInternal) {
 
 Json Failed() {
   return Json::parse(
-      R"({"outcome": "failed", "usage": {"cpu_micros": 5, "wall_micros": 6, "rss_bytes": 7},
+      R"({"outcome": "failed", "usage": {"cpu_micros": 5, "wall_micros": 6, "peak_bytes": 7},
     "failure": {"code": "resource_exhausted", "stage": "cubin", "message": "too much", "line": 3, "column": 4,
                 "output": "words", "deterministic": true}})");
 }

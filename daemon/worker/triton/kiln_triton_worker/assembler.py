@@ -45,17 +45,19 @@ class Assemblers:
         return self._versions[tool]
 
     def use_ptxas(self, named):
-        """Has Triton assemble with the ptxas that a request names; None: with its own. All stays as it was where it does not.
+        """Has Triton assemble with the ptxas that a request names, from now on.
 
         Whether the file is the one whose digest is in the key, the daemon finds out when the compile is done: if nothing has been done
         to it since the digest was taken, it is. Looking here as well would save no more than a compile that is thrown away.
         """
-        if named == self._named:
-            return
-        self._name_ptxas(named)
+        os.environ.update(dict.fromkeys(PTXAS_VARIABLES, named["path"]))
+        # Triton remembers what it learned of its own while it was warmed: the PTX version that it takes, for one.
+        module = sys.modules["triton.backends.nvidia.compiler"]
+        for value in (*vars(module).values(), *vars(module.CUDABackend).values()):
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
         # Where it does not find the program it falls back to its own without a word.
-        if named is not None and not self._takes_ptxas(named["path"]):
-            self._name_ptxas(self._named)
+        if not self._takes_ptxas(named["path"]):
             raise Failure("internal", "cubin", f"Triton does not take {named['path']} as its ptxas", deterministic=False)
         self._named = named
 
@@ -74,18 +76,6 @@ class Assemblers:
         except Exception:  # of starting it, to ask for its version
             return False
         return all(tool.path == path for tool in tools)
-
-    def _name_ptxas(self, named):
-        for variable in PTXAS_VARIABLES:
-            if named is None:
-                os.environ.pop(variable, None)
-            else:
-                os.environ[variable] = named["path"]
-        # Triton remembers what it learned of the one before: the PTX version that it takes, for one.
-        module = sys.modules["triton.backends.nvidia.compiler"]
-        for value in (*vars(module).values(), *vars(module.CUDABackend).values()):
-            if hasattr(value, "cache_clear"):
-                value.cache_clear()
 
     def _own_ptxas(self, architecture):
         """Which of its two programs this Triton assembles with; from 3.9 on it is ptxas-blackwell for Hopper, too."""

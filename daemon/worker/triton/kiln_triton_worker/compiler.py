@@ -35,8 +35,8 @@ class Compiler:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             target, backend, defaults = self.toolchain.target(request["backend"], request["architecture"], request["warp_size"])
-            if target.backend == "cuda":
-                self.assemblers.use_ptxas(request.get("ptxas"))
+            if target.backend == "cuda" and "ptxas" in request:
+                self.assemblers.use_ptxas(request["ptxas"])
             kind = request["kind"]
             started = time.perf_counter_ns()
             text = decode(source)

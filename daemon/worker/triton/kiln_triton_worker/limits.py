@@ -16,6 +16,7 @@ class Limits:
         "address_space_bytes": resource.RLIMIT_AS,
         "processes": resource.RLIMIT_NPROC,
         "descriptors": resource.RLIMIT_NOFILE,
+        "cpu_seconds": resource.RLIMIT_CPU,
     }
 
     def __init__(self, limits):
@@ -47,11 +48,3 @@ class Limits:
             except OSError as error:
                 problems.append(f"limit {limit}: {error.strerror}")
         return problems
-
-    def extend_cpu_time(self):
-        """For one more compile: the kernel counts from the start of the process. Deadlines end a compile that takes long; this ends
-        what has got away from them."""
-        if self._limits["cpu_seconds"]:
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            _, most = resource.getrlimit(resource.RLIMIT_CPU)
-            resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + self._limits["cpu_seconds"], most))

@@ -18,7 +18,7 @@ from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import Limits
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.reply import compiled_reply, failed_reply
-from kiln_triton_worker.usage import PeakMemory, cpu_micros, elapsed_micros, resident_bytes
+from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
 
 def run_worker(compiler, touched, control, job_fd, output_fd, message, zygote, told_fd):
@@ -46,7 +46,7 @@ def run_worker(compiler, touched, control, job_fd, output_fd, message, zygote, t
 
 
 class Worker:
-    """Compiles what comes in on a job socket, one after the other."""
+    """Compiles what comes in on a job socket."""
 
     def __init__(self, compiler, job, message):
         self._compiler = compiler
@@ -54,9 +54,6 @@ class Worker:
         self._message = message
         self._limits = Limits(message["limits"])
         self._hides_files = False
-        # A jailed process opens nothing of /proc.
-        self._memory = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        self._peak = PeakMemory(self._memory)
 
     def confine(self):
         """What of it failed, in words."""
@@ -76,36 +73,24 @@ class Worker:
         return problems
 
     def serve(self):
-        while True:
-            frame = read_frame(self._job)
-            if frame is None:
-                return
-            self._limits.extend_cpu_time()
-            if not self._compile(*frame):
-                return
+        """Until the daemon ends this process, after its first answer, or closes the socket."""
+        while frame := read_frame(self._job):
+            self._compile(*frame)
 
     def _compile(self, identifier, request, source):
-        """False where this process must not go on."""
-        before = cpu_micros()
+        before = taken_so_far()
         started = time.perf_counter_ns()
-        self._peak.reset()
         output = Output()
         try:
             self._check_surroundings(request)
             reply, blobs = compiled_reply(*self._compiler.compile(request, source))
         except (Failure, OSError, MemoryError) as error:
             reply, blobs = failed_reply(classify(error, "parse", output))
-        tainted = is_tainted(output.text())
-        if tainted:
+        if is_tainted(output.text()):
             reply["outcome"] = "crashed"
-        reply["usage"] = {
-            "cpu_micros": cpu_micros() - before,
-            "wall_micros": elapsed_micros(started),
-            "rss_bytes": resident_bytes(self._memory),
-            "peak_bytes": self._peak.bytes(),
-        }
+        reply["usage"] = {name: taken - before[name] for name, taken in taken_so_far().items()}
+        reply["usage"]["wall_micros"] = elapsed_micros(started)
         write_frame(self._job, identifier, reply, blobs)
-        return not tainted
 
     def _check_surroundings(self, request):
         """Failure where a source could read files that are none of its business.
