@@ -50,14 +50,6 @@ absl::StatusOr<std::vector<std::string>> TakeNameExpressions(Options& options) {
                          kNameExpressionsMax);
 }
 
-// Takes the first line off.
-std::string_view TakeLine(std::string_view& text) {
-  const size_t end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
 // Where in a line the words of an error begin, behind its place; npos: it is none. What NVRTC
 // quotes of the source may look the same, behind the two blanks that it puts in front.
 size_t FindError(std::string_view line) {
@@ -218,18 +210,15 @@ WorkerReply NvrtcCompiler::Compile(const CompileRequest& request) {
   if (!expressions.ok()) return FailedReply("options", expressions.status());
   const auto given = ArgumentsFor(NvrtcOptions(), options);
   if (!given.ok()) return FailedReply("options", given.status());
-  NvrtcInput input{
-      request.source.text, kCudaFile, {}, Arguments(request.target.architecture), *expressions};
+  NvrtcInput input{request.source.text, kCudaFile, request.headers,
+                   Arguments(request.target.architecture), *expressions};
   input.arguments.insert(input.arguments.end(), given->begin(), given->end());
-  for (const SourceHeader& header : request.headers) {
-    input.headers.emplace_back(header.name, header.text);
-  }
 
   // NVRTC writes the current directory into line tables, and which worker compiles decides nothing.
   if (::chdir("/") != 0) return FailedReply("ptx", OfThisMachine(ErrnoStatus(errno, "enter /")));
   const auto started = std::chrono::steady_clock::now();
   absl::StatusOr<NvrtcOutput> output = library_->Compile(input);
-  const auto took = std::chrono::steady_clock::now() - started;
+  const uint64_t micros = MicrosSince(started);
   if (!output.ok()) return FailedReply("ptx", output.status());
   if (!output->compiled) return RefusedReply(*output);
 
@@ -237,8 +226,6 @@ WorkerReply NvrtcCompiler::Compile(const CompileRequest& request) {
   for (size_t i = 0; i < expressions->size(); ++i) {
     names.emplace((*expressions)[i], output->lowered_names[i]);
   }
-  const auto micros =
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
   const bool is_lto = options.contains(kLinkTimeOptimization);
   WorkerReply reply = is_lto
                           ? DescribeLtoIr(*output, names)

@@ -21,14 +21,6 @@ std::string NvrtcLoadError() {
   return text == nullptr ? "unknown" : text;
 }
 
-template <typename Function>
-absl::Status LoadFunction(void* library, const char* name, Function& function) {
-  // NOLINTNEXTLINE: what dlsym returns is this function.
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function != nullptr) return absl::OkStatus();
-  return FailedPrecondition("it has no function {}", name);
-}
-
 std::vector<const char*> CStrings(const std::vector<std::string>& strings) {
   std::vector<const char*> pointers;
   for (const std::string& each : strings) pointers.push_back(each.c_str());
@@ -78,23 +70,30 @@ struct NvrtcLibrary::Functions {
 };
 
 absl::Status NvrtcLibrary::Functions::Load(void* library) {
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcVersion", version));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetNumSupportedArchs", get_num_supported_archs));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetSupportedArchs", get_supported_archs));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetErrorString", get_error_string));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcCreateProgram", create_program));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcDestroyProgram", destroy_program));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcAddNameExpression", add_name_expression));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcCompileProgram", compile_program));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetLoweredName", get_lowered_name));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetProgramLogSize", get_log_size));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetProgramLog", get_log));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetPTXSize", get_ptx_size));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetPTX", get_ptx));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetCUBINSize", get_cubin_size));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetCUBIN", get_cubin));
-  KILN_RETURN_IF_ERROR(LoadFunction(library, "nvrtcGetLTOIRSize", get_ltoir_size));
-  return LoadFunction(library, "nvrtcGetLTOIR", get_ltoir);
+  absl::Status status;
+  const auto load = [&](const char* name, auto& function) {
+    // NOLINTNEXTLINE: what dlsym returns is this function.
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
+    if (function == nullptr) status = FailedPrecondition("it has no function {}", name);
+  };
+  load("nvrtcVersion", version);
+  load("nvrtcGetNumSupportedArchs", get_num_supported_archs);
+  load("nvrtcGetSupportedArchs", get_supported_archs);
+  load("nvrtcGetErrorString", get_error_string);
+  load("nvrtcCreateProgram", create_program);
+  load("nvrtcDestroyProgram", destroy_program);
+  load("nvrtcAddNameExpression", add_name_expression);
+  load("nvrtcCompileProgram", compile_program);
+  load("nvrtcGetLoweredName", get_lowered_name);
+  load("nvrtcGetProgramLogSize", get_log_size);
+  load("nvrtcGetProgramLog", get_log);
+  load("nvrtcGetPTXSize", get_ptx_size);
+  load("nvrtcGetPTX", get_ptx);
+  load("nvrtcGetCUBINSize", get_cubin_size);
+  load("nvrtcGetCUBIN", get_cubin);
+  load("nvrtcGetLTOIRSize", get_ltoir_size);
+  load("nvrtcGetLTOIR", get_ltoir);
+  return status;
 }
 
 std::string NvrtcLibrary::Functions::Text(NvrtcProgram program, GetSize get_size, Get get) const {
@@ -135,9 +134,9 @@ absl::StatusOr<std::vector<int>> NvrtcLibrary::Architectures() const {
 absl::StatusOr<NvrtcOutput> NvrtcLibrary::Compile(const NvrtcInput& input) const {
   std::vector<std::string> names;
   std::vector<std::string> contents;
-  for (const auto& [name, content] : input.headers) {
-    names.push_back(name);
-    contents.push_back(content);
+  for (const SourceHeader& header : input.headers) {
+    names.push_back(header.name);
+    contents.push_back(header.text);
   }
   NvrtcProgram program = nullptr;
   const NvrtcResult created = functions_->create_program(

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/kernel/kernel.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -15,8 +16,8 @@ namespace kiln {
 // What a program is compiled with. The strings have no NUL bytes.
 struct NvrtcInput {
   std::string source;
-  std::string name;                                          // in messages and line tables
-  std::vector<std::pair<std::string, std::string>> headers;  // by the name in #include
+  std::string name;  // in messages and line tables
+  std::vector<SourceHeader> headers;
   std::vector<std::string> arguments;
   std::vector<std::string> name_expressions;
 };

@@ -135,19 +135,11 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   return result;
 }
 
-absl::Status WriteNewFile(const std::string& name, std::string_view content, FileTime time) {
-  const UniqueFd file(
-      ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return ErrnoStatus(errno, "make " + name);
-  while (!content.empty()) {
-    const ssize_t wrote = ::write(file.get(), content.data(), content.size());
-    if (wrote < 0 && errno != EINTR) return ErrnoStatus(errno, "write " + name);
-    if (wrote > 0) content.remove_prefix(static_cast<size_t>(wrote));
-  }
+absl::Status SetTimesToZero(const std::string& name) {
+  const UniqueFd file(::open(name.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
   const std::array<timespec, 2> epoch{};
-  if (time == FileTime::kZero && ::futimens(file.get(), epoch.data()) != 0)
-    return ErrnoStatus(errno, "date " + name);
-  return absl::OkStatus();
+  if (file && ::futimens(file.get(), epoch.data()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "date " + name);
 }
 
 std::string VersionIn(std::string_view text) {
@@ -155,19 +147,6 @@ std::string VersionIn(std::string_view text) {
   if (at == std::string_view::npos) return "";
   text.remove_prefix(at + 3);
   return std::string(text.substr(0, text.find_first_not_of("0123456789.")));
-}
-
-absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file) return ErrnoStatus(errno, "open " + path);
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, "look at " + path);
-  if (!S_ISREG(info.st_mode)) return Internal("{} is not a regular file", path);
-  const auto size = static_cast<size_t>(info.st_size);
-  if (size > bytes_max) {
-    return ResourceExhausted("{} has {} bytes; at most {} are accepted", path, size, bytes_max);
-  }
-  return ReadAt(file.get(), 0, size, path);
 }
 
 }  // namespace kiln

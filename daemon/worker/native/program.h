@@ -43,16 +43,11 @@ class Program {
   std::string name_;
 };
 
-enum class FileTime { kNow, kZero };
-
-// Makes a file in the current directory. Where there is one already, that is an error.
-absl::Status WriteNewFile(const std::string& name, std::string_view content, FileTime time);
+// Sets the times of a file of this process's own. It opens the file, as a jail allows no other way.
+absl::Status SetTimesToZero(const std::string& name);
 
 // "13.0.88" of what NVIDIA's tools say with --version, "…release 13.0, V13.0.88…"; "" where there
 // is none.
 std::string VersionIn(std::string_view text);
-
-// The content of a regular file that is no link, of at most `bytes_max` bytes.
-absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t bytes_max);
 
 }  // namespace kiln

@@ -13,6 +13,7 @@
 #include "daemon/worker/native/kernel_description.h"
 #include "daemon/worker/native/ptxas_report.h"
 #include "storage/base/elf_file.h"
+#include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -60,8 +61,7 @@ absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::s
     if (found.Hex() != digest) {
       return FailedPrecondition(
           "{} is no longer the file that it was when the daemon read it; 'kiln toolchain reload' "
-          "has "
-          "it read again",
+          "has it read again",
           path);
     }
   }
@@ -96,7 +96,8 @@ WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
   arguments.insert(arguments.end(), options->begin(), options->end());
   arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
   // A PTX may name this very file as its source, and ptxas stores the times of those: hence 0.
-  const absl::Status written = WriteNewFile(kPtxFile, request.source.text, FileTime::kZero);
+  absl::Status written = OsFilesystem().WriteNew(kPtxFile, request.source.text, 0600);
+  if (written.ok()) written = SetTimesToZero(kPtxFile);
   if (!written.ok()) return FailedReply("cubin", OfThisMachine(written));
   WorkerReply reply = Assemble(request, arguments);
   for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);
@@ -117,7 +118,7 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
     NameArchitectureOf(request.source.text, reply.failure);
     return reply;
   }
-  absl::StatusOr<std::string> cubin = ReadRegularFile(kCubinFile, limits::kBlobBytesMax);
+  absl::StatusOr<std::string> cubin = OsFilesystem().Read(kCubinFile, limits::kBlobBytesMax);
   if (!cubin.ok()) return FailedReply("cubin", cubin.status(), result->output);
   // Where the disk is full it ends well all the same, and leaves what there was room for.
   if (!IsElf64(*cubin) || !IsWholeElf64(*cubin)) {
@@ -126,16 +127,14 @@ WorkerReply PtxasCompiler::Assemble(const CompileRequest& request,
                                    "that holds the workers' directories?"),
                        result->output);
   }
-  const auto took = std::chrono::steady_clock::now() - started;
+  const uint64_t micros = MicrosSince(started);
 
   WorkerReply reply =
       DescribeKernel(request, request.source.text, result->output, WantedEntry(request.options));
   if (reply.outcome != WorkerReply::Outcome::kCompiled) return reply;
   reply.assembler = "ptxas " + version_;
   reply.usage.peak_bytes = result->peak_bytes;
-  reply.timings.push_back(
-      {"cubin",
-       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count())});
+  reply.timings.push_back({"cubin", micros});
   reply.stages.push_back({"cubin", *std::move(cubin)});
   return reply;
 }

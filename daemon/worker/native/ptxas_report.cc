@@ -12,16 +12,6 @@
 namespace kiln {
 namespace {
 
-// Calls `f` with every line of `text`.
-template <typename F>
-void ForEachLine(std::string_view text, F&& f) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    f(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 bool Has(std::string_view line, std::string_view part) {
   return line.find(part) != std::string_view::npos;
 }
@@ -93,11 +83,19 @@ absl::StatusCode CodeOfComplaint(std::string_view text) {
 
 }  // namespace
 
+std::string_view TakeLine(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
 std::map<std::string, PtxasUsage> ReadPtxasUsage(std::string_view log) {
   std::map<std::string, PtxasUsage> usage;
   std::string entry;       // that is being compiled
   std::string properties;  // the function whose properties the next line has
-  ForEachLine(log, [&](std::string_view line) {
+  while (!log.empty()) {
+    const std::string_view line = TakeLine(log);
     if (const auto name = Between(line, "Compiling entry function '", '\''); !name.empty()) {
       entry = name;
       usage[entry];
@@ -106,7 +104,7 @@ std::map<std::string, PtxasUsage> ReadPtxasUsage(std::string_view log) {
       properties = function;
     } else if (Has(line, " bytes stack frame")) {
       const auto found = usage.find(properties);
-      if (found == usage.end()) return;  // a function that the entry calls
+      if (found == usage.end()) continue;  // a function that the entry calls
       found->second.stack_bytes = NumberBefore(line, " bytes stack frame");
       found->second.spill_store_bytes = NumberBefore(line, " bytes spill stores");
       found->second.spill_load_bytes = NumberBefore(line, " bytes spill loads");
@@ -114,7 +112,7 @@ std::map<std::string, PtxasUsage> ReadPtxasUsage(std::string_view log) {
       usage[entry].registers = NumberBefore(line, " registers");
       usage[entry].shared_bytes = NumberBefore(line, " bytes smem").value_or(0);
     }
-  });
+  }
   return usage;
 }
 
@@ -124,11 +122,12 @@ CompileFailure ReadPtxasFailure(std::string_view log, std::string_view otherwise
   const size_t kept = std::min(log.size(), limits::kDiagnosticsBytesMax);
   failure.output = log.substr(log.size() - kept);
   std::optional<Complaint> first;
-  ForEachLine(log, [&](std::string_view line) {
+  while (!log.empty()) {
+    const std::string_view line = TakeLine(log);
     const auto complaint = ReadComplaint(line);
     // That it stops says only that another line says why.
     if (complaint && !first && !Has(complaint->text, "aborted due to errors")) first = complaint;
-  });
+  }
   failure.code = first ? CodeOfComplaint(first->text) : absl::StatusCode::kInternal;
   failure.deterministic = failure.code == absl::StatusCode::kInvalidArgument ||
                           failure.code == absl::StatusCode::kResourceExhausted;

@@ -12,6 +12,9 @@
 
 namespace kiln {
 
+// Takes the first line off, with the end of it, and gives it.
+std::string_view TakeLine(std::string_view& text);
+
 // What one function takes; absent where ptxas does not say.
 struct PtxasUsage {
   std::optional<int64_t> registers;     // per thread
