@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const ArtifactDocument>> ArtifactReader::Document
   auto document = std::make_shared<const ArtifactDocument>(std::move(parsed));
   // The decoded form takes about as much again as the text.
   const size_t bytes = 2 * record->document.size();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   decoded_.Insert(record->key, {record, document}, bytes);
   return document;
 }
@@ -67,7 +67,7 @@ absl::StatusOr<std::shared_ptr<const ArtifactDocument>> ArtifactReader::Document
 std::shared_ptr<const ArtifactDocument> ArtifactReader::Remembered(const ArtifactRecord& record) {
   Decoded decoded;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Decoded* found = decoded_.Find(record.key);
     if (found == nullptr) return nullptr;
     decoded = *found;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "daemon/kernel/kernel.h"
 #include "storage/artifact_index.h"
 #include "storage/base/lru_cache.h"
+#include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 
 namespace kiln {
@@ -47,8 +47,8 @@ class ArtifactReader {
   std::shared_ptr<const ArtifactDocument> Remembered(const ArtifactRecord& record);
 
   BlobStore& blobs_;
-  std::mutex mutex_;
-  LruCache<Decoded> decoded_;
+  Mutex mutex_;
+  LruCache<Decoded> decoded_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln
