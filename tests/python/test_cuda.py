@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -152,3 +154,56 @@ def test_what_is_wrong_with_the_request_is_said_first(daemon, tmp_path):
     assert "give one of the two" in ask(daemon, tmp_path, std="c++17", options={"std": "c++20"})["error"]
     assert "compute capability" in ask(daemon, tmp_path, target="cuda:sm_90")["error"]
     assert "not an array" in ask(daemon, tmp_path, defines="N=1")["error"]
+
+
+# Prints the architectures that an NVRTC knows, or compiles the source from standard input with the given arguments to a cubin.
+ALONE = """
+import ctypes, sys
+builtins, library, *arguments = (each.encode() for each in sys.argv[1:])
+ctypes.CDLL(builtins, ctypes.RTLD_GLOBAL)
+nvrtc = ctypes.CDLL(library)
+def call(name, *given):
+    assert getattr(nvrtc, name)(*given) == 0, name
+if not arguments:
+    count = ctypes.c_int()
+    call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
+    found = (ctypes.c_int * count.value)()
+    call("nvrtcGetSupportedArchs", found)
+    sys.exit(print(*found))
+program, size = ctypes.c_void_p(), ctypes.c_size_t()
+call("nvrtcCreateProgram", ctypes.byref(program), sys.stdin.buffer.read(), b"kernel.cu", 0, None, None)
+call("nvrtcCompileProgram", program, len(arguments), (ctypes.c_char_p * len(arguments))(*arguments))
+call("nvrtcGetCUBINSize", program, ctypes.byref(size))
+cubin = ctypes.create_string_buffer(size.value)
+call("nvrtcGetCUBIN", program, cubin)
+sys.stdout.buffer.write(cubin.raw)
+"""
+ARITHMETIC = """#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+extern "C" __global__ void f(float* x, double* y, __half* h, __nv_fp8_e5m2* b, int n) {
+  const int i = threadIdx.x;
+  b[i] = __nv_fp8_e5m2(x[i]);
+  h[i] = __half(b[i + 1]) * h[i + 1] + __float2half(sinf(x[i + 1]));
+  y[i] = exp(y[i]) / (n + 3) + __popc(n) + float(b[i + 2]);
+  atomicAdd(x, __shfl_xor_sync(~0u, x[i], 1));
+}
+"""
+
+
+# The zygote has compiled an empty kernel for sm_80 before it forks a worker.
+def test_what_the_zygote_compiled_before_decides_nothing(daemon, tmp_path):
+    packages = next(pathlib.Path(CUDA).glob("lib/python3.*/site-packages/nvidia")).resolve()
+    [library] = packages.glob("*/lib/libnvrtc.so.*")
+    builtins = max(library.parent.glob("libnvrtc-builtins.so.*"))
+    includes = [packages / place for place in ("cuda_runtime/include", "cuda_cccl/include", "cuda_nvcc/include", "cu13/include", "cu13/include/cccl")]
+
+    def alone(*arguments):
+        return subprocess.run([sys.executable, "-c", ALONE, builtins, library, *arguments], input=ARITHMETIC.encode(), check=True,
+                              stdout=subprocess.PIPE, cwd="/").stdout
+
+    for architecture in alone().decode().split():
+        answer = ask(daemon, tmp_path, source=ARITHMETIC, headers={}, name_expressions=[], target=f"cuda:{architecture}")
+        assert answer["outcome"] == "compiled", answer
+        expected = alone(f"--gpu-architecture=sm_{architecture}", *(f"--include-path={place}" for place in includes if place.exists()),
+                         "--no-cache", "--ptxas-options=-v")
+        assert (tmp_path / "out" / "k.cubin").read_bytes() == expected, architecture

@@ -1,5 +1,7 @@
 """What was compiled before decides nothing: conversions to and from fp8 for every architecture, in two orders."""
 
+import signal
+
 import pytest
 
 from fp8_order import TARGETS, check, make_references, there_and_back
@@ -23,3 +25,9 @@ def test_the_reference_kernels_show_what_a_process_remembers(references, run_wit
     """Otherwise the test above shows nothing: in one process, sm_80 decides how sm_90 converts."""
     said = run_with_triton("fp8_conversions.py", "--targets", "cuda:80,cuda:90", "--in-one-process", "--out", references)
     assert said.splitlines() == ["cuda:80 True", "cuda:90 False"]
+
+
+def test_in_one_process_the_compiler_aborts_for_gfx1100_after_gfx950(references, start_with_triton):
+    process = start_with_triton("fp8_conversions.py", "--targets", "hip:gfx950,hip:gfx1100", "--in-one-process", "--out", references)
+    output, _ = process.communicate()
+    assert process.returncode == -signal.SIGABRT and "Invalid opcode" in output, output
