@@ -22,40 +22,41 @@ void ReloadThread::Stop() {
 
 void ReloadThread::Ask(Done done) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stopping_) {
       asked_ = true;
       if (done) waiting_.push_back(std::exchange(done, nullptr));
     }
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (done) done(Stopping());
 }
 
 void ReloadThread::Refuse() {
   std::vector<Done> told;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     told.swap(waiting_);
     for (Done& done : running_) told.push_back(std::move(done));
     running_.clear();
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   TellAll(std::move(told), Stopping());
 }
 
 bool ReloadThread::IsStopping() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stopping_;
 }
 
 bool ReloadThread::AwaitWork() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, work_.look_time, [this] { return stopping_ || asked_; })) {
-    lock.unlock();
+  MutexLock lock(mutex_);
+  const auto is_wanted = [this]() KILN_REQUIRES(mutex_) { return stopping_ || asked_; };
+  while (!changed_.WaitFor(mutex_, work_.look_time, is_wanted)) {
+    lock.Unlock();
     const bool is_due = work_.is_due();
-    lock.lock();
+    lock.Lock();
     if (is_due) break;
   }
   asked_ = false;
@@ -68,7 +69,7 @@ void ReloadThread::Loop() {
     work_.run([this] { return IsStopping(); });
     std::vector<Done> told;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       told.swap(running_);
     }
     TellAll(std::move(told), absl::OkStatus());

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -47,13 +46,13 @@ class ReloadThread {
   bool IsStopping() const;
 
   const Work work_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool asked_ = false;
-  std::vector<Done> waiting_;  // for the next run
-  std::vector<Done> running_;  // for the one under way
-  std::thread thread_;         // last: it uses everything above
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
+  bool asked_ KILN_GUARDED_BY(mutex_) = false;
+  std::vector<Done> waiting_ KILN_GUARDED_BY(mutex_);  // for the next run
+  std::vector<Done> running_ KILN_GUARDED_BY(mutex_);  // for the one under way
+  std::thread thread_;                                 // last: it uses everything above
 };
 
 }  // namespace kiln

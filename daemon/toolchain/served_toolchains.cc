@@ -19,7 +19,7 @@ ServedToolchains::ServedToolchains(Parts parts)
                [this] { return IsOutdated(); }, parts_.look_time}) {}
 
 ServedToolchains::Found ServedToolchains::Current() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return current_;
 }
 
@@ -39,7 +39,7 @@ absl::Status ServedToolchains::SetDefault(const std::string& selector) {
         "it and restart the daemon, or change it there",
         parts_.configured_default);
   }
-  const std::lock_guard lock(changing_);
+  const MutexLock lock(changing_);
   const Found current = Current();
   KILN_RETURN_IF_ERROR(current->CheckDefault(selector));
   KILN_RETURN_IF_ERROR(parts_.chosen_default.Write(selector));
@@ -50,7 +50,7 @@ absl::Status ServedToolchains::SetDefault(const std::string& selector) {
 void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status& why) {
   thread_.Ask();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (changed_.size() >= kChangesKnownMax) changed_.clear();
     if (!changed_.insert(toolchain.listing).second) return;
     changes_.Add();
@@ -63,7 +63,7 @@ void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status
 }
 
 std::string ServedToolchains::last_change() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return last_change_;
 }
 
@@ -72,7 +72,7 @@ void ServedToolchains::LookAround(const std::function<bool()>& is_stopping) {
   Found found = parts_.discover(selector(), is_stopping);
   if (is_stopping()) return;
   if (found->IsUnsettled()) found = found->Keeping(*Current());
-  const std::lock_guard lock(changing_);
+  const MutexLock lock(changing_);
   // Somebody may have chosen another meanwhile.
   const std::string wanted = selector();
   if (found->default_selector() != wanted) found = found->WithDefault(wanted);
@@ -96,7 +96,7 @@ bool ServedToolchains::IsOutdated() {
 void ServedToolchains::Apply(Found found) {
   parts_.serve(*found);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     current_.swap(found);
   }
   parts_.forget();

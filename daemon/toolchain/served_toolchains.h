@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "daemon/toolchain/discovered_toolchains.h"
 #include "daemon/toolchain/reload_thread.h"
 #include "storage/base/metrics.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -85,16 +85,16 @@ class ServedToolchains final : public ToolchainCatalog {
   void LookAround(const std::function<bool()>& is_stopping);
   // Whether anything was done to what is known, or what was not ready may be now.
   bool IsOutdated();
-  // REQUIRES: changing_ is held.
-  void Apply(Found found);
+  void Apply(Found found) KILN_REQUIRES(changing_);
 
   Parts parts_;
   bool default_is_unread_ = false;  // of thread_, and of the constructor before that is there
-  std::mutex changing_;             // held while one takes the place of another
-  mutable std::mutex mutex_;
-  Found current_;
-  std::string last_change_;
-  std::set<Digest> changed_;  // listings that were found to be no longer so
+  Mutex changing_;                  // held while one takes the place of another
+  mutable Mutex mutex_;
+  Found current_ KILN_GUARDED_BY(mutex_);
+  std::string last_change_ KILN_GUARDED_BY(mutex_);
+  // Listings that were found to be no longer so.
+  std::set<Digest> changed_ KILN_GUARDED_BY(mutex_);
   Counter changes_{"toolchains_changed",
                    "Toolchains whose files were changed on disk while they were served."};
   ReloadThread thread_;  // last: it uses everything above
