@@ -1,5 +1,6 @@
 #include "daemon/toolchain/describe_program.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -19,31 +20,13 @@ namespace {
 constexpr auto kKillPatience = std::chrono::seconds(5);
 constexpr size_t kErrorBytesMax = 400;
 
-// An empty directory that goes with this object.
-class ScratchDirectory {
- public:
-  static absl::StatusOr<ScratchDirectory> Create(std::string parent) {
-    std::error_code error;
-    if (parent.empty()) parent = std::filesystem::temp_directory_path(error).string();
-    std::string path = parent + "/describe-XXXXXX";
-    if (error || ::mkdtemp(path.data()) == nullptr) {
-      return ErrnoStatus(error ? error.value() : errno, "make the directory " + path);
-    }
-    return ScratchDirectory(std::move(path));
-  }
-  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
-  ~ScratchDirectory() {
-    if (!path_.empty()) (void)OsFilesystem().RemoveTree(path_);
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
-
-  std::string path_;
-};
+absl::StatusOr<std::string> MakeScratchDirectory(std::string parent) {
+  std::error_code error;
+  if (parent.empty()) parent = std::filesystem::temp_directory_path(error).string();
+  std::string path = parent + "/describe-XXXXXX";
+  if (!error && ::mkdtemp(path.data()) != nullptr) return path;
+  return ErrnoStatus(error ? error.value() : errno, "make the directory " + path);
+}
 
 SpawnCommand MakeCommand(std::vector<std::string> arguments, const std::string& directory) {
   SpawnCommand command;
@@ -99,11 +82,12 @@ absl::Status CheckExit(int wait_status, const OutputCapture& errors) {
 absl::StatusOr<std::string> RunDescribe(std::vector<std::string> arguments,
                                         const std::string& work_directory,
                                         std::chrono::milliseconds time) {
-  KILN_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create(work_directory));
+  KILN_ASSIGN_OR_RETURN(const std::string scratch, MakeScratchDirectory(work_directory));
+  const absl::Cleanup remove = [&scratch] { (void)OsFilesystem().RemoveTree(scratch); };
   KILN_ASSIGN_OR_RETURN(const OutputCapture answer, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const OutputCapture errors, OutputCapture::Create());
-  KILN_ASSIGN_OR_RETURN(const pid_t pid, Start(MakeCommand(std::move(arguments), scratch.path()),
-                                               errors.fd(), answer.fd()));
+  KILN_ASSIGN_OR_RETURN(
+      const pid_t pid, Start(MakeCommand(std::move(arguments), scratch), errors.fd(), answer.fd()));
   const auto in_time = WaitForExit(pid, time);
   // Before the leader is reaped, while nobody else can have the group's number.
   ::kill(-pid, SIGKILL);

@@ -6,11 +6,9 @@
 #include <utility>
 
 #include "daemon/toolchain/decision_log.h"
+#include "daemon/toolchain/found_toolchain.h"
 #include "daemon/toolchain/known_bad.h"
-#include "daemon/toolchain/native_examiner.h"
-#include "daemon/toolchain/native_toolchain.h"
 #include "daemon/toolchain/toolchain_cache.h"
-#include "daemon/toolchain/toolchain_directory.h"
 #include "daemon/toolchain/toolchain_examiner.h"
 #include "daemon/toolchain/toolchain_selector.h"
 #include "daemon/toolchain/version.h"
@@ -34,8 +32,8 @@ std::string InstallHint(std::string_view name, std::string_view version) {
 
 // For whoever has none of the kind. A Triton and an NVRTC bring a ptxas along.
 std::string FirstInstallHint(SourceKind kind) {
-  return kind == SourceKind::kCudaCxx ? InstallHint("nvrtc", kFirstNvrtc)
-                                      : InstallHint("triton", kFirstVersion);
+  return kind == SourceKind::kCudaCxx ? InstallHint(kNvrtc, kFirstNvrtc)
+                                      : InstallHint(kTriton, kFirstVersion);
 }
 
 template <typename T>
@@ -77,21 +75,7 @@ bool IsAsItWas(const ToolchainPtr& toolchain) {
 }
 
 // Collects what is found, and says it.
-class Findings {
- public:
-  void Add(const std::string& directory, const std::string& installation,
-           absl::StatusOr<ToolchainPtr> toolchain) {
-    if (toolchain.ok()) {
-      Add(*std::move(toolchain));
-    } else {
-      Reject(directory, installation, toolchain.status());
-    }
-  }
-
-  std::vector<ToolchainPtr> found;
-  std::vector<Rejected> rejected;
-
- private:
+struct Findings {
   void Add(ToolchainPtr toolchain) {
     const bool is_new = WithFingerprint(found, toolchain->fingerprint) == nullptr;
     LogInfo(is_new ? "toolchain found" : "toolchain found again, the first is used",
@@ -103,20 +87,13 @@ class Findings {
     if (is_new) found.push_back(std::move(toolchain));
   }
 
-  void Reject(const std::string& directory, const std::string& installation,
-              const absl::Status& why) {
-    Rejected one{directory, std::string(Message(why)), installation, IsPassing(why)};
-    // What could not be looked at for one sort cannot be for another.
-    if (one.is_unsettled && IsKnown(one)) return;
-    LogWarning("toolchain rejected", {{"path", one.directory}, {"reason", one.reason}});
-    rejected.push_back(std::move(one));
+  void Reject(const FoundToolchain& one, const absl::Status& why) {
+    rejected.push_back({one.path, std::string(Message(why)), one.installation, IsPassing(why)});
+    LogWarning("toolchain rejected", {{"path", one.path}, {"reason", Message(why)}});
   }
 
-  bool IsKnown(const Rejected& one) const {
-    return std::any_of(rejected.begin(), rejected.end(), [&](const Rejected& other) {
-      return other.is_unsettled && other.directory == one.directory;
-    });
-  }
+  std::vector<ToolchainPtr> found;
+  std::vector<Rejected> rejected;
 };
 
 using DigestOf = absl::StatusOr<Digest>(const std::string& program, Filesystem& filesystem);
@@ -136,32 +113,28 @@ bool IsCancelled(const DiscoveryOptions& options) {
   return options.is_cancelled && options.is_cancelled();
 }
 
-void FindTritons(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
-                 Findings& findings) {
-  const auto program =
-      MakeProgram(options.worker_script, DigestOfTritonWorker, options, filesystem);
-  for (const ToolchainDirectory& directory :
-       FindToolchainDirectories(options.search_path, FileTrust(options.owners))) {
-    if (IsCancelled(options)) return;
-    findings.Add(directory.path, directory.path,
-                 program.ok()
-                     ? ToolchainExaminer(*program, cache, options.owners).Examine(directory)
-                     : program.status());
+Findings FindAll(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache) {
+  const auto triton = MakeProgram(options.worker_script, DigestOfTritonWorker, options, filesystem);
+  const auto native = MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
+  const auto examine = [&](const FoundToolchain& one) -> absl::StatusOr<ToolchainPtr> {
+    KILN_RETURN_IF_ERROR(one.problem);
+    const auto& program = one.name == kTriton ? triton : native;
+    KILN_RETURN_IF_ERROR(program.status());
+    return ToolchainExaminer(*program, cache, options.owners).Examine(one);
+  };
+  Findings findings;
+  for (const FoundToolchain& one : FindToolchains(options.search_path, FileTrust(options.owners))) {
+    if (IsCancelled(options)) break;
+    const bool is_native = one.name == kPtxas || one.name == kNvrtc;
+    if (is_native && options.native_worker.empty()) continue;
+    absl::StatusOr<ToolchainPtr> toolchain = examine(one);
+    if (toolchain.ok()) {
+      findings.Add(*std::move(toolchain));
+    } else {
+      findings.Reject(one, toolchain.status());
+    }
   }
-}
-
-void FindNatives(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache,
-                 Findings& findings) {
-  if (options.native_worker.empty()) return;
-  const auto program =
-      MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
-  for (const NativeToolchain& native :
-       FindNativeToolchains(options.search_path, FileTrust(options.owners))) {
-    if (IsCancelled(options)) return;
-    findings.Add(native.path, native.installation,
-                 program.ok() ? NativeExaminer(*program, cache, options.owners).Examine(native)
-                              : program.status());
-  }
+  return findings;
 }
 
 std::string WhyNotTarget(const Toolchain& toolchain, const Target& target) {
@@ -190,9 +163,9 @@ std::string WhyNot(const Toolchain& toolchain, SourceKind kind, const Target& ta
 // Whether a toolchain of this name, which is not here, would compile other kinds.
 bool IsNamedForOtherKinds(std::string_view name, SourceKind kind) {
   const bool is_tritons = kind == SourceKind::kTtir || kind == SourceKind::kTtgir;
-  if (name == "nvrtc") return kind != SourceKind::kCudaCxx;
-  if (name == "ptxas") return kind != SourceKind::kPtx;
-  return name == "triton" && !is_tritons;
+  if (name == kNvrtc) return kind != SourceKind::kCudaCxx;
+  if (name == kPtxas) return kind != SourceKind::kPtx;
+  return name == kTriton && !is_tritons;
 }
 
 void AddRejected(const std::vector<Rejected>& rejected, DecisionLog& log) {
@@ -207,10 +180,8 @@ void AddRejected(const std::vector<Rejected>& rejected, DecisionLog& log) {
 
 std::unique_ptr<DiscoveredToolchains> DiscoveredToolchains::Discover(
     const DiscoveryOptions& options, Filesystem& filesystem) {
-  Findings findings;
   ToolchainCache cache(options.cache_directory, filesystem);
-  FindTritons(options, filesystem, cache, findings);
-  FindNatives(options, filesystem, cache, findings);
+  Findings findings = FindAll(options, filesystem, cache);
   auto catalog = std::make_unique<DiscoveredToolchains>(
       std::move(findings.found), std::move(findings.rejected), options.default_selector);
   // What was not looked at is not unused.
@@ -257,7 +228,7 @@ absl::Status DiscoveredToolchains::CheckDefault(std::string_view default_selecto
 void DiscoveredToolchains::LogDefault() const {
   if (toolchains_.empty()) {
     return LogWarning("no toolchain, so nothing can be compiled",
-                      {{"next", InstallHint("triton", kFirstVersion)}});
+                      {{"next", InstallHint(kTriton, kFirstVersion)}});
   }
   if (HasDefault()) {
     return LogInfo("default toolchain", {{"name", toolchains_.front()->Name()}});

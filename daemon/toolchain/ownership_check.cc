@@ -72,15 +72,12 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
 }
 
 absl::Status FileTrust::Check(const std::string& path) {
-  if (trusted_.count(path) != 0) return absl::OkStatus();
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
     if (!LeadsToNothing(errno)) return CouldNotLook(errno, path);
     return FailedPrecondition("{} cannot be read", path);
   }
-  KILN_RETURN_IF_ERROR(Check(path, info));
-  trusted_.insert(path);
-  return absl::OkStatus();
+  return Check(path, info);
 }
 
 absl::Status FileTrust::Check(const std::string& path, const struct stat& info) {

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,9 +41,9 @@ struct FileOwners {
 // trusted owner can have made them
 // (docs/adr/0054-toolchains-are-immutable-while-they-are-served.md).
 //
-// Remembers what it has seen, so each discovery takes a new one. FAILED_PRECONDITION says why a
-// path is not trusted and what to do; UNAVAILABLE says that the look failed. Not thread-safe.
-// Blocks as a disk does, and as the system's database of groups.
+// Remembers what it has heard of groups, so each discovery takes a new one. FAILED_PRECONDITION
+// says why a path is not trusted and what to do; UNAVAILABLE says that the look failed. Not
+// thread-safe. Blocks as a disk does, and as the system's database of groups.
 class FileTrust {
  public:
   FileTrust() = default;
@@ -67,7 +66,6 @@ class FileTrust {
 
   FileOwners owners_;
   std::map<std::pair<gid_t, uid_t>, bool> private_groups_;
-  std::set<std::string> trusted_;
 };
 
 }  // namespace kiln

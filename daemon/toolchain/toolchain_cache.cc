@@ -25,10 +25,8 @@ std::string DescriptionName(const Digest& fingerprint, const Digest& script) {
 
 // Whether a file is one that a cache makes.
 bool IsOurs(std::string_view name) {
-  for (const std::string_view end : {kFingerprintEnd, kDescriptionEnd, kPartialEnd}) {
-    if (name.size() > end.size() && name.substr(name.size() - end.size()) == end) return true;
-  }
-  return false;
+  return name.ends_with(kFingerprintEnd) || name.ends_with(kDescriptionEnd) ||
+         name.ends_with(kPartialEnd);
 }
 
 absl::Status CheckPrivate(const std::string& directory) {
@@ -82,7 +80,6 @@ void ToolchainCache::RemoveUnused() {
   if (directory_.empty()) return;
   const auto entries = filesystem_.List(directory_);
   if (!entries.ok()) return;
-  std::lock_guard lock(mutex_);
   for (const DirectoryEntry& entry : *entries) {
     const bool is_file = entry.kind == DirectoryEntry::Kind::kFile;
     if (is_file && IsOurs(entry.name) && !used_.contains(entry.name)) {
@@ -93,10 +90,7 @@ void ToolchainCache::RemoveUnused() {
 
 std::optional<std::string> ToolchainCache::Read(const std::string& name) {
   if (directory_.empty()) return std::nullopt;
-  {
-    std::lock_guard lock(mutex_);
-    used_.insert(name);
-  }
+  used_.insert(name);
   auto content = filesystem_.Read(directory_ + "/" + name, limits::kRecordBytesMax);
   return content.ok() ? std::optional<std::string>(*std::move(content)) : std::nullopt;
 }

@@ -1,7 +1,6 @@
 // What was learned of toolchains, so that a restart need not learn it again.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,7 +12,7 @@ namespace kiln {
 
 // Fingerprints by the listing of the files they cover, and descriptions by fingerprint and by the
 // program that asked for them. One small file each in one directory. Only speeds things up: what is
-// missing, damaged or cannot be written is learned anew. Thread-safe; blocks as a disk does.
+// missing, damaged or cannot be written is learned anew. Not thread-safe; blocks as a disk does.
 class ToolchainCache {
  public:
   // `directory` is made where it is missing, but not its parents; "" keeps nothing. Nor does one
@@ -37,7 +36,6 @@ class ToolchainCache {
 
   std::string directory_;  // "" where it is not used
   Filesystem& filesystem_;
-  std::mutex mutex_;
   std::set<std::string> used_;
 };
 

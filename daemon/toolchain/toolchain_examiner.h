@@ -1,4 +1,4 @@
-// Learns what one directory holds.
+// Learns what a toolchain is and can do.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 #include "daemon/kernel/toolchain.h"
 #include "daemon/toolchain/file_snapshot.h"
+#include "daemon/toolchain/found_toolchain.h"
 #include "daemon/toolchain/toolchain_cache.h"
-#include "daemon/toolchain/toolchain_directory.h"
 
 namespace kiln {
 
@@ -28,15 +28,14 @@ class ToolchainExaminer {
   ToolchainExaminer(DescribeProgram program, ToolchainCache& cache, FileOwners owners)
       : program_(std::move(program)), cache_(cache), owners_(std::move(owners)) {}
 
-  // The error says, in a line for people, why the directory cannot be used. Backends that are known
-  // to be bad are left out.
-  absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const ToolchainDirectory& directory);
+  // The error says, in a line for people, why it cannot be used. Backends that are known to be bad
+  // are left out. REQUIRES: the program is the one for found.name.
+  absl::StatusOr<std::shared_ptr<const Toolchain>> Examine(const FoundToolchain& found);
 
  private:
-  absl::StatusOr<Digest> FingerprintOf(const ToolchainDirectory& directory,
-                                       const FileSnapshot& snapshot, const Digest& listing);
-  absl::StatusOr<Toolchain> Describe(const ToolchainDirectory& directory,
-                                     const Digest& fingerprint);
+  absl::StatusOr<Digest> FingerprintOf(const FoundToolchain& found, const FileSnapshot& snapshot,
+                                       const Digest& listing);
+  absl::StatusOr<Toolchain> Describe(const FoundToolchain& found, const Digest& fingerprint);
 
   const DescribeProgram program_;
   ToolchainCache& cache_;

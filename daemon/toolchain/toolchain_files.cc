@@ -27,12 +27,22 @@ constexpr int kHashThreads = 2;
 // it has ptxas loaded at fixed addresses and say what it uses, that each compile has a process of
 // its own. Raised by hand with these, here and in client/python/kiln/_plugin/identity.py, so that
 // what was made otherwise is not found any more.
-// (kNvrtcCall is the same for NVRTC.)
 constexpr int kTritonCall = 3;
+// The same for what kiln-worker adds to a call of NVRTC: options, and the directory that it runs in
+// (nvrtc_compiler.cc).
+constexpr int kNvrtcCall = 2;
 
-std::string Preamble(const ToolchainDirectory& toolchain) {
-  return fmt::format("kiln-toolchain-{}\npython {}\ntriton {}\n", kTritonCall, toolchain.python,
-                     toolchain.version.empty() ? "unknown" : toolchain.version);
+std::string Preamble(const FoundToolchain& found) {
+  if (found.name == kTriton) {
+    return fmt::format("kiln-toolchain-{}\npython {}\ntriton {}\n", kTritonCall, found.python,
+                       found.version.empty() ? "unknown" : found.version);
+  }
+  // A header's __FILE__, and with it every assert in it, says where it lies.
+  std::string text = fmt::format("kiln-toolchain-1\n{}\ncall {}\n", found.name, kNvrtcCall);
+  for (size_t i = 0; i < found.includes.size(); ++i) {
+    text += fmt::format("include-{} {}\n", i, found.includes[i]);
+  }
+  return text;
 }
 
 bool HasComponent(std::string_view path, std::string_view component) {
@@ -41,85 +51,141 @@ bool HasComponent(std::string_view path, std::string_view component) {
 
 int64_t Nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
-ToolchainFile MakeFile(const std::string& path, const struct stat& info) {
-  ToolchainFile file;
-  file.path = path;
-  file.size_bytes = static_cast<uint64_t>(info.st_size);
-  file.modified_ns = Nanoseconds(info.st_mtim);
-  file.changed_ns = Nanoseconds(info.st_ctim);
-  file.inode = info.st_ino;
-  file.device = info.st_dev;
-  return file;
+FileIdentity IdentityOf(const struct stat& info) {
+  return {static_cast<uint64_t>(info.st_size), Nanoseconds(info.st_mtim), Nanoseconds(info.st_ctim),
+          info.st_ino, info.st_dev};
 }
 
-bool IsSame(const ToolchainFile& file, const struct stat& now) {
-  return static_cast<uint64_t>(now.st_size) == file.size_bytes &&
-         Nanoseconds(now.st_mtim) == file.modified_ns &&
-         Nanoseconds(now.st_ctim) == file.changed_ns && now.st_ino == file.inode &&
-         now.st_dev == file.device;
-}
+// Walks through the files beneath a directory.
+class Walk {
+ public:
+  // `label` stands in front of each path relative to `root`, which ends in no '/'. Files and
+  // directories that `decides` leaves out are checked and not listed.
+  Walk(std::string root, std::string label, bool (*decides)(std::string_view), FileTrust& trust,
+       FileListing& listing)
+      : root_(std::move(root)),
+        label_(std::move(label)),
+        decides_(decides),
+        trust_(trust),
+        listing_(listing) {}
 
-// Adds one entry of a walk. `relative` is its path, relative to the root of the walk. Returns
-// whether the walk goes into it.
-absl::StatusOr<bool> AddEntry(const fs::directory_entry& entry, std::string_view relative,
-                              const std::function<bool(std::string_view)>& decides,
-                              FileTrust* trust, FileListing& listing) {
-  const std::string full = entry.path().string();
-  struct stat info {};
-  if (::stat(full.c_str(), &info) != 0) {
-    // Removed just now, or a link that leads nowhere: no import and no #include opens it either.
-    if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", full));
-    listing.directories.push_back({full});
+  absl::Status Run() {
+    struct stat info {};
+    // Each directory before it is read: what is added from then on shows in it.
+    if (::stat(root_.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root_));
+    KILN_RETURN_IF_ERROR(trust_.Check(root_, info));
+    listing_.directories.push_back({root_, IdentityOf(info), ""});
+    std::error_code error;
+    size_t visited = 0;
+    fs::recursive_directory_iterator walk(root_, fs::directory_options::follow_directory_symlink,
+                                          error);
+    for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
+      if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
+          ++visited > limits::kToolchainFilesMax) {
+        return FailedPrecondition("{} has more files or levels of directories than any release",
+                                  root_);
+      }
+      KILN_ASSIGN_OR_RETURN(const bool goes_on, Add(walk->path().string()));
+      if (!goes_on) walk.disable_recursion_pending();
+    }
+    return error ? ErrnoStatus(error.value(), fmt::format("list {}", root_)) : absl::OkStatus();
+  }
+
+ private:
+  // Whether the walk goes into it.
+  absl::StatusOr<bool> Add(const std::string& path) {
+    const std::string relative = path.substr(root_.size() + 1);
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) {
+      // Removed just now, or a link that leads nowhere: no import and no #include opens it either.
+      if (!LeadsToNothing(errno)) return ErrnoStatus(errno, fmt::format("stat {}", path));
+      listing_.directories.push_back({path, {}, ""});
+      return false;
+    }
+    KILN_RETURN_IF_ERROR(trust_.Check(path, info));
+    if (S_ISDIR(info.st_mode)) {
+      const bool may_hold_some = decides_(relative + "/x");
+      if (may_hold_some) listing_.directories.push_back({path, IdentityOf(info), ""});
+      return may_hold_some || path.ends_with("/__pycache__");
+    }
+    if (!S_ISREG(info.st_mode) || !decides_(relative)) return false;
+    if (relative.find('\n') != std::string::npos) {
+      return FailedPrecondition("{} has a newline in its name", path);
+    }
+    listing_.files.push_back({path, IdentityOf(info), label_ + relative});
     return false;
   }
-  if (trust != nullptr) KILN_RETURN_IF_ERROR(trust->Check(full, info));
-  if (S_ISDIR(info.st_mode)) {
-    const bool may_hold_some = decides(fmt::format("{}/x", relative));
-    if (may_hold_some) listing.directories.push_back(MakeFile(full, info));
-    return may_hold_some || (trust != nullptr && entry.path().filename() == "__pycache__");
-  }
-  if (!S_ISREG(info.st_mode) || !decides(relative)) return false;
-  if (relative.find('\n') != std::string_view::npos) {
-    return FailedPrecondition("{} has a newline in its name", full);
-  }
-  listing.files.push_back(MakeFile(std::string(relative), info));
-  return false;
+
+  const std::string root_;
+  const std::string label_;
+  bool (*const decides_)(std::string_view);
+  FileTrust& trust_;
+  FileListing& listing_;
+};
+
+absl::Status AddFile(const std::string& path, std::string_view label, FileListing& listing) {
+  KILN_ASSIGN_OR_RETURN(const FileIdentity identity, Identify(path));
+  listing.files.push_back({path, identity, std::string(label)});
+  return absl::OkStatus();
 }
 
-std::string ListingLine(const ToolchainFile& file) {
-  return fmt::format("{} {} {} {} {} {}\n", file.size_bytes, file.modified_ns, file.changed_ns,
-                     file.inode, file.device, file.path);
+absl::Status AddTriton(const FoundToolchain& found, FileTrust& trust, FileListing& listing) {
+  KILN_RETURN_IF_ERROR(Walk(found.package, "", DecidesOutput, trust, listing).Run());
+  KILN_RETURN_IF_ERROR(AddFile(found.interpreter, "", listing));
+  return AddFile(found.path + "/pyvenv.cfg", "", listing);
+}
+
+// The libraries by their names, and what lies in an include directory as "include-0/cuda_fp16.h",
+// once for each directory that it lies in.
+absl::Status AddNative(const FoundToolchain& found, FileTrust& trust, FileListing& listing) {
+  KILN_RETURN_IF_ERROR(AddFile(found.path, fs::path(found.path).filename().native(), listing));
+  for (const std::string& library : found.libraries) {
+    KILN_RETURN_IF_ERROR(AddFile(library, fs::path(library).filename().native(), listing));
+  }
+  const size_t libraries = listing.files.size();
+  const auto every = [](std::string_view) { return true; };
+  for (size_t i = 0; i < found.includes.size(); ++i) {
+    const std::string label = fmt::format("include-{}/", i);
+    KILN_RETURN_IF_ERROR(Walk(found.includes[i], label, every, trust, listing).Run());
+  }
+  for (size_t i = libraries; i < listing.files.size(); ++i) listing.files[i].is_header = true;
+  // One include directory may lie in another.
+  auto& directories = listing.directories;
+  std::sort(directories.begin(), directories.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  directories.erase(std::unique(directories.begin(), directories.end()), directories.end());
+  return absl::OkStatus();
 }
 
 absl::Status ChangedMeanwhile() {
-  return Unavailable("it changed while it was read; it is looked at again soon");
+  return Unavailable("its files changed while they were read; they are looked at again soon");
 }
 
-// Opens a file that was inspected. Does not wait where a pipe has taken its place.
-absl::StatusOr<UniqueFd> OpenInspected(const ToolchainFile& file, const std::string& path) {
-  UniqueFd opened(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!opened && (errno == ENOENT || errno == ENOTDIR)) return ChangedMeanwhile();
-  if (!opened) return ErrnoStatus(errno, fmt::format("open {}", path));
+// Whether what was opened is the file that was listed, and one that can be read to its end.
+bool IsStill(const ToolchainFile& file, const UniqueFd& opened) {
   struct stat now {};
-  if (::fstat(opened.get(), &now) != 0) return CouldNotLook(errno, path);
-  if (!IsStill(file, now)) return ChangedMeanwhile();
-  return opened;
+  return ::fstat(opened.get(), &now) == 0 && S_ISREG(now.st_mode) &&
+         IdentityOf(now) == file.identity;
 }
 
-absl::StatusOr<Digest> HashFile(const ToolchainFile& file, const std::string& path) {
-  KILN_ASSIGN_OR_RETURN(const UniqueFd opened, OpenInspected(file, path));
+// Does not wait where a pipe has taken the file's place, and reads no more than the file held.
+absl::StatusOr<Digest> HashFile(const ToolchainFile& file) {
+  const UniqueFd opened(::open(file.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!opened && (errno == ENOENT || errno == ENOTDIR)) return ChangedMeanwhile();
+  if (!opened) return ErrnoStatus(errno, fmt::format("open {}", file.path));
+  if (!IsStill(file, opened)) return ChangedMeanwhile();
   DigestBuilder builder;
   std::string buffer(limits::kMiB, '\0');
-  for (uint64_t bytes = 0; bytes <= file.size_bytes;) {
+  for (uint64_t bytes = 0; bytes <= file.identity.size_bytes;) {
     const ssize_t got = ::read(opened.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoStatus(errno, fmt::format("read {}", path));
-    if (got == 0 && bytes == file.size_bytes) return builder.Finish();
+    if (got < 0) return ErrnoStatus(errno, fmt::format("read {}", file.path));
     if (got == 0) break;
     builder.Update(std::string_view(buffer).substr(0, static_cast<size_t>(got)));
     bytes += static_cast<size_t>(got);
   }
-  return ChangedMeanwhile();
+  if (!IsStill(file, opened)) return ChangedMeanwhile();
+  return builder.Finish();
 }
 
 // One file of a release is most of its bytes: with the largest first, one thread takes that one and
@@ -127,20 +193,19 @@ absl::StatusOr<Digest> HashFile(const ToolchainFile& file, const std::string& pa
 std::vector<size_t> LargestFirst(const std::vector<ToolchainFile>& files) {
   std::vector<size_t> order(files.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return files[a].size_bytes > files[b].size_bytes; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return files[a].identity.size_bytes > files[b].identity.size_bytes;
+  });
   return order;
 }
 
-std::vector<absl::StatusOr<Digest>> HashFiles(const std::string& package,
-                                              const std::vector<ToolchainFile>& files) {
+std::vector<absl::StatusOr<Digest>> HashFiles(const std::vector<ToolchainFile>& files) {
   const std::vector<size_t> order = LargestFirst(files);
   std::vector<absl::StatusOr<Digest>> digests(files.size(), absl::StatusOr<Digest>(Digest()));
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < order.size(); i = next++) {
-      const ToolchainFile& file = files[order[i]];
-      digests[order[i]] = HashFile(file, package + "/" + file.path);
+      digests[order[i]] = HashFile(files[order[i]]);
     }
   };
   std::array<std::thread, kHashThreads> threads;
@@ -151,105 +216,54 @@ std::vector<absl::StatusOr<Digest>> HashFiles(const std::string& package,
 
 }  // namespace
 
+absl::StatusOr<FileIdentity> Identify(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return IdentityOf(info);
+  if (LeadsToNothing(errno)) return FileIdentity();
+  return CouldNotLook(errno, path);
+}
+
 bool DecidesOutput(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
-  const auto ends_with = [name](std::string_view end) {
-    return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
-  };
   for (const std::string_view folder : {"__pycache__", "include", "profiler", "lib/cupti"}) {
     if (HasComponent(path, folder)) return false;
   }
   for (const std::string_view tool : {"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"}) {
     if (name == tool) return false;
   }
-  return !ends_with(".pyc") && !ends_with(".a") && !ends_with(".h");
+  return !name.ends_with(".pyc") && !name.ends_with(".a") && !name.ends_with(".h");
 }
 
-absl::StatusOr<FileListing> ListFilesBeneath(const std::string& root,
-                                             const std::function<bool(std::string_view)>& decides,
-                                             FileTrust* trust) {
+absl::StatusOr<FileListing> ListFiles(const FoundToolchain& found, const FileOwners& owners) {
+  FileTrust trust(owners);
   FileListing listing;
-  struct stat info {};
-  // Each directory before it is read: what is added from then on shows in it.
-  if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", root));
-  if (trust != nullptr) KILN_RETURN_IF_ERROR(trust->Check(root, info));
-  listing.directories.push_back(MakeFile(root, info));
-  std::error_code error;
-  size_t visited = 0;
-  fs::recursive_directory_iterator walk(root, fs::directory_options::follow_directory_symlink,
-                                        error);
-  for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
-    if (walk.depth() > static_cast<int>(limits::kToolchainDepthMax) ||
-        ++visited > limits::kToolchainFilesMax) {
-      return FailedPrecondition("{} has more files or levels of directories than any release",
-                                root);
-    }
-    const std::string path = walk->path().string();
-    const std::string_view relative = std::string_view(path).substr(root.size() + 1);
-    KILN_ASSIGN_OR_RETURN(const bool goes_on, AddEntry(*walk, relative, decides, trust, listing));
-    if (!goes_on) walk.disable_recursion_pending();
-  }
-  if (error) return ErrnoStatus(error.value(), fmt::format("list {}", root));
-  std::sort(listing.files.begin(), listing.files.end(),
-            [](const auto& a, const auto& b) { return a.path < b.path; });
+  KILN_RETURN_IF_ERROR(found.name == kTriton ? AddTriton(found, trust, listing)
+                                             : AddNative(found, trust, listing));
+  std::stable_sort(listing.files.begin(), listing.files.end(),
+                   [](const auto& a, const auto& b) { return a.label < b.label; });
   return listing;
 }
 
-absl::StatusOr<FileListing> ListToolchainFiles(const std::string& package, FileTrust* trust) {
-  return ListFilesBeneath(package, DecidesOutput, trust);
-}
-
-Digest ListingDigest(const ToolchainDirectory& toolchain, const std::vector<ToolchainFile>& files) {
-  std::string text = fmt::format("{}{}\n", Preamble(toolchain), toolchain.package);
-  for (const ToolchainFile& file : files) text += ListingLine(file);
-  return Digest::Of(text);
-}
-
-Digest ListingDigest(const ToolchainFile& file) { return Digest::Of(ListingLine(file)); }
-
-Digest ListingDigest(const Digest& listing, const std::vector<ToolchainFile>& others) {
-  std::string text = listing.Hex() + "\n";
-  for (const ToolchainFile& file : others) text += ListingLine(file);
-  return Digest::Of(text);
-}
-
-absl::StatusOr<ToolchainFile> InspectFile(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, fmt::format("stat {}", path));
-  if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a file", path);
-  return MakeFile(path, info);
-}
-
-absl::StatusOr<ToolchainFile> InspectIfThere(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) == 0) return MakeFile(path, info);
-  if (LeadsToNothing(errno)) return ToolchainFile{path};
-  return CouldNotLook(errno, path);
-}
-
-bool IsStill(const ToolchainFile& file, const struct stat& now) {
-  return S_ISREG(now.st_mode) && IsSame(file, now);
-}
-
-absl::StatusOr<Digest> FingerprintFile(const ToolchainFile& file) {
-  KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file, file.path));
-  struct stat now {};
-  if (::stat(file.path.c_str(), &now) != 0 || !IsStill(file, now)) return ChangedMeanwhile();
-  return digest;
-}
-
-absl::StatusOr<Digest> Fingerprint(const ToolchainDirectory& toolchain,
-                                   const std::vector<ToolchainFile>& files) {
-  const auto digests = HashFiles(toolchain.package, files);
-  DigestBuilder builder;
-  builder.Update(Preamble(toolchain));
-  for (size_t i = 0; i < files.size(); ++i) {
-    KILN_RETURN_IF_ERROR(digests[i].status());
-    builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), files[i].path));
+Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFile>& files) {
+  std::string text = fmt::format("{}{}\n", Preamble(found), found.path);
+  for (const auto& [path, identity, label, is_header] : files) {
+    text += fmt::format("{} {} {} {} {} {} {}\n", identity.size_bytes, identity.modified_ns,
+                        identity.changed_ns, identity.inode, identity.device, label, path);
   }
-  KILN_ASSIGN_OR_RETURN(const FileListing now, ListToolchainFiles(toolchain.package));
-  if (now.files != files) {
-    return Unavailable("its files changed while they were read; they are looked at again soon");
+  return Digest::Of(text);
+}
+
+absl::StatusOr<Digest> Fingerprint(const FoundToolchain& found,
+                                   const std::vector<ToolchainFile>& files) {
+  std::vector<ToolchainFile> covered = files;
+  std::erase_if(covered, [](const ToolchainFile& file) { return file.label.empty(); });
+  const auto digests = HashFiles(covered);
+  if (found.name == kPtxas) return digests.at(0);
+  DigestBuilder builder;
+  builder.Update(Preamble(found));
+  for (size_t i = 0; i < covered.size(); ++i) {
+    KILN_RETURN_IF_ERROR(digests[i].status());
+    builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), covered[i].label));
   }
   return builder.Finish();
 }

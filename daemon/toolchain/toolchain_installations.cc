@@ -10,8 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/toolchain/native_toolchain.h"
-#include "daemon/toolchain/toolchain_directory.h"
+#include "daemon/toolchain/found_toolchain.h"
 #include "storage/base/remove_tree.h"
 
 namespace kiln {
@@ -20,14 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 using ToolchainPtr = std::shared_ptr<const Toolchain>;
 
-constexpr std::string_view kPtxas = "ptxas";
 constexpr std::string_view kSha256 = "sha256:";
 constexpr size_t kFingerprintDigitsMin = 12;  // as many as `kiln toolchain list` shows
 
 // What discovery looks for; docs/toolchains.md has all of it.
 std::string_view LookedFor(std::string_view name) {
-  if (name == "triton") return "lib/python3.*/site-packages/triton/__init__.py";
-  if (name == "nvrtc") return "lib64/libnvrtc.so.*, or NVIDIA's wheels in lib/python3.*";
+  if (name == kTriton) return "lib/python3.*/site-packages/triton/__init__.py";
+  if (name == kNvrtc) return "lib64/libnvrtc.so.*, or NVIDIA's wheels in lib/python3.*";
   return "bin/ptxas, or that of Triton, PyTorch or NVIDIA's wheels in lib/python3.*";
 }
 
@@ -40,11 +38,6 @@ bool IsSame(const std::string& path, const std::string& other) {
   return Normal(path) == Normal(other);
 }
 
-bool IsNamed(const Toolchain& toolchain, const ToolchainAddition& wanted) {
-  return toolchain.name == wanted.name &&
-         (wanted.version.empty() || toolchain.version == wanted.version);
-}
-
 // The digits of a fingerprint, or of its beginning; "" for a name.
 std::string_view FingerprintDigits(std::string_view selector) {
   if (selector.starts_with(kSha256)) selector.remove_prefix(kSha256.size());
@@ -54,13 +47,8 @@ std::string_view FingerprintDigits(std::string_view selector) {
 
 // Whether discovery finds the toolchain in `path` itself, usable or not.
 bool Holds(const std::string& path, const std::string& name) {
-  if (name == "triton") {
-    const auto found = FindToolchainDirectories({path}, FileTrust());
-    return std::any_of(found.begin(), found.end(),
-                       [&](const ToolchainDirectory& each) { return each.path == path; });
-  }
-  const auto found = FindNativeToolchains({path}, FileTrust());
-  return std::any_of(found.begin(), found.end(), [&](const NativeToolchain& each) {
+  const auto found = FindToolchains({path}, FileTrust());
+  return std::any_of(found.begin(), found.end(), [&](const FoundToolchain& each) {
     return each.installation == path && each.name == name;
   });
 }
@@ -104,7 +92,7 @@ absl::StatusOr<std::string> SetAside(const std::string& installation) {
 }  // namespace
 
 absl::StatusOr<AddedToolchain> ToolchainInstallations::Add(const ToolchainAddition& wanted) {
-  const std::lock_guard lock(changing_);
+  const MutexLock lock(changing_);
   if (ToolchainPtr served = FindServed(wanted)) return AddedToolchain{std::move(served)};
   KILN_RETURN_IF_ERROR(CheckDirectory(wanted.path));
   if (!Holds(wanted.path, wanted.name)) {
@@ -127,7 +115,7 @@ absl::StatusOr<AddedToolchain> ToolchainInstallations::Add(const ToolchainAdditi
 }
 
 absl::StatusOr<RemovedInstallation> ToolchainInstallations::Remove(const std::string& selector) {
-  const std::lock_guard lock(changing_);
+  const MutexLock lock(changing_);
   KILN_ASSIGN_OR_RETURN(const ToolchainPtr named, FindNamed(selector));
   RemovedInstallation removed{named->installation, {}};
   for (const ToolchainPtr& other : In(named->installation)) {
@@ -166,20 +154,13 @@ std::vector<ToolchainPtr> ToolchainInstallations::In(const std::string& installa
   return found;
 }
 
-ToolchainPtr ToolchainInstallations::FindIn(const std::string& installation,
-                                            const ToolchainAddition& wanted) const {
-  for (const ToolchainPtr& each : In(installation)) {
-    if (IsNamed(*each, wanted)) return each;
-  }
-  return nullptr;
-}
-
 // By whatever path.
 ToolchainPtr ToolchainInstallations::FindServed(const ToolchainAddition& wanted) const {
   std::error_code error;
   for (const ToolchainPtr& each : served_.List()) {
-    const bool is_there = fs::equivalent(wanted.path, each->installation, error) && !error;
-    if (is_there && IsNamed(*each, wanted)) return each;
+    const bool is_named =
+        each->name == wanted.name && (wanted.version.empty() || each->version == wanted.version);
+    if (is_named && fs::equivalent(wanted.path, each->installation, error) && !error) return each;
   }
   return nullptr;
 }
@@ -192,9 +173,8 @@ bool ToolchainInstallations::IsSearched(const std::string& path) const {
 absl::StatusOr<AddedToolchain> ToolchainInstallations::Introduce(const std::string& installation,
                                                                  const ToolchainAddition& wanted) {
   KILN_RETURN_IF_ERROR(Reload());
-  ToolchainPtr found = FindIn(installation, wanted);
-  if (found == nullptr) return WhyNot(installation, wanted);
-  return AddedToolchain{std::move(found), /*is_new=*/true};
+  if (ToolchainPtr found = FindServed(wanted)) return AddedToolchain{std::move(found), true};
+  return WhyNot(installation, wanted);
 }
 
 absl::Status ToolchainInstallations::WhyNot(const std::string& installation,

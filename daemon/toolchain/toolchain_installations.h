@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/toolchain/served_toolchains.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -53,8 +53,6 @@ class ToolchainInstallations {
   absl::Status Reload();
   // What the daemon has of `installation`.
   std::vector<std::shared_ptr<const Toolchain>> In(const std::string& installation) const;
-  std::shared_ptr<const Toolchain> FindIn(const std::string& installation,
-                                          const ToolchainAddition& wanted) const;
   std::shared_ptr<const Toolchain> FindServed(const ToolchainAddition& wanted) const;
   bool IsSearched(const std::string& path) const;
   absl::StatusOr<AddedToolchain> Introduce(const std::string& installation,
@@ -65,7 +63,7 @@ class ToolchainInstallations {
   ServedToolchains& served_;
   const std::vector<std::string> searched_;
   const std::string own_;
-  std::mutex changing_;
+  Mutex changing_;  // held while one is added or removed
 };
 
 }  // namespace kiln

@@ -9,16 +9,9 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kDigestPrefix = "sha256:";
-constexpr size_t kDigestHexDigits = 64;
 constexpr std::string_view kEquals = "==";
 constexpr size_t kSelectorWordBytesMax = 64;
 constexpr size_t kShownBytesMax = 100;
-
-bool IsHexDigest(std::string_view text) {
-  return text.size() == kDigestHexDigits &&
-         std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isxdigit(c) != 0; });
-}
 
 // What Python's packaging allows in names and versions.
 bool IsWord(std::string_view text) {
@@ -34,9 +27,9 @@ absl::StatusOr<ToolchainSelector> ToolchainSelector::Parse(std::string_view text
   ToolchainSelector selector;
   if (text.empty()) return selector;
   std::string_view hex = text;
-  if (hex.substr(0, kDigestPrefix.size()) == kDigestPrefix) hex.remove_prefix(kDigestPrefix.size());
-  if (IsHexDigest(hex)) {
-    KILN_ASSIGN_OR_RETURN(selector.fingerprint_, Digest::FromHex(hex));
+  if (hex.starts_with(kDigestPrefix)) hex.remove_prefix(kDigestPrefix.size());
+  if (const auto fingerprint = Digest::FromHex(hex); fingerprint.ok()) {
+    selector.fingerprint_ = *fingerprint;
     return selector;
   }
   const size_t equals = text.find(kEquals);

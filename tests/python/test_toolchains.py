@@ -42,7 +42,7 @@ PACKAGES = "lib/python3.11/site-packages"
 
 def ptxas_files():
     """Relative to a toolkit or an environment, all that the daemon looks for."""
-    source = (ROOT / "daemon/toolchain/native_toolchain.cc").read_text()
+    source = (ROOT / "daemon/toolchain/found_toolchain.cc").read_text()
     toolkit, packaged = (re.search(rf"k{which}Ptxas\[\] = {{(.*?)}};", source, re.DOTALL)[1] for which in ("Toolkit", "Packaged"))
     return re.findall('"(.*?)"', toolkit) + [f"{PACKAGES}/{file}" for file in re.findall('"(.*?)"', packaged)]
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/chain/pooled_provider.h"
-#include "daemon/toolchain/native_toolchain.h"
+#include "daemon/toolchain/found_toolchain.h"
 #include "tests/testing/real_toolchains.h"
 #include "tests/testing/temp_directory.h"
 
@@ -34,7 +34,7 @@ template <typename T> __global__ void __launch_bounds__(TILE) reverse(T* x) {
 )";
 
 // Those of $KILN_TEST_CUDA (directories, separated by ':'), or of the system's toolkit.
-std::vector<NativeToolchain> FindNvrtcs() {
+std::vector<FoundToolchain> FindNvrtcs() {
   const char* given = std::getenv("KILN_TEST_CUDA");
   std::vector<std::string> directories;
   std::string text = given == nullptr ? "/usr/local/cuda" : given;
@@ -43,8 +43,8 @@ std::vector<NativeToolchain> FindNvrtcs() {
     directories.push_back(text.substr(0, end));
     text.erase(0, end + 1);
   }
-  std::vector<NativeToolchain> found;
-  for (const NativeToolchain& each : FindNativeToolchains(directories, FileTrust())) {
+  std::vector<FoundToolchain> found;
+  for (const FoundToolchain& each : FindToolchains(directories, FileTrust())) {
     if (each.name == "nvrtc") found.push_back(each);
   }
   return found;
@@ -96,14 +96,14 @@ class PlainNvrtc {
 class NvrtcCompilerTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::vector<NativeToolchain> found = FindNvrtcs();
+    const std::vector<FoundToolchain> found = FindNvrtcs();
     if (found.empty()) {
       std::fprintf(stderr,
                    "This test needs an NVRTC and found none in KILN_TEST_CUDA (directories) or "
                    "/usr/local/cuda.\ndeploy/install-toolchain nvrtc==12.9.86 installs one.\n");
       std::exit(EXIT_FAILURE);
     }
-    toolchain_ = new NativeToolchain(found.front());
+    toolchain_ = new FoundToolchain(found.front());
     auto compiler = NvrtcCompiler::Open(toolchain_->path, toolchain_->includes);
     if (!compiler.ok()) {
       std::fprintf(stderr, "%s\n", std::string(Message(compiler.status())).c_str());
@@ -130,11 +130,11 @@ class NvrtcCompilerTest : public testing::Test {
     return {std::move(tuple)};
   }
 
-  static NativeToolchain* toolchain_;
+  static FoundToolchain* toolchain_;
   static NativeCompiler* compiler_;
 };
 
-NativeToolchain* NvrtcCompilerTest::toolchain_ = nullptr;
+FoundToolchain* NvrtcCompilerTest::toolchain_ = nullptr;
 NativeCompiler* NvrtcCompilerTest::compiler_ = nullptr;
 
 TEST_F(NvrtcCompilerTest, TheSameBytesAsTheLibraryGives) {
@@ -245,7 +245,7 @@ TEST_F(NvrtcCompilerTest, WhatDoesNotFitTheTargetIsResourceExhausted) {
 // The library as a toolchain of its own, with a pool of one jailed worker.
 class NvrtcPool {
  public:
-  NvrtcPool(const NativeToolchain& found, const std::string& version)
+  NvrtcPool(const FoundToolchain& found, const std::string& version)
       : toolchain_(Describe(found, version)), provider_(toolchain_, Options(), SystemClock()) {}
 
   CompileResult Compile(const CompileRequest& request) {
@@ -260,7 +260,7 @@ class NvrtcPool {
   }
 
  private:
-  static std::shared_ptr<const Toolchain> Describe(const NativeToolchain& found,
+  static std::shared_ptr<const Toolchain> Describe(const FoundToolchain& found,
                                                    const std::string& version) {
     auto toolchain = std::make_shared<Toolchain>();
     toolchain->name = "nvrtc";

@@ -47,8 +47,20 @@ FakeToolchain::FakeToolchain(std::string path, std::string version, std::string 
                    "triton-x.dist-info/RECORD,,\ntriton/__init__.py,sha256=x,12\n");
 }
 
-ToolchainDirectory FakeToolchain::AsDirectory() const {
-  return {path_, interpreter(), package(), python_, version_};
+FoundToolchain FakeToolchain::AsFound() const {
+  return {.name = std::string(kTriton),
+          .path = path_,
+          .installation = path_,
+          .interpreter = interpreter(),
+          .package = package(),
+          .python = python_,
+          .version = version_};
+}
+
+std::vector<FoundToolchain> FindTritons(const std::vector<std::string>& directories) {
+  std::vector<FoundToolchain> found = FindToolchains(directories, FileTrust());
+  std::erase_if(found, [](const FoundToolchain& each) { return each.name != kTriton; });
+  return found;
 }
 
 void FakeToolchain::Write(std::string_view path, std::string_view content) const {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/toolchain/toolchain_directory.h"
+#include "daemon/toolchain/found_toolchain.h"
 
 namespace kiln {
 
@@ -21,7 +21,7 @@ class FakeToolchain {
   std::string package() const { return site_packages_ + "/triton"; }
   const std::string& site_packages() const { return site_packages_; }
   std::string interpreter() const { return path_ + "/bin/python"; }
-  ToolchainDirectory AsDirectory() const;
+  FoundToolchain AsFound() const;
 
   // A file of the package, by its path relative to that.
   void Write(std::string_view path, std::string_view content) const;
@@ -39,6 +39,9 @@ class FakeToolchain {
   std::string version_;
   std::string site_packages_;
 };
+
+// FindToolchains, less what is no Triton: a fake one's ptxas cannot be run.
+std::vector<FoundToolchain> FindTritons(const std::vector<std::string>& directories);
 
 // A file that its owner may run, and the directories that it lies in.
 void WriteProgram(const std::string& path, std::string_view content);

@@ -21,19 +21,16 @@ using ::testing::HasSubstr;
 class FileSnapshotTest : public testing::Test {
  protected:
   std::shared_ptr<const FileSnapshot> Take(const Clock& clock = SystemClock()) {
-    SnapshotSource source;
-    source.list = [this] {
-      auto listing = ListToolchainFiles(toolchain_.package());
+    const auto list = [this] {
+      auto listing = ListFiles(toolchain_.AsFound(), {});
       if (listing.ok()) {
-        for (ToolchainFile& file : listing->files) file.is_header = file.path == header_;
-        listing->others = {*InspectIfThere(toolchain_.interpreter())};
+        for (ToolchainFile& file : listing->files) file.is_header = file.label == header_;
       }
       ++listings_;
       if (behind_a_listing_) std::exchange(behind_a_listing_, nullptr)();
       return listing;
     };
-    source.prefix = toolchain_.package() + "/";
-    auto seal = FileSnapshot::Take(std::move(source), clock);
+    auto seal = FileSnapshot::Take(list, clock);
     EXPECT_TRUE(seal.ok()) << seal.status();
     listings_ = 0;
     return *seal;
@@ -42,7 +39,7 @@ class FileSnapshotTest : public testing::Test {
 
   TempDirectory directory_;
   FakeToolchain toolchain_{directory_.File("t")};
-  std::string header_;  // counts as a header of CUDA C++
+  std::string header_ = "none";  // counts as a header of CUDA C++
   int listings_ = 0;
   std::function<void()> behind_a_listing_;  // is done once
 };

@@ -56,17 +56,18 @@ class ToolchainFilesTest : public testing::Test {
  protected:
   ToolchainFilesTest() : toolchain_(directory_.File("triton-3.6.0")) {}
 
-  static Digest FingerprintOf(const ToolchainDirectory& toolchain) {
-    const auto files = ListToolchainFiles(toolchain.package);
+  static Digest FingerprintOf(const FoundToolchain& toolchain) {
+    const auto files = ListFiles(toolchain, {});
     EXPECT_TRUE(files.ok()) << files.status();
     const auto fingerprint = Fingerprint(toolchain, files->files);
     EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
     return fingerprint.value_or(Digest());
   }
   static Digest ListingOf(const FakeToolchain& toolchain) {
-    return ListingDigest(toolchain.AsDirectory(), ListToolchainFiles(toolchain.package())->files);
+    return ListingDigest(toolchain.AsFound(), ListFiles(toolchain.AsFound(), {})->files);
   }
-  Digest FingerprintNow() { return FingerprintOf(toolchain_.AsDirectory()); }
+  static FoundToolchain Ptxas(const std::string& path) { return {std::string(kPtxas), path, path}; }
+  Digest FingerprintNow() { return FingerprintOf(toolchain_.AsFound()); }
 
   TempDirectory directory_;
   FakeToolchain toolchain_;
@@ -102,10 +103,10 @@ TEST_F(ToolchainFilesTest, AFileThatComesGoesOrMovesChangesIt) {
 }
 
 TEST_F(ToolchainFilesTest, PythonAndTheDistributionAreCovered) {
-  ToolchainDirectory other = toolchain_.AsDirectory();
+  FoundToolchain other = toolchain_.AsFound();
   other.python = "3.12";
   EXPECT_NE(FingerprintOf(other), FingerprintNow());
-  other = toolchain_.AsDirectory();
+  other = toolchain_.AsFound();
   other.version = "3.6.0+local";
   EXPECT_NE(FingerprintOf(other), FingerprintNow());
 }
@@ -122,7 +123,7 @@ TEST_F(ToolchainFilesTest, TimesDecideNothingButAreSeen) {
 
 TEST_F(ToolchainFilesTest, ThePlaceDecidesNothingButIsSeen) {
   const FakeToolchain elsewhere(directory_.File("elsewhere"));
-  EXPECT_EQ(FingerprintOf(elsewhere.AsDirectory()), FingerprintNow());
+  EXPECT_EQ(FingerprintOf(elsewhere.AsFound()), FingerprintNow());
   EXPECT_NE(ListingOf(elsewhere), ListingOf(toolchain_));
 }
 
@@ -142,15 +143,15 @@ TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
 
 // What is remembered of files ends with the number that the fingerprint begins with.
 TEST_F(ToolchainFilesTest, AListingIsForOneWayToCallTriton) {
-  const ToolchainDirectory toolchain = toolchain_.AsDirectory();
+  const FoundToolchain toolchain = toolchain_.AsFound();
   EXPECT_EQ(ListingDigest(toolchain, std::vector<ToolchainFile>()),
-            Digest::Of("kiln-toolchain-3\npython 3.11\ntriton 3.6.0\n" + toolchain.package + "\n"));
+            Digest::Of("kiln-toolchain-3\npython 3.11\ntriton 3.6.0\n" + toolchain.path + "\n"));
 }
 
 TEST_F(ToolchainFilesTest, AnUnknownDistributionIsCalledThat) {
-  ToolchainDirectory nameless = toolchain_.AsDirectory();
+  FoundToolchain nameless = toolchain_.AsFound();
   nameless.version = "";
-  ToolchainDirectory unknown = toolchain_.AsDirectory();
+  FoundToolchain unknown = toolchain_.AsFound();
   unknown.version = "unknown";
   EXPECT_EQ(FingerprintOf(nameless), FingerprintOf(unknown));
 }
@@ -167,33 +168,34 @@ TEST_F(ToolchainFilesTest, LinksStandForWhatTheyLeadTo) {
 
 TEST_F(ToolchainFilesTest, ALinkToItsOwnParentIsRefused) {
   fs::create_directory_symlink(".", toolchain_.package() + "/loop");
-  EXPECT_FALSE(ListToolchainFiles(toolchain_.package()).ok());
+  EXPECT_FALSE(ListFiles(toolchain_.AsFound(), {}).ok());
 }
 
 TEST_F(ToolchainFilesTest, ANameThatCouldForgeALineIsRefused) {
   toolchain_.Write("a\nb.py", "");
-  EXPECT_THAT(std::string(Message(ListToolchainFiles(toolchain_.package()).status())),
+  EXPECT_THAT(std::string(Message(ListFiles(toolchain_.AsFound(), {}).status())),
               HasSubstr("newline"));
 }
 
 TEST_F(ToolchainFilesTest, FilesThatChangeWhileTheyAreReadGiveNoFingerprint) {
-  const auto files = ListToolchainFiles(toolchain_.package());
+  const auto files = ListFiles(toolchain_.AsFound(), {});
   ASSERT_TRUE(files.ok());
   toolchain_.Write("knobs.py", "now it is longer");
-  const auto fingerprint = Fingerprint(toolchain_.AsDirectory(), files->files);
+  const auto fingerprint = Fingerprint(toolchain_.AsFound(), files->files);
   EXPECT_EQ(fingerprint.status().code(), absl::StatusCode::kUnavailable);
   fs::remove(toolchain_.package() + "/knobs.py");
-  EXPECT_FALSE(Fingerprint(toolchain_.AsDirectory(), files->files).ok());
+  EXPECT_FALSE(Fingerprint(toolchain_.AsFound(), files->files).ok());
 }
 
 TEST_F(ToolchainFilesTest, APipeInThePlaceOfAFileIsNotWaitedFor) {
-  const std::string path = directory_.File("x.h");
-  WriteFileOrDie(path, "header");
-  const auto file = InspectFile(path);
-  ASSERT_TRUE(file.ok());
+  const std::string path = directory_.File("ptxas");
+  WriteFileOrDie(path, "program");
+  const auto listing = ListFiles(Ptxas(path), {});
+  ASSERT_TRUE(listing.ok());
   fs::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  auto fingerprint = std::async(std::launch::async, [&] { return FingerprintFile(*file); });
+  auto fingerprint =
+      std::async(std::launch::async, [&] { return Fingerprint(Ptxas(path), listing->files); });
   if (fingerprint.wait_for(std::chrono::seconds(30)) != std::future_status::ready) {
     ADD_FAILURE() << "it waits for somebody to write to the pipe";
     WriteFileOrDie(path, "at last");
@@ -202,22 +204,44 @@ TEST_F(ToolchainFilesTest, APipeInThePlaceOfAFileIsNotWaitedFor) {
 }
 
 TEST_F(ToolchainFilesTest, ADeviceInThePlaceOfAFileIsNotRead) {
-  const std::string path = directory_.File("x.h");
+  const std::string path = directory_.File("ptxas");
   WriteFileOrDie(path, "");
-  const auto file = InspectFile(path);
-  ASSERT_TRUE(file.ok());
+  const auto listing = ListFiles(Ptxas(path), {});
+  ASSERT_TRUE(listing.ok());
   fs::remove(path);
   fs::create_symlink("/dev/null", path);
-  EXPECT_TRUE(absl::IsUnavailable(FingerprintFile(*file).status()));
+  EXPECT_TRUE(absl::IsUnavailable(Fingerprint(Ptxas(path), listing->files).status()));
+}
+
+TEST_F(ToolchainFilesTest, ThatOfAPtxasIsTheDigestOfTheFile) {
+  WriteFileOrDie(directory_.File("ptxas"), "program");
+  EXPECT_EQ(FingerprintOf(Ptxas(directory_.File("ptxas"))), Digest::Of("program"));
+}
+
+// The text as docs/toolchains.md gives it, written by hand. The second include directory lies in
+// the first, as cccl does.
+TEST_F(ToolchainFilesTest, ThatOfAnNvrtcIsTheDigestOfTheDocumentedText) {
+  FoundToolchain nvrtc{std::string(kNvrtc), directory_.File("libnvrtc.so.12"), directory_.path()};
+  nvrtc.libraries = {directory_.File("libnvrtc-builtins.so.12.9")};
+  nvrtc.includes = {directory_.File("include"), directory_.File("include/cccl")};
+  fs::create_directories(nvrtc.includes[1]);
+  WriteFileOrDie(nvrtc.path, "library");
+  WriteFileOrDie(nvrtc.libraries[0], "built-ins");
+  WriteFileOrDie(nvrtc.includes[0] + "/z.h", "header");
+  WriteFileOrDie(nvrtc.includes[1] + "/a.h", "inner");
+  const std::string expected =
+      "kiln-toolchain-1\nnvrtc\ncall 2\ninclude-0 " + nvrtc.includes[0] + "\ninclude-1 " +
+      nvrtc.includes[1] + "\n" + Digest::Of("inner").Hex() + "  include-0/cccl/a.h\n" +
+      Digest::Of("header").Hex() + "  include-0/z.h\n" + Digest::Of("inner").Hex() +
+      "  include-1/a.h\n" + Digest::Of("built-ins").Hex() + "  libnvrtc-builtins.so.12.9\n" +
+      Digest::Of("library").Hex() + "  libnvrtc.so.12\n";
+  EXPECT_EQ(FingerprintOf(nvrtc), Digest::Of(expected));
 }
 
 TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
   toolchain_.Write("compiler/__pycache__/compiler.cpython-311.pyc", "bytecode");
   toolchain_.Write("compiler/compiler.py", "source");
-  const auto listed = [&] {
-    FileTrust trust;
-    return ListToolchainFiles(toolchain_.package(), &trust).status();
-  };
+  const auto listed = [&] { return ListFiles(toolchain_.AsFound(), {}).status(); };
   for (const char* name :
        {"", "/knobs.py", "/backends/nvidia/bin/ptxas", "/compiler", "/compiler/__pycache__",
         "/compiler/__pycache__/compiler.cpython-311.pyc"}) {
@@ -231,7 +255,9 @@ TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
 }
 
 TEST_F(ToolchainFilesTest, APackageThatIsNotThereIsAnError) {
-  EXPECT_FALSE(ListToolchainFiles(directory_.File("missing")).ok());
+  FoundToolchain missing = toolchain_.AsFound();
+  missing.package = directory_.File("missing");
+  EXPECT_FALSE(ListFiles(missing, {}).ok());
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-#include "daemon/toolchain/native_toolchain.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "daemon/toolchain/found_toolchain.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -15,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class NativeToolchainTest : public testing::Test {
+class FoundNativeTest : public testing::Test {
  protected:
   // The canonical path of a new program.
   std::string Install(const std::string& path) {
@@ -25,12 +24,12 @@ class NativeToolchainTest : public testing::Test {
     fs::permissions(full, fs::perms(0755));
     return fs::canonical(full);
   }
-  static std::string Problem(const NativeToolchain& found) {
+  static std::string Problem(const FoundToolchain& found) {
     return std::string(Message(found.problem));
   }
   std::vector<std::string> Find(const std::string& directory = "") {
     std::vector<std::string> paths;
-    for (const auto& each : FindNativeToolchains({directory_.File(directory)}, FileTrust())) {
+    for (const auto& each : FindToolchains({directory_.File(directory)}, FileTrust())) {
       EXPECT_EQ(each.name, "ptxas");
       EXPECT_TRUE(each.problem.ok()) << each.path;
       paths.push_back(each.path);
@@ -41,7 +40,7 @@ class NativeToolchainTest : public testing::Test {
   const TempDirectory directory_;
 };
 
-TEST_F(NativeToolchainTest, InToolkitsAndPythonEnvironments) {
+TEST_F(FoundNativeTest, InToolkitsAndPythonEnvironments) {
   const std::string packages = "c/lib/python3.11/site-packages/";
   const std::vector<std::string> installed = {
       Install("a-cuda/bin/ptxas"),
@@ -55,18 +54,18 @@ TEST_F(NativeToolchainTest, InToolkitsAndPythonEnvironments) {
   EXPECT_EQ(Find(), installed);
 }
 
-TEST_F(NativeToolchainTest, ADirectoryMayBeTheToolkitItself) {
+TEST_F(FoundNativeTest, ADirectoryMayBeTheToolkitItself) {
   const std::string ptxas = Install("cuda/bin/ptxas");
   EXPECT_THAT(Find("cuda"), ElementsAre(ptxas));
 }
 
-TEST_F(NativeToolchainTest, TwoPathsToOneFileCountOnce) {
+TEST_F(FoundNativeTest, TwoPathsToOneFileCountOnce) {
   const std::string ptxas = Install("cuda-13.0/bin/ptxas");
   fs::create_directory_symlink("cuda-13.0", directory_.File("cuda"));
   EXPECT_THAT(Find(), ElementsAre(ptxas));
 }
 
-TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
+TEST_F(FoundNativeTest, AnNvrtcWithWhatLiesBesideIt) {
   const std::string library = Install("cuda/lib64/libnvrtc.so.13.0.88");
   const std::string builtins = Install("cuda/lib64/libnvrtc-builtins.so.13.0");
   Install("cuda/lib64/libnvrtc.alt.so.13");
@@ -74,7 +73,7 @@ TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
   Install("cuda/include/cuda_fp16.h");
   fs::create_symlink("libnvrtc.so.13.0.88", directory_.File("cuda/lib64/libnvrtc.so.13"));
   fs::create_symlink("libnvrtc.so.13", directory_.File("cuda/lib64/libnvrtc.so"));
-  const auto found = FindNativeToolchains({directory_.path()}, FileTrust());
+  const auto found = FindToolchains({directory_.path()}, FileTrust());
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "nvrtc");
   EXPECT_EQ(found[0].path, library);
@@ -84,13 +83,13 @@ TEST_F(NativeToolchainTest, AnNvrtcWithWhatLiesBesideIt) {
               ElementsAre(fs::canonical(directory_.File("cuda/include")).string()));
 }
 
-TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
+TEST_F(FoundNativeTest, NvrtcsOfWheels) {
   const std::string packages = "x/lib/python3.11/site-packages/nvidia/";
   const std::string twelve = Install(packages + "cuda_nvrtc/lib/libnvrtc.so.12");
   Install(packages + "cuda_runtime/include/cuda.h");
   Install(packages + "cuda_nvcc/include/crt/mma.h");
   const std::string thirteen = Install(packages + "cu13/lib/libnvrtc.so.13");
-  const auto found = FindNativeToolchains({directory_.path()}, FileTrust());
+  const auto found = FindToolchains({directory_.path()}, FileTrust());
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].path, twelve);
   EXPECT_THAT(found[0].includes,
@@ -99,16 +98,16 @@ TEST_F(NativeToolchainTest, NvrtcsOfWheels) {
   EXPECT_THAT(found[1].includes, IsEmpty());
 }
 
-TEST_F(NativeToolchainTest, NoneIsNoError) {
+TEST_F(FoundNativeTest, NoneIsNoError) {
   EXPECT_THAT(Find("missing"), IsEmpty());
   fs::create_directories(directory_.File("x/bin/ptxas"));
   EXPECT_THAT(Find(), IsEmpty());
 }
 
-TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
+TEST_F(FoundNativeTest, OneThatOthersMayChangeIsNotRun) {
   const fs::path ptxas = Install("cuda/bin/ptxas");
   const auto problem = [&] {
-    return Problem(FindNativeToolchains({directory_.path()}, FileTrust()).at(0));
+    return Problem(FindToolchains({directory_.path()}, FileTrust()).at(0));
   };
   fs::permissions(ptxas, fs::perms(0757));
   EXPECT_THAT(problem(), HasSubstr("chmod o-w"));
@@ -120,7 +119,7 @@ TEST_F(NativeToolchainTest, OneThatOthersMayChangeIsNotRun) {
   EXPECT_THAT(problem(), HasSubstr("executable"));
 }
 
-TEST_F(NativeToolchainTest, AProgramThatATrustedDirectoryLeadsToCounts) {
+TEST_F(FoundNativeTest, AProgramThatATrustedDirectoryLeadsToCounts) {
   Install("real/cuda/bin/ptxas");
   Install("real/cuda/lib64/libnvrtc.so.13.0.88");
   for (const char* name : {"open", "trusted"}) {
@@ -129,21 +128,21 @@ TEST_F(NativeToolchainTest, AProgramThatATrustedDirectoryLeadsToCounts) {
   }
   fs::permissions(directory_.File("open"), fs::perms(0777));
   const std::vector<std::string> search = {directory_.File("open"), directory_.File("trusted")};
-  const auto all = FindNativeToolchains(search, FileTrust());
+  const auto all = FindToolchains(search, FileTrust());
   EXPECT_EQ(all.size(), 2u);
-  for (const NativeToolchain& each : all) {
+  for (const FoundToolchain& each : all) {
     EXPECT_EQ(Problem(each), "") << each.name;
     EXPECT_EQ(each.installation, directory_.File("trusted/cuda"));
   }
 }
 
-TEST_F(NativeToolchainTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
+TEST_F(FoundNativeTest, AnNvrtcThatOthersMayChangeIsNotUsed) {
   Install("search/cuda/real/lib/libnvrtc.so.13.0.88");
   Install("search/cuda/real/lib/libnvrtc-builtins.so.13.0");
   Install("search/cuda/include/cuda_fp16.h");
   fs::create_directory_symlink("real/lib", directory_.File("search/cuda/lib64"));
   const auto problem = [&] {
-    return Problem(FindNativeToolchains({directory_.File("search")}, FileTrust()).at(0));
+    return Problem(FindToolchains({directory_.File("search")}, FileTrust()).at(0));
   };
   EXPECT_EQ(problem(), "");
   for (const char* path :

@@ -1,4 +1,4 @@
-#include "daemon/toolchain/toolchain_directory.h"
+#include "daemon/toolchain/found_toolchain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,31 +17,30 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ToolchainDirectoryTest : public testing::Test {
+class FoundTritonTest : public testing::Test {
  protected:
   std::vector<std::string> Paths(const std::vector<std::string>& directories) {
     std::vector<std::string> paths;
-    for (const auto& found : FindToolchainDirectories(directories, FileTrust()))
-      paths.push_back(found.path);
+    for (const auto& found : FindTritons(directories)) paths.push_back(found.path);
     return paths;
   }
   static std::string ProblemIn(const std::string& directory) {
-    const auto found = FindToolchainDirectories({directory}, FileTrust());
+    const auto found = FindTritons({directory});
     return found.size() == 1 ? std::string(Message(found[0].problem)) : "not one toolchain";
   }
   std::string Problem() const { return ProblemIn(directory_.path()); }
-  ToolchainDirectory Only() {
-    const auto found = FindToolchainDirectories({directory_.path()}, FileTrust());
+  FoundToolchain Only() {
+    const auto found = FindTritons({directory_.path()});
     EXPECT_EQ(found.size(), 1u);
-    return found.empty() ? ToolchainDirectory() : found[0];
+    return found.empty() ? FoundToolchain() : found[0];
   }
 
   TempDirectory directory_;
 };
 
-TEST_F(ToolchainDirectoryTest, KnowsWhereEverythingIs) {
+TEST_F(FoundTritonTest, KnowsWhereEverythingIs) {
   const FakeToolchain toolchain(directory_.File("triton-3.6.0"), "3.6.0", "3.12");
-  const ToolchainDirectory found = Only();
+  const FoundToolchain found = Only();
   EXPECT_EQ(found.path, toolchain.path());
   EXPECT_EQ(found.interpreter, toolchain.path() + "/bin/python");
   EXPECT_EQ(found.package, toolchain.path() + "/lib/python3.12/site-packages/triton");
@@ -50,7 +49,7 @@ TEST_F(ToolchainDirectoryTest, KnowsWhereEverythingIs) {
   EXPECT_TRUE(found.problem.ok());
 }
 
-TEST_F(ToolchainDirectoryTest, DirectoriesInTheirOrderAndWithinThemByName) {
+TEST_F(FoundTritonTest, DirectoriesInTheirOrderAndWithinThemByName) {
   fs::create_directories(directory_.File("one"));
   fs::create_directories(directory_.File("two"));
   const FakeToolchain c(directory_.File("two/c"));
@@ -60,26 +59,26 @@ TEST_F(ToolchainDirectoryTest, DirectoriesInTheirOrderAndWithinThemByName) {
               ElementsAre(c.path(), a.path(), b.path()));
 }
 
-TEST_F(ToolchainDirectoryTest, AConfiguredDirectoryMayBeOneItself) {
+TEST_F(FoundTritonTest, AConfiguredDirectoryMayBeOneItself) {
   const FakeToolchain toolchain(directory_.File("x"));
   EXPECT_THAT(Paths({toolchain.path()}), ElementsAre(toolchain.path()));
 }
 
-TEST_F(ToolchainDirectoryTest, OneThatIsReachedTwiceCountsOnce) {
+TEST_F(FoundTritonTest, OneThatIsReachedTwiceCountsOnce) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::create_directory_symlink(toolchain.path(), directory_.File("latest"));
   EXPECT_THAT(Paths({directory_.path(), directory_.path() + "/", toolchain.path()}),
               ElementsAre(toolchain.path()));
 }
 
-TEST_F(ToolchainDirectoryTest, LinksAreFollowed) {
+TEST_F(FoundTritonTest, LinksAreFollowed) {
   fs::create_directories(directory_.File("real"));
   const FakeToolchain toolchain(directory_.File("real/a"));
   fs::create_directory_symlink(directory_.File("real"), directory_.File("link"));
   EXPECT_THAT(Paths({directory_.File("link")}), ElementsAre(directory_.File("link/a")));
 }
 
-TEST_F(ToolchainDirectoryTest, EverythingElseIsPassedOver) {
+TEST_F(FoundTritonTest, EverythingElseIsPassedOver) {
   fs::create_directories(directory_.File("empty"));
   fs::create_directories(directory_.File("venv/lib/python3.11/site-packages"));
   fs::create_directories(directory_.File("namespace/lib/python3.11/site-packages/triton"));
@@ -92,32 +91,32 @@ TEST_F(ToolchainDirectoryTest, EverythingElseIsPassedOver) {
               IsEmpty());
 }
 
-TEST_F(ToolchainDirectoryTest, APythonThatIsGoneIsAProblem) {
+TEST_F(FoundTritonTest, APythonThatIsGoneIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::remove(toolchain.interpreter());
   fs::create_symlink("/nonexistent/python3.11", toolchain.interpreter());
   EXPECT_THAT(Problem(), HasSubstr("bin/python does not run"));
 }
 
-TEST_F(ToolchainDirectoryTest, APythonThatIsNoProgramIsAProblem) {
+TEST_F(FoundTritonTest, APythonThatIsNoProgramIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::permissions(toolchain.interpreter(), fs::perms::owner_read);
   EXPECT_THAT(Problem(), HasSubstr("bin/python does not run"));
 }
 
-TEST_F(ToolchainDirectoryTest, TritonForTwoPythonsIsAProblem) {
+TEST_F(FoundTritonTest, TritonForTwoPythonsIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"), "3.6.0", "3.11");
   const FakeToolchain again(directory_.File("a"), "3.6.0", "3.12");
   EXPECT_THAT(Problem(), HasSubstr("more than one Python"));
 }
 
-TEST_F(ToolchainDirectoryTest, OneThatEveryoneMayWriteToIsAProblem) {
+TEST_F(FoundTritonTest, OneThatEveryoneMayWriteToIsAProblem) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::permissions(toolchain.path(), fs::perms::all);
   EXPECT_THAT(Problem(), HasSubstr("chmod o-w"));
 }
 
-TEST_F(ToolchainDirectoryTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
+TEST_F(FoundTritonTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
   const FakeToolchain toolchain(directory_.File("a"));
   WriteFileOrDie(toolchain.site_packages() + "/zz.pth", "import os");
   WriteFileOrDie(toolchain.path() + "/pyvenv.cfg", "home = /usr/bin");
@@ -137,7 +136,7 @@ TEST_F(ToolchainDirectoryTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
   EXPECT_EQ(Problem(), "");
 }
 
-TEST_F(ToolchainDirectoryTest, RejectsALinkIntoADirectoryThatOthersMayWriteTo) {
+TEST_F(FoundTritonTest, RejectsALinkIntoADirectoryThatOthersMayWriteTo) {
   fs::create_directories(directory_.File("open/store"));
   fs::create_directories(directory_.File("searched"));
   const FakeToolchain toolchain(directory_.File("open/store/a"));
@@ -148,7 +147,7 @@ TEST_F(ToolchainDirectoryTest, RejectsALinkIntoADirectoryThatOthersMayWriteTo) {
   EXPECT_THAT(problem(), HasSubstr("/open/store may be written to by everyone"));
 }
 
-TEST_F(ToolchainDirectoryTest, RejectsALinkBeneathADirectoryThatOthersMayWriteTo) {
+TEST_F(FoundTritonTest, RejectsALinkBeneathADirectoryThatOthersMayWriteTo) {
   fs::create_directories(directory_.File("open/venvs"));
   fs::create_directories(directory_.File("searched"));
   const FakeToolchain toolchain(directory_.File("open/venvs/a"));
@@ -165,7 +164,7 @@ TEST_F(ToolchainDirectoryTest, RejectsALinkBeneathADirectoryThatOthersMayWriteTo
   EXPECT_THAT(problem(), HasSubstr("/open/venvs belongs to user 1234567"));
 }
 
-TEST_F(ToolchainDirectoryTest, AToolchainThatATrustedDirectoryLeadsToCounts) {
+TEST_F(FoundTritonTest, AToolchainThatATrustedDirectoryLeadsToCounts) {
   fs::create_directories(directory_.File("open"));
   fs::create_directories(directory_.File("searched"));
   const FakeToolchain toolchain(directory_.File("real/t"));
@@ -176,28 +175,28 @@ TEST_F(ToolchainDirectoryTest, AToolchainThatATrustedDirectoryLeadsToCounts) {
   for (const auto& directories :
        {std::vector{directory_.File("open"), directory_.File("searched")},
         std::vector{directory_.File("searched"), directory_.File("open")}}) {
-    const auto found = FindToolchainDirectories(directories, FileTrust());
+    const auto found = FindTritons(directories);
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].path, directory_.File("searched/t"));
     EXPECT_TRUE(found[0].problem.ok()) << found[0].problem;
   }
 }
 
-TEST_F(ToolchainDirectoryTest, ALinkRoundInACircleLeadsNowhere) {
+TEST_F(FoundTritonTest, ALinkRoundInACircleLeadsNowhere) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::create_symlink("b.pth", toolchain.site_packages() + "/c.pth");
   fs::create_symlink("c.pth", toolchain.site_packages() + "/b.pth");
   EXPECT_EQ(Problem(), "");
 }
 
-TEST_F(ToolchainDirectoryTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
+TEST_F(FoundTritonTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
   fs::create_directories(directory_.File("open/searched"));
   const FakeToolchain toolchain(directory_.File("open/searched/a"));
   fs::permissions(directory_.File("open"), fs::perms(0777));
   EXPECT_EQ(ProblemIn(directory_.File("open/searched/")), "");
 }
 
-TEST_F(ToolchainDirectoryTest, TheVersionIsThatOfTheDistributionWithTritonInIt) {
+TEST_F(FoundTritonTest, TheVersionIsThatOfTheDistributionWithTritonInIt) {
   const FakeToolchain toolchain(directory_.File("a"));
   const std::string info = toolchain.site_packages() + "/triton-3.6.0.dist-info";
   fs::rename(info, toolchain.site_packages() + "/pytorch_triton-3.6.0+git9844da95.dist-info");
@@ -207,7 +206,7 @@ TEST_F(ToolchainDirectoryTest, TheVersionIsThatOfTheDistributionWithTritonInIt) 
   EXPECT_EQ(Only().version, "3.6.0+git9844da95");
 }
 
-TEST_F(ToolchainDirectoryTest, TheVersionMayBeUnknown) {
+TEST_F(FoundTritonTest, TheVersionMayBeUnknown) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::remove_all(toolchain.site_packages() + "/triton-3.6.0.dist-info");
   EXPECT_EQ(Only().version, "");
