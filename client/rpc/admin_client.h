@@ -10,6 +10,8 @@
 
 namespace kiln {
 
+class Connection;
+
 // Errors as in Client. Thread-safe; every method blocks, for as long as its deadline.
 class AdminClient {
  public:
@@ -21,45 +23,34 @@ class AdminClient {
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
 
-  [[nodiscard]] absl::StatusOr<admin::v1::GetStatsResponse> GetStats(const CallOptions& options);
-  // One page.
-  [[nodiscard]] absl::StatusOr<admin::v1::ListArtifactsResponse> ListArtifacts(
-      const admin::v1::ListArtifactsRequest& request, const CallOptions& options);
-  [[nodiscard]] absl::StatusOr<admin::v1::InspectArtifactResponse> InspectArtifact(
-      const std::string& key_prefix, const CallOptions& options);
-  [[nodiscard]] absl::StatusOr<admin::v1::GetRequestResponse> GetRequest(
-      const std::string& key_prefix, const CallOptions& options);
-  [[nodiscard]] absl::StatusOr<admin::v1::EvictResponse> Evict(
-      const admin::v1::EvictRequest& request, const CallOptions& options);
-  // `key` is 32 raw bytes.
-  [[nodiscard]] absl::Status SetPinned(const std::string& key, bool pinned,
-                                       const CallOptions& options);
-  // Hands over each report as it comes; the last one has `done`.
+// The calls of AdminService with one answer. protos/ describes them.
+#define KILN_ADMIN_CALL(Name)                                   \
+  [[nodiscard]] absl::StatusOr<admin::v1::Name##Response> Name( \
+      const CallOptions& options, const admin::v1::Name##Request& request = {})
+
+  KILN_ADMIN_CALL(GetStats);
+  KILN_ADMIN_CALL(ListArtifacts);
+  KILN_ADMIN_CALL(InspectArtifact);
+  KILN_ADMIN_CALL(GetRequest);
+  KILN_ADMIN_CALL(Evict);
+  KILN_ADMIN_CALL(Pin);
+  KILN_ADMIN_CALL(ListToolchains);
+  KILN_ADMIN_CALL(ReloadToolchains);
+  KILN_ADMIN_CALL(SetDefaultToolchain);
+  KILN_ADMIN_CALL(AddToolchain);
+  KILN_ADMIN_CALL(RemoveToolchain);
+  KILN_ADMIN_CALL(Drain);
+#undef KILN_ADMIN_CALL
+
+  // Hands over each report as it comes; the last one has `done`. Does not repeat: a second call
+  // would start from the beginning.
   [[nodiscard]] absl::Status Verify(
       const std::function<void(const admin::v1::VerifyReport&)>& report,
       const CallOptions& options);
 
-  [[nodiscard]] absl::StatusOr<admin::v1::ListToolchainsResponse> ListToolchains(
-      const CallOptions& options);
-  // OK: what is installed now can be named by requests.
-  [[nodiscard]] absl::Status ReloadToolchains(const CallOptions& options);
-  [[nodiscard]] absl::Status SetDefaultToolchain(const std::string& selector,
-                                                 const CallOptions& options);
-
-  [[nodiscard]] absl::StatusOr<admin::v1::AddToolchainResponse> AddToolchain(
-      const admin::v1::AddToolchainRequest& request, const CallOptions& options);
-  [[nodiscard]] absl::StatusOr<admin::v1::RemoveToolchainResponse> RemoveToolchain(
-      const std::string& selector, const CallOptions& options);
-
-  // The daemon answers what it has begun and ends. OK: it has been told to, not: it is gone.
-  [[nodiscard]] absl::Status Drain(const CallOptions& options);
-
-  const std::string& socket_path() const;
-
  private:
-  class Core;
-  explicit AdminClient(std::unique_ptr<Core> core);
-  std::unique_ptr<Core> core_;
+  explicit AdminClient(std::unique_ptr<Connection> connection);
+  const std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace kiln

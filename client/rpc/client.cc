@@ -4,54 +4,63 @@
 #include <utility>
 
 #include "client/rpc/compile_stream.h"
+#include "client/rpc/connection.h"
 #include "client/rpc/hot_reader.h"
-#include "client/rpc/request_size.h"
-#include "client/rpc/retry.h"
-#include "client/rpc/service_calls.h"
+#include "client/rpc/request_window.h"
 #include "client/rpc/socket_path.h"
 #include "client/rpc/verified_contents.h"
-#include "client/rpc/watched_call.h"
-#include "client/rpc/wedged.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
+namespace {
 
-// What every call shares. Thread-safe.
+absl::Status WrongBytes(const Digest& digest) {
+  return DataLoss("the daemon sent other bytes than those of {}", digest.Hex());
+}
+
+// The whole blob. DATA_LOSS: it does not match its digest.
+absl::Status FetchOnce(KernelStub& stub, const Digest& digest, const CallLimits& limits,
+                       std::string& content) {
+  v1::FetchRequest request;
+  request.set_digest(std::string(digest.Bytes()));
+  DigestBuilder builder;
+  content.clear();
+  const absl::Status status =
+      WatchedCall(stub, limits)
+          .Stream(stub, &KernelStub::PrepareAsyncFetch, request, [&](const v1::FetchChunk& chunk) {
+            builder.Update(chunk.content());
+            content += chunk.content();
+            return content.size() <= limits::kBlobBytesMax;
+          });
+  if (content.size() > limits::kBlobBytesMax) return WrongBytes(digest);
+  KILN_RETURN_IF_ERROR(status);
+  return builder.Finish() == digest ? absl::OkStatus() : WrongBytes(digest);
+}
+
+}  // namespace
+
+// What the calls share. Thread-safe.
 class Client::Core {
  public:
-  Core(std::string socket_path, const ConnectOptions& options)
-      : options_(options),
-        stubs_({socket_path, options.server_uid, options.connect_budget}),
+  Core(std::unique_ptr<Connection> connection, const ConnectOptions& options)
+      : connection_(std::move(connection)),
         verified_(options.verified_bytes_max),
-        hot_(options.hot_directory.empty() ? BesideSocket(socket_path, "hot")
+        hot_(options.hot_directory.empty() ? BesideSocket(connection_->socket_path(), "hot")
                                            : options.hot_directory,
-             options.server_uid),
-        socket_path_(std::move(socket_path)) {}
-
-  // Does not repeat: the caller wants to know now.
-  absl::Status FirstContact() {
-    KILN_ASSIGN_OR_RETURN(const auto stub, stubs_.Get());
-    if (!ShowsLife(*stub, options_.answer_budget)) return WedgedStatus();
-    return absl::OkStatus();
-  }
+             options.server_uid) {}
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(UnaryMethod<KernelStub, Request, Response> method,
                                 const Request& request, const CallOptions& options) {
-    Response response;
-    KILN_RETURN_IF_ERROR(
-        CallRepeatedly(stubs_, options_.retry, options.deadline, [&](KernelStub& stub) {
-          return WatchedCall(stub, Limits(options)).Unary(stub, method, request, response);
-        }));
-    return response;
+    return connection_->Call(&Connection::Stubs::kernels, method, request, options);
   }
 
   absl::StatusOr<std::string> Fetch(const Digest& digest, const CallOptions& options) {
     std::string content;
-    KILN_RETURN_IF_ERROR(CallRepeatedly(
-        stubs_, options_.retry, options.deadline,
-        [&](KernelStub& stub) { return CallFetch(stub, digest, Limits(options), content); }));
+    KILN_RETURN_IF_ERROR(connection_->Repeatedly(options, [&](Connection::Stubs& stubs) {
+      return FetchOnce(*stubs.kernels, digest, connection_->Limits(options), content);
+    }));
     return content;
   }
 
@@ -70,23 +79,23 @@ class Client::Core {
 
   absl::Status CompileMany(const RequestSource& next, const AnswerSink& answer,
                            const ManyOptions& options) {
-    RequestWindow window(next, answer, options, options_.retry);
+    RequestWindow window(next, answer, options, connection_->retry());
     const AnswerCompletion complete = [&](v1::CompileResponse& response) {
       return Complete(response, options.call);
     };
-    Backoff backoff(options_.retry);
+    Backoff backoff(connection_->retry());
     uint64_t answers_before = 0;
     while (true) {
-      const auto stub = stubs_.Get();
+      const auto stubs = connection_->Get();
       const absl::Status status =
-          stub.ok() ? RunCompileStream(**stub, Limits(options.call), complete, window)
-                    : stub.status();
+          stubs.ok() ? RunCompileStream(*(*stubs)->kernels, connection_->Limits(options.call),
+                                        complete, window)
+                     : stubs.status();
       if (status.ok()) return status;
-      if (stub.ok() && status.code() == absl::StatusCode::kUnavailable) stubs_.Drop(*stub);
+      if (stubs.ok() && absl::IsUnavailable(status)) connection_->Drop(*stubs);
       if (window.answers() > answers_before) backoff.Reset();
       answers_before = window.answers();
-      if (!IsWorthRepeating(status) ||
-          !WaitBeforeRepeating(status, backoff, options.call.deadline)) {
+      if (!WaitBeforeRepeating(status, backoff, options.call.deadline)) {
         window.FailAll(status);
         return status;
       }
@@ -97,49 +106,37 @@ class Client::Core {
   absl::Status CheckContents(const v1::OwnEntry& entry) {
     for (const v1::OwnFile& file : entry.files()) {
       KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(file.digest()));
-      if (!verified_.Matches(digest, file.content())) {
-        return DataLoss("the daemon sent other bytes than those of {}", digest.Hex());
-      }
+      if (!verified_.Matches(digest, file.content())) return WrongBytes(digest);
     }
     return absl::OkStatus();
   }
 
   const HotReader& hot() const { return hot_; }
-  const std::string& socket_path() const { return socket_path_; }
+  const std::string& socket_path() const { return connection_->socket_path(); }
 
  private:
-  CallLimits Limits(const CallOptions& options) const {
-    return {options_.answer_budget, options.deadline};
-  }
-
   absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(stage.digest()));
     if (stage.has_content()) {
-      if (verified_.Matches(digest, stage.content())) return absl::OkStatus();
-      return DataLoss("the daemon sent other bytes than those of {}", digest.Hex());
+      return verified_.Matches(digest, stage.content()) ? absl::OkStatus() : WrongBytes(digest);
     }
     if (!options.fetch_content) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(*stage.mutable_content(), Fetch(digest, options));
     return absl::OkStatus();
   }
 
-  const ConnectOptions options_;
-  ReconnectingStub<v1::KernelService> stubs_;
+  const std::unique_ptr<Connection> connection_;
   VerifiedContents verified_;
   const HotReader hot_;
-  const std::string socket_path_;
 };
 
 Client::Client(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& options) {
-  KILN_ASSIGN_OR_RETURN(std::string path,
-                        FindSocket(options.socket_path, options.root, kServiceSocket,
-                                   SocketSurroundings::OfProcess()));
-  auto core = std::make_unique<Core>(std::move(path), options);
-  KILN_RETURN_IF_ERROR(core->FirstContact());
-  return std::unique_ptr<Client>(new Client(std::move(core)));
+  KILN_ASSIGN_OR_RETURN(auto connection, Connection::Open(options, kServiceSocket));
+  return std::unique_ptr<Client>(
+      new Client(std::make_unique<Core>(std::move(connection), options)));
 }
 
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,

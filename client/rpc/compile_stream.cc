@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "client/rpc/status_details.h"
-#include "client/rpc/watched_queue.h"
-#include "client/rpc/wedged.h"
 
 namespace kiln {
 namespace {
@@ -22,20 +20,17 @@ class CompileStream {
                 RequestWindow& window)
       : complete_(complete),
         window_(window),
-        events_(context_, limits.answer_budget,
-                [&stub](std::chrono::milliseconds budget) { return ShowsLife(stub, budget); }) {
-    SetDeadline(context_, limits.deadline);
-    stream_ = stub.PrepareAsyncCompileStream(&context_, events_.queue());
-  }
+        call_(stub, limits),
+        stream_(stub.PrepareAsyncCompileStream(call_.context(), call_.queue())) {}
 
   absl::Status Run() {
     stream_->StartCall(Tag(kStart));
-    if (!events_.Next()->ok) return Finish();
+    if (!call_.Next()->ok) return Finish();
     stream_->Read(&answer_, Tag(kRead));
     is_reading_ = true;
     while (is_reading_ || is_writing_) {
       SendNext();
-      const auto event = events_.Next(WakeTime());
+      const auto event = call_.Next(WakeTime());
       if (event.has_value()) OnEvent(*event);
     }
     return Finish();
@@ -60,12 +55,12 @@ class CompileStream {
     }
   }
 
-  std::optional<RequestWindow::Moment> WakeTime() const {
+  Deadline WakeTime() const {
     if (is_writing_ || is_half_closed_ || !is_reading_) return std::nullopt;
     return window_.NextDue();
   }
 
-  void OnEvent(const WatchedQueue::Event& event) {
+  void OnEvent(const WatchedCall::Event& event) {
     if (event.tag == Tag(kWrite)) {
       is_writing_ = false;
       if (!event.ok) is_half_closed_ = true;  // broken: the read fails next
@@ -92,18 +87,16 @@ class CompileStream {
   absl::Status Finish() {
     grpc::Status status;
     stream_->Finish(&status, Tag(kFinish));
-    events_.Next();
+    call_.Next();
     if (window_.IsAllAnswered()) return absl::OkStatus();
-    if (events_.IsWedged() && !status.ok()) return WedgedStatus();
-    if (!status.ok()) return FromGrpc(status);
+    if (!status.ok()) return call_.Result(status);
     return Unavailable("the daemon ended the stream before it had answered everything");
   }
 
   const AnswerCompletion& complete_;
   RequestWindow& window_;
-  grpc::ClientContext context_;
   v1::CompileStreamResponse answer_;
-  WatchedQueue events_;
+  WatchedCall call_;
   std::unique_ptr<
       grpc::ClientAsyncReaderWriter<v1::CompileStreamRequest, v1::CompileStreamResponse>>
       stream_;

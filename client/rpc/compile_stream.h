@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "client/rpc/request_window.h"
-#include "client/rpc/service_calls.h"
+#include "client/rpc/watched_call.h"
 
 namespace kiln {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-#include "client/rpc/backoff.h"
+#include "client/rpc/retry.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
@@ -59,8 +59,9 @@ absl::Status DescribeConnectError(int error_number, const std::string& path) {
 
 // A full queue is the only thing that passes by itself: a burst of connections overflows it, and
 // the kernel says so at once instead of waiting.
-absl::Status ConnectWithin(int descriptor, const sockaddr_un& address, const DialOptions& options) {
-  const auto deadline = steady_clock::now() + options.budget;
+absl::Status ConnectWithin(int descriptor, const sockaddr_un& address,
+                           const ConnectOptions& options) {
+  const auto deadline = steady_clock::now() + options.connect_budget;
   std::chrono::microseconds ceiling = std::chrono::milliseconds(1);
   while (true) {
     if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
@@ -77,7 +78,7 @@ absl::Status ConnectWithin(int descriptor, const sockaddr_un& address, const Dia
   }
 }
 
-absl::Status CheckServer(int descriptor, const DialOptions& options) {
+absl::Status CheckServer(int descriptor, const ConnectOptions& options) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
@@ -97,7 +98,7 @@ bool MayServe(uid_t served_by, uid_t own, std::optional<uid_t> configured) {
   return served_by == 0 || served_by == own || served_by == configured;
 }
 
-absl::StatusOr<int> Dial(const DialOptions& options) {
+absl::StatusOr<int> Dial(const ConnectOptions& options) {
   KILN_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(options.socket_path));
   UniqueFd descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (descriptor.get() < 0) return ErrnoStatus(errno, "socket");

@@ -3,27 +3,19 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <optional>
-#include <string>
 
+#include "client/rpc/client.h"
 #include "storage/base/status.h"
 
 namespace kiln {
 
-struct DialOptions {
-  std::string socket_path;
-  // Accepted besides root and the caller's own uid.
-  std::optional<uid_t> server_uid;
-  std::chrono::milliseconds budget;
-};
-
 // Connects and asks the kernel who serves the socket (SO_PEERCRED): the server hands out code that
-// will run as this user. Returns a non-blocking descriptor that the caller owns. UNAVAILABLE: no
-// process listens, or the listener's queue stayed full for the budget. PERMISSION_DENIED: the
-// socket refuses us, or an untrusted user serves it. INVALID_ARGUMENT: the path is too long for a
-// socket.
-[[nodiscard]] absl::StatusOr<int> Dial(const DialOptions& options);
+// will run as this user. Connects to `options.socket_path`. Returns a non-blocking descriptor that
+// the caller owns. UNAVAILABLE: no process listens, or the listener's queue stayed full for the
+// budget. PERMISSION_DENIED: the socket refuses us, or an untrusted user serves it.
+// INVALID_ARGUMENT: the path is too long for a socket.
+[[nodiscard]] absl::StatusOr<int> Dial(const ConnectOptions& options);
 
 // The check alone: may `served_by` serve a caller of uid `own`?
 [[nodiscard]] bool MayServe(uid_t served_by, uid_t own, std::optional<uid_t> configured);

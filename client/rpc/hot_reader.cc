@@ -14,7 +14,11 @@ absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
   KILN_ASSIGN_OR_RETURN(const Directory directory, Open());
   absl::StatusOr<MappedArtifact> loaded = Load(directory->get(), key);
   if (absl::IsNotFound(loaded.status()) && !IsStillThere(directory)) {
-    KILN_ASSIGN_OR_RETURN(const Directory newer, OpenAgain(directory));
+    {
+      const MutexLock lock(mutex_);
+      if (directory_ == directory) directory_ = nullptr;
+    }
+    KILN_ASSIGN_OR_RETURN(const Directory newer, Open());
     loaded = Load(newer->get(), key);
   }
   if (!loaded.ok()) return Annotate(loaded.status(), path_);
@@ -44,14 +48,6 @@ absl::StatusOr<HotReader::Directory> HotReader::Open() const {
   KILN_RETURN_IF_ERROR(CheckOwner(info, path_));
   directory_ = std::make_shared<const UniqueFd>(std::move(opened));
   return directory_;
-}
-
-absl::StatusOr<HotReader::Directory> HotReader::OpenAgain(const Directory& old) const {
-  {
-    const MutexLock lock(mutex_);
-    if (directory_ == old) directory_ = nullptr;
-  }
-  return Open();
 }
 
 bool HotReader::IsStillThere(const Directory& directory) const {

@@ -40,7 +40,6 @@ class HotReader {
   using Directory = std::shared_ptr<const UniqueFd>;
 
   absl::StatusOr<Directory> Open() const;
-  absl::StatusOr<Directory> OpenAgain(const Directory& old) const;
   bool IsStillThere(const Directory& directory) const;
   absl::StatusOr<MappedArtifact> Load(int directory, const Digest& key) const;
   absl::Status CheckOwner(const struct stat& info, const std::string& name) const;

@@ -1,9 +1,7 @@
 #include "client/rpc/request_window.h"
 
 #include <utility>
-#include <vector>
 
-#include "client/rpc/request_size.h"
 #include "client/rpc/retry.h"
 #include "storage/base/limits.h"
 
@@ -58,9 +56,7 @@ void RequestWindow::SendAllAgain() {
 }
 
 void RequestWindow::FailAll(const absl::Status& status) {
-  std::vector<uint64_t> ids;
-  for (const auto& [id, held] : held_) ids.push_back(id);
-  for (const uint64_t id : ids) Finish(id, status);
+  while (!held_.empty()) Finish(held_.begin()->first, status);
 }
 
 std::optional<RequestWindow::Moment> RequestWindow::NextDue() const {
@@ -74,6 +70,31 @@ void RequestWindow::Finish(uint64_t id, absl::StatusOr<v1::CompileResponse> answ
   held_.erase(held);
   std::erase_if(due_, [id](const auto& entry) { return entry.second == id; });
   answer_(id, std::move(answer));
+}
+
+absl::Status CheckSize(const v1::CompileRequest& request) {
+  const size_t source_bytes = request.source().text().size();
+  if (source_bytes > limits::kSourceBytesMax) {
+    return ResourceExhausted(
+        "the source is longer than {} MiB, the most that is compiled: is this the right file?",
+        limits::kSourceBytesMax / limits::kMiB);
+  }
+  // gRPC counts the stream's envelope too.
+  const size_t request_bytes = request.ByteSizeLong();
+  if (request_bytes + limits::kKiB > limits::kRequestBytesMax) {
+    return ResourceExhausted(
+        "the request is {} bytes long, the limit is {}: its options or "
+        "parameters are too large",
+        request_bytes, limits::kRequestBytesMax - limits::kKiB);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSize(const v1::PutOwnRequest& request) {
+  const size_t bytes = request.ByteSizeLong();
+  if (bytes + limits::kKiB <= limits::kRequestBytesMax) return absl::OkStatus();
+  return ResourceExhausted("{} bytes of entries, the limit is {}: put them in several calls", bytes,
+                           limits::kRequestBytesMax - limits::kKiB);
 }
 
 }  // namespace kiln

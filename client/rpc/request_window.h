@@ -7,8 +7,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "client/rpc/backoff.h"
 #include "client/rpc/client.h"
+#include "client/rpc/retry.h"
 
 namespace kiln {
 
@@ -64,5 +64,10 @@ class RequestWindow {
   uint64_t answers_ = 0;
   bool is_exhausted_ = false;
 };
+
+// RESOURCE_EXHAUSTED where the source or the whole request is over the limit. gRPC itself would end
+// the whole stream.
+[[nodiscard]] absl::Status CheckSize(const v1::CompileRequest& request);
+[[nodiscard]] absl::Status CheckSize(const v1::PutOwnRequest& request);
 
 }  // namespace kiln

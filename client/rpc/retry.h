@@ -1,38 +1,49 @@
-// Repeats a call on a new connection where that can help.
+// Whether a call is repeated, and how long it waits before: random, doubling, bounded.
 #pragma once
 
 #include <chrono>
-#include <memory>
 #include <optional>
 
-#include "client/rpc/backoff.h"
 #include "client/rpc/client.h"
-#include "client/rpc/reconnecting_stub.h"
 #include "storage/base/status.h"
 
 namespace kiln {
 
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
+// The waits of one call. They are random: thousands of clients lose the daemon at the same moment
+// and must not return at the same moment. Not thread-safe.
+class Backoff {
+ public:
+  explicit Backoff(const RetryOptions& options) : options_(options) {}
+
+  // The wait before the next attempt, at least `hint`; nothing when there have been enough.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> Next(
+      std::optional<std::chrono::milliseconds> hint);
+
+  // After a success: the next failure is a new one.
+  void Reset() { attempts_ = 1; }
+
+ private:
+  RetryOptions options_;
+  int attempts_ = 1;
+};
+
 // The daemon was gone, or it said that waiting helps.
 [[nodiscard]] bool IsWorthRepeating(const absl::Status& status);
 
-// Waits before the next attempt; false where there is none or the deadline would pass meanwhile.
+// Waits before the next attempt; false where repeating does not help, there have been enough
+// attempts, or the deadline would pass meanwhile.
 [[nodiscard]] bool WaitBeforeRepeating(const absl::Status& status, Backoff& backoff,
                                        const Deadline& deadline);
 
-// `attempt` is given a stub and returns the call's status. Blocks.
-template <typename Service, typename Attempt>
-[[nodiscard]] absl::Status CallRepeatedly(ReconnectingStub<Service>& stubs,
-                                          const RetryOptions& options, const Deadline& deadline,
-                                          const Attempt& attempt) {
-  Backoff backoff(options);
-  while (true) {
-    const auto stub = stubs.Get();
-    const absl::Status status = stub.ok() ? attempt(**stub) : stub.status();
-    if (stub.ok() && status.code() == absl::StatusCode::kUnavailable) stubs.Drop(*stub);
-    if (!IsWorthRepeating(status) || !WaitBeforeRepeating(status, backoff, deadline)) return status;
-  }
-}
+// UNAVAILABLE, of a daemon that accepts connections and does not answer. Not worth repeating: the
+// call would hang again.
+[[nodiscard]] absl::Status WedgedStatus();
+[[nodiscard]] bool IsWedgedStatus(const absl::Status& status);
+
+// Uniformly from [low, high].
+[[nodiscard]] std::chrono::microseconds RandomDuration(std::chrono::microseconds low,
+                                                       std::chrono::microseconds high);
 
 }  // namespace kiln

@@ -5,10 +5,6 @@
 namespace kiln {
 namespace {
 
-constexpr char kDiagnosticsUrl[] = "type.googleapis.com/kiln.v1.CompileDiagnostics";
-constexpr char kRetryHintUrl[] = "type.googleapis.com/kiln.v1.RetryHint";
-constexpr char kRequestKeyUrl[] = "type.googleapis.com/kiln.v1.RequestKey";
-
 // A code that this build does not know comes from a newer daemon.
 absl::StatusCode CodeOf(int code) {
   if (code <= 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
@@ -17,23 +13,20 @@ absl::StatusCode CodeOf(int code) {
   return static_cast<absl::StatusCode>(code);
 }
 
-void SetRetryAfter(absl::Status& status, uint32_t milliseconds) {
-  if (milliseconds == 0) return;
-  v1::RetryHint hint;
-  hint.set_retry_after_ms(milliseconds);
-  status.SetPayload(kRetryHintUrl, absl::Cord(hint.SerializeAsString()));
-}
-
-void SetRequestKey(absl::Status& status, const std::string& key) {
-  if (key.empty()) return;
-  v1::RequestKey request;
-  request.set_key(key);
-  status.SetPayload(kRequestKeyUrl, absl::Cord(request.SerializeAsString()));
+// As google.protobuf.Any names a message.
+template <typename Message>
+std::string UrlOf() {
+  return "type.googleapis.com/" + Message::descriptor()->full_name();
 }
 
 template <typename Message>
-std::optional<Message> PayloadOf(const absl::Status& status, const char* url) {
-  const auto payload = status.GetPayload(url);
+void Attach(const Message& message, absl::Status& status) {
+  status.SetPayload(UrlOf<Message>(), absl::Cord(message.SerializeAsString()));
+}
+
+template <typename Message>
+std::optional<Message> PayloadOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(UrlOf<Message>());
   Message message;
   if (!payload.has_value() || !message.ParseFromString(std::string(*payload))) return std::nullopt;
   return message;
@@ -56,11 +49,17 @@ absl::Status FromGrpc(const grpc::Status& status) {
 absl::Status FromStreamAnswer(const v1::CompileStreamResponse& answer) {
   if (answer.code() == 0) return absl::OkStatus();
   absl::Status converted(CodeOf(answer.code()), answer.message());
-  if (answer.has_diagnostics()) {
-    converted.SetPayload(kDiagnosticsUrl, absl::Cord(answer.diagnostics().SerializeAsString()));
+  if (answer.has_diagnostics()) Attach(answer.diagnostics(), converted);
+  if (answer.retry_after_ms() != 0) {
+    v1::RetryHint hint;
+    hint.set_retry_after_ms(answer.retry_after_ms());
+    Attach(hint, converted);
   }
-  SetRetryAfter(converted, answer.retry_after_ms());
-  SetRequestKey(converted, answer.key());
+  if (!answer.key().empty()) {
+    v1::RequestKey request;
+    request.set_key(answer.key());
+    Attach(request, converted);
+  }
   return converted;
 }
 
@@ -71,17 +70,17 @@ bool IsCompilersVerdict(const absl::Status& status) {
 }
 
 std::optional<v1::CompileDiagnostics> DiagnosticsOf(const absl::Status& status) {
-  return PayloadOf<v1::CompileDiagnostics>(status, kDiagnosticsUrl);
+  return PayloadOf<v1::CompileDiagnostics>(status);
 }
 
 std::string RequestKeyOf(const absl::Status& status) {
-  if (const auto request = PayloadOf<v1::RequestKey>(status, kRequestKeyUrl)) return request->key();
+  if (const auto request = PayloadOf<v1::RequestKey>(status)) return request->key();
   const auto diagnostics = DiagnosticsOf(status);
   return diagnostics.has_value() ? diagnostics->key() : "";
 }
 
 std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status) {
-  const auto hint = PayloadOf<v1::RetryHint>(status, kRetryHintUrl);
+  const auto hint = PayloadOf<v1::RetryHint>(status);
   if (!hint.has_value()) return std::nullopt;
   return std::chrono::milliseconds(hint->retry_after_ms());
 }

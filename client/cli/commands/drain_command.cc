@@ -10,7 +10,7 @@ ExitCode RunDrain(Session& session) {
   Console& console = session.console();
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
-  const absl::Status status = (*admin)->Drain(session.Call(kQuestionTime));
+  const absl::Status status = (*admin)->Drain(session.Call(kQuestionTime)).status();
   if (!status.ok()) return Fail(console, "drain", status);
   if (session.json()) {
     console.out << DumpFields({{"draining", true}}) << std::endl;

@@ -7,7 +7,7 @@
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/rpc/client.h"
-#include "client/rpc/wedged.h"
+#include "client/rpc/retry.h"
 
 namespace kiln::cli {
 namespace {

@@ -50,7 +50,7 @@ absl::StatusOr<Evicted> EvictKeys(const EvictArguments& arguments, AdminClient& 
     request.add_keys(std::string(key->Bytes()));
   }
   if (request.keys().empty()) return evicted;
-  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(request, call));
+  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(call, request));
   for (const std::string& key : evicted.response.not_found()) {
     evicted.not_found.push_back(Hex(key));
   }
@@ -67,7 +67,7 @@ absl::StatusOr<Evicted> Evict(const EvictArguments& arguments, AdminClient& admi
     request.set_target_bytes(bytes);
   }
   Evicted evicted;
-  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(request, call));
+  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(call, request));
   return evicted;
 }
 

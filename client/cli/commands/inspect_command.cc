@@ -97,7 +97,9 @@ ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
   }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
-  const auto found = (*admin)->InspectArtifact(arguments.key_prefix, session.Call(kQuestionTime));
+  admin::v1::InspectArtifactRequest request;
+  request.set_key_prefix(arguments.key_prefix);
+  const auto found = (*admin)->InspectArtifact(session.Call(kQuestionTime), request);
   if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
   if (session.json()) {
     console.out << Dump(Describe(*found)) << std::endl;

@@ -20,7 +20,9 @@ absl::Status CheckKey(std::string_view text, size_t digits_min) {
 absl::StatusOr<Digest> ResolveKey(AdminClient& admin, const std::string& text,
                                   const CallOptions& call) {
   if (text.size() == 2 * Digest::kSizeBytes) return Digest::FromHex(text);
-  KILN_ASSIGN_OR_RETURN(const auto found, admin.InspectArtifact(text, call));
+  admin::v1::InspectArtifactRequest request;
+  request.set_key_prefix(text);
+  KILN_ASSIGN_OR_RETURN(const auto found, admin.InspectArtifact(call, request));
   return Digest::FromBytes(found.summary().key());
 }
 

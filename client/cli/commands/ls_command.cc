@@ -65,7 +65,7 @@ absl::Status ForEachArtifact(AdminClient& admin, const LsArguments& arguments,
   uint64_t left = arguments.limit == 0 ? UINT64_MAX : arguments.limit;
   while (left > 0) {
     request.set_limit(static_cast<uint32_t>(std::min<uint64_t>(left, limits::kListPageMax)));
-    KILN_ASSIGN_OR_RETURN(const auto page, admin.ListArtifacts(request, call));
+    KILN_ASSIGN_OR_RETURN(const auto page, admin.ListArtifacts(call, request));
     for (const auto& artifact : page.artifacts()) visit(artifact);
     left -= std::min<uint64_t>(left, static_cast<uint64_t>(page.artifacts_size()));
     if (page.next().empty()) break;

@@ -17,7 +17,10 @@ struct PinArguments {
 absl::StatusOr<Digest> Pin(AdminClient& admin, const std::string& text, bool pinned,
                            const CallOptions& call) {
   KILN_ASSIGN_OR_RETURN(const Digest key, ResolveKey(admin, text, call));
-  KILN_RETURN_IF_ERROR(admin.SetPinned(std::string(key.Bytes()), pinned, call));
+  admin::v1::PinRequest request;
+  request.set_key(std::string(key.Bytes()));
+  request.set_pinned(pinned);
+  KILN_RETURN_IF_ERROR(admin.Pin(call, request).status());
   return key;
 }
 

@@ -26,7 +26,9 @@ ExitCode RunReproduce(const ReproduceArguments& arguments, Session& session) {
   }
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(console, admin.status());
-  const auto found = (*admin)->GetRequest(arguments.key, session.Call(kQuestionTime));
+  admin::v1::GetRequestRequest request;
+  request.set_key_prefix(arguments.key);
+  const auto found = (*admin)->GetRequest(session.Call(kQuestionTime), request);
   if (!found.ok()) return Fail(console, arguments.key, found.status());
   const std::string directory =
       arguments.directory.empty() ? DefaultDirectory(found->key()) : arguments.directory;

@@ -5,8 +5,8 @@
 
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
+#include "client/rpc/retry.h"
 #include "client/rpc/socket_path.h"
-#include "client/rpc/wedged.h"
 
 namespace kiln::cli {
 namespace {

@@ -76,7 +76,7 @@ absl::StatusOr<std::string> Add(const ToolchainAddition& wanted, const Toolchain
   KILN_ASSIGN_OR_RETURN(*request.mutable_path(), PathOf(wanted, name, admin, session));
   request.set_name(name.name);
   request.set_version(name.version);
-  KILN_ASSIGN_OR_RETURN(const auto added, admin.AddToolchain(request, session.Call()));
+  KILN_ASSIGN_OR_RETURN(const auto added, admin.AddToolchain(session.Call(), request));
   if (added.is_new()) return "added " + added.installation();
   return fmt::format("{} is already there: {}, fingerprint {}", added.installation(), added.name(),
                      Hex(added.fingerprint()));
@@ -107,7 +107,9 @@ ExitCode AddToolchain(const ToolchainAddition& wanted, Session& session) {
 ExitCode RemoveToolchain(const std::string& what, Session& session) {
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(session.console(), admin.status());
-  const auto removed = (*admin)->RemoveToolchain(what, session.Call());
+  admin::v1::RemoveToolchainRequest request;
+  request.set_selector(what);
+  const auto removed = (*admin)->RemoveToolchain(session.Call(), request);
   if (!removed.ok()) return Fail(session.console(), "toolchain remove", removed.status());
   const std::string done =
       fmt::format("removed {}: {}", removed->installation(), fmt::join(removed->names(), ", "));

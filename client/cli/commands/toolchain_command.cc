@@ -51,7 +51,7 @@ ExitCode RunList(Session& session) {
 ExitCode RunReload(Session& session) {
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(session.console(), admin.status());
-  const absl::Status reloaded = (*admin)->ReloadToolchains(session.Call());
+  const absl::Status reloaded = (*admin)->ReloadToolchains(session.Call()).status();
   if (!reloaded.ok()) return Fail(session.console(), "toolchain reload", reloaded);
   return RunList(session);
 }
@@ -59,8 +59,10 @@ ExitCode RunReload(Session& session) {
 ExitCode RunDefault(const ToolchainArguments& given, Session& session) {
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) return FailToConnect(session.console(), admin.status());
+  admin::v1::SetDefaultToolchainRequest request;
+  if (!given.newest) request.set_selector(given.what);
   const absl::Status set =
-      (*admin)->SetDefaultToolchain(given.newest ? "" : given.what, session.Call(kQuestionTime));
+      (*admin)->SetDefaultToolchain(session.Call(kQuestionTime), request).status();
   if (!set.ok()) return Fail(session.console(), "toolchain default", set);
   return RunList(session);
 }

@@ -16,8 +16,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-DialOptions OptionsFor(const std::string& path) {
-  return {path, std::nullopt, std::chrono::milliseconds(20)};
+ConnectOptions OptionsFor(const std::string& path) {
+  ConnectOptions options;
+  options.socket_path = path;
+  options.connect_budget = std::chrono::milliseconds(20);
+  return options;
 }
 
 TEST(Dial, ConnectsToALocalServer) {
@@ -95,7 +98,7 @@ TEST(Dial, ASocketThatSomebodyElseServesIsRefused) {
   const auto refused = Dial(OptionsFor(path));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(Message(refused.status())), HasSubstr("uid 65534"));
-  DialOptions trusting = OptionsFor(path);
+  ConnectOptions trusting = OptionsFor(path);
   trusting.server_uid = kStranger;
   const auto accepted = Dial(trusting);
   ASSERT_TRUE(accepted.ok()) << accepted.status();

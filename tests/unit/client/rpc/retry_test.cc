@@ -1,4 +1,4 @@
-#include "client/rpc/backoff.h"
+#include "client/rpc/retry.h"
 
 #include <gtest/gtest.h>
 

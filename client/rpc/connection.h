@@ -1,0 +1,68 @@
+// A daemon, found on its socket and connected to again whenever the connection breaks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "client/rpc/client.h"
+#include "client/rpc/watched_call.h"
+#include "kiln/admin/v1/admin_service.grpc.pb.h"
+#include "storage/base/mutex.h"
+#include "storage/base/status.h"
+
+namespace kiln {
+
+// Thread-safe; every method blocks.
+class Connection {
+ public:
+  // Services of the daemon. The administration socket serves both, the other one only `kernels`.
+  struct Stubs {
+    std::unique_ptr<KernelStub> kernels;
+    std::unique_ptr<admin::v1::AdminService::Stub> admin;
+  };
+
+  // Finds the socket, which `socket_file` names in its directory, connects, and asks for a sign of
+  // life. Errors as Client::Connect.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Connection>> Open(
+      const ConnectOptions& options, std::string_view socket_file);
+
+  // The present stubs, or new ones where there are none. Errors as in Dial.
+  [[nodiscard]] absl::StatusOr<std::shared_ptr<Stubs>> Get();
+  // `broken` failed with UNAVAILABLE; other threads may have replaced them already.
+  void Drop(const std::shared_ptr<Stubs>& broken);
+
+  // `attempt` is given stubs and returns the call's status. Repeats the call on a new connection
+  // where that can help.
+  [[nodiscard]] absl::Status Repeatedly(const CallOptions& options,
+                                        const std::function<absl::Status(Stubs&)>& attempt);
+
+  // A call with one answer of one of the services.
+  template <typename Stub, typename Request, typename Response>
+  [[nodiscard]] absl::StatusOr<Response> Call(std::unique_ptr<Stub> Stubs::*service,
+                                              UnaryMethod<Stub, Request, Response> method,
+                                              const Request& request, const CallOptions& options) {
+    Response response;
+    KILN_RETURN_IF_ERROR(Repeatedly(options, [&](Stubs& stubs) {
+      return WatchedCall(*stubs.kernels, Limits(options))
+          .Unary(*(stubs.*service), method, request, response);
+    }));
+    return response;
+  }
+
+  CallLimits Limits(const CallOptions& options) const {
+    return {options_.answer_budget, options.deadline};
+  }
+  const RetryOptions& retry() const { return options_.retry; }
+  const std::string& socket_path() const { return options_.socket_path; }
+
+ private:
+  explicit Connection(ConnectOptions options) : options_(std::move(options)) {}
+
+  const ConnectOptions options_;  // its socket_path is where the socket was found
+  Mutex mutex_;
+  std::shared_ptr<Stubs> stubs_ KILN_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln
