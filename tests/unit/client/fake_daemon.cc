@@ -217,6 +217,14 @@ grpc::Status FakeAdminService::Verify(grpc::ServerContext*, const admin::v1::Ver
   return grpc::Status::OK;
 }
 
+grpc::Status FakeAdminService::RemoveToolchain(grpc::ServerContext*,
+                                               const admin::v1::RemoveToolchainRequest* request,
+                                               admin::v1::RemoveToolchainResponse*) {
+  return grpc::Status(
+      grpc::StatusCode::INVALID_ARGUMENT,
+      "say which: " + request->selector() + "==12.8.93, " + request->selector() + "==13.0.88");
+}
+
 grpc::Status FakeAdminService::Drain(grpc::ServerContext*, const admin::v1::DrainRequest*,
                                      admin::v1::DrainResponse*) {
   ++drains;

@@ -112,6 +112,9 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                    admin::v1::PinResponse*) override;
   grpc::Status Verify(grpc::ServerContext*, const admin::v1::VerifyRequest*,
                       grpc::ServerWriter<admin::v1::VerifyReport>* writer) override;
+  // Refuses every selector as ambiguous.
+  grpc::Status RemoveToolchain(grpc::ServerContext*, const admin::v1::RemoveToolchainRequest*,
+                               admin::v1::RemoveToolchainResponse*) override;
   grpc::Status Drain(grpc::ServerContext*, const admin::v1::DrainRequest*,
                      admin::v1::DrainResponse*) override;
 };

@@ -679,6 +679,11 @@ TEST_F(AdminCommandTest, RemarksTellToolchainsOfTheSameNameApart) {
             "nvrtc==13.0.88: not used for hip\n");
 }
 
+TEST_F(AdminCommandTest, RemovingAnAmbiguousToolchainAsksWhich) {
+  EXPECT_EQ(Run({"toolchain", "remove", "ptxas"}), 1);
+  EXPECT_EQ(err_.str(), "kiln: toolchain remove: say which: ptxas==12.8.93, ptxas==13.0.88\n");
+}
+
 TEST_F(AdminCommandTest, ShowsVersions) {
   daemon_.admin().stats.set_version("9.9.9");
   EXPECT_EQ(Run({"version", "--json"}), 0);
