@@ -54,7 +54,7 @@ int RunCommandLine(std::vector<std::string> arguments, std::ostream& out, std::o
   GlobalOptions options;
   AddGlobalOptions(parser.CommonArguments(), options);
   AddSubcommands(parser);
-  const Command chosen = parser.Parse(std::move(arguments), out, err);
+  const auto chosen = parser.Parse(std::move(arguments), out, err);
   Console console{out, err};
   console.aligned = terminals.out || options.table;
   console.color = terminals.color && !options.no_color && !options.json;

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "client/cli/commands/errors.h"
 #include "client/cli/output/console.h"
 #include "storage/base/did_you_mean.h"
 
@@ -29,18 +30,13 @@ CLI::Option& AddOption(CLI::App& app, const std::string& names, Value& value,
   return option;
 }
 
-template <typename Number>
-bool IsWhole(const std::string& text, Number& value) {
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && rest == end;
-}
-
 // What is wrong with a whole number's text; "" where nothing is. CLI11's own conversion says less.
 template <typename Number>
 std::string CheckWhole(const std::string& text) {
   Number value{};
-  if (IsWhole(text, value)) return "";
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end) return "";
   return fmt::format("'{}' is not a whole number from 0 to {}", text,
                      std::numeric_limits<Number>::max());
 }
@@ -57,11 +53,6 @@ struct UsageError {
   std::string why;
   std::string advice;
 };
-
-void Print(const UsageError& error, std::ostream& err) {
-  err << "kiln: " << Printable(error.what) << ": " << Printable(error.why)
-      << "\n  try: " << error.advice << '\n';
-}
 
 std::string HelpOf(const CLI::App* command) {
   return command == nullptr ? "'kiln --help'"
@@ -96,32 +87,28 @@ std::string ValueThatIsACommand(const CLI::App& app) {
   return "";
 }
 
-UsageError NoCommand(const CLI::App& app) {
-  const std::vector<std::string> unknown = app.remaining();
+// A word that is no command, no option and no argument of `command`, which is null where none was
+// given; or no word at all.
+UsageError UnknownWord(const CLI::App& app, const CLI::App* command) {
+  const std::vector<std::string> unknown = app.remaining(true);
   if (unknown.empty()) {
     return {"usage", "say what to do" + ValueThatIsACommand(app), "'kiln --help', which lists it"};
   }
   const std::string& word = unknown.front();
   if (word.starts_with('-')) {
-    return {word, "there is no such option" + DidYouMean(word, OptionNames(app)),
+    std::vector<std::string> known = OptionNames(app);
+    if (command != nullptr) {
+      for (std::string& name : OptionNames(*command)) known.push_back(std::move(name));
+    }
+    const std::string name = word.substr(0, word.find('='));
+    return {command == nullptr ? "usage" : command->get_name(),
+            fmt::format("there is no option {}{}", name, DidYouMean(name, known)), HelpOf(command)};
+  }
+  if (command == nullptr) {
+    return {word, "there is no such command" + DidYouMean(word, CommandNames(app)),
             "'kiln --help', which lists them"};
   }
-  return {word, "there is no such command" + DidYouMean(word, CommandNames(app)),
-          "'kiln --help', which lists them"};
-}
-
-UsageError TooMuch(const CLI::App& app, const CLI::App& command) {
-  const std::vector<std::string> unknown = app.remaining(true);
-  const std::string word = unknown.empty() ? "" : unknown.front();
-  if (!word.starts_with('-')) {
-    return {command.get_name(), fmt::format("'{}' is one argument too many", word),
-            HelpOf(&command)};
-  }
-  std::vector<std::string> known = OptionNames(command);
-  for (std::string& name : OptionNames(app)) known.push_back(std::move(name));
-  const std::string name = word.substr(0, word.find('='));
-  return {command.get_name(), fmt::format("there is no option {}{}", name, DidYouMean(name, known)),
-          HelpOf(&command)};
+  return {command->get_name(), fmt::format("'{}' is one argument too many", word), HelpOf(command)};
 }
 
 bool Is(const CLI::ParseError& error, CLI::ExitCodes code) {
@@ -148,8 +135,8 @@ UsageError Explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = commands.empty() ? nullptr : commands.front();
   const bool is_about_a_value =
       Is(error, CLI::ExitCodes::ArgumentMismatch) || Is(error, CLI::ExitCodes::ValidationError);
-  if (command == nullptr && !is_about_a_value) return NoCommand(app);
-  if (Is(error, CLI::ExitCodes::ExtrasError)) return TooMuch(app, *command);
+  const bool has_too_much = Is(error, CLI::ExitCodes::ExtrasError);
+  if (has_too_much || (command == nullptr && !is_about_a_value)) return UnknownWord(app, command);
   return WrongValue(error, command);
 }
 
@@ -213,12 +200,17 @@ Arguments CommandParser::AddSubcommand(const std::string& name, const std::strin
                                        Command run) {
   CLI::App& command = *app_->add_subcommand(name, help);
   command.footer("Options of every command, as --json, --root and --timeout: 'kiln --help'.");
-  command.callback([this, run = std::move(run)] { chosen_ = run; });
+  command.callback([this, name, run = std::move(run)] {
+    chosen_ = [name, run](Session& session) {
+      const absl::StatusOr<ExitCode> code = run(session);
+      return code.ok() ? *code : Fail(session.console(), name, code.status());
+    };
+  });
   return Arguments(command);
 }
 
-Command CommandParser::Parse(std::vector<std::string> arguments, std::ostream& out,
-                             std::ostream& err) {
+std::function<ExitCode(Session&)> CommandParser::Parse(std::vector<std::string> arguments,
+                                                       std::ostream& out, std::ostream& err) {
   try {
     arguments = WithHelpFlag(std::move(arguments));
     std::reverse(arguments.begin(), arguments.end());
@@ -230,7 +222,9 @@ Command CommandParser::Parse(std::vector<std::string> arguments, std::ostream& o
       app_->exit(error, out, err);
       return [](Session&) { return kOk; };
     }
-    Print(Explain(*app_, error), err);
+    const UsageError wrong = Explain(*app_, error);
+    Console console{out, err};
+    Fail(console, wrong.what, CannotRun(InvalidArgument("{}", wrong.why), wrong.advice));
     return [](Session&) { return kCouldNotRun; };
   }
   return chosen_;

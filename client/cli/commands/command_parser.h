@@ -62,12 +62,13 @@ class CommandParser {
 
   // Arguments of every subcommand.
   [[nodiscard]] Arguments CommonArguments();
-  // `run` is what the subcommand does.
+  // `run` is what the subcommand does. Its failure is printed under the subcommand's name.
   Arguments AddSubcommand(const std::string& name, const std::string& help, Command run);
   // Also gives the values that the subcommand reads its arguments into.
   template <typename Values>
   std::pair<Arguments, Values&> AddSubcommand(const std::string& name, const std::string& help,
-                                              ExitCode (*run)(const Values&, Session&)) {
+                                              absl::StatusOr<ExitCode> (*run)(const Values&,
+                                                                              Session&)) {
     const auto values = std::make_shared<Values>();
     return {AddSubcommand(name, help, [=](Session& session) { return run(*values, session); }),
             *values};
@@ -75,12 +76,12 @@ class CommandParser {
 
   // The command that the command line asks for. Prints help, and what is wrong with the command
   // line, itself: the command then only returns the exit status.
-  [[nodiscard]] Command Parse(std::vector<std::string> arguments, std::ostream& out,
-                              std::ostream& err);
+  [[nodiscard]] std::function<ExitCode(Session&)> Parse(std::vector<std::string> arguments,
+                                                        std::ostream& out, std::ostream& err);
 
  private:
   std::unique_ptr<CLI::App> app_;
-  Command chosen_;
+  std::function<ExitCode(Session&)> chosen_;
 };
 
 }  // namespace kiln::cli

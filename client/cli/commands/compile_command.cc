@@ -1,13 +1,12 @@
 #include <set>
 #include <utility>
 
-#include "client/cli/commands/batch_report.h"
+#include "client/cli/commands/batch.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/request_source.h"
-#include "client/cli/output/file_names.h"
 #include "client/cli/output/output_directory.h"
-#include "client/cli/requests/batch.h"
+#include "client/cli/requests/foreign_stages.h"
 #include "client/cli/requests/request_json.h"
 
 namespace kiln::cli {
@@ -69,27 +68,11 @@ absl::Status DivideStages(const CompileArguments& arguments, Client& client,
                           const CallOptions& call, NamedRequestSource& source) {
   if (!MayHaveSeveralBackends(arguments)) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const auto listed, client.ListToolchains(call));
-  source = WithOwnStages(std::move(source), KnownStages(listed));
+  source = Changed(std::move(source), [listed = listed](v1::CompileRequest& request) {
+    DropForeignStages(listed, request);
+  });
   return absl::OkStatus();
 }
-
-// Finds the closest stored artifact of the first misses. Each miss costs a search in the daemon.
-class MissExplainer {
- public:
-  MissExplainer(Client& client, Session& session) : client_(client), session_(session) {}
-
-  void Explain(BatchAnswer& answer) {
-    constexpr int kExplainedMax = 16;
-    if (!answer.missed || explained_++ >= kExplainedMax) return;
-    auto nearest = client_.Nearest(*answer.missed, session_.Call(kQuestionTime));
-    if (nearest.ok() && !nearest->key().empty()) answer.nearest = *std::move(nearest);
-  }
-
- private:
-  Client& client_;
-  Session& session_;
-  int explained_ = 0;
-};
 
 // Null where nothing is written.
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OpenOutput(const CompileArguments& arguments) {
@@ -99,47 +82,37 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OpenOutput(const CompileArgumen
   return output;
 }
 
-ExitCode RunCompile(const CompileArguments& arguments, Session& session) {
-  Console& console = session.console();
-  auto source = OpenSource(arguments);
-  if (!source.ok()) return CannotRun(console, "compile", source.status());
-  const auto output = OpenOutput(arguments);
-  if (!output.ok()) return CannotRun(console, "cannot write", output.status());
-  const auto client = session.Connect();
-  if (!client.ok()) return FailToConnect(console, client.status());
-  const absl::Status divided =
-      DivideStages(arguments, **client, session.Call(kQuestionTime), *source);
-  if (!divided.ok()) return Fail(console, "compile", divided);
+absl::StatusOr<ExitCode> RunCompile(const CompileArguments& arguments, Session& session) {
+  KILN_ASSIGN_OR_RETURN(NamedRequestSource source, CannotRun(OpenSource(arguments)));
+  KILN_ASSIGN_OR_RETURN(const auto output, CannotRun(About("cannot write", OpenOutput(arguments))));
+  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  KILN_RETURN_IF_ERROR(DivideStages(arguments, *client, session.Call(kQuestionTime), source));
 
-  std::optional<uint64_t> total = arguments.files.size() * arguments.flags.targets.size();
-  if (!arguments.requests.empty()) total = CountRequests(arguments.requests, arguments.flags);
-  BatchReport report(session, SystemClock(), BatchReport::Detail::kEveryAnswer, total);
-  MissExplainer misses(**client, session);
-  FileNames names("index");
-  BatchParts parts;
-  parts.next = *std::move(source);
-  parts.report_unsent = arguments.requests.empty();
-  parts.nvdisasm = arguments.nvdisasm;
-  if (*output != nullptr) {
-    parts.name_file = [&](const std::string& name) { return names.For(name); };
-  }
-  parts.report = [&](BatchAnswer& answer) {
-    misses.Explain(answer);
-    if (*output != nullptr && answer.answer.ok()) {
-      const absl::Status written = (*output)->Write(answer.name, answer.file, *answer.answer);
-      if (!written.ok()) answer.answer = Annotate(written, "cannot write");
-    }
-    report.OnAnswer(answer);
-  };
-  BatchCounts counts;
-  ManyOptions options;
-  options.call = session.Call();
-  absl::Status ended = RunBatch(**client, options, SystemClock(), parts, counts);
-  if (*output != nullptr && !arguments.requests.empty()) {
-    const absl::Status finished = (*output)->FinishIndex();
-    if (ended.ok()) ended = finished;
-  }
-  return report.Finish(counts, ended, arguments.requests);
+  BatchOptions options;
+  options.requests = arguments.requests;
+  options.total = arguments.requests.empty()
+                      ? arguments.files.size() * arguments.flags.targets.size()
+                      : CountRequests(arguments.requests, arguments.flags);
+  options.nvdisasm = arguments.nvdisasm;
+  options.output = output.get();
+  return RunBatch(*client, session, std::move(source), options);
+}
+
+absl::StatusOr<ExitCode> RunWarm(const CompileArguments& arguments, Session& session) {
+  RequestFlags flags = arguments.flags;
+  if (flags.fields["priority"].empty()) flags.fields["priority"] = "warm";
+  KILN_ASSIGN_OR_RETURN(RequestTemplate shape, CannotRun(RequestTemplate::Of(flags)));
+  KILN_ASSIGN_OR_RETURN(RequestFile file, CannotRun(RequestFile::Open(arguments.requests)));
+  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  BatchOptions options;
+  options.requests = arguments.requests;
+  options.total = CountRequests(arguments.requests, flags);
+  options.is_warming = true;
+  // A line's stages are what its caller wants back, and another target may not have them. Nothing
+  // comes back here, and every stage is stored.
+  NamedRequestSource source = Changed(FromRequestFile(std::move(file), std::move(shape)),
+                                      [](v1::CompileRequest& request) { request.clear_stages(); });
+  return RunBatch(*client, session, std::move(source), options);
 }
 
 }  // namespace
@@ -166,6 +139,15 @@ void AddCompile(CommandParser& parser) {
   command.Add("-o,--output", arguments.output,
               "Write NAME.<stage> and NAME.json into this directory",
               {.value_name = "DIR", .is_path = true});
+  AddRequestFlags(command, arguments.flags);
+}
+
+void AddWarm(CommandParser& parser) {
+  auto [command, arguments] = parser.AddSubcommand(
+      "warm", "Fill the cache before a job starts, from a file of requests", RunWarm);
+  command.Add("FILE", arguments.requests,
+              "A file with one JSON request a line; - for the standard input",
+              {.is_required = true, .is_path = true});
   AddRequestFlags(command, arguments.flags);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
@@ -18,39 +19,53 @@
 namespace kiln::cli {
 namespace {
 
-// What one look found.
-struct Finding {
-  enum class Verdict { kGood, kWarning, kBad };
+enum class Verdict { kGood, kWarning, kBad };
 
-  std::string check;
-  Verdict verdict = Verdict::kGood;
-  std::string detail;
-  std::string advice;  // "" where there is nothing to do
+struct VerdictLook {
+  std::string_view word;
+  Style style;
 };
 
-using Verdict = Finding::Verdict;
+constexpr VerdictLook kVerdicts[] = {
+    {"ok", Style::kGood}, {"warning", Style::kNew}, {"bad", Style::kBad}};
 
+// Prints what it finds as it goes.
 class Examination {
  public:
   explicit Examination(Session& session) : session_(session) {}
 
-  std::vector<Finding> Run() {
+  ExitCode Run() {
     const auto client = session_.Connect();
-    if (!client.ok()) {
-      Add("daemon", Verdict::kBad, std::string(Message(client.status())),
-          std::string(AdviceOnConnecting(client.status())));
-      return std::move(findings_);
+    if (client.ok()) {
+      Add("daemon", Verdict::kGood, "answers on " + (*client)->socket_path());
+      CheckToolchains(**client);
+      CheckHotDirectory(**client);
+      CheckAdministration();
+    } else {
+      Add("daemon", Verdict::kBad, Message(client.status()), AdviceOnConnecting(client.status()));
     }
-    Add("daemon", Verdict::kGood, "answers on " + (*client)->socket_path());
-    CheckToolchains(**client);
-    CheckHotDirectory(**client);
-    CheckAdministration();
-    return std::move(findings_);
+    session_.console().out.flush();
+    return code_;
   }
 
  private:
-  void Add(std::string check, Verdict verdict, std::string detail, std::string advice = "") {
-    findings_.push_back({std::move(check), verdict, std::move(detail), std::move(advice)});
+  // `advice` is "" where there is nothing to do.
+  void Add(std::string_view check, Verdict verdict, std::string_view detail,
+           std::string_view advice = "") {
+    if (verdict == Verdict::kBad) code_ = kFailed;
+    const VerdictLook& look = kVerdicts[static_cast<size_t>(verdict)];
+    Console& console = session_.console();
+    if (session_.json()) {
+      console.out << Dump(Json{{"check", check},
+                               {"verdict", look.word},
+                               {"detail", detail},
+                               {"advice", advice}})
+                  << '\n';
+      return;
+    }
+    console.out << console.Styled(fmt::format("{:<8}", look.word), look.style) << check << ": "
+                << Printable(detail) << '\n';
+    if (!advice.empty()) console.out << "          try: " << advice << '\n';
   }
 
   void CheckToolchains(Client& client) {
@@ -87,7 +102,7 @@ class Examination {
     // No artifact has this key: whatever else comes back says what is wrong.
     const auto probe = client.FindHot(Digest().Bytes());
     if (probe.status().code() == absl::StatusCode::kPermissionDenied) {
-      return Add("hot directory", Verdict::kBad, std::string(Message(probe.status())),
+      return Add("hot directory", Verdict::kBad, Message(probe.status()),
                  "chmod go-w the directory, and see who wrote to it");
     }
     Add("hot directory", Verdict::kGood, path);
@@ -98,14 +113,16 @@ class Examination {
     const auto stats = admin.ok() ? (*admin)->GetStats(session_.Call(kQuestionTime))
                                   : absl::StatusOr<admin::v1::GetStatsResponse>(admin.status());
     if (!stats.ok()) {
-      return Add("administration", Verdict::kWarning, std::string(Message(stats.status())),
+      return Add("administration", Verdict::kWarning, Message(stats.status()),
                  "run kiln doctor as the daemon's user or as root for the rest of the checks");
     }
     CheckVersion(*stats);
     CheckState(*stats);
     CheckRejected(**admin);
-    CheckJail(*stats);
-    CheckBounds(*stats);
+    if (!stats->jail().empty()) {  // a daemon of another version may not tell
+      CheckJail(*stats);
+      CheckBounds(*stats);
+    }
     CheckDisk(*stats);
   }
 
@@ -153,7 +170,7 @@ class Examination {
     }
   }
 
-  // What lies where toolchains are looked for, and is none that can be used.
+  // Names what lies in the toolchain directories and cannot be used.
   void CheckRejected(AdminClient& admin) {
     const auto here = admin.ListToolchains(session_.Call(kQuestionTime));
     if (!here.ok()) {
@@ -167,7 +184,6 @@ class Examination {
   }
 
   void CheckJail(const admin::v1::GetStatsResponse& stats) {
-    if (stats.jail().empty()) return;  // a daemon from before there was one, which the version says
     if (stats.jail_problems().empty()) {
       return Add("jail", Verdict::kGood, "compilers reach nothing but their own files");
     }
@@ -182,12 +198,10 @@ class Examination {
     }
     Add("jail", Verdict::kWarning, problems,
         "compile only what you trust here, or run a kernel with Landlock (5.13 or later, in lsm=) "
-        "and "
-        "seccomp");
+        "and seccomp");
   }
 
   void CheckBounds(const admin::v1::GetStatsResponse& stats) {
-    if (stats.jail().empty()) return;
     if (stats.plain_limits().empty()) {
       return Add("bounds", Verdict::kGood,
                  "the kernel bounds the threads, memory and files of each worker");
@@ -210,58 +224,10 @@ class Examination {
   }
 
   Session& session_;
-  std::vector<Finding> findings_;
+  ExitCode code_ = kOk;
 };
 
-std::string_view WordOf(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kGood:
-      return "ok";
-    case Verdict::kWarning:
-      return "warning";
-    case Verdict::kBad:
-      return "bad";
-  }
-  return "";
-}
-
-Style StyleOf(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kGood:
-      return Style::kGood;
-    case Verdict::kWarning:
-      return Style::kNew;
-    case Verdict::kBad:
-      return Style::kBad;
-  }
-  return Style::kPlain;
-}
-
-void Print(Console& console, const Finding& finding) {
-  console.out << console.Styled(fmt::format("{:<8}", WordOf(finding.verdict)),
-                                StyleOf(finding.verdict))
-              << finding.check << ": " << Printable(finding.detail) << '\n';
-  if (!finding.advice.empty()) console.out << "          try: " << finding.advice << '\n';
-}
-
-ExitCode RunDoctor(Session& session) {
-  Console& console = session.console();
-  ExitCode code = kOk;
-  for (const Finding& finding : Examination(session).Run()) {
-    if (finding.verdict == Verdict::kBad) code = kFailed;
-    if (session.json()) {
-      console.out << DumpFields({{"check", finding.check},
-                                 {"verdict", std::string(WordOf(finding.verdict))},
-                                 {"detail", finding.detail},
-                                 {"advice", finding.advice}})
-                  << '\n';
-    } else {
-      Print(console, finding);
-    }
-  }
-  console.out.flush();
-  return code;
-}
+ExitCode RunDoctor(Session& session) { return Examination(session).Run(); }
 
 }  // namespace
 

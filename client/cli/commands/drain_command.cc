@@ -1,19 +1,18 @@
+#include <nlohmann/json.hpp>
+
 #include "client/cli/commands/commands.h"
-#include "client/cli/commands/errors.h"
 #include "client/cli/output/json.h"
 #include "client/rpc/admin_client.h"
 
 namespace kiln::cli {
 namespace {
 
-ExitCode RunDrain(Session& session) {
+absl::StatusOr<ExitCode> RunDrain(Session& session) {
   Console& console = session.console();
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
-  const absl::Status status = (*admin)->Drain(session.Call(kQuestionTime)).status();
-  if (!status.ok()) return Fail(console, "drain", status);
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_RETURN_IF_ERROR(admin->Drain(session.Call(kQuestionTime)).status());
   if (session.json()) {
-    console.out << DumpFields({{"draining", true}}) << std::endl;
+    console.out << Dump(Json{{"draining", true}}) << std::endl;
   } else {
     console.out << "draining: the daemon exits when the requests under way are answered\n";
   }

@@ -1,5 +1,7 @@
 #include "client/cli/commands/errors.h"
 
+#include <absl/strings/cord.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -12,6 +14,10 @@
 namespace kiln::cli {
 namespace {
 
+constexpr char kWhatUrl[] = "kiln.cli/what";
+// On the failure of a command that cannot run; may be empty.
+constexpr char kAdviceUrl[] = "kiln.cli/advice";
+
 void PrintError(Console& console, std::string_view what, const absl::Status& status,
                 std::string_view advice) {
   console.err << console.Styled("kiln:", Style::kBad) << ' ' << Printable(what) << ": "
@@ -23,16 +29,14 @@ constexpr std::string_view kAdviceOnWedged =
     "again in a moment; where that does not help, look at the daemon's log and restart it "
     "('systemctl restart kilnd')";
 
-// After a crash of the compiler. The daemon keeps the request while the kernel is in quarantine.
-std::string AdviceOnCrash(const std::string& key) {
-  return fmt::format("'kiln reproduce {}', which writes what it takes to repeat it by hand",
-                     Hex(key));
-}
-
 std::string AdviceOnCall(const absl::Status& status) {
   if (IsWedgedStatus(status)) return std::string(kAdviceOnWedged);
   const std::string key = RequestKeyOf(status);
-  if (absl::IsInternal(status) && !key.empty()) return AdviceOnCrash(key);
+  if (absl::IsInternal(status) && !key.empty()) {
+    // The compiler crashed. The daemon keeps the request while the kernel is in quarantine.
+    return fmt::format("'kiln reproduce {}', which writes what it takes to repeat it by hand",
+                       Hex(key));
+  }
   if (const auto wait = RetryAfterOf(status)) {
     return fmt::format("again in {}", FormatDuration(*wait));
   }
@@ -72,6 +76,14 @@ std::string WithOwnName(std::string text, const std::string& source_file) {
   return text;
 }
 
+// "scale.cu:3:7". ptxas tells no column.
+std::string PlaceOf(const std::string& file, int line, int column) {
+  std::string place = Printable(file);
+  if (line > 0) place += fmt::format(":{}", line);
+  if (line > 0 && column > 0) place += fmt::format(":{}", column);
+  return place;
+}
+
 std::string Indented(std::string_view text) {
   std::string indented;
   for (int lines = 0; !text.empty(); ++lines) {
@@ -102,27 +114,22 @@ std::string_view AdviceOnConnecting(const absl::Status& status) {
   }
 }
 
+absl::Status About(std::string_view what, absl::Status status) {
+  status.SetPayload(kWhatUrl, absl::Cord(std::string(what)));
+  return status;
+}
+
+absl::Status CannotRun(absl::Status status, std::string_view advice) {
+  status.SetPayload(kAdviceUrl, absl::Cord(std::string(advice)));
+  return status;
+}
+
 ExitCode Fail(Console& console, std::string_view what, const absl::Status& status) {
-  PrintError(console, what, status, AdviceOnCall(status));
-  return status.code() == absl::StatusCode::kUnavailable ? kCouldNotRun : kFailed;
-}
-
-ExitCode FailToConnect(Console& console, const absl::Status& status) {
-  PrintError(console, "cannot reach the daemon", status, AdviceOnConnecting(status));
-  return kCouldNotRun;
-}
-
-ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status) {
-  PrintError(console, what, status, "");
-  return kCouldNotRun;
-}
-
-// As compilers write it: "scale.cu:3: note: instantiation of …".
-void PrintNote(Console& console, const v1::CompileNote& note, std::string_view own_name) {
-  std::string where(note.file().empty() ? own_name : std::string_view(note.file()));
-  if (note.line() > 0) where += fmt::format(":{}", note.line());
-  if (note.line() > 0 && note.column() > 0) where += fmt::format(":{}", note.column());
-  console.err << "  " << Printable(where) << ": note: " << Printable(note.message()) << '\n';
+  const auto own_what = status.GetPayload(kWhatUrl);
+  const auto own_advice = status.GetPayload(kAdviceUrl);
+  PrintError(console, own_what ? std::string(*own_what) : std::string(what), status,
+             own_advice ? std::string(*own_advice) : AdviceOnCall(status));
+  return own_advice || absl::IsUnavailable(status) ? kCouldNotRun : kFailed;
 }
 
 void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
@@ -132,19 +139,17 @@ void PrintCompileFailure(Console& console, std::string_view name, const std::str
     PrintError(console, name, status, AdviceOnCall(status));
     return;
   }
+  const std::string own_name(source_file.empty() ? name : std::string_view(source_file));
   const bool is_named_so =
       source_file.empty() || std::filesystem::path(source_file).stem().string() == name;
-  std::string where = is_named_so ? "" : fmt::format("{}: ", Printable(name));
-  where += source_file.empty() ? Printable(name) : Printable(source_file);
-  if (diagnostics->line() > 0) {
-    where += fmt::format(":{}", diagnostics->line());
-    // ptxas has none.
-    if (diagnostics->column() > 0) where += fmt::format(":{}", diagnostics->column());
-  }
+  const std::string where = (is_named_so ? "" : fmt::format("{}: ", Printable(name))) +
+                            PlaceOf(own_name, diagnostics->line(), diagnostics->column());
   console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
               << ": " << Printable(diagnostics->message()) << '\n';
   for (const v1::CompileNote& note : diagnostics->notes()) {
-    PrintNote(console, note, source_file.empty() ? name : std::string_view(source_file));
+    console.err << "  "
+                << PlaceOf(note.file().empty() ? own_name : note.file(), note.line(), note.column())
+                << ": note: " << Printable(note.message()) << '\n';
   }
   console.err << Indented(source_file.empty() ? diagnostics->output()
                                               : WithOwnName(diagnostics->output(), source_file));

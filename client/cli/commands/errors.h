@@ -10,15 +10,29 @@
 
 namespace kiln::cli {
 
-// Prints "kiln: <what>: <why>" and, if there is advice, "  try: <advice>". Returns kCouldNotRun if
-// the daemon could not be asked, kFailed if it refused.
+// The same status, about `what` instead of the command.
+[[nodiscard]] absl::Status About(std::string_view what, absl::Status status);
+
+// The same status, for a command that cannot run: wrong usage, no daemon, a file that cannot be
+// opened or written.
+[[nodiscard]] absl::Status CannotRun(absl::Status status, std::string_view advice = "");
+
+// The same for a value that could not be had.
+template <typename Value>
+[[nodiscard]] absl::StatusOr<Value> About(std::string_view what, absl::StatusOr<Value> value) {
+  if (!value.ok()) return About(what, value.status());
+  return value;
+}
+template <typename Value>
+[[nodiscard]] absl::StatusOr<Value> CannotRun(absl::StatusOr<Value> value) {
+  if (!value.ok()) return CannotRun(value.status());
+  return value;
+}
+
+// Prints "kiln: <what>: <why>" and, if there is advice, "  try: <advice>"; `what`, unless the
+// status is About something. Returns kCouldNotRun for CannotRun and where the daemon went away,
+// otherwise kFailed.
 ExitCode Fail(Console& console, std::string_view what, const absl::Status& status);
-
-// Prints why a connection failed. Returns kCouldNotRun.
-ExitCode FailToConnect(Console& console, const absl::Status& status);
-
-// Prints what is wrong with the usage, or with a file to be opened. Returns kCouldNotRun.
-ExitCode CannotRun(Console& console, std::string_view what, const absl::Status& status);
 
 // Prints the compiler's message about one kernel, "<file>:<line>:<column>: <stage>: <message>", and
 // its output, indented. <file> has the author's name for it. A kernel without a file has its own

@@ -71,47 +71,33 @@ absl::StatusOr<Evicted> Evict(const EvictArguments& arguments, AdminClient& admi
   return evicted;
 }
 
-std::vector<std::string> PinnedKeys(const Evicted& evicted) {
-  std::vector<std::string> digits;
-  for (const std::string& key : evicted.response.kept_pinned()) digits.push_back(Hex(key));
-  return digits;
-}
-
-void PrintJson(Console& console, const Evicted& evicted) {
-  Json json = ToJson(evicted.response);
-  json["not_found"] = evicted.not_found;
-  console.out << Dump(json) << std::endl;
-}
-
 void Print(Console& console, const Evicted& evicted) {
   console.out << fmt::format("evicted {}, freed {}\n", evicted.response.evicted(),
                              FormatBytes(evicted.response.freed_bytes()));
   if (evicted.response.released() > 0) {
     console.out << fmt::format("released {} from quarantine\n", evicted.response.released());
   }
-  for (const std::string& key : PinnedKeys(evicted)) {
-    console.err << "kiln: " << key << ": is pinned\n  try: --force, or kiln pin --unpin\n";
+  for (const std::string& key : evicted.response.kept_pinned()) {
+    console.err << "kiln: " << Hex(key) << ": is pinned\n  try: --force, or kiln pin --unpin\n";
   }
   for (const std::string& key : evicted.not_found) {
     console.err << "kiln: " << key << ": not in the cache\n";
   }
 }
 
-ExitCode RunEvict(const EvictArguments& arguments, Session& session) {
+absl::StatusOr<ExitCode> RunEvict(const EvictArguments& arguments, Session& session) {
   Console& console = session.console();
-  if (absl::Status status = CheckUsage(arguments); !status.ok()) {
-    return CannotRun(console, "evict", status);
-  }
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
-  const auto evicted = Evict(arguments, **admin, session.Call());
-  if (!evicted.ok()) return Fail(console, "evict", evicted.status());
+  KILN_RETURN_IF_ERROR(CannotRun(CheckUsage(arguments)));
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const Evicted evicted, Evict(arguments, *admin, session.Call()));
   if (session.json()) {
-    PrintJson(console, *evicted);
+    Json json = ToJson(evicted.response);
+    json["not_found"] = evicted.not_found;
+    console.out << Dump(json) << std::endl;
   } else {
-    Print(console, *evicted);
+    Print(console, evicted);
   }
-  return evicted->response.kept_pinned().empty() && evicted->not_found.empty() ? kOk : kFailed;
+  return evicted.response.kept_pinned().empty() && evicted.not_found.empty() ? kOk : kFailed;
 }
 
 }  // namespace

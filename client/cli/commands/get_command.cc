@@ -32,21 +32,17 @@ absl::StatusOr<Digest> FindKey(const GetArguments& arguments, Session& session) 
   return ResolveKey(**admin, arguments.key, session.Call(kQuestionTime));
 }
 
-std::string StageNames(const v1::LookupResponse::Entry& entry) {
-  std::string names;
-  for (const v1::StageBlob& stage : entry.stages()) names += " " + stage.stage();
-  return names;
-}
-
 // The stage of that name; the last one, which is the final binary, for "".
 absl::StatusOr<v1::StageBlob> FindStage(const v1::LookupResponse::Entry& entry,
                                         const std::string& name) {
   if (!entry.found() || entry.stages().empty()) return NotFound("not in the cache");
   if (name.empty()) return entry.stages(entry.stages_size() - 1);
+  std::string names;
   for (const v1::StageBlob& stage : entry.stages()) {
     if (stage.stage() == name) return stage;
+    names += " " + stage.stage();
   }
-  return NotFound("there is no stage '{}'; there are{}", name, StageNames(entry));
+  return NotFound("there is no stage '{}'; there are{}", name, names);
 }
 
 absl::StatusOr<std::string> Get(const GetArguments& arguments, Session& session, Client& client) {
@@ -75,25 +71,21 @@ absl::Status Write(const std::string& path, const std::string& content) {
   return out ? absl::OkStatus() : ErrnoStatus(errno, path);
 }
 
-ExitCode RunGet(const GetArguments& arguments, Session& session) {
+absl::StatusOr<ExitCode> RunGet(const GetArguments& arguments, Session& session) {
   Console& console = session.console();
-  if (const absl::Status status = CheckKey(arguments.key); !status.ok()) {
-    return CannotRun(console, "get", status);
-  }
-  const auto client = session.Connect();
-  if (!client.ok()) return FailToConnect(console, client.status());
-  const auto content = Get(arguments, session, **client);
-  if (!content.ok()) return Fail(console, arguments.key, content.status());
+  KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
+  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  KILN_ASSIGN_OR_RETURN(const std::string content,
+                        About(arguments.key, Get(arguments, session, *client)));
   if (!arguments.output.empty() && arguments.output != "-") {
-    const absl::Status written = Write(arguments.output, *content);
-    return written.ok() ? kOk : CannotRun(console, "cannot write", written);
+    KILN_RETURN_IF_ERROR(CannotRun(About("cannot write", Write(arguments.output, content))));
+    return kOk;
   }
-  if (console.aligned && content->find('\0') != std::string::npos) {
-    return CannotRun(console, "get",
-                     InvalidArgument("a binary would garble the terminal; "
-                                     "write it to a file with -o"));
+  if (console.aligned && content.find('\0') != std::string::npos) {
+    return CannotRun(
+        InvalidArgument("a binary would garble the terminal; write it to a file with -o"));
   }
-  console.out.write(content->data(), static_cast<std::streamsize>(content->size()));
+  console.out.write(content.data(), static_cast<std::streamsize>(content.size()));
   console.out.flush();
   return console.out.good() ? kOk : kFailed;
 }

@@ -4,9 +4,9 @@
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/keys.h"
 #include "client/cli/output/enum_names.h"
-#include "client/cli/output/fields.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
+#include "client/cli/output/table.h"
 #include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 
@@ -90,29 +90,27 @@ Json Describe(const admin::v1::InspectArtifactResponse& found) {
   return json;
 }
 
-ExitCode RunInspect(const InspectArguments& arguments, Session& session) {
+absl::StatusOr<ExitCode> RunInspect(const InspectArguments& arguments, Session& session) {
   Console& console = session.console();
-  if (const absl::Status status = CheckKey(arguments.key_prefix); !status.ok()) {
-    return CannotRun(console, "inspect", status);
-  }
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
+  KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key_prefix)));
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   admin::v1::InspectArtifactRequest request;
   request.set_key_prefix(arguments.key_prefix);
-  const auto found = (*admin)->InspectArtifact(session.Call(kQuestionTime), request);
-  if (!found.ok()) return Fail(console, arguments.key_prefix, found.status());
+  KILN_ASSIGN_OR_RETURN(
+      const auto found,
+      About(arguments.key_prefix, admin->InspectArtifact(session.Call(kQuestionTime), request)));
   if (session.json()) {
-    console.out << Dump(Describe(*found)) << std::endl;
+    console.out << Dump(Describe(found)) << std::endl;
     return kOk;
   }
   if (!console.aligned) {
-    PrintTabbed(console, Flatten(Describe(*found)));
+    PrintTabbed(console, Flatten(Describe(found)));
     return kOk;
   }
-  PrintArtifact(console, *found);
-  PrintKernel(console, found->metadata());
-  PrintOrigin(console, found->provenance());
-  PrintStages(console, *found);
+  PrintArtifact(console, found);
+  PrintKernel(console, found.metadata());
+  PrintOrigin(console, found.provenance());
+  PrintStages(console, found);
   return kOk;
 }
 

@@ -24,37 +24,21 @@ std::string NameInList(const admin::v1::ArtifactSummary& artifact) {
   return fmt::format("(own entry of uid {})", artifact.own_uid());
 }
 
-// What a person sees. Pipes get whole keys, bytes and seconds.
-class ArtifactTable {
- public:
-  explicit ArtifactTable(Console& console)
-      : is_aligned_(console.aligned),
-        table_(console, {{"KEY"},
-                         {"KERNEL"},
-                         {"TARGET"},
-                         {"TOOLCHAIN"},
-                         {"SIZE", true},
-                         {"LAST USE", true},
-                         {"HITS", true},
-                         {"PINNED"}}) {}
-
-  void Add(const admin::v1::ArtifactSummary& artifact) {
-    const std::string key = Hex(artifact.key());
-    const int64_t now = SystemClock().UnixMillis();
-    table_.AddRow(
-        {is_aligned_ ? key.substr(0, 12) : key, NameInList(artifact),
-         artifact.has_own_uid() ? "" : TargetName(artifact.target()), artifact.toolchain(),
-         is_aligned_ ? FormatBytes(artifact.size_bytes()) : std::to_string(artifact.size_bytes()),
-         is_aligned_ ? FormatAge(artifact.last_use_unix_ms(), now)
-                     : std::to_string(artifact.last_use_unix_ms() / 1000),
-         std::to_string(artifact.hits()), std::string(artifact.pinned() ? "pinned" : "")});
-  }
-  void Flush() { table_.Flush(); }
-
- private:
-  const bool is_aligned_;
-  Table table_;
-};
+// A person sees short keys, sizes and ages; pipes get whole keys, bytes and seconds.
+std::vector<Cell> RowOf(const admin::v1::ArtifactSummary& artifact, bool is_aligned) {
+  const std::string key = Hex(artifact.key());
+  const uint64_t size = artifact.size_bytes();
+  const int64_t last_use_ms = artifact.last_use_unix_ms();
+  return {is_aligned ? key.substr(0, 12) : key,
+          NameInList(artifact),
+          artifact.has_own_uid() ? "" : TargetName(artifact.target()),
+          artifact.toolchain(),
+          is_aligned ? FormatBytes(size) : std::to_string(size),
+          is_aligned ? FormatAge(last_use_ms, SystemClock().UnixMillis())
+                     : std::to_string(last_use_ms / 1000),
+          std::to_string(artifact.hits()),
+          std::string(artifact.pinned() ? "pinned" : "")};
+}
 
 // A page at a time, so that a store of a million artifacts takes no memory here.
 template <typename Visit>
@@ -74,25 +58,30 @@ absl::Status ForEachArtifact(AdminClient& admin, const LsArguments& arguments,
   return absl::OkStatus();
 }
 
-ExitCode RunLs(const LsArguments& arguments, Session& session) {
+absl::StatusOr<ExitCode> RunLs(const LsArguments& arguments, Session& session) {
   Console& console = session.console();
-  if (const absl::Status status = CheckKey(arguments.prefix, 0); !status.ok()) {
-    return CannotRun(console, "ls", status);
-  }
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
-  ArtifactTable table(console);
+  KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.prefix, 0)));
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  Table table(console, {{"KEY"},
+                        {"KERNEL"},
+                        {"TARGET"},
+                        {"TOOLCHAIN"},
+                        {"SIZE", true},
+                        {"LAST USE", true},
+                        {"HITS", true},
+                        {"PINNED"}});
   const absl::Status status =
-      ForEachArtifact(**admin, arguments, session.Call(kQuestionTime), [&](const auto& artifact) {
+      ForEachArtifact(*admin, arguments, session.Call(kQuestionTime), [&](const auto& artifact) {
         if (session.json()) {
           console.out << Dump(artifact) << '\n';
         } else {
-          table.Add(artifact);
+          table.AddRow(RowOf(artifact, console.aligned));
         }
       });
   table.Flush();
   console.out.flush();
-  return status.ok() ? kOk : Fail(console, "ls", status);
+  KILN_RETURN_IF_ERROR(status);
+  return kOk;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
@@ -24,21 +25,19 @@ absl::StatusOr<Digest> Pin(AdminClient& admin, const std::string& text, bool pin
   return key;
 }
 
-ExitCode RunPin(const PinArguments& arguments, Session& session) {
+absl::StatusOr<ExitCode> RunPin(const PinArguments& arguments, Session& session) {
   Console& console = session.console();
   for (const std::string& text : arguments.keys) {
-    const absl::Status status = CheckKey(text);
-    if (!status.ok()) return CannotRun(console, "pin", status);
+    KILN_RETURN_IF_ERROR(CannotRun(CheckKey(text)));
   }
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   ExitCode code = kOk;
   for (const std::string& text : arguments.keys) {
-    const auto key = Pin(**admin, text, !arguments.unpin, session.Call(kQuestionTime));
+    const auto key = Pin(*admin, text, !arguments.unpin, session.Call(kQuestionTime));
     if (!key.ok()) {
       code = std::max(code, Fail(console, text, key.status()));
     } else if (session.json()) {
-      console.out << DumpFields({{"key", key->Hex()}, {"pinned", !arguments.unpin}}) << std::endl;
+      console.out << Dump(Json{{"key", key->Hex()}, {"pinned", !arguments.unpin}}) << std::endl;
     } else {
       console.out << (arguments.unpin ? "released " : "pinned ") << key->Hex() << '\n';
     }

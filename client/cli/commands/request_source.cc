@@ -3,66 +3,44 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "client/cli/commands/command_parser.h"
 #include "client/cli/output/enum_names.h"
-#include "client/cli/requests/options.h"
-#include "client/cli/requests/ptxas_selector.h"
 #include "client/cli/requests/request_json.h"
 
 namespace kiln::cli {
 namespace {
 
-// The contract's strings are UTF-8; an argument may be anything.
-absl::Status CheckText(std::string_view text, std::string_view flag) {
-  if (ContractName(text) == text) return absl::OkStatus();
-  return InvalidArgument("{} is not valid UTF-8, or longer than 1 KiB", flag);
-}
+// A flag that sets the field of that name in every request.
+struct FieldFlag {
+  const char* flag;
+  const char* field;
+  const char* help;
+  ArgumentTraits traits;
+};
 
-absl::Status SetWords(const RequestFlags& flags, v1::CompileRequest& request) {
-  if (!flags.kind.empty()) {
-    KILN_ASSIGN_OR_RETURN(const v1::SourceKind kind, ParseSourceKind(flags.kind));
-    request.mutable_source()->set_kind(kind);
-  }
-  if (!flags.cache_policy.empty()) {
-    KILN_ASSIGN_OR_RETURN(const v1::CachePolicy policy, ParseCachePolicy(flags.cache_policy));
-    request.set_cache_policy(policy);
-  }
-  if (!flags.priority.empty()) {
-    KILN_ASSIGN_OR_RETURN(const v1::Priority priority, ParsePriority(flags.priority));
-    request.set_priority(priority);
-  }
-  return absl::OkStatus();
-}
+const FieldFlag kFieldFlags[] = {
+    {"--toolchain",
+     "toolchain",
+     "The compiler, as triton==3.6.0 or by its fingerprint (default: the daemon's)",
+     {}},
+    {"--ptxas",
+     "ptxas",
+     "What assembles PTX: a file, ptxas==13.0.88 or a SHA-256 (default: the toolchain's)",
+     {.is_path = true}},
+    {"--cache", "cache_policy", "use, refresh or only-if-cached", {.value_name = "POLICY"}},
+    {"--priority", "priority", "waiting-rank, autotune, warm or background", {}},
+    {"--job", "job", "The job's name: jobs get equal shares", {}},
+};
 
-absl::Status SetTexts(const RequestFlags& flags, v1::CompileRequest& request) {
-  KILN_RETURN_IF_ERROR(CheckText(flags.toolchain, "--toolchain"));
-  KILN_RETURN_IF_ERROR(CheckText(flags.job, "--job"));
-  request.set_toolchain(flags.toolchain);
-  KILN_RETURN_IF_ERROR(CheckText(flags.ptxas, "--ptxas"));
-  if (!flags.ptxas.empty()) {
-    KILN_ASSIGN_OR_RETURN(*request.mutable_ptxas(), PtxasSelector(flags.ptxas));
-  }
-  request.set_job(flags.job);
-  for (const std::string& stage : flags.stages) {
-    KILN_RETURN_IF_ERROR(CheckText(stage, "--emit"));
-    if (stage.empty()) return InvalidArgument("--emit: a stage has no name; ptx,cubin names two");
-    request.add_stages(stage);
-  }
-  return absl::OkStatus();
-}
-
-// Fills in what a line left open.
-void FillIn(const v1::CompileRequest& shape, v1::CompileRequest& request) {
-  if (request.toolchain().empty()) request.set_toolchain(shape.toolchain());
-  if (request.ptxas().empty()) request.set_ptxas(shape.ptxas());
-  if (request.job().empty()) request.set_job(shape.job());
-  if (request.stages().empty()) *request.mutable_stages() = shape.stages();
-  if (request.cache_policy() == v1::CACHE_POLICY_UNSPECIFIED) {
-    request.set_cache_policy(shape.cache_policy());
-  }
-  if (request.priority() == v1::PRIORITY_UNSPECIFIED) request.set_priority(shape.priority());
+// The request of a line, with the template's values where the line is silent.
+void FillIn(v1::CompileRequest filled, v1::CompileRequest& request) {
+  if (!request.stages().empty()) filled.clear_stages();
+  filled.MergeFrom(request);
+  request.Swap(&filled);
 }
 
 NamedRequest ReadFile(const std::string& path, const v1::CompileRequest& shape) {
@@ -80,32 +58,16 @@ NamedRequest ReadFile(const std::string& path, const v1::CompileRequest& shape) 
 }
 
 // Repeats each request for each target, without reading it again.
-class ForEachTarget {
- public:
-  ForEachTarget(NamedRequestSource next, std::vector<v1::Target> targets)
-      : next_(std::move(next)), targets_(std::move(targets)) {}
-
-  std::optional<NamedRequest> Next() {
-    if (targets_.empty()) return next_();
-    if (position_ == 0) {
-      current_ = next_();
-      if (!current_.has_value() || !current_->request.ok()) return current_;
-    }
-    *current_->request->mutable_target() = targets_[position_];
-    position_ = (position_ + 1) % targets_.size();
-    return current_;
-  }
-
- private:
-  const NamedRequestSource next_;
-  const std::vector<v1::Target> targets_;
-  size_t position_ = 0;
-  std::optional<NamedRequest> current_;
-};
-
 NamedRequestSource Multiplied(NamedRequestSource next, std::vector<v1::Target> targets) {
-  auto multiplied = std::make_shared<ForEachTarget>(std::move(next), std::move(targets));
-  return [multiplied] { return multiplied->Next(); };
+  if (targets.empty()) return next;
+  return [next = std::move(next), targets = std::move(targets), position = size_t{0},
+          current = std::optional<NamedRequest>()]() mutable {
+    if (position == 0) current = next();
+    if (!current.has_value() || !current->request.ok()) return current;
+    *current->request->mutable_target() = targets[position];
+    position = (position + 1) % targets.size();
+    return current;
+  };
 }
 
 }  // namespace
@@ -114,30 +76,30 @@ void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
   arguments.Add("--target", flags.targets,
                 "What to compile for: cuda:90, hip:gfx942. Repeat it for several",
                 {.value_name = "TARGET"});
-  arguments.Add("--toolchain", flags.toolchain,
-                "The compiler, as triton==3.6.0 or by its fingerprint (default: the daemon's)");
-  arguments.Add(
-      "--ptxas", flags.ptxas,
-      "What assembles PTX: a file, ptxas==13.0.88 or a SHA-256 (default: the toolchain's)",
-      {.is_path = true});
-  arguments.Add("--cache", flags.cache_policy, "use, refresh or only-if-cached",
-                {.value_name = "POLICY"});
-  arguments.Add("--priority", flags.priority, "waiting-rank, autotune, warm or background");
-  arguments.Add("--job", flags.job, "The job's name: jobs get equal shares");
+  for (const FieldFlag& each : kFieldFlags) {
+    arguments.Add(each.flag, flags.fields[each.field], each.help, each.traits);
+  }
 }
 
 absl::StatusOr<RequestTemplate> RequestTemplate::Of(const RequestFlags& flags) {
   RequestTemplate shape;
-  KILN_RETURN_IF_ERROR(SetWords(flags, shape.request));
-  KILN_RETURN_IF_ERROR(SetTexts(flags, shape.request));
-  for (const std::string& option : flags.options) {
-    KILN_RETURN_IF_ERROR(CheckText(option, "--option"));
+  for (const FieldFlag& each : kFieldFlags) {
+    const std::string& text = flags.fields.at(each.field);
+    if (text.empty()) continue;
+    KILN_RETURN_IF_ERROR(SetField(each.field, text, each.flag, shape.request));
   }
+  if (!flags.kind.empty()) {
+    KILN_RETURN_IF_ERROR(SetField("kind", flags.kind, "--kind", shape.request));
+  }
+  if (std::count(flags.stages.begin(), flags.stages.end(), "") > 0) {
+    return InvalidArgument("--emit: a stage has no name; ptx,cubin names two");
+  }
+  KILN_RETURN_IF_ERROR(SetField("stages", flags.stages, "--emit", shape.request));
   KILN_RETURN_IF_ERROR(SetOptions(flags.options, shape.request));
   for (const std::string& text : flags.targets) {
-    KILN_RETURN_IF_ERROR(CheckText(text, "--target"));
-    KILN_ASSIGN_OR_RETURN(v1::Target target, ParseTarget(text));
-    shape.targets.push_back(std::move(target));
+    v1::CompileRequest for_target;
+    KILN_RETURN_IF_ERROR(SetField("target", text, "--target", for_target));
+    shape.targets.push_back(for_target.target());
   }
   return shape;
 }
@@ -162,19 +124,17 @@ NamedRequestSource FromSourceFiles(std::vector<std::string> paths, RequestTempla
 }
 
 NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape) {
-  auto read = [file = std::make_shared<RequestFile>(std::move(file)),
-               request = std::move(shape.request)]() -> std::optional<NamedRequest> {
-    auto named = file->Next();
-    if (named.has_value() && named->request.ok()) FillIn(request, *named->request);
-    return named;
-  };
-  return Multiplied(std::move(read), std::move(shape.targets));
+  auto filled = Changed(
+      [file = std::make_shared<RequestFile>(std::move(file))] { return file->Next(); },
+      [request = std::move(shape.request)](v1::CompileRequest& line) { FillIn(request, line); });
+  return Multiplied(std::move(filled), std::move(shape.targets));
 }
 
-NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages) {
-  return [next = std::move(next), stages = std::move(stages)] {
+NamedRequestSource Changed(NamedRequestSource next,
+                           std::function<void(v1::CompileRequest&)> change) {
+  return [next = std::move(next), change = std::move(change)] {
     auto named = next();
-    if (named.has_value() && named->request.ok()) stages.DropForeignStages(*named->request);
+    if (named.has_value() && named->request.ok()) change(*named->request);
     return named;
   };
 }
@@ -185,11 +145,10 @@ std::optional<uint64_t> CountRequests(const std::string& path, const RequestFlag
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) return std::nullopt;
   uint64_t count = 0;
-  LineReader lines(stream, 1);
-  std::string line;
-  for (auto outcome = lines.Next(line); outcome != LineReader::Outcome::kEnd;
-       outcome = lines.Next(line)) {
-    if (!line.empty() || outcome == LineReader::Outcome::kTooLong) ++count;
+  for (char first; stream.get(first);) {
+    if (first == '\n') continue;
+    ++count;
+    stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return count * std::max<size_t>(1, flags.targets.size());
 }

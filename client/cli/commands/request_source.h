@@ -2,12 +2,13 @@
 // target.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "client/cli/requests/batch.h"
-#include "client/cli/requests/known_stages.h"
 #include "client/cli/requests/request_file.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/status.h"
@@ -20,11 +21,8 @@ struct RequestFlags {
   std::vector<std::string> options;
   std::vector<std::string> stages;
   std::string kind;
-  std::string toolchain;
-  std::string ptxas;
-  std::string cache_policy;
-  std::string priority;
-  std::string job;
+  // The others, by the field of a request that they set.
+  std::map<std::string_view, std::string> fields;
 };
 
 class Arguments;
@@ -49,8 +47,9 @@ struct RequestTemplate {
 // fields of the template are defaults for the line.
 [[nodiscard]] NamedRequestSource FromRequestFile(RequestFile file, RequestTemplate shape);
 
-// Leaves the stages of other backends out of each request.
-[[nodiscard]] NamedRequestSource WithOwnStages(NamedRequestSource next, KnownStages stages);
+// Changes each request that could be read.
+[[nodiscard]] NamedRequestSource Changed(NamedRequestSource next,
+                                         std::function<void(v1::CompileRequest&)> change);
 
 // How many requests FromRequestFile makes: the lines that are not empty, times the targets. Nothing
 // if the file cannot be read twice.

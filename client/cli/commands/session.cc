@@ -1,8 +1,9 @@
 #include "client/cli/commands/session.h"
 
-#include <filesystem>
 #include <fstream>
+#include <utility>
 
+#include "client/cli/commands/errors.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
 #include "client/rpc/retry.h"
@@ -30,7 +31,7 @@ pid_t KilndWithoutSocket(const std::string& socket_path) {
 
 }  // namespace
 
-absl::Status Session::Explain(const absl::Status& status) const {
+absl::Status Session::FindReason(const absl::Status& status) const {
   if (!absl::IsUnavailable(status) || IsWedgedStatus(status)) return status;
   const auto path =
       FindSocket(options_.socket, options_.root, kServiceSocket, SocketSurroundings::OfProcess());
@@ -42,19 +43,21 @@ absl::Status Session::Explain(const absl::Status& status) const {
         process, *path);
   }
   // The message names the socket that the user gave, not the administration socket beside it.
-  if (!options_.socket.empty() && !SocketSurroundings::OfProcess().exists(*path)) {
-    return Unavailable("no daemon: there is no socket at {}", *path);
-  }
-  std::error_code error;
-  if (!options_.socket.empty() && std::filesystem::is_directory(*path, error)) {
-    return Unavailable("{} is a directory, not a daemon's socket", *path);
+  if (!options_.socket.empty()) {
+    const auto client = Client::Connect(Options(options_.socket));
+    if (!client.ok()) return client.status();
   }
   return status;
 }
 
-ConnectOptions Session::ServiceOptions() const {
+absl::Status Session::Explain(const absl::Status& status) const {
+  const absl::Status reason = FindReason(status);
+  return CannotRun(About("cannot reach the daemon", reason), AdviceOnConnecting(reason));
+}
+
+ConnectOptions Session::Options(std::string socket_path) const {
   ConnectOptions connect;
-  connect.socket_path = options_.socket;
+  connect.socket_path = std::move(socket_path);
   connect.root = options_.root;
   connect.server_uid = options_.server_uid;
   connect.connect_budget = kConnectBudget;
@@ -64,22 +67,15 @@ ConnectOptions Session::ServiceOptions() const {
   return connect;
 }
 
-ConnectOptions Session::AdminOptions() const {
-  ConnectOptions connect = ServiceOptions();
-  if (!connect.socket_path.empty()) {
-    connect.socket_path = BesideSocket(connect.socket_path, kAdminSocket);
-  }
-  return connect;
-}
-
 absl::StatusOr<std::unique_ptr<Client>> Session::Connect() const {
-  auto client = Client::Connect(ServiceOptions());
+  auto client = Client::Connect(Options(options_.socket));
   if (!client.ok()) return Explain(client.status());
   return client;
 }
 
 absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdmin() const {
-  auto client = AdminClient::Connect(AdminOptions());
+  auto client = AdminClient::Connect(
+      Options(options_.socket.empty() ? "" : BesideSocket(options_.socket, kAdminSocket)));
   if (!client.ok()) return Explain(client.status());
   return client;
 }

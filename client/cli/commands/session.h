@@ -48,10 +48,7 @@ class Session {
   Console& console() { return console_; }
   bool json() const { return options_.json; }
 
-  // The options, as libkiln takes them.
-  ConnectOptions ServiceOptions() const;
-  // The administration socket lies beside the other.
-  ConnectOptions AdminOptions() const;
+  // Errors say that the daemon cannot be reached (errors.h).
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Client>> Connect() const;
   [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdmin() const;
 
@@ -59,9 +56,13 @@ class Session {
   CallOptions Call(std::optional<std::chrono::milliseconds> fallback = std::nullopt) const;
 
  private:
+  // The options, as libkiln takes them.
+  ConnectOptions Options(std::string socket_path) const;
+  // Why there is no connection, for the caller.
+  absl::Status Explain(const absl::Status& status) const;
   // Replaces `status` by a better reason if this machine shows one. FAILED_PRECONDITION: a kilnd
   // runs but does not accept connections.
-  absl::Status Explain(const absl::Status& status) const;
+  absl::Status FindReason(const absl::Status& status) const;
 
   const GlobalOptions& options_;
   Console& console_;
@@ -70,7 +71,7 @@ class Session {
 // How long questions about the daemon's state may take.
 inline constexpr auto kQuestionTime = std::chrono::seconds(30);
 
-// What the chosen subcommand does.
-using Command = std::function<ExitCode(Session&)>;
+// What a subcommand does. errors.h says how failures are told.
+using Command = std::function<absl::StatusOr<ExitCode>(Session&)>;
 
 }  // namespace kiln::cli

@@ -3,11 +3,10 @@
 #include <string_view>
 
 #include "client/cli/commands/commands.h"
-#include "client/cli/commands/errors.h"
 #include "client/cli/output/enum_names.h"
-#include "client/cli/output/fields.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
+#include "client/cli/output/table.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/metric_value.h"
 #include "storage/base/clock.h"
@@ -192,18 +191,16 @@ void PrintTable(Console& console, const Stats& stats) {
   PrintFields(console, "Counters", others);
 }
 
-ExitCode RunStats(Session& session) {
+absl::StatusOr<ExitCode> RunStats(Session& session) {
   Console& console = session.console();
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
-  const auto stats = (*admin)->GetStats(session.Call(kQuestionTime));
-  if (!stats.ok()) return Fail(console, "stats", stats.status());
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const auto stats, admin->GetStats(session.Call(kQuestionTime)));
   if (session.json()) {
-    console.out << Dump(ToStatsJson(*stats)) << std::endl;
+    console.out << Dump(ToStatsJson(stats)) << std::endl;
   } else if (console.aligned) {
-    PrintTable(console, *stats);
+    PrintTable(console, stats);
   } else {
-    PrintTabbed(console, Flatten(ToStatsJson(*stats)));
+    PrintTabbed(console, Flatten(ToStatsJson(stats)));
   }
   return kOk;
 }

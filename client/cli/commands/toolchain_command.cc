@@ -1,11 +1,16 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <optional>
+#include <filesystem>
+#include <vector>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
-#include "client/cli/commands/toolchain_changes.h"
 #include "client/cli/commands/toolchain_list.h"
+#include "client/cli/commands/toolchain_place.h"
+#include "client/cli/output/format.h"
 #include "client/rpc/admin_client.h"
+#include "storage/base/release.h"
 
 namespace kiln::cli {
 namespace {
@@ -17,6 +22,50 @@ struct ToolchainArguments {
   std::string into;
   bool newest = false;
 };
+
+constexpr std::string_view kPtxas = "ptxas";
+
+// "/x/y" for "/x//y/" and, in /x, for "y".
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error) / "";
+  return absolute.lexically_normal().parent_path().string();
+}
+
+absl::Status CheckAddition(const ToolchainArguments& given) {
+  KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(given.what));
+  const bool can_be_installed = IsInstallable(name.name);
+  if (!can_be_installed && name.name != kPtxas) {
+    return InvalidArgument(
+        "toolchains are called triton, nvrtc (CUDA's compiler of C++) and ptxas, and none {}",
+        name.name);
+  }
+  if (!given.path.empty()) return absl::OkStatus();
+  if (!can_be_installed) {
+    return InvalidArgument(
+        "triton and nvrtc are what can be installed; use a {} that is there with --path DIR",
+        name.name);
+  }
+  const std::string_view example = name.name == "triton" ? "3.6.0" : "12.9.86";
+  if (name.version.empty()) {
+    return InvalidArgument("say which version: {}==VERSION, as {}", name.name, example);
+  }
+  if (IsRelease(name.version)) return absl::OkStatus();
+  return InvalidArgument("a version to install has three numbers, as {}=={}; {} has not", name.name,
+                         example, name.version);
+}
+
+absl::StatusOr<std::string> PlaceFor(const std::string& into,
+                                     const std::vector<std::string>& searched) {
+  if (into.empty()) return ChoosePlace(searched);
+  const std::string place = Absolute(into);
+  const bool is_searched =
+      std::any_of(searched.begin(), searched.end(),
+                  [&](const std::string& each) { return Absolute(each) == place; });
+  if (is_searched) return place;
+  return FailedPrecondition("the daemon does not look into {}, but into {}", place,
+                            fmt::join(searched, ", "));
+}
 
 absl::Status CheckUsage(const ToolchainArguments& given) {
   const bool is_add = given.action == "add";
@@ -33,70 +82,87 @@ absl::Status CheckUsage(const ToolchainArguments& given) {
   }
   if (!is_default && given.newest) return InvalidArgument("--newest goes with default");
   const bool has_what = !given.what.empty() || given.newest;
-  if (has_what == takes_what && !(given.newest && !given.what.empty())) return absl::OkStatus();
+  if (has_what == takes_what && !(given.newest && !given.what.empty())) {
+    return is_add ? CheckAddition(given) : absl::OkStatus();
+  }
   if (!takes_what)
     return InvalidArgument("{} takes nothing; '{}' is too much", given.action, given.what);
   return InvalidArgument("say which toolchain: NAME==VERSION{}", is_default ? ", or --newest" : "");
 }
 
-ExitCode RunList(Session& session) {
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(session.console(), admin.status());
-  const auto here = (*admin)->ListToolchains(session.Call(kQuestionTime));
-  if (!here.ok()) return Fail(session.console(), "toolchain list", here.status());
-  PrintToolchains(session, *here);
-  return kOk;
+// The directory to add: one that is there, or a new installation.
+absl::StatusOr<std::string> PathOf(const ToolchainArguments& given, const ToolchainName& name,
+                                   AdminClient& admin, Session& session) {
+  if (!given.path.empty()) return Absolute(given.path);
+  KILN_ASSIGN_OR_RETURN(const auto here, admin.ListToolchains(session.Call(kQuestionTime)));
+  KILN_ASSIGN_OR_RETURN(const std::string place, PlaceFor(given.into, {here.directories().begin(),
+                                                                       here.directories().end()}));
+  return InstallToolchain(place, name);
 }
 
-ExitCode RunReload(Session& session) {
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(session.console(), admin.status());
-  const absl::Status reloaded = (*admin)->ReloadToolchains(session.Call()).status();
-  if (!reloaded.ok()) return Fail(session.console(), "toolchain reload", reloaded);
-  return RunList(session);
+absl::StatusOr<std::string> Add(const ToolchainArguments& given, AdminClient& admin,
+                                Session& session) {
+  KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(given.what));
+  admin::v1::AddToolchainRequest request;
+  KILN_ASSIGN_OR_RETURN(*request.mutable_path(), PathOf(given, name, admin, session));
+  request.set_name(name.name);
+  request.set_version(name.version);
+  KILN_ASSIGN_OR_RETURN(const auto added, admin.AddToolchain(session.Call(), request));
+  if (added.is_new()) return "added " + added.installation();
+  return fmt::format("{} is already there: {}, fingerprint {}", added.installation(), added.name(),
+                     Hex(added.fingerprint()));
 }
 
-ExitCode RunDefault(const ToolchainArguments& given, Session& session) {
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(session.console(), admin.status());
-  admin::v1::SetDefaultToolchainRequest request;
-  if (!given.newest) request.set_selector(given.what);
-  const absl::Status set =
-      (*admin)->SetDefaultToolchain(session.Call(kQuestionTime), request).status();
-  if (!set.ok()) return Fail(session.console(), "toolchain default", set);
-  return RunList(session);
-}
-
-ExitCode RunToolchain(const ToolchainArguments& given, Session& session) {
-  if (const absl::Status usage = CheckUsage(given); !usage.ok()) {
-    return CannotRun(session.console(), "toolchain", usage);
+// Does what was asked for. Returns what to tell the caller, besides the toolchains that there are.
+absl::StatusOr<std::string> Act(const ToolchainArguments& given, AdminClient& admin,
+                                Session& session) {
+  if (given.action == "add") return Add(given, admin, session);
+  if (given.action == "remove") {
+    admin::v1::RemoveToolchainRequest request;
+    request.set_selector(given.what);
+    KILN_ASSIGN_OR_RETURN(const auto removed, admin.RemoveToolchain(session.Call(), request));
+    return fmt::format("removed {}: {}", removed.installation(), fmt::join(removed.names(), ", "));
   }
-  if (given.action == "list") return RunList(session);
-  if (given.action == "reload") return RunReload(session);
-  if (given.action == "default") return RunDefault(given, session);
-  if (given.action == "remove") return RemoveToolchain(given.what, session);
-  return AddToolchain({given.what, given.path, given.into}, session);
+  if (given.action == "reload") {
+    KILN_RETURN_IF_ERROR(admin.ReloadToolchains(session.Call()).status());
+  }
+  if (given.action == "default") {
+    admin::v1::SetDefaultToolchainRequest request;
+    request.set_selector(given.what);
+    KILN_RETURN_IF_ERROR(admin.SetDefaultToolchain(session.Call(kQuestionTime), request).status());
+  }
+  return "";
+}
+
+absl::StatusOr<ExitCode> RunToolchain(const ToolchainArguments& given, Session& session) {
+  KILN_RETURN_IF_ERROR(CannotRun(CheckUsage(given)));
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const std::string said,
+                        About("toolchain " + given.action, Act(given, *admin, session)));
+  if (!said.empty()) session.console().err << Printable(said) << '\n';
+  KILN_ASSIGN_OR_RETURN(const auto here, admin->ListToolchains(session.Call(kQuestionTime)));
+  PrintToolchains(session, here);
+  return kOk;
 }
 
 }  // namespace
 
 void AddToolchainCommand(CommandParser& parser) {
-  const auto given = std::make_shared<ToolchainArguments>();
-  const Command run = [given](Session& session) { return RunToolchain(*given, session); };
-  Arguments command = parser.AddSubcommand(
-      "toolchain", "List, add, remove toolchains, choose the default: without a restart", run);
-  command.Add("ACTION", given->action, "list, add, remove, default, or reload: look around again",
+  auto [command, given] = parser.AddSubcommand(
+      "toolchain", "List, add, remove toolchains, choose the default: without a restart",
+      RunToolchain);
+  command.Add("ACTION", given.action, "list, add, remove, default, or reload: look around again",
               {.is_required = true});
-  command.Add("NAME", given->what,
+  command.Add("NAME", given.what,
               "NAME==VERSION, as triton==3.7.1 or nvrtc==12.9.86; remove and default take a "
               "fingerprint too");
-  command.Add("--path", given->path,
+  command.Add("--path", given.path,
               "add: use what is installed in this directory, in place (NAME alone will do)",
               {.value_name = "DIR", .is_path = true});
-  command.Add("--into", given->into,
+  command.Add("--into", given.into,
               "add: install it into this directory, not into the first that the daemon searches",
               {.value_name = "DIR", .is_path = true});
-  command.AddFlag("--newest", given->newest, "default: take a choice back");
+  command.AddFlag("--newest", given.newest, "default: take a choice back");
 }
 
 }  // namespace kiln::cli

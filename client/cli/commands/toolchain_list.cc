@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
@@ -13,7 +15,7 @@ namespace {
 std::vector<std::string> KindsOf(const v1::Toolchain& toolchain) {
   std::vector<std::string> kinds;
   for (const int kind : toolchain.kinds()) {
-    kinds.push_back(SourceKindName(static_cast<v1::SourceKind>(kind)));
+    kinds.push_back(WordOf(static_cast<v1::SourceKind>(kind)));
   }
   return kinds;
 }
@@ -48,24 +50,24 @@ std::string SelectorOf(const admin::v1::HeldToolchain& held) {
 void PrintObjects(Console& console, const admin::v1::ListToolchainsResponse& here) {
   for (const auto& held : here.toolchains()) {
     const v1::Toolchain& toolchain = held.toolchain();
-    console.out << DumpFields({{"name", toolchain.name()},
-                               {"version", toolchain.version()},
-                               {"fingerprint", Hex(toolchain.fingerprint())},
-                               {"default", toolchain.is_default()},
-                               {"state", held.state()},
-                               {"kinds", KindsOf(toolchain)},
-                               {"targets", TargetsOf(toolchain)},
-                               {"assembler", toolchain.assembler()},
-                               {"path", held.path()},
-                               {"installation", held.installation()},
-                               {"remarks", std::vector<std::string>(held.remarks().begin(),
-                                                                    held.remarks().end())}})
+    console.out << Dump(Json{{"name", toolchain.name()},
+                             {"version", toolchain.version()},
+                             {"fingerprint", Hex(toolchain.fingerprint())},
+                             {"default", toolchain.is_default()},
+                             {"state", held.state()},
+                             {"kinds", KindsOf(toolchain)},
+                             {"targets", TargetsOf(toolchain)},
+                             {"assembler", toolchain.assembler()},
+                             {"path", held.path()},
+                             {"installation", held.installation()},
+                             {"remarks", std::vector<std::string>(held.remarks().begin(),
+                                                                  held.remarks().end())}})
                 << '\n';
   }
   for (const auto& rejected : here.rejected()) {
-    console.out << DumpFields({{"rejected", rejected.path()},
-                               {"installation", rejected.installation()},
-                               {"reason", rejected.reason()}})
+    console.out << Dump(Json{{"rejected", rejected.path()},
+                             {"installation", rejected.installation()},
+                             {"reason", rejected.reason()}})
                 << '\n';
   }
 }
@@ -94,20 +96,17 @@ void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here)
 
 }  // namespace
 
-std::string ToolchainLabel(const admin::v1::HeldToolchain& held,
-                           const admin::v1::ListToolchainsResponse& here) {
-  std::vector<std::string> names;
-  for (const auto& other : here.toolchains()) names.push_back(SelectorOf(other));
-  return ToolchainLabel(SelectorOf(held), held.toolchain().fingerprint(), names);
-}
-
 void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& here) {
   Console& console = session.console();
   if (session.json()) return PrintObjects(console, here);
   PrintTable(console, here);
+  std::vector<std::string> names;
+  for (const auto& held : here.toolchains()) names.push_back(SelectorOf(held));
   for (const auto& held : here.toolchains()) {
+    const std::string label =
+        ToolchainLabel(SelectorOf(held), held.toolchain().fingerprint(), names);
     for (const std::string& remark : held.remarks()) {
-      console.err << fmt::format("{}: {}\n", ToolchainLabel(held, here), Printable(remark));
+      console.err << fmt::format("{}: {}\n", label, Printable(remark));
     }
   }
   for (const auto& rejected : here.rejected()) {
@@ -125,8 +124,7 @@ void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& 
   if (lacks_default) {
     console.err << fmt::format(
         "the default, {}, is not here, and requests for which it was chosen and that name none "
-        "fail: "
-        "{}\n",
+        "fail: {}\n",
         Printable(here.default_selector()),
         here.is_default_configured() ? "toolchain.default says so"
                                      : "'kiln toolchain default --newest' takes the choice back");

@@ -1,5 +1,6 @@
+#include <nlohmann/json.hpp>
+
 #include "client/cli/commands/commands.h"
-#include "client/cli/commands/errors.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
@@ -10,48 +11,37 @@
 namespace kiln::cli {
 namespace {
 
-struct VerifyTotals {
-  uint64_t checked = 0;
-  uint64_t checked_bytes = 0;
-  std::vector<std::string> quarantined;  // as hex
-  bool is_done = false;
-};
-
-absl::StatusOr<VerifyTotals> Verify(AdminClient& admin, Session& session) {
+// Everything that the daemon's reports say, together.
+absl::StatusOr<admin::v1::VerifyReport> Verify(AdminClient& admin, Session& session) {
   KILN_ASSIGN_OR_RETURN(const auto stats, admin.GetStats(session.Call(kQuestionTime)));
   Progress progress(session.console(), SystemClock(), MetricValue(stats, "artifacts"));
-  VerifyTotals totals;
+  admin::v1::VerifyReport all;
   const auto on_report = [&](const admin::v1::VerifyReport& report) {
-    totals.checked = report.checked();
-    totals.checked_bytes = report.checked_bytes();
-    totals.is_done = report.done();
-    for (const std::string& key : report.quarantined_keys()) totals.quarantined.push_back(Hex(key));
-    progress.Update(totals.checked, FormatBytes(totals.checked_bytes));
+    all.MergeFrom(report);
+    progress.Update(all.checked(), FormatBytes(all.checked_bytes()));
   };
   KILN_RETURN_IF_ERROR(admin.Verify(on_report, session.Call()));
-  if (!totals.is_done) return Unavailable("the daemon stopped before it had read everything");
-  return totals;
+  if (!all.done()) return Unavailable("the daemon stopped before it had read everything");
+  return all;
 }
 
-ExitCode RunVerify(Session& session) {
+absl::StatusOr<ExitCode> RunVerify(Session& session) {
   Console& console = session.console();
-  const auto admin = session.ConnectAdmin();
-  if (!admin.ok()) return FailToConnect(console, admin.status());
-  const auto totals = Verify(**admin, session);
-  if (!totals.ok()) return Fail(console, "verify", totals.status());
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const admin::v1::VerifyReport found, Verify(*admin, session));
   if (session.json()) {
-    console.out << DumpFields({{"checked", totals->checked},
-                               {"checked_bytes", totals->checked_bytes},
-                               {"quarantined", totals->quarantined}})
+    console.out << Dump(Json{{"checked", found.checked()},
+                             {"checked_bytes", found.checked_bytes()},
+                             {"quarantined", ToJson(found).at("quarantined_keys")}})
                 << std::endl;
   } else {
-    for (const std::string& key : totals->quarantined) {
-      console.out << "damaged, put aside: " << key << '\n';
+    for (const std::string& key : found.quarantined_keys()) {
+      console.out << "damaged, put aside: " << Hex(key) << '\n';
     }
-    console.out << fmt::format("checked {} artifacts, {}: {} damaged\n", totals->checked,
-                               FormatBytes(totals->checked_bytes), totals->quarantined.size());
+    console.out << fmt::format("checked {} artifacts, {}: {} damaged\n", found.checked(),
+                               FormatBytes(found.checked_bytes()), found.quarantined_keys_size());
   }
-  return totals->quarantined.empty() ? kOk : kFailed;
+  return found.quarantined_keys().empty() ? kOk : kFailed;
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "client/cli/commands/commands.h"
 #include "client/cli/output/json.h"
 #include "client/rpc/admin_client.h"
@@ -17,9 +19,9 @@ std::optional<std::string> DaemonVersion(Session& session) {
 ExitCode RunVersion(Session& session) {
   const auto daemon = DaemonVersion(session);
   if (session.json()) {
-    session.console().out << DumpFields({{"kiln", KILN_VERSION},
-                                         {"kilnd",
-                                          daemon.has_value() ? JsonScalar(*daemon) : JsonScalar()}})
+    session.console().out << Dump(Json{
+                                 {"kiln", KILN_VERSION},
+                                 {"kilnd", daemon.has_value() ? Json(*daemon) : Json(nullptr)}})
                           << std::endl;
     return kOk;
   }

@@ -7,29 +7,14 @@
 namespace kiln::cli {
 namespace {
 
-std::string_view CodeOf(Style style) {
-  switch (style) {
-    case Style::kPlain:
-      return "";
-    case Style::kBold:
-      return "1";
-    case Style::kDim:
-      return "2";
-    case Style::kGood:
-      return "32";
-    case Style::kNew:
-      return "33";
-    case Style::kBad:
-      return "31";
-  }
-  return "";
-}
+// The codes of ECMA-48, in the order of Style.
+constexpr std::string_view kCodes[] = {"", "1", "2", "32", "33", "31"};
 
 }  // namespace
 
 std::string Console::Styled(std::string_view text, Style style) const {
   if (!color || style == Style::kPlain) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", CodeOf(style), text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(style)], text);
 }
 
 std::string Printable(std::string_view text) {

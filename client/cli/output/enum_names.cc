@@ -1,44 +1,44 @@
 #include "client/cli/output/enum_names.h"
 
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <charconv>
-#include <span>
-#include <utility>
 
 #include "client/cli/output/format.h"
 
 namespace kiln::cli {
 namespace {
 
-template <typename Value>
-using Word = std::pair<std::string_view, Value>;
+constexpr std::string_view kUnspecified = "UNSPECIFIED";
 
-constexpr std::array kKinds = {Word<v1::SourceKind>{"ttir", v1::SOURCE_KIND_TTIR},
-                               Word<v1::SourceKind>{"ttgir", v1::SOURCE_KIND_TTGIR},
-                               Word<v1::SourceKind>{"cuda", v1::SOURCE_KIND_CUDA_CXX},
-                               Word<v1::SourceKind>{"ptx", v1::SOURCE_KIND_PTX}};
-constexpr std::array kPolicies = {
-    Word<v1::CachePolicy>{"use", v1::CACHE_POLICY_USE},
-    Word<v1::CachePolicy>{"refresh", v1::CACHE_POLICY_REFRESH},
-    Word<v1::CachePolicy>{"only-if-cached", v1::CACHE_POLICY_ONLY_IF_CACHED}};
-constexpr std::array kPriorities = {Word<v1::Priority>{"waiting-rank", v1::PRIORITY_WAITING_RANK},
-                                    Word<v1::Priority>{"autotune", v1::PRIORITY_AUTOTUNE},
-                                    Word<v1::Priority>{"warm", v1::PRIORITY_WARM},
-                                    Word<v1::Priority>{"background", v1::PRIORITY_BACKGROUND}};
-
-template <typename Value, size_t N>
-absl::StatusOr<Value> Find(const std::array<Word<Value>, N>& words, std::string_view word,
-                           std::string_view what) {
-  std::string known;
-  for (const auto& [name, value] : words) {
-    if (name == word) return value;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-  }
-  return InvalidArgument("'{}' is not a {}; there are {}", word, what, known);
+// Enumerators begin with the name of their type, and so does the first: "PRIORITY_UNSPECIFIED".
+std::string EnumeratorWord(const google::protobuf::EnumValueDescriptor& value) {
+  if (value.full_name() == "kiln.v1.SOURCE_KIND_CUDA_CXX") return "cuda";
+  std::string word =
+      value.name().substr(value.type()->value(0)->name().size() - kUnspecified.size());
+  if (word == kUnspecified) return "";
+  for (char& c : word) c = c == '_' ? '-' : static_cast<char>(std::tolower(c));
+  return word;
 }
 
 }  // namespace
+
+std::string WordOf(const google::protobuf::EnumDescriptor& type, int value) {
+  const auto* const known = type.FindValueByNumber(value);
+  return known == nullptr ? std::to_string(value) : EnumeratorWord(*known);
+}
+
+absl::StatusOr<int> ParseWord(const google::protobuf::EnumDescriptor& type, std::string_view word) {
+  std::vector<std::string> words;
+  for (int i = 1; i < type.value_count(); ++i) {
+    words.push_back(EnumeratorWord(*type.value(i)));
+    if (words.back() == word) return type.value(i)->number();
+  }
+  return InvalidArgument("'{}' is none of {}", word, fmt::join(words, ", "));
+}
 
 absl::StatusOr<v1::Target> ParseTarget(std::string_view text) {
   const absl::Status wrong = InvalidArgument(
@@ -65,17 +65,6 @@ std::string TargetName(const v1::Target& target) {
   return fmt::format("{}:{}", target.backend(), target.architecture());
 }
 
-absl::StatusOr<v1::SourceKind> ParseSourceKind(std::string_view word) {
-  return Find(kKinds, word, "kind of source");
-}
-
-std::string SourceKindName(v1::SourceKind kind) {
-  for (const auto& [name, value] : kKinds) {
-    if (value == kind) return std::string(name);
-  }
-  return fmt::format("kind {}", static_cast<int>(kind));
-}
-
 v1::SourceKind SourceKindOfFile(std::string_view path) {
   if (path.ends_with(".cu")) return v1::SOURCE_KIND_CUDA_CXX;
   if (path.ends_with(".ptx")) return v1::SOURCE_KIND_PTX;
@@ -83,44 +72,10 @@ v1::SourceKind SourceKindOfFile(std::string_view path) {
   return v1::SOURCE_KIND_TTIR;
 }
 
-absl::StatusOr<v1::CachePolicy> ParseCachePolicy(std::string_view word) {
-  return Find(kPolicies, word, "cache policy");
-}
-
-absl::StatusOr<v1::Priority> ParsePriority(std::string_view word) {
-  return Find(kPriorities, word, "priority");
-}
-
 std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
                            const std::vector<std::string>& names) {
   if (std::count(names.begin(), names.end(), name) < 2) return name;
   return fmt::format("{} {}", name, Hex(fingerprint).substr(0, kFingerprintDigitsShown));
-}
-
-std::string_view OutcomeName(v1::Outcome outcome) {
-  switch (outcome) {
-    case v1::OUTCOME_HIT:
-      return "hit";
-    case v1::OUTCOME_JOINED:
-      return "joined";
-    case v1::OUTCOME_COMPILED:
-      return "compiled";
-    default:
-      return "unknown";
-  }
-}
-
-std::string_view TierName(v1::Tier tier) {
-  switch (tier) {
-    case v1::TIER_MEMORY:
-      return "memory";
-    case v1::TIER_DISK:
-      return "disk";
-    case v1::TIER_REMOTE:
-      return "remote";
-    default:
-      return "";
-  }
 }
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }

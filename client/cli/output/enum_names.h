@@ -16,16 +16,19 @@ namespace kiln::cli {
 [[nodiscard]] absl::StatusOr<v1::Target> ParseTarget(std::string_view text);
 [[nodiscard]] std::string TargetName(const v1::Target& target);
 
-// "ttir", "cuda", "ptx". INVALID_ARGUMENT, naming them.
-[[nodiscard]] absl::StatusOr<v1::SourceKind> ParseSourceKind(std::string_view word);
-[[nodiscard]] std::string SourceKindName(v1::SourceKind kind);
+// The contract's enumerators have words: PRIORITY_WAITING_RANK is "waiting-rank", and
+// SOURCE_KIND_CUDA_CXX "cuda". "" for UNSPECIFIED; a number for what this version does not know.
+[[nodiscard]] std::string WordOf(const google::protobuf::EnumDescriptor& type, int value);
+template <typename Enum>
+[[nodiscard]] std::string WordOf(Enum value) {
+  return WordOf(*google::protobuf::GetEnumDescriptor<Enum>(), value);
+}
+// INVALID_ARGUMENT, naming the words that there are.
+[[nodiscard]] absl::StatusOr<int> ParseWord(const google::protobuf::EnumDescriptor& type,
+                                            std::string_view word);
+
 // By the file's name: .cu, .ptx, otherwise Triton IR.
 [[nodiscard]] v1::SourceKind SourceKindOfFile(std::string_view path);
-
-// "use", "refresh", "only-if-cached".
-[[nodiscard]] absl::StatusOr<v1::CachePolicy> ParseCachePolicy(std::string_view word);
-// "waiting-rank", "autotune", "warm", "background".
-[[nodiscard]] absl::StatusOr<v1::Priority> ParsePriority(std::string_view word);
 
 // How many of a fingerprint's digits a person is shown.
 inline constexpr size_t kFingerprintDigitsShown = 12;
@@ -35,10 +38,6 @@ inline constexpr size_t kFingerprintDigitsShown = 12;
 [[nodiscard]] std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
                                          const std::vector<std::string>& names);
 
-// "hit", "joined", "compiled".
-[[nodiscard]] std::string_view OutcomeName(v1::Outcome outcome);
-// "memory", "disk", "remote"; "": not a hit.
-[[nodiscard]] std::string_view TierName(v1::Tier tier);
 // "INVALID_ARGUMENT".
 [[nodiscard]] std::string CodeName(absl::StatusCode code);
 

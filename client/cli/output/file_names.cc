@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <cstring>
 
 #include "storage/base/digest.h"
 
@@ -20,13 +19,6 @@ bool IsSafe(char c, bool is_inner) {
   if (byte >= 0x80) return false;
   // A leading dot hides the file or climbs out of the folder; a leading dash reads as an option.
   return std::isalnum(byte) || c == '_' || (is_inner && (c == '-' || c == '.'));
-}
-
-uint64_t HashOf(std::string_view text) {
-  const Digest digest = Digest::Of(text);
-  uint64_t hash;
-  std::memcpy(&hash, digest.Bytes().data(), sizeof hash);
-  return hash;
 }
 
 }  // namespace
@@ -49,11 +41,9 @@ std::string SafeFileName(std::string_view name) {
   return safe;
 }
 
-FileNames::FileNames(std::string_view reserved) { used_[HashOf(reserved)] = 1; }
-
 std::string FileNames::For(std::string_view name) {
-  std::string safe = SafeFileName(name);
-  const uint32_t count = ++used_[HashOf(safe)];
+  const std::string safe = SafeFileName(name);
+  const uint32_t count = ++used_[safe];
   return count == 1 ? safe : fmt::format("{}~{}", safe, count);
 }
 

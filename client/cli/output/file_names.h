@@ -15,17 +15,16 @@ namespace kiln::cli {
 [[nodiscard]] std::string SafeFileName(std::string_view name);
 
 // Hands out a file name for each name, also when names repeat: "k", "k~2", "k~3", in the order in
-// which they are asked for. Takes a few dozen bytes per name.
+// which they are asked for.
 class FileNames {
  public:
   // `reserved` is taken already.
-  explicit FileNames(std::string_view reserved);
+  explicit FileNames(std::string_view reserved) { ++used_[std::string(reserved)]; }
 
   std::string For(std::string_view name);
 
  private:
-  // By the digest of the safe name, so that long names take no more memory than short ones.
-  std::unordered_map<uint64_t, uint32_t> used_;
+  std::unordered_map<std::string, uint32_t> used_;  // how often each safe name was handed out
 };
 
 }  // namespace kiln::cli

@@ -3,21 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 namespace kiln::cli {
-namespace {
-
-constexpr std::array<std::string_view, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-
-}  // namespace
-
 std::string FormatBytes(uint64_t bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes);
   size_t unit = 0;
   // 1023.95 and more would round to "1024.0".
-  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
     value /= 1024;
     ++unit;
   }

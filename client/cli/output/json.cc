@@ -1,14 +1,15 @@
 #include "client/cli/output/json.h"
 
+#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
-#include "client/cli/output/parse_json.h"
+#include "storage/base/limits.h"
 
 namespace kiln::cli {
 namespace {
@@ -59,6 +60,136 @@ Json ValuesOf(const Message& message, const FieldDescriptor* field) {
   return values;
 }
 
+constexpr int kNumberOverflow = 406;  // nlohmann's number for it
+
+// "[json.exception.parse_error.101] parse error at line 1, column 2: …" from "column" on: the text
+// is one line.
+std::string_view WithoutLibrary(std::string_view text) {
+  constexpr std::string_view kPlace = "parse error at line 1, ";
+  if (const size_t place = text.find(kPlace); place != std::string_view::npos) {
+    return text.substr(place + kPlace.size());
+  }
+  const size_t end = text.find("] ");
+  return end == std::string_view::npos ? text : text.substr(end + 2);
+}
+
+bool IsInteger(std::string_view number) {
+  return number.find_first_not_of("-0123456789") == std::string_view::npos;
+}
+
+// Builds the value from the events of a parse, and knows where in it the parse is.
+class ValueBuilder final : public nlohmann::json_sax<Json> {
+ public:
+  explicit ValueBuilder(std::string_view text) : text_(text) {}
+
+  absl::StatusOr<Json> Take() {
+    if (!status_.ok()) return status_;
+    return std::move(root_);
+  }
+
+  bool null() override { return PutScalar(nullptr); }
+  bool boolean(bool value) override { return PutScalar(value); }
+  bool number_integer(Json::number_integer_t value) override { return PutScalar(value); }
+  bool number_unsigned(Json::number_unsigned_t value) override { return PutScalar(value); }
+  // An integer that is too large for the reader comes as a float.
+  bool number_float(Json::number_float_t value, const std::string& number) override {
+    return IsInteger(number) ? RefuseNumber(number, "64 bits with a sign") : PutScalar(value);
+  }
+  bool string(std::string& value) override { return PutScalar(std::move(value)); }
+  bool binary(Json::binary_t&) override { return false; }  // in no text
+
+  bool start_object(size_t) override { return Open(Json::object()); }
+  bool end_object() override { return Close(); }
+  bool start_array(size_t) override { return Open(Json::array()); }
+  bool end_array() override { return Close(); }
+  bool key(std::string& name) override {
+    // nlohmann's reader would silently take the last one.
+    if (!open_.back().names.insert(name).second) {
+      return Refuse(InvalidArgument("{}the JSON says \"{}\" twice", Place(": "), name));
+    }
+    open_.back().name = std::move(name);
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string& token,
+                   const Json::exception& error) override {
+    if (error.id == kNumberOverflow) return RefuseNumber(token, "a double");
+    const bool is_inside = position > 0 && position <= text_.size();
+    const std::string_view rest = is_inside ? text_.substr(position - 1) : "";
+    const bool is_no_number = rest.starts_with("NaN") || rest.starts_with("Infinity");
+    return Refuse(InvalidArgument("this is not JSON: {}{}{}", Place(", "),
+                                  is_no_number ? "JSON has no NaN and no Infinity; " : "",
+                                  WithoutLibrary(error.what())));
+  }
+
+ private:
+  // An object or an array that has not ended yet.
+  struct Level {
+    Json* value;
+    std::string name;             // of the field whose value is read, or ""
+    std::set<std::string> names;  // all so far
+  };
+
+  bool Refuse(absl::Status why) {
+    status_ = std::move(why);
+    return false;
+  }
+  bool RefuseNumber(std::string_view number, std::string_view type) {
+    return Refuse(
+        absl::OutOfRangeError(fmt::format("{}{} does not fit in {}", Place(": "), number, type)));
+  }
+
+  Json* Put(Json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    Json& holder = *open_.back().value;
+    if (holder.is_object()) return &(holder[open_.back().name] = std::move(value));
+    holder.push_back(std::move(value));
+    return &holder.back();
+  }
+  void EndValue() {
+    if (!open_.empty()) open_.back().name.clear();
+  }
+  bool PutScalar(Json value) {
+    Put(std::move(value));
+    EndValue();
+    return true;
+  }
+  bool Open(Json empty) {
+    // A line of nothing but brackets would otherwise take many times its size in memory.
+    if (open_.size() > 2 * limits::kOptionDepthMax) {
+      return Refuse(InvalidArgument("the JSON is nested too deep"));
+    }
+    // What holds it does not grow before it has ended, so it stays where it is.
+    Json* const value = Put(std::move(empty));
+    open_.push_back({value, "", {}});
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    EndValue();
+    return true;
+  }
+
+  // "options.entry.1" and `behind`; "" outside of any field.
+  std::string Place(std::string_view behind) const {
+    std::vector<std::string> parts;
+    for (const Level& level : open_) {
+      const bool is_innermost = &level == &open_.back();
+      if (level.value->is_array()) {
+        parts.push_back(std::to_string(level.value->size() - (is_innermost ? 0 : 1)));
+      } else if (!level.name.empty()) {
+        parts.push_back(level.name);
+      }
+    }
+    return parts.empty() ? "" : fmt::format("{}{}", fmt::join(parts, "."), behind);
+  }
+
+  const std::string_view text_;
+  Json root_;
+  std::vector<Level> open_;
+  absl::Status status_;
+};
+
 // The JSON inside of `text`; the text itself where it is not JSON.
 Json ParseInner(const std::string& text) {
   const auto parsed = ParseJson(text);
@@ -88,21 +219,18 @@ void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
 
 }  // namespace
 
+absl::StatusOr<Json> ParseJson(std::string_view text) {
+  ValueBuilder builder(text);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.Take();
+}
+
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string DumpPretty(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string DumpFields(const JsonFields& fields) {
-  Json json = Json::object();
-  for (const auto& [name, value] : fields) {
-    std::visit([&json, name = name](const auto& scalar) { json[std::string(name)] = scalar; },
-               value);
-  }
-  return Dump(json);
 }
 
 FlatFields Flatten(const Json& json) {
@@ -112,14 +240,6 @@ FlatFields Flatten(const Json& json) {
 }
 
 FlatFields Flatten(const Message& message) { return Flatten(ToJson(message)); }
-
-absl::StatusOr<int64_t> ToInt64(const Json& json) {
-  if (json.is_number_unsigned() &&
-      json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    return InvalidArgument("{} does not fit in 64 bits with a sign", json.get<uint64_t>());
-  }
-  return json.get<int64_t>();
-}
 
 Json ToJson(const Message& message) {
   if (const auto* target = dynamic_cast<const v1::Target*>(&message)) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "storage/base/status.h"
@@ -22,6 +21,11 @@ namespace kiln::cli {
 // Objects keep the order in which their fields were set.
 using Json = nlohmann::ordered_json;
 
+// Reads JSON of users. INVALID_ARGUMENT, naming the place: not JSON, a name twice in one object, or
+// nested deeper than any request. OUT_OF_RANGE: a number that fits neither 64 bits nor a double; it
+// would be rounded.
+[[nodiscard]] absl::StatusOr<Json> ParseJson(std::string_view text);
+
 // One line; bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string Dump(const Json& json);
 // Many lines, for files that people read.
@@ -31,15 +35,6 @@ using Json = nlohmann::ordered_json;
 // "stages.0.digest". Leaves out null, "", {} and [].
 using FlatFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] FlatFields Flatten(const Json& json);
-// A flat object as one line, for files that do not include <nlohmann/json.hpp>.
-using JsonScalar =
-    std::variant<std::nullptr_t, bool, uint64_t, std::string, std::vector<std::string>>;
-using JsonFields = std::vector<std::pair<std::string_view, JsonScalar>>;
-[[nodiscard]] std::string DumpFields(const JsonFields& fields);
-
-// INVALID_ARGUMENT for what is beyond 64 bits with a sign. REQUIRES: `json` is an integer.
-[[nodiscard]] absl::StatusOr<int64_t> ToInt64(const Json& json);
-
 // Every field of a message under its name in protos/, in the order of that file: bytes as hex, a
 // target as "cuda:90", the JSON in toolchain_metadata as JSON. Leaves out optional fields that are
 // not set, the content of stages, and the key of diagnostics.

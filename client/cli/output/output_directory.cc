@@ -34,43 +34,10 @@ absl::Status WriteAll(int descriptor, std::string_view content, const std::strin
   return absl::OkStatus();
 }
 
-absl::Status RenameOver(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  const absl::Status status = ErrnoStatus(errno, to);
-  ::unlink(from.c_str());
-  return status;
-}
-
-absl::Status Link(const std::string& from, const std::string& to) {
-  const int linked = ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW);
-  return linked == 0 ? absl::OkStatus() : ErrnoStatus(errno, to);
-}
-
-absl::Status WriteNameless(const std::string& path, std::string_view content) {
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  const UniqueFd file(
-      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
-  if (!file) return ErrnoStatus(errno, path);
-  KILN_RETURN_IF_ERROR(WriteAll(file.get(), content, path));
+// Names a file that has no name.
+bool Link(const UniqueFd& file, const std::string& path) {
   const std::string nameless = fmt::format("/proc/self/fd/{}", file.get());
-  if (Link(nameless, path).ok()) return absl::OkStatus();
-  // Something has that name, and a link takes no place.
-  const std::string temporary = TemporaryName(path);
-  KILN_RETURN_IF_ERROR(Link(nameless, temporary));
-  return RenameOver(temporary, path);
-}
-
-absl::Status WriteUnderTemporaryName(const std::string& path, std::string_view content) {
-  const std::string temporary = TemporaryName(path);
-  ::unlink(temporary.c_str());  // of a dead process with our number
-  UniqueFd file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file) return ErrnoStatus(errno, path);
-  if (absl::Status status = WriteAll(file.get(), content, path); !status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  return RenameOver(temporary, path);
+  return ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 Json Describe(const std::string& name, const std::string& file,
@@ -78,7 +45,7 @@ Json Describe(const std::string& name, const std::string& file,
   Json json;
   json["name"] = name;
   json["key"] = Hex(response.key());
-  json["outcome"] = OutcomeName(response.outcome());
+  json["outcome"] = WordOf(response.outcome());
   json["metadata"] = ToJson(response.metadata());
   json["stages"] = Json::array();
   for (const v1::StageBlob& stage : response.stages()) {
@@ -97,8 +64,28 @@ Json Describe(const std::string& name, const std::string& file,
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  if (WriteNameless(path, content).ok()) return absl::OkStatus();
-  return WriteUnderTemporaryName(path, content);
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const std::string temporary = TemporaryName(path);
+  ::unlink(temporary.c_str());  // of a dead process with our number
+  UniqueFd file(
+      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  const bool is_nameless = static_cast<bool>(file);
+  if (!is_nameless) {
+    file = UniqueFd(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  }
+  if (!file) return ErrnoStatus(errno, path);
+  absl::Status status = WriteAll(file.get(), content, path);
+  if (status.ok() && is_nameless) {
+    if (Link(file, path)) return absl::OkStatus();
+    // Something has that name, and a link replaces nothing.
+    if (!Link(file, temporary)) return ErrnoStatus(errno, path);
+  }
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = ErrnoStatus(errno, path);
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
 }
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::string path) {
@@ -123,7 +110,7 @@ absl::Status OutputDirectory::Write(const std::string& name, const std::string& 
       WriteFileAtomically(base + ".json", DumpPretty(Describe(name, file, response))));
   if (index_) {
     *index_ += (index_->empty() ? "\n" : ",\n") +
-               DumpFields({{"name", name}, {"file", file}, {"key", Hex(response.key())}});
+               Dump(Json{{"name", name}, {"file", file}, {"key", Hex(response.key())}});
   }
   return absl::OkStatus();
 }

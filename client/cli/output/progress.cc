@@ -8,17 +8,11 @@
 #include "client/cli/output/format.h"
 
 namespace kiln::cli {
-namespace {
-
-constexpr auto kInterval = std::chrono::milliseconds(100);
-constexpr uint64_t kBarColumns = 30;
-
-}  // namespace
-
 Progress::Progress(Console& console, const Clock& clock, std::optional<uint64_t> total)
     : console_(console), clock_(clock), total_(total), started_(clock.Now()) {}
 
 void Progress::Update(uint64_t done, const std::string& note) {
+  constexpr auto kInterval = std::chrono::milliseconds(100);
   const SteadyTime now = clock_.Now();
   if (!console_.progress || (drawn_.has_value() && now - *drawn_ < kInterval)) return;
   drawn_ = now;
@@ -33,6 +27,7 @@ void Progress::Clear() {
 }
 
 std::string Progress::Bar(uint64_t done) const {
+  constexpr uint64_t kBarColumns = 30;
   const auto elapsed =
       std::chrono::duration_cast<std::chrono::microseconds>(clock_.Now() - started_);
   if (!total_.has_value() || *total_ == 0) return fmt::format("{}", done);

@@ -1,16 +1,11 @@
 #include "client/cli/output/table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace kiln::cli {
-namespace {
-
-// One long name must not push everything else off the screen.
-constexpr size_t kWidthMax = 60;
-
-}  // namespace
-
 Table::Table(Console& console, std::vector<Column> columns)
     : console_(console), columns_(std::move(columns)) {
   for (const Column& column : columns_) widths_.push_back(DisplayWidth(column.title));
@@ -38,6 +33,8 @@ void Table::Flush() {
 }
 
 void Table::Measure(const std::vector<Cell>& cells) {
+  // One long name must not push everything else off the screen.
+  constexpr size_t kWidthMax = 60;
   for (size_t i = 0; i < cells.size(); ++i) {
     widths_[i] = std::min(std::max(widths_[i], DisplayWidth(cells[i].text)), kWidthMax);
   }
@@ -64,6 +61,22 @@ void Table::PrintAligned(const std::vector<Cell>& cells) {
 void Table::PrintTabbed(const std::vector<Cell>& cells) {
   for (size_t i = 0; i < cells.size(); ++i) console_.out << (i == 0 ? "" : "\t") << cells[i].text;
   console_.out << '\n';
+}
+
+void PrintFields(Console& console, std::string_view title, const Fields& fields) {
+  size_t width = 0;
+  for (const auto& [name, value] : fields) width = std::max(width, name.size());
+  console.out << console.Styled(title, Style::kBold) << '\n';
+  for (const auto& [name, value] : fields) {
+    if (value.empty()) continue;
+    console.out << fmt::format("  {:<{}}  {}\n", name, width, Printable(value));
+  }
+}
+
+void PrintTabbed(Console& console, const Fields& fields) {
+  for (const auto& [name, value] : fields) {
+    console.out << Printable(name) << '\t' << Printable(value) << '\n';
+  }
 }
 
 }  // namespace kiln::cli

@@ -1,7 +1,9 @@
-// Rows of text: aligned for people, tab-separated for pipes.
+// Rows of text, and lists of names and values: aligned for people, tab-separated for pipes.
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/cli/output/console.h"
@@ -47,5 +49,13 @@ class Table {
   std::vector<std::vector<Cell>> held_back_;
   bool is_started_ = false;
 };
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+// Under a title, indented and aligned, for a person. Leaves out empty values.
+void PrintFields(Console& console, std::string_view title, const Fields& fields);
+
+// A line each, tab-separated, for a program.
+void PrintTabbed(Console& console, const Fields& fields);
 
 }  // namespace kiln::cli

@@ -4,18 +4,13 @@
 #include <cerrno>
 #include <fstream>
 #include <map>
-#include <mutex>
 
 #include "client/cli/output/format.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 
 namespace kiln::cli {
-
 namespace {
-
-// Toolchains come and go, and so does the daemon.
-constexpr auto kListedTime = std::chrono::seconds(1);
 
 absl::StatusOr<std::string> Sha256Of(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -31,36 +26,11 @@ absl::StatusOr<std::string> Sha256Of(const std::string& path) {
 }
 
 // The files that were named, each with its digest. Every line of a file of requests names the same
-// one, and it takes 30 MB of reading.
-class NamedFiles {
- public:
-  static NamedFiles& Instance() {
-    static auto* const files = new NamedFiles();
-    return *files;
-  }
-
-  absl::StatusOr<std::string> DigestOf(const std::string& path) {
-    const std::lock_guard lock(mutex_);
-    std::string& digest = digests_[path];
-    if (digest.empty()) {
-      KILN_ASSIGN_OR_RETURN(digest, Sha256Of(path));
-    }
-    return digest;
-  }
-
-  // "" where none has it.
-  std::string PathOf(std::string_view digest) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [path, of_path] : digests_) {
-      if (of_path == digest) return path;
-    }
-    return "";
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::string> digests_;
-};
+// file, which takes 30 MB of reading. One thread uses it.
+std::map<std::string, std::string>& DigestsByPath() {
+  static auto* const digests = new std::map<std::string, std::string>();
+  return *digests;
+}
 
 bool IsListed(const v1::ListToolchainsResponse& listed, std::string_view fingerprint) {
   return std::any_of(
@@ -71,25 +41,29 @@ bool IsListed(const v1::ListToolchainsResponse& listed, std::string_view fingerp
 }  // namespace
 
 absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
-  if (word.find('/') == std::string_view::npos) return std::string(word);
-  return NamedFiles::Instance().DigestOf(std::string(word));
+  std::string path(word);
+  if (path.find('/') == std::string::npos) return path;
+  std::string& digest = DigestsByPath()[path];
+  if (digest.empty()) {
+    KILN_ASSIGN_OR_RETURN(digest, Sha256Of(path));
+  }
+  return digest;
 }
 
 absl::Status PtxasNamer::Annotated(const absl::Status& status, std::string_view selector) {
   if (!absl::IsFailedPrecondition(status) || selector.empty()) return status;
-  const std::string path = NamedFiles::Instance().PathOf(selector);
-  if (path.empty()) return status;
-  // One that is there may not fit, and another toolchain may be what is missing.
-  if (std::chrono::steady_clock::now() >= listed_until_) {
-    listed_ = client_.ListToolchains(call_);
-    listed_until_ = std::chrono::steady_clock::now() + kListedTime;
-  }
-  if (!listed_.ok() || IsListed(*listed_, selector)) return status;
+  const auto& digests = DigestsByPath();
+  const auto file = std::find_if(digests.begin(), digests.end(),
+                                 [&](const auto& each) { return each.second == selector; });
+  if (file == digests.end()) return status;
+  // A ptxas that the daemon has may not fit, and another toolchain may be what is missing.
+  if (!listed_.has_value()) listed_ = client_.ListToolchains(call_);
+  if (!listed_->ok() || IsListed(**listed_, selector)) return status;
   return Annotate(status,
                   fmt::format("{}: the daemon has no ptxas of these bytes; where it is one, "
                               "'kiln toolchain add ptxas --path DIR' with its directory "
                               "adds it",
-                              path));
+                              file->first));
 }
 
 }  // namespace kiln::cli

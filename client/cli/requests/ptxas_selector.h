@@ -1,7 +1,7 @@
 // The words by which a person names a ptxas.
 #pragma once
 
-#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,8 +14,8 @@ namespace kiln::cli {
 // daemon may have the same bytes elsewhere; anything else as it is. NOT_FOUND, PERMISSION_DENIED.
 [[nodiscard]] absl::StatusOr<std::string> PtxasSelector(std::string_view word);
 
-// Names files in refusals. Asks the daemon for its toolchains at most once a second: one file may
-// fail thousands of requests. Not thread-safe.
+// Names files in refusals. Asks the daemon for its toolchains once: one file may fail thousands of
+// requests. Not thread-safe.
 class PtxasNamer {
  public:
   PtxasNamer(Client& client, const CallOptions& call) : client_(client), call_(call) {}
@@ -27,8 +27,7 @@ class PtxasNamer {
  private:
   Client& client_;
   const CallOptions& call_;
-  absl::StatusOr<v1::ListToolchainsResponse> listed_;
-  std::chrono::steady_clock::time_point listed_until_{};  // when it is asked again
+  std::optional<absl::StatusOr<v1::ListToolchainsResponse>> listed_;
 };
 
 }  // namespace kiln::cli

@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <fstream>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "client/cli/output/parse_json.h"
+#include "client/cli/output/json.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/limits.h"
 
@@ -24,18 +26,10 @@ std::string FolderOf(const std::string& path) {
 
 std::string DefaultName(uint64_t line) { return fmt::format("line-{}", line); }
 
-// The line's own name, or its number.
-std::string NameOf(const Json& json, uint64_t line) {
-  const auto name = json.is_object() ? json.find("name") : json.end();
-  if (json.is_object() && name != json.end() && name->is_string()) return name->get<std::string>();
-  return DefaultName(line);
-}
-
-// "" where the source stands in the line.
-std::string SourceFileOf(const Json& json) {
-  const auto file = json.is_object() ? json.find("source_file") : json.end();
-  return json.is_object() && file != json.end() && file->is_string() ? file->get<std::string>()
-                                                                     : "";
+// A string of the line; nothing where there is none of that name.
+std::optional<std::string> StringIn(const Json& json, const char* name) {
+  if (!json.is_object() || !json.contains(name) || !json.at(name).is_string()) return std::nullopt;
+  return json.at(name).get<std::string>();
 }
 
 // A whole source would be read as so many lines that are no JSON.
@@ -53,7 +47,7 @@ bool IsBlank(std::string_view line) {
 }  // namespace
 
 absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
-  if (path == "-") return RequestFile(std::cin, ".");
+  if (path == "-") return RequestFile({&std::cin, [](std::istream*) {}}, ".");
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
   if (S_ISDIR(status.st_mode)) return InvalidArgument("{} is a directory", path);
@@ -63,28 +57,36 @@ absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
         "follow 'kiln compile'",
         path);
   }
-  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
+  auto stream = std::make_shared<std::ifstream>(path, std::ios::binary);
   if (!stream->is_open()) return ErrnoStatus(errno, path);
   return RequestFile(std::move(stream), FolderOf(path));
 }
 
-RequestFile::RequestFile(std::istream& stream, std::string folder)
-    : lines_(stream, kLineBytesMax), folder_(std::move(folder)) {}
-
-RequestFile::RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder)
-    : owned_(std::move(stream)), lines_(*owned_, kLineBytesMax), folder_(std::move(folder)) {}
+RequestFile::RequestFile(std::shared_ptr<std::istream> stream, std::string folder)
+    : stream_(std::move(stream)),
+      folder_(std::move(folder)),
+      line_(std::make_unique_for_overwrite<char[]>(kLineBytesMax + 1)) {}
 
 std::optional<NamedRequest> RequestFile::Next() {
-  std::string line;
-  LineReader::Outcome outcome;
+  std::string_view line;
+  bool is_too_long = false;
   do {
-    outcome = lines_.Next(line);
-    if (outcome == LineReader::Outcome::kEnd) return std::nullopt;
-  } while (outcome == LineReader::Outcome::kLine && IsBlank(line));
+    stream_->getline(line_.get(), kLineBytesMax + 1);
+    if (stream_->gcount() == 0) return std::nullopt;
+    ++number_;
+    is_too_long = stream_->fail();
+    if (is_too_long) {
+      stream_->clear();
+      stream_->ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      break;
+    }
+    const std::streamsize line_end_bytes = stream_->eof() ? 0 : 1;
+    line = {line_.get(), static_cast<size_t>(stream_->gcount() - line_end_bytes)};
+    if (line.ends_with('\r')) line.remove_suffix(1);
+  } while (IsBlank(line));
 
-  const uint64_t number = lines_.number();
-  NamedRequest named{DefaultName(number), number, v1::CompileRequest()};
-  if (outcome == LineReader::Outcome::kTooLong) {
+  NamedRequest named{DefaultName(number_), number_, v1::CompileRequest()};
+  if (is_too_long) {
     named.request = ResourceExhausted("longer than {} bytes", kLineBytesMax);
     return named;
   }
@@ -94,13 +96,13 @@ std::optional<NamedRequest> RequestFile::Next() {
     named.request = InvalidArgument("{}", Message(json.status()));
     return named;
   }
-  named.name = NameOf(*json, number);
-  named.source_file = SourceFileOf(*json);
+  named.name = StringIn(*json, "name").value_or(named.name);
+  named.source_file = StringIn(*json, "source_file").value_or("");
   named.request = ParseRequest(*json, folder_);
   if (named.request.ok()) {
     named.request->mutable_source()->set_name(ContractName(named.name));
-  } else if (named.name != DefaultName(number)) {
-    named.request = Annotate(named.request.status(), fmt::format("line {}", number));
+  } else if (named.name != DefaultName(number_)) {
+    named.request = Annotate(named.request.status(), fmt::format("line {}", number_));
   }
   return named;
 }

@@ -1,13 +1,12 @@
 // A file of compile requests, one JSON object a line. docs/cli.md describes the format.
 #pragma once
 
-#include <fstream>
+#include <functional>
 #include <istream>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "client/cli/requests/line_reader.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/status.h"
 
@@ -21,25 +20,28 @@ struct NamedRequest {
   std::string source_file = "";  // as it was given; "" where the request has the text itself
 };
 
-// Reads line by line and holds one line. Movable. Not thread-safe.
+// Where requests come from; nothing at the end.
+using NamedRequestSource = std::function<std::optional<NamedRequest>()>;
+
+// Reads line by line and holds one line; passes over lines that are too long. Movable. Not
+// thread-safe.
 class RequestFile {
  public:
   // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for a name like
   // that of a source.
   [[nodiscard]] static absl::StatusOr<RequestFile> Open(const std::string& path);
 
-  // `folder` is what a `source_file` is relative to. REQUIRES: the stream outlives the file.
-  RequestFile(std::istream& stream, std::string folder);
+  // `folder` is what a `source_file` is relative to.
+  RequestFile(std::shared_ptr<std::istream> stream, std::string folder);
 
   // Nothing at the end. Skips empty lines.
   std::optional<NamedRequest> Next();
 
  private:
-  RequestFile(std::unique_ptr<std::ifstream> stream, std::string folder);
-
-  std::unique_ptr<std::ifstream> owned_;
-  LineReader lines_;
+  std::shared_ptr<std::istream> stream_;
   std::string folder_;
+  std::unique_ptr<char[]> line_;
+  uint64_t number_ = 0;
 };
 
 }  // namespace kiln::cli

@@ -1,237 +1,273 @@
 #include "client/cli/requests/request_json.h"
 
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "client/cli/output/enum_names.h"
-#include "client/cli/requests/options.h"
+#include "client/cli/output/json.h"
 #include "client/cli/requests/ptxas_selector.h"
 #include "storage/base/limits.h"
+#include "storage/base/utf8.h"
 
 namespace kiln::cli {
 namespace {
 
-absl::StatusOr<std::string> StringOf(const Json& json) {
-  if (!json.is_string()) return InvalidArgument("is {}, not a string", json.type_name());
-  return json.get<std::string>();
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// "launch.num_warps".
+std::string Inside(const std::string& place, std::string_view name) {
+  return place.empty() ? std::string(name) : fmt::format("{}.{}", place, name);
 }
 
-absl::StatusOr<int64_t> IntegerOf(const Json& json) {
-  if (json.is_number_float()) return InvalidArgument("is {}, not an integer", Dump(json));
-  if (!json.is_number_integer()) return InvalidArgument("is {}, not an integer", json.type_name());
-  return ToInt64(json);
+absl::Status Wrong(const Json& json, const std::string& place, std::string_view expected) {
+  return InvalidArgument("{} is {}, not {}", place.empty() ? "the request" : place,
+                         json.is_number_float() ? Dump(json) : json.type_name(), expected);
 }
 
-absl::StatusOr<bool> BoolOf(const Json& json) {
-  if (!json.is_boolean()) return InvalidArgument("is {}, not a boolean", json.type_name());
-  return json.get<bool>();
+absl::StatusOr<std::string> TextOf(const Json& json, const std::string& place) {
+  if (!json.is_string()) return Wrong(json, place, "a string");
+  const auto& text = json.get_ref<const std::string&>();
+  if (!IsValidUtf8(text)) return InvalidArgument("{} is not valid UTF-8", place);
+  return text;
 }
 
-// An array of what kRead reads.
-template <typename Item, auto kRead>
-absl::StatusOr<std::vector<Item>> ArrayOf(const Json& json) {
-  if (!json.is_array()) return InvalidArgument("is {}, not an array", json.type_name());
-  std::vector<Item> items;
-  for (size_t i = 0; i < json.size(); ++i) {
-    auto item = kRead(json[i]);
-    if (!item.ok()) return Annotate(item.status(), fmt::format("item {}", i));
-    items.push_back(*std::move(item));
+// `value`, with its place in front of an error.
+template <typename Value>
+absl::StatusOr<Value> At(const std::string& place, absl::StatusOr<Value> value) {
+  if (!value.ok()) return Annotate(value.status(), place);
+  return value;
+}
+
+absl::StatusOr<int64_t> IntegerOf(const Json& json, const std::string& place) {
+  if (!json.is_number_integer()) return Wrong(json, place, "an integer");
+  if (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX) {
+    return InvalidArgument("{}: {} does not fit in 64 bits with a sign", place, Dump(json));
   }
-  return items;
-}
-constexpr auto StringsOf = ArrayOf<std::string, StringOf>;
-constexpr auto IntegersOf = ArrayOf<int64_t, IntegerOf>;
-
-// A string that kParse understands.
-template <auto kParse>
-auto WordOf(const Json& json) -> decltype(kParse(std::string_view())) {
-  KILN_ASSIGN_OR_RETURN(const std::string word, StringOf(json));
-  return kParse(word);
+  return json.get<int64_t>();
 }
 
-// Fields by name, each with what reads its value into the message.
-template <typename Message>
-using FieldReaders = std::map<std::string_view, absl::Status (*)(const Json&, Message&)>;
-
-// A reader from two halves: JSON to value, and the message's own setter.
-template <auto kRead, auto kSet, typename Message>
-absl::Status Set(const Json& json, Message& message) {
-  KILN_ASSIGN_OR_RETURN(const auto value, kRead(json));
-  (message.*kSet)(value);
-  return absl::OkStatus();
-}
-
-// Reads a string or message into the field that the message hands out to be changed.
-template <auto kRead, auto kMutable, typename Message>
-absl::Status Assign(const Json& json, Message& message) {
-  KILN_ASSIGN_OR_RETURN(*(message.*kMutable)(), kRead(json));
-  return absl::OkStatus();
-}
-
-template <typename Message>
-absl::Status ReadFields(const Json& object, const FieldReaders<Message>& readers,
-                        Message& message) {
-  if (!object.is_object()) return InvalidArgument("is {}, not an object", object.type_name());
-  for (const auto& [name, value] : object.items()) {
-    const auto reader = readers.find(name);
-    if (reader == readers.end()) {
-      std::string known;
-      for (const auto& entry : readers) known += fmt::format(" {}", entry.first);
-      return InvalidArgument("there is no field '{}'; there are{}", name, known);
+// Booleans, integers, floats and strings keep their type. An array is a tuple.
+absl::Status ReadOption(const Json& json, const std::string& place, size_t depth,
+                        v1::OptionValue& value) {
+  switch (json.type()) {
+    case Json::value_t::boolean:
+      value.set_bool_value(json.get<bool>());
+      return absl::OkStatus();
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned: {
+      KILN_ASSIGN_OR_RETURN(const int64_t integer, IntegerOf(json, place));
+      value.set_int_value(integer);
+      return absl::OkStatus();
     }
-    if (value.is_null()) continue;
-    KILN_RETURN_IF_ERROR(Annotate(reader->second(value, message), fmt::format("field '{}'", name)));
+    case Json::value_t::number_float:
+      value.set_double_value(json.get<double>());
+      return absl::OkStatus();
+    case Json::value_t::string: {
+      KILN_ASSIGN_OR_RETURN(*value.mutable_string_value(), TextOf(json, place));
+      return absl::OkStatus();
+    }
+    case Json::value_t::array:
+      if (depth >= limits::kOptionDepthMax) {
+        return InvalidArgument("{}: tuples are nested deeper than {}", place,
+                               limits::kOptionDepthMax);
+      }
+      value.mutable_tuple_value();
+      for (size_t i = 0; i < json.size(); ++i) {
+        KILN_RETURN_IF_ERROR(ReadOption(json[i], Inside(place, std::to_string(i)), depth + 1,
+                                        *value.mutable_tuple_value()->add_items()));
+      }
+      return absl::OkStatus();
+    default:
+      return Wrong(json, place, "an option value: a boolean, a number, a string or an array");
   }
-  return absl::OkStatus();
 }
 
-absl::Status ReadClusterDims(const Json& json, v1::LaunchParameters& launch) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, IntegersOf(json));
-  launch.mutable_cluster_dims()->Assign(dims.begin(), dims.end());
-  return absl::OkStatus();
-}
+// Each reads `json` into one field of a request.
+using Reader = absl::Status (*)(const Json& json, const std::string& place,
+                                v1::CompileRequest& request);
 
-absl::Status ReadLaunch(const Json& json, v1::CompileRequest& request) {
-  using Launch = v1::LaunchParameters;
-  static const FieldReaders<Launch> kReaders = {
-      {"num_warps", Set<IntegerOf, &Launch::set_num_warps>},
-      {"num_stages", Set<IntegerOf, &Launch::set_num_stages>},
-      {"num_ctas", Set<IntegerOf, &Launch::set_num_ctas>},
-      {"maxnreg", Set<IntegerOf, &Launch::set_maxnreg>},
-      {"launch_pdl", Set<BoolOf, &Launch::set_launch_pdl>},
-      {"launch_cooperative_grid", Set<BoolOf, &Launch::set_launch_cooperative_grid>},
-      {"cluster_dims", ReadClusterDims},
+absl::Status ReadFields(const Json& object, const std::string& place,
+                        const std::map<std::string_view, Reader>& own_readers, Message& message);
+
+// The field's value; of a repeated field one more item.
+absl::Status ReadItem(const Json& json, const std::string& place, const FieldDescriptor* field,
+                      Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  const auto put = [&](auto set, auto add, auto value) {
+    if (field->is_repeated()) {
+      (reflection.*add)(&message, field, std::move(value));
+    } else {
+      (reflection.*set)(&message, field, std::move(value));
+    }
+    return absl::OkStatus();
   };
-  return ReadFields(json, kReaders, *request.mutable_launch());
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (!json.is_boolean()) return Wrong(json, place, "a boolean");
+      return put(&Reflection::SetBool, &Reflection::AddBool, json.get<bool>());
+    case FieldDescriptor::CPPTYPE_INT64: {
+      KILN_ASSIGN_OR_RETURN(const int64_t integer, IntegerOf(json, place));
+      return put(&Reflection::SetInt64, &Reflection::AddInt64, integer);
+    }
+    case FieldDescriptor::CPPTYPE_STRING: {
+      KILN_ASSIGN_OR_RETURN(std::string text, TextOf(json, place));
+      return put(&Reflection::SetString, &Reflection::AddString, std::move(text));
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      KILN_ASSIGN_OR_RETURN(const std::string word, TextOf(json, place));
+      KILN_ASSIGN_OR_RETURN(const int value, At(place, ParseWord(*field->enum_type(), word)));
+      return put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, value);
+    }
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      Message& inner = field->is_repeated() ? *reflection.AddMessage(&message, field)
+                                            : *reflection.MutableMessage(&message, field);
+      if (auto* option = dynamic_cast<v1::OptionValue*>(&inner)) {
+        return ReadOption(json, place, 0, *option);
+      }
+      if (auto* target = dynamic_cast<v1::Target*>(&inner)) {
+        KILN_ASSIGN_OR_RETURN(const std::string text, TextOf(json, place));
+        KILN_ASSIGN_OR_RETURN(*target, At(place, ParseTarget(text)));
+        return absl::OkStatus();
+      }
+      return ReadFields(json, place, {}, inner);
+    }
+    default:
+      return Internal("requests have no fields like {}", field->full_name());
+  }
 }
 
-absl::Status ReadAttributes(const Json& json, v1::Parameter& parameter) {
-  if (!json.is_object()) return InvalidArgument("is {}, not an object", json.type_name());
-  for (const auto& [name, value] : json.items()) {
-    const auto integer = IntegerOf(value);
-    if (!integer.ok()) return Annotate(integer.status(), fmt::format("'{}'", name));
-    (*parameter.mutable_attributes())[name] = *integer;
+// null means absent, also in an object of named values.
+absl::Status ReadField(const Json& json, const std::string& place, const FieldDescriptor* field,
+                       Message& message) {
+  if (json.is_null()) return absl::OkStatus();
+  if (field->is_map()) {
+    if (!json.is_object()) return Wrong(json, place, "an object");
+    for (const auto& [name, value] : json.items()) {
+      if (value.is_null()) continue;
+      Message& entry = *message.GetReflection()->AddMessage(&message, field);
+      entry.GetReflection()->SetString(&entry, field->message_type()->map_key(), name);
+      KILN_RETURN_IF_ERROR(
+          ReadItem(value, Inside(place, name), field->message_type()->map_value(), entry));
+    }
+    return absl::OkStatus();
+  }
+  if (!field->is_repeated()) return ReadItem(json, place, field, message);
+  if (!json.is_array()) return Wrong(json, place, "an array");
+  for (size_t i = 0; i < json.size(); ++i) {
+    KILN_RETURN_IF_ERROR(ReadItem(json[i], Inside(place, std::to_string(i)), field, message));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadParameter(const Json& json, v1::Parameter& parameter) {
-  using Parameter = v1::Parameter;
-  static const FieldReaders<Parameter> kReaders = {
-      {"name", Assign<StringOf, &Parameter::mutable_name>},
-      {"type", Assign<StringOf, &Parameter::mutable_type>},
-      {"attributes", ReadAttributes},
-      {"constant", Assign<ToOptionValue, &Parameter::mutable_constant>},
-  };
-  return ReadFields(json, kReaders, parameter);
-}
-
-absl::Status ReadSpecialization(const Json& json, v1::CompileRequest& request) {
-  const bool is_object = json.is_object() && json.size() == 1 && json.contains("parameters");
-  const Json& parameters = is_object ? json.at("parameters") : json;
-  if (!parameters.is_array()) return InvalidArgument("is not {{\"parameters\": [...]}}");
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    v1::Parameter& parameter = *request.mutable_specialization()->add_parameters();
-    KILN_RETURN_IF_ERROR(
-        Annotate(ReadParameter(parameters[i], parameter), fmt::format("parameter {}", i)));
+// Fields go by their names in protos/. `own_readers` come first.
+absl::Status ReadFields(const Json& object, const std::string& place,
+                        const std::map<std::string_view, Reader>& own_readers, Message& message) {
+  if (!object.is_object()) return Wrong(object, place, "an object");
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (const auto& [name, value] : object.items()) {
+    const auto own = own_readers.find(name);
+    const FieldDescriptor* const field = type.FindFieldByName(name);
+    if (own != own_readers.end()) {
+      if (value.is_null()) continue;
+      KILN_RETURN_IF_ERROR(own->second(value, name, dynamic_cast<v1::CompileRequest&>(message)));
+    } else if (field != nullptr) {
+      KILN_RETURN_IF_ERROR(ReadField(value, Inside(place, name), field, message));
+    } else {
+      std::set<std::string_view> known;
+      for (const auto& [own_name, reader] : own_readers) known.insert(own_name);
+      for (int i = 0; i < type.field_count(); ++i) known.insert(type.field(i)->name());
+      return InvalidArgument("there is no field '{}'; there are {}", Inside(place, name),
+                             fmt::join(known, " "));
+    }
   }
   return absl::OkStatus();
 }
 
-// The request's name belongs to its caller, and a source in a file needs the folder.
-absl::Status ReadElsewhere(const Json& json, v1::CompileRequest&) {
-  return StringOf(json).status();
+absl::Status ReadNamed(const Json& json, const std::string& place, const std::string& name,
+                       Message& message) {
+  return ReadField(json, place, message.GetDescriptor()->FindFieldByName(name), message);
+}
+
+absl::Status CheckString(const Json& json, const std::string& place, v1::CompileRequest&) {
+  return TextOf(json, place).status();
 }
 
 // A path means the file's bytes: the daemon may have them under another.
-absl::Status ReadPtxas(const Json& json, v1::CompileRequest& request) {
-  KILN_ASSIGN_OR_RETURN(const std::string word, StringOf(json));
-  KILN_ASSIGN_OR_RETURN(*request.mutable_ptxas(), PtxasSelector(word));
+absl::Status ReadPtxas(const Json& json, const std::string& place, v1::CompileRequest& request) {
+  KILN_ASSIGN_OR_RETURN(const std::string word, TextOf(json, place));
+  KILN_ASSIGN_OR_RETURN(*request.mutable_ptxas(), At(place, PtxasSelector(word)));
   return absl::OkStatus();
 }
 
-// ReadOptionsByName reads the field once the options are known.
-absl::Status ReadLater(const Json&, v1::CompileRequest&) { return absl::OkStatus(); }
-
 // {"name.h": "text", …}
-absl::Status ReadHeaders(const Json& json, v1::CompileRequest& request) {
-  if (!json.is_object()) return InvalidArgument("is {}, not an object", json.type_name());
+absl::Status ReadHeaders(const Json& json, const std::string& place, v1::CompileRequest& request) {
+  if (!json.is_object()) return Wrong(json, place, "an object");
   for (const auto& [name, text] : json.items()) {
-    auto content = StringOf(text);
-    if (!content.ok()) return Annotate(content.status(), fmt::format("'{}'", name));
     v1::SourceHeader& header = *request.add_headers();
     header.set_name(name);
-    header.set_text(*std::move(content));
+    KILN_ASSIGN_OR_RETURN(*header.mutable_text(), TextOf(text, Inside(place, name)));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadSourceText(const Json& json, v1::CompileRequest& request) {
-  return Assign<StringOf, &v1::KernelSource::mutable_text>(json, *request.mutable_source());
-}
+// Fields that stand for options of NVRTC.
+constexpr std::pair<const char*, const char*> kNvrtcOptions[] = {
+    {"defines", "define-macro"}, {"std", "std"}, {"name_expressions", "name-expressions"}};
 
-absl::Status ReadKind(const Json& json, v1::CompileRequest& request) {
-  return Set<WordOf<ParseSourceKind>, &v1::KernelSource::set_kind>(json, *request.mutable_source());
-}
-
-absl::Status ReadStages(const Json& json, v1::CompileRequest& request) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> stages, StringsOf(json));
-  request.mutable_stages()->Assign(stages.begin(), stages.end());
-  return absl::OkStatus();
-}
-
-const FieldReaders<v1::CompileRequest>& RequestReaders() {
-  using Request = v1::CompileRequest;
-  static const FieldReaders<Request> kReaders = {
-      {"name", ReadElsewhere},
-      {"source_file", ReadElsewhere},
-      {"source", ReadSourceText},
-      {"kind", ReadKind},
-      {"target", Assign<WordOf<ParseTarget>, &Request::mutable_target>},
-      {"options", SetOptions},
-      {"toolchain", Assign<StringOf, &Request::mutable_toolchain>},
-      {"ptxas", ReadPtxas},
-      {"headers", ReadHeaders},
-      {"defines", ReadLater},
-      {"std", ReadLater},
-      {"name_expressions", ReadLater},
-      {"specialization", ReadSpecialization},
-      {"launch", ReadLaunch},
-      {"stages", ReadStages},
-      {"priority", Set<WordOf<ParsePriority>, &Request::set_priority>},
-      {"cache_policy", Set<WordOf<ParseCachePolicy>, &Request::set_cache_policy>},
-      {"job", Assign<StringOf, &Request::mutable_job>},
-  };
-  return kReaders;
+// The fields that are not in the message, or are written in another way there.
+const std::map<std::string_view, Reader>& OwnReaders() {
+  static const auto* const kReaders = [] {
+    auto* const readers = new std::map<std::string_view, Reader>{
+        {"name", CheckString},
+        {"source_file", CheckString},
+        {"source",
+         [](const Json& json, const std::string& place, v1::CompileRequest& request) {
+           return ReadNamed(json, place, "text", *request.mutable_source());
+         }},
+        {"kind",
+         [](const Json& json, const std::string& place, v1::CompileRequest& request) {
+           return ReadNamed(json, place, "kind", *request.mutable_source());
+         }},
+        {"ptxas", ReadPtxas},
+        {"headers", ReadHeaders}};
+    // ReadNvrtcOptions reads these.
+    for (const auto& [word, option] : kNvrtcOptions) {
+      readers->emplace(word, [](const Json&, const std::string&, v1::CompileRequest&) {
+        return absl::OkStatus();
+      });
+    }
+    return readers;
+  }();
+  return *kReaders;
 }
 
 bool IsGiven(const Json& object, const char* name) {
   return object.contains(name) && !object.at(name).is_null();
 }
 
-// Fields that stand for options of NVRTC.
-absl::Status ReadOptionsByName(const Json& object, v1::CompileRequest& request) {
-  static constexpr std::pair<const char*, const char*> kWords[] = {
-      {"defines", "define-macro"}, {"std", "std"}, {"name_expressions", "name-expressions"}};
-  for (const auto& [word, option] : kWords) {
+absl::Status ReadNvrtcOptions(const Json& object, v1::CompileRequest& request) {
+  for (const auto& [word, option] : kNvrtcOptions) {
     if (!IsGiven(object, word)) continue;
-    const Json& value = object.at(word);
-    const absl::Status fits =
-        std::string_view(word) == "std" ? StringOf(value).status() : StringsOf(value).status();
-    KILN_RETURN_IF_ERROR(Annotate(fits, fmt::format("field '{}'", word)));
     if (request.options().contains(option)) {
-      return InvalidArgument("field '{}' is the option '{}'; give one of the two", word, option);
+      return InvalidArgument("'{}' is the option '{}'; give one of the two", word, option);
     }
-    Json single = Json::object();
-    single[option] = value;
-    KILN_RETURN_IF_ERROR(SetOptions(single, request));
+    v1::OptionValue& value = (*request.mutable_options())[option];
+    KILN_RETURN_IF_ERROR(ReadOption(object.at(word), word, 0, value));
   }
   return absl::OkStatus();
 }
@@ -239,27 +275,36 @@ absl::Status ReadOptionsByName(const Json& object, v1::CompileRequest& request) 
 absl::Status ReadSourceFile(const std::string& path, const std::string& folder,
                             v1::CompileRequest& request) {
   const std::string full = path.starts_with('/') ? path : folder + "/" + path;
-  KILN_ASSIGN_OR_RETURN(*request.mutable_source()->mutable_text(), ReadSource(full));
+  KILN_ASSIGN_OR_RETURN(*request.mutable_source()->mutable_text(),
+                        At("source_file", ReadSource(full)));
   if (request.source().kind() == v1::SOURCE_KIND_UNSPECIFIED) {
     request.mutable_source()->set_kind(SourceKindOfFile(path));
   }
   return absl::OkStatus();
 }
 
+// What the shell can hand over unquoted: 8, 1e-5, true, [1,2,3], fp16.
+absl::StatusOr<Json> ReadValue(std::string_view text) {
+  absl::StatusOr<Json> parsed = ParseJson(text);
+  if (absl::IsOutOfRange(parsed.status()))
+    return InvalidArgument("{}", kiln::Message(parsed.status()));
+  if (!parsed.ok() || parsed->is_object()) return Json(text);
+  return parsed;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::string& folder) {
   v1::CompileRequest request;
-  KILN_RETURN_IF_ERROR(ReadFields(json, RequestReaders(), request));
-  KILN_RETURN_IF_ERROR(ReadOptionsByName(json, request));
+  KILN_RETURN_IF_ERROR(ReadFields(json, "", OwnReaders(), request));
+  KILN_RETURN_IF_ERROR(ReadNvrtcOptions(json, request));
   const bool has_file = IsGiven(json, "source_file");
   if (IsGiven(json, "source") == has_file) {
     return InvalidArgument("give either 'source' or 'source_file'");
   }
   if (has_file) {
-    KILN_RETURN_IF_ERROR(
-        Annotate(ReadSourceFile(json.at("source_file").get<std::string>(), folder, request),
-                 "field 'source_file'"));
+    const auto& path = json.at("source_file").get_ref<const std::string&>();
+    KILN_RETURN_IF_ERROR(ReadSourceFile(path, folder, request));
   }
   if (request.source().kind() == v1::SOURCE_KIND_UNSPECIFIED) {
     request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
@@ -267,23 +312,47 @@ absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::str
   return request;
 }
 
+absl::Status SetField(std::string_view field, const Json& value, const std::string& place,
+                      v1::CompileRequest& request) {
+  const auto own = OwnReaders().find(field);
+  if (own != OwnReaders().end()) return own->second(value, place, request);
+  return ReadNamed(value, place, std::string(field), request);
+}
+
+absl::Status SetOptions(const std::vector<std::string>& assignments, v1::CompileRequest& request) {
+  std::set<std::string> seen;
+  for (const std::string& assignment : assignments) {
+    const size_t equals = assignment.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return InvalidArgument("--option '{}' is not name=value; a flag takes true, as {}=true",
+                             assignment, equals == 0 ? "fmad" : assignment);
+    }
+    const std::string name = assignment.substr(0, equals);
+    const std::string place = "--option " + name;
+    if (!IsValidUtf8(name)) return InvalidArgument("{} is not valid UTF-8", place);
+    if (!seen.insert(name).second) return InvalidArgument("{} is given twice", place);
+    KILN_ASSIGN_OR_RETURN(const Json value, At(place, ReadValue(assignment.substr(equals + 1))));
+    if (value.is_null()) continue;
+    KILN_RETURN_IF_ERROR(ReadOption(value, place, 0, (*request.mutable_options())[name]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSource(const std::string& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
+  // Opening a pipe or a device could block for ever.
   if (!S_ISREG(status.st_mode)) return InvalidArgument("{} is not a regular file", path);
   if (::access(path.c_str(), R_OK) != 0) return ErrnoStatus(errno, path);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadSource(const std::string& path) {
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
-  // Opening a pipe or a device could block for ever.
-  if (!S_ISREG(status.st_mode)) return InvalidArgument("{} is not a regular file", path);
+  KILN_RETURN_IF_ERROR(CheckSource(path));
   std::ifstream stream(path, std::ios::binary);
-  if (!stream.is_open()) return ErrnoStatus(errno, path);
-  std::string text(
-      std::min<size_t>(static_cast<size_t>(status.st_size), limits::kSourceBytesMax + 1), '\0');
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  std::string text(std::min<uintmax_t>(size, limits::kSourceBytesMax + 1), '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(stream.gcount()));
   return text;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "client/cli/output/json.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -9,10 +11,19 @@
 
 namespace kiln::cli {
 
-// `folder` is what a `source_file` is relative to. INVALID_ARGUMENT names the field that is wrong;
-// errors of reading the source are passed on.
+// `folder` is what a `source_file` is relative to. INVALID_ARGUMENT names the place that is wrong,
+// such as options.waves_per_eu; errors of reading the source are passed on.
 [[nodiscard]] absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json,
                                                               const std::string& folder);
+
+// Reads one field as a line has it. `place` is what errors call it.
+[[nodiscard]] absl::Status SetField(std::string_view field, const Json& value,
+                                    const std::string& place, v1::CompileRequest& request);
+
+// "name=value" of the command line: a JSON scalar or array where the value reads as one, otherwise
+// a string; null means absent. Each name once.
+[[nodiscard]] absl::Status SetOptions(const std::vector<std::string>& assignments,
+                                      v1::CompileRequest& request);
 
 // INVALID_ARGUMENT: a folder, a pipe or a device. The system's own error: not there, or not
 // readable.

@@ -132,11 +132,6 @@ absl::StatusOr<pid_t> Start(const std::string& program, const UniqueFd& cubin,
   return pid;
 }
 
-std::string DescribeEnd(int status) {
-  if (WIFEXITED(status)) return fmt::format("exit status {}", WEXITSTATUS(status));
-  return fmt::format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-}
-
 }  // namespace
 
 std::vector<std::string> AskForCubin(v1::CompileRequest& request) {
@@ -197,10 +192,13 @@ absl::StatusOr<std::string> Disassemble(const std::string& nvdisasm, std::string
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ReadAll(output);
   KILN_ASSIGN_OR_RETURN(const std::string said, ReadAll(errors));
+  const std::string end = WIFEXITED(status) ? fmt::format("exit status {}", WEXITSTATUS(status))
+                                            : fmt::format("signal {} ({})", WTERMSIG(status),
+                                                          ::strsignal(WTERMSIG(status)));
   return FailedPrecondition(
       "the kernel compiled, but is not disassembled: {} ended with {}: {}. A newer CUDA toolkit's "
       "nvdisasm knows more GPUs: name it with --nvdisasm, or leave the stage {} out",
-      nvdisasm, DescribeEnd(status), said.substr(0, said.find('\n')), kSassStage);
+      nvdisasm, end, said.substr(0, said.find('\n')), kSassStage);
 }
 
 }  // namespace kiln::cli

@@ -13,7 +13,7 @@
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
-#include "client/cli/output/parse_json.h"
+#include "client/cli/output/json.h"
 #include "storage/base/digest.h"
 #include "tests/unit/client/fake_daemon.h"
 

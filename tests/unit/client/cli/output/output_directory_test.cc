@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "client/cli/output/parse_json.h"
+#include "client/cli/output/json.h"
 #include "tests/testing/temp_directory.h"
 #include "tests/unit/client/fake_daemon.h"
 

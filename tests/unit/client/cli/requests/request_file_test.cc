@@ -20,8 +20,7 @@ using ::testing::HasSubstr;
 class RequestFileTest : public ::testing::Test {
  protected:
   std::vector<NamedRequest> Read(const std::string& text) {
-    std::istringstream stream(text);
-    RequestFile file(stream, directory_.path());
+    RequestFile file(std::make_shared<std::istringstream>(text), directory_.path());
     std::vector<NamedRequest> requests;
     while (auto request = file.Next()) requests.push_back(*std::move(request));
     return requests;
@@ -111,43 +110,43 @@ TEST_F(RequestFileTest, WhatIsWrongIsNamed) {
   ExpectWrong("{}", "'source' or 'source_file'");
   ExpectWrong(R"({"source": "m", "source_file": "f"})", "'source' or 'source_file'");
   ExpectWrong(R"({"source": "m", "sourec": 1})", "no field 'sourec'; there are cache_policy");
-  ExpectWrong(R"({"source": 1})", "field 'source': is number, not a string");
-  ExpectWrong(R"({"source": "m", "name": 1})", "field 'name': is number, not a string");
-  ExpectWrong(R"({"source": "m", "kind": "fortran"})", "there are ttir, ttgir, cuda, ptx");
-  ExpectWrong(R"({"source": "m", "target": "cuda"})", "field 'target': 'cuda' is not a target");
-  ExpectWrong(R"({"source": "m", "options": []})", "array where an object was expected");
+  ExpectWrong(R"({"source": 1})", "source is number, not a string");
+  ExpectWrong(R"({"source": "m", "name": 1})", "name is number, not a string");
+  ExpectWrong(R"({"source": "m", "kind": "fortran"})",
+              "kind: 'fortran' is none of ttir, cuda, ptx, ttgir");
+  ExpectWrong(R"({"source": "m", "target": "cuda"})", "target: 'cuda' is not a target");
+  ExpectWrong(R"({"source": "m", "options": []})", "options is array, not an object");
   ExpectWrong(R"({"source": "m", "options": {"o": {}}})",
-              "option 'o': object is not an option value");
-  ExpectWrong(R"({"source": "m", "options": {"o": [null]}})", "option 'o': item 0: null");
+              "options.o is object, not an option value");
+  ExpectWrong(R"({"source": "m", "options": {"o": [null]}})", "options.o.0 is null");
   ExpectWrong(R"({"source": "m", "options": {"o": 9223372036854775808}})", "64 bits");
   ExpectWrong(R"({"source": "m", "options": {"o": [[[[[[[[[1]]]]]]]]]}})", "nested deeper than 8");
   ExpectWrong(R"({"source": "m", "launch": {"num_warps": true}})",
-              "field 'launch': field 'num_warps': is boolean, not an integer");
-  ExpectWrong(R"({"source": "m", "launch": {"warps": 4}})", "no field 'warps'");
-  ExpectWrong(R"({"source": "m", "stages": "ptx"})", "is string, not an array");
+              "launch.num_warps is boolean, not an integer");
+  ExpectWrong(R"({"source": "m", "launch": {"warps": 4}})", "no field 'launch.warps'");
+  ExpectWrong(R"({"source": "m", "stages": "ptx"})", "stages is string, not an array");
   ExpectWrong(R"({"source": "m", "priority": "high"})", "waiting-rank, autotune");
   ExpectWrong(R"({"source": "m", "cache_policy": "no"})", "use, refresh, only-if-cached");
   ExpectWrong(R"({"source": "m", "specialization": {"parameters": [{"nam": ""}]}})",
-              "parameter 0: there is no field 'nam'");
-  ExpectWrong(R"({"source": "m", "specialization": 7})", "field 'specialization'");
+              "there is no field 'specialization.parameters.0.nam'");
+  ExpectWrong(R"({"source": "m", "specialization": 7})", "specialization is number, not an object");
   ExpectWrong("{\"source\": \"\xff\"}", "not JSON");
 }
 
 TEST_F(RequestFileTest, WhatIsWrongInsideOfSomethingIsNamedByItsPlace) {
-  ExpectWrong(R"({"source": "m", "stages": ["ptx", 7]})",
-              "field 'stages': item 1: is number, not a string");
+  ExpectWrong(R"({"source": "m", "stages": ["ptx", 7]})", "stages.1 is number, not a string");
   ExpectWrong(R"({"source": "m", "defines": ["a", {}]})",
-              "field 'defines': item 1: is object, not a string");
+              "defines.1 is object, not an option value");
   ExpectWrong(R"({"source": "m", "launch": {"cluster_dims": [1, 4.0, 1]}})",
-              "field 'cluster_dims': item 1: is 4.0, not an integer");
+              "launch.cluster_dims.1 is 4.0, not an integer");
   ExpectWrong(R"({"source": "m", "headers": {"a.h": "", "b.h": 1}})",
-              "field 'headers': 'b.h': is number, not a string");
+              "headers.b.h is number, not a string");
   ExpectWrong(R"({"source": "m", "options": {"o": ["a", [1, null]]}})",
-              "option 'o': item 1: item 1: null is not an option value");
+              "options.o.1.1 is null, not an option value");
   ExpectWrong(R"({"source": "m", "options": {"o": [[9223372036854775808]]}})",
-              "option 'o': item 0: item 0: 9223372036854775808 does not fit in 64 bits");
+              "options.o.0.0: 9223372036854775808 does not fit in 64 bits");
   ExpectWrong(R"({"source": "m", "specialization": {"parameters": [{"attributes": {"a": "1"}}]}})",
-              "parameter 0: field 'attributes': 'a': is string, not an integer");
+              "specialization.parameters.0.attributes.a is string, not an integer");
 }
 
 TEST_F(RequestFileTest, ANumberThatWouldBeRoundedIsRefused) {

@@ -1,4 +1,4 @@
-#include "client/cli/requests/known_stages.h"
+#include "client/cli/requests/foreign_stages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,43 +28,43 @@ std::vector<std::string> Left(const std::string& backend, v1::SourceKind kind,
   request.mutable_source()->set_kind(kind);
   request.mutable_target()->set_backend(backend);
   request.mutable_stages()->Assign(wanted.begin(), wanted.end());
-  KnownStages(listed).DropForeignStages(request);
+  DropForeignStages(listed, request);
   return {request.stages().begin(), request.stages().end()};
 }
 
-TEST(KnownStages, EachBackendKeepsItsOwnInTheirOrder) {
+TEST(ForeignStages, EachBackendKeepsItsOwnInTheirOrder) {
   const std::vector<std::string> wanted = {"hsaco", "ptx", "amdgcn", "ttgir", "cubin"};
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("ptx", "ttgir", "cubin"));
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("hsaco", "amdgcn", "ttgir"));
 }
 
-TEST(KnownStages, EachKindOfSourceKeepsItsOwn) {
+TEST(ForeignStages, EachKindOfSourceKeepsItsOwn) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_CUDA_CXX, {"ttgir", "ptx"}), ElementsAre("ptx"));
 }
 
-TEST(KnownStages, ANameThatIsNobodysStays) {
+TEST(ForeignStages, ANameThatIsNobodysStays) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {"ptx", "amdgcm", "hsaco"}),
               ElementsAre("ptx", "amdgcm"));
 }
 
-TEST(KnownStages, AllStayWhereNoneWouldBeLeft) {
+TEST(ForeignStages, AllStayWhereNoneWouldBeLeft) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {"amdgcn", "hsaco"}),
               ElementsAre("amdgcn", "hsaco"));
 }
 
-TEST(KnownStages, AllStayForABackendThatNoToolchainHas) {
+TEST(ForeignStages, AllStayForABackendThatNoToolchainHas) {
   EXPECT_THAT(Left("metal", v1::SOURCE_KIND_TTIR, {"ptx", "air"}), ElementsAre("ptx", "air"));
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_CUDA_CXX, {"ptx", "hsaco"}), ElementsAre("ptx", "hsaco"));
 }
 
-TEST(KnownStages, SassIsOfWhateverBecomesACubin) {
+TEST(ForeignStages, SassIsOfWhateverBecomesACubin) {
   const std::vector<std::string> wanted = {"sass", "amdgcn", "cubin"};
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("sass", "cubin"));
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_CUDA_CXX, wanted), ElementsAre("sass", "cubin"));
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("amdgcn"));
 }
 
-TEST(KnownStages, NoStagesMeanTheFinalBinaryStill) {
+TEST(ForeignStages, NoStagesMeanTheFinalBinaryStill) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {}), ElementsAre());
 }
 

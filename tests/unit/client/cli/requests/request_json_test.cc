@@ -1,4 +1,4 @@
-#include "client/cli/requests/options.h"
+#include "client/cli/requests/request_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,13 +49,14 @@ TEST(Assignments, WhatIsWrongIsNamed) {
   EXPECT_THAT(wrong({"use_fast_math"}), HasSubstr("a flag takes true, as use_fast_math=true"));
   EXPECT_THAT(wrong({"=8"}), HasSubstr("not name=value"));
   EXPECT_THAT(wrong({"a=1", "a=2"}), HasSubstr("a is given twice"));
-  EXPECT_THAT(wrong({"a=18446744073709551615"}), HasSubstr("option 'a'"));
+  EXPECT_THAT(wrong({"a=18446744073709551615"}),
+              HasSubstr("--option a: 18446744073709551615 does not fit"));
   EXPECT_THAT(wrong({"a=99999999999999999999"}),
-              HasSubstr("option 'a': 99999999999999999999 does not fit in 64 bits with a sign"));
+              HasSubstr("--option a: 99999999999999999999 does not fit in 64 bits with a sign"));
   EXPECT_THAT(wrong({"a=-99999999999999999999"}), HasSubstr("does not fit in 64 bits"));
   EXPECT_THAT(wrong({"a=[1,99999999999999999999]"}),
-              HasSubstr("option 'a': 1: 99999999999999999999 does not fit in 64 bits"));
-  EXPECT_THAT(wrong({"a=1e400"}), HasSubstr("option 'a': 1e400 does not fit in a double"));
+              HasSubstr("--option a: 1: 99999999999999999999 does not fit in 64 bits"));
+  EXPECT_THAT(wrong({"a=1e400"}), HasSubstr("--option a: 1e400 does not fit in a double"));
 }
 
 }  // namespace

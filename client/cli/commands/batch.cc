@@ -1,0 +1,310 @@
+#include "client/cli/commands/batch.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "client/cli/commands/errors.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/file_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/cli/output/progress.h"
+#include "client/cli/output/table.h"
+#include "client/cli/requests/ptxas_selector.h"
+#include "client/cli/requests/sass.h"
+#include "storage/base/clock.h"
+
+namespace kiln::cli {
+namespace {
+
+using std::chrono::microseconds;
+
+// Each explanation of a miss costs a search in the daemon.
+constexpr int kExplainedMissesMax = 16;
+
+// What was asked, and the answer.
+struct Item {
+  std::string name;
+  std::string source_file;  // as it was given; "": the request has the text itself
+  uint64_t line = 0;        // in the file of requests; 0: not from one
+  std::string target;       // "" where the request could not be read
+  std::string file;         // the name under which it is written; "" where nothing is
+  SteadyTime sent;
+  std::string ptxas;                          // as the daemon was told
+  std::vector<std::string> sass_stages;       // what was asked for, where "sass" is among it
+  std::optional<v1::CompileRequest> request;  // where it asked for the cache alone
+
+  absl::StatusOr<v1::CompileResponse> answer;
+  microseconds duration{0};                    // from sending to answer, as this side saw it
+  std::optional<v1::NearestResponse> nearest;  // the closest stored artifact to a miss
+};
+
+uint64_t BytesOf(const v1::CompileResponse& response) {
+  uint64_t bytes = 0;
+  for (const v1::StageBlob& stage : response.stages()) bytes += stage.size_bytes();
+  return bytes;
+}
+
+double Milliseconds(microseconds duration) { return static_cast<double>(duration.count()) / 1000; }
+
+// What the answer cost: a compile its time in the worker, anything else the time that it was waited
+// for. With many requests under way, a compile mostly waits for the others.
+microseconds CostOf(const Item& item) {
+  if (!item.answer.ok() || item.answer->outcome() != v1::OUTCOME_COMPILED) return item.duration;
+  return microseconds(static_cast<int64_t>(item.answer->provenance().compile_micros()));
+}
+
+std::vector<Cell> RowOf(const Item& item, bool is_aligned) {
+  if (!item.answer.ok()) {
+    return {item.name,        item.target,      Cell("failed", Style::kBad),
+            std::string("-"), std::string("-"), CodeName(item.answer.status().code())};
+  }
+  const v1::CompileResponse& response = *item.answer;
+  const std::string key = Hex(response.key());
+  return {item.name,
+          item.target,
+          Cell(WordOf(response.outcome()),
+               response.outcome() == v1::OUTCOME_COMPILED ? Style::kNew : Style::kGood),
+          fmt::format("{:.1f}", Milliseconds(CostOf(item))),
+          std::to_string(BytesOf(response)),
+          Cell(is_aligned ? key.substr(0, kFingerprintDigitsShown) : key, Style::kDim)};
+}
+
+Json NullIfEmpty(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+// docs/cli.md lists the fields.
+Json JsonOf(const Item& item) {
+  const absl::Status& status = item.answer.status();
+  const v1::CompileResponse none;
+  const v1::CompileResponse& response = status.ok() ? *item.answer : none;
+  Json json;
+  json["name"] = item.name;
+  json["key"] = NullIfEmpty(Hex(status.ok() ? response.key() : RequestKeyOf(status)));
+  json["outcome"] = status.ok() ? WordOf(response.outcome()) : "failed";
+  json["tier"] = NullIfEmpty(WordOf(response.tier()));
+  json["ms"] = Milliseconds(CostOf(item));
+  json["bytes"] = BytesOf(response);
+  json["error"] = nullptr;
+  if (!status.ok()) {
+    json["error"] = Message(status);
+    json["code"] = CodeName(status.code());
+    if (const auto diagnostics = DiagnosticsOf(status)) json["diagnostics"] = ToJson(*diagnostics);
+  }
+  if (item.nearest) {
+    json["nearest"] = {{"key", Hex(item.nearest->key())},
+                       {"differences", ToJson(*item.nearest).at("differences")}};
+  }
+  json["wait_ms"] = Milliseconds(item.duration);
+  if (!item.target.empty()) json["target"] = item.target;
+  if (item.line != 0) json["line"] = item.line;
+  if (!item.file.empty() && status.ok()) json["file"] = item.file;
+  return json;
+}
+
+void PrintNearest(Console& console, const v1::NearestResponse& nearest) {
+  console.err << "  nearest in the cache: " << Hex(nearest.key()) << '\n';
+  for (const v1::RequestDifference& one : nearest.differences()) {
+    console.err << "    " << Printable(one.field()) << ": asked " << Printable(one.asked())
+                << ", stored " << Printable(one.stored()) << '\n';
+  }
+}
+
+// The code in front. gRPC's message for a deadline is only the code once more.
+absl::Status WithCode(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) {
+    return DeadlineExceeded("DEADLINE_EXCEEDED: the time that --timeout gives is over");
+  }
+  return Annotate(status, CodeName(status.code()));
+}
+
+class Batch {
+ public:
+  Batch(Client& client, Session& session, NamedRequestSource next, const BatchOptions& options)
+      : client_(client),
+        session_(session),
+        console_(session.console()),
+        next_(std::move(next)),
+        options_(options),
+        call_(session.Call()),
+        ptxas_namer_(client, call_),
+        table_(console_,
+               {{"KERNEL"}, {"TARGET"}, {"OUTCOME"}, {"MS", true}, {"BYTES", true}, {"KEY"}}),
+        progress_(console_, clock_, options.total) {
+    call_.fetch_content = !options.is_warming;
+  }
+
+  ExitCode Run() {
+    const SteadyTime started = clock_.Now();
+    ManyOptions many;
+    many.call = call_;
+    absl::Status ended =
+        client_.CompileMany([&](v1::CompileRequest& request) { return Next(request); },
+                            [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
+                              OnAnswer(index, std::move(answer));
+                            },
+                            many);
+    if (!ended.ok() && options_.requests.empty()) ReportUnsent(ended);
+    const auto wall = std::chrono::duration_cast<microseconds>(clock_.Now() - started);
+    if (options_.output != nullptr && !options_.requests.empty()) {
+      const absl::Status written = options_.output->FinishIndex();
+      if (ended.ok()) ended = written;
+    }
+    return Finish(wall, ended);
+  }
+
+ private:
+  // The next request that can be sent; those that could not be read are reported on the way.
+  bool Next(v1::CompileRequest& request) {
+    while (auto named = next_()) {
+      Item item = Describe(*named);
+      const absl::Status status = TakeSass(named->request, item);
+      if (status.ok()) {
+        request = *std::move(named->request);
+        item.ptxas = request.ptxas();
+        if (request.cache_policy() == v1::CACHE_POLICY_ONLY_IF_CACHED) item.request = request;
+        sent_.emplace(sent_count_++, std::move(item));
+        return true;
+      }
+      Report(item, status);
+    }
+    return false;
+  }
+
+  void ReportUnsent(const absl::Status& why) {
+    while (auto named = next_()) {
+      Item item = Describe(*named);
+      Report(item, named->request.ok() ? why : named->request.status());
+    }
+  }
+
+  void OnAnswer(uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
+    const auto found = sent_.extract(index);
+    Item& item = found.mapped();
+    if (!answer.ok()) {
+      answer = ptxas_namer_.Annotated(answer.status(), item.ptxas);
+    } else if (!item.sass_stages.empty()) {
+      const absl::Status added = AddSass(**nvdisasm_, item.sass_stages, *answer);
+      if (!added.ok()) answer = added;
+    }
+    Report(item, std::move(answer));
+  }
+
+  Item Describe(const NamedRequest& named) {
+    Item item;
+    item.name = named.name;
+    item.source_file = named.source_file;
+    item.line = named.line;
+    if (options_.output != nullptr) item.file = names_.For(named.name);
+    if (named.request.ok() && named.request->has_target()) {
+      item.target = TargetName(named.request->target());
+    }
+    item.sent = clock_.Now();
+    return item;
+  }
+
+  // Before anything is compiled in vain.
+  absl::Status TakeSass(absl::StatusOr<v1::CompileRequest>& request, Item& item) {
+    if (!request.ok()) return request.status();
+    item.sass_stages = AskForCubin(*request);
+    if (item.sass_stages.empty()) return absl::OkStatus();
+    if (!nvdisasm_) nvdisasm_ = FindNvdisasm(options_.nvdisasm);
+    return nvdisasm_->status();
+  }
+
+  void Report(Item& item, absl::StatusOr<v1::CompileResponse> answer) {
+    item.duration = std::chrono::duration_cast<microseconds>(clock_.Now() - item.sent);
+    item.answer = std::move(answer);
+    if (absl::IsNotFound(item.answer.status()) && item.request) ExplainMiss(item);
+    if (options_.output != nullptr && item.answer.ok()) {
+      const absl::Status written = options_.output->Write(item.name, item.file, *item.answer);
+      if (!written.ok()) item.answer = Annotate(written, "cannot write");
+    }
+    ++answers_;
+    if (item.answer.ok()) {
+      ++outcomes_[item.answer->outcome()];
+      bytes_ += BytesOf(*item.answer);
+    } else {
+      ++failed_;
+    }
+    Show(item);
+  }
+
+  void ExplainMiss(Item& item) {
+    if (options_.is_warming || explained_misses_++ >= kExplainedMissesMax) return;
+    auto nearest = client_.Nearest(*item.request, session_.Call(kQuestionTime));
+    if (nearest.ok() && !nearest->key().empty()) item.nearest = *std::move(nearest);
+  }
+
+  void Show(const Item& item) {
+    if (session_.json()) {
+      console_.out << Dump(JsonOf(item)) << std::endl;
+      return;
+    }
+    if (!item.answer.ok()) {
+      progress_.Clear();
+      PrintCompileFailure(console_, item.name, item.source_file, item.answer.status());
+      if (item.nearest) PrintNearest(console_, *item.nearest);
+    }
+    if (!options_.is_warming) table_.AddRow(RowOf(item, console_.aligned));
+    progress_.Update(answers_, failed_ == 0 ? "" : fmt::format("{} failed", failed_));
+  }
+
+  // Prints the summary. `ended` is why the batch ended early.
+  ExitCode Finish(microseconds wall, const absl::Status& ended) {
+    progress_.Clear();
+    table_.Flush();
+    const uint64_t hit = outcomes_[v1::OUTCOME_HIT];
+    const uint64_t joined = outcomes_[v1::OUTCOME_JOINED];
+    const uint64_t compiled = outcomes_[v1::OUTCOME_COMPILED];
+    if (session_.json()) {
+      const Json summary = {
+          {"requests", answers_}, {"hit", hit},
+          {"joined", joined},     {"compiled", compiled},
+          {"failed", failed_},    {"ms", Milliseconds(wall)},
+          {"bytes", bytes_},      {"error", NullIfEmpty(ended.ok() ? "" : Summarize(ended))}};
+      console_.out << Dump(Json{{"summary", summary}}) << std::endl;
+    } else {
+      console_.err << fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n",
+                                  answers_, FormatDuration(wall), hit, joined, compiled, failed_,
+                                  FormatBytes(bytes_));
+    }
+    if (!ended.ok()) return Fail(console_, "stopped early", WithCode(ended));
+    if (answers_ == 0 && !options_.requests.empty()) {
+      console_.err << "kiln: " << Printable(options_.requests)
+                   << ": there are no requests in it, so nothing was compiled\n";
+    }
+    return failed_ == 0 ? kOk : kFailed;
+  }
+
+  const Clock& clock_ = SystemClock();
+  Client& client_;
+  Session& session_;
+  Console& console_;
+  const NamedRequestSource next_;
+  const BatchOptions& options_;
+  CallOptions call_;
+  PtxasNamer ptxas_namer_;
+  Table table_;
+  Progress progress_;
+  FileNames names_{"index"};
+  std::optional<absl::StatusOr<std::string>> nvdisasm_;  // once one is needed
+  std::unordered_map<uint64_t, Item> sent_;              // by their index
+  uint64_t sent_count_ = 0;
+  int explained_misses_ = 0;
+  uint64_t answers_ = 0;
+  uint64_t failed_ = 0;
+  std::unordered_map<int, uint64_t> outcomes_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+ExitCode RunBatch(Client& client, Session& session, NamedRequestSource next,
+                  const BatchOptions& options) {
+  return Batch(client, session, std::move(next), options).Run();
+}
+
+}  // namespace kiln::cli

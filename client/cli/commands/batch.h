@@ -1,0 +1,36 @@
+// Many requests through the daemon, each shown as it is answered.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/cli/commands/session.h"
+#include "client/cli/output/output_directory.h"
+#include "client/cli/requests/request_file.h"
+#include "client/rpc/client.h"
+
+namespace kiln::cli {
+
+struct BatchOptions {
+  // The file of requests; "": source files. When the batch ends early, source files that were not
+  // sent count as failed.
+  std::string requests;
+  // How many requests there will be, where known.
+  std::optional<uint64_t> total;
+  // The artifacts are stored, and not returned. Only failures are shown.
+  bool is_warming = false;
+  // The nvdisasm that makes the stage "sass"; "": the one that FindNvdisasm finds.
+  std::string nvdisasm;
+  // Where answers are written; may be null.
+  OutputDirectory* output = nullptr;
+};
+
+// Asks for everything in `next`, prints each answer and then a summary: JSON lines, a table, or
+// failures with a progress bar. Reports a request that cannot be read as failed, and goes on. Holds
+// only the requests under way. Blocks. REQUIRES: without a file of requests, `next` comes to an end
+// without waiting.
+[[nodiscard]] ExitCode RunBatch(Client& client, Session& session, NamedRequestSource next,
+                                const BatchOptions& options);
+
+}  // namespace kiln::cli
