@@ -16,10 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEquals = "==";
-constexpr std::string_view kOfPackages = "/usr/";
-constexpr std::string_view kInstaller = "install-toolchain";
-
 bool IsWord(std::string_view text) {
   return !text.empty() && std::isalnum(static_cast<unsigned char>(text.front())) != 0 &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -63,17 +59,17 @@ absl::Status RunProgram(const std::string& path, std::vector<std::string> argume
 std::string Installer() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return program.parent_path().parent_path() / "lib/kiln" / kInstaller;
+  return program.parent_path().parent_path() / "lib/kiln/install-toolchain";
 }
 
 }  // namespace
 
 absl::StatusOr<ToolchainName> ParseToolchainName(std::string_view text) {
-  ToolchainName parsed;
-  const size_t equals = text.find(kEquals);
-  parsed.name = text.substr(0, equals);
-  if (equals != std::string_view::npos) parsed.version = text.substr(equals + kEquals.size());
+  const size_t equals = text.find("==");
   const bool has_version = equals != std::string_view::npos;
+  ToolchainName parsed;
+  parsed.name = text.substr(0, equals);
+  if (has_version) parsed.version = text.substr(equals + 2);
   if (IsWord(parsed.name) && (!has_version || IsWord(parsed.version))) return parsed;
   return InvalidArgument("'{}' is no toolchain's name; write NAME==VERSION, as triton==3.6.0",
                          text);
@@ -82,7 +78,7 @@ absl::StatusOr<ToolchainName> ParseToolchainName(std::string_view text) {
 absl::StatusOr<std::string> ChoosePlace(const std::vector<std::string>& searched) {
   std::vector<std::string> places;
   for (const std::string& each : searched) {
-    if (!each.starts_with(kOfPackages)) places.push_back(each);
+    if (!each.starts_with("/usr/")) places.push_back(each);
   }
   std::error_code error;
   for (const std::string& each : places) {
@@ -93,8 +89,7 @@ absl::StatusOr<std::string> ChoosePlace(const std::vector<std::string>& searched
   }
   return PermissionDenied(
       "you may not write to any directory that the daemon searches for toolchains ({}); ask as "
-      "root "
-      "or as the daemon's user, or name another directory in its toolchain.directories",
+      "root or as the daemon's user, or name another directory in its toolchain.directories",
       fmt::join(searched, ", "));
 }
 

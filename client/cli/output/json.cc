@@ -239,8 +239,6 @@ FlatFields Flatten(const Json& json) {
   return fields;
 }
 
-FlatFields Flatten(const Message& message) { return Flatten(ToJson(message)); }
-
 Json ToJson(const Message& message) {
   if (const auto* target = dynamic_cast<const v1::Target*>(&message)) {
     return target->backend().empty() ? "" : TargetName(*target);

@@ -35,11 +35,11 @@ using Json = nlohmann::ordered_json;
 // "stages.0.digest". Leaves out null, "", {} and [].
 using FlatFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] FlatFields Flatten(const Json& json);
+
 // Every field of a message under its name in protos/, in the order of that file: bytes as hex, a
 // target as "cuda:90", the JSON in toolchain_metadata as JSON. Leaves out optional fields that are
 // not set, the content of stages, and the key of diagnostics.
 [[nodiscard]] Json ToJson(const google::protobuf::Message& message);
 [[nodiscard]] std::string Dump(const google::protobuf::Message& message);
-[[nodiscard]] FlatFields Flatten(const google::protobuf::Message& message);
 
 }  // namespace kiln::cli

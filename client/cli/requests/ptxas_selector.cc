@@ -32,12 +32,6 @@ std::map<std::string, std::string>& DigestsByPath() {
   return *digests;
 }
 
-bool IsListed(const v1::ListToolchainsResponse& listed, std::string_view fingerprint) {
-  return std::any_of(
-      listed.toolchains().begin(), listed.toolchains().end(),
-      [&](const v1::Toolchain& one) { return Hex(one.fingerprint()) == fingerprint; });
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
@@ -58,7 +52,10 @@ absl::Status PtxasNamer::Annotated(const absl::Status& status, std::string_view 
   if (file == digests.end()) return status;
   // A ptxas that the daemon has may not fit, and another toolchain may be what is missing.
   if (!listed_.has_value()) listed_ = client_.ListToolchains(call_);
-  if (!listed_->ok() || IsListed(**listed_, selector)) return status;
+  if (!listed_->ok()) return status;
+  for (const v1::Toolchain& served : (**listed_).toolchains()) {
+    if (Hex(served.fingerprint()) == selector) return status;
+  }
   return Annotate(status,
                   fmt::format("{}: the daemon has no ptxas of these bytes; where it is one, "
                               "'kiln toolchain add ptxas --path DIR' with its directory "
