@@ -180,7 +180,7 @@ TEST_F(CommandLineTest, RequestsForTwoBackendsWantTheirOwnStages) {
   EXPECT_THAT(wanted["cuda:80"], ElementsAre("cubin"));
 }
 
-TEST_F(CommandLineTest, ARequestWithoutAnyOfTheStagesIsLeftToTheDaemon) {
+TEST_F(CommandLineTest, RequestWithOnlyForeignStagesKeepsThem) {
   std::map<std::string, std::vector<std::string>> wanted;
   NoteStages(wanted);
   const std::string requests =
@@ -287,7 +287,7 @@ TEST_F(CommandLineTest, AFailureNamesTheFileAsItWasGiven) {
   EXPECT_THAT(err_.str(), StartsWith("one: k.cu:2:5: parse"));
 }
 
-TEST_F(CommandLineTest, AFailureNamesTheKernelWhereThereIsNoFile) {
+TEST_F(CommandLineTest, FailureWithoutAFileNamesTheKernel) {
   FailBadSources();
   const std::string line = R"({"name": "k", "source": "bad", "target": "cuda:90"})";
   EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", line)}), 1);
@@ -358,8 +358,8 @@ TEST_F(CommandLineTest, AFileWithoutRequestsIsNamed) {
   }
 }
 
-// The daemon knows its bytes alone, and names them too where it has them and they do not fit.
-TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
+// The daemon knows only the digest, and names it also where it has that ptxas but cannot use it.
+TEST_F(CommandLineTest, MissingPtxasIsNamedByItsFile) {
   daemon_.kernels().on_stream = [](FakeKernelService::Stream* stream) {
     v1::CompileStreamRequest request;
     while (stream->Read(&request)) {
@@ -393,8 +393,8 @@ TEST_F(CommandLineTest, APtxasThatTheDaemonLacksIsNamedAsItWasGiven) {
   EXPECT_THAT(err_.str(), Not(HasSubstr("of these bytes")));
 }
 
-// What is there is listed by its first digits.
-TEST_F(CommandLineTest, APtxasThatTheDaemonHasIsNotNamedWhereItLacksSomethingElse) {
+// The daemon lists the toolchains that it has by the first digits of their fingerprints.
+TEST_F(CommandLineTest, PtxasFileIsNotNamedWhereAnotherToolchainIsMissing) {
   const std::string ptxas = Write("ptxas", "the daemon has it");
   const std::string digits = Digest::Of("the daemon has it").Hex().substr(0, 12);
   daemon_.kernels().toolchains.add_toolchains()->set_fingerprint(
@@ -430,8 +430,8 @@ TEST_F(CommandLineTest, GetsAStoredStage) {
   EXPECT_THAT(err_.str(), HasSubstr("not in the cache"));
 }
 
-// Nothing to look for in the daemon's log.
-TEST_F(CommandLineTest, AFileThatCannotBeWrittenIsTheCallersOwnAffair) {
+// The message does not send the caller to the daemon's log.
+TEST_F(CommandLineTest, UnwritableOutputFileIsNotTheDaemonsFailure) {
   daemon_.kernels().AddBlob("the binary");
   const std::string key = Digest::Of("the binary").Hex();
   EXPECT_EQ(Run({"get", key, "-o", files_.path()}), 2);
@@ -518,7 +518,7 @@ TEST_F(AdminCommandTest, Evicts) {
   EXPECT_THAT(err_.str(), HasSubstr("is pinned\n  try: --force"));
 }
 
-TEST_F(AdminCommandTest, EvictsWhatIsThereAndNamesWhatIsNot) {
+TEST_F(AdminCommandTest, EvictNamesKeysThatAreNotStored) {
   daemon_.admin().eviction.set_evicted(1);
   *daemon_.admin().eviction.add_not_found() = std::string(32, 'z');
   EXPECT_EQ(Run({"evict", "ffff0000", "6363", Key('z'), "--json"}), 1);
@@ -532,7 +532,7 @@ TEST_F(AdminCommandTest, EvictsWhatIsThereAndNamesWhatIsNot) {
   EXPECT_EQ(daemon_.admin().evicted.keys_size(), 0);
 }
 
-TEST_F(AdminCommandTest, ListsEntriesOfUsersOwnForWhatTheyAre) {
+TEST_F(AdminCommandTest, MarksOwnEntriesInTheList) {
   admin::v1::ArtifactSummary own;
   own.set_key(std::string(32, 'x'));
   own.set_own_uid(1000);
@@ -544,7 +544,7 @@ TEST_F(AdminCommandTest, ListsEntriesOfUsersOwnForWhatTheyAre) {
   EXPECT_EQ(Objects().back().at("own_uid"), 1000);
 }
 
-TEST_F(AdminCommandTest, WhatIsNoKeyIsWrongUsage) {
+TEST_F(AdminCommandTest, WrongKeyIsWrongUsage) {
   const std::string command[] = {"inspect", "get", "pin", "evict", "reproduce", "ls"};
   for (const std::string& name : command) {
     EXPECT_EQ(Run({name, "KEY"}), 2) << name;
@@ -827,7 +827,7 @@ TEST_F(CommandLineTest, WrongUsageSaysWhatIsWrong) {
   }
 }
 
-TEST_F(CommandLineTest, WhatCannotBeASourceIsSaidBeforeAnythingRuns) {
+TEST_F(CommandLineTest, UnusableSourceIsRefusedBeforeAnythingRuns) {
   for (const std::string& path : {files_.path(), std::string("/dev/null"), files_.File("none")}) {
     EXPECT_EQ(Run({"compile", path, "--target", "cuda:90"}), 2) << path;
   }
@@ -880,7 +880,7 @@ TEST_F(CommandLineTest, AnOptionWithoutItsValue) {
   EXPECT_EQ(err_.str(), "kiln: --root: give it a value\n  try: 'kiln stats --help'\n");
 }
 
-// As a script has it whose variable is not set.
+// A script whose variable is not set gives an empty path.
 TEST_F(CommandLineTest, AnEmptyPathIsNone) {
   EXPECT_EQ(RunCommandLine({"--root", "", "stats"}, out_, err_, {}), 2);
   EXPECT_THAT(err_.str(), StartsWith("kiln: --root: is empty; name a path, or leave it out\n"));

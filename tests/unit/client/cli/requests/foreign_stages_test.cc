@@ -42,7 +42,7 @@ TEST(ForeignStages, EachKindOfSourceKeepsItsOwn) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_CUDA_CXX, {"ttgir", "ptx"}), ElementsAre("ptx"));
 }
 
-TEST(ForeignStages, ANameThatIsNobodysStays) {
+TEST(ForeignStages, UnknownNamesStay) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {"ptx", "amdgcm", "hsaco"}),
               ElementsAre("ptx", "amdgcm"));
 }
@@ -57,14 +57,14 @@ TEST(ForeignStages, AllStayForABackendThatNoToolchainHas) {
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_CUDA_CXX, {"ptx", "hsaco"}), ElementsAre("ptx", "hsaco"));
 }
 
-TEST(ForeignStages, SassIsOfWhateverBecomesACubin) {
+TEST(ForeignStages, SassStaysWhereTheTargetHasACubin) {
   const std::vector<std::string> wanted = {"sass", "amdgcn", "cubin"};
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("sass", "cubin"));
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_CUDA_CXX, wanted), ElementsAre("sass", "cubin"));
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("amdgcn"));
 }
 
-TEST(ForeignStages, NoStagesMeanTheFinalBinaryStill) {
+TEST(ForeignStages, NoStagesStayNoStages) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {}), ElementsAre());
 }
 

@@ -133,7 +133,7 @@ TEST_F(RequestFileTest, WhatIsWrongIsNamed) {
   ExpectWrong("{\"source\": \"\xff\"}", "not JSON");
 }
 
-TEST_F(RequestFileTest, WhatIsWrongInsideOfSomethingIsNamedByItsPlace) {
+TEST_F(RequestFileTest, NestedErrorsNameTheirPlace) {
   ExpectWrong(R"({"source": "m", "stages": ["ptx", 7]})", "stages.1 is number, not a string");
   ExpectWrong(R"({"source": "m", "defines": ["a", {}]})",
               "defines.1 is object, not an option value");
@@ -164,7 +164,7 @@ TEST_F(RequestFileTest, ANumberThatWouldBeRoundedIsRefused) {
   EXPECT_TRUE(ReadOne(R"({"source": "m", "options": {"o": 1e20}})").request.ok());
 }
 
-TEST_F(RequestFileTest, WhatIsNoJsonIsNamedByItsField) {
+TEST_F(RequestFileTest, JsonErrorsNameTheirField) {
   for (const char* number : {"NaN", "Infinity", "-Infinity"}) {
     ExpectWrong(fmt::format(R"({{"source": "m", "options": {{"a": 1, "o": [2, {}]}}}})", number),
                 "this is not JSON: options.o.1, JSON has no NaN and no Infinity; column 4");
