@@ -13,7 +13,7 @@ absl::StatusCode CodeOf(int code) {
   return static_cast<absl::StatusCode>(code);
 }
 
-// As google.protobuf.Any names a message.
+// The type URL that google.protobuf.Any has for the message.
 template <typename Message>
 std::string UrlOf() {
   return "type.googleapis.com/" + Message::descriptor()->full_name();

@@ -205,7 +205,7 @@ class Batch {
     return item;
   }
 
-  // Before anything is compiled in vain.
+  // Finds nvdisasm before the request is sent: without it, the compile would be in vain.
   absl::Status TakeSass(absl::StatusOr<v1::CompileRequest>& request, Item& item) {
     if (!request.ok()) return request.status();
     item.sass_stages = AskForCubin(*request);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -100,6 +101,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::stri
 
 absl::Status OutputDirectory::Write(const std::string& name, const std::string& file,
                                     const v1::CompileResponse& response) {
+  assert(file.find('/') == std::string::npos);
   const std::string base = path_ + "/" + file;
   for (const v1::StageBlob& stage : response.stages()) {
     if (!stage.has_content()) continue;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace kiln::cli {
@@ -12,6 +13,7 @@ Table::Table(Console& console, std::vector<Column> columns)
 }
 
 void Table::AddRow(std::vector<Cell> cells) {
+  assert(cells.size() == columns_.size());
   for (Cell& cell : cells) cell.text = Printable(cell.text);
   if (!console_.aligned) return PrintTabbed(cells);
   if (is_started_) return PrintAligned(cells);
