@@ -107,11 +107,6 @@ absl::Status WriteReproducer(const Reproducer& reproducer, const std::string& di
   return absl::OkStatus();
 }
 
-// "./kiln-0123456789ab"
-std::string DefaultDirectory(const std::string& key_bytes) {
-  return "./kiln-" + Hex(key_bytes).substr(0, 12);
-}
-
 absl::StatusOr<ExitCode> RunReproduce(const ReproduceArguments& arguments, Session& session) {
   Console& console = session.console();
   KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
@@ -121,8 +116,9 @@ absl::StatusOr<ExitCode> RunReproduce(const ReproduceArguments& arguments, Sessi
   KILN_ASSIGN_OR_RETURN(
       const auto found,
       About(arguments.key, admin->GetRequest(session.Call(kQuestionTime), request)));
-  const std::string directory =
-      arguments.directory.empty() ? DefaultDirectory(found.key()) : arguments.directory;
+  const std::string directory = arguments.directory.empty()
+                                    ? "./kiln-" + Hex(found.key()).substr(0, 12)
+                                    : arguments.directory;
   KILN_ASSIGN_OR_RETURN(const Reproducer reproducer, MakeReproducer(found));
   KILN_RETURN_IF_ERROR(CannotRun(About("cannot write", WriteReproducer(reproducer, directory))));
   if (session.json()) {

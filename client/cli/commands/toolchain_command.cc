@@ -23,8 +23,6 @@ struct ToolchainArguments {
   bool newest = false;
 };
 
-constexpr std::string_view kPtxas = "ptxas";
-
 // "/x/y" for "/x//y/" and, in /x, for "y".
 std::string Absolute(const std::string& path) {
   std::error_code error;
@@ -35,7 +33,7 @@ std::string Absolute(const std::string& path) {
 absl::Status CheckAddition(const ToolchainArguments& given) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(given.what));
   const bool can_be_installed = IsInstallable(name.name);
-  if (!can_be_installed && name.name != kPtxas) {
+  if (!can_be_installed && name.name != "ptxas") {
     return InvalidArgument(
         "toolchains are called triton, nvrtc (CUDA's compiler of C++) and ptxas, and none {}",
         name.name);
