@@ -552,8 +552,9 @@ void RunningDaemon::Drain(SteadyTime deadline) {
   // Answers have left the compile path; this is for their last bytes. Connections that only stand
   // open would otherwise be waited for, and a client that is not in a call does not notice that it
   // should close.
-  light_server_->Shutdown(clock_.Now() + kFarewellTime);
-  servers_->Shutdown(clock_.Now() + kFarewellTime);
+  const SteadyTime farewell = clock_.Now() + kFarewellTime;
+  light_server_->Shutdown(farewell);
+  servers_->Shutdown(farewell);
   StopThreads();
 }
 

@@ -71,6 +71,9 @@ bool LightConnection::OnEvents(uint32_t events) {
   if (is_open) {
     {
       MutexLock lock(mutex_);
+      // An answer armed the socket between this event and another one. The thread that reads arms
+      // it again, and what it misses is reported then.
+      if (is_reading_) return true;
       is_reading_ = true;
       Write();
     }

@@ -89,6 +89,10 @@ void Listener::Stop() {
   (void)!::write(wake_.get(), &one, sizeof one);
   thread_.join();
   sockets_.clear();
+  // Nobody is going to serve these: their clients need not wait for the end of the process.
+  for (const auto& [number, connection] : open_) {
+    if (connection.undecided) ::shutdown(number, SHUT_RDWR);
+  }
 }
 
 void Listener::SetListening(bool is_listening) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -46,6 +47,30 @@ TEST_F(LightServerTest, ThousandsOfRequestsWithoutWaiting) {
     answered.insert(answer->id);
   }
   sender.join();
+  EXPECT_EQ(answered.size(), kCount);
+}
+
+TEST_F(LightServerTest, AnswersOfOtherThreadsWhileRequestsCome) {
+  constexpr uint64_t kCount = 3000;
+  std::atomic<bool> is_over = false;
+  std::thread finishing([&] {
+    while (!is_over) provider_.FinishAll();
+  });
+  std::thread sender([&] {
+    for (uint64_t id = 0; id < kCount; ++id) {
+      EXPECT_TRUE(client_.Send(id, v1::LIGHT_METHOD_COMPILE, Request(std::to_string(id))));
+    }
+  });
+  std::set<uint64_t> answered;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const auto answer = client_.Receive();
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->code, 0);
+    answered.insert(answer->id);
+  }
+  sender.join();
+  is_over = true;
+  finishing.join();
   EXPECT_EQ(answered.size(), kCount);
 }
 

@@ -187,6 +187,7 @@ TEST_F(ListenerTest, FirstByteDecidesWhoServes) {
   sink_.AwaitKept(2);
   EXPECT_TRUE(sink_.last().is_admin);
   listener.Stop();
+  AwaitEnd(silent);
 }
 
 TEST_F(ListenerTest, CountsUntilEitherSideEnds) {
