@@ -702,11 +702,11 @@ def test_workers_that_live_as_long_as_the_job(daemon, newest, tmp_path, context,
     assert [(served(one), one["local"]) for one in workers] == [(2, {})] * 3, (workers, done.stderr)
 
 
-def test_threads_share_one_connection(daemon, newest, tmp_path):
+def test_threads_ask_at_once_without_grpc(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root) as job:
         done = job.run("threads", count=8, command={"compile": {"kernel": "vector_add", "target": "cuda:90"}})
         assert [answer.get("error") for answer in done["answers"]] == [None] * 8
-        assert job.report()["local"] == {}
+        assert job.report()["local"] == {} and "grpc" not in job.run("state")["modules"]
 
 
 # --- No daemon -------------------------------------------------------------------------------------------------------

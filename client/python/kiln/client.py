@@ -27,7 +27,7 @@ _HINT_MAX_S = 30.0
 
 
 class Client:
-    """A connection to one daemon, made again by itself when it breaks, and anew in each forked child.
+    """One daemon's client. Each call under way has a connection of its own; a few idle ones are kept. A forked child makes its own.
 
     Connects when it is made: UnavailableError where nobody is there, said within `connect_timeout` seconds, or where
     somebody is there who does not answer within `answer_timeout`, connecting included; PermissionDeniedError where the socket does not let

@@ -170,7 +170,7 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
     return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
   }
   Count(std::move(duplicate), principal, std::move(connection));
-  if (light_ == nullptr || is_admin) Serve(number, sink_);
+  if (light_ == nullptr) Serve(number, sink_);
 }
 
 void Listener::Decide(int duplicate) {

@@ -48,7 +48,7 @@ class Listener {
   };
 
   // The sinks outlive it. `light`: gets the connections whose first byte is that of the light
-  // protocol, but for those of admin sockets. Null: `sink` gets all, at once.
+  // protocol. Null: `sink` gets all, at once.
   Listener(std::vector<Socket> sockets, ConnectionSink& sink, ConnectionSink* light = nullptr,
            const ListenerLimits& limits = {});
   ~Listener();
