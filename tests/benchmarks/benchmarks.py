@@ -192,6 +192,17 @@ def hits(setting):
     ]
 
 
+def hit_light(setting):
+    """Hits by the Python client, which needs no gRPC, against what gRPC alone would cost in Python."""
+    matmul = next(r for r in setting.requests if "matmul" in r["name"])
+    given = {name: matmul.get(name, {}) for name in ("source", "target", "options")}
+    environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python")}
+    output = subprocess.run([sys.executable, HERE / "python_hits.py"], input=json.dumps(given), env=environment, check=True,
+                            stdout=subprocess.PIPE, text=True).stdout
+    p50 = json.loads(output)
+    return [Row("hit-light", p50["hit"] / p50["echo"], 0.4, "lower", "p50 of a gRPC echo of the same sizes, in Python at both ends")]
+
+
 def cold_compile(setting):
     """One kernel after the other, each compiled for the first time: a fresh worker for each here, a warm process there."""
 
@@ -496,6 +507,7 @@ def eight_processes(setting):
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
+    ("hit-light",): hit_light,
     ("cold-compile", "cold-compile-allocator"): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,
     ("nvrtc-warm",): nvrtc_warm,

@@ -1,0 +1,68 @@
+"""Hits by the Python client beside a gRPC echo of the same sizes, in Python at both ends, in turns. Prints the medians in µs.
+
+    python_hits.py < REQUEST           a request with source, target and options, as JSON; KILN_ROOT names the daemon
+    python_hits.py serve SOCKET BYTES  the echo, whose replies have so many bytes
+"""
+
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import grpc
+
+ROUNDS = 20
+CALLS = 100
+METHOD = "/kiln.benchmarks.Echo/Call"
+
+
+def serve(socket, reply_bytes):
+    reply = b"x" * int(reply_bytes)
+    handler = grpc.method_handlers_generic_handler("kiln.benchmarks.Echo", {"Call": grpc.unary_unary_rpc_method_handler(lambda *_: reply)})
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"unix:{socket}")
+    server.start()
+    sys.stdin.read()
+
+
+def median_us(call):
+    times = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e6
+
+
+def measure(socket, echo, hit):
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        call = channel.unary_unary(METHOD)
+        call(echo, wait_for_ready=True)
+        rounds = [(median_us(lambda: call(echo)), median_us(hit)) for _ in range(ROUNDS)]
+    return {"echo": statistics.median(echo for echo, _ in rounds), "hit": statistics.median(hit for _, hit in rounds)}
+
+
+def main():
+    import kiln
+    from kiln import _wire
+    given = json.load(sys.stdin)
+    client = kiln.Client(answer_timeout=10)
+    request = kiln.CompileRequest(given["source"], given["target"], options=given["options"])
+    artifact = client.compile(request)
+    sent, received = _wire.request_message(request).ByteSize(), sum(len(stage.content) for stage in artifact.stages.values())
+    with tempfile.TemporaryDirectory() as folder:
+        socket = os.path.join(folder, "echo.sock")
+        with subprocess.Popen([sys.executable, __file__, "serve", socket, str(received)], stdin=subprocess.PIPE) as server:
+            print(json.dumps(measure(socket, b"x" * sent, lambda: client.compile(request))))
+            server.stdin.close()
+
+
+if sys.argv[1:2] == ["serve"]:
+    serve(*sys.argv[2:])
+else:
+    main()
