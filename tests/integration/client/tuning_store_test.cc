@@ -38,7 +38,7 @@ class Process {
     launch::TuningRequest request;
     request.problem = "n=1";
     request.timing.flush_bytes = 4096;
-    request.store = {TuningStore::Find, TuningStore::Put, &store_};
+    request.store = {sizeof request.store, 0, TuningStore::Find, TuningStore::Put, &store_};
     std::vector<launch::CandidateResult> results;
     const auto fastest = tuner_.Tune(candidates, request, results);
     EXPECT_TRUE(fastest.ok()) << fastest.status().message();
