@@ -160,7 +160,6 @@ class RunningDaemon final : public Daemon {
                                int serial);
   // What every pool has in common.
   WorkerPoolOptions PoolOptions(const Toolchain& toolchain, int serial) const;
-  OnToolchainChange NoteToolchainChange();
   void ServeToolchains(const DiscoveredToolchains& found);
   absl::Status StartServing();
   AdminActions MakeActions();
@@ -378,12 +377,6 @@ void RunningDaemon::ServeToolchains(const DiscoveredToolchains& found) {
   pools_->Serve(found.List(), found.HasDefault(), limits::kToolchainEndingTime);
 }
 
-OnToolchainChange RunningDaemon::NoteToolchainChange() {
-  return [this](const Toolchain& changed, const absl::Status& why) {
-    toolchains_->NoteChange(changed, why);
-  };
-}
-
 ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain,
                                             bool is_default, int serial) {
   WorkerPoolOptions options = PoolOptions(*toolchain, serial);
@@ -391,8 +384,9 @@ ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchai
   options.eager = is_default && !toolchain->interpreter.empty();
   auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
   WorkerPool& pool = pooled->pool();
-  auto checking =
-      std::make_shared<CheckingProvider>(toolchain, std::move(pooled), NoteToolchainChange());
+  auto checking = std::make_shared<CheckingProvider>(
+      toolchain, std::move(pooled),
+      [this](const auto& changed, const auto& why) { toolchains_->NoteChange(changed, why); });
   return {checking, std::shared_ptr<WorkerPool>(checking, &pool),
           [&checked = *checking] { return !checked.HasChanged(); }};
 }
@@ -518,9 +512,7 @@ ToolchainsHere RunningDaemon::Toolchains() const {
         {toolchain, pool == pools.end() ? "" : pool->stats.zygote, RemarksOn(*toolchain)});
   }
   here.has_default = current->HasDefault();
-  for (const auto& each : current->rejected()) {
-    here.rejected.push_back({each.directory, each.installation, each.reason});
-  }
+  here.rejected = current->rejected();
   here.directories = setting_.toolchain_directories;
   here.default_selector = current->default_selector();
   here.is_default_configured = toolchains_->IsDefaultConfigured();

@@ -12,6 +12,7 @@
 #include "daemon/chain/compilation_provider.h"
 #include "daemon/observe/daemon_state.h"
 #include "daemon/policy/negative_cache.h"
+#include "daemon/toolchain/discovered_toolchains.h"
 #include "daemon/toolchain/toolchain_installations.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"
@@ -27,15 +28,9 @@ struct ToolchainsHere {
     std::string state;
     std::vector<std::string> remarks;
   };
-  struct Rejected {
-    std::string path;
-    std::string installation;
-    std::string reason;
-  };
-
   std::vector<Held> held;  // the default first, where there is one
   bool has_default = false;
-  std::vector<Rejected> rejected;
+  std::vector<DiscoveredToolchains::Rejected> rejected;
   std::vector<std::string> directories;
   std::string default_selector;
   bool is_default_configured = false;

@@ -18,14 +18,12 @@
 #include "storage/base/metrics.h"
 
 namespace kiln {
+
+namespace pb = admin::v1;
+
 namespace {
 
-using admin::v1::GetStatsResponse;
-using admin::v1::InspectArtifactResponse;
-using admin::v1::ListArtifactsRequest;
-using admin::v1::ListArtifactsResponse;
-
-void SetStats(const DaemonState& state, GetStatsResponse& out) {
+void SetStats(const DaemonState& state, pb::GetStatsResponse& out) {
   out.set_version(state.version);
   out.set_started_unix_ms(state.started_unix_ms);
   out.set_state(state.state);
@@ -33,7 +31,7 @@ void SetStats(const DaemonState& state, GetStatsResponse& out) {
   out.set_compile_path(state.compile_path);
   out.set_store(state.store);
   for (const DaemonState::Served& toolchain : state.toolchains) {
-    admin::v1::ToolchainStats& converted = *out.add_toolchains();
+    pb::ToolchainStats& converted = *out.add_toolchains();
     converted.set_name(toolchain.name);
     converted.set_fingerprint(std::string(toolchain.fingerprint.Bytes()));
     converted.set_state(ToUtf8(toolchain.state));
@@ -43,7 +41,7 @@ void SetStats(const DaemonState& state, GetStatsResponse& out) {
   for (const std::string& problem : state.jail_problems) out.add_jail_problems(ToUtf8(problem));
   for (const std::string& limit : state.plain_limits) out.add_plain_limits(ToUtf8(limit));
   for (const MetricSample& sample : ReadMetrics()) {
-    admin::v1::Metric& metric = *out.add_metrics();
+    pb::Metric& metric = *out.add_metrics();
     metric.set_name(sample.name);
     for (const auto& [name, value] : sample.labels) (*metric.mutable_labels())[name] = value;
     metric.set_help(sample.help);
@@ -53,7 +51,7 @@ void SetStats(const DaemonState& state, GetStatsResponse& out) {
 }
 
 absl::Status List(const RpcDependencies& parts, const CallContext& context,
-                  const ListArtifactsRequest& request, ListArtifactsResponse& response) {
+                  const pb::ListArtifactsRequest& request, pb::ListArtifactsResponse& response) {
   KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(request.key_prefix()));
   std::optional<Digest> after;
   if (!request.after().empty()) {
@@ -74,7 +72,7 @@ absl::Status List(const RpcDependencies& parts, const CallContext& context,
 }
 
 absl::Status Inspect(const RpcDependencies& parts, const CallContext& context,
-                     const std::string& key_prefix, InspectArtifactResponse& response) {
+                     const std::string& key_prefix, pb::InspectArtifactResponse& response) {
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
   KILN_ASSIGN_OR_RETURN(const auto document, parts.reader.Document(found.record));
@@ -87,7 +85,7 @@ absl::Status Inspect(const RpcDependencies& parts, const CallContext& context,
 }
 
 absl::Status SetPin(ArtifactIndex& index, const CallContext& context,
-                    const admin::v1::PinRequest& request) {
+                    const pb::PinRequest& request) {
   const auto key = Digest::FromBytes(request.key());
   if (!key.ok()) return Annotate(key.status(), "key");
   // Its user could keep it for ever at nobody's cost.
@@ -95,9 +93,9 @@ absl::Status SetPin(ArtifactIndex& index, const CallContext& context,
   return index.SetPinned(context, *key, request.pinned());
 }
 
-void SetToolchains(const ToolchainsHere& here, admin::v1::ListToolchainsResponse& out) {
+void SetToolchains(const ToolchainsHere& here, pb::ListToolchainsResponse& out) {
   for (const ToolchainsHere::Held& held : here.held) {
-    admin::v1::HeldToolchain& converted = *out.add_toolchains();
+    pb::HeldToolchain& converted = *out.add_toolchains();
     ToProto(*held.toolchain, *converted.mutable_toolchain());
     converted.mutable_toolchain()->set_is_default(here.has_default && out.toolchains_size() == 1);
     converted.set_path(ToUtf8(held.toolchain->directory));
@@ -105,9 +103,9 @@ void SetToolchains(const ToolchainsHere& here, admin::v1::ListToolchainsResponse
     converted.set_state(ToUtf8(held.state));
     for (const std::string& remark : held.remarks) converted.add_remarks(ToUtf8(remark));
   }
-  for (const ToolchainsHere::Rejected& rejected : here.rejected) {
-    admin::v1::RejectedToolchain& converted = *out.add_rejected();
-    converted.set_path(ToUtf8(rejected.path));
+  for (const auto& rejected : here.rejected) {
+    pb::RejectedToolchain& converted = *out.add_rejected();
+    converted.set_path(ToUtf8(rejected.directory));
     converted.set_installation(ToUtf8(rejected.installation));
     converted.set_reason(ToUtf8(rejected.reason));
   }
@@ -125,8 +123,7 @@ absl::Status CheckMayChangeToolchains(const Principal& principal) {
 }
 
 absl::Status Add(const AdminActions& actions, const Principal& principal,
-                 const admin::v1::AddToolchainRequest& request,
-                 admin::v1::AddToolchainResponse& response) {
+                 const pb::AddToolchainRequest& request, pb::AddToolchainResponse& response) {
   KILN_RETURN_IF_ERROR(CheckMayChangeToolchains(principal));
   if (!request.path().starts_with('/')) return InvalidArgument("the path is not absolute");
   if (request.name().empty() || request.name().find('/') != std::string::npos) {
@@ -142,8 +139,8 @@ absl::Status Add(const AdminActions& actions, const Principal& principal,
 }
 
 absl::Status Remove(const AdminActions& actions, const Principal& principal,
-                    const admin::v1::RemoveToolchainRequest& request,
-                    admin::v1::RemoveToolchainResponse& response) {
+                    const pb::RemoveToolchainRequest& request,
+                    pb::RemoveToolchainResponse& response) {
   KILN_RETURN_IF_ERROR(CheckMayChangeToolchains(principal));
   KILN_ASSIGN_OR_RETURN(const RemovedInstallation removed,
                         actions.remove_toolchain(request.selector()));
@@ -154,108 +151,97 @@ absl::Status Remove(const AdminActions& actions, const Principal& principal,
 
 }  // namespace
 
-grpc::ServerUnaryReactor* AdminService::Defer(const grpc::CallbackServerContext& call,
-                                              DeferredCall::Work work) {
+AdminService::Unary* AdminService::Defer(const Call& call, DeferredCall::Work work) {
   return DeferredCall::Start(parts_.executor, CallContextOf(call, principal_), std::move(work));
 }
 
-grpc::ServerUnaryReactor* AdminService::GetStats(grpc::CallbackServerContext* call,
-                                                 const admin::v1::GetStatsRequest*,
-                                                 GetStatsResponse* response) {
+AdminService::Unary* AdminService::GetStats(Call* call, const pb::GetStatsRequest*,
+                                            pb::GetStatsResponse* response) {
   return Defer(*call, [this, response](const CallContext&) {
     SetStats(actions_.state(), *response);
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::ListArtifacts(grpc::CallbackServerContext* call,
-                                                      const ListArtifactsRequest* request,
-                                                      ListArtifactsResponse* response) {
+AdminService::Unary* AdminService::ListArtifacts(Call* call,
+                                                 const pb::ListArtifactsRequest* request,
+                                                 pb::ListArtifactsResponse* response) {
   return Defer(*call, [this, request, response](const CallContext& context) {
     return List(parts_, context, *request, *response);
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::InspectArtifact(
-    grpc::CallbackServerContext* call, const admin::v1::InspectArtifactRequest* request,
-    InspectArtifactResponse* response) {
+AdminService::Unary* AdminService::InspectArtifact(Call* call,
+                                                   const pb::InspectArtifactRequest* request,
+                                                   pb::InspectArtifactResponse* response) {
   return Defer(*call, [this, request, response](const CallContext& context) {
     return Inspect(parts_, context, request->key_prefix(), *response);
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::GetRequest(grpc::CallbackServerContext* call,
-                                                   const admin::v1::GetRequestRequest* request,
-                                                   admin::v1::GetRequestResponse* response) {
+AdminService::Unary* AdminService::GetRequest(Call* call, const pb::GetRequestRequest* request,
+                                              pb::GetRequestResponse* response) {
   return Defer(*call, [this, request, response](const CallContext& context) {
     return FindRequest(parts_, actions_, context, request->key_prefix(), *response);
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::Evict(grpc::CallbackServerContext* call,
-                                              const admin::v1::EvictRequest* request,
-                                              admin::v1::EvictResponse* response) {
+AdminService::Unary* AdminService::Evict(Call* call, const pb::EvictRequest* request,
+                                         pb::EvictResponse* response) {
   return Defer(*call, [this, request, response](const CallContext& context) {
     return EvictRequested(parts_.index, actions_, context, *request, *response);
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::Pin(grpc::CallbackServerContext* call,
-                                            const admin::v1::PinRequest* request,
-                                            admin::v1::PinResponse*) {
+AdminService::Unary* AdminService::Pin(Call* call, const pb::PinRequest* request,
+                                       pb::PinResponse*) {
   return Defer(*call, [this, request](const CallContext& context) {
     return SetPin(parts_.index, context, *request);
   });
 }
 
-grpc::ServerWriteReactor<admin::v1::VerifyReport>* AdminService::Verify(
-    grpc::CallbackServerContext* call, const admin::v1::VerifyRequest*) {
+grpc::ServerWriteReactor<pb::VerifyReport>* AdminService::Verify(Call* call,
+                                                                 const pb::VerifyRequest*) {
   return VerifyCall::Start(actions_, CallContextOf(*call, principal_));
 }
 
-grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
-                                              const admin::v1::DrainRequest*,
-                                              admin::v1::DrainResponse*) {
+AdminService::Unary* AdminService::Drain(Call* call, const pb::DrainRequest*, pb::DrainResponse*) {
   actions_.drain();
   return FinishedCall(*call);
 }
 
-grpc::ServerUnaryReactor* AdminService::ListToolchains(
-    grpc::CallbackServerContext* call, const admin::v1::ListToolchainsRequest*,
-    admin::v1::ListToolchainsResponse* response) {
+AdminService::Unary* AdminService::ListToolchains(Call* call, const pb::ListToolchainsRequest*,
+                                                  pb::ListToolchainsResponse* response) {
   return Defer(*call, [this, response](const CallContext&) {
     SetToolchains(actions_.toolchains(), *response);
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::ReloadToolchains(grpc::CallbackServerContext*,
-                                                         const admin::v1::ReloadToolchainsRequest*,
-                                                         admin::v1::ReloadToolchainsResponse*) {
+AdminService::Unary* AdminService::ReloadToolchains(Call*, const pb::ReloadToolchainsRequest*,
+                                                    pb::ReloadToolchainsResponse*) {
   return DeferredCall::StartAnswered({}, [this](const CallContext&, DeferredCall::Answer answer) {
     actions_.reload_toolchains(std::move(answer));
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::SetDefaultToolchain(
-    grpc::CallbackServerContext* call, const admin::v1::SetDefaultToolchainRequest* request,
-    admin::v1::SetDefaultToolchainResponse*) {
+AdminService::Unary* AdminService::SetDefaultToolchain(
+    Call* call, const pb::SetDefaultToolchainRequest* request, pb::SetDefaultToolchainResponse*) {
   return Defer(*call, [this, request](const CallContext&) {
     return actions_.set_default_toolchain(request->selector());
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::AddToolchain(grpc::CallbackServerContext* call,
-                                                     const admin::v1::AddToolchainRequest* request,
-                                                     admin::v1::AddToolchainResponse* response) {
+AdminService::Unary* AdminService::AddToolchain(Call* call, const pb::AddToolchainRequest* request,
+                                                pb::AddToolchainResponse* response) {
   return Defer(*call, [this, request, response](const CallContext&) {
     return Add(actions_, principal_, *request, *response);
   });
 }
 
-grpc::ServerUnaryReactor* AdminService::RemoveToolchain(
-    grpc::CallbackServerContext* call, const admin::v1::RemoveToolchainRequest* request,
-    admin::v1::RemoveToolchainResponse* response) {
+AdminService::Unary* AdminService::RemoveToolchain(Call* call,
+                                                   const pb::RemoveToolchainRequest* request,
+                                                   pb::RemoveToolchainResponse* response) {
   return Defer(*call, [this, request, response](const CallContext&) {
     return Remove(actions_, principal_, *request, *response);
   });

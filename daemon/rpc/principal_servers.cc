@@ -2,6 +2,7 @@
 
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -47,6 +48,26 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
 }
 
+class RefusedCall final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusedCall(grpc::Status status) { Finish(std::move(status)); }
+  void OnDone() override { delete this; }
+};
+
+// Takes calls of methods that the clients' socket does not have. Who connects to the wrong socket
+// is told so.
+class OtherMethods final : public grpc::CallbackGenericService {
+ public:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* call) override {
+    const bool is_admin = call->method().starts_with(
+        fmt::format("/{}/", admin::v1::AdminService::service_full_name()));
+    if (!is_admin) return new RefusedCall({grpc::StatusCode::UNIMPLEMENTED, "no such method"});
+    return new RefusedCall({grpc::StatusCode::PERMISSION_DENIED,
+                            "this is kilnd.sock, which serves compiles only; administration is on "
+                            "admin.sock beside it"});
+  }
+};
+
 }  // namespace
 
 struct PrincipalServers::Server {
@@ -58,7 +79,7 @@ struct PrincipalServers::Server {
     if (principal.is_admin) {
       builder.RegisterService(&admin);
     } else {
-      builder.RegisterService(&refusing_admin);
+      builder.RegisterCallbackGenericService(&other_methods);
     }
     server = builder.BuildAndStart();
   }
@@ -71,7 +92,7 @@ struct PrincipalServers::Server {
 
   KernelService kernel;
   AdminService admin;
-  RefusingAdminService refusing_admin;
+  OtherMethods other_methods;
   // After the services, which it uses until it is destroyed.
   std::unique_ptr<grpc::Server> server;
   size_t connections = 0;

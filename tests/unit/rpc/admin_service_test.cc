@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
 #include "daemon/chain/caching_provider.h"
 #include "daemon/kernel/artifact_document.h"
@@ -259,6 +260,37 @@ TEST_F(AdminServiceTest, ToolchainsAreListedReloadedAndChosen) {
   EXPECT_EQ(here.default_selector(), "triton==3.6.0");
 }
 
+TEST_F(AdminServiceTest, OnlyRootAndTheDaemonsUserAddAndRemoveToolchains) {
+  int changes = 0;
+  actions_.add_toolchain = [&](const ToolchainAddition&) -> absl::StatusOr<AddedToolchain> {
+    ++changes;
+    return NotFound("there is none");
+  };
+  actions_.remove_toolchain = [&](const std::string&) -> absl::StatusOr<RemovedInstallation> {
+    ++changes;
+    return NotFound("there is none");
+  };
+  admin::v1::AddToolchainRequest added;
+  added.set_name("triton");
+  added.set_path("/x");
+  admin::v1::RemoveToolchainRequest removed;
+  removed.set_selector("triton==3.6.0");
+  const auto change = [&](uid_t uid) {
+    const auto stub = admin::v1::AdminService::NewStub(Connect({uid, true}));
+    grpc::ClientContext adding, removing;
+    admin::v1::AddToolchainResponse addition;
+    admin::v1::RemoveToolchainResponse removal;
+    const auto code = stub->AddToolchain(&adding, added, &addition).error_code();
+    EXPECT_EQ(stub->RemoveToolchain(&removing, removed, &removal).error_code(), code);
+    return code;
+  };
+  EXPECT_EQ(change(::geteuid() + 1), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(changes, 0);
+  EXPECT_EQ(change(0), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(change(::geteuid()), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(changes, 4);
+}
+
 TEST_F(AdminServiceTest, DrainAndStats) {
   grpc::ClientContext context;
   admin::v1::DrainResponse drained;
@@ -279,6 +311,11 @@ TEST_F(AdminServiceTest, OtherPrincipalsAreToldWhereToGo) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr("admin.sock"));
   EXPECT_EQ(drains_, 0);
+  grpc::ClientContext streaming;
+  const auto reports = stub->Verify(&streaming, {});
+  admin::v1::VerifyReport report;
+  EXPECT_FALSE(reports->Read(&report));
+  EXPECT_EQ(reports->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
 }  // namespace

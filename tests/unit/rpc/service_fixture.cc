@@ -37,7 +37,7 @@ ServiceTest::ServiceTest() {
       here.held.push_back({toolchain, "ready", {"not used for hip: it is slow"}});
     }
     here.has_default = true;
-    here.rejected.push_back({"/x/broken", "/x", "it does not run"});
+    here.rejected.push_back({"/x/broken", "it does not run", "/x"});
     here.directories = {"/x"};
     here.default_selector = default_;
     return here;
