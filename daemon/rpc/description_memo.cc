@@ -28,7 +28,7 @@ std::shared_ptr<const std::string> DescriptionMemo::Encode(const Artifact& artif
   if (description == nullptr) {
     description = std::make_shared<const Description>(Description{
         {artifact.metadata, artifact.timings, artifact.provenance}, EncodeDescription(artifact)});
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     known_.Insert(artifact.key, description, CostOf(description->bytes));
   }
   const std::string* bytes = &description->bytes;
@@ -39,7 +39,7 @@ std::shared_ptr<const std::string> DescriptionMemo::Encode(const Artifact& artif
 DescriptionMemo::DescriptionPtr DescriptionMemo::Find(const Artifact& artifact) {
   DescriptionPtr known;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const DescriptionPtr* found = known_.Find(artifact.key)) known = *found;
   }
   return known != nullptr && Describes(known->values, artifact) ? known : nullptr;

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/kernel.h"
 #include "storage/base/lru_cache.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -35,8 +35,8 @@ class DescriptionMemo {
 
   DescriptionPtr Find(const Artifact& artifact);
 
-  std::mutex mutex_;
-  LruCache<DescriptionPtr> known_;
+  Mutex mutex_;
+  LruCache<DescriptionPtr> known_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

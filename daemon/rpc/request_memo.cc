@@ -19,7 +19,8 @@ size_t CostOf(std::string_view bytes, const PreparedRequest& prepared) {
 
 }  // namespace
 
-RequestMemo::RequestMemo(size_t bytes_max) : bytes_max_(bytes_max), seed_(std::random_device{}()) {}
+RequestMemo::RequestMemo(size_t bytes_max)
+    : bytes_max_(bytes_max), seed_(std::random_device{}()), entries_(SIZE_MAX, bytes_max) {}
 
 uint64_t RequestMemo::HashOf(std::string_view bytes) const {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed_);
@@ -29,11 +30,10 @@ std::shared_ptr<const PreparedRequest> RequestMemo::Find(std::string_view bytes)
   const uint64_t hash = HashOf(bytes);
   Entry candidate;
   {
-    const std::lock_guard lock(mutex_);
-    const auto found = by_hash_.find(hash);
-    if (found == by_hash_.end()) return nullptr;
-    entries_.splice(entries_.begin(), entries_, found->second);
-    candidate = *found->second;
+    const MutexLock lock(mutex_);
+    const Entry* const found = entries_.Find(hash);
+    if (found == nullptr) return nullptr;
+    candidate = *found;
   }
   return *candidate.bytes == bytes ? std::move(candidate.prepared) : nullptr;
 }
@@ -43,34 +43,20 @@ void RequestMemo::Remember(std::string_view bytes, std::shared_ptr<const Prepare
   const size_t cost = CostOf(bytes, *prepared);
   // One entry should not push out everything else.
   if (cost > bytes_max_ / 16) return;
-  Entry entry{HashOf(bytes), std::make_shared<const std::string>(bytes), std::move(prepared), cost};
-  const std::lock_guard lock(mutex_);
-  if (epoch != epoch_) return;
-  if (const auto old = by_hash_.find(entry.hash); old != by_hash_.end()) Forget(old->second);
-  bytes_ += cost;
-  entries_.push_front(std::move(entry));
-  by_hash_.emplace(entries_.front().hash, entries_.begin());
-  while (bytes_ > bytes_max_) Forget(std::prev(entries_.end()));
+  Entry entry{std::make_shared<const std::string>(bytes), std::move(prepared)};
+  const MutexLock lock(mutex_);
+  if (epoch == epoch_) entries_.Insert(HashOf(bytes), std::move(entry), cost);
 }
 
 uint64_t RequestMemo::epoch() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return epoch_;
 }
 
 void RequestMemo::Clear() {
-  Entries forgotten;  // dies under no lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++epoch_;
-  by_hash_.clear();
-  forgotten.swap(entries_);
-  bytes_ = 0;
-}
-
-void RequestMemo::Forget(Entries::iterator entry) {
-  bytes_ -= entry->cost;
-  by_hash_.erase(entry->hash);
-  entries_.erase(entry);
+  entries_.Clear();
 }
 
 }  // namespace kiln

@@ -3,15 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "daemon/kernel/compile_job.h"
 #include "storage/base/call_context.h"
+#include "storage/base/lru_cache.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -48,24 +47,17 @@ class RequestMemo {
 
  private:
   struct Entry {
-    uint64_t hash;
     std::shared_ptr<const std::string> bytes;
     std::shared_ptr<const PreparedRequest> prepared;
-    size_t cost = 0;
   };
-  using Entries = std::list<Entry>;
 
   uint64_t HashOf(std::string_view bytes) const;
-  // REQUIRES: mutex_ is held.
-  void Forget(Entries::iterator entry);
 
   const size_t bytes_max_;
   const uint64_t seed_;
-  mutable std::mutex mutex_;
-  uint64_t epoch_ = 0;
-  Entries entries_;  // the most recently used first
-  std::unordered_map<uint64_t, Entries::iterator> by_hash_;
-  size_t bytes_ = 0;
+  mutable Mutex mutex_;
+  uint64_t epoch_ KILN_GUARDED_BY(mutex_) = 0;
+  LruCache<Entry, uint64_t, std::hash<uint64_t>> entries_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

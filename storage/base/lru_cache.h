@@ -10,15 +10,15 @@
 
 namespace kiln {
 
-// Values by digest: at most `count_max` values of at most `bytes_max` bytes together, as the
+// Values by key: at most `count_max` values of at most `bytes_max` bytes together, as the
 // callers count bytes. Not thread-safe.
-template <typename Value>
+template <typename Value, typename Key = Digest, typename Hash = DigestHash>
 class LruCache {
  public:
   LruCache(size_t count_max, size_t bytes_max) : count_max_(count_max), bytes_max_(bytes_max) {}
 
   // Counts as a use. Null where there is no value. Valid until the next change.
-  Value* Find(const Digest& key) {
+  Value* Find(const Key& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
     entries_.splice(entries_.begin(), entries_, found->second);
@@ -26,17 +26,17 @@ class LruCache {
   }
 
   // Replaces an earlier value. Drops a value that exceeds the limit by itself.
-  void Insert(const Digest& key, Value value, size_t bytes) {
+  void Insert(const Key& key, Value value, size_t bytes) {
     Erase(key);
     if (bytes > bytes_max_ || count_max_ == 0) return;
     entries_.push_front({key, std::move(value), bytes});
     places_.emplace(key, entries_.begin());
     bytes_ += bytes;
-    while (entries_.size() > count_max_ || bytes_ > bytes_max_) Erase(Digest(entries_.back().key));
+    while (entries_.size() > count_max_ || bytes_ > bytes_max_) Erase(Key(entries_.back().key));
   }
 
   // False where there is no value.
-  bool Erase(const Digest& key) {
+  bool Erase(const Key& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return false;
     bytes_ -= found->second->bytes;
@@ -46,13 +46,13 @@ class LruCache {
   }
 
   // The same without counting as a use.
-  const Value* Peek(const Digest& key) const {
+  const Value* Peek(const Key& key) const {
     const auto found = places_.find(key);
     return found == places_.end() ? nullptr : &found->second->value;
   }
 
   // The least recently used key. REQUIRES: not empty.
-  const Digest& Oldest() const {
+  const Key& Oldest() const {
     assert(!entries_.empty());
     return entries_.back().key;
   }
@@ -68,7 +68,7 @@ class LruCache {
   void EraseIf(Predicate is_over) {
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       const auto looked_at = entry++;
-      if (is_over(std::as_const(looked_at->value))) Erase(Digest(looked_at->key));
+      if (is_over(std::as_const(looked_at->value))) Erase(Key(looked_at->key));
     }
   }
 
@@ -83,7 +83,7 @@ class LruCache {
 
  private:
   struct Entry {
-    Digest key;
+    Key key;
     Value value;
     size_t bytes;
   };
@@ -93,7 +93,7 @@ class LruCache {
   const size_t bytes_max_;
   size_t bytes_ = 0;
   Entries entries_;  // the most recently used first
-  std::unordered_map<Digest, typename Entries::iterator, DigestHash> places_;
+  std::unordered_map<Key, typename Entries::iterator, Hash> places_;
 };
 
 }  // namespace kiln
