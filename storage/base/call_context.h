@@ -59,8 +59,6 @@ struct CallContext {
   Priority priority = Priority::kWaitingRank;
   // The name of the job, for fairness and logs only: the client chooses it.
   std::string job;
-  // The source may come from a user other than the principal.
-  bool source_is_anybodys = false;
   // None: the caller waits up to the daemon's own limit on a compile.
   std::optional<SteadyTime> deadline;
   Cancellation cancellation;

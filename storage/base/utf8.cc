@@ -1,5 +1,6 @@
 #include "storage/base/utf8.h"
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 
@@ -9,7 +10,7 @@ namespace {
 // The sequence that a lead byte begins: its length and the bounds of its second byte, which exclude
 // overlong forms, surrogates and everything beyond U+10FFFF. Length 0: no sequence begins so.
 struct Sequence {
-  int length = 0;
+  size_t length = 0;
   uint8_t second_min = 0x80;
   uint8_t second_max = 0xbf;
 };
@@ -38,18 +39,26 @@ size_t AsciiPrefix(std::string_view bytes) {
 
 }  // namespace
 
-bool IsValidUtf8(std::string_view bytes) {
+size_t Utf8CharacterBytes(std::string_view bytes) {
   const auto byte_at = [&bytes](size_t at) { return static_cast<uint8_t>(bytes[at]); };
+  assert(!bytes.empty());
+  if (byte_at(0) < 0x80) return 1;
+  const Sequence sequence = SequenceOf(byte_at(0));
+  if (sequence.length == 0 || bytes.size() < sequence.length) return 0;
+  if (byte_at(1) < sequence.second_min || byte_at(1) > sequence.second_max) return 0;
+  for (size_t i = 2; i < sequence.length; ++i) {
+    if ((byte_at(i) & 0xc0) != 0x80) return 0;
+  }
+  return sequence.length;
+}
+
+bool IsValidUtf8(std::string_view bytes) {
   while (true) {
     bytes.remove_prefix(AsciiPrefix(bytes));
     if (bytes.empty()) return true;
-    const Sequence sequence = SequenceOf(byte_at(0));
-    if (sequence.length == 0 || bytes.size() < static_cast<size_t>(sequence.length)) return false;
-    if (byte_at(1) < sequence.second_min || byte_at(1) > sequence.second_max) return false;
-    for (int i = 2; i < sequence.length; ++i) {
-      if ((byte_at(i) & 0xc0) != 0x80) return false;
-    }
-    bytes.remove_prefix(sequence.length);
+    const size_t length = Utf8CharacterBytes(bytes);
+    if (length == 0) return false;
+    bytes.remove_prefix(length);
   }
 }
 
