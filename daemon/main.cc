@@ -25,6 +25,7 @@
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
 #include "storage/base/log.h"
+#include "storage/base/unique_fd.h"
 
 namespace kiln {
 namespace {
@@ -211,13 +212,13 @@ void RaiseDescriptorLimit() {
 
 // One daemon at a time on each of the two directories; they need not lie beneath one root.
 struct Locks {
-  StateLock state;
-  StateLock run;
+  UniqueFd state;
+  UniqueFd run;
 
   static absl::StatusOr<Locks> Take(const Paths& paths) {
-    auto state = StateLock::Take(paths.Lock());
+    auto state = TakeStateLock(paths.Lock());
     if (!state.ok()) return WithAdvice(state.status(), paths.state, "paths.state");
-    auto run = StateLock::Take(paths.RunLock());
+    auto run = TakeStateLock(paths.RunLock());
     if (!run.ok()) return WithAdvice(run.status(), paths.run, "paths.run");
     return Locks{*std::move(state), *std::move(run)};
   }
@@ -274,7 +275,7 @@ int Run(const Config& config, const Environment& environment) {
                 daemon.status());
   }
 
-  SystemdNotifier notifier;
+  ServiceNotifier notifier;
   notifier.Ready((*daemon)->StatusLine());
   AwaitSignal(**daemon, notifier);
   LogInfo("draining", {{"at_most_ms", config.sockets.drain_time.count()}});

@@ -20,7 +20,7 @@ std::string HolderOf(int file) {
 
 }  // namespace
 
-absl::StatusOr<StateLock> StateLock::Take(const std::string& path) {
+absl::StatusOr<UniqueFd> TakeStateLock(const std::string& path) {
   UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return ErrnoStatus(errno, fmt::format("cannot open the lock file {}", path));
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -38,7 +38,7 @@ absl::StatusOr<StateLock> StateLock::Take(const std::string& path) {
     LogWarning("cannot note the process in the lock file",
                {{"path", path}, {"error", std::strerror(errno)}});
   }
-  return StateLock(std::move(file));
+  return file;
 }
 
 }  // namespace kiln

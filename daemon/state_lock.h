@@ -8,17 +8,9 @@
 
 namespace kiln {
 
-// A lock on a file, held as long as this object lives and released by the kernel with the process,
-// however that ends. The file stays.
-class StateLock {
- public:
-  // ALREADY_EXISTS, naming the process, where another one holds it. Otherwise why the file cannot
-  // be made.
-  static absl::StatusOr<StateLock> Take(const std::string& path);
-
- private:
-  explicit StateLock(UniqueFd file) : file_(std::move(file)) {}
-  UniqueFd file_;
-};
+// Takes a lock on a file: held until the descriptor is closed, released by the kernel with the
+// process, however that ends. The file stays. ALREADY_EXISTS, naming the process, where another one
+// holds the lock. Otherwise why the file cannot be made.
+absl::StatusOr<UniqueFd> TakeStateLock(const std::string& path);
 
 }  // namespace kiln

@@ -83,7 +83,7 @@ void AdmissionProvider::Compile(CallContext context, CompileJobPtr job, CompileD
 
 // OK also for a call that was abandoned before it got here.
 absl::Status AdmissionProvider::Enqueue(const CallPtr& call) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (call->is_over) return absl::OkStatus();
   absl::StatusOr<Ticket> ticket = queue_.Push(call->context, QueuedBytes(*call->job));
   if (!ticket.ok()) {
@@ -97,7 +97,7 @@ absl::Status AdmissionProvider::Enqueue(const CallPtr& call) {
 
 void AdmissionProvider::Abandon(const CallPtr& call, absl::Status status) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(call->is_over, true)) return;
     ForgetWaiting(call);
   }
@@ -120,7 +120,7 @@ void AdmissionProvider::ForgetWaiting(const CallPtr& call) {
 
 void AdmissionProvider::StartWhatMay() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(is_starting_, true)) return;
   }
   while (const CallPtr call = NextToStart()) Start(call);
@@ -129,7 +129,7 @@ void AdmissionProvider::StartWhatMay() {
 
 // Null where nothing may start now; then the caller has left the loop.
 AdmissionProvider::CallPtr AdmissionProvider::NextToStart() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_held_back_ = false;
   const std::optional<Ticket> next = running_ < limits_.running_max ? queue_.Next() : std::nullopt;
   if (!next) {
@@ -164,11 +164,11 @@ bool AdmissionProvider::MemoryBears(uint64_t bytes) const {
 
 void AdmissionProvider::LookAgainLater() {
   std::unique_ptr<Alarm> rung;  // goes after the mutex is released
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_held_back_ || std::exchange(will_look_again_, true)) return;
   rung = std::exchange(look_again_, timer_.At(clock_.Now() + limits::kMemoryLookAgain, [this] {
     {
-      std::lock_guard callback_lock(mutex_);
+      const MutexLock callback_lock(mutex_);
       will_look_again_ = false;
     }
     StartWhatMay();
@@ -188,7 +188,7 @@ void AdmissionProvider::Start(const CallPtr& call) {
 void AdmissionProvider::Finish(const CallPtr& call, SteadyTime started,
                                absl::StatusOr<CompileResult> result) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --running_;
     expected_bytes_ -= call->expected_bytes;
     if (result.ok()) estimator_.Learn(*call->job, result->peak_bytes);
@@ -210,7 +210,7 @@ std::chrono::milliseconds AdmissionProvider::RetryHint() const {
 
 void AdmissionProvider::Raise(const Digest& key, const CallContext& waiter) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto entry = waiting_by_key_.lower_bound({key, nullptr});
          entry != waiting_by_key_.end() && entry->first == key; ++entry) {
       RaiseCall(entry->second, waiter);
@@ -230,13 +230,13 @@ void AdmissionProvider::RaiseCall(const CallPtr& call, const CallContext& waiter
 }
 
 AdmissionStats AdmissionProvider::Stats() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {static_cast<size_t>(running_), queue_.length(), queue_.bytes(), expected_bytes_};
 }
 
 Gauge AdmissionProvider::QueuedGauge(Priority priority, std::string name) {
   const auto length = [this, priority] {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return queue_.LengthAt(priority);
   };
   return {"queued", "Compiles that wait to be started.", length, {{"priority", std::move(name)}}};

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -17,6 +16,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
+#include "storage/base/mutex.h"
 #include "storage/base/timer.h"
 
 namespace kiln {
@@ -80,18 +80,19 @@ class AdmissionProvider final : public ForwardingProvider {
 
   absl::Status Enqueue(const CallPtr& call);
   void Abandon(const CallPtr& call, absl::Status status);
-  void AddTicket(const CallPtr& call, const Principal& principal, Ticket ticket);
-  void ForgetWaiting(const CallPtr& call);
+  void AddTicket(const CallPtr& call, const Principal& principal, Ticket ticket)
+      KILN_REQUIRES(mutex_);
+  void ForgetWaiting(const CallPtr& call) KILN_REQUIRES(mutex_);
   // Gives `waiter` a ticket for the call, or has its own move up.
-  void RaiseCall(const CallPtr& call, const CallContext& waiter);
+  void RaiseCall(const CallPtr& call, const CallContext& waiter) KILN_REQUIRES(mutex_);
   CallPtr NextToStart();
-  bool MemoryBears(uint64_t bytes) const;
+  bool MemoryBears(uint64_t bytes) const KILN_REQUIRES(mutex_);
   // Sets the alarm where a call is held back and none is set.
   void LookAgainLater();
   void StartWhatMay();
   void Start(const CallPtr& call);
   void Finish(const CallPtr& call, SteadyTime started, absl::StatusOr<CompileResult> result);
-  std::chrono::milliseconds RetryHint() const;
+  std::chrono::milliseconds RetryHint() const KILN_REQUIRES(mutex_);
   Gauge QueuedGauge(Priority priority, std::string name);
 
   const AdmissionLimits limits_;
@@ -99,22 +100,22 @@ class AdmissionProvider final : public ForwardingProvider {
   const Clock& clock_;
   Timer& timer_;
 
-  mutable std::mutex mutex_;
-  FairQueue queue_;
-  std::unordered_map<Ticket, CallPtr> waiting_;
-  std::set<std::pair<Digest, CallPtr>> waiting_by_key_;
-  int running_ = 0;
-  bool is_starting_ = false;  // a thread is in StartWhatMay
+  mutable Mutex mutex_;
+  FairQueue queue_ KILN_GUARDED_BY(mutex_);
+  std::unordered_map<Ticket, CallPtr> waiting_ KILN_GUARDED_BY(mutex_);
+  std::set<std::pair<Digest, CallPtr>> waiting_by_key_ KILN_GUARDED_BY(mutex_);
+  int running_ KILN_GUARDED_BY(mutex_) = 0;
+  bool is_starting_ KILN_GUARDED_BY(mutex_) = false;  // a thread is in StartWhatMay
   // Mean over the compiles so far, recent ones weighing more; for the retry hint.
-  std::chrono::nanoseconds mean_run_time_ = std::chrono::milliseconds(200);
+  std::chrono::nanoseconds mean_run_time_ KILN_GUARDED_BY(mutex_) = std::chrono::milliseconds(200);
 
-  MemoryEstimator estimator_;
-  uint64_t expected_bytes_ = 0;  // of those that run
-  bool is_held_back_ = false;    // the next one is, now
+  MemoryEstimator estimator_ KILN_GUARDED_BY(mutex_);
+  uint64_t expected_bytes_ KILN_GUARDED_BY(mutex_) = 0;  // of those that run
+  bool is_held_back_ KILN_GUARDED_BY(mutex_) = false;    // the next one is, now
   Counter held_back_{"held_back",
                      "Compiles that could have started at once but for memory, each counted once."};
-  bool will_look_again_ = false;
-  std::unique_ptr<Alarm> look_again_;  // after what it calls
+  bool will_look_again_ KILN_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<Alarm> look_again_ KILN_GUARDED_BY(mutex_);  // after what it calls
 
   const std::array<Gauge, 4> queued_gauges_{QueuedGauge(Priority::kWaitingRank, "waiting rank"),
                                             QueuedGauge(Priority::kAutotune, "autotune"),

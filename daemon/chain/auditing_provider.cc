@@ -68,7 +68,7 @@ void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& r
   if (artifact == nullptr || result.outcome != Outcome::kHit) return;
   if (hits_.fetch_add(1, std::memory_order_relaxed) % one_in_ != 0) return;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (seen_.Find(job->key) != nullptr) return;
     const Blob& stored = artifact->stages.back().blob;
     const size_t bytes = RequestBytes(job->request) + stored.size_bytes();
@@ -90,11 +90,11 @@ void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& r
 
 void AuditingProvider::LookLater() {
   std::unique_ptr<Alarm> rung;  // goes after the mutex is released
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (waiting_.empty() || running_ != nullptr || std::exchange(will_look_, true)) return;
   rung = std::exchange(alarm_, parts_.timer.At(parts_.clock.Now() + limits::kAuditLook, [this] {
     {
-      std::lock_guard callback_lock(mutex_);
+      const MutexLock callback_lock(mutex_);
       will_look_ = false;
     }
     StartIfIdle();
@@ -105,7 +105,7 @@ void AuditingProvider::StartIfIdle() {
   if (!parts_.is_idle()) return LookLater();
   AuditPtr audit;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waiting_.empty() || running_ != nullptr) return;
     audit = waiting_.front();
     waiting_.pop_front();
@@ -133,7 +133,7 @@ void AuditingProvider::Judge(const AuditPtr& audit, const absl::StatusOr<Compile
   const Artifact* artifact = result.ok() ? result->artifact() : nullptr;
   Verdict verdict = Verdict::kUndecided;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     running_ = nullptr;
     if (artifact != nullptr) {
       const Blob& fresh = artifact->stages.back().blob;
@@ -182,14 +182,14 @@ void AuditingProvider::Evict(const Audit& audit) {
 void AuditingProvider::GiveWay() {
   std::optional<Cancellation> under_way;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (running_ != nullptr) under_way = running_->cancellation;
   }
   if (under_way) under_way->Cancel();
 }
 
 size_t AuditingProvider::waiting() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_.size() + (running_ != nullptr ? 1 : 0);
 }
 

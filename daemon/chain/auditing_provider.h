@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "daemon/chain/forwarding_provider.h"
@@ -15,6 +14,7 @@
 #include "storage/base/executor.h"
 #include "storage/base/lru_cache.h"
 #include "storage/base/metrics.h"
+#include "storage/base/mutex.h"
 #include "storage/base/timer.h"
 
 namespace kiln {
@@ -80,13 +80,13 @@ class AuditingProvider final : public ForwardingProvider {
   const Parts parts_;
   std::atomic<uint64_t> hits_ = 0;
 
-  mutable std::mutex mutex_;
-  std::deque<AuditPtr> waiting_;
-  AuditPtr running_;
-  size_t kept_bytes_ = 0;  // of both
-  LruCache<bool> seen_;
-  bool will_look_ = false;
-  std::unique_ptr<Alarm> alarm_;  // last: it calls back
+  mutable Mutex mutex_;
+  std::deque<AuditPtr> waiting_ KILN_GUARDED_BY(mutex_);
+  AuditPtr running_ KILN_GUARDED_BY(mutex_);
+  size_t kept_bytes_ KILN_GUARDED_BY(mutex_) = 0;  // of both
+  LruCache<bool> seen_ KILN_GUARDED_BY(mutex_);
+  bool will_look_ KILN_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<Alarm> alarm_ KILN_GUARDED_BY(mutex_);  // last: it calls back
 };
 
 }  // namespace kiln

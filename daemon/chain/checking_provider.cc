@@ -31,14 +31,14 @@ void CheckingProvider::Compile(CallContext context, CompileJobPtr job, CompileDo
 }
 
 absl::Status CheckingProvider::KnownChange() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return change_;
 }
 
 absl::Status CheckingProvider::Check(const CompileJob& job) {
   const ToolchainCheck own = CheckUnchanged(*toolchain_, on_change_);
   if (own.is_changed) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     change_ = own.status;
   }
   if (!own.status.ok() || job.ptxas == nullptr) return own.status;

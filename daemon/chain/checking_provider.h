@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "daemon/chain/forwarding_provider.h"
 #include "daemon/kernel/toolchain_change.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -36,8 +36,8 @@ class CheckingProvider final : public ForwardingProvider {
 
   const std::shared_ptr<const Toolchain> toolchain_;
   const OnToolchainChange on_change_;
-  mutable std::mutex mutex_;
-  absl::Status change_;  // of the toolchain itself; stays
+  mutable Mutex mutex_;
+  absl::Status change_ KILN_GUARDED_BY(mutex_);  // of the toolchain itself; stays
 };
 
 }  // namespace kiln

@@ -122,7 +122,7 @@ void CoalescingProvider::Board(const WaiterPtr& waiter) {
   bool is_new = false;
   bool is_raised = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waiter->is_settled) return;
     flight = FlightToJoin(*waiter->job);
     is_new = flight == nullptr;
@@ -152,7 +152,7 @@ void CoalescingProvider::Board(const WaiterPtr& waiter) {
 void CoalescingProvider::Launch(const FlightPtr& flight) {
   CallContext launched;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     launched = flight->context;
   }
   next().Compile(launched, flight->job, [this, flight](absl::StatusOr<CompileResult> result) {
@@ -160,7 +160,7 @@ void CoalescingProvider::Launch(const FlightPtr& flight) {
   });
   std::vector<CallContext> boarded;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const WaiterPtr& waiter : flight->waiters) {
       if (MovesForward(waiter->context, launched)) boarded.push_back(waiter->context);
     }
@@ -172,7 +172,7 @@ void CoalescingProvider::Land(const FlightPtr& flight, absl::StatusOr<CompileRes
   Waiters answered;
   Waiters boarding_again;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     FlightsOf(*flight->job).erase(flight->job->key);
     const bool is_stopped = flight->is_stopping && !result.ok();
     for (const WaiterPtr& waiter : std::exchange(flight->waiters, {})) {
@@ -194,7 +194,7 @@ void CoalescingProvider::Land(const FlightPtr& flight, absl::StatusOr<CompileRes
 void CoalescingProvider::Leave(const WaiterPtr& waiter, absl::Status status) {
   std::optional<Cancellation> deserted;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(waiter->is_settled, true)) return;
     if (const FlightPtr flight = std::exchange(waiter->flight, nullptr)) {
       flight->waiters.erase(waiter->place);
@@ -209,7 +209,7 @@ void CoalescingProvider::Leave(const WaiterPtr& waiter, absl::Status status) {
 }
 
 size_t CoalescingProvider::FlightCount() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return use_flights_.size() + refresh_flights_.size();
 }
 

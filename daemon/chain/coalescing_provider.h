@@ -3,12 +3,12 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "daemon/chain/forwarding_provider.h"
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/base/timer.h"
 
 namespace kiln {
@@ -53,8 +53,8 @@ class CoalescingProvider final : public ForwardingProvider {
   using Waiters = std::list<WaiterPtr>;
   using Flights = std::unordered_map<Digest, FlightPtr, DigestHash>;
 
-  FlightPtr FlightToJoin(const CompileJob& job) const;
-  Flights& FlightsOf(const CompileJob& job);
+  FlightPtr FlightToJoin(const CompileJob& job) const KILN_REQUIRES(mutex_);
+  Flights& FlightsOf(const CompileJob& job) KILN_REQUIRES(mutex_);
 
   void Board(const WaiterPtr& waiter);
   void Launch(const FlightPtr& flight);
@@ -64,10 +64,10 @@ class CoalescingProvider final : public ForwardingProvider {
   const Clock& clock_;
   Timer& timer_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Every flight from its launch until it has landed, so that a key never has two of one kind.
-  Flights use_flights_;
-  Flights refresh_flights_;
+  Flights use_flights_ KILN_GUARDED_BY(mutex_);
+  Flights refresh_flights_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -34,6 +34,19 @@ std::shared_ptr<Artifact> MakeArtifact(const CompileJob& job, const Toolchain& t
   return artifact;
 }
 
+// What every zygote has in common.
+ZygoteCommand CommandOf(const Toolchain& toolchain, const std::string& directory) {
+  ZygoteCommand command;
+  // All of it: what a compile gives must not depend on who started the daemon.
+  command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
+                               "TMPDIR=" + directory};
+  command.spawn.directory = directory;
+  command.name = toolchain.Name();
+  command.seal = toolchain.seal;
+  command.version = toolchain.version;
+  return command;
+}
+
 }  // namespace
 
 PooledProvider::PooledProvider(std::shared_ptr<const Toolchain> toolchain,
@@ -89,7 +102,7 @@ std::string PooledProvider::Describe() const {
 
 ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string& script,
                                   const std::string& directory, const std::string& allocator) {
-  ZygoteCommand command;
+  ZygoteCommand command = CommandOf(toolchain, directory);
   // -I: neither the environment, nor the user's packages, nor the current directory has a say.
   // -B: a finished toolchain is not written to, not even bytecode.
   command.spawn.arguments = {toolchain.interpreter, "-I", "-B", script, "--zygote",
@@ -97,21 +110,15 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
   for (const BackendDescription& backend : toolchain.backends) {
     command.spawn.arguments.insert(command.spawn.arguments.end(), {"--backend", backend.backend});
   }
-  // All of it: what a compile gives must not depend on who started the daemon.
-  command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
-                               "TMPDIR=" + directory, "TRITON_CACHE_DIR=" + directory};
+  command.spawn.environment.push_back("TRITON_CACHE_DIR=" + directory);
   // A Python with a C library of its own may not be able to load it.
   command.preferences = AllocatorEnvironment(allocator);
-  command.spawn.directory = directory;
-  command.name = toolchain.Name();
-  command.seal = toolchain.seal;
-  command.version = toolchain.version;
   return command;
 }
 
 ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
                                   const std::string& directory) {
-  ZygoteCommand command;
+  ZygoteCommand command = CommandOf(toolchain, directory);
   command.spawn.arguments = {
       program, "--zygote", "--control-fd", "3", "--" + toolchain.name, toolchain.directory};
   for (const std::string& include : toolchain.includes) {
@@ -122,12 +129,6 @@ ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string&
     command.spawn.arguments.insert(command.spawn.arguments.end(),
                                    {"--digest", toolchain.fingerprint.Hex()});
   }
-  command.spawn.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory,
-                               "TMPDIR=" + directory};
-  command.spawn.directory = directory;
-  command.name = toolchain.Name();
-  command.seal = toolchain.seal;
-  command.version = toolchain.version;
   return command;
 }
 

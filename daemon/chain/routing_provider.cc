@@ -30,12 +30,12 @@ RoutingProvider::RoutingProvider(std::vector<Route> routes) { Replace(std::move(
 
 void RoutingProvider::Replace(std::vector<Route> routes) {
   auto replacement = std::make_shared<const std::vector<Route>>(std::move(routes));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   routes_.swap(replacement);
 }
 
 RoutingProvider::Routes RoutingProvider::Current() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return routes_;
 }
 

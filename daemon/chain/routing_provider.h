@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/chain/compilation_provider.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -41,8 +41,8 @@ class RoutingProvider final : public CompilationProvider {
 
   Routes Current() const;
 
-  mutable std::mutex mutex_;
-  Routes routes_;
+  mutable Mutex mutex_;
+  Routes routes_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <type_traits>
 
 #include "storage/base/did_you_mean.h"
 #include "storage/base/units.h"
@@ -40,11 +41,11 @@ std::string Scalar(const RawValue& value) {
 
 template <typename M, typename Parse, typename Format, typename Bound>
 Field Bounded(std::string_view section, std::string_view name, std::string_view doc,
-              std::string form, M member, Parse parse, Format format, Bound min, Bound max) {
+              std::string_view what, M member, Parse parse, Format format, Bound min, Bound max) {
   return {section,
           name,
           doc,
-          std::move(form),
+          fmt::format("{} from {} to {}", what, format(min), format(max)),
           [=](Config& config, const RawValue& raw) -> absl::Status {
             KILN_ASSIGN_OR_RETURN(const auto value, parse(Scalar(raw)));
             if (value < min || value > max) {
@@ -53,36 +54,29 @@ Field Bounded(std::string_view section, std::string_view name, std::string_view 
             member.In(config) = value;
             return absl::OkStatus();
           },
-          [=](const Config& config) { return format(member.In(config)); }};
+          [=](const Config& config) {
+            const std::string text = format(member.In(config));
+            return std::is_same_v<Bound, int64_t> ? text : Quote(text);
+          }};
 }
 
 template <typename M>
 Field SizeField(std::string_view section, std::string_view name, std::string_view doc, M member,
                 uint64_t min, uint64_t max) {
-  Field field = Bounded(section, name, doc,
-                        fmt::format("a size from {} to {}", FormatSize(min), FormatSize(max)),
-                        member, ParseSize, FormatSize, min, max);
-  field.print = [=](const Config& config) { return Quote(FormatSize(member.In(config))); };
-  return field;
+  return Bounded(section, name, doc, "a size", member, ParseSize, FormatSize, min, max);
 }
 
 template <typename M>
 Field DurationField(std::string_view section, std::string_view name, std::string_view doc, M member,
                     milliseconds min, milliseconds max) {
-  Field field =
-      Bounded(section, name, doc,
-              fmt::format("a duration from {} to {}", FormatDuration(min), FormatDuration(max)),
-              member, ParseDuration, FormatDuration, min, max);
-  field.print = [=](const Config& config) { return Quote(FormatDuration(member.In(config))); };
-  return field;
+  return Bounded(section, name, doc, "a duration", member, ParseDuration, FormatDuration, min, max);
 }
 
 template <typename M>
 Field IntegerField(std::string_view section, std::string_view name, std::string_view doc, M member,
                    int64_t min, int64_t max) {
   const auto format = [](int64_t value) { return fmt::format("{}", value); };
-  return Bounded(section, name, doc, fmt::format("a whole number from {} to {}", min, max), member,
-                 ParseInteger, format, min, max);
+  return Bounded(section, name, doc, "a whole number", member, ParseInteger, format, min, max);
 }
 
 template <typename M>

@@ -19,20 +19,20 @@ std::string OneLine(std::string text) {
 
 }  // namespace
 
-void SystemdNotifier::Ready(const std::string& status) {
+void ServiceNotifier::Ready(const std::string& status) {
   Notify(fmt::format("READY=1\nSTATUS={}", OneLine(status)));
 }
 
-void SystemdNotifier::Status(const std::string& status) {
+void ServiceNotifier::Status(const std::string& status) {
   Notify(fmt::format("STATUS={}", OneLine(status)));
 }
 
-void SystemdNotifier::Stopping(std::chrono::milliseconds at_most) {
+void ServiceNotifier::Stopping(std::chrono::milliseconds at_most) {
   Notify(fmt::format("STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC={}",
                      std::chrono::microseconds(at_most).count()));
 }
 
-void SystemdNotifier::KeepAlive() { Notify("WATCHDOG=1"); }
+void ServiceNotifier::KeepAlive() { Notify("WATCHDOG=1"); }
 
 std::optional<std::chrono::microseconds> WatchdogInterval() {
   uint64_t micros = 0;

@@ -7,24 +7,14 @@
 
 namespace kiln {
 
-// Thread-safe. Does not block.
+// Speaks to $NOTIFY_SOCKET. Thread-safe. Does not block.
 class ServiceNotifier {
  public:
-  virtual ~ServiceNotifier() = default;
-  virtual void Ready(const std::string& status) = 0;
-  virtual void Status(const std::string& status) = 0;
+  void Ready(const std::string& status);
+  void Status(const std::string& status);
   // Also says how long the stop may take.
-  virtual void Stopping(std::chrono::milliseconds at_most) = 0;
-  virtual void KeepAlive() = 0;
-};
-
-// Speaks to $NOTIFY_SOCKET.
-class SystemdNotifier final : public ServiceNotifier {
- public:
-  void Ready(const std::string& status) override;
-  void Status(const std::string& status) override;
-  void Stopping(std::chrono::milliseconds at_most) override;
-  void KeepAlive() override;
+  void Stopping(std::chrono::milliseconds at_most);
+  void KeepAlive();
 };
 
 // How often KeepAlive is expected: half of the unit's WatchdogSec. None where the unit sets none.

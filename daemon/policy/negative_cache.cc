@@ -27,7 +27,7 @@ void NegativeCache::RememberCrash(const CompileJobPtr& job, std::string_view why
 
 void NegativeCache::Remember(const CompileJobPtr& job, Entry entry, size_t bytes) {
   const SteadyTime now = clock_.Now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (now >= sweep_at_) {
     requests_.EraseIf([now](const Request& request) { return request.until <= now; });
     sweep_at_ = now + failure_time_;
@@ -37,7 +37,7 @@ void NegativeCache::Remember(const CompileJobPtr& job, Entry entry, size_t bytes
 }
 
 void NegativeCache::Forget(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.Erase(key);
   requests_.Erase(key);
 }
@@ -48,19 +48,19 @@ const NegativeCache::Entry* NegativeCache::FindStanding(const Digest& key) {
 }
 
 NegativeCache::FailurePtr NegativeCache::FindFailure(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Entry* const entry = FindStanding(key);
   return entry == nullptr ? nullptr : entry->failure;
 }
 
 NegativeCache::FailurePtr NegativeCache::FindFailureOfAnyAge(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Entry* const entry = entries_.Find(key);
   return entry == nullptr ? nullptr : entry->failure;
 }
 
 std::optional<NegativeCache::Crash> NegativeCache::Refuse(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Entry* const entry = FindStanding(key);
   if (entry == nullptr || entry->failure != nullptr) return std::nullopt;
   refusals_.Add();
@@ -69,7 +69,7 @@ std::optional<NegativeCache::Crash> NegativeCache::Refuse(const Digest& key) {
 }
 
 std::optional<RememberedRequest> NegativeCache::FindRequest(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Entry* const entry = FindStanding(key);
   const Request* const request = requests_.Find(key);
   if (entry == nullptr || request == nullptr) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<RememberedRequest> NegativeCache::FindRequest(const Digest& key) {
 }
 
 bool NegativeCache::LiftCrash(const Digest& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Entry* const entry = FindStanding(key);
   if (entry == nullptr || entry->failure != nullptr) return false;
   entries_.Erase(key);
@@ -88,7 +88,7 @@ bool NegativeCache::LiftCrash(const Digest& key) {
 size_t NegativeCache::LiftAllCrashes() {
   const SteadyTime now = clock_.Now();
   size_t count = 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.EraseIf([&](const Entry& entry) {
     if (entry.failure == nullptr && now < entry.until) ++count;
     return entry.failure == nullptr;
@@ -99,7 +99,7 @@ size_t NegativeCache::LiftAllCrashes() {
 size_t NegativeCache::CrashCount() {
   const SteadyTime now = clock_.Now();
   size_t count = 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.EraseIf([&](const Entry& entry) {
     if (entry.failure == nullptr && now < entry.until) ++count;
     return entry.failure == nullptr && now >= entry.until;

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "storage/base/limits.h"
 #include "storage/base/lru_cache.h"
 #include "storage/base/metrics.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -77,18 +77,18 @@ class NegativeCache {
   };
 
   void Remember(const CompileJobPtr& job, Entry entry, size_t bytes);
-  // REQUIRES: mutex_ is held.
-  const Entry* FindStanding(const Digest& key);
+  const Entry* FindStanding(const Digest& key) KILN_REQUIRES(mutex_);
 
   const Clock& clock_;
   const std::chrono::nanoseconds quarantine_time_;
   const std::chrono::nanoseconds failure_time_;
   Counter refusals_{"quarantine_refusals",
                     "Requests refused because their kernel crashed its compiler."};
-  std::mutex mutex_;
-  LruCache<Entry> entries_;
-  LruCache<Request> requests_;
-  SteadyTime sweep_at_{};  // requests are not kept much longer than they count
+  Mutex mutex_;
+  LruCache<Entry> entries_ KILN_GUARDED_BY(mutex_);
+  LruCache<Request> requests_ KILN_GUARDED_BY(mutex_);
+  SteadyTime sweep_at_
+      KILN_GUARDED_BY(mutex_){};  // requests are not kept much longer than they count
   Gauge crashes_gauge_{"sources_quarantined",
                        "Kernels that crashed their compiler and are not compiled for now.",
                        [this] { return CrashCount(); }};

@@ -53,7 +53,7 @@ class ServiceNotifierTest : public ::testing::TestWithParam<bool> {
   }
 
   TempDirectory directory_;
-  SystemdNotifier notifier_;
+  ServiceNotifier notifier_;
 };
 
 TEST_P(ServiceNotifierTest, TellsTheDaemonsLife) {
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Sockets, ServiceNotifierTest, ::testing::Bool(),
 std::string LogOfOneLife() {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
-  SystemdNotifier notifier;
+  ServiceNotifier notifier;
   notifier.Ready("serving");
   notifier.KeepAlive();
   notifier.Status("serving");
