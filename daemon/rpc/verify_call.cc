@@ -2,6 +2,7 @@
 
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "daemon/rpc/status.h"
@@ -11,23 +12,16 @@ namespace kiln {
 VerifyCall* VerifyCall::Start(const AdminActions& actions, CallContext context) {
   auto* call = new VerifyCall;
   context.cancellation = call->cancellation_;
-  if (!call->StartThread(actions, std::move(context))) {
+  try {
+    // Its last act is Finish, and gRPC waits for that before the daemon ends.
+    std::thread([call, &actions, context = std::move(context)] {
+      call->Run(actions, context);
+    }).detach();
+  } catch (const std::system_error&) {
     call->Finish(ToGrpcStatus(ResourceExhausted(
         "the daemon cannot start another thread; try again when it has less to do")));
   }
   return call;
-}
-
-bool VerifyCall::StartThread(const AdminActions& actions, CallContext context) {
-  // Under the lock, so that the thread cannot be through before it is known as `thread_`.
-  const std::lock_guard lock(mutex_);
-  try {
-    thread_ =
-        std::thread([this, &actions, context = std::move(context)] { Run(actions, context); });
-    return true;
-  } catch (const std::system_error&) {
-    return false;
-  }
 }
 
 void VerifyCall::Run(const AdminActions& actions, const CallContext& context) {
@@ -43,23 +37,17 @@ void VerifyCall::Write(const VerificationProgress& progress) {
     report_.add_quarantined_keys(std::string(progress.damaged[told_].Bytes()));
   }
   report_.set_done(progress.done);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   is_writing_ = true;
   StartWrite(&report_);
-  written_.wait(lock, [this] { return !is_writing_; });
+  while (is_writing_) written_.Wait(mutex_);
 }
 
 void VerifyCall::OnWriteDone(bool ok) {
   if (!ok) cancellation_.Cancel();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_writing_ = false;
-  written_.notify_all();
-}
-
-void VerifyCall::OnDone() {
-  { const std::lock_guard lock(mutex_); }
-  if (thread_.joinable()) thread_.join();
-  delete this;
+  written_.NotifyAll();
 }
 
 }  // namespace kiln

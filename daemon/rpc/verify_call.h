@@ -3,12 +3,9 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
 #include "daemon/rpc/admin_actions.h"
 #include "kiln/admin/v1/admin_service.pb.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -22,24 +19,21 @@ class VerifyCall final : public grpc::ServerWriteReactor<admin::v1::VerifyReport
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override { cancellation_.Cancel(); }
-  void OnDone() override;
+  void OnDone() override { delete this; }
 
  private:
-  // False: the system gives no more threads.
-  bool StartThread(const AdminActions& actions, CallContext context);
   void Run(const AdminActions& actions, const CallContext& context);
   // Blocks until it is written.
   void Write(const VerificationProgress& progress);
 
   Cancellation cancellation_;
-  std::thread thread_;
   // The thread's.
   admin::v1::VerifyReport report_;
   size_t told_ = 0;  // of the damaged
 
-  std::mutex mutex_;
-  std::condition_variable written_;
-  bool is_writing_ = false;
+  Mutex mutex_;
+  CondVar written_;
+  bool is_writing_ KILN_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace kiln
