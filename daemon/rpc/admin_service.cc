@@ -77,10 +77,8 @@ absl::Status Inspect(const RpcDependencies& parts, const CallContext& context,
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
   KILN_ASSIGN_OR_RETURN(const auto document, parts.reader.Document(found.record));
   Summarize(found, parts.reader, *response.mutable_summary());
-  ToProto(document->metadata, *response.mutable_metadata());
+  DescribeTo(*document, response);
   for (const StageReference& stage : found.record->stages) ToProto(stage, *response.add_stages());
-  for (const StageTiming& timing : document->timings) ToProto(timing, *response.add_timings());
-  ToProto(document->provenance, *response.mutable_provenance());
   return absl::OkStatus();
 }
 

@@ -28,10 +28,8 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
   if (!document.ok()) return absl::OkStatus();
   out.set_found(true);
   out.set_tier(ToProto(found->tier));
-  ToProto((*document)->metadata, *out.mutable_metadata());
-  ToProto((*document)->provenance, *out.mutable_provenance());
+  DescribeTo(**document, out);
   for (const StageReference& stage : found->record->stages) ToProto(stage, *out.add_stages());
-  for (const StageTiming& timing : (*document)->timings) ToProto(timing, *out.add_timings());
   return absl::OkStatus();
 }
 

@@ -394,12 +394,6 @@ void ToProto(const Digest& key, Outcome outcome, std::optional<Tier> tier,
   if (tier) out.set_tier(ToProto(*tier));
 }
 
-void DescribeTo(const Artifact& artifact, v1::CompileResponse& out) {
-  ToProto(artifact.metadata, *out.mutable_metadata());
-  for (const StageTiming& timing : artifact.timings) ToProto(timing, *out.add_timings());
-  ToProto(artifact.provenance, *out.mutable_provenance());
-}
-
 absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
                      std::span<const std::string> wanted, v1::CompileResponse& out) {
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, wanted));

@@ -51,8 +51,13 @@ void ToProto(const StageBlob& stage, v1::StageBlob& out);
 // How the artifact came about and under which key: all of the reply but its stages and description.
 void ToProto(const Digest& key, Outcome outcome, std::optional<Tier> tier,
              v1::CompileResponse& out);
-// Metadata, timings and provenance.
-void DescribeTo(const Artifact& artifact, v1::CompileResponse& out);
+// Metadata, timings and provenance, from an Artifact or its document.
+template <typename Described, typename Message>
+void DescribeTo(const Described& described, Message& out) {
+  ToProto(described.metadata, *out.mutable_metadata());
+  for (const StageTiming& timing : described.timings) ToProto(timing, *out.add_timings());
+  ToProto(described.provenance, *out.mutable_provenance());
+}
 // The whole reply. Errors of SelectStages.
 absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Tier> tier,
                      std::span<const std::string> wanted, v1::CompileResponse& out);
