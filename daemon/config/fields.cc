@@ -94,7 +94,7 @@ Field BoolField(std::string_view section, std::string_view name, std::string_vie
           [=](const Config& config) { return member.In(config) ? "true" : "false"; }};
 }
 
-using Check = absl::Status (*)(std::string_view);
+using Check = std::function<absl::Status(std::string_view)>;
 
 template <typename M>
 Field TextField(std::string_view section, std::string_view name, std::string_view doc,
@@ -114,6 +114,17 @@ Field TextField(std::string_view section, std::string_view name, std::string_vie
           [=](const Config& config) { return Quote(member.In(config)); }};
 }
 
+// A text that is one of those; `form` lists them.
+template <typename M>
+Field ChoiceField(std::string_view section, std::string_view name, std::string_view doc,
+                  const std::string& form, M member, std::vector<std::string_view> choices) {
+  const auto check = [form, choices = std::move(choices)](std::string_view text) {
+    const bool is_one = std::find(choices.begin(), choices.end(), text) != choices.end();
+    return is_one ? absl::OkStatus() : InvalidArgument("must be {}", form);
+  };
+  return TextField(section, name, doc, form, member, check);
+}
+
 absl::Status AnyText(std::string_view) { return absl::OkStatus(); }
 
 absl::Status AbsolutePath(std::string_view text) {
@@ -125,23 +136,6 @@ absl::Status FileMode(std::string_view text) { return ParseFileMode(text).status
 
 absl::Status FileModeOrEmpty(std::string_view text) {
   return text.empty() ? absl::OkStatus() : FileMode(text);
-}
-
-absl::Status OnOrOff(std::string_view text) {
-  if (text == "on" || text == "off") return absl::OkStatus();
-  return InvalidArgument("must be \"on\" or \"off\"");
-}
-
-absl::Status JemallocOrLibc(std::string_view text) {
-  if (text == "jemalloc" || text == "libc") return absl::OkStatus();
-  return InvalidArgument("must be \"jemalloc\" or \"libc\"");
-}
-
-absl::Status LogLevel(std::string_view text) {
-  for (const std::string_view level : {"debug", "info", "warning", "error"}) {
-    if (text == level) return absl::OkStatus();
-  }
-  return InvalidArgument("there is no such level");
 }
 
 // "/x/inc" of "/x//inc/" and "/x/./inc". ".." stays: where it leads is up to links.
@@ -258,13 +252,14 @@ std::vector<Field> MakeFields() {
                 "The program of Triton's workers, with kiln_triton_worker beside it. Empty: "
                 "../lib/kiln/triton_worker.py from the executable.",
                 "an absolute path", workers(&Config::Workers::script), AbsolutePath),
-      TextField("workers", "malloc",
-                "What Triton's workers allocate with. \"jemalloc\": with it where libjemalloc2 is "
-                "installed, which makes compiles faster.",
-                "\"jemalloc\" or \"libc\"", workers(&Config::Workers::malloc), JemallocOrLibc),
-      TextField("workers", "jail",
-                "\"off\" runs compilers with all that the daemon may do: only to find a fault.",
-                "\"on\" or \"off\"", workers(&Config::Workers::jail), OnOrOff),
+      ChoiceField(
+          "workers", "malloc",
+          "What Triton's workers allocate with. \"jemalloc\": with it where libjemalloc2 is "
+          "installed, which makes compiles faster.",
+          "\"jemalloc\" or \"libc\"", workers(&Config::Workers::malloc), {"jemalloc", "libc"}),
+      ChoiceField("workers", "jail",
+                  "\"off\" runs compilers with all that the daemon may do: only to find a fault.",
+                  "\"on\" or \"off\"", workers(&Config::Workers::jail), {"on", "off"}),
       BoolField("workers", "require_jail",
                 "Where workers cannot be jailed fully, compiles fail instead of going on.",
                 workers(&Config::Workers::require_jail)),
@@ -300,9 +295,9 @@ std::vector<Field> MakeFields() {
       DurationField("sockets", "drain_time",
                     "How long requests under way may take to finish when the daemon stops.",
                     sockets(&Config::Sockets::drain_time), milliseconds(0), hours(1)),
-      TextField("log", "level", "The least important lines that are written.",
-                "\"debug\", \"info\", \"warning\" or \"error\"",
-                Member{&Config::log, &Config::Log::level}, LogLevel),
+      ChoiceField("log", "level", "The least important lines that are written.",
+                  "\"debug\", \"info\", \"warning\" or \"error\"",
+                  Member{&Config::log, &Config::Log::level}, {"debug", "info", "warning", "error"}),
       TextField("paths", "root", "Keeps state, sockets and hot directory beneath this directory.",
                 "an absolute path", paths(&Config::Paths::root), AbsolutePath),
       TextField("paths", "state", "Where artifacts are stored. Empty: as root says.",

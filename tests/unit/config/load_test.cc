@@ -68,7 +68,7 @@ TEST_F(LoadConfigTest, EveryMistakeOfAFileIsNamed) {
   EXPECT_THAT(
       Error(),
       AllOf(HasSubstr(":2: store.size"), HasSubstr("\n  " + sources_.file + ":4: log.level"),
-            HasSubstr("there is no such level; it takes"),
+            HasSubstr("must be \"debug\", \"info\", \"warning\" or \"error\""),
             HasSubstr(":6: unknown setting queue.lenght; did you mean queue.length?")));
 }
 
