@@ -448,9 +448,7 @@ AdminActions RunningDaemon::MakeActions() {
   actions.verify = [this](const CallContext& context, const VerificationCallback& report) {
     return Verify(context, report);
   };
-  actions.lift_quarantine = [this](const Digest& key) { return negatives_.LiftCrash(key); };
-  actions.remembered_request = [this](const Digest& key) { return negatives_.FindRequest(key); };
-  actions.lift_all_quarantines = [this] { return negatives_.LiftAllCrashes(); };
+  actions.negatives = &negatives_;
   actions.toolchains = [this] { return Toolchains(); };
   actions.reload_toolchains = [this](ReloadThread::Done done) {
     toolchains_->Reload(std::move(done));

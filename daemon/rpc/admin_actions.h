@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,12 +44,8 @@ struct AdminActions {
   // Reads everything (storage/verification.h) unless the context is cancelled. Reports as it goes,
   // on the same thread.
   std::function<absl::Status(const CallContext&, const VerificationCallback& report)> verify;
-  // Lets a kernel that crashed its compiler be compiled again; false where it was not kept from it.
-  std::function<bool(const Digest& key)> lift_quarantine;
-  // All of them; how many.
-  std::function<size_t()> lift_all_quarantines;
-  // Nothing where nothing is remembered.
-  std::function<std::optional<RememberedRequest>(const Digest& key)> remembered_request;
+  // Kernels in quarantine, and failures that are remembered.
+  NegativeCache* negatives = nullptr;
   // The toolchains that are here, and those that are not used.
   std::function<ToolchainsHere()> toolchains;
   // Looks around for toolchains again. Returns at once; `done` is called on another thread when

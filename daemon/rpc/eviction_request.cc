@@ -16,7 +16,7 @@ absl::Status EvictNamed(ArtifactIndex& index, const AdminActions& actions,
                         const CallContext& context, const std::string& bytes, bool force,
                         admin::v1::EvictResponse& response) {
   KILN_ASSIGN_OR_RETURN(const Digest key, Digest::FromBytes(bytes));
-  const bool was_quarantined = actions.lift_quarantine(key);
+  const bool was_quarantined = actions.negatives->LiftCrash(key);
   if (was_quarantined) response.set_released(response.released() + 1);
   // A scan, because a look-up would count as a use.
   KILN_ASSIGN_OR_RETURN(const ArtifactPage page,
@@ -66,7 +66,7 @@ absl::Status Evict(ArtifactIndex& index, const AdminActions& actions, const Call
     if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
   }
   if (request.all()) {
-    response.set_released(response.released() + actions.lift_all_quarantines());
+    response.set_released(response.released() + actions.negatives->LiftAllCrashes());
     KILN_RETURN_IF_ERROR(EvictAll(index, context, response));
   }
   if (request.has_target_bytes()) {

@@ -14,7 +14,7 @@ namespace {
 
 bool FindRemembered(const AdminActions& actions, const Digest& key,
                     admin::v1::GetRequestResponse& response) {
-  const std::optional<RememberedRequest> remembered = actions.remembered_request(key);
+  const std::optional<RememberedRequest> remembered = actions.negatives->FindRequest(key);
   if (!remembered) return false;
   response.set_key(std::string(key.Bytes()));
   response.set_request(WriteRequest(*remembered->job));

@@ -4,6 +4,8 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "daemon/chain/caching_provider.h"
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
@@ -153,15 +155,15 @@ TEST_F(AdminServiceTest, EvictsWhatIsNamedUnlessPinned) {
 }
 
 TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
-  const std::string key(32, 'x');
-  quarantined_ = {*Digest::FromBytes(key), Digest::Of("a"), Digest::Of("b")};
+  for (const char* source : {"x", "a", "b"}) negatives_.RememberCrash(MakeJob(source), "SIGSEGV");
+  const std::string key(MakeJob("x")->key.Bytes());
   admin::v1::EvictRequest request;
   request.add_keys(key);
   admin::v1::EvictResponse response;
   ASSERT_TRUE(Evict(request, &response).ok());
   EXPECT_EQ(response.released(), 1u);
   EXPECT_EQ(response.not_found_size(), 0);
-  EXPECT_EQ(quarantined_.size(), 2u);
+  EXPECT_EQ(negatives_.CrashCount(), 2u);
 
   admin::v1::EvictResponse again;
   ASSERT_TRUE(Evict(request, &again).ok());
@@ -176,7 +178,7 @@ TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
 
 TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
   const CompileJobPtr job = MakeJob("module {}");
-  remembered_ = RememberedRequest{job, FailedWith("does not parse").shared_failure(), ""};
+  negatives_.RememberFailure(job, FailedWith("does not parse").shared_failure());
   admin::v1::GetRequestResponse response;
   EXPECT_EQ(GetRequest(job->key.Hex(), &response).error_code(), grpc::StatusCode::OK);
   EXPECT_EQ(response.key(), std::string(job->key.Bytes()));
@@ -184,7 +186,7 @@ TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
   EXPECT_EQ(response.diagnostics().message(), "does not parse");
   EXPECT_EQ(response.stages_size(), 0);
 
-  remembered_ = RememberedRequest{job, nullptr, "SIGSEGV"};
+  negatives_.RememberCrash(job, "SIGSEGV");
   ASSERT_TRUE(GetRequest(job->key.Hex(), &response).ok());
   EXPECT_EQ(response.crash(), "SIGSEGV");
   EXPECT_FALSE(response.has_diagnostics());

@@ -21,16 +21,7 @@ ServiceTest::ServiceTest() {
     return VerifyArtifacts(context, store_.index(), store_.blobs(), store_.index(), report)
         .status();
   };
-  actions_.lift_quarantine = [this](const Digest& key) { return quarantined_.erase(key) > 0; };
-  actions_.remembered_request = [this](const Digest& key) -> std::optional<RememberedRequest> {
-    if (!remembered_ || remembered_->job->key != key) return std::nullopt;
-    return remembered_;
-  };
-  actions_.lift_all_quarantines = [this] {
-    const size_t count = quarantined_.size();
-    quarantined_.clear();
-    return count;
-  };
+  actions_.negatives = &negatives_;
   actions_.toolchains = [this] {
     ToolchainsHere here;
     for (const auto& toolchain : catalog_.List()) {

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
+#include <chrono>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 
+#include "daemon/policy/negative_cache.h"
 #include "daemon/rpc/light/light_server.h"
 #include "daemon/rpc/principal_servers.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
@@ -62,9 +61,8 @@ class ServiceTest : public ::testing::Test {
                          memo_,     descriptions_,    searches_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
-  std::optional<RememberedRequest> remembered_;
-  std::string default_;           // touched by one call at a time
-  std::set<Digest> quarantined_;  // touched by one call at a time
+  NegativeCache negatives_{clock_, std::chrono::minutes(10)};
+  std::string default_;  // touched by one call at a time
   PrincipalServers servers_{parts_, actions_};
   LightServer light_server_{parts_};
   Gauge bytes_gauge_{"store_bytes", "", [this] { return store_.Stats().stored_bytes; }};
