@@ -72,7 +72,7 @@ ToolchainPools::ServedPtr ToolchainPools::Keep(const Toolchain& toolchain, bool 
 
 std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<ServedPtr> next) {
   std::vector<ServedPtr> gone;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const ServedPtr& served : served_) {
     if (std::find(next.begin(), next.end(), served) != next.end()) continue;
     if (!std::exchange(served->is_ending, true)) gone.push_back(served);
@@ -83,7 +83,7 @@ std::vector<ToolchainPools::ServedPtr> ToolchainPools::Exchange(std::list<Served
 }
 
 ToolchainPools::ServedPtr ToolchainPools::FindSame(const Toolchain& toolchain) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const ServedPtr& served : served_) {
     const Toolchain& known = *served->toolchain;
     const auto& are_usable = served->workers.are_usable;
@@ -103,22 +103,22 @@ void ToolchainPools::End(const ServedPtr& served, SteadyTime deadline) {
   LogInfo("toolchain no longer served",
           {{"name", served->toolchain->Name()},
            {"fingerprint", served->toolchain->fingerprint.ShortHex()}});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   served_.remove(served);
 }
 
 void ToolchainPools::AwaitIdle(const WorkerPool& pool, SteadyTime deadline) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_ && Steady::now() < deadline) {
     const PoolStats stats = pool.Stats();
     if (stats.running == 0 && stats.queued == 0) return;
-    stopped_.wait_for(lock, kIdleLook);
+    stopped_.WaitUntil(mutex_, Steady::now() + kIdleLook);
   }
 }
 
 std::vector<ToolchainPool> ToolchainPools::List() const {
   std::vector<ToolchainPool> pools;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const ServedPtr& served : served_) {
     pools.push_back({served->toolchain, served->workers.pool->Stats()});
     if (served->is_ending) pools.back().stats.zygote = "ending";
@@ -128,14 +128,14 @@ std::vector<ToolchainPool> ToolchainPools::List() const {
 
 void ToolchainPools::Shutdown() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  stopped_.notify_all();
+  stopped_.NotifyAll();
   ending_.reset();  // runs what it has to do
   std::list<ServedPtr> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left = served_;
   }
   for (const ServedPtr& served : left) served->workers.pool->Shutdown(Steady::now());

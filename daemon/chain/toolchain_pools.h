@@ -1,11 +1,9 @@
 // The worker pools of the toolchains that are served.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "daemon/pool/worker_pool.h"
 #include "daemon/sandbox/jail.h"
 #include "storage/base/executor.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -84,10 +83,10 @@ class ToolchainPools {
   int serial_ = 0;             // Serve's
   std::vector<Digest> ptxas_;  // Serve's: listings of those that requests may name
 
-  mutable std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stopping_ = false;
-  std::list<ServedPtr> served_;
+  mutable Mutex mutex_;
+  CondVar stopped_;
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
+  std::list<ServedPtr> served_ KILN_GUARDED_BY(mutex_);
   // Last: its work uses everything above.
   std::unique_ptr<ThreadExecutor> ending_;
 };

@@ -111,7 +111,7 @@ PrincipalServers::~PrincipalServers() { Shutdown(SteadyTime::min()); }
 
 absl::Status PrincipalServers::Serve(UniqueFd connection, const Principal& principal) {
   std::unique_ptr<Server> idle;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_shut_down_) return Unavailable("the daemon is shutting down");
   if (servers_.count(principal) == 0 && servers_.size() >= limits::kPrincipalsMax) {
     idle = TakeIdle();
@@ -152,13 +152,13 @@ std::unique_ptr<PrincipalServers::Server> PrincipalServers::TakeIdle() {
 }
 
 void PrincipalServers::OnClosed(const Principal& principal) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = servers_.find(principal);
   if (found != servers_.end()) --found->second->connections;
 }
 
 void PrincipalServers::SetServing(bool is_serving) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_serving_ = is_serving;
   for (const auto& [principal, server] : servers_) server->SetServing(is_serving);
 }
@@ -166,7 +166,7 @@ void PrincipalServers::SetServing(bool is_serving) {
 void PrincipalServers::Shutdown(SteadyTime deadline) {
   std::map<Principal, std::unique_ptr<Server>> servers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_shut_down_ = true;
     servers.swap(servers_);
   }

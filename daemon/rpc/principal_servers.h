@@ -3,12 +3,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/connection_sink.h"
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -36,17 +36,17 @@ class PrincipalServers final : public ConnectionSink {
  private:
   struct Server;
 
-  absl::StatusOr<Server*> FindOrStart(const Principal& principal);
+  absl::StatusOr<Server*> FindOrStart(const Principal& principal) KILN_REQUIRES(mutex_);
   // One without a connection, taken out; null where all have some.
-  std::unique_ptr<Server> TakeIdle();
+  std::unique_ptr<Server> TakeIdle() KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
   const AdminActions& actions_;
 
-  std::mutex mutex_;
-  std::map<Principal, std::unique_ptr<Server>> servers_;
-  bool is_serving_ = true;
-  bool is_shut_down_ = false;
+  Mutex mutex_;
+  std::map<Principal, std::unique_ptr<Server>> servers_ KILN_GUARDED_BY(mutex_);
+  bool is_serving_ KILN_GUARDED_BY(mutex_) = true;
+  bool is_shut_down_ KILN_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace kiln

@@ -5,7 +5,7 @@
 namespace kiln {
 
 absl::StatusOr<RequestGate::Pass> RequestGate::Enter() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) {
     return WithRetryAfter(Unavailable("the daemon is shutting down; try again when it is back"),
                           std::chrono::seconds(1));
@@ -15,18 +15,19 @@ absl::StatusOr<RequestGate::Pass> RequestGate::Enter() {
 }
 
 void RequestGate::Leave() {
-  const std::lock_guard lock(mutex_);
-  if (--inside_ == 0) empty_.notify_all();
+  const MutexLock lock(mutex_);
+  if (--inside_ == 0) empty_.NotifyAll();
 }
 
 void RequestGate::Close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
 }
 
 bool RequestGate::AwaitEmpty(SteadyTime deadline) {
-  std::unique_lock lock(mutex_);
-  return empty_.wait_until(lock, deadline, [&] { return inside_ == 0; });
+  const MutexLock lock(mutex_);
+  return empty_.WaitUntil(mutex_, deadline,
+                          [this]() KILN_REQUIRES(mutex_) { return inside_ == 0; });
 }
 
 }  // namespace kiln

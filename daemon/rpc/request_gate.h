@@ -1,12 +1,11 @@
 // Lets requests in until the daemon drains, and knows when the last one has left.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -28,10 +27,10 @@ class RequestGate {
  private:
   void Leave();
 
-  std::mutex mutex_;
-  std::condition_variable empty_;
-  size_t inside_ = 0;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar empty_;
+  size_t inside_ KILN_GUARDED_BY(mutex_) = 0;
+  bool closed_ KILN_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace kiln
