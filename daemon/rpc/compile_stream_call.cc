@@ -41,7 +41,7 @@ CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
   const std::shared_ptr<CompileStreamCall> stream(
       new CompileStreamCall(parts, CallContextOf(call, principal)));
   stream->self_ = stream;
-  const std::lock_guard lock(stream->mutex_);
+  const MutexLock lock(stream->mutex_);
   stream->Proceed();
   return stream.get();
 }
@@ -52,7 +52,7 @@ void CompileStreamCall::OnReadDone(bool ok) {
   size_t bytes;
   v1::CompileRequest request;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_reading_ = false;
     if (!ok) {
       was_read_to_end_ = true;
@@ -68,14 +68,14 @@ void CompileStreamCall::OnReadDone(bool ok) {
   StartCompile(
       parts_, context_, Prepare(parts_, std::move(request)),
       [share, id, bytes](CompileAnswer answer) { share->Answer(id, bytes, std::move(answer)); });
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Proceed();
 }
 
 // REQUIRES: the caller holds a share.
 void CompileStreamCall::Answer(uint64_t id, size_t request_bytes, CompileAnswer answer) {
   const size_t bytes = BytesOf(answer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   request_bytes_ -= request_bytes;
   unsent_bytes_ += bytes;
   unsent_.push_back({id, std::move(answer), bytes});
@@ -84,7 +84,7 @@ void CompileStreamCall::Answer(uint64_t id, size_t request_bytes, CompileAnswer 
 
 void CompileStreamCall::OnWriteDone(bool ok) {
   const auto share = shared_from_this();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_writing_ = false;
   writing_.reset();
   --in_flight_;
@@ -95,7 +95,7 @@ void CompileStreamCall::OnWriteDone(bool ok) {
 void CompileStreamCall::OnCancel() {
   const auto share = shared_from_this();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_broken_ = true;
     Proceed();
   }

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "daemon/rpc/compile_start.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -52,29 +52,29 @@ class CompileStreamCall final
   };
 
   void Answer(uint64_t id, size_t request_bytes, CompileAnswer answer);
-  // What can be done next; REQUIRES: mutex_ is held.
-  void Proceed();
-  void ReadNext();
-  void WriteNext();
-  bool MayRead() const;
+  // Does what can be done next.
+  void Proceed() KILN_REQUIRES(mutex_);
+  void ReadNext() KILN_REQUIRES(mutex_);
+  void WriteNext() KILN_REQUIRES(mutex_);
+  bool MayRead() const KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
   CallContext context_;
   std::shared_ptr<CompileStreamCall> self_;  // gRPC's share
 
-  std::mutex mutex_;
-  v1::CompileStreamRequest request_;
-  v1::CompileStreamResponse response_;
-  RequestGate::Pass writing_;  // of the answer that is being written
-  std::deque<Waiting> unsent_;
-  size_t in_flight_ = 0;  // read, and not yet written
-  size_t request_bytes_ = 0;
-  size_t unsent_bytes_ = 0;
-  bool is_reading_ = false;
-  bool is_writing_ = false;
-  bool was_read_to_end_ = false;
-  bool is_broken_ = false;  // nobody will get another answer
-  bool is_finished_ = false;
+  Mutex mutex_;
+  v1::CompileStreamRequest request_ KILN_GUARDED_BY(mutex_);
+  v1::CompileStreamResponse response_ KILN_GUARDED_BY(mutex_);
+  RequestGate::Pass writing_ KILN_GUARDED_BY(mutex_);  // of the answer that is being written
+  std::deque<Waiting> unsent_ KILN_GUARDED_BY(mutex_);
+  size_t in_flight_ KILN_GUARDED_BY(mutex_) = 0;  // read, and not yet written
+  size_t request_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  size_t unsent_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  bool is_reading_ KILN_GUARDED_BY(mutex_) = false;
+  bool is_writing_ KILN_GUARDED_BY(mutex_) = false;
+  bool was_read_to_end_ KILN_GUARDED_BY(mutex_) = false;
+  bool is_broken_ KILN_GUARDED_BY(mutex_) = false;  // nobody will get another answer
+  bool is_finished_ KILN_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace kiln
