@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 
 #include "storage/base/users.h"
@@ -51,17 +50,6 @@ absl::Status CheckSocketPath(const std::string& path) {
       path, path.size(), kBytesMax);
 }
 
-// Some file systems let root write and yet take nothing, as /proc.
-absl::Status TryToMake(const std::string& directory, const std::string& parent) {
-  std::string tried = parent + "/.kiln-check-XXXXXX";
-  if (::mkdtemp(tried.data()) == nullptr) {
-    const absl::Status refused = ErrnoStatus(errno, parent);
-    return InvalidArgument("{} cannot be made: {}", directory, Message(refused));
-  }
-  ::rmdir(tried.c_str());
-  return absl::OkStatus();
-}
-
 // Checks the first existing directory above the one that is to be made.
 absl::Status CheckCanBeMade(const std::string& directory) {
   std::filesystem::path there = directory;
@@ -76,7 +64,7 @@ absl::Status CheckCanBeMade(const std::string& directory) {
     const absl::Status refused = ErrnoStatus(errno, there.string());
     return InvalidArgument("{} cannot be written to: {}", directory, Message(refused));
   }
-  return there == directory ? absl::OkStatus() : TryToMake(directory, there.string());
+  return absl::OkStatus();
 }
 
 }  // namespace
