@@ -57,7 +57,6 @@
 #include "storage/rocks/rocks_open.h"
 #include "storage/tiered_store.h"
 #include "storage/user_cache.h"
-#include "storage/user_cache_scan.h"
 #include "storage/user_quota.h"
 #include "storage/user_rate_limit.h"
 #include "storage/verification.h"
@@ -280,9 +279,9 @@ absl::Status RunningDaemon::OpenStore() {
              {{"moved_to", opened.report.set_aside}, {"damage", opened.report.damage}});
   }
 
-  KILN_ASSIGN_OR_RETURN(hot_,
-                        HotDirectory::Open(setting_.paths.HotDirectory(),
-                                           {.bytes_max = setting_.config.hot.size_bytes}, clock_));
+  KILN_ASSIGN_OR_RETURN(hot_, HotDirectory::Open(setting_.paths.HotDirectory(),
+                                                 {.bytes_max = setting_.config.hot.size_bytes},
+                                                 clock_));
   user_quota_ = std::make_unique<UserQuota>(UserQuotaLimits::Of(config.size_bytes), clock_);
   auto notifying = std::make_unique<NotifyingStore>(
       std::move(opened.store), std::vector<ArtifactListener*>{hot_.get(), user_quota_.get()});
@@ -441,7 +440,6 @@ AdminActions RunningDaemon::MakeActions() {
   actions.state = [this] { return State(); };
   actions.evict_to = [this](const CallContext& context,
                             uint64_t target_bytes) -> absl::StatusOr<uint64_t> {
-    store_->FlushUses();
     KILN_ASSIGN_OR_RETURN(const EvictionResult result, quota_->EvictDownTo(context, target_bytes));
     return result.evicted;
   };
@@ -517,13 +515,13 @@ ToolchainsHere RunningDaemon::Toolchains() const {
   return here;
 }
 
-// The hot directory is on a tmpfs: after a reboot it is empty, and the store is not. The ledger is
-// in memory, and hears of what the rebuild reads anyway.
+// The hot directory is on a tmpfs: after a reboot it is empty, and the store is not. The quota of
+// the user cache counts what the rebuild reads anyway.
 void RunningDaemon::StartRebuild() {
   rebuild_ = std::thread([this] {
-    UserCacheScan stock(quota_->index(), *user_quota_);
-    const absl::Status status =
-        hot_->Rebuild(stock, quota_->blobs(), [this] { return stop_rebuild_.load(); });
+    const absl::Status status = hot_->Rebuild(
+        quota_->index(), quota_->blobs(), [this] { return stop_rebuild_.load(); },
+        [this](const FoundArtifact& found) { user_quota_->TakeStock(found); });
     if (!status.ok() && !absl::IsCancelled(status)) {
       LogWarning("hot directory not rebuilt", {{"why", Message(status)}});
     }

@@ -54,7 +54,8 @@ struct FoundArtifact {
 // Keys to records. Another thread may evict or quarantine a record's blobs at any time: a caller
 // that misses one of them treats the whole artifact as a miss.
 //
-// Errors as in BlobStore. Thread-safe. May block.
+// Errors as in BlobStore. Put also says RESOURCE_EXHAUSTED: quota or disk is full, and the caller
+// goes on without storing. Thread-safe. May block.
 class ArtifactIndex {
  public:
   virtual ~ArtifactIndex() = default;
@@ -75,6 +76,7 @@ class ArtifactIndex {
                                                           size_t limit) = 0;
   // A pinned artifact is never evicted. NOT_FOUND where there is no such record.
   virtual absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) = 0;
+  // The composition, outermost first: "tiered(memory, quota(rocks))".
   virtual std::string Describe() const = 0;
 };
 

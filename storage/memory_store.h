@@ -2,15 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "storage/base/clock.h"
+#include "storage/base/lru_cache.h"
+#include "storage/base/mutex.h"
 #include "storage/store.h"
 
 namespace kiln {
 
-// Holds at most `bytes_max`: contents plus a flat charge per entry. Evicts the least recently used
-// entries, single records or blobs, but no pinned record and none of its blobs. A Put that does not
-// fit beside the pinned entries is RESOURCE_EXHAUSTED.
+// Holds at most `bytes_max`: contents plus a flat charge per record and blob. Evicts the least
+// recently used artifacts, pinned or not. A Put that exceeds the limit by itself is
+// RESOURCE_EXHAUSTED.
 //
 // The index also takes a record without its blobs, since a lower tier may hold the blobs.
 //
@@ -18,20 +23,58 @@ namespace kiln {
 class MemoryStore final : public Store {
  public:
   // `clock` must outlive the store.
-  MemoryStore(uint64_t bytes_max, const Clock& clock);
-  ~MemoryStore() override;
+  MemoryStore(uint64_t bytes_max, const Clock& clock) : bytes_max_(bytes_max), clock_(clock) {}
 
-  BlobStore& blobs() override;
-  ArtifactIndex& index() override;
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
+  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
+                                                  std::span<const Digest> digests) override;
+  absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override;
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override;
+  absl::Status Remove(const CallContext& context, const Digest& key) override;
+  // Visits all records.
+  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
+                                                  const std::optional<Digest>& after,
+                                                  size_t limit) override;
+  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
+  std::string Describe() const override { return "memory"; }
   StoreStats Stats() const override;
   void CountUses(std::span<const UseCount> uses) override;
-  absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
+  // There are none.
+  absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext&) override { return 0; }
+
+  // A copy of what a lower tier holds: a record with its usage, and a blob of a record that is
+  // here. Takes no blob that no record here names.
+  absl::Status KeepRecord(const FoundArtifact& found);
+  void KeepBlob(const Blob& blob);
 
  private:
-  class State;
-  const std::unique_ptr<State> state_;
-  const std::unique_ptr<BlobStore> blobs_;
-  const std::unique_ptr<ArtifactIndex> index_;
+  struct Entry {
+    std::shared_ptr<const ArtifactRecord> record;
+    ArtifactUsage usage;
+  };
+  struct NamedBlob {
+    uint32_t references = 0;  // from stages of records
+    std::optional<Blob> blob;
+  };
+
+  absl::Status Insert(Entry entry, std::span<const Blob> blobs) KILN_REQUIRES(mutex_);
+  // Does nothing where no record names the blob.
+  void Hold(const Blob& blob) KILN_REQUIRES(mutex_);
+  void Shrink() KILN_REQUIRES(mutex_);
+  // Removes the record, and the blobs that no other record names.
+  bool Erase(const Digest& key) KILN_REQUIRES(mutex_);
+  uint64_t Bytes() const KILN_REQUIRES(mutex_) { return records_.bytes() + blob_bytes_; }
+
+  const uint64_t bytes_max_;
+  const Clock& clock_;
+
+  mutable Mutex mutex_;
+  // Unbounded, since an eviction has to remove blobs.
+  LruCache<Entry> records_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};
+  std::unordered_map<Digest, NamedBlob, DigestHash> blobs_ KILN_GUARDED_BY(mutex_);
+  uint64_t blob_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  uint64_t evicted_ KILN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kiln

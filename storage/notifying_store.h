@@ -1,9 +1,12 @@
 // Reports changes of a store to listeners.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "storage/base/mutex.h"
 #include "storage/forwarding_store.h"
 
 namespace kiln {
@@ -13,18 +16,22 @@ namespace kiln {
 class NotifyingStore final : public ForwardingStore {
  public:
   // The listeners must outlive the store.
-  NotifyingStore(std::unique_ptr<Store> inner, std::vector<ArtifactListener*> listeners);
-  ~NotifyingStore() override;
+  NotifyingStore(std::unique_ptr<Store> inner, std::vector<ArtifactListener*> listeners)
+      : ForwardingStore(std::move(inner)), listeners_(std::move(listeners)) {}
 
   // `listener` must outlive all later calls to the store.
   // REQUIRES: no other thread uses the store during the call.
-  void AddListener(ArtifactListener& listener);
+  void AddListener(ArtifactListener& listener) { listeners_.push_back(&listener); }
 
-  ArtifactIndex& index() override;
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override;
+  absl::Status Remove(const CallContext& context, const Digest& key) override;
 
  private:
-  class Index;
-  const std::unique_ptr<Index> index_;
+  Mutex& StripeOf(const Digest& key) { return stripes_[DigestHash()(key) % stripes_.size()]; }
+
+  std::vector<ArtifactListener*> listeners_;
+  std::array<Mutex, 64> stripes_;
 };
 
 }  // namespace kiln

@@ -21,56 +21,29 @@ constexpr int kFruitlessSamplesMax = 16;
 
 }  // namespace
 
-class QuotaStore::Blobs final : public ForwardingBlobs {
- public:
-  Blobs(BlobStore& inner, const QuotaStore& store) : ForwardingBlobs(inner), store_(store) {}
-
-  absl::Status Put(const CallContext& context, const Blob& blob) override {
-    KILN_RETURN_IF_ERROR(store_.CheckDisk());
-    return inner().Put(context, blob);
-  }
-  std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
-
- private:
-  const QuotaStore& store_;
-};
-
-class QuotaStore::Index final : public ForwardingIndex {
- public:
-  Index(ArtifactIndex& inner, QuotaStore& store) : ForwardingIndex(inner), store_(store) {}
-
-  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
-                   std::span<const Blob> blobs) override {
-    KILN_RETURN_IF_ERROR(store_.CheckDisk());
-    uint64_t needed = record.document.size() + kRowBytes;
-    for (const Blob& blob : blobs) needed += blob.size_bytes() + kRowBytes;
-    KILN_RETURN_IF_ERROR(store_.MakeRoom(context, needed));
-    return inner().Put(context, record, blobs);
-  }
-  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
-    MutexLock lock(store_.mutex_);
-    return inner().SetPinned(context, key, pinned);
-  }
-  std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
-
- private:
-  QuotaStore& store_;
-};
-
 QuotaStore::QuotaStore(std::unique_ptr<Store> store, QuotaOptions options, Filesystem& filesystem,
                        const Clock& clock)
     : ForwardingStore(std::move(store)),
       options_(std::move(options)),
       filesystem_(filesystem),
       clock_(clock),
-      random_(static_cast<uint64_t>(clock.UnixMillis())),
-      blobs_(std::make_unique<Blobs>(inner().blobs(), *this)),
-      index_(std::make_unique<Index>(inner().index(), *this)) {}
+      random_(static_cast<uint64_t>(clock.UnixMillis())) {}
 
-QuotaStore::~QuotaStore() = default;
+absl::Status QuotaStore::Put(const CallContext& context, const ArtifactRecord& record,
+                             std::span<const Blob> blobs) {
+  if (const std::string shortage = DiskShortage(); !shortage.empty()) {
+    return ResourceExhausted("not stored: {}", shortage);
+  }
+  uint64_t needed = record.document.size() + kRowBytes;
+  for (const Blob& blob : blobs) needed += blob.size_bytes() + kRowBytes;
+  KILN_RETURN_IF_ERROR(MakeRoom(context, needed));
+  return inner().Put(context, record, blobs);
+}
 
-BlobStore& QuotaStore::blobs() { return *blobs_; }
-ArtifactIndex& QuotaStore::index() { return *index_; }
+absl::Status QuotaStore::SetPinned(const CallContext& context, const Digest& key, bool pinned) {
+  const MutexLock lock(mutex_);
+  return inner().SetPinned(context, key, pinned);
+}
 
 StoreStats QuotaStore::Stats() const {
   StoreStats stats = inner().Stats();
@@ -87,12 +60,6 @@ std::string QuotaStore::DiskShortage() const {
   if (!free.ok() || *free >= options_.free_disk_bytes_min) return "";
   return fmt::format("only {} MiB are free under {}, the floor is {} MiB", *free / limits::kMiB,
                      options_.disk_path, options_.free_disk_bytes_min / limits::kMiB);
-}
-
-absl::Status QuotaStore::CheckDisk() const {
-  const std::string shortage = DiskShortage();
-  if (shortage.empty()) return absl::OkStatus();
-  return ResourceExhausted("not stored: {}", shortage);
 }
 
 absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_bytes) {
@@ -121,11 +88,11 @@ absl::StatusOr<std::vector<FoundArtifact>> QuotaStore::Sample(const CallContext&
     place.append(reinterpret_cast<const char*>(&word), sizeof word);
   }
   KILN_ASSIGN_OR_RETURN(const Digest from, Digest::FromBytes(place));
-  KILN_ASSIGN_OR_RETURN(auto sample, inner().index().Scan(context, from, kSampleSize));
+  KILN_ASSIGN_OR_RETURN(auto sample, inner().Scan(context, from, kSampleSize));
   if (sample.size() < kSampleSize) {
     // Wraps around at the last key. In a small store the sample may contain an artifact twice.
     KILN_ASSIGN_OR_RETURN(auto more,
-                          inner().index().Scan(context, std::nullopt, kSampleSize - sample.size()));
+                          inner().Scan(context, std::nullopt, kSampleSize - sample.size()));
     sample.insert(sample.end(), std::make_move_iterator(more.begin()),
                   std::make_move_iterator(more.end()));
   }
@@ -145,7 +112,7 @@ absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
   uint64_t evicted = 0;
   for (const auto& [value, key] : ranked) {
     if (evicted == kEvictedPerSample || inner().Stats().stored_bytes <= bytes) break;
-    const absl::Status removed = inner().index().Remove(context, key);
+    const absl::Status removed = inner().Remove(context, key);
     if (removed.ok()) ++evicted;
     if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   }

@@ -35,31 +35,25 @@ struct EvictionResult {
 // not make enough room, or while the disk has less than free_disk_bytes_min free. Stats().degraded
 // then says why, and puts work again once there is space.
 //
-// The size limit does not apply to a blob that is put alone. The next put of an artifact makes up
-// for that.
-//
 // Thread-safe. A put may block for its evictions.
 class QuotaStore final : public ForwardingStore {
  public:
   // `filesystem` and `clock` must outlive the store.
   QuotaStore(std::unique_ptr<Store> inner, QuotaOptions options, Filesystem& filesystem,
              const Clock& clock);
-  ~QuotaStore() override;
 
-  BlobStore& blobs() override;
-  ArtifactIndex& index() override;
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override;
+  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
+  std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
   StoreStats Stats() const override;
 
   // Evicts until at most `bytes` are stored or all remaining artifacts are pinned.
   absl::StatusOr<EvictionResult> EvictDownTo(const CallContext& context, uint64_t bytes);
 
  private:
-  class Blobs;
-  class Index;
-
   // Why the disk has too little space. Empty: it has enough.
   std::string DiskShortage() const;
-  absl::Status CheckDisk() const;
   absl::Status MakeRoom(const CallContext& context, uint64_t needed_bytes);
   absl::StatusOr<std::vector<FoundArtifact>> Sample(const CallContext& context)
       KILN_REQUIRES(mutex_);
@@ -75,8 +69,6 @@ class QuotaStore final : public ForwardingStore {
   Mutex mutex_;
   std::mt19937_64 random_ KILN_GUARDED_BY(mutex_);
   Counter evicted_{"evicted", "Artifacts evicted to make room."};
-  const std::unique_ptr<Blobs> blobs_;
-  const std::unique_ptr<Index> index_;
 
   Gauge bytes_gauge_{"store_bytes", "What the store occupies, after compression.",
                      [this] { return Stats().stored_bytes; }};

@@ -32,24 +32,21 @@ struct UseCount {
   int64_t last_use_unix_ms = 0;
 };
 
-// blobs() and index() stay valid as long as the store. Thread-safe.
-class Store {
+// Thread-safe.
+class Store : public ArtifactIndex, public BlobStore {
  public:
-  virtual ~Store() = default;
+  // This store, for callers that need one part of it.
+  ArtifactIndex& index() { return *this; }
+  BlobStore& blobs() { return *this; }
 
-  virtual BlobStore& blobs() = 0;
-  virtual ArtifactIndex& index() = 0;
   virtual StoreStats Stats() const = 0;
 
   // Adds uses that did not reach this store's index. Ignores unknown keys. A failure loses counts
   // only.
   virtual void CountUses(std::span<const UseCount> uses) = 0;
-  // Removes every blob that no record names: blobs that were put alone, and blobs whose record was
-  // damaged. Reads the whole index. Returns the number of removed blobs.
+  // Removes every blob that no record names, as damage to a record leaves them. Reads the whole
+  // index where there may be any. Returns the number of removed blobs.
   virtual absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) = 0;
-
-  // The composition, outermost first: "tiered(memory, quota(rocks))".
-  std::string Describe() { return index().Describe(); }
 };
 
 }  // namespace kiln

@@ -87,7 +87,7 @@ class Outputs {
       record_ = std::move(found.record);
     }
     if (FindOutput(*record_, output, digest) == nullptr) return NoSuchOutput(output);
-    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.Get(context_, digest));
+    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.GetBlob(context_, digest));
     return std::move(found.blob);
   }
 
@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<UserCacheFile>> UserCache::ReadFiles(const CallContex
                                                                 const UserCacheRecord& record) {
   Blob pack;
   if (!stored.stages.empty()) {
-    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.Get(context, stored.stages.front().digest));
+    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.GetBlob(context, stored.stages.front().digest));
     pack = std::move(found.blob);
   }
   std::string_view rest = pack.bytes().substr(std::min(kUserCacheSaltBytes, pack.size_bytes()));

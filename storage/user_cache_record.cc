@@ -1,7 +1,7 @@
 #include "storage/user_cache_record.h"
 
+#include "storage/base/byte_codec.h"
 #include "storage/base/limits.h"
-#include "storage/byte_codec.h"
 
 namespace kiln {
 namespace {

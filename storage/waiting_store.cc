@@ -8,64 +8,10 @@
 
 namespace kiln {
 
-class WaitingStore::Blobs final : public BlobStore {
- public:
-  explicit Blobs(const WaitingStore& store) : store_(store) {}
-
-  absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
-    return store_.Readable()->blobs().Get(context, digest);
-  }
-  absl::Status Put(const CallContext& context, const Blob& blob) override {
-    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
-    return store->blobs().Put(context, blob);
-  }
-  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
-                                                  std::span<const Digest> digests) override {
-    return store_.Readable()->blobs().FindMissing(context, digests);
-  }
-  std::string Describe() const override { return store_.Composition(); }
-
- private:
-  const WaitingStore& store_;
-};
-
-class WaitingStore::Index final : public ArtifactIndex {
- public:
-  explicit Index(const WaitingStore& store) : store_(store) {}
-
-  absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override {
-    return store_.Readable()->index().Get(context, key);
-  }
-  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
-                   std::span<const Blob> blobs) override {
-    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
-    return store->index().Put(context, record, blobs);
-  }
-  absl::Status Remove(const CallContext& context, const Digest& key) override {
-    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
-    return store->index().Remove(context, key);
-  }
-  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
-                                                  const std::optional<Digest>& after,
-                                                  size_t limit) override {
-    return store_.Readable()->index().Scan(context, after, limit);
-  }
-  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
-    KILN_ASSIGN_OR_RETURN(const auto store, store_.Writable());
-    return store->index().SetPinned(context, key, pinned);
-  }
-  std::string Describe() const override { return store_.Composition(); }
-
- private:
-  const WaitingStore& store_;
-};
-
 WaitingStore::WaitingStore(std::unique_ptr<Store> meanwhile, std::string reason, Open open,
                            std::chrono::milliseconds interval)
     : open_(std::move(open)),
       interval_(interval),
-      blobs_(std::make_unique<Blobs>(*this)),
-      index_(std::make_unique<Index>(*this)),
       store_(std::move(meanwhile)),
       reason_(std::move(reason)),
       thread_([this] { Run(); }) {}
@@ -79,8 +25,40 @@ WaitingStore::~WaitingStore() {
   thread_.join();
 }
 
-BlobStore& WaitingStore::blobs() { return *blobs_; }
-ArtifactIndex& WaitingStore::index() { return *index_; }
+absl::StatusOr<FoundBlob> WaitingStore::GetBlob(const CallContext& context, const Digest& digest) {
+  return Readable()->GetBlob(context, digest);
+}
+
+absl::StatusOr<std::vector<Digest>> WaitingStore::FindMissing(const CallContext& context,
+                                                              std::span<const Digest> digests) {
+  return Readable()->FindMissing(context, digests);
+}
+
+absl::StatusOr<FoundArtifact> WaitingStore::Get(const CallContext& context, const Digest& key) {
+  return Readable()->Get(context, key);
+}
+
+absl::Status WaitingStore::Put(const CallContext& context, const ArtifactRecord& record,
+                               std::span<const Blob> blobs) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Writable());
+  return store->Put(context, record, blobs);
+}
+
+absl::Status WaitingStore::Remove(const CallContext& context, const Digest& key) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Writable());
+  return store->Remove(context, key);
+}
+
+absl::StatusOr<std::vector<FoundArtifact>> WaitingStore::Scan(const CallContext& context,
+                                                              const std::optional<Digest>& after,
+                                                              size_t limit) {
+  return Readable()->Scan(context, after, limit);
+}
+
+absl::Status WaitingStore::SetPinned(const CallContext& context, const Digest& key, bool pinned) {
+  KILN_ASSIGN_OR_RETURN(const auto store, Writable());
+  return store->SetPinned(context, key, pinned);
+}
 
 std::shared_ptr<Store> WaitingStore::Readable() const {
   MutexLock lock(mutex_);
@@ -93,7 +71,7 @@ absl::StatusOr<std::shared_ptr<Store>> WaitingStore::Writable() const {
   return ResourceExhausted("not stored: {}", reason_);
 }
 
-std::string WaitingStore::Composition() const {
+std::string WaitingStore::Describe() const {
   const auto store = Writable();
   return store.ok() ? (*store)->Describe() : "waiting";
 }

@@ -27,8 +27,19 @@ class WaitingStore final : public Store {
                std::chrono::milliseconds interval);
   ~WaitingStore() override;
 
-  BlobStore& blobs() override;
-  ArtifactIndex& index() override;
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
+  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
+                                                  std::span<const Digest> digests) override;
+  absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override;
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override;
+  absl::Status Remove(const CallContext& context, const Digest& key) override;
+  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
+                                                  const std::optional<Digest>& after,
+                                                  size_t limit) override;
+  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
+  // "waiting" until the store is open.
+  std::string Describe() const override;
   // `degraded` is the reason.
   StoreStats Stats() const override;
   void CountUses(std::span<const UseCount> uses) override;
@@ -38,20 +49,14 @@ class WaitingStore final : public Store {
   void WaitUntilOpen();
 
  private:
-  class Blobs;
-  class Index;
-
   // Callers share the store, so the one that was read meanwhile lives as long as its last reader.
   std::shared_ptr<Store> Readable() const;
   absl::StatusOr<std::shared_ptr<Store>> Writable() const;
-  std::string Composition() const;
   void Run();
   void TryToOpen();
 
   const Open open_;
   const std::chrono::milliseconds interval_;
-  const std::unique_ptr<Blobs> blobs_;
-  const std::unique_ptr<Index> index_;
 
   mutable Mutex mutex_;
   CondVar changed_;

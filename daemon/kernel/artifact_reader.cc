@@ -39,7 +39,7 @@ absl::StatusOr<ReadArtifact> ArtifactReader::Read(const CallContext& context,
   Tier tier = found.tier;
   for (const StageReference& stage : record.stages) {
     if (!IsWanted(stage, record, wanted)) continue;
-    KILN_ASSIGN_OR_RETURN(FoundBlob blob, blobs_.Get(context, stage.digest));
+    KILN_ASSIGN_OR_RETURN(FoundBlob blob, blobs_.GetBlob(context, stage.digest));
     tier = std::max(tier, blob.tier);
     artifact->stages.push_back({stage.stage, std::move(blob.blob)});
   }

@@ -149,7 +149,7 @@ class Search {
     if (request == nullptr) return true;
     request_bytes_ += request->size_bytes;
     if (request_bytes_ > limits::kNearestRequestBytesMax) return false;
-    const absl::StatusOr<FoundBlob> blob = blobs_.Get(context_, request->digest);
+    const absl::StatusOr<FoundBlob> blob = blobs_.GetBlob(context_, request->digest);
     if (!blob.ok()) return true;  // evicted in between
     if (const auto stored = ParseFields(blob->blob.bytes())) Weigh(found, **document, *stored);
     return true;

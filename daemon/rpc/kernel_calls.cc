@@ -100,7 +100,7 @@ void Fetch(const RpcDependencies& parts, const CallContext& context,
   const absl::StatusOr<Digest> digest = Digest::FromBytes(request.digest());
   if (!digest.ok()) return answered(Annotate(digest.status(), "digest"));
   parts.executor.Run([&parts, context, digest = *digest, answered = std::move(answered)] {
-    absl::StatusOr<FoundBlob> found = parts.blobs.Get(context, digest);
+    absl::StatusOr<FoundBlob> found = parts.blobs.GetBlob(context, digest);
     if (!found.ok()) return answered(found.status());
     answered(std::move(found->blob));
   });

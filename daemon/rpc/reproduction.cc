@@ -40,7 +40,7 @@ absl::Status FindStored(const RpcDependencies& parts, const CallContext& context
         "with --cache refresh",
         found.record->key.ShortHex());
   }
-  KILN_ASSIGN_OR_RETURN(const FoundBlob blob, parts.blobs.Get(context, request->digest));
+  KILN_ASSIGN_OR_RETURN(const FoundBlob blob, parts.blobs.GetBlob(context, request->digest));
   response.set_key(std::string(found.record->key.Bytes()));
   response.set_request(std::string(blob.blob.bytes()));
   for (const StageReference& stage : stages) {

@@ -72,12 +72,13 @@ class HotDirectory final : public ArtifactPublisher {
   // For use after a start: removes files that the store does not have, and publishes the most
   // recently used artifacts, up to the bounds. Other calls may run meanwhile. `index` and `blobs`
   // belong to the durable store, so that reading everything does not flush the tier above. Calls
-  // `should_stop` between artifacts.
+  // `should_stop` between artifacts, and `on_found` for every record of the index.
   //
   // CANCELLED where `should_stop` returned true. Other errors are those of Scan. Leaves out
   // artifacts whose blobs cannot be read.
   absl::Status Rebuild(ArtifactIndex& index, BlobStore& blobs,
-                       const std::function<bool()>& should_stop);
+                       const std::function<bool()>& should_stop,
+                       const std::function<void(const FoundArtifact&)>& on_found);
 
   HotDirectoryStats Stats() const;
   const std::string& path() const { return files_.path(); }
@@ -102,7 +103,8 @@ class HotDirectory final : public ArtifactPublisher {
   std::unordered_map<Digest, Digest, DigestHash> PublishedBinaries() const;
 
   absl::StatusOr<std::vector<Digest>> DropLeftoversAndChoose(
-      ArtifactIndex& index, const std::function<bool()>& should_stop);
+      ArtifactIndex& index, const std::function<bool()>& should_stop,
+      const std::function<void(const FoundArtifact&)>& on_found);
   absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
   bool HasJustChanged(const Digest& key) const KILN_REQUIRES(mutex_);

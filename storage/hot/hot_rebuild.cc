@@ -75,8 +75,9 @@ CallContext BackgroundContext() {
 }  // namespace
 
 absl::Status HotDirectory::Rebuild(ArtifactIndex& index, BlobStore& blobs,
-                                   const std::function<bool()>& should_stop) {
-  KILN_ASSIGN_OR_RETURN(const auto chosen, DropLeftoversAndChoose(index, should_stop));
+                                   const std::function<bool()>& should_stop,
+                                   const std::function<void(const FoundArtifact&)>& on_found) {
+  KILN_ASSIGN_OR_RETURN(const auto chosen, DropLeftoversAndChoose(index, should_stop, on_found));
   for (const Digest& key : chosen) {
     if (should_stop()) return Stopped();
     if (NoteUse(key)) continue;
@@ -88,7 +89,8 @@ absl::Status HotDirectory::Rebuild(ArtifactIndex& index, BlobStore& blobs,
 }
 
 absl::StatusOr<std::vector<Digest>> HotDirectory::DropLeftoversAndChoose(
-    ArtifactIndex& index, const std::function<bool()>& should_stop) {
+    ArtifactIndex& index, const std::function<bool()>& should_stop,
+    const std::function<void(const FoundArtifact&)>& on_found) {
   Selection selection(options_.bytes_max, options_.files_max);
   auto leftovers = PublishedBinaries();
   std::optional<Digest> after;
@@ -105,6 +107,7 @@ absl::StatusOr<std::vector<Digest>> HotDirectory::DropLeftoversAndChoose(
         leftovers.erase(published);
       }
       selection.Offer(found);
+      on_found(found);
     }
     after = page.back().record->key;
   }
@@ -116,7 +119,7 @@ absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, c
   const CallContext context = BackgroundContext();
   KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, key));
   if (!found || found->record->stages.empty()) return absl::OkStatus();
-  const auto binary = blobs.Get(context, found->record->stages.back().digest);
+  const auto binary = blobs.GetBlob(context, found->record->stages.back().digest);
   // Evicted meanwhile, or damaged: the next request handles that.
   if (!binary.ok()) return absl::OkStatus();
   Publish(*found->record, {&binary->blob, 1});

@@ -1,8 +1,8 @@
 #include "storage/rocks/record_codec.h"
 
+#include "storage/base/byte_codec.h"
 #include "storage/base/checksum.h"
 #include "storage/base/limits.h"
-#include "storage/byte_codec.h"
 
 namespace kiln {
 namespace {

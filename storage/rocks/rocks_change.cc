@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "storage/base/byte_codec.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
-#include "storage/byte_codec.h"
 
 namespace kiln {
 namespace {
@@ -90,11 +90,6 @@ void RocksChange::QuarantineRecord(const Digest& key, std::string_view reason,
   Quarantine(key, "record", reason, value, now_unix_ms);
 }
 
-void RocksChange::CorrectCount(const Digest& digest, uint32_t count) {
-  BlobChange& change = Load(digest);
-  if (change.row.count != count) change.correct_count = count;
-}
-
 void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::string_view reason,
                              std::string_view value, int64_t now_unix_ms) {
   LogWarning("quarantined a damaged value",
@@ -118,14 +113,15 @@ void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::s
 absl::Status RocksChange::Apply(const Digest& digest, const BlobChange& change) {
   if (change.IsNone()) return absl::OkStatus();
   ReferenceRow row = change.row;
-  row.count = change.correct_count.value_or(row.count);
-  const bool was_held = row.stored_bytes > 0;
-  if (change.is_damaged) {
+  const int64_t count = change.correct_count.value_or(row.count) + change.claims;
+  row.count = static_cast<uint32_t>(std::max<int64_t>(0, count));
+  const bool is_held = row.stored_bytes > 0;
+  if (change.is_damaged || (is_held && row.count == 0)) {
     batch_.Delete(RocksFamily::kBlobs, digest.Bytes());
     Subtract(totals_.stored_bytes, row.stored_bytes);
     row.stored_bytes = 0;
     has_freed_blobs_ = true;
-  } else if (!was_held && change.offered) {
+  } else if (!is_held && row.count > 0 && change.offered) {
     batch_.Put(RocksFamily::kBlobs, digest.Bytes(), *change.offered);
     row.stored_bytes = RowBytes(*change.offered);
     totals_.stored_bytes += row.stored_bytes;
@@ -134,20 +130,10 @@ absl::Status RocksChange::Apply(const Digest& digest, const BlobChange& change) 
     return InvalidArgument("the artifact names blob {}, which is neither stored nor given",
                            digest.Hex());
   }
-  row.count = static_cast<uint32_t>(std::max<int64_t>(0, row.count + change.claims));
-
-  // A blob that was put alone has a count of zero and waits for a record.
-  const bool waits = change.claims == 0 && row.stored_bytes > 0 && !change.is_unwanted;
-  const bool is_wanted = row.count > 0 || waits;
-  if (is_wanted) {
+  if (row.count > 0) {
     batch_.Put(RocksFamily::kReferences, digest.Bytes(), EncodeReferences(row));
-    return absl::OkStatus();
-  }
-  batch_.Delete(RocksFamily::kReferences, digest.Bytes());
-  if (row.stored_bytes > 0) {
-    batch_.Delete(RocksFamily::kBlobs, digest.Bytes());
-    Subtract(totals_.stored_bytes, row.stored_bytes);
-    has_freed_blobs_ = true;
+  } else {
+    batch_.Delete(RocksFamily::kReferences, digest.Bytes());
   }
   return absl::OkStatus();
 }

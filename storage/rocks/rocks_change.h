@@ -21,7 +21,6 @@ class RocksChange {
 
   // Writes the blob unless the store holds it. `stored` is the result of CompressValue.
   void Offer(const Digest& digest, std::string stored);
-  bool IsReferenced(const Digest& digest) { return Load(digest).row.count > 0; }
   bool IsHeld(const Digest& digest) { return Load(digest).row.stored_bytes > 0; }
 
   // `replaced_row_bytes`: the size of the key's earlier row; none: there is no earlier row.
@@ -41,10 +40,8 @@ class RocksChange {
   void QuarantineRecord(const Digest& key, std::string_view reason, std::string_view value,
                         int64_t now_unix_ms);
 
-  // Removes a blob without references.
-  void DropUnreferenced(const Digest& digest) { Load(digest).is_unwanted = true; }
-  // Replaces the count of the row.
-  void CorrectCount(const Digest& digest, uint32_t count);
+  // Replaces the count of the row. 0 removes the blob.
+  void CorrectCount(const Digest& digest, uint32_t count) { Load(digest).correct_count = count; }
 
   // INVALID_ARGUMENT where a claimed blob is neither held nor offered. Other errors as
   // RocksDatabase::Write. An error changes nothing.
@@ -61,12 +58,9 @@ class RocksChange {
     std::optional<uint32_t> correct_count;
     std::optional<std::string> offered;
     bool is_damaged = false;
-    bool is_unwanted = false;
 
     // Whether the blob was only looked up.
-    bool IsNone() const {
-      return claims == 0 && !correct_count && !offered && !is_damaged && !is_unwanted;
-    }
+    bool IsNone() const { return claims == 0 && !correct_count && !offered && !is_damaged; }
   };
   BlobChange& Load(const Digest& digest);
   absl::Status Apply(const Digest& digest, const BlobChange& change);

@@ -1,7 +1,7 @@
 #include "storage/rocks/rocks_schema.h"
 
+#include "storage/base/byte_codec.h"
 #include "storage/base/limits.h"
-#include "storage/byte_codec.h"
 #include "storage/rocks/record_codec.h"
 #include "storage/rocks/stored_value.h"
 

@@ -14,9 +14,6 @@
 namespace kiln {
 namespace {
 
-// How many blobs' rows change under one hold of the writer's lock.
-constexpr size_t kBlobsPerHold = 1000;
-
 absl::Status NoArtifact(const Digest& key) { return NotFound("no artifact {}", key.Hex()); }
 
 absl::Status CheckSizes(std::span<const Blob> blobs) {
@@ -82,7 +79,7 @@ absl::StatusOr<Blob> RocksStore::ReadBlob(const Digest& digest, std::string* dam
   return blob;
 }
 
-absl::StatusOr<FoundBlob> RocksStore::GetBlob(const Digest& digest) {
+absl::StatusOr<FoundBlob> RocksStore::GetBlob(const CallContext&, const Digest& digest) {
   std::string damaged;
   auto blob = ReadBlob(digest, &damaged);
   if (blob.ok()) return FoundBlob{*std::move(blob), Tier::kDisk};
@@ -90,10 +87,7 @@ absl::StatusOr<FoundBlob> RocksStore::GetBlob(const Digest& digest) {
   if (!absl::IsNotFound(blob.status())) return blob.status();
   // After a loss of part of the log the references may claim a blob that is gone, and a put would
   // not write it again.
-  const auto row = database_->Get(RocksFamily::kReferences, digest.Bytes());
-  if (!row.ok() || !row->has_value()) return blob.status();
-  const auto references = DecodeReferences(**row);
-  if (references && references->stored_bytes > 0) QuarantineBlob(digest);
+  if (HoldsBlob(digest).value_or(false)) QuarantineBlob(digest);
   return blob.status();
 }
 
@@ -110,26 +104,18 @@ void RocksStore::QuarantineBlob(const Digest& digest) {
   if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
 }
 
-absl::Status RocksStore::PutBlob(const Blob& blob) {
-  const std::span<const Blob> blobs(&blob, 1);
-  KILN_RETURN_IF_ERROR(CheckSizes(blobs));
-  const Digest digests[] = {blob.digest()};
-  KILN_ASSIGN_OR_RETURN(const auto missing, FindMissing(digests));
-  if (missing.empty()) return absl::OkStatus();
-  std::string stored = CompressValue(blob.bytes());
-  reclaimer_.WaitForSpace();
-  MutexLock lock(writer_);
-  RocksChange change(*database_, Totals());
-  change.Offer(blob.digest(), std::move(stored));
-  return Commit(change);
+absl::StatusOr<bool> RocksStore::HoldsBlob(const Digest& digest) const {
+  KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kReferences, digest.Bytes()));
+  const auto references = row ? DecodeReferences(*row) : std::nullopt;
+  return references && references->stored_bytes > 0;
 }
 
-absl::StatusOr<std::vector<Digest>> RocksStore::FindMissing(std::span<const Digest> digests) {
+absl::StatusOr<std::vector<Digest>> RocksStore::FindMissing(const CallContext&,
+                                                            std::span<const Digest> digests) {
   std::vector<Digest> missing;
   for (const Digest& digest : digests) {
-    KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kReferences, digest.Bytes()));
-    const auto references = row ? DecodeReferences(*row) : std::nullopt;
-    if (!references || references->stored_bytes == 0) missing.push_back(digest);
+    KILN_ASSIGN_OR_RETURN(const bool is_held, HoldsBlob(digest));
+    if (!is_held) missing.push_back(digest);
   }
   return missing;
 }
@@ -159,7 +145,7 @@ ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
   return usage;
 }
 
-absl::StatusOr<FoundArtifact> RocksStore::GetRecord(const Digest& key) {
+absl::StatusOr<FoundArtifact> RocksStore::Get(const CallContext&, const Digest& key) {
   std::string damaged;
   auto row = ReadRecord(key, &damaged);
   if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
@@ -196,16 +182,15 @@ absl::StatusOr<std::optional<RocksStore::RecordRow>> RocksStore::Replaced(RocksC
   return row.status();
 }
 
-absl::Status RocksStore::PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs) {
+absl::Status RocksStore::Put(const CallContext&, const ArtifactRecord& record,
+                             std::span<const Blob> blobs) {
   KILN_RETURN_IF_ERROR(CheckSizes(blobs));
   KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
   const std::string row = CompressValue(encoded);
   // Compresses missing blobs without the lock. The decision is repeated under the lock.
   std::unordered_map<Digest, std::string, DigestHash> compressed;
   for (const Blob& blob : blobs) {
-    const Digest digests[] = {blob.digest()};
-    const auto missing = FindMissing(digests);
-    if (!missing.ok() || !missing->empty()) {
+    if (!HoldsBlob(blob.digest()).value_or(false)) {
       compressed.emplace(blob.digest(), CompressValue(blob.bytes()));
     }
   }
@@ -229,7 +214,7 @@ absl::Status RocksStore::PutRecord(const ArtifactRecord& record, std::span<const
   return Commit(change);
 }
 
-absl::Status RocksStore::RemoveRecord(const Digest& key) {
+absl::Status RocksStore::Remove(const CallContext&, const Digest& key) {
   MutexLock lock(writer_);
   RocksChange change(*database_, Totals());
   KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, key));
@@ -239,7 +224,8 @@ absl::Status RocksStore::RemoveRecord(const Digest& key) {
   return replaced ? absl::OkStatus() : NoArtifact(key);
 }
 
-absl::StatusOr<std::vector<FoundArtifact>> RocksStore::Scan(const std::optional<Digest>& after,
+absl::StatusOr<std::vector<FoundArtifact>> RocksStore::Scan(const CallContext&,
+                                                            const std::optional<Digest>& after,
                                                             size_t limit) {
   std::vector<FoundArtifact> found;
   std::vector<Digest> damaged;
@@ -261,7 +247,7 @@ absl::StatusOr<std::vector<FoundArtifact>> RocksStore::Scan(const std::optional<
   return found;
 }
 
-absl::Status RocksStore::SetPinned(const Digest& key, bool pinned) {
+absl::Status RocksStore::SetPinned(const CallContext&, const Digest& key, bool pinned) {
   std::string damaged;
   const absl::Status readable = ReadRecord(key, &damaged).status();
   if (absl::IsDataLoss(readable)) QuarantineRecord(key);
@@ -322,35 +308,10 @@ void RocksStore::WriteUses() {
 }
 
 absl::StatusOr<uint64_t> RocksStore::CollectUnreferencedBlobs(const CallContext&) {
-  if (Totals().references_are_high) KILN_RETURN_IF_ERROR(RecountReferences());
-  uint64_t collected = 0;
-  std::vector<Digest> digests;
-  const auto drop = [&]() -> absl::Status {
-    MutexLock lock(writer_);
-    RocksChange change(*database_, Totals());
-    for (const Digest& digest : digests) {
-      // A put may have claimed the blob, or another collection dropped it, since the row was read.
-      if (change.IsReferenced(digest) || !change.IsHeld(digest)) continue;
-      change.DropUnreferenced(digest);
-      ++collected;
-    }
-    digests.clear();
-    return Commit(change);
-  };
-  // Reads every row without the lock, so puts go on.
-  for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
-    const auto digest = Digest::FromBytes(rows.key());
-    const auto row = DecodeReferences(rows.value());
-    if (!digest.ok() || !row || row->count > 0) continue;
-    digests.push_back(*digest);
-    if (digests.size() == kBlobsPerHold) KILN_RETURN_IF_ERROR(drop());
-  }
-  KILN_RETURN_IF_ERROR(drop());
-  return collected;
-}
-
-absl::Status RocksStore::RecountReferences() {
   MutexLock lock(writer_);
+  TotalsRow totals = Totals();
+  if (!totals.references_are_high) return 0;
+  totals.references_are_high = false;
   std::unordered_map<Digest, uint32_t, DigestHash> counts;
   for (RocksWalk rows(database_->Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
     const auto key = Digest::FromBytes(rows.key());
@@ -358,8 +319,7 @@ absl::Status RocksStore::RecountReferences() {
     if (!record.ok()) continue;
     for (const StageReference& stage : record->stages) ++counts[stage.digest];
   }
-  TotalsRow totals = Totals();
-  totals.references_are_high = false;
+  uint64_t collected = 0;
   RocksChange change(*database_, totals);
   for (RocksWalk rows(database_->Iterate(RocksFamily::kReferences)); rows.Valid(); rows.Next()) {
     const auto digest = Digest::FromBytes(rows.key());
@@ -367,9 +327,11 @@ absl::Status RocksStore::RecountReferences() {
     if (!digest.ok() || !row) continue;
     const auto counted = counts.find(*digest);
     const uint32_t count = counted == counts.end() ? 0 : counted->second;
-    if (row->count != count) change.CorrectCount(*digest, count);
+    if (count == 0 && row->stored_bytes > 0) ++collected;
+    if (count == 0 || row->count != count) change.CorrectCount(*digest, count);
   }
-  return Commit(change);
+  KILN_RETURN_IF_ERROR(Commit(change));
+  return collected;
 }
 
 absl::StatusOr<TotalsRow> RocksStore::ReadTotals(RocksDatabase& database) {

@@ -22,7 +22,6 @@
 #include "storage/rocks/rocks_change.h"
 #include "storage/rocks/rocks_database.h"
 #include "storage/rocks/rocks_reclaimer.h"
-#include "storage/state_interfaces.h"
 #include "storage/store.h"
 #include "storage/use_counter.h"
 
@@ -46,26 +45,27 @@ class RocksStore final : public Store {
   // Reads the totals. Counts and writes them where their row is lost.
   static absl::StatusOr<TotalsRow> ReadTotals(RocksDatabase& database);
 
-  BlobStore& blobs() override { return blobs_; }
-  ArtifactIndex& index() override { return index_; }
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
+  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
+                                                  std::span<const Digest> digests) override;
+  absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override;
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override;
+  absl::Status Remove(const CallContext& context, const Digest& key) override;
+  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
+                                                  const std::optional<Digest>& after,
+                                                  size_t limit) override;
+  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
+  std::string Describe() const override { return "rocks"; }
   StoreStats Stats() const override;
   // A thread of its own writes these uses and those of hits.
   void CountUses(std::span<const UseCount> uses) override;
+  // Where a record was lost to damage, its blobs' reference counts are too high: counts them anew.
+  // Puts wait while every record is read, seconds in a store of 10 GiB; gets go on.
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
   // Returns when uses are written and no garbage is collected. For tests.
   void WaitUntilIdle();
-
-  // The calls behind blobs() and index().
-  absl::StatusOr<FoundBlob> GetBlob(const Digest& digest);
-  absl::Status PutBlob(const Blob& blob);
-  absl::StatusOr<std::vector<Digest>> FindMissing(std::span<const Digest> digests);
-
-  absl::StatusOr<FoundArtifact> GetRecord(const Digest& key);
-  absl::Status PutRecord(const ArtifactRecord& record, std::span<const Blob> blobs);
-  absl::Status RemoveRecord(const Digest& key);
-  absl::StatusOr<std::vector<FoundArtifact>> Scan(const std::optional<Digest>& after, size_t limit);
-  absl::Status SetPinned(const Digest& key, bool pinned);
 
  private:
   // A record and the size of its row.
@@ -81,6 +81,8 @@ class RocksStore final : public Store {
 
   // NOT_FOUND, or DATA_LOSS with the damaged bytes, if any, in `*damaged`.
   absl::StatusOr<RecordRow> ReadRecord(const Digest& key, std::string* damaged) const;
+  // Whether the books say that the store holds the blob.
+  absl::StatusOr<bool> HoldsBlob(const Digest& digest) const;
   absl::StatusOr<Blob> ReadBlob(const Digest& digest, std::string* damaged) const;
   ArtifactUsage ReadUsage(const Digest& key) const;
 
@@ -92,18 +94,12 @@ class RocksStore final : public Store {
   absl::Status Commit(RocksChange& change) KILN_REQUIRES(writer_);
 
   void WriteUses();
-  // A record that is lost to damage takes the names of its blobs with it, so their counts are too
-  // high. Counts them anew. Puts wait while every record is read, seconds in a store of 10 GiB;
-  // gets go on.
-  absl::Status RecountReferences();
 
   const std::unique_ptr<RocksDatabase> database_;
   const std::string path_;
   Filesystem& filesystem_;
   const Clock& clock_;
   UseCounter uses_;
-  StateBlobStore<RocksStore> blobs_{*this, "rocks"};
-  StateArtifactIndex<RocksStore> index_{*this, "rocks"};
 
   Mutex writer_;
   mutable Mutex totals_mutex_;

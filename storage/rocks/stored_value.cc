@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "storage/byte_codec.h"
+#include "storage/base/byte_codec.h"
 
 namespace kiln {
 namespace {

@@ -27,13 +27,13 @@ class ArtifactIndexConformance : public StoreConformance {
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(*found->record, made.record);
     for (const Blob& blob : made.blobs) {
-      const auto held = blobs().Get(context_, blob.digest());
+      const auto held = blobs().GetBlob(context_, blob.digest());
       ASSERT_TRUE(held.ok()) << held.status();
       EXPECT_EQ(held->blob.bytes(), blob.bytes());
     }
   }
   StatusCode BlobCode(const Blob& blob) {
-    return blobs().Get(context_, blob.digest()).status().code();
+    return blobs().GetBlob(context_, blob.digest()).status().code();
   }
   StatusCode RecordCode(const Digest& key) { return index().Get(context_, key).status().code(); }
   bool IsPinned(const Digest& key) {

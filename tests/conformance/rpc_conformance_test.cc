@@ -253,8 +253,10 @@ TEST_P(RpcConformance, NearestSearchesAreFew) {
 }
 
 TEST_P(RpcConformance, FetchGivesTheWholeBlob) {
-  const Blob blob = Blob::FromBytes(Noise(1, 2 * limits::kFetchChunkBytes + 17));
-  ASSERT_TRUE(store_.blobs().Put({}, blob).ok());
+  const MadeArtifact made = MakeArtifact("large", 2 * limits::kFetchChunkBytes + 17);
+  ASSERT_TRUE(store_.Put({}, made.record, made.blobs).ok());
+  const Blob& blob = made.blobs.back();
+  ASSERT_GT(blob.size_bytes(), 2 * limits::kFetchChunkBytes);
   v1::FetchRequest request;
   request.set_digest(std::string(blob.digest().Bytes()));
   v1::FetchChunk chunk;

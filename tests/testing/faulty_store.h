@@ -59,52 +59,28 @@ class Faults {
 class FaultyStore final : public ForwardingStore {
  public:
   FaultyStore(std::unique_ptr<Store> store, Faults& faults)
-      : ForwardingStore(std::move(store)),
-        blobs_(inner().blobs(), faults),
-        index_(inner().index(), faults) {}
+      : ForwardingStore(std::move(store)), faults_(faults) {}
 
-  BlobStore& blobs() override { return blobs_; }
-  ArtifactIndex& index() override { return index_; }
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override {
+    KILN_RETURN_IF_ERROR(faults_.NextGet());
+    return inner().GetBlob(context, digest);
+  }
+  absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override {
+    KILN_RETURN_IF_ERROR(faults_.NextGet());
+    return inner().Get(context, key);
+  }
+  absl::Status Put(const CallContext& context, const ArtifactRecord& record,
+                   std::span<const Blob> blobs) override {
+    KILN_RETURN_IF_ERROR(faults_.NextPut());
+    return inner().Put(context, record, blobs);
+  }
+  absl::Status Remove(const CallContext& context, const Digest& key) override {
+    KILN_RETURN_IF_ERROR(faults_.NextRemove());
+    return inner().Remove(context, key);
+  }
 
  private:
-  class Blobs final : public ForwardingBlobs {
-   public:
-    Blobs(BlobStore& store, Faults& faults) : ForwardingBlobs(store), faults_(faults) {}
-    absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
-      KILN_RETURN_IF_ERROR(faults_.NextGet());
-      return inner().Get(context, digest);
-    }
-    absl::Status Put(const CallContext& context, const Blob& blob) override {
-      KILN_RETURN_IF_ERROR(faults_.NextPut());
-      return inner().Put(context, blob);
-    }
-
-   private:
-    Faults& faults_;
-  };
-  class Index final : public ForwardingIndex {
-   public:
-    Index(ArtifactIndex& index, Faults& faults) : ForwardingIndex(index), faults_(faults) {}
-    absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override {
-      KILN_RETURN_IF_ERROR(faults_.NextGet());
-      return inner().Get(context, key);
-    }
-    absl::Status Put(const CallContext& context, const ArtifactRecord& record,
-                     std::span<const Blob> blobs) override {
-      KILN_RETURN_IF_ERROR(faults_.NextPut());
-      return inner().Put(context, record, blobs);
-    }
-    absl::Status Remove(const CallContext& context, const Digest& key) override {
-      KILN_RETURN_IF_ERROR(faults_.NextRemove());
-      return inner().Remove(context, key);
-    }
-
-   private:
-    Faults& faults_;
-  };
-
-  Blobs blobs_;
-  Index index_;
+  Faults& faults_;
 };
 
 }  // namespace kiln

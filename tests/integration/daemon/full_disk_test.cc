@@ -248,7 +248,7 @@ class AlmostFullDiskTest : public ::testing::TestWithParam<uint64_t> {
       const auto found = opened.store->index().Get({}, made.record.key);
       if (!found.ok()) return found.status().ToString();
       for (const Blob& blob : made.blobs) {
-        const auto got = opened.store->blobs().Get({}, blob.digest());
+        const auto got = opened.store->blobs().GetBlob({}, blob.digest());
         if (!got.ok()) return got.status().ToString();
       }
     }

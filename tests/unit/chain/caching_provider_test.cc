@@ -61,21 +61,17 @@ class FaultyBlobs final : public BlobStore {
  public:
   explicit FaultyBlobs(BlobStore& blobs) : blobs_(blobs) {}
 
-  absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override {
     ++gets;
     KILN_RETURN_IF_ERROR(get_status);
-    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.Get(context, digest));
+    KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.GetBlob(context, digest));
     found.tier = tier;
     return found;
-  }
-  absl::Status Put(const CallContext& context, const Blob& blob) override {
-    return blobs_.Put(context, blob);
   }
   absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
                                                   std::span<const Digest> digests) override {
     return blobs_.FindMissing(context, digests);
   }
-  std::string Describe() const override { return "faulty"; }
 
   absl::Status get_status;
   Tier tier = Tier::kMemory;

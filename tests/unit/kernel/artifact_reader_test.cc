@@ -13,11 +13,13 @@ class ArtifactReaderTest : public testing::Test {
  protected:
   // Stored with every blob of `artifact` but those of `without`.
   FoundArtifact Keep(const Artifact& artifact, std::string_view without = "") {
+    std::vector<Blob> blobs;
     for (const StageBlob& stage : artifact.stages) {
-      if (stage.stage == without) continue;
-      EXPECT_TRUE(store_.blobs().Put(CallContext(), stage.blob).ok());
+      if (stage.stage != without) blobs.push_back(stage.blob);
     }
-    return {std::make_shared<const ArtifactRecord>(MakeRecord(artifact)), {}, Tier::kMemory};
+    const auto record = std::make_shared<const ArtifactRecord>(MakeRecord(artifact));
+    EXPECT_TRUE(store_.Put(CallContext(), *record, blobs).ok());
+    return {record, {}, Tier::kMemory};
   }
   absl::StatusOr<ReadArtifact> Read(const FoundArtifact& found,
                                     std::vector<std::string> wanted = {}) {

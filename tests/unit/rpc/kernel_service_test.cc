@@ -331,8 +331,10 @@ TEST_F(KernelServiceTest, LookupRefusesBadAndTooManyKeys) {
 }
 
 TEST_F(KernelServiceTest, FetchInChunks) {
-  const Blob blob = Blob::FromBytes(Noise(1, 2 * limits::kFetchChunkBytes + 17));
-  ASSERT_TRUE(store_.blobs().Put({}, blob).ok());
+  const MadeArtifact made = MakeArtifact("large", 2 * limits::kFetchChunkBytes + 17);
+  ASSERT_TRUE(store_.Put({}, made.record, made.blobs).ok());
+  const Blob& blob = made.blobs.back();
+  ASSERT_GT(blob.size_bytes(), 2 * limits::kFetchChunkBytes);
   grpc::ClientContext context;
   v1::FetchRequest request;
   request.set_digest(std::string(blob.digest().Bytes()));

@@ -21,20 +21,25 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Blobs that do what a test wants before some of them are read.
-class WatchedBlobs final : public ForwardingBlobs {
+class WatchedBlobs final : public BlobStore {
  public:
   using Action = std::function<absl::Status(const CallContext&)>;
-  using ForwardingBlobs::ForwardingBlobs;
+  explicit WatchedBlobs(BlobStore& blobs) : blobs_(blobs) {}
 
   void BeforeGet(const Blob& blob, Action action) { actions_[blob.digest()] = std::move(action); }
 
-  absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override {
     const auto found = actions_.find(digest);
     if (found != actions_.end()) KILN_RETURN_IF_ERROR(found->second(context));
-    return inner().Get(context, digest);
+    return blobs_.GetBlob(context, digest);
+  }
+  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
+                                                  std::span<const Digest> digests) override {
+    return blobs_.FindMissing(context, digests);
   }
 
  private:
+  BlobStore& blobs_;
   std::map<Digest, Action> actions_;
 };
 

@@ -22,7 +22,7 @@ class MemoryStoreTest : public testing::Test {
   }
   bool Has(const MadeArtifact& made) {
     return store_.index().Get(context_, made.record.key).ok() &&
-           store_.blobs().Get(context_, made.blobs.back().digest()).ok();
+           store_.blobs().GetBlob(context_, made.blobs.back().digest()).ok();
   }
 
   FakeClock clock_;
@@ -52,36 +52,10 @@ TEST_F(MemoryStoreTest, EvictsTheLeastRecentlyUsed) {
   EXPECT_FALSE(Has(idle));
 }
 
-TEST_F(MemoryStoreTest, PinnedArtifactIsNotEvicted) {
-  const MadeArtifact pinned = MakeArtifact("pinned", 20'000);
-  ASSERT_TRUE(Put(pinned).ok());
-  ASSERT_TRUE(store_.index().SetPinned(context_, pinned.record.key, true).ok());
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(Put(MakeArtifact(fmt::format("other {}", i), 20'000)).ok());
-  }
-  EXPECT_TRUE(Has(pinned));
-  ASSERT_TRUE(store_.index().SetPinned(context_, pinned.record.key, false).ok());
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(Put(MakeArtifact(fmt::format("another {}", i), 20'000)).ok());
-  }
-  EXPECT_FALSE(Has(pinned));
-}
-
-TEST_F(MemoryStoreTest, RefusesArtifactThatDoesNotFitBesidePinnedOnes) {
-  const MadeArtifact pinned = MakeArtifact("pinned", 80'000);
-  ASSERT_TRUE(Put(pinned).ok());
-  ASSERT_TRUE(store_.index().SetPinned(context_, pinned.record.key, true).ok());
-  EXPECT_EQ(Put(MakeArtifact("large", 50'000)).code(), StatusCode::kResourceExhausted);
-  EXPECT_TRUE(Put(MakeArtifact("small", 5'000)).ok());
-  EXPECT_TRUE(Has(pinned));
-}
-
 TEST_F(MemoryStoreTest, RefusesArtifactLargerThanTheStoreAndEvictsNothing) {
   const MadeArtifact here = MakeArtifact("here");
   ASSERT_TRUE(Put(here).ok());
   EXPECT_EQ(Put(MakeArtifact("huge", kBytesMax)).code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(store_.blobs().Put(context_, Blob::FromBytes(Noise(1, kBytesMax))).code(),
-            StatusCode::kResourceExhausted);
   EXPECT_TRUE(Has(here));
 }
 
@@ -92,19 +66,43 @@ TEST_F(MemoryStoreTest, AHitSharesRecordAndBytes) {
   const auto two = store_.index().Get(context_, made.record.key);
   ASSERT_TRUE(one.ok() && two.ok());
   EXPECT_EQ(one->record.get(), two->record.get());
-  const auto blob = store_.blobs().Get(context_, made.blobs[1].digest());
+  const auto blob = store_.blobs().GetBlob(context_, made.blobs[1].digest());
   ASSERT_TRUE(blob.ok());
   EXPECT_EQ(blob->blob.bytes().data(), made.blobs[1].bytes().data());
 }
 
 TEST_F(MemoryStoreTest, ARecordMayComeWithoutItsBlobs) {
   const MadeArtifact made = MakeArtifact("record only");
-  ASSERT_TRUE(store_.index().Put(context_, made.record, {}).ok());
-  EXPECT_TRUE(store_.index().Get(context_, made.record.key).ok());
-  ASSERT_TRUE(store_.blobs().Put(context_, made.blobs[1]).ok());
-  ASSERT_TRUE(store_.index().Remove(context_, made.record.key).ok());
-  EXPECT_FALSE(store_.blobs().Get(context_, made.blobs[1].digest()).ok());
+  ASSERT_TRUE(store_.Put(context_, made.record, {}).ok());
+  EXPECT_TRUE(store_.Get(context_, made.record.key).ok());
+  EXPECT_FALSE(store_.GetBlob(context_, made.blobs[1].digest()).ok());
+  store_.KeepBlob(made.blobs[1]);
+  EXPECT_TRUE(Has(made));
+  ASSERT_TRUE(store_.Remove(context_, made.record.key).ok());
+  EXPECT_FALSE(store_.GetBlob(context_, made.blobs[1].digest()).ok());
   EXPECT_EQ(store_.Stats().stored_bytes, 0u);
+}
+
+TEST_F(MemoryStoreTest, KeepsNoBlobThatNoRecordNames) {
+  const Blob lone = Blob::FromBytes("lone");
+  store_.KeepBlob(lone);
+  EXPECT_FALSE(store_.GetBlob(context_, lone.digest()).ok());
+  EXPECT_EQ(store_.Stats().stored_bytes, 0u);
+}
+
+TEST_F(MemoryStoreTest, KeepsWithinItsBoundWhenBlobsComeLater) {
+  for (int i = 0; i < 30; ++i) {
+    const MadeArtifact made = MakeArtifact(fmt::format("kernel {}", i), 20'000);
+    ASSERT_TRUE(store_.Put(context_, made.record, {}).ok());
+    for (const Blob& blob : made.blobs) store_.KeepBlob(blob);
+    ASSERT_LE(store_.Stats().stored_bytes, kBytesMax);
+    EXPECT_TRUE(Has(made));
+  }
+  const MadeArtifact huge = MakeArtifact("huge", kBytesMax);
+  ASSERT_TRUE(store_.Put(context_, huge.record, {}).ok());
+  store_.KeepBlob(huge.blobs.back());
+  EXPECT_FALSE(Has(huge));
+  EXPECT_GT(store_.Stats().artifacts, 1u);
 }
 
 }  // namespace

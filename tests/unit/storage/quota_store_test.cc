@@ -100,8 +100,6 @@ TEST_F(QuotaStoreTest, RefusesPutsAndServesGetsBelowTheDiskFloor) {
   ASSERT_TRUE(Put("before").ok());
   filesystem_.SetFreeBytes(9 * limits::kMiB);
   EXPECT_EQ(Put("during").code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(store_->blobs().Put(context_, Blob::FromBytes("b")).code(),
-            StatusCode::kResourceExhausted);
   EXPECT_TRUE(store_->index().Get(context_, MadeKey("before")).ok());
   EXPECT_NE(store_->Stats().degraded, "");
 
@@ -120,14 +118,6 @@ TEST_F(QuotaStoreTest, EvictsDownToWhatItIsTold) {
   EXPECT_EQ(result->evicted, 15 - store_->Stats().artifacts);
   ASSERT_TRUE(store_->EvictDownTo(context_, 0).ok());
   EXPECT_EQ(store_->Stats().artifacts, 0u);
-}
-
-TEST_F(QuotaStoreTest, RemovesUnreferencedBlobsWhenEvictionsDoNotSuffice) {
-  for (int i = 0; i < 19; ++i) {
-    ASSERT_TRUE(store_->blobs().Put(context_, Blob::FromBytes(Noise(i, 10'000))).ok());
-  }
-  EXPECT_TRUE(Put("artifact", 20'000).ok());
-  EXPECT_LE(store_->Stats().stored_bytes, kLimit);
 }
 
 }  // namespace

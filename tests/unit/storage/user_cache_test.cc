@@ -96,7 +96,7 @@ TEST_F(UserCacheTest, UnchangedEntryIsNotWrittenAgain) {
 
 TEST_F(UserCacheTest, BlobIsNotFoundByTheDigestOfAContent) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("a", "a guess")}).ok());
-  EXPECT_TRUE(absl::IsNotFound(store_.blobs().Get({}, Digest::Of("a guess")).status()));
+  EXPECT_TRUE(absl::IsNotFound(store_.blobs().GetBlob({}, Digest::Of("a guess")).status()));
   const Digest first = Record(1000, "key")->stages.front().digest;
   ASSERT_TRUE(own_.Put(bob_, "key", {File("a", "a guess")}).ok());
   EXPECT_NE(Record(1001, "key")->stages.front().digest, first);

@@ -4,7 +4,6 @@
 
 #include "storage/memory_store.h"
 #include "storage/user_cache_record.h"
-#include "storage/user_cache_scan.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
 
@@ -102,7 +101,7 @@ TEST_F(UserQuotaTest, TooManyBytesInAllEvictFromTheUserWithMostBytes) {
   EXPECT_THAT(Put(3, "a", 200), ElementsAre(UserCacheKey(2, "a")));
 }
 
-TEST_F(UserQuotaTest, ScanOfTheIndexCountsEntriesStoredBefore) {
+TEST_F(UserQuotaTest, TakesStockOfEntriesStoredBefore) {
   MemoryStore store(limits::kGiB, clock_);
   const MadeArtifact artifact = MakeArtifact("add");
   ASSERT_TRUE(store.index().Put({}, artifact.record, artifact.blobs).ok());
@@ -113,9 +112,10 @@ TEST_F(UserQuotaTest, ScanOfTheIndexCountsEntriesStoredBefore) {
     ASSERT_TRUE(store.index().Put({}, record, {}).ok());
   }
   Put(1, "now");
-  UserCacheScan stock(store.index(), quota_);
-  EXPECT_EQ(stock.Scan({}, std::nullopt, 10)->size(), 3u);
-  EXPECT_EQ(stock.Scan({}, std::nullopt, 10)->size(), 3u);  // known already
+  const auto stored = store.Scan({}, std::nullopt, 10);
+  ASSERT_EQ(stored->size(), 3u);
+  for (const FoundArtifact& found : *stored) quota_.TakeStock(found);
+  for (const FoundArtifact& found : *stored) quota_.TakeStock(found);  // known already
   EXPECT_EQ(quota_.Stats().entries, 3u);
   EXPECT_THAT(Put(1, "next"), ElementsAre(UserCacheKey(1, "old")));
 }

@@ -20,33 +20,38 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 // Blobs of which some do not read. Like a real store it says DATA_LOSS once, and NOT_FOUND then.
-class BrokenBlobs final : public ForwardingBlobs {
+class BrokenBlobs final : public BlobStore {
  public:
-  using ForwardingBlobs::ForwardingBlobs;
+  explicit BrokenBlobs(BlobStore& blobs) : blobs_(blobs) {}
 
   void Damage(const Blob& blob) { errors_[blob.digest()] = DataLoss("does not match its digest"); }
   void Lose(const Blob& blob) { errors_[blob.digest()] = NotFound("no blob"); }
   void Fail(const Blob& blob) { errors_[blob.digest()] = Unavailable("the disk does not answer"); }
   void BeforeGet(std::function<void()> action) { before_get_ = std::move(action); }
 
-  absl::StatusOr<FoundBlob> Get(const CallContext& context, const Digest& digest) override {
+  absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override {
     if (before_get_) before_get_();
     const auto it = errors_.find(digest);
-    if (it == errors_.end()) return inner().Get(context, digest);
+    if (it == errors_.end()) return blobs_.GetBlob(context, digest);
     const absl::Status error = it->second;
     if (absl::IsDataLoss(error)) it->second = NotFound("put aside");
     return error;
   }
+  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
+                                                  std::span<const Digest> digests) override {
+    return blobs_.FindMissing(context, digests);
+  }
 
  private:
+  BlobStore& blobs_;
   std::map<Digest, absl::Status> errors_;
   std::function<void()> before_get_;
 };
 
-// An index that does not let anything go.
-class StubbornIndex final : public ForwardingIndex {
+// Removes nothing.
+class StubbornStore final : public ForwardingStore {
  public:
-  using ForwardingIndex::ForwardingIndex;
+  using ForwardingStore::ForwardingStore;
   absl::Status Remove(const CallContext&, const Digest&) override {
     return ResourceExhausted("disk full");
   }
@@ -190,7 +195,7 @@ TEST_F(VerificationTest, UnreadableStoreIsNotDamaged) {
 TEST_F(VerificationTest, RemovesFromTheOuterIndexAndReturnsItsError) {
   const MadeArtifact bad = Put("bad");
   blobs_.Damage(bad.blobs[1]);
-  StubbornIndex outer(store_.index());
+  StubbornStore outer(std::make_unique<MemoryStore>(0, clock_));
   const auto progress =
       VerifyArtifacts(context_, store_.index(), blobs_, outer, [](const VerificationProgress&) {});
   EXPECT_EQ(progress.status().code(), StatusCode::kResourceExhausted);

@@ -57,13 +57,12 @@ class WaitingStoreTest : public testing::Test {
 
 TEST_F(WaitingStoreTest, ReadsMeanwhileStoreAndRefusesChanges) {
   EXPECT_EQ(RecordCode(readable_), StatusCode::kOk);
-  EXPECT_TRUE(store_->blobs().Get(context_, readable_.blobs[1].digest()).ok());
+  EXPECT_TRUE(store_->blobs().GetBlob(context_, readable_.blobs[1].digest()).ok());
   EXPECT_EQ(store_->index().Scan(context_, std::nullopt, 10)->size(), 1u);
   EXPECT_EQ(RecordCode(other_), StatusCode::kNotFound);
 
   const Digest& key = readable_.record.key;
   EXPECT_EQ(Put(other_).code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(store_->blobs().Put(context_, other_.blobs[0]).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(store_->index().Remove(context_, key).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(store_->index().SetPinned(context_, key, true).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(store_->CollectUnreferencedBlobs(context_).status().code(),

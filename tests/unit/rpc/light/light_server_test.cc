@@ -23,9 +23,9 @@ class LightServerTest : public ServiceTest {
     EXPECT_EQ(other.Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest()).code, 0);
   }
   std::string PutBlob(size_t bytes) {
-    const Blob blob = Blob::FromBytes(Noise(1, bytes));
-    EXPECT_TRUE(store_.blobs().Put({}, blob).ok());
-    return std::string(blob.digest().Bytes());
+    const MadeArtifact made = MakeArtifact("large", bytes);
+    EXPECT_TRUE(store_.Put({}, made.record, made.blobs).ok());
+    return std::string(made.blobs.back().digest().Bytes());
   }
 
   LightClient client_{ConnectLight()};

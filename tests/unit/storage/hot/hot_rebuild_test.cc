@@ -11,6 +11,7 @@ namespace kiln {
 namespace {
 
 constexpr uint64_t kRoomy = 64 * limits::kMiB;
+const std::function<void(const FoundArtifact&)> kIgnoreRecords = [](const FoundArtifact&) {};
 
 class HotRebuildTest : public HotDirectoryFixture {
  protected:
@@ -22,11 +23,13 @@ class HotRebuildTest : public HotDirectoryFixture {
     return made;
   }
   void Rebuild() {
-    const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [] { return false; });
+    const absl::Status status = hot().Rebuild(
+        store_, store_, [] { return false; }, [this](const FoundArtifact&) { ++found_; });
     EXPECT_TRUE(status.ok()) << status;
     ExpectBooksBalance();
   }
 
+  int found_ = 0;  // records that Rebuild reported
   CallContext context_;
   MemoryStore store_{kRoomy, clock_};
 };
@@ -52,6 +55,7 @@ TEST_F(HotRebuildTest, UserCacheEntriesAreNotPublished) {
   Rebuild();
   ExpectPublished(a);
   EXPECT_EQ(hot().Stats().files, 1u);
+  EXPECT_EQ(found_, 2);
 }
 
 TEST_F(HotRebuildTest, PublishesTheMostRecentlyUsedWhereNotAllFit) {
@@ -128,10 +132,13 @@ TEST_F(HotRebuildTest, ArtifactPutDuringARebuildStays) {
   // Between the look at the directory and the end of the scan; the scan does not see it.
   bool is_first = true;
   MadeArtifact late;
-  const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [&] {
-    if (std::exchange(is_first, false)) late = PutOne("late");
-    return false;
-  });
+  const absl::Status status = hot().Rebuild(
+      store_, store_,
+      [&] {
+        if (std::exchange(is_first, false)) late = PutOne("late");
+        return false;
+      },
+      kIgnoreRecords);
   ASSERT_TRUE(status.ok()) << status;
   ExpectPublished(late);
 }
@@ -139,14 +146,17 @@ TEST_F(HotRebuildTest, ArtifactPutDuringARebuildStays) {
 TEST_F(HotRebuildTest, ArtifactRemovedDuringARebuildIsNotPublished) {
   const MadeArtifact a = Store("a");
   int asked = 0;
-  const absl::Status status = hot().Rebuild(store_.index(), store_.blobs(), [&] {
-    // Chosen already, not published yet.
-    if (++asked == 3) {
-      EXPECT_TRUE(store_.index().Remove(context_, a.record.key).ok());
-      hot().OnRemove(a.record.key);
-    }
-    return false;
-  });
+  const absl::Status status = hot().Rebuild(
+      store_, store_,
+      [&] {
+        // Chosen already, not published yet.
+        if (++asked == 3) {
+          EXPECT_TRUE(store_.index().Remove(context_, a.record.key).ok());
+          hot().OnRemove(a.record.key);
+        }
+        return false;
+      },
+      kIgnoreRecords);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(asked, 3);
   EXPECT_FALSE(IsThere(a));
@@ -155,9 +165,9 @@ TEST_F(HotRebuildTest, ArtifactRemovedDuringARebuildIsNotPublished) {
 TEST_F(HotRebuildTest, AMissingBlobIsLeftOut) {
   const MadeArtifact a = Store("a"), b = Store("b");
   MemoryStore without_blobs(kRoomy, clock_);
-  ASSERT_TRUE(without_blobs.blobs().Put(context_, b.blobs[1]).ok());
-  const absl::Status status =
-      hot().Rebuild(store_.index(), without_blobs.blobs(), [] { return false; });
+  ASSERT_TRUE(without_blobs.Put(context_, b.record, b.blobs).ok());
+  const absl::Status status = hot().Rebuild(
+      store_, without_blobs, [] { return false; }, kIgnoreRecords);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_FALSE(IsThere(a));
   EXPECT_TRUE(IsThere(b));
@@ -167,8 +177,8 @@ TEST_F(HotRebuildTest, AMissingBlobIsLeftOut) {
 TEST_F(HotRebuildTest, RebuildStopsOnRequest) {
   const MadeArtifact a = Store("a"), b = Store("b"), c = Store("c");
   int asked = 0;
-  const absl::Status status =
-      hot().Rebuild(store_.index(), store_.blobs(), [&] { return ++asked == 4; });
+  const absl::Status status = hot().Rebuild(
+      store_, store_, [&] { return ++asked == 4; }, kIgnoreRecords);
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(hot().Stats().published, 1u);
 }

@@ -57,7 +57,7 @@ class RocksCrashTest : public testing::Test {
       const auto found = store->index().Get({}, made.record.key);
       if (!found.ok() || *found->record != made.record) _exit(6);
       for (const Blob& blob : made.blobs) {
-        if (!store->blobs().Get({}, blob.digest()).ok()) _exit(7);
+        if (!store->blobs().GetBlob({}, blob.digest()).ok()) _exit(7);
       }
     }
     const auto all = store->index().Scan({}, std::nullopt, 1'000'000);

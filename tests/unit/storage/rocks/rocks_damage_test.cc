@@ -79,7 +79,7 @@ class RocksDamageTest : public RocksFixture {
       EXPECT_EQ(RecordCode(made.record.key), StatusCode::kNotFound);
     }
     for (const Blob& blob : made.blobs) {
-      const auto held = store().blobs().Get(context_, blob.digest());
+      const auto held = store().blobs().GetBlob(context_, blob.digest());
       if (held.ok()) {
         EXPECT_EQ(held->blob.bytes(), blob.bytes());
       } else {

@@ -62,7 +62,7 @@ class RocksFixture : public testing::Test {
     return store().index().Put(context_, made.record, made.blobs);
   }
   absl::StatusCode BlobCode(const Blob& blob) {
-    return store().blobs().Get(context_, blob.digest()).status().code();
+    return store().blobs().GetBlob(context_, blob.digest()).status().code();
   }
   absl::StatusCode RecordCode(const Digest& key) {
     return store().index().Get(context_, key).status().code();

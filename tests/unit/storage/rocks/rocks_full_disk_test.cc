@@ -41,7 +41,7 @@ class RocksFullDiskTest : public testing::Test {
     const auto found = store_->index().Get(context_, made.record.key);
     ASSERT_TRUE(found.ok()) << found.status();
     for (const Blob& blob : made.blobs) {
-      EXPECT_TRUE(store_->blobs().Get(context_, blob.digest()).ok());
+      EXPECT_TRUE(store_->blobs().GetBlob(context_, blob.digest()).ok());
     }
   }
   void ExpectRecovers() {

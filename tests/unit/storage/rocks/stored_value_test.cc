@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "storage/base/byte_codec.h"
 #include "storage/base/limits.h"
-#include "storage/byte_codec.h"
 #include "tests/testing/artifacts.h"
 
 namespace kiln {
