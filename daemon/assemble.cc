@@ -281,7 +281,7 @@ absl::Status RunningDaemon::OpenStore() {
 
   KILN_ASSIGN_OR_RETURN(hot_, HotDirectory::Open(setting_.paths.HotDirectory(),
                                                  {.bytes_max = setting_.config.hot.size_bytes},
-                                                 clock_));
+                                                 OsFilesystem(), clock_));
   user_quota_ = std::make_unique<UserQuota>(UserQuotaLimits::Of(config.size_bytes), clock_);
   auto notifying = std::make_unique<NotifyingStore>(
       std::move(opened.store), std::vector<ArtifactListener*>{hot_.get(), user_quota_.get()});
@@ -515,7 +515,7 @@ ToolchainsHere RunningDaemon::Toolchains() const {
   return here;
 }
 
-// The hot directory is on a tmpfs: after a reboot it is empty, and the store is not. The quota of
+// The hot directory is empty when the daemon starts, and the store is not. The quota of
 // the user cache counts what the rebuild reads anyway.
 void RunningDaemon::StartRebuild() {
   rebuild_ = std::thread([this] {

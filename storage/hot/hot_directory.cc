@@ -1,5 +1,9 @@
 #include "storage/hot/hot_directory.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -12,6 +16,11 @@ namespace kiln {
 namespace {
 
 constexpr auto kWarningInterval = std::chrono::minutes(1);
+// Others may read, only this user may write. The daemon's umask takes nothing of that away.
+constexpr mode_t kDirectoryMode = 0755;
+constexpr mode_t kFileMode = 0444;
+constexpr std::string_view kUnpublishedPrefix = ".tmp-";
+constexpr size_t kShardDigits = 2;
 
 const Blob* FindBlob(std::span<const Blob> blobs, const Digest& digest) {
   for (const Blob& blob : blobs) {
@@ -29,29 +38,42 @@ absl::StatusOr<std::string> Encode(const ArtifactRecord& record, std::span<const
   return EncodeArtifactFile(record.key, record.document, stages);
 }
 
+bool IsShardName(std::string_view name) {
+  return name.size() == kShardDigits &&
+         name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Makes the directory, or takes over that of an earlier daemon without its files.
+absl::Status TakeOver(const std::string& path, Filesystem& filesystem) {
+  KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, kDirectoryMode));
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + path);
+  if (info.st_uid != geteuid()) {
+    return FailedPrecondition("{} belongs to uid {}, not to uid {}: remove it or choose another",
+                              path, info.st_uid, geteuid());
+  }
+  if (chmod(path.c_str(), kDirectoryMode) != 0) return ErrnoStatus(errno, "chmod " + path);
+  KILN_ASSIGN_OR_RETURN(const auto entries, filesystem.List(path));
+  for (const DirectoryEntry& entry : entries) {
+    // Files that are none of ours are for a person to judge.
+    if (!IsShardName(entry.name) && !entry.name.starts_with(kUnpublishedPrefix)) continue;
+    const absl::Status removed = filesystem.RemoveTree(fmt::format("{}/{}", path, entry.name));
+    if (!removed.ok()) {
+      LogWarning("cannot be removed from the hot directory, remove it by hand",
+                 {{"name", entry.name}, {"error", Message(removed)}});
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HotDirectory>> HotDirectory::Open(const std::string& path,
                                                                  const HotDirectoryOptions& options,
+                                                                 Filesystem& filesystem,
                                                                  const Clock& clock) {
-  KILN_ASSIGN_OR_RETURN(HotFiles files, HotFiles::Open(path));
-  std::unique_ptr<HotDirectory> directory(new HotDirectory(std::move(files), options, clock));
-  KILN_RETURN_IF_ERROR(directory->Load());
-  return directory;
-}
-
-absl::Status HotDirectory::Load() {
-  KILN_ASSIGN_OR_RETURN(const auto files, files_.Load());
-  const MutexLock lock(mutex_);
-  for (const HotFile& file : files) {
-    entries_.Insert(file.key, {file.binary, file.size_bytes}, file.size_bytes);
-  }
-  while (entries_.bytes() > options_.bytes_max || entries_.size() > options_.files_max) {
-    KILN_RETURN_IF_ERROR(EvictOldest());
-  }
-  LogInfo("hot directory opened",
-          {{"path", path()}, {"files", entries_.size()}, {"bytes", entries_.bytes()}});
-  return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(TakeOver(path, filesystem));
+  return std::unique_ptr<HotDirectory>(new HotDirectory(path, options, filesystem, clock));
 }
 
 void HotDirectory::OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) {
@@ -84,16 +106,33 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
     return absl::OkStatus();
   }
   KILN_RETURN_IF_ERROR(LeaveFree(content.size()));
-  KILN_ASSIGN_OR_RETURN(UnpublishedHotFile file, files_.Write(content));
+  const std::string unpublished =
+      fmt::format("{}/{}{}", path_, kUnpublishedPrefix, ++unpublished_files_);
+  KILN_RETURN_IF_ERROR(filesystem_.WriteNew(unpublished, content, kFileMode));
+  const absl::Status published = MoveIn(unpublished, content.size(), record.key, source);
+  (void)filesystem_.Remove(unpublished);  // there only where it was not published
+  return published;
+}
 
+absl::Status HotDirectory::MoveIn(const std::string& unpublished, uint64_t size_bytes,
+                                  const Digest& key, Source source) {
   const MutexLock lock(mutex_);
-  if (IsOutdatedHit(record.key, source)) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(MakeRoom(record.key, content.size()));
-  KILN_RETURN_IF_ERROR(files_.Publish(std::move(file), record.key));
-  entries_.Insert(record.key, {record.stages.back().digest, content.size()}, content.size());
+  if (IsOutdatedHit(key, source)) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(MakeRoom(key, size_bytes));
+  KILN_RETURN_IF_ERROR(filesystem_.MakeDirectory(ShardOf(key), kDirectoryMode));
+  KILN_RETURN_IF_ERROR(filesystem_.Rename(unpublished, PathOf(key)));
+  entries_.Insert(key, size_bytes, size_bytes);
   ++counters_.published;
-  if (source == Source::kPut) changes_.Insert(record.key, clock_.Now(), 0);
+  if (source == Source::kPut) changes_.Insert(key, clock_.Now(), 0);
   return absl::OkStatus();
+}
+
+std::string HotDirectory::ShardOf(const Digest& key) const {
+  return fmt::format("{}/{}", path_, key.Hex().substr(0, kShardDigits));
+}
+
+std::string HotDirectory::PathOf(const Digest& key) const {
+  return fmt::format("{}/{}", ShardOf(key), key.Hex());
 }
 
 bool HotDirectory::IsOutdatedHit(const Digest& key, Source source) const {
@@ -108,8 +147,8 @@ bool HotDirectory::HasJustChanged(const Digest& key) const {
 
 // Makes room within the bounds. The file of `key` counts as gone, but stays until it is replaced.
 absl::Status HotDirectory::MakeRoom(const Digest& key, uint64_t size_bytes) {
-  const Published* replaced = entries_.Find(key);
-  const uint64_t freed_bytes = replaced == nullptr ? 0 : replaced->size_bytes;
+  const uint64_t* replaced = entries_.Find(key);
+  const uint64_t freed_bytes = replaced == nullptr ? 0 : *replaced;
   const size_t freed_files = replaced == nullptr ? 0 : 1;
   while (entries_.bytes() - freed_bytes + size_bytes > options_.bytes_max ||
          entries_.size() - freed_files + 1 > options_.files_max) {
@@ -121,7 +160,7 @@ absl::Status HotDirectory::MakeRoom(const Digest& key, uint64_t size_bytes) {
 // Makes room on the file system, which has other users. Each call removes files only once, since a
 // file that a process still maps frees nothing.
 absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
-  KILN_ASSIGN_OR_RETURN(uint64_t free, files_.FreeBytes());
+  KILN_ASSIGN_OR_RETURN(uint64_t free, filesystem_.FreeBytes(path_));
   const uint64_t wanted = options_.free_bytes_min + needed_bytes;
   if (free >= wanted) return absl::OkStatus();
   {
@@ -131,7 +170,7 @@ absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
       KILN_RETURN_IF_ERROR(EvictOldest());
     }
   }
-  KILN_ASSIGN_OR_RETURN(free, files_.FreeBytes());
+  KILN_ASSIGN_OR_RETURN(free, filesystem_.FreeBytes(path_));
   if (free >= wanted) return absl::OkStatus();
   return ResourceExhausted("{} has {} MiB free, and {} MiB are left to others: make room there",
                            path(), free / limits::kMiB, options_.free_bytes_min / limits::kMiB);
@@ -145,7 +184,8 @@ absl::Status HotDirectory::EvictOldest() {
 
 absl::Status HotDirectory::RemoveFile(const Digest& key) {
   if (!entries_.Erase(key)) return absl::OkStatus();
-  return files_.Remove(key);
+  const absl::Status removed = filesystem_.Remove(PathOf(key));
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
 void HotDirectory::Drop(const Digest& key) {
@@ -154,18 +194,6 @@ void HotDirectory::Drop(const Digest& key) {
     const MutexLock lock(mutex_);
     changes_.Insert(key, clock_.Now(), 0);
     status = RemoveFile(key);
-  }
-  if (!status.ok()) CountFailure(status);
-}
-
-void HotDirectory::DropUnchanged(const Digest& key, const Digest& binary) {
-  absl::Status status;
-  {
-    const MutexLock lock(mutex_);
-    const Published* now = entries_.Peek(key);
-    if (now != nullptr && now->binary == binary && !HasJustChanged(key)) {
-      status = RemoveFile(key);
-    }
   }
   if (!status.ok()) CountFailure(status);
 }
@@ -183,15 +211,6 @@ void HotDirectory::CountFailure(const absl::Status& status) {
   }
   LogWarning("hot directory falls behind, clients ask the daemon instead",
              {{"path", path()}, {"failures", unreported}, {"error", Message(status)}});
-}
-
-std::unordered_map<Digest, Digest, DigestHash> HotDirectory::PublishedBinaries() const {
-  const MutexLock lock(mutex_);
-  std::unordered_map<Digest, Digest, DigestHash> binaries;
-  entries_.ForEach([&](const Digest& key, const Published& published) {
-    binaries.emplace(key, published.binary);
-  });
-  return binaries;
 }
 
 HotDirectoryStats HotDirectory::Stats() const {

@@ -1,6 +1,7 @@
 // Publishes artifacts as read-only files that clients open without an RPC.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -8,19 +9,18 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "storage/artifact_index.h"
 #include "storage/artifact_publisher.h"
 #include "storage/base/clock.h"
+#include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/base/lru_cache.h"
 #include "storage/base/metrics.h"
 #include "storage/base/mutex.h"
 #include "storage/blob_store.h"
-#include "storage/hot/hot_files.h"
 
 namespace kiln {
 
@@ -42,9 +42,13 @@ struct HotDirectoryStats {
 };
 
 // Mirrors the most recently used part of an index: document and final binary of each artifact
-// (storage/hot/artifact_file.h). Hears of new and removed artifacts as a listener, and of hits
-// through NoteUse and Publish. When full, removes the least recently used files. Readers with an
-// open or mapped file keep it.
+// (storage/hot/artifact_file.h) as <path>/<2 hex digits>/<64 hex digits of the key>. Hears of new
+// and removed artifacts as a listener, and of hits through NoteUse and Publish. When full, removes
+// the least recently used files.
+//
+// Files appear by rename and never change, so a reader keeps an open or mapped file that is
+// replaced or removed. REQUIRES: nobody else may write to the directory or those above it, and one
+// process at a time uses it.
 //
 // A failure never fails a compile: failures are counted, and logged at most once a minute.
 //
@@ -53,10 +57,13 @@ struct HotDirectoryStats {
 // Thread-safe. Blocks to write a file; NoteUse and Stats block on a short mutex only.
 class HotDirectory final : public ArtifactPublisher {
  public:
-  // Keeps the undamaged files of an earlier daemon, oldest first, and removes everything else.
-  // Reads all files. Errors of HotFiles::Open and Load. `clock` must outlive the directory.
+  // Creates the directory where it is missing; its parent must exist. Removes the files of an
+  // earlier daemon: Rebuild publishes anew. ALREADY_EXISTS where the path is no directory,
+  // FAILED_PRECONDITION where it belongs to another user. `filesystem` and `clock` must outlive the
+  // directory.
   static absl::StatusOr<std::unique_ptr<HotDirectory>> Open(const std::string& path,
                                                             const HotDirectoryOptions& options,
+                                                            Filesystem& filesystem,
                                                             const Clock& clock);
 
   void OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) override;
@@ -69,8 +76,8 @@ class HotDirectory final : public ArtifactPublisher {
   // hit before. REQUIRES: `blobs` holds the final binary.
   void Publish(const ArtifactRecord& record, std::span<const Blob> blobs) override;
 
-  // For use after a start: removes files that the store does not have, and publishes the most
-  // recently used artifacts, up to the bounds. Other calls may run meanwhile. `index` and `blobs`
+  // For use after a start: publishes the most recently used artifacts, up to the bounds. Other
+  // calls may run meanwhile. `index` and `blobs`
   // belong to the durable store, so that reading everything does not flush the tier above. Calls
   // `should_stop` between artifacts, and `on_found` for every record of the index.
   //
@@ -81,28 +88,26 @@ class HotDirectory final : public ArtifactPublisher {
                        const std::function<void(const FoundArtifact&)>& on_found);
 
   HotDirectoryStats Stats() const;
-  const std::string& path() const { return files_.path(); }
+  const std::string& path() const { return path_; }
 
  private:
   enum class Source { kPut, kHit };
-  struct Published {
-    Digest binary;  // content of the published stage
-    uint64_t size_bytes = 0;
-  };
 
-  HotDirectory(HotFiles files, const HotDirectoryOptions& options, const Clock& clock)
-      : files_(std::move(files)), options_(options), clock_(clock) {}
+  HotDirectory(std::string path, const HotDirectoryOptions& options, Filesystem& filesystem,
+               const Clock& clock)
+      : path_(std::move(path)), options_(options), filesystem_(filesystem), clock_(clock) {}
 
-  absl::Status Load();
+  std::string ShardOf(const Digest& key) const;
+  std::string PathOf(const Digest& key) const;
   absl::Status Write(const ArtifactRecord& record, std::span<const Blob> blobs, Source source);
+  // Gives a written file its published name, unless it holds an outdated hit.
+  absl::Status MoveIn(const std::string& unpublished, uint64_t size_bytes, const Digest& key,
+                      Source source);
   absl::Status LeaveFree(uint64_t needed_bytes);
   void Drop(const Digest& key);
-  // Drops the file unless its artifact changed since `binary` was published.
-  void DropUnchanged(const Digest& key, const Digest& binary);
   void CountFailure(const absl::Status& status);
-  std::unordered_map<Digest, Digest, DigestHash> PublishedBinaries() const;
 
-  absl::StatusOr<std::vector<Digest>> DropLeftoversAndChoose(
+  absl::StatusOr<std::vector<Digest>> Choose(
       ArtifactIndex& index, const std::function<bool()>& should_stop,
       const std::function<void(const FoundArtifact&)>& on_found);
   absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
@@ -113,15 +118,17 @@ class HotDirectory final : public ArtifactPublisher {
   absl::Status EvictOldest() KILN_REQUIRES(mutex_);
   absl::Status RemoveFile(const Digest& key) KILN_REQUIRES(mutex_);
 
-  HotFiles files_;
+  const std::string path_;
   const HotDirectoryOptions options_;
+  Filesystem& filesystem_;
   const Clock& clock_;
+  std::atomic<uint64_t> unpublished_files_ = 0;  // written so far, for their names
 
   // Held while files appear and disappear, so that entries and files agree. Not held while a file
   // is written.
   mutable Mutex mutex_;
-  // Unbounded, since an eviction has to remove the file.
-  LruCache<Published> entries_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};
+  // The sizes of files. Unbounded, since an eviction has to remove the file.
+  LruCache<uint64_t> entries_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};
   // When a key changed last. Outlives every hit that was looked up before the change.
   LruCache<SteadyTime> changes_ KILN_GUARDED_BY(mutex_){limits::kRecentChangesMax, SIZE_MAX};
   HotDirectoryStats counters_ KILN_GUARDED_BY(mutex_);  // without the gauges

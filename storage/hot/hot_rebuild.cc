@@ -1,8 +1,7 @@
 // HotDirectory::Rebuild: one pass over the index chooses the artifacts, a second pass publishes
 // them.
-#include <algorithm>
+#include <functional>
 #include <queue>
-#include <tuple>
 #include <vector>
 
 #include "storage/base/log.h"
@@ -16,19 +15,14 @@ namespace {
 // Header, stage table and padding of an artifact file, about.
 constexpr uint64_t kFileOverheadBytes = 256;
 
+// Ordered by its members, so the least recently used candidate is the least one.
 struct Candidate {
   int64_t last_use_unix_ms = 0;
   uint64_t hits = 0;
   Digest key;
   uint64_t size_bytes = 0;
-};
 
-// Puts the least recently used candidate on top of the queue.
-struct UsedMoreRecently {
-  bool operator()(const Candidate& a, const Candidate& b) const {
-    return std::tie(a.last_use_unix_ms, a.hits, a.key) >
-           std::tie(b.last_use_unix_ms, b.hits, b.key);
-  }
+  friend auto operator<=>(const Candidate&, const Candidate&) = default;
 };
 
 // Keeps the most recently used of all offered artifacts that fit into the bounds.
@@ -60,24 +54,18 @@ class Selection {
  private:
   const uint64_t bytes_max_;
   const size_t files_max_;
-  std::priority_queue<Candidate, std::vector<Candidate>, UsedMoreRecently> chosen_;
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> chosen_;  // least on top
   uint64_t bytes_ = 0;
 };
 
 absl::Status Stopped() { return Cancelled("filling the hot directory was stopped"); }
-
-CallContext BackgroundContext() {
-  CallContext context;
-  context.priority = Priority::kBackground;
-  return context;
-}
 
 }  // namespace
 
 absl::Status HotDirectory::Rebuild(ArtifactIndex& index, BlobStore& blobs,
                                    const std::function<bool()>& should_stop,
                                    const std::function<void(const FoundArtifact&)>& on_found) {
-  KILN_ASSIGN_OR_RETURN(const auto chosen, DropLeftoversAndChoose(index, should_stop, on_found));
+  KILN_ASSIGN_OR_RETURN(const auto chosen, Choose(index, should_stop, on_found));
   for (const Digest& key : chosen) {
     if (should_stop()) return Stopped();
     if (NoteUse(key)) continue;
@@ -88,38 +76,28 @@ absl::Status HotDirectory::Rebuild(ArtifactIndex& index, BlobStore& blobs,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Digest>> HotDirectory::DropLeftoversAndChoose(
+absl::StatusOr<std::vector<Digest>> HotDirectory::Choose(
     ArtifactIndex& index, const std::function<bool()>& should_stop,
     const std::function<void(const FoundArtifact&)>& on_found) {
   Selection selection(options_.bytes_max, options_.files_max);
-  auto leftovers = PublishedBinaries();
   std::optional<Digest> after;
   while (true) {
     if (should_stop()) return Stopped();
-    KILN_ASSIGN_OR_RETURN(const auto page,
-                          index.Scan(BackgroundContext(), after, limits::kListPageMax));
+    KILN_ASSIGN_OR_RETURN(const auto page, index.Scan({}, after, limits::kListPageMax));
     if (page.empty()) break;
     for (const FoundArtifact& found : page) {
-      const ArtifactRecord& record = *found.record;
-      const auto published = leftovers.find(record.key);
-      if (published != leftovers.end() && !record.stages.empty() &&
-          record.stages.back().digest == published->second) {
-        leftovers.erase(published);
-      }
       selection.Offer(found);
       on_found(found);
     }
     after = page.back().record->key;
   }
-  for (const auto& [key, binary] : leftovers) DropUnchanged(key, binary);
   return selection.Take();
 }
 
 absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key) {
-  const CallContext context = BackgroundContext();
-  KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, key));
+  KILN_ASSIGN_OR_RETURN(const auto found, Peek({}, index, key));
   if (!found || found->record->stages.empty()) return absl::OkStatus();
-  const auto binary = blobs.GetBlob(context, found->record->stages.back().digest);
+  const auto binary = blobs.GetBlob({}, found->record->stages.back().digest);
   // Evicted meanwhile, or damaged: the next request handles that.
   if (!binary.ok()) return absl::OkStatus();
   Publish(*found->record, {&binary->blob, 1});

@@ -54,7 +54,7 @@ class FakeHarness : public CompilationProviderHarness {
                                              negatives_, clock_, executor_);
   }
   Provider Publishing(Provider next) {
-    auto hot = HotDirectory::Open(directory_.File("hot"), {}, clock_);
+    auto hot = HotDirectory::Open(directory_.File("hot"), {}, OsFilesystem(), clock_);
     EXPECT_TRUE(hot.ok()) << hot.status();
     hot_ = *std::move(hot);
     return std::make_unique<PublishingProvider>(std::move(next), *hot_, executor_);

@@ -15,7 +15,7 @@ namespace {
 class PublishingProviderTest : public testing::Test {
  protected:
   PublishingProviderTest() {
-    auto opened = HotDirectory::Open(directory_.File("hot"), {}, clock_);
+    auto opened = HotDirectory::Open(directory_.File("hot"), {}, OsFilesystem(), clock_);
     EXPECT_TRUE(opened.ok()) << opened.status();
     hot_ = *std::move(opened);
     provider_ = std::make_unique<PublishingProvider>(std::make_unique<BorrowedProvider>(fake_),
@@ -63,7 +63,8 @@ TEST_F(PublishingProviderTest, AHitKeepsItsFileFromBeingTheOldest) {
   Answer(first, Outcome::kHit);
   const HotDirectoryStats one = hot_->Stats();
   // Room for two.
-  auto opened = HotDirectory::Open(directory_.File("small"), {.bytes_max = 2 * one.bytes}, clock_);
+  auto opened = HotDirectory::Open(directory_.File("small"), {.bytes_max = 2 * one.bytes},
+                                   OsFilesystem(), clock_);
   ASSERT_TRUE(opened.ok());
   hot_ = *std::move(opened);
   provider_ = std::make_unique<PublishingProvider>(std::make_unique<BorrowedProvider>(fake_), *hot_,

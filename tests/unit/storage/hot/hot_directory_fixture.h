@@ -12,21 +12,18 @@
 #include "storage/hot/hot_directory.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_filesystem.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
 
 class HotDirectoryFixture : public testing::Test {
  protected:
-  HotDirectoryFixture() {
-    // The machine that runs the tests may be short of space; what is left free has its own test.
-    options_.free_bytes_min = 0;
-    Reopen();
-  }
+  HotDirectoryFixture() { Reopen(); }
 
   void Reopen() {
     hot_.reset();
-    auto opened = HotDirectory::Open(path_, options_, clock_);
+    auto opened = HotDirectory::Open(path_, options_, filesystem_, clock_);
     EXPECT_TRUE(opened.ok()) << opened.status();
     hot_ = *std::move(opened);
   }
@@ -65,6 +62,7 @@ class HotDirectoryFixture : public testing::Test {
   }
 
   FakeClock clock_;
+  FakeFilesystem filesystem_;
   const TempDirectory temp_;
   const std::string path_ = temp_.File("hot");
   HotDirectoryOptions options_;

@@ -1,6 +1,5 @@
 #include "storage/hot/hot_directory.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -28,9 +27,10 @@ class HotDirectoryTest : public HotDirectoryFixture {
   }
   // Nothing can be renamed to where a directory with something in it stands.
   void BlockPathOf(const Digest& key) { fs::create_directories(PathOf(key) + "/blocked"); }
-  void MakeOlder(const MadeArtifact& made, int64_t unix_seconds) {
-    const struct timespec times[2] = {{unix_seconds, 0}, {unix_seconds, 0}};
-    ASSERT_EQ(utimensat(AT_FDCWD, PathOf(made.record.key).c_str(), times, 0), 0);
+  static mode_t ModeOf(const std::string& path) {
+    struct stat info = {};
+    EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
+    return info.st_mode & 07777;
   }
 };
 
@@ -202,42 +202,76 @@ TEST_F(HotDirectoryTest, AReaderOfAReplacedFileKeepsTheOldOne) {
   EXPECT_EQ(mapped->VerifiedBlob("cubin")->digest(), old.blobs[1].digest());
 }
 
-TEST_F(HotDirectoryTest, FilesSurviveARestart) {
-  const MadeArtifact a = PutOne("a"), b = PutOne("b");
-  Reopen();
-  ExpectPublished(a);
-  EXPECT_TRUE(hot().NoteUse(b.record.key));
-  EXPECT_EQ(hot().Stats().files, 2u);
-  EXPECT_EQ(hot().Stats().published, 0u);
-  ExpectBooksBalance();
-}
-
-TEST_F(HotDirectoryTest, AfterARestartTheOldestFileGoesFirst) {
-  const MadeArtifact a = PutOne("a"), b = PutOne("b"), c = PutOne("c");
-  MakeOlder(b, 1'700'000'000);
-  ReopenWith(3 * kBytesOfOne);
-  PutOne("d");
-  EXPECT_FALSE(IsThere(b));
-  EXPECT_TRUE(IsThere(a) && IsThere(c));
-}
-
-TEST_F(HotDirectoryTest, ASmallerBoundAfterARestartIsKept) {
-  const MadeArtifact a = PutOne("a"), b = PutOne("b");
-  MakeOlder(a, 1'700'000'000);
-  ReopenWith(kBytesOfOne);
-  EXPECT_FALSE(IsThere(a));
-  EXPECT_TRUE(IsThere(b));
-  ExpectBooksBalance();
-}
-
-TEST_F(HotDirectoryTest, DamageFoundAtARestartIsNotCounted) {
+TEST_F(HotDirectoryTest, ARestartRemovesTheFilesOfTheEarlierDaemon) {
   const MadeArtifact a = PutOne("a");
-  fs::resize_file(PathOf(PutOne("b").record.key), 500);
-  WriteFileOrDie(path_ + "/.tmp-00ff", "half");
+  WriteFileOrDie(path_ + "/.tmp-12", "half");
   Reopen();
-  EXPECT_EQ(hot().Stats().files, 1u);
-  EXPECT_TRUE(IsThere(a));
-  ExpectBooksBalance();
+  EXPECT_FALSE(IsThere(a));
+  EXPECT_TRUE(fs::is_empty(path_));
+  EXPECT_FALSE(hot().NoteUse(a.record.key));
+  EXPECT_EQ(hot().Stats().files, 0u);
+}
+
+TEST_F(HotDirectoryTest, ARestartFollowsNoLinksAndLeavesForeignFilesAlone) {
+  fs::create_directories(path_ + "/photos/summer");
+  WriteFileOrDie(path_ + "/README", "hello");
+  fs::create_directory(temp_.File("elsewhere"));
+  WriteFileOrDie(temp_.File("elsewhere/precious"), "data");
+  fs::create_directory_symlink(temp_.File("elsewhere"), path_ + "/00");
+  Reopen();
+  EXPECT_FALSE(fs::is_symlink(path_ + "/00"));
+  EXPECT_EQ(ReadFileOrDie(temp_.File("elsewhere/precious")), "data");
+  EXPECT_TRUE(fs::exists(path_ + "/photos/summer"));
+  EXPECT_TRUE(fs::exists(path_ + "/README"));
+}
+
+TEST_F(HotDirectoryTest, OthersMayReadAndNobodyMayWrite) {
+  const mode_t before = umask(022);  // the daemon's
+  const MadeArtifact made = PutOne("add");
+  umask(before);
+  EXPECT_EQ(ModeOf(path_), 0755u);
+  EXPECT_EQ(ModeOf(fs::path(PathOf(made.record.key)).parent_path()), 0755u);
+  EXPECT_EQ(ModeOf(PathOf(made.record.key)), 0444u);
+}
+
+TEST_F(HotDirectoryTest, AWritableDirectoryIsClosedToOthers) {
+  fs::permissions(path_, fs::perms::all);
+  Reopen();
+  EXPECT_EQ(ModeOf(path_), 0755u);
+}
+
+TEST_F(HotDirectoryTest, RefusesAnythingButADirectory) {
+  const std::string link = temp_.File("link");
+  fs::create_directory_symlink(path_, link);
+  WriteFileOrDie(temp_.File("file"), "mine");
+  for (const std::string& taken : {link, temp_.File("file")}) {
+    const auto opened = HotDirectory::Open(taken, options_, filesystem_, clock_);
+    EXPECT_EQ(opened.status().code(), absl::StatusCode::kAlreadyExists);
+  }
+  EXPECT_EQ(ReadFileOrDie(temp_.File("file")), "mine");
+  const auto orphan = HotDirectory::Open(temp_.File("no/hot"), options_, filesystem_, clock_);
+  EXPECT_EQ(orphan.status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(HotDirectoryTest, NothingIsPublishedThroughALinkedShard) {
+  const std::string name = MadeKey("add").Hex();
+  fs::create_directory(temp_.File("elsewhere"));
+  WriteFileOrDie(temp_.File("elsewhere/" + name), "precious");
+  fs::create_directory_symlink(temp_.File("elsewhere"), path_ + "/" + name.substr(0, 2));
+  PutOne("add");
+  hot().OnRemove(MadeKey("add"));
+  EXPECT_EQ(hot().Stats().failures, 1u);
+  EXPECT_EQ(ReadFileOrDie(temp_.File("elsewhere/" + name)), "precious");
+}
+
+TEST_F(HotDirectoryTest, PublishingReplacesALinkAndNotItsTarget) {
+  const std::string path = PathOf(MadeKey("add"));
+  WriteFileOrDie(temp_.File("precious"), "data");
+  fs::create_directory(fs::path(path).parent_path());
+  fs::create_symlink(temp_.File("precious"), path);
+  ExpectPublished(PutOne("add"));
+  EXPECT_FALSE(fs::is_symlink(path));
+  EXPECT_EQ(ReadFileOrDie(temp_.File("precious")), "data");
 }
 
 TEST_F(HotDirectoryTest, FailedPublicationIsCountedAndLeavesNoFile) {
@@ -282,10 +316,8 @@ TEST_F(HotDirectoryTest, AHitWithoutItsBinaryIsCountedAndNotPublished) {
 
 TEST_F(HotDirectoryTest, OnAFullFileSystemItGivesItsOwnSpaceBack) {
   const MadeArtifact a = PutOne("a");
-  // More than any file system has.
-  options_.free_bytes_min = uint64_t{1} << 60;
-  Reopen();
   ASSERT_TRUE(IsThere(a));
+  filesystem_.SetFreeBytes(limits::kHotFreeBytesMin - 1);
   const MadeArtifact b = PutOne("b");
   EXPECT_FALSE(IsThere(a));
   EXPECT_FALSE(IsThere(b));
