@@ -5,9 +5,9 @@
 // * There are more slots than compiles may run at the same time. So the next worker starts, and the
 //   last one ends, beside a compile and not between two.
 // * The keeper's thread (zygote_keeper.h) is the parent of the zygote.
-// * clock_watch_ ends queued tasks whose deadline passes, and decides which spare workers and
-//   zygotes have been idle for too long. The deadline of a running task is watched by the slot's
-//   thread, in the poll that waits for the worker.
+// * Slots that wait notice that spare workers or the zygote have been idle for too long. The
+//   deadline of a running task ends the poll in which the slot's thread waits for the worker. A
+//   queued task's deadline counts once a slot takes the task.
 // * Any thread may cancel: a queued task ends there and then; the slot's WakeEvent ends the poll of
 //   a running one.
 //
@@ -104,8 +104,8 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
   }
   keeper_ = std::make_unique<ZygoteKeeper>(options_.zygote, [this] {
     // A slot that is about to wait has seen the state before, or will see the notification.
-    { std::lock_guard lock(mutex_); }
-    work_.notify_all();
+    { const MutexLock lock(mutex_); }
+    changed_.NotifyAll();
   });
   const int slots = running_max_ + 1 + running_max_ / kSlotsPerSpare;
   for (int i = 0; i < slots; ++i) {
@@ -115,7 +115,6 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
   for (const auto& slot : slots_) {
     slot->thread = std::thread([this, &slot = *slot] { SlotLoop(slot); });
   }
-  clock_watch_ = std::thread([this] { WatchClock(); });
 }
 
 WorkerPool::~WorkerPool() { Shutdown(Steady::now()); }
@@ -127,29 +126,28 @@ void WorkerPool::Submit(CallContext context, WorkerRequest request, Done done) {
   task->done = std::move(done);
   bool refused = false;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refused = refusing_;
     if (!refused) {
       queue_.push_back(task);
       used_at_ = Steady::now();
+      in_use_ = true;
       spares_ = std::max(spares_, 1);
-      const bool was_in_use = std::exchange(in_use_, true);
-      if (!was_in_use || task->deadline() < next_look_) clock_changed_.notify_all();
     }
   }
   if (refused) return Finish(task, ShuttingDown());
-  work_.notify_all();
+  changed_.NotifyAll();
   // Without the mutex: the callback runs right here when the caller has gone already.
   auto registration = task->context.cancellation.OnCancel([this, weak = std::weak_ptr<Task>(task)] {
     if (const TaskPtr held = weak.lock()) Cancel(held);
   });
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (task->state != Task::State::kDone) task->registration = std::move(registration);
 }
 
 void WorkerPool::Cancel(const TaskPtr& task) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (task->state == Task::State::kRunning) return task->slot->wake.Set();
     if (task->state == Task::State::kDone) return;
     std::erase(queue_, task);
@@ -161,7 +159,7 @@ void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result)
   Cancellation::Registration registration;
   Done done;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (task->state == Task::State::kDone) return;
     if (task->state == Task::State::kRunning) --stats_.running;
     used_at_ = Steady::now();
@@ -169,8 +167,7 @@ void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result)
     registration = std::move(task->registration);
     done = std::move(task->done);
   }
-  idle_.notify_all();
-  work_.notify_all();  // one more compile may run
+  changed_.NotifyAll();  // one more compile may run
   // Waits for a cancellation under way, which takes the mutex.
   registration.Reset();
   done(std::move(result));
@@ -201,14 +198,25 @@ bool WorkerPool::IsOfUse(const Slot& slot) const {
   return slot.generation == generation_ && slot.worker->zygote().IsAlive();
 }
 
+void WorkerPool::Await(const std::function<bool()>& is_met) {
+  while (true) {
+    LookForIdleness(Steady::now());
+    if (is_met()) return;
+    changed_.WaitUntil(mutex_, NextLook());
+  }
+}
+
 bool WorkerPool::AwaitNeed(Slot& slot) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slot.stage == Slot::Stage::kResting) {
-    work_.wait_until(lock, slot.rests_until,
-                     [&] { return stopping_ || slot.stage != Slot::Stage::kResting; });
+    changed_.WaitUntil(mutex_, slot.rests_until, [&]() KILN_REQUIRES(mutex_) {
+      return stopping_ || slot.stage != Slot::Stage::kResting;
+    });
   }
   slot.stage = Slot::Stage::kEmpty;
-  work_.wait(lock, [&] { return stopping_ || CountReady(/*starting_too=*/true) < ReadyWanted(); });
+  Await([&]() KILN_REQUIRES(mutex_) {
+    return stopping_ || CountReady(/*starting_too=*/true) < ReadyWanted();
+  });
   slot.stage = Slot::Stage::kStarting;
   slot.generation = generation_;
   return !stopping_;
@@ -225,7 +233,7 @@ bool WorkerPool::StartWorker(Slot& slot) {
     slot.worker = *std::move(worker);
     slot.failures = 0;
     counters_.started.Add();
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++stats_.workers;
     return true;
   }
@@ -250,7 +258,7 @@ void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do
                              limits::kWorkerRetryLast);
   Queue failed;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
     spares_ = 0;  // until the next request
     slot.stage = Slot::Stage::kResting;
@@ -265,21 +273,25 @@ void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do
     }
   }
   LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(why)}});
-  work_.notify_all();
+  changed_.NotifyAll();
   // Always UNAVAILABLE: what this machine lacks says nothing of the request.
   for (const TaskPtr& task : failed) Finish(task, Unavailable("no worker: {}", Message(why)));
 }
 
 WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   slot.stage = Slot::Stage::kReady;
-  const auto has_task = [&] { return !queue_.empty() && stats_.running < running_max_; };
-  const auto is_one_too_many = [&] { return CountReady(/*starting_too=*/false) > ReadyWanted(); };
-  work_.wait(lock, [&] { return stopping_ || has_task() || !IsOfUse(slot) || is_one_too_many(); });
+  const auto has_task = [&]() KILN_REQUIRES(mutex_) {
+    return !queue_.empty() && stats_.running < running_max_;
+  };
+  Await([&]() KILN_REQUIRES(mutex_) {
+    const bool is_one_too_many = CountReady(/*starting_too=*/false) > ReadyWanted();
+    return stopping_ || has_task() || !IsOfUse(slot) || is_one_too_many;
+  });
   const bool takes_task = !stopping_ && has_task() && IsOfUse(slot) && slot.worker->IsReady();
   if (!stopping_ && !has_task() && IsOfUse(slot)) counters_.idled.Add();
   slot.stage = Slot::Stage::kUsed;
-  work_.notify_all();  // another worker may be needed in its place
+  changed_.NotifyAll();  // another worker may be needed in its place
   if (!takes_task) return nullptr;
   TaskPtr task = std::move(queue_.front());
   queue_.pop_front();
@@ -294,7 +306,7 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
 
 void WorkerPool::EndWorker(Slot& slot) {
   slot.worker.reset();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --stats_.workers;
 }
 
@@ -338,17 +350,16 @@ void WorkerPool::FinishAnswered(const TaskPtr& task, WorkerReply reply) {
   Finish(task, std::move(reply));
 }
 
-void WorkerPool::FinishKilled(Slot& slot, const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
+void WorkerPool::FinishKilled(Slot& slot, const TaskPtr& task, absl::Status why) {
   slot.worker->Kill();
   counters_.killed.Add();
-  if (result.ok()) counters_.compiles.Add();
   {
-    std::lock_guard lock(mutex_);
-    const bool is_shutdown = stopping_ && absl::IsCancelled(result.status()) &&
-                             !task->context.cancellation.IsCancelled();
-    if (is_shutdown) result = ShuttingDown();
+    const MutexLock lock(mutex_);
+    const bool is_shutdown =
+        stopping_ && absl::IsCancelled(why) && !task->context.cancellation.IsCancelled();
+    if (is_shutdown) why = ShuttingDown();
   }
-  Finish(task, std::move(result));
+  Finish(task, std::move(why));
 }
 
 void WorkerPool::FinishCrashed(Slot& slot, const TaskPtr& task, const std::string& what,
@@ -365,20 +376,18 @@ void WorkerPool::FinishCrashed(Slot& slot, const TaskPtr& task, const std::strin
   }
   counters_.crashed.Add();
   bool again = false;
-  bool distrusts_zygote = false;
   {
-    std::lock_guard lock(mutex_);
-    distrusts_zygote = ExceedsCrashBudget();
+    const MutexLock lock(mutex_);
+    if (ExceedsCrashBudget()) {
+      LogError("zygote replaced after many crashes", {{"crashes", options_.crashes_per_hour}});
+      LetZygoteGo();
+    }
     again = task->attempts < kAttemptsMax && TryAgain(task);
   }
   LogWarning(
       "worker crashed",
       {{"what", what}, {"ending", ending}, {"tried_again", again}, {"last_words", last_words}});
-  if (distrusts_zygote) {
-    LogError("zygote replaced after many crashes", {{"crashes", options_.crashes_per_hour}});
-    LetZygoteGo();
-  }
-  if (again) return work_.notify_all();
+  if (again) return changed_.NotifyAll();
   // One crash proves nothing of the source.
   if (task->attempts < kAttemptsMax) {
     const bool is_cancelled = task->context.cancellation.IsCancelled();
@@ -396,7 +405,6 @@ bool WorkerPool::TryAgain(const TaskPtr& task) {
   task->slot = nullptr;
   --stats_.running;
   queue_.push_front(task);
-  clock_changed_.notify_all();
   return true;
 }
 
@@ -411,58 +419,19 @@ bool WorkerPool::ExceedsCrashBudget() {
   return exceeds;
 }
 
-void WorkerPool::WatchClock() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    const SteadyTime now = Steady::now();
-    const std::vector<TaskPtr> late = TakeLate(now);
-    const bool zygote_is_idle = LookForIdleness(now);
-    if (!late.empty() || zygote_is_idle) {
-      lock.unlock();
-      for (const TaskPtr& task : late) {
-        Finish(task, DeadlineExceeded("no worker was free before the caller's deadline"));
-      }
-      if (zygote_is_idle) LetZygoteGo();
-      lock.lock();
-      continue;
-    }
-    next_look_ = NextLook();
-    if (next_look_ == SteadyTime::max()) {
-      clock_changed_.wait(lock);
-    } else {
-      clock_changed_.wait_until(lock, next_look_);
-    }
-  }
-}
-
-std::vector<WorkerPool::TaskPtr> WorkerPool::TakeLate(SteadyTime now) {
-  std::vector<TaskPtr> late;
-  next_deadline_ = SteadyTime::max();
-  std::erase_if(queue_, [&](const TaskPtr& task) {
-    if (task->deadline() > now) {
-      next_deadline_ = std::min(next_deadline_, task->deadline());
-      return false;
-    }
-    late.push_back(task);
-    return true;
-  });
-  return late;
-}
-
-bool WorkerPool::LookForIdleness(SteadyTime now) {
+void WorkerPool::LookForIdleness(SteadyTime now) {
   if (options_.idle_time.count() > 0 && now >= idle_look_at_) {
     spares_ = std::min(spares_, std::max(busy_peak_, options_.idle_workers_min));
     busy_peak_ = stats_.running;
     idle_look_at_ = now + options_.idle_time;
-    work_.notify_all();
+    changed_.NotifyAll();
   }
   const bool is_idle = ZygoteMayIdle() && stats_.running == 0 && queue_.empty() &&
                        now - used_at_ >= options_.zygote_idle_time;
-  if (is_idle) {
-    in_use_ = false;
-    spares_ = 0;
-  }
-  return is_idle;
+  if (!is_idle) return;
+  in_use_ = false;
+  spares_ = 0;
+  LetZygoteGo();
 }
 
 bool WorkerPool::ZygoteMayIdle() const {
@@ -470,53 +439,55 @@ bool WorkerPool::ZygoteMayIdle() const {
 }
 
 SteadyTime WorkerPool::NextLook() const {
-  SteadyTime next = next_deadline_;
+  const SteadyTime now = Steady::now();
+  SteadyTime next = now + std::chrono::hours(1);
   if (options_.idle_time.count() > 0) next = std::min(next, idle_look_at_);
   if (ZygoteMayIdle()) {
     const bool is_busy = stats_.running > 0 || !queue_.empty();
-    next = std::min(next, (is_busy ? Steady::now() : used_at_) + options_.zygote_idle_time);
+    next = std::min(next, (is_busy ? now : used_at_) + options_.zygote_idle_time);
   }
   return next;
+}
+
+void WorkerPool::Renew() {
+  const MutexLock lock(mutex_);
+  LetZygoteGo();
 }
 
 void WorkerPool::LetZygoteGo() {
   // In this order: a slot of the new generation gets a new zygote.
   keeper_->LetGo();
-  {
-    std::lock_guard lock(mutex_);
-    ++generation_;
-  }
-  work_.notify_all();
+  ++generation_;
+  changed_.NotifyAll();
 }
 
 void WorkerPool::Shutdown(SteadyTime deadline) {
   Queue queued;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refusing_ = true;
     queued.swap(queue_);
   }
   for (const TaskPtr& task : queued) Finish(task, ShuttingDown());
   {
-    std::unique_lock lock(mutex_);
-    idle_.wait_until(lock, deadline, [this] { return stats_.running == 0; });
+    const MutexLock lock(mutex_);
+    changed_.WaitUntil(mutex_, deadline,
+                       [this]() KILN_REQUIRES(mutex_) { return stats_.running == 0; });
     stopping_ = true;
   }
   for (const auto& slot : slots_) slot->wake.Set();
-  work_.notify_all();
-  clock_changed_.notify_all();
+  changed_.NotifyAll();
   keeper_->Refuse();
   for (const auto& slot : slots_) {
     if (slot->thread.joinable()) slot->thread.join();
   }
   keeper_->Stop();
-  if (clock_watch_.joinable()) clock_watch_.join();
 }
 
 PoolStats WorkerPool::Stats() const {
   PoolStats stats;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats = stats_;
     stats.queued = queue_.size();
   }

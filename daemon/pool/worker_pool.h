@@ -2,12 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "daemon/pool/zygote_keeper.h"
 #include "storage/base/call_context.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -49,8 +48,9 @@ struct WorkerPoolOptions {
 //
 // A worker that dies or answers nonsense costs its compile one more try, on another worker. A
 // worker whose caller's deadline passes, or whose caller goes away, is killed with all that it
-// started. A compiler that gave up on the source in words (abort_diagnosis.h) has answered, and is
-// not asked twice.
+// started. A deadline counts from when a worker takes the request; who wants a queued request to
+// end earlier cancels it, as CoalescingProvider does. A compiler that gave up on the source in
+// words (abort_diagnosis.h) has answered, and is not asked twice.
 //
 // The zygote starts with the first request. Spare workers, and then the zygote, end when they have
 // been idle.
@@ -70,7 +70,7 @@ class WorkerPool {
   void Submit(CallContext context, WorkerRequest request, Done done);
 
   // Requests from now on run in a new zygote's workers. Running compiles finish.
-  void Renew() { LetZygoteGo(); }
+  void Renew();
 
   // Refuses new and queued requests, waits for running ones until `deadline`, kills what is left.
   // Afterwards no process of the pool lives. Idempotent. REQUIRES: no other thread is in it.
@@ -93,10 +93,12 @@ class WorkerPool {
   void RunTask(Slot& slot, const TaskPtr& task);
   void EndWorker(Slot& slot);
 
-  // These three REQUIRE mutex_.
-  int CountReady(bool starting_too) const;
-  int ReadyWanted() const;  // how many workers are to wait for a task
-  bool IsOfUse(const Slot& slot) const;
+  // Waits until `is_met`, which is called under the lock, and looks for idleness meanwhile.
+  void Await(const std::function<bool()>& is_met) KILN_REQUIRES(mutex_);
+  int CountReady(bool starting_too) const KILN_REQUIRES(mutex_);
+  // How many workers are to wait for a task.
+  int ReadyWanted() const KILN_REQUIRES(mutex_);
+  bool IsOfUse(const Slot& slot) const KILN_REQUIRES(mutex_);
 
   absl::StatusOr<std::unique_ptr<WorkerProcess>> StartIn(Slot& slot,
                                                          const std::shared_ptr<Zygote>& zygote);
@@ -104,48 +106,45 @@ class WorkerPool {
   void LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better);
 
   void FinishAnswered(const TaskPtr& task, WorkerReply reply);
-  void FinishKilled(Slot& slot, const TaskPtr& task, absl::StatusOr<WorkerReply> result);
+  void FinishKilled(Slot& slot, const TaskPtr& task, absl::Status why);
   // `said`: by a compiler that lived to tell. Tries the task again, once.
   void FinishCrashed(Slot& slot, const TaskPtr& task, const std::string& what,
                      const CompileFailure& said);
-  bool TryAgain(const TaskPtr& task);  // REQUIRES mutex_; false when nobody waits for it
-  bool ExceedsCrashBudget();           // REQUIRES mutex_
+  // False when nobody waits for the task.
+  bool TryAgain(const TaskPtr& task) KILN_REQUIRES(mutex_);
+  bool ExceedsCrashBudget() KILN_REQUIRES(mutex_);
 
   void Cancel(const TaskPtr& task);
   void Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result);
 
-  // The life of clock_watch_.
-  void WatchClock();
-  std::vector<TaskPtr> TakeLate(SteadyTime now);  // REQUIRES mutex_
-  bool LookForIdleness(SteadyTime now);           // REQUIRES mutex_; whether the zygote is to go
-  bool ZygoteMayIdle() const;                     // REQUIRES mutex_
-  SteadyTime NextLook() const;                    // REQUIRES mutex_
-  void LetZygoteGo();
+  // Ends spare workers, and the zygote, that have been idle for too long.
+  void LookForIdleness(SteadyTime now) KILN_REQUIRES(mutex_);
+  bool ZygoteMayIdle() const KILN_REQUIRES(mutex_);
+  SteadyTime NextLook() const KILN_REQUIRES(mutex_);
+  void LetZygoteGo() KILN_REQUIRES(mutex_);
 
   const WorkerPoolOptions options_;
   const int running_max_;  // compiles at the same time
   PoolCounters counters_{options_.labels};
-  mutable std::mutex mutex_;
-  std::condition_variable work_;           // the slots have something to do
-  std::condition_variable idle_;           // a compile ended
-  std::condition_variable clock_changed_;  // clock_watch_ has to look earlier
-  Queue queue_;
-  bool refusing_ = false;                         // Shutdown has begun
-  bool stopping_ = false;                         // slots end
-  SteadyTime next_deadline_ = SteadyTime::max();  // of queue_
-  SteadyTime next_look_ = SteadyTime::max();      // of clock_watch_
-  uint64_t generation_ = 0;                       // of the zygote
-  bool in_use_ = false;                           // since the zygote was let go
-  SteadyTime used_at_{};
-  int spares_ = 0;     // workers that are to wait for tasks yet to come
-  int busy_peak_ = 0;  // compiles at the same time since idle_look_at_ was set
-  SteadyTime idle_look_at_{};
-  SteadyTime crashes_since_{};  // the hour in which crashes are counted
-  int crashes_ = 0;
-  PoolStats stats_;  // workers and running
+  // Held while a method of the keeper takes the keeper's own mutex, never the other way round.
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Queue queue_ KILN_GUARDED_BY(mutex_);
+  bool refusing_ KILN_GUARDED_BY(mutex_) = false;    // Shutdown has begun
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;    // slots end
+  uint64_t generation_ KILN_GUARDED_BY(mutex_) = 0;  // of the zygote
+  bool in_use_ KILN_GUARDED_BY(mutex_) = false;      // since the zygote was let go
+  SteadyTime used_at_ KILN_GUARDED_BY(mutex_){};
+  // Workers that are to wait for tasks yet to come.
+  int spares_ KILN_GUARDED_BY(mutex_) = 0;
+  // Compiles at the same time since idle_look_at_ was set.
+  int busy_peak_ KILN_GUARDED_BY(mutex_) = 0;
+  SteadyTime idle_look_at_ KILN_GUARDED_BY(mutex_){};
+  SteadyTime crashes_since_ KILN_GUARDED_BY(mutex_){};  // the hour in which crashes are counted
+  int crashes_ KILN_GUARDED_BY(mutex_) = 0;
+  PoolStats stats_ KILN_GUARDED_BY(mutex_);  // workers and running
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ZygoteKeeper> keeper_;
-  std::thread clock_watch_;
 
   Gauge workers_gauge_{"workers", "Worker processes alive.", [this] { return Stats().workers; },
                        options_.labels};

@@ -466,14 +466,11 @@ TEST_F(WorkerPoolTest, WhatIsCancelledBeforeItIsSubmittedNeverRuns) {
   EXPECT_TRUE(absl::IsCancelled(Do("sleep", context).status()));
 }
 
-TEST_F(WorkerPoolTest, ADeadlineEndsWaitingInTheQueue) {
+TEST_F(WorkerPoolTest, WhatIsLateWhenAWorkerTakesItIsKilledAtOnce) {
   Start();
-  CallContext context;
-  auto running = Submit("sleep", context);
-  WaitUntilRunning(1);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Do("answer never", Until(milliseconds(10))).status()));
-  context.cancellation.Cancel();
-  EXPECT_TRUE(absl::IsCancelled(running.get().status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Submit("spin", Until(seconds(0))).get().status()));
+  EXPECT_EQ(pool_->counters().killed.value(), 1u);
+  EXPECT_EQ(Ptx("answer next"), "next");
 }
 
 TEST_F(WorkerPoolTest, RandomCancellationsLeaveNothingBehind) {
