@@ -95,7 +95,6 @@ inline constexpr size_t kToolchainMetadataBytesMax = kMiB;
 inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
 inline constexpr auto kZygoteStartTime = std::chrono::seconds(60);
 inline constexpr auto kForkTime = std::chrono::seconds(10);
-inline constexpr int kCompilesPerWorkerDefault = 1000;
 inline constexpr auto kWorkerIdleTimeDefault = std::chrono::minutes(5);
 inline constexpr int kIdleWorkersDefault = 1;
 inline constexpr auto kZygoteIdleTimeDefault = std::chrono::minutes(30);
@@ -124,12 +123,6 @@ inline constexpr int kDirectoriesAsideMax = 64;
 // --- Toolchains ---
 inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
-// Limits on headers, all of which are read: one file, and one include directory. CUDA's with CCCL's
-// take 100 MiB.
-inline constexpr uint64_t kHeaderBytesMax = 256 * kMiB;
-inline constexpr uint64_t kHeadersBytesMax = 2048 * kMiB;
-// And what the ways of links among them lead through, all together: each costs a few system calls.
-inline constexpr size_t kHeaderLinkStepsMax = 1'000'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
 // Pools of toolchains that are gone wait for one another to end.
 inline constexpr size_t kToolchainsEndingMax = 256;
@@ -151,8 +144,6 @@ inline constexpr size_t kToolchainArchitecturesMax = 256;
 inline constexpr int64_t kHiddenPointersMax = 16;
 // pip's list of installed files: 12 KB for Triton, 2 MB for PyTorch.
 inline constexpr size_t kDistributionRecordBytesMax = 16 * kMiB;
-// A .pth file: some hundred bytes.
-inline constexpr size_t kPathFileBytesMax = kMiB;
 // Why toolchains do not fit, as part of a status message (kStatusMessageBytesMax).
 inline constexpr size_t kDecisionNameBytesMax = 80;
 inline constexpr size_t kDecisionReasonBytesMax = 240;
@@ -179,8 +170,6 @@ inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 // --- Disassembling ---
 // A cubin takes milliseconds; a damaged one holds nvdisasm for as long as it is let.
 inline constexpr auto kDisassemblyTimeMax = std::chrono::seconds(20);
-inline constexpr size_t kDisassembliesWaitingMax = 256;
-inline constexpr size_t kDisassemblyBytesMax = kGiB / 2;  // of the cubins that wait
 
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
@@ -192,10 +181,7 @@ inline constexpr size_t kKnownFailureBytesMax = 16 * kMiB;
 
 // --- Sources that crash compilers ---
 inline constexpr auto kQuarantineTimeDefault = std::chrono::minutes(10);
-inline constexpr size_t kQuarantinedSourcesMax = 4096;
 inline constexpr size_t kQuarantineReasonBytesMax = kKiB / 2;
-// The crashing requests together, for `kiln reproduce`.
-inline constexpr size_t kQuarantinedSourceBytesMax = 64 * kMiB;
 
 // --- Audits ---
 inline constexpr size_t kAuditsWaitingMax = 64;
