@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "storage/base/byte_codec.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -17,21 +18,6 @@ namespace {
 constexpr std::string_view kMagic = "KILN";
 constexpr uint16_t kVersion = 1;
 constexpr size_t kReadBytes = limits::kMiB;
-
-template <typename T>
-void AppendLittleEndian(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>((value >> (8 * i)) & 0xff);
-}
-
-template <typename T>
-T TakeLittleEndian(std::string_view& in) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | (static_cast<T>(static_cast<uint8_t>(in[i])) << (8 * i)));
-  }
-  in.remove_prefix(sizeof(T));
-  return value;
-}
 
 // -1 where there is nothing but the socket to wait for. Rounded up, so that a poll never ends just
 // before the deadline.
@@ -95,33 +81,34 @@ absl::StatusOr<std::string> ReceiveExactly(int socket, uint64_t size, const Fram
 }  // namespace
 
 std::string FrameStart::Encode() const {
-  std::string bytes(kMagic);
-  AppendLittleEndian(bytes, kVersion);
-  AppendLittleEndian(bytes, static_cast<uint16_t>(type));
-  AppendLittleEndian(bytes, header_bytes);
-  AppendLittleEndian(bytes, id);
-  AppendLittleEndian(bytes, payload_bytes);
-  return bytes;
+  ByteWriter writer;
+  writer.Raw(kMagic);
+  writer.Number(kVersion);
+  writer.Number(static_cast<uint16_t>(type));
+  writer.Number(header_bytes);
+  writer.Number(id);
+  writer.Number(payload_bytes);
+  return writer.Take();
 }
 
 absl::StatusOr<FrameStart> FrameStart::Decode(std::string_view bytes) {
   if (bytes.size() != kSizeBytes)
     return Internal("a frame starts with {} bytes, got {}", kSizeBytes, bytes.size());
-  if (bytes.substr(0, kMagic.size()) != kMagic) return Internal("not a frame: wrong magic");
-  bytes.remove_prefix(kMagic.size());
-  if (const auto version = TakeLittleEndian<uint16_t>(bytes); version != kVersion) {
+  ByteReader reader(bytes);
+  if (reader.Raw(kMagic.size()) != kMagic) return Internal("not a frame: wrong magic");
+  if (const auto version = reader.Number<uint16_t>(); version != kVersion) {
     return Internal("a frame of version {}, expected {}", version, kVersion);
   }
-  const auto type = TakeLittleEndian<uint16_t>(bytes);
+  const auto type = reader.Number<uint16_t>();
   if (type != static_cast<uint16_t>(FrameType::kCompile) &&
       type != static_cast<uint16_t>(FrameType::kResult)) {
     return Internal("a frame of unknown type {}", type);
   }
   FrameStart start;
   start.type = static_cast<FrameType>(type);
-  start.header_bytes = TakeLittleEndian<uint32_t>(bytes);
-  start.id = TakeLittleEndian<uint32_t>(bytes);
-  start.payload_bytes = TakeLittleEndian<uint64_t>(bytes);
+  start.header_bytes = reader.Number<uint32_t>();
+  start.id = reader.Number<uint32_t>();
+  start.payload_bytes = reader.Number<uint64_t>();
   if (start.header_bytes > limits::kFrameHeaderBytesMax) {
     return Internal("a frame's header of {} bytes is over the limit of {}", start.header_bytes,
                     limits::kFrameHeaderBytesMax);

@@ -38,12 +38,4 @@ std::string OutputCapture::Tail(size_t bytes_max) const {
   return tail;
 }
 
-void OutputCapture::Clear() {
-  const size_t written = Position(file_.get());
-  if (written == 0) return;
-  ::lseek(file_.get(), 0, SEEK_SET);
-  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-              static_cast<off_t>(written));
-}
-
 }  // namespace kiln

@@ -16,10 +16,8 @@ class OutputCapture {
 
   // To hand to a process as its descriptors 1 and 2. They share the file position with this object.
   int fd() const { return file_.get(); }
-  // The end of what was written since the last Clear.
+  // The end of what was written.
   std::string Tail(size_t bytes_max) const;
-  // Forgets everything and gives its memory back.
-  void Clear();
 
  private:
   explicit OutputCapture(UniqueFd file) : file_(std::move(file)) {}

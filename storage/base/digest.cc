@@ -1,23 +1,14 @@
 #include "storage/base/digest.h"
 
+#include <absl/strings/escaping.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include <cassert>
+#include <charconv>
 #include <cstdlib>
 
 namespace kiln {
-namespace {
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
-
 struct DigestBuilder::Context {
   EVP_MD_CTX* evp = EVP_MD_CTX_new();
   bool is_finished = false;
@@ -68,22 +59,15 @@ absl::StatusOr<Digest> Digest::FromHex(std::string_view hex) {
   }
   Digest digest;
   for (size_t i = 0; i < kSizeBytes; ++i) {
-    const int high = HexValue(hex[2 * i]);
-    const int low = HexValue(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return InvalidArgument("a digest is written in hex digits only");
-    digest.bytes_[i] = static_cast<uint8_t>(high << 4 | low);
+    const char* const digits = hex.data() + 2 * i;
+    const auto [end, error] = std::from_chars(digits, digits + 2, digest.bytes_[i], 16);
+    if (error != std::errc() || end != digits + 2) {
+      return InvalidArgument("a digest is written in hex digits only");
+    }
   }
   return digest;
 }
 
-std::string Digest::Hex() const {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex(2 * kSizeBytes, '\0');
-  for (size_t i = 0; i < kSizeBytes; ++i) {
-    hex[2 * i] = kDigits[bytes_[i] >> 4];
-    hex[2 * i + 1] = kDigits[bytes_[i] & 15];
-  }
-  return hex;
-}
+std::string Digest::Hex() const { return absl::BytesToHexString({Bytes().data(), Bytes().size()}); }
 
 }  // namespace kiln

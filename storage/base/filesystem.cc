@@ -40,7 +40,6 @@ DirectoryEntry Describe(std::string name, const struct stat& info) {
   if (S_ISREG(info.st_mode)) entry.kind = DirectoryEntry::Kind::kFile;
   if (S_ISDIR(info.st_mode)) entry.kind = DirectoryEntry::Kind::kDirectory;
   entry.size_bytes = static_cast<uint64_t>(info.st_size);
-  entry.modified_unix_ms = info.st_mtim.tv_sec * 1000 + info.st_mtim.tv_nsec / 1'000'000;
   return entry;
 }
 

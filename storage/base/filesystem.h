@@ -20,7 +20,6 @@ struct DirectoryEntry {
   std::string name;
   Kind kind = Kind::kOther;
   uint64_t size_bytes = 0;
-  int64_t modified_unix_ms = 0;
 };
 
 // Errors are those of ErrnoStatus, with the path in front: NOT_FOUND, ALREADY_EXISTS,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace kiln {
 namespace {
@@ -73,18 +74,17 @@ void LogError(std::string_view message, LogFields fields) {
 }
 
 bool SetLogLevel(std::string_view level) {
-  if (level == "debug") {
-    Logger().set_level(spdlog::level::debug);
-  } else if (level == "info") {
-    Logger().set_level(spdlog::level::info);
-  } else if (level == "warning") {
-    Logger().set_level(spdlog::level::warn);
-  } else if (level == "error") {
-    Logger().set_level(spdlog::level::err);
-  } else {
-    return false;
+  static constexpr std::pair<std::string_view, spdlog::level::level_enum> kLevels[] = {
+      {"debug", spdlog::level::debug},
+      {"info", spdlog::level::info},
+      {"warning", spdlog::level::warn},
+      {"error", spdlog::level::err}};
+  for (const auto& [name, value] : kLevels) {
+    if (name != level) continue;
+    Logger().set_level(value);
+    return true;
   }
-  return true;
+  return false;
 }
 
 }  // namespace kiln

@@ -22,9 +22,8 @@
 #define KILN_THREAD_ATTRIBUTE(x)
 #endif
 
-// After a member: read and written only while the mutex is held. The second: what it points to.
+// After a member: read and written only while the mutex is held.
 #define KILN_GUARDED_BY(mutex) KILN_THREAD_ATTRIBUTE(guarded_by(mutex))
-#define KILN_PT_GUARDED_BY(mutex) KILN_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
 
 // After a function's declaration: the caller holds the mutexes, or must not hold them.
 #define KILN_REQUIRES(...) KILN_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))

@@ -22,15 +22,6 @@ TEST(OutputCaptureTest, TailIsTheEnd) {
   EXPECT_EQ(capture->Tail(6), "second");
 }
 
-TEST(OutputCaptureTest, ClearForgets) {
-  auto capture = OutputCapture::Create();
-  Write(*capture, "first");
-  capture->Clear();
-  EXPECT_EQ(capture->Tail(100), "");
-  Write(*capture, "x");
-  EXPECT_EQ(capture->Tail(100), "x");
-}
-
 TEST(OutputCaptureTest, WritesEndAtTheLimit) {
   auto capture = OutputCapture::Create();
   const std::string chunk(limits::kMiB, 'x');
