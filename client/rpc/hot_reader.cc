@@ -23,12 +23,12 @@ absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
   }
   if (!loaded.ok()) return Annotate(loaded.status(), path_);
   const auto mapping = std::make_shared<const MappedArtifact>(*std::move(loaded));
-  const ArtifactFileView& view = mapping->view();
-  if (view.stages.empty()) return DataLoss("the published artifact {} has no binary", key.Hex());
+  const ArtifactLayout& layout = mapping->layout();
+  if (layout.stages.empty()) return DataLoss("the published artifact {} has no binary", key.Hex());
   HotArtifact artifact;
-  artifact.document_ = view.document;
-  artifact.stage_ = view.stages.back().stage;
-  artifact.binary_ = view.stages.back().bytes;
+  artifact.document_ = layout.document;
+  artifact.stage_ = layout.stages.back().name;
+  artifact.binary_ = layout.stages.back().bytes;
   artifact.mapping_ = mapping;
   return artifact;
 }

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
-#include "storage/hot/artifact_layout.h"
 
 namespace kiln {
 namespace {
@@ -24,19 +24,7 @@ size_t Aligned(size_t offset) {
   return (offset + kArtifactAlignment - 1) / kArtifactAlignment * kArtifactAlignment;
 }
 
-Digest DigestOf(std::string_view raw) {
-  // 32 bytes are always a digest.
-  return *Digest::FromBytes(raw);
-}
-
 }  // namespace
-
-const ArtifactFileStage* ArtifactFileView::Find(std::string_view stage) const {
-  for (const ArtifactFileStage& one : stages) {
-    if (one.stage == stage) return &one;
-  }
-  return nullptr;
-}
 
 absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_view document,
                                                std::span<const NamedBlob> stages) {
@@ -84,22 +72,6 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
   return file;
 }
 
-absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes) {
-  ArtifactLayout layout;
-  if (const ArtifactLayoutError error = ParseArtifactLayout(bytes, layout);
-      !error.message.empty()) {
-    return error.is_newer ? FailedPrecondition("{}", error.message) : DataLoss("{}", error.message);
-  }
-  ArtifactFileView view;
-  view.key = DigestOf(layout.key);
-  view.document = layout.document;
-  view.stages.reserve(layout.stages.size());
-  for (const ArtifactLayoutStage& stage : layout.stages) {
-    view.stages.push_back({stage.name, DigestOf(stage.digest), stage.bytes});
-  }
-  return view;
-}
-
 absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
                                                     const Digest& expected_key) {
   return OpenAt(AT_FDCWD, path, expected_key);
@@ -125,12 +97,13 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
   }
   KILN_ASSIGN_OR_RETURN(MappedArtifact mapped, size <= kReadBytesMax ? Read(fd.get(), size, path)
                                                                      : Map(fd.get(), size, path));
-  auto view = DecodeArtifactFile({static_cast<const char*>(mapped.address_), size});
-  if (!view.ok()) return Annotate(view.status(), path);
-  if (view->key != expected_key) {
-    return DataLoss("{} holds the artifact {}", path, view->key.Hex());
+  const std::string_view bytes(static_cast<const char*>(mapped.address_), size);
+  const ArtifactLayoutError error = ParseArtifactLayout(bytes, mapped.layout_);
+  if (error.is_newer) return FailedPrecondition("{}: {}", path, error.message);
+  if (!error.message.empty()) return DataLoss("{}: {}", path, error.message);
+  if (mapped.layout_.key != expected_key.Bytes()) {
+    return DataLoss("{} holds the artifact {}", path, Digest::FromBytes(mapped.layout_.key)->Hex());
   }
-  mapped.view_ = *std::move(view);
   return mapped;
 }
 
@@ -168,7 +141,7 @@ MappedArtifact& MappedArtifact::operator=(MappedArtifact&& other) noexcept {
   address_ = std::exchange(other.address_, nullptr);
   size_bytes_ = other.size_bytes_;
   allocated_ = std::exchange(other.allocated_, nullptr);
-  view_ = std::exchange(other.view_, {});
+  layout_ = std::exchange(other.layout_, {});
   return *this;
 }
 
@@ -181,12 +154,6 @@ void MappedArtifact::Release() {
   } else {
     munmap(address_, size_bytes_);
   }
-}
-
-absl::StatusOr<Blob> MappedArtifact::VerifiedBlob(std::string_view stage) const {
-  const ArtifactFileStage* found = view_.Find(stage);
-  if (found == nullptr) return NotFound("the artifact file holds no stage {}", stage);
-  return Blob::Verify(std::string(found->bytes), found->digest);
 }
 
 }  // namespace kiln

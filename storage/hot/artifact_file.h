@@ -9,30 +9,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "storage/base/blob.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
+#include "storage/hot/artifact_layout.h"
 
 namespace kiln {
-
-// The output of one stage inside a file.
-struct ArtifactFileStage {
-  std::string_view stage;
-  Digest digest;
-  std::string_view bytes;
-};
-
-// A decoded file. The views point into its bytes.
-struct ArtifactFileView {
-  Digest key;
-  std::string_view document;
-  std::vector<ArtifactFileStage> stages;  // in compile order
-
-  // Null where the file does not hold the stage.
-  const ArtifactFileStage* Find(std::string_view stage) const;
-};
 
 // One stage to write into a file.
 struct NamedBlob {
@@ -43,10 +26,6 @@ struct NamedBlob {
 // INVALID_ARGUMENT where there are more stages, or longer names, than the format holds.
 absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_view document,
                                                std::span<const NamedBlob> stages);
-
-// Checks magic, version, all offsets, and the checksum. `bytes` may be anything. DATA_LOSS:
-// damaged, or no artifact file. FAILED_PRECONDITION: a newer Kiln wrote the file.
-absl::StatusOr<ArtifactFileView> DecodeArtifactFile(std::string_view bytes);
 
 // An artifact file in memory: a large file is mapped, a small one is read, which is faster.
 // Replacing or removing the file does not change this object. Movable. The const members are
@@ -68,11 +47,9 @@ class MappedArtifact {
   MappedArtifact& operator=(MappedArtifact&& other) noexcept;
   ~MappedArtifact();
 
-  const ArtifactFileView& view() const { return view_; }
-
-  // A copy of a stage's bytes, checked against the SHA-256 (Open checks the faster checksum only).
-  // NOT_FOUND: the file does not hold the stage. DATA_LOSS: the bytes do not match the digest.
-  absl::StatusOr<Blob> VerifiedBlob(std::string_view stage) const;
+  // Points into this object's memory. The file's checksum matches; the SHA-256 of each stage is not
+  // checked.
+  const ArtifactLayout& layout() const { return layout_; }
 
  private:
   MappedArtifact(void* address, size_t size_bytes, void* allocated)
@@ -84,7 +61,7 @@ class MappedArtifact {
   void* address_ = nullptr;
   size_t size_bytes_ = 0;
   void* allocated_ = nullptr;  // holds the bytes; null: they are mapped
-  ArtifactFileView view_;
+  ArtifactLayout layout_;
 };
 
 }  // namespace kiln

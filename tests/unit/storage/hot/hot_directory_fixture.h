@@ -43,10 +43,10 @@ class HotDirectoryFixture : public testing::Test {
   void ExpectPublished(const MadeArtifact& made) {
     const auto mapped = MappedArtifact::Open(PathOf(made.record.key), made.record.key);
     ASSERT_TRUE(mapped.ok()) << mapped.status();
-    EXPECT_EQ(mapped->view().document, made.record.document);
-    ASSERT_EQ(mapped->view().stages.size(), 1u);
-    EXPECT_EQ(mapped->view().stages[0].stage, made.record.stages.back().stage);
-    EXPECT_EQ(mapped->view().stages[0].bytes, made.blobs.back().bytes());
+    EXPECT_EQ(mapped->layout().document, made.record.document);
+    ASSERT_EQ(mapped->layout().stages.size(), 1u);
+    EXPECT_EQ(mapped->layout().stages[0].name, made.record.stages.back().stage);
+    EXPECT_EQ(mapped->layout().stages[0].bytes, made.blobs.back().bytes());
   }
   // What the directory says of itself is what is on the disk.
   void ExpectBooksBalance() {
