@@ -182,11 +182,13 @@ void WorkerPool::SlotLoop(Slot& slot) {
 }
 
 int WorkerPool::CountReady(bool starting_too) const {
-  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [&](const auto& slot) {
-    return slot->generation == generation_ &&
-           (slot->stage == Slot::Stage::kReady ||
-            (starting_too && slot->stage == Slot::Stage::kStarting));
-  }));
+  int ready = 0;
+  for (const auto& slot : slots_) {
+    const bool counts = slot->stage == Slot::Stage::kReady ||
+                        (starting_too && slot->stage == Slot::Stage::kStarting);
+    if (counts && slot->generation == generation_) ++ready;
+  }
+  return ready;
 }
 
 int WorkerPool::ReadyWanted() const {

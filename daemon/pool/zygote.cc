@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -97,7 +96,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
 }
 
 Zygote::~Zygote() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   End();
 }
 
@@ -169,17 +168,11 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
                                    const WorkerLimits& limits) {
   KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
   JsonReader reader(reply, "a zygote's answer");
   if (reader.String("type", 64) == "error") {
-    const std::string why = reader.String("message", kControlBytesMax);
-    {
-      std::lock_guard refusal_lock(refusal_mutex_);
-      last_refusal_ = why;
-    }
-    ++refusals_;
-    return Unavailable("the zygote could not fork: {}", why);
+    return Unavailable("the zygote could not fork: {}", reader.String("message", kControlBytesMax));
   }
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
   std::vector<std::string> problems =
@@ -188,7 +181,6 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     End();
     return Unavailable("the zygote named a worker that is not its own");
   }
-  refusals_ = 0;
   workers_.insert(worker);
   if (groups_ != nullptr) {
     if (const absl::Status grouped = groups_->Add(worker); !grouped.ok()) {
@@ -203,13 +195,12 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
       return admitted;
     }
   }
-  has_forked_ = true;
   return worker;
 }
 
 std::optional<int> Zygote::EndWorker(pid_t worker) {
   ::kill(-worker, SIGKILL);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return EndWorkerLocked(worker);
 }
 
@@ -256,16 +247,11 @@ void Zygote::WaitForDeath(const WakeEvent& stop) {
   while (::poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR) {
   }
   if (polled[0].revents == 0) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   End();
 }
 
 std::string Zygote::LastWords() const { return output_.Tail(kZygoteLastWordsBytes); }
-
-std::string Zygote::LastRefusal() const {
-  std::lock_guard lock(refusal_mutex_);
-  return last_refusal_;
-}
 
 bool Zygote::IsOurs(pid_t worker) const {
   return worker > 1 && worker != pid_ && ::getsid(worker) == pid_ && ::getpgid(worker) == worker;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -19,6 +18,7 @@
 #include "daemon/process/worker_groups.h"
 #include "daemon/sandbox/jail.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -76,35 +76,30 @@ class Zygote {
   pid_t pid() const { return pid_; }
   // The end of what it wrote.
   std::string LastWords() const;
-  // Whether it has forked a worker that is jailed as it has to be.
-  bool has_forked() const { return has_forked_; }
-  // How often in a row it has answered that it could not fork, and why the last time.
-  int refusals() const { return refusals_; }
-  std::string LastRefusal() const;
 
  private:
   Zygote(pid_t pid, UniqueFd control, OutputCapture output, const ZygoteCommand& command);
 
   absl::Status AwaitHello(const ZygoteCommand& command, const WakeEvent& stop);
-  // Sends and waits for the answer; whatever goes wrong ends the zygote. REQUIRES: mutex_ held.
+  // Sends and waits for the answer. Any error ends the zygote.
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request, const int* descriptors,
-                                     size_t count);
+                                     size_t count) KILN_REQUIRES(mutex_);
   absl::Status SendMessage(const std::string& text, const int* descriptors, size_t count);
   absl::StatusOr<nlohmann::json> ReceiveMessage(std::chrono::steady_clock::time_point deadline,
                                                 int wake_fd);
   absl::StatusOr<nlohmann::json> ForkRequest(const std::string& directory,
                                              WorkerLimits limits) const;
-  // Kills and reaps a worker. REQUIRES: mutex_ held.
-  std::optional<int> EndWorkerLocked(pid_t worker);
+  // Kills and reaps a worker.
+  std::optional<int> EndWorkerLocked(pid_t worker) KILN_REQUIRES(mutex_);
   // Whether `worker` leads a group of the zygote's session, into which nobody comes from elsewhere.
   // Needs no descriptor: there may be none just now.
   bool IsOurs(pid_t worker) const;
-  // Kills and reaps, with whatever of it nobody else will reap. REQUIRES: mutex_ held.
-  void End();
+  // Kills and reaps the zygote and its orphans.
+  void End() KILN_REQUIRES(mutex_);
   // Ends those children of this process that come from the dead zygote and that Fork did not give
   // to anyone: forked just before its death, or left behind by a worker. Does nothing where
-  // descriptors are lacking. REQUIRES: mutex_ held, the zygote is reaped.
-  void EndOrphans();
+  // descriptors are lacking. REQUIRES: the zygote is reaped.
+  void EndOrphans() KILN_REQUIRES(mutex_);
 
   const pid_t pid_;
   UniqueFd control_;
@@ -113,13 +108,10 @@ class Zygote {
   const std::shared_ptr<Jail> jail_;
   const std::shared_ptr<WorkerGroups> groups_;
   JailNeeds needs_;
-  mutable std::mutex mutex_;
+  Mutex mutex_;  // held for a question and its answer, seconds at worst
   std::atomic<bool> alive_ = true;
-  std::atomic<bool> has_forked_ = false;
-  std::atomic<int> refusals_ = 0;
-  mutable std::mutex refusal_mutex_;  // held for a moment, while mutex_ may be for seconds
-  std::string last_refusal_;
-  std::set<pid_t> workers_;  // given out by Fork and not ended yet
+  // Given out by Fork and not ended yet.
+  std::set<pid_t> workers_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -15,8 +15,6 @@ constexpr auto kRetryLast = std::chrono::milliseconds(30'000);
 // One that dies sooner than this may not have worked. A few times that is somebody's stray kill.
 constexpr auto kSettled = std::chrono::seconds(5);
 constexpr int kEarlyDeathsMax = 3;
-// In a row. The machine may lack processes for a while, a zygote something for ever.
-constexpr int kRefusalsMax = 8;
 
 }  // namespace
 
@@ -24,43 +22,32 @@ ZygoteKeeper::ZygoteKeeper(ZygoteCommand command, std::function<void()> on_chang
     : command_(std::move(command)), on_change_(std::move(on_change)), thread_([this] { Loop(); }) {}
 
 absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Get() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
     if (stopping_) return Cancelled("the pool is shutting down");
-    if (zygote_ != nullptr && zygote_->refusals() >= kRefusalsMax) LetGoOfRefusing();
     if (zygote_ != nullptr && zygote_->IsAlive()) return zygote_;
     if (!starting_ && Steady::now() < retry_at_) return Unshared(last_failure_);
     // Told once: callers that told each other at every wake-up would keep two cores busy.
-    if (!std::exchange(wanted_, true)) changed_.notify_all();
-    changed_.wait(lock);
+    if (!std::exchange(wanted_, true)) changed_.NotifyAll();
+    changed_.Wait(mutex_);
   }
 }
 
 void ZygoteKeeper::LetGo() {
-  std::lock_guard lock(mutex_);
-  if (zygote_ != nullptr) LetGoLocked();
-}
-
-void ZygoteKeeper::LetGoLocked() {
-  if (zygote_->has_forked()) early_deaths_ = failures_in_a_row_ = 0;
+  const MutexLock lock(mutex_);
+  if (zygote_ == nullptr) return;
+  early_deaths_ = failures_in_a_row_ = 0;
   zygote_.reset();
   stop_.Set();
 }
 
-void ZygoteKeeper::LetGoOfRefusing() {
-  const absl::Status failure = Unavailable("the zygote could not fork {} times in a row: {}",
-                                           zygote_->refusals(), zygote_->LastRefusal());
-  LetGoLocked();
-  RecordFailure(failure);
-}
-
 void ZygoteKeeper::Refuse() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   abort_start_.Set();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void ZygoteKeeper::Stop() {
@@ -70,7 +57,7 @@ void ZygoteKeeper::Stop() {
 }
 
 std::string ZygoteKeeper::State() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (starting_) return "starting";
   if (zygote_ != nullptr) return "ready";
   if (!last_failure_.ok()) return fmt::format("failed: {}", Message(last_failure_));
@@ -78,11 +65,32 @@ std::string ZygoteKeeper::State() const {
 }
 
 void ZygoteKeeper::Loop() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    changed_.wait(lock, [this] { return stopping_ || wanted_; });
-    if (!stopping_) KeepOne(lock);
+  while (AwaitWanted()) {
+    const SteadyTime asked_at = Steady::now();
+    const std::shared_ptr<Zygote> zygote = TakeUp(Start());
+    if (zygote != nullptr) {
+      const SteadyTime ready_at = Steady::now();
+      LogInfo(
+          "zygote ready",
+          {{"toolchain", command_.name},
+           {"pid", zygote->pid()},
+           {"ms",
+            std::chrono::duration_cast<std::chrono::milliseconds>(ready_at - asked_at).count()}});
+      on_change_();
+      zygote->WaitForDeath(stop_);
+      NoteDeath(*zygote, ready_at);
+    }
+    on_change_();
+    // The zygote ends here, on the thread that it belongs to, unless a worker still needs it to be
+    // reaped.
   }
+}
+
+bool ZygoteKeeper::AwaitWanted() {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && !wanted_) changed_.Wait(mutex_);
+  starting_ = !stopping_;
+  return starting_;
 }
 
 absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Start() {
@@ -107,57 +115,39 @@ absl::StatusOr<std::shared_ptr<Zygote>> ZygoteKeeper::Start() {
   return plain;
 }
 
-void ZygoteKeeper::KeepOne(std::unique_lock<std::mutex>& lock) {
-  starting_ = true;
-  lock.unlock();
-  const auto started_at = Steady::now();
-  absl::StatusOr<std::shared_ptr<Zygote>> zygote = Start();
-  lock.lock();
+std::shared_ptr<Zygote> ZygoteKeeper::TakeUp(
+    const absl::StatusOr<std::shared_ptr<Zygote>>& started) {
+  const MutexLock lock(mutex_);
   starting_ = false;
   // Requests that came meanwhile get this answer too: starting again for them would never end
   // where starting fails.
   wanted_ = false;
-  if (!zygote.ok()) {
-    if (!stopping_) RecordFailure(zygote.status());
-    changed_.notify_all();
-    lock.unlock();
-    on_change_();
-    lock.lock();
-    return;
+  if (started.ok()) {
+    zygote_ = *started;
+    last_failure_ = absl::OkStatus();
+  } else if (!stopping_) {
+    RecordFailure(started.status());
   }
-  zygote_ = *zygote;
-  last_failure_ = absl::OkStatus();
-  changed_.notify_all();
-  const auto ready_at = Steady::now();
-  lock.unlock();
-  LogInfo("zygote ready",
-          {{"toolchain", command_.name},
-           {"pid", (*zygote)->pid()},
-           {"ms",
-            std::chrono::duration_cast<std::chrono::milliseconds>(ready_at - started_at).count()}});
-  on_change_();
-  (*zygote)->WaitForDeath(stop_);
-  lock.lock();
+  changed_.NotifyAll();
+  return started.value_or(nullptr);
+}
+
+void ZygoteKeeper::NoteDeath(const Zygote& zygote, SteadyTime ready_at) {
+  const MutexLock lock(mutex_);
   const bool was_let_go = zygote_ == nullptr;
   zygote_.reset();
-  if (!stopping_) stop_.Clear();
-  if (!stopping_ && !was_let_go) {
-    const std::string last_words = (*zygote)->LastWords();
-    LogWarning(
-        "zygote died",
-        {{"toolchain", command_.name}, {"pid", (*zygote)->pid()}, {"last_words", last_words}});
-    if (Steady::now() - ready_at >= kSettled) {
-      early_deaths_ = failures_in_a_row_ = 0;
-    } else if (++early_deaths_ > kEarlyDeathsMax) {
-      RecordFailure(Unavailable("the zygote keeps dying; its last words: {}", last_words));
-    }
+  changed_.NotifyAll();
+  if (stopping_) return;
+  stop_.Clear();
+  if (was_let_go) return;
+  const std::string last_words = zygote.LastWords();
+  LogWarning("zygote died",
+             {{"toolchain", command_.name}, {"pid", zygote.pid()}, {"last_words", last_words}});
+  if (Steady::now() - ready_at >= kSettled) {
+    early_deaths_ = failures_in_a_row_ = 0;
+  } else if (++early_deaths_ > kEarlyDeathsMax) {
+    RecordFailure(Unavailable("the zygote keeps dying; its last words: {}", last_words));
   }
-  changed_.notify_all();
-  lock.unlock();
-  on_change_();
-  // Ended here, on the thread that it belongs to, unless a worker still needs it to be reaped.
-  zygote->reset();
-  lock.lock();
 }
 
 void ZygoteKeeper::RecordFailure(const absl::Status& failure) {

@@ -1,24 +1,22 @@
 // Keeps one zygote alive.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "daemon/pool/zygote.h"
 #include "daemon/process/wake_event.h"
+#include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
 
 // Starts a zygote when the first one asks, notices its death, and starts another when one is needed
-// again: at once when it had worked, ever later when it keeps failing. One that refuses to fork,
-// time and again, is replaced too. Its thread is the zygote's parent in the kernel's eyes, so it
-// lives as long (spawn.h).
+// again: at once when it had worked, ever later when it keeps failing. Its thread is the zygote's
+// parent in the kernel's eyes, so it lives as long (spawn.h).
 //
 // Thread-safe.
 class ZygoteKeeper {
@@ -47,30 +45,30 @@ class ZygoteKeeper {
 
  private:
   void Loop();
+  // False when the keeper stops.
+  bool AwaitWanted();
   // Without the command's preferences where that helps, now and from then on.
   absl::StatusOr<std::shared_ptr<Zygote>> Start();
-  // One zygote from start to death. REQUIRES: `lock` is held; it is released in between.
-  void KeepOne(std::unique_lock<std::mutex>& lock);
-  // Ends the row of failures where it has worked. REQUIRES: mutex_ held, zygote_ is not null.
-  void LetGoLocked();
-  // Another one is tried in a while. REQUIRES: the same.
-  void LetGoOfRefusing();
-  void RecordFailure(const absl::Status& failure);
+  // Shows what Start gave. Null where that is an error.
+  std::shared_ptr<Zygote> TakeUp(const absl::StatusOr<std::shared_ptr<Zygote>>& started);
+  void NoteDeath(const Zygote& zygote, SteadyTime ready_at);
+  // Another zygote is tried in a while.
+  void RecordFailure(const absl::Status& failure) KILN_REQUIRES(mutex_);
 
   ZygoteCommand command_;  // its preferences: the keeper's thread alone
   const std::function<void()> on_change_;
   WakeEvent abort_start_;
   WakeEvent stop_;  // of waiting for the zygote's death
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool wanted_ = false;
-  bool starting_ = false;
-  std::shared_ptr<Zygote> zygote_;  // null also where it was let go
-  absl::Status last_failure_;
-  int failures_in_a_row_ = 0;
-  int early_deaths_ = 0;
-  std::chrono::steady_clock::time_point retry_at_{};
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;
+  bool wanted_ KILN_GUARDED_BY(mutex_) = false;
+  bool starting_ KILN_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Zygote> zygote_ KILN_GUARDED_BY(mutex_);  // null also where it was let go
+  absl::Status last_failure_ KILN_GUARDED_BY(mutex_);
+  int failures_in_a_row_ KILN_GUARDED_BY(mutex_) = 0;
+  int early_deaths_ KILN_GUARDED_BY(mutex_) = 0;
+  SteadyTime retry_at_ KILN_GUARDED_BY(mutex_){};
   std::thread thread_;  // last: it uses everything above
 };
 

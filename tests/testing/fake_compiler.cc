@@ -425,7 +425,6 @@ void Fork(const std::string& mode, const Message& message) {
 
 void Serve(const std::string& mode) {
   Message message;
-  int forked = 0;
   while (Receive(message)) {
     if (message.json["type"] == "reap") {
       int status = 0;
@@ -437,7 +436,7 @@ void Serve(const std::string& mode) {
       Reply({{"type", "reaped"}, {"pid", worker}, {"status", status}});
       continue;
     }
-    if (mode == "infertile" || (mode == "tires" && forked++ > 0)) {
+    if (mode == "infertile") {
       Reply({{"type", "error"}, {"message", "no more processes"}});
     } else if (mode == "barren") {
       Reply({{"type", "forked"}, {"pid", ::getppid()}, {"jail_problems", Json::array()}});

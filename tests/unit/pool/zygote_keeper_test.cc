@@ -91,51 +91,6 @@ TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
   EXPECT_NE((*second)->pid(), first);
 }
 
-TEST(ZygoteKeeperTest, OneThatKeepsRefusingToForkIsReplaced) {
-  ZygoteCommand command = FakeZygote("infertile");
-  command.retry_first = std::chrono::milliseconds(500);  // what it says is to be seen before
-  const TempDirectory directory;
-  ZygoteKeeper keeper(command, [] {});
-  const auto first = keeper.Get();
-  ASSERT_TRUE(first.ok()) << first.status();
-  absl::StatusOr<std::shared_ptr<Zygote>> now = first;
-  int refused = 0;
-  while (now.ok() && *now == *first) {
-    EXPECT_TRUE(absl::IsUnavailable(
-        (*now)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {}).status()));
-    ++refused;
-    now = keeper.Get();
-  }
-  EXPECT_GT(refused, 1);  // one alone may be chance
-  EXPECT_THAT(std::string(Message(now.status())), HasSubstr("could not fork"));
-  EXPECT_THAT(std::string(Message(now.status())), HasSubstr("no more processes"));
-  const auto give_up = Steady::now() + std::chrono::minutes(1);
-  while (!now.ok() && Steady::now() < give_up) now = keeper.Get();
-  ASSERT_TRUE(now.ok()) << now.status();
-  EXPECT_NE(*now, *first);
-}
-
-// Many shortages in a long life, of which each passes.
-TEST(ZygoteKeeperTest, OneThatHasForkedEndsARowOfFailures) {
-  ZygoteCommand command = FakeZygote("tires");
-  command.retry_first = std::chrono::milliseconds(20);
-  const TempDirectory directory;
-  ZygoteKeeper keeper(command, [] {});
-  const auto give_up = Steady::now() + std::chrono::seconds(20);
-  // Waits that doubled each time would add up to 40 s.
-  for (int shortage = 0; shortage < 12; ++shortage) {
-    absl::StatusOr<std::shared_ptr<Zygote>> zygote = keeper.Get();
-    while (!zygote.ok() && Steady::now() < give_up) zygote = keeper.Get();
-    ASSERT_TRUE(zygote.ok()) << "shortage " << shortage << ": " << zygote.status();
-    const auto worker = (*zygote)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {});
-    ASSERT_TRUE(worker.ok()) << worker.status();
-    (*zygote)->EndWorker(*worker);
-    for (auto now = keeper.Get(); now.ok() && *now == *zygote; now = keeper.Get()) {
-      EXPECT_FALSE((*now)->Fork(STDIN_FILENO, STDERR_FILENO, directory.path(), {}).ok());
-    }
-  }
-}
-
 TEST(ZygoteKeeperTest, RefusingWakesThoseWhoWait) {
   ZygoteKeeper keeper(FakeZygote("silent"), [] {});
   std::thread asker([&] { EXPECT_TRUE(absl::IsCancelled(keeper.Get().status())); });
