@@ -59,7 +59,7 @@ SystemMemoryProbe::SystemMemoryProbe(Filesystem& files, const Clock& clock, std:
       groups_(ControlGroups::Find(files, root_)) {}
 
 MemoryState SystemMemoryProbe::Look() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const SteadyTime now = clock_.Now();
   if (!looked_at_ || now - *looked_at_ >= limits::kMemoryLookAge) {
     seen_ = LookNow();

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "daemon/process/control_groups.h"
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
+#include "storage/base/mutex.h"
 
 namespace kiln {
 
@@ -49,9 +49,9 @@ class SystemMemoryProbe final : public MemoryProbe {
   const std::string root_;
   const ControlGroups groups_;
 
-  mutable std::mutex mutex_;
-  mutable std::optional<SteadyTime> looked_at_;
-  mutable MemoryState seen_;
+  mutable Mutex mutex_;
+  mutable std::optional<SteadyTime> looked_at_ KILN_GUARDED_BY(mutex_);
+  mutable MemoryState seen_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

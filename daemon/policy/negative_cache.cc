@@ -6,14 +6,6 @@
 
 namespace kiln {
 
-NegativeCache::NegativeCache(const Clock& clock, std::chrono::nanoseconds quarantine_time,
-                             std::chrono::nanoseconds failure_time)
-    : clock_(clock),
-      quarantine_time_(quarantine_time),
-      failure_time_(failure_time),
-      entries_(limits::kFailuresMax, limits::kKnownFailureBytesMax),
-      requests_(limits::kFailuresMax, limits::kFailureBytesMax) {}
-
 void NegativeCache::RememberFailure(const CompileJobPtr& job, FailurePtr failure) {
   const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size();
   Remember(job, {std::move(failure), "", clock_.Now() + failure_time_}, bytes);

@@ -28,8 +28,7 @@ struct RememberedRequest {
 //  * A deterministic failure stands for a compile for `failure_time`: a job that keeps asking does
 //    not keep compiling. Afterwards the cache still knows the failure, for callers that must not
 //    compile.
-//  * A crash keeps the key from being compiled for `quarantine_time`. 0: crashes are not
-//  remembered.
+//  * A crash keeps the key from being compiled for `quarantine_time`. 0: no crash is remembered.
 //
 // Bounded in number and bytes, requests apart from results; the least recently used go first. Lost
 // with the process. Thread-safe; does not block. The clock outlives it.
@@ -42,7 +41,8 @@ class NegativeCache {
   };
 
   NegativeCache(const Clock& clock, std::chrono::nanoseconds quarantine_time,
-                std::chrono::nanoseconds failure_time = limits::kFailureTtl);
+                std::chrono::nanoseconds failure_time = limits::kFailureTtl)
+      : clock_(clock), quarantine_time_(quarantine_time), failure_time_(failure_time) {}
 
   // REQUIRES: the failure is deterministic.
   void RememberFailure(const CompileJobPtr& job, FailurePtr failure);
@@ -77,6 +77,7 @@ class NegativeCache {
   };
 
   void Remember(const CompileJobPtr& job, Entry entry, size_t bytes);
+  // Null where nothing stands for a compile, or against one.
   const Entry* FindStanding(const Digest& key) KILN_REQUIRES(mutex_);
 
   const Clock& clock_;
@@ -85,8 +86,10 @@ class NegativeCache {
   Counter refusals_{"quarantine_refusals",
                     "Requests refused because their kernel crashed its compiler."};
   Mutex mutex_;
-  LruCache<Entry> entries_ KILN_GUARDED_BY(mutex_);
-  LruCache<Request> requests_ KILN_GUARDED_BY(mutex_);
+  LruCache<Entry> entries_ KILN_GUARDED_BY(mutex_){limits::kFailuresMax,
+                                                   limits::kKnownFailureBytesMax};
+  LruCache<Request> requests_ KILN_GUARDED_BY(mutex_){limits::kFailuresMax,
+                                                      limits::kFailureBytesMax};
   SteadyTime sweep_at_
       KILN_GUARDED_BY(mutex_){};  // requests are not kept much longer than they count
   Gauge crashes_gauge_{"sources_quarantined",

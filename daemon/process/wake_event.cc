@@ -9,13 +9,13 @@
 namespace kiln {
 
 absl::Status WakeEvent::Open() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!event_) event_ = UniqueFd(::eventfd(is_set_ ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK));
   return event_ ? absl::OkStatus() : ErrnoStatus(errno, "eventfd");
 }
 
 void WakeEvent::Set() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_set_ = true;
   const uint64_t one = 1;
   // Fails only when the counter is full, and then the flag is set.
@@ -23,14 +23,14 @@ void WakeEvent::Set() {
 }
 
 void WakeEvent::Clear() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_set_ = false;
   uint64_t count;
   [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
 }
 
 int WakeEvent::fd() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return event_.get();
 }
 

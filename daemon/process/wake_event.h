@@ -1,8 +1,7 @@
 // Ends another thread's poll.
 #pragma once
 
-#include <mutex>
-
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -21,9 +20,9 @@ class WakeEvent {
   int fd() const;
 
  private:
-  mutable std::mutex mutex_;
-  bool is_set_ = false;
-  UniqueFd event_;
+  mutable Mutex mutex_;
+  bool is_set_ KILN_GUARDED_BY(mutex_) = false;
+  UniqueFd event_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

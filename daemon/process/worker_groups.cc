@@ -89,6 +89,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroups>> WorkerGroups::OpenVersion1(const s
   }
   std::unique_ptr<WorkerGroups> groups(new WorkerGroups(parent, bounds));
   KILN_ASSIGN_OR_RETURN(std::string group, groups->Take());
+  const MutexLock lock(groups->mutex_);
   groups->free_.push_back(std::move(group));
   return groups;
 }
@@ -101,7 +102,7 @@ WorkerGroups::~WorkerGroups() {
 absl::StatusOr<std::string> WorkerGroups::Take() {
   std::string group;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (free_.empty()) {
       group = fmt::format("{}/worker-{}-{}", parent_, ::getpid(), ++made_);
     } else {
@@ -121,7 +122,7 @@ absl::StatusOr<std::string> WorkerGroups::Take() {
 absl::Status WorkerGroups::Add(pid_t worker) {
   KILN_ASSIGN_OR_RETURN(std::string group, Take());
   const absl::Status moved = Write(group + "/cgroup.procs", fmt::format("{}", worker));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (moved.ok()) {
     used_[worker] = std::move(group);
   } else {
@@ -133,7 +134,7 @@ absl::Status WorkerGroups::Add(pid_t worker) {
 void WorkerGroups::Kill(pid_t worker) {
   std::string group;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = used_.find(worker);
     if (found == used_.end()) return;
     group = std::move(found->second);
@@ -151,7 +152,7 @@ void WorkerGroups::Kill(pid_t worker) {
       for (const std::string& process : processes) ::kill(std::atoi(process.c_str()), SIGKILL);
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(std::move(group));
 }
 

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/process/control_groups.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -55,10 +55,10 @@ class WorkerGroups {
 
   const std::string parent_;
   const WorkerGroupBounds bounds_;
-  std::mutex mutex_;
-  std::map<pid_t, std::string> used_;
-  std::vector<std::string> free_;
-  int made_ = 0;
+  Mutex mutex_;
+  std::map<pid_t, std::string> used_ KILN_GUARDED_BY(mutex_);
+  std::vector<std::string> free_ KILN_GUARDED_BY(mutex_);
+  int made_ KILN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kiln

@@ -48,7 +48,7 @@ Jail::Jail(Mode mode, const JailSupport& support, const std::vector<std::string>
 
 void Jail::SetAssemblers(const std::vector<std::string>& assemblers) {
   std::vector<std::string> programs = NeedsOfThisProcess(assemblers).programs;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   programs_.swap(programs);
 }
 
@@ -94,22 +94,20 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   if (needs.starts_nothing) return jail;
   add(std::string(kLoaderCache), landlock::kReadFile);
   add(std::string(kLargePages), landlock::kReadFile);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::string& path : programs_) add(path, kRun);
   return jail;
 }
 
 absl::Status Jail::Admit(std::vector<std::string> problems) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     of_latest_worker_ = std::move(problems);
   }
   const std::vector<std::string> all = Problems();
+  const MutexLock lock(mutex_);
   for (const std::string& problem : all) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!logged_.insert(problem).second) continue;
-    }
+    if (!logged_.insert(problem).second) continue;
     LogError("workers are not fully jailed: a hostile source could reach what the daemon can",
              {{"missing", problem}});
   }
@@ -135,7 +133,7 @@ std::string_view NameOf(Jail::Mode mode) {
 }
 
 std::vector<std::string> Jail::Problems() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> problems = missing_;
   problems.insert(problems.end(), of_latest_worker_.begin(), of_latest_worker_.end());
   return problems;

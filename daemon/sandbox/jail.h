@@ -1,7 +1,6 @@
 // What workers are locked into, and whether they are.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "daemon/sandbox/jail_description.h"
 #include "daemon/sandbox/jail_needs.h"
+#include "storage/base/mutex.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -64,10 +64,11 @@ class Jail {
   std::vector<FilterInstruction> filter_;
   std::vector<FilterInstruction> dating_filter_;  // where a worker dates files
   const std::vector<std::string> missing_;        // of this kernel
-  mutable std::mutex mutex_;
-  std::vector<std::string> programs_;  // that every worker may start
-  std::vector<std::string> of_latest_worker_;
-  std::set<std::string> logged_;
+  mutable Mutex mutex_;
+  // That every worker may start.
+  std::vector<std::string> programs_ KILN_GUARDED_BY(mutex_);
+  std::vector<std::string> of_latest_worker_ KILN_GUARDED_BY(mutex_);
+  std::set<std::string> logged_ KILN_GUARDED_BY(mutex_);
 };
 
 // "off", "on", "required".
