@@ -12,10 +12,8 @@
 
 namespace kiln {
 
-// The tier that answered, fastest first. Clients see order and names, so both are part of the
-// contract.
+// The tier that answered, fastest first. Clients see the order.
 enum class Tier { kMemory, kDisk, kRemote };
-std::string_view TierName(Tier tier);
 
 struct FoundBlob {
   Blob blob;

@@ -5,10 +5,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
-#include <string>
 
 namespace kiln {
+
 absl::StatusOr<std::vector<pid_t>> ChildProcesses() {
   std::vector<pid_t> children;
   std::error_code error;
@@ -26,12 +25,10 @@ absl::StatusOr<std::vector<pid_t>> ChildProcesses() {
 uint64_t RunningThreads() {
   // "0.20 0.18 0.12 1/80 11206": of 80, one runs just now.
   std::ifstream file("/proc/loadavg");
-  std::string word;
-  uint64_t threads = 0;
-  for (int i = 0; i < 4 && file >> word; ++i) {
-  }
-  const size_t slash = word.find('/');
-  if (slash != std::string::npos) std::istringstream(word.substr(slash + 1)) >> threads;
+  double load = 0;
+  uint64_t running = 0, threads = 0;
+  char slash = 0;
+  file >> load >> load >> load >> running >> slash >> threads;
   if (threads > 0) return threads;
   // No descriptor, or a /proc that has processes only. This takes neither, but has 16 bits.
   struct sysinfo info {};

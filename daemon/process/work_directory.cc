@@ -5,6 +5,7 @@
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
+#include "storage/base/remove_tree.h"
 
 namespace kiln {
 namespace {
@@ -20,18 +21,18 @@ absl::Status SetAside(const std::string& path) {
   return Internal("{} could not be set aside", path);
 }
 
-}  // namespace
-
 absl::Status EmptyDirectory(const std::string& path) {
   Filesystem& filesystem = OsFilesystem();
   KILN_RETURN_IF_ERROR(filesystem.MakeDirectory(path, 0700));
   KILN_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, filesystem.List(path));
   absl::Status emptied;
   for (const DirectoryEntry& entry : entries) {
-    emptied.Update(filesystem.RemoveTree(path + "/" + entry.name));
+    emptied.Update(RemoveTree(path + "/" + entry.name));
   }
   return emptied;
 }
+
+}  // namespace
 
 absl::Status MakeEmptyDirectory(const std::string& path) {
   absl::Status emptied = EmptyDirectory(path);

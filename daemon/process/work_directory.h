@@ -8,12 +8,9 @@
 namespace kiln {
 
 // Makes `path`, or removes all that is in it; only its owner can enter. Does not follow symbolic
-// links. Errors are those of Filesystem (storage/base/filesystem.h); what could be removed is gone.
-absl::Status EmptyDirectory(const std::string& path);
-
-// The same, at any price: where something cannot be removed, the directory is renamed to
-// PATH.aside-N, which the log says, and made anew; but RESOURCE_EXHAUSTED, as where descriptors are
-// lacking, passes. For directories that nobody works in.
+// links. Where something cannot be removed, renames the directory to PATH.aside-N, logs that, and
+// makes it anew. A lack of descriptors passes, so it is only an error (RESOURCE_EXHAUSTED). Other
+// errors are those of Filesystem. For directories that nobody works in.
 absl::Status MakeEmptyDirectory(const std::string& path);
 
 // Makes `path` again where it and any of its parents are gone; only their owner can enter.

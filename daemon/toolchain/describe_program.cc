@@ -11,8 +11,8 @@
 
 #include "daemon/process/output_capture.h"
 #include "daemon/process/spawn.h"
-#include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
+#include "storage/base/remove_tree.h"
 
 namespace kiln {
 namespace {
@@ -83,7 +83,7 @@ absl::StatusOr<std::string> RunDescribe(std::vector<std::string> arguments,
                                         const std::string& work_directory,
                                         std::chrono::milliseconds time) {
   KILN_ASSIGN_OR_RETURN(const std::string scratch, MakeScratchDirectory(work_directory));
-  const absl::Cleanup remove = [&scratch] { (void)OsFilesystem().RemoveTree(scratch); };
+  const absl::Cleanup remove = [&scratch] { (void)RemoveTree(scratch); };
   KILN_ASSIGN_OR_RETURN(const OutputCapture answer, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const OutputCapture errors, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(

@@ -18,12 +18,6 @@ class Executor {
   virtual void Run(std::function<void()> work) = 0;
 };
 
-// Runs everything at once on the caller's thread.
-class InlineExecutor final : public Executor {
- public:
-  void Run(std::function<void()> work) override { work(); }
-};
-
 // A fixed number of threads with a bounded queue. A caller that finds the queue full runs the work
 // itself, so nothing is lost and callers slow down to the pace of the threads.
 //

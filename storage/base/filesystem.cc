@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "storage/base/remove_tree.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
@@ -134,8 +133,6 @@ class OperatingSystemFilesystem final : public Filesystem {
     if (unlink(path.c_str()) != 0) return Failure("unlink", path);
     return absl::OkStatus();
   }
-
-  absl::Status RemoveTree(const std::string& path) override { return kiln::RemoveTree(path); }
 };
 
 }  // namespace

@@ -41,10 +41,8 @@ class Filesystem {
   // Creates a file. ALREADY_EXISTS where there is one. Leaves no file behind where it fails.
   virtual absl::Status WriteNew(const std::string& path, std::string_view content, mode_t mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // Remove removes a file or a symbolic link. RemoveTree removes a directory with everything below
-  // it (remove_tree.h).
+  // A file or a symbolic link.
   virtual absl::Status Remove(const std::string& path) = 0;
-  virtual absl::Status RemoveTree(const std::string& path) = 0;
 };
 
 // The operating system's. Never destroyed.

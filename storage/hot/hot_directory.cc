@@ -9,6 +9,7 @@
 
 #include "storage/base/log.h"
 #include "storage/base/mutex.h"
+#include "storage/base/remove_tree.h"
 #include "storage/hot/artifact_file.h"
 #include "storage/user_cache_record.h"
 
@@ -57,7 +58,7 @@ absl::Status TakeOver(const std::string& path, Filesystem& filesystem) {
   for (const DirectoryEntry& entry : entries) {
     // Files that are none of ours are for a person to judge.
     if (!IsShardName(entry.name) && !entry.name.starts_with(kUnpublishedPrefix)) continue;
-    const absl::Status removed = filesystem.RemoveTree(fmt::format("{}/{}", path, entry.name));
+    const absl::Status removed = RemoveTree(fmt::format("{}/{}", path, entry.name));
     if (!removed.ok()) {
       LogWarning("cannot be removed from the hot directory, remove it by hand",
                  {{"name", entry.name}, {"error", Message(removed)}});

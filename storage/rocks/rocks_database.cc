@@ -131,13 +131,10 @@ void RocksDatabase::SetDegraded(std::string reason) {
 }
 
 void RocksDatabase::ClearDegraded() {
-  {
-    MutexLock lock(mutex_);
-    if (!is_degraded_.exchange(false)) return;
-    degraded_.clear();
-    LogInfo("the store takes artifacts again", {{"path", path_}});
-  }
-  recovered_.NotifyAll();
+  const MutexLock lock(mutex_);
+  if (!is_degraded_.exchange(false)) return;
+  degraded_.clear();
+  LogInfo("the store takes artifacts again", {{"path", path_}});
 }
 
 void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
@@ -148,11 +145,6 @@ void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
   }
   SetDegraded(
       fmt::format("damaged ({}): restart the daemon to set the store aside", status.ToString()));
-}
-
-void RocksDatabase::WaitUntilWritable() const {
-  MutexLock lock(mutex_);
-  while (is_degraded_) recovered_.Wait(mutex_);
 }
 
 std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {

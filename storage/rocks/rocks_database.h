@@ -71,8 +71,6 @@ class RocksDatabase {
 
   // Why writes fail at the moment. Empty: they work.
   std::string Degraded() const;
-  // Returns when writes work.
-  void WaitUntilWritable() const;
 
  private:
   class DamageListener;
@@ -96,7 +94,6 @@ class RocksDatabase {
   // Every write reads this flag. Only failures take the mutex.
   std::atomic<bool> is_degraded_ = false;
   mutable Mutex mutex_;
-  mutable CondVar recovered_;
   std::string degraded_ KILN_GUARDED_BY(mutex_);
 };
 

@@ -36,31 +36,24 @@ absl::Status CheckOwner(const std::string& path) {
   return absl::OkStatus();
 }
 
+struct Unlock {
+  void operator()(rocksdb::FileLock* lock) const { rocksdb::Env::Default()->UnlockFile(lock); }
+};
 // RocksDB's own lock, held while the store is read or moved: a store in use changes meanwhile and
 // would look damaged.
-class StoreLock {
- public:
-  static absl::StatusOr<StoreLock> Acquire(const std::string& path) {
-    rocksdb::FileLock* lock = nullptr;
-    const rocksdb::Status status = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
-    if (status.ok()) return StoreLock(lock);
-    const absl::Status why = FromRocks(status, "lock " + path);
-    // The file could not even be opened.
-    if (absl::IsResourceExhausted(why) || absl::IsPermissionDenied(why)) return why;
-    return FailedPrecondition(
-        "the store {} is in use by another process: stop it, or choose another directory ({})",
-        path, status.ToString());
-  }
-  StoreLock(StoreLock&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
-  StoreLock& operator=(StoreLock&&) = delete;
-  ~StoreLock() {
-    if (lock_ != nullptr) rocksdb::Env::Default()->UnlockFile(lock_);
-  }
+using StoreLock = std::unique_ptr<rocksdb::FileLock, Unlock>;
 
- private:
-  explicit StoreLock(rocksdb::FileLock* lock) : lock_(lock) {}
-  rocksdb::FileLock* lock_;
-};
+absl::StatusOr<StoreLock> LockStore(const std::string& path) {
+  rocksdb::FileLock* lock = nullptr;
+  const rocksdb::Status status = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
+  if (status.ok()) return StoreLock(lock);
+  const absl::Status why = FromRocks(status, "lock " + path);
+  // The file could not even be opened.
+  if (absl::IsResourceExhausted(why) || absl::IsPermissionDenied(why)) return why;
+  return FailedPrecondition(
+      "the store {} is in use by another process: stop it, or choose another directory ({})", path,
+      status.ToString());
+}
 
 // Files that do not prove a database: RocksDB writes them first. A disk that is full at the
 // creation leaves a manifest without tables.
@@ -85,7 +78,7 @@ absl::StatusOr<RocksDirectory> RocksDirectory::Prepare(const std::string& path,
 }
 
 absl::StatusOr<RocksDirectory::Content> RocksDirectory::Look() const {
-  KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path_));
+  KILN_ASSIGN_OR_RETURN(const StoreLock lock, LockStore(path_));
   KILN_ASSIGN_OR_RETURN(const auto entries, filesystem_.List(path_));
   Content content = Content::kNothing;
   for (const DirectoryEntry& entry : entries) {
@@ -122,7 +115,7 @@ absl::Status RocksDirectory::CheckWritable() const {
 absl::StatusOr<std::string> RocksDirectory::SetAside(const std::string& damage,
                                                      const Clock& clock) const {
   // Nobody may have begun to use it since it was looked at.
-  KILN_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Acquire(path_));
+  KILN_ASSIGN_OR_RETURN(const StoreLock lock, LockStore(path_));
   const std::string aside = fmt::format("{}.damaged-{}", path_, clock.UnixMillis());
   KILN_RETURN_IF_ERROR(filesystem_.Rename(path_, aside));
   KILN_RETURN_IF_ERROR(filesystem_.MakeDirectory(path_, 0700));

@@ -57,144 +57,133 @@ class RocksOpening {
   RocksOpening(const RocksStoreOptions& options, Filesystem& filesystem, const Clock& clock)
       : options_(options), filesystem_(filesystem), clock_(clock) {}
 
-  absl::StatusOr<OpenedRocksStore> ProbeAndOpen() const;
-  bool IsDiskFull() const;
+  absl::StatusOr<OpenedRocksStore> ProbeAndOpen() const {
+    KILN_ASSIGN_OR_RETURN(const auto directory,
+                          RocksDirectory::Prepare(options_.path, filesystem_));
+    KILN_RETURN_IF_ERROR(directory.CheckWritable());
+    KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+    // The probe takes the lock itself.
+    KILN_ASSIGN_OR_RETURN(const std::string damage,
+                          FindDamage(directory.path(), content, RocksAccess::kWrite));
+    return OpenOrSetAside(directory, content, damage);
+  }
+
+  bool IsDiskFull() const {
+    const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
+    return absl::IsResourceExhausted(directory.ok() ? directory->CheckWritable()
+                                                    : directory.status());
+  }
+
   // `why` is the error of ProbeAndOpen.
-  absl::StatusOr<OpenedRocksStore> WaitForSpace(const absl::Status& why) const;
+  absl::StatusOr<OpenedRocksStore> WaitForSpace(const absl::Status& why) const {
+    KILN_ASSIGN_OR_RETURN(Meanwhile meanwhile, OpenForReading());
+    OpenedRocksStore opened;
+    opened.report.damage = meanwhile.damage;
+    opened.report.waits_because = FullReason(why);
+    LogError("nothing is stored until there is space",
+             {{"reason", opened.report.waits_because},
+              {"readable_artifacts", meanwhile.store->Stats().artifacts},
+              {"damage", meanwhile.damage}});
+    auto open = [opening = *this,
+                 damage = meanwhile.damage]() -> absl::StatusOr<std::unique_ptr<Store>> {
+      auto later = opening.OpenLater(damage);
+      if (!absl::IsResourceExhausted(later.status())) return later;
+      return ResourceExhausted("{}", opening.FullReason(later.status()));
+    };
+    opened.store =
+        std::make_unique<WaitingStore>(std::move(meanwhile.store), opened.report.waits_because,
+                                       std::move(open), options_.retry_interval);
+    return opened;
+  }
 
  private:
+  // Why the store is damaged. Empty: it is whole. An error: the store may be whole.
   absl::StatusOr<std::string> FindDamage(const std::string& path, Content content,
-                                         RocksAccess access) const;
+                                         RocksAccess access) const {
+    if (content == Content::kNothing) return std::string();
+    if (content == Content::kRubble) return std::string("its CURRENT file is missing");
+    const auto marker = filesystem_.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
+    if (marker.ok()) return "it was found damaged while it ran: " + *marker;
+    const absl::Status probed = ProbeRocksStore(path, options_.expected_bytes,
+                                                options_.open_time_max, options_.env, access);
+    if (absl::IsDataLoss(probed)) return std::string(Message(probed));
+    if (!probed.ok()) return probed;
+    return std::string();
+  }
+
   absl::StatusOr<std::unique_ptr<RocksStore>> OpenDatabase(const std::string& path,
-                                                           RocksAccess access) const;
+                                                           RocksAccess access) const {
+    KILN_ASSIGN_OR_RETURN(auto database,
+                          RocksDatabase::Open(path, options_.expected_bytes, options_.env, access));
+    if (access == RocksAccess::kWrite) KILN_RETURN_IF_ERROR(WriteSchema(*database));
+    return RocksStore::Load(std::move(database), path, options_.expected_bytes, filesystem_,
+                            clock_);
+  }
+
+  // Opens for writing. `damage`: why the store is known to be damaged; empty: it is not.
   absl::StatusOr<OpenedRocksStore> OpenOrSetAside(const RocksDirectory& directory, Content content,
-                                                  const std::string& damage) const;
-  absl::StatusOr<Meanwhile> OpenForReading() const;
-  absl::StatusOr<std::unique_ptr<Store>> OpenLater(const std::string& damage) const;
-  std::string FullReason(const absl::Status& why) const;
+                                                  const std::string& damage) const {
+    OpenedRocksStore opened;
+    opened.report.damage = damage;
+    opened.report.is_new = content == Content::kNothing;
+    if (damage.empty()) {
+      auto store = OpenDatabase(directory.path(), RocksAccess::kWrite);
+      if (store.ok()) {
+        opened.store = *std::move(store);
+        return opened;
+      }
+      // Damage that the probe did not notice.
+      if (!absl::IsDataLoss(store.status())) return store.status();
+      opened.report.damage = std::string(Message(store.status()));
+    }
+    // A disk that filled up meanwhile can make the store look damaged.
+    KILN_RETURN_IF_ERROR(directory.CheckWritable());
+    opened.report.is_new = true;
+    KILN_ASSIGN_OR_RETURN(opened.report.set_aside,
+                          directory.SetAside(opened.report.damage, clock_));
+    KILN_ASSIGN_OR_RETURN(opened.store, OpenDatabase(directory.path(), RocksAccess::kWrite));
+    return opened;
+  }
+
+  absl::StatusOr<Meanwhile> OpenForReading() const {
+    // A store of 0 bytes holds nothing and refuses puts.
+    Meanwhile meanwhile{std::make_unique<MemoryStore>(0, clock_), ""};
+    const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
+    const auto content = directory.ok() ? directory->Look() : directory.status();
+    // No space for the directory or its lock file: there was no store.
+    if (absl::IsResourceExhausted(content.status())) return meanwhile;
+    KILN_RETURN_IF_ERROR(content.status());
+
+    const auto damage = FindDamage(directory->path(), *content, RocksAccess::kRead);
+    // Neither damaged nor readable: the disk filled up during the creation of the database.
+    if (absl::IsInternal(damage.status())) return meanwhile;
+    KILN_RETURN_IF_ERROR(damage.status());
+    meanwhile.damage = *damage;
+    if (*content != Content::kDatabase || !damage->empty()) return meanwhile;
+    KILN_ASSIGN_OR_RETURN(meanwhile.store, OpenDatabase(directory->path(), RocksAccess::kRead));
+    return meanwhile;
+  }
+
+  // The process has threads now and must not fork, so this does not probe: `damage` is the finding
+  // of the start. Where this open crashes, the next start probes.
+  absl::StatusOr<std::unique_ptr<Store>> OpenLater(const std::string& damage) const {
+    KILN_ASSIGN_OR_RETURN(const auto directory,
+                          RocksDirectory::Prepare(options_.path, filesystem_));
+    KILN_RETURN_IF_ERROR(directory.CheckWritable());
+    KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+    KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenOrSetAside(directory, content, damage));
+    return std::move(opened.store);
+  }
+
+  std::string FullReason(const absl::Status& why) const {
+    return fmt::format("the disk under {} is full ({}): free some space there", options_.path,
+                       Message(why));
+  }
 
   RocksStoreOptions options_;
   Filesystem& filesystem_;
   const Clock& clock_;
 };
-
-// Why the store is damaged. Empty: it is whole. An error: the store may be whole.
-absl::StatusOr<std::string> RocksOpening::FindDamage(const std::string& path, Content content,
-                                                     RocksAccess access) const {
-  if (content == Content::kNothing) return std::string();
-  if (content == Content::kRubble) return std::string("its CURRENT file is missing");
-  const auto marker = filesystem_.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
-  if (marker.ok()) return "it was found damaged while it ran: " + *marker;
-  const absl::Status probed =
-      ProbeRocksStore(path, options_.expected_bytes, options_.open_time_max, options_.env, access);
-  if (absl::IsDataLoss(probed)) return std::string(Message(probed));
-  if (!probed.ok()) return probed;
-  return std::string();
-}
-
-absl::StatusOr<std::unique_ptr<RocksStore>> RocksOpening::OpenDatabase(const std::string& path,
-                                                                       RocksAccess access) const {
-  KILN_ASSIGN_OR_RETURN(auto database,
-                        RocksDatabase::Open(path, options_.expected_bytes, options_.env, access));
-  if (access == RocksAccess::kWrite) KILN_RETURN_IF_ERROR(WriteSchema(*database));
-  return RocksStore::Load(std::move(database), path, options_.expected_bytes, filesystem_, clock_);
-}
-
-// Opens for writing. `damage`: why the store is known to be damaged; empty: it is not.
-absl::StatusOr<OpenedRocksStore> RocksOpening::OpenOrSetAside(const RocksDirectory& directory,
-                                                              Content content,
-                                                              const std::string& damage) const {
-  OpenedRocksStore opened;
-  opened.report.damage = damage;
-  opened.report.is_new = content == Content::kNothing;
-  if (damage.empty()) {
-    auto store = OpenDatabase(directory.path(), RocksAccess::kWrite);
-    if (store.ok()) {
-      opened.store = *std::move(store);
-      return opened;
-    }
-    // Damage that the probe did not notice.
-    if (!absl::IsDataLoss(store.status())) return store.status();
-    opened.report.damage = std::string(Message(store.status()));
-  }
-  // A disk that filled up meanwhile can make the store look damaged.
-  KILN_RETURN_IF_ERROR(directory.CheckWritable());
-  opened.report.is_new = true;
-  KILN_ASSIGN_OR_RETURN(opened.report.set_aside, directory.SetAside(opened.report.damage, clock_));
-  KILN_ASSIGN_OR_RETURN(opened.store, OpenDatabase(directory.path(), RocksAccess::kWrite));
-  return opened;
-}
-
-absl::StatusOr<OpenedRocksStore> RocksOpening::ProbeAndOpen() const {
-  KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
-  KILN_RETURN_IF_ERROR(directory.CheckWritable());
-  KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
-  // The probe takes the lock itself.
-  KILN_ASSIGN_OR_RETURN(const std::string damage,
-                        FindDamage(directory.path(), content, RocksAccess::kWrite));
-  return OpenOrSetAside(directory, content, damage);
-}
-
-bool RocksOpening::IsDiskFull() const {
-  const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
-  return absl::IsResourceExhausted(directory.ok() ? directory->CheckWritable()
-                                                  : directory.status());
-}
-
-std::string RocksOpening::FullReason(const absl::Status& why) const {
-  return fmt::format("the disk under {} is full ({}): free some space there", options_.path,
-                     Message(why));
-}
-
-absl::StatusOr<Meanwhile> RocksOpening::OpenForReading() const {
-  // A store of 0 bytes holds nothing and refuses puts.
-  Meanwhile meanwhile{std::make_unique<MemoryStore>(0, clock_), ""};
-  const auto directory = RocksDirectory::Prepare(options_.path, filesystem_);
-  const auto content = directory.ok() ? directory->Look() : directory.status();
-  // No space for the directory or its lock file: there was no store.
-  if (absl::IsResourceExhausted(content.status())) return meanwhile;
-  KILN_RETURN_IF_ERROR(content.status());
-
-  const auto damage = FindDamage(directory->path(), *content, RocksAccess::kRead);
-  // Neither damaged nor readable: the disk filled up during the creation of the database.
-  if (absl::IsInternal(damage.status())) return meanwhile;
-  KILN_RETURN_IF_ERROR(damage.status());
-  meanwhile.damage = *damage;
-  if (*content != Content::kDatabase || !damage->empty()) return meanwhile;
-  KILN_ASSIGN_OR_RETURN(meanwhile.store, OpenDatabase(directory->path(), RocksAccess::kRead));
-  return meanwhile;
-}
-
-// The process has threads now and must not fork, so this does not probe: `damage` is the finding of
-// the start. Where this open crashes, the next start probes.
-absl::StatusOr<std::unique_ptr<Store>> RocksOpening::OpenLater(const std::string& damage) const {
-  KILN_ASSIGN_OR_RETURN(const auto directory, RocksDirectory::Prepare(options_.path, filesystem_));
-  KILN_RETURN_IF_ERROR(directory.CheckWritable());
-  KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
-  KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenOrSetAside(directory, content, damage));
-  return std::move(opened.store);
-}
-
-absl::StatusOr<OpenedRocksStore> RocksOpening::WaitForSpace(const absl::Status& why) const {
-  KILN_ASSIGN_OR_RETURN(Meanwhile meanwhile, OpenForReading());
-  OpenedRocksStore opened;
-  opened.report.damage = meanwhile.damage;
-  opened.report.waits_because = FullReason(why);
-  LogError("nothing is stored until there is space",
-           {{"reason", opened.report.waits_because},
-            {"readable_artifacts", meanwhile.store->Stats().artifacts},
-            {"damage", meanwhile.damage}});
-  auto open = [opening = *this,
-               damage = meanwhile.damage]() -> absl::StatusOr<std::unique_ptr<Store>> {
-    auto later = opening.OpenLater(damage);
-    if (!absl::IsResourceExhausted(later.status())) return later;
-    return ResourceExhausted("{}", opening.FullReason(later.status()));
-  };
-  opened.store =
-      std::make_unique<WaitingStore>(std::move(meanwhile.store), opened.report.waits_because,
-                                     std::move(open), options_.retry_interval);
-  return opened;
-}
 
 }  // namespace
 

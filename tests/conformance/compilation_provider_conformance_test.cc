@@ -13,6 +13,7 @@
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
+#include "tests/testing/inline_executor.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {

@@ -37,7 +37,6 @@ class FakeFilesystem final : public Filesystem {
     return real_.Rename(from, to);
   }
   absl::Status Remove(const std::string& path) override { return real_.Remove(path); }
-  absl::Status RemoveTree(const std::string& path) override { return real_.RemoveTree(path); }
 
  private:
   Filesystem& real_ = OsFilesystem();

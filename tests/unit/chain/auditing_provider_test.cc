@@ -9,6 +9,7 @@
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
+#include "tests/testing/inline_executor.h"
 #include "tests/testing/result_probe.h"
 #include "tests/unit/policy/small_elf.h"
 

@@ -10,6 +10,7 @@
 #include "storage/memory_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
+#include "tests/testing/inline_executor.h"
 #include "tests/testing/result_probe.h"
 
 namespace kiln {

@@ -6,6 +6,7 @@
 #include "storage/hot/hot_directory.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
+#include "tests/testing/inline_executor.h"
 #include "tests/testing/result_probe.h"
 #include "tests/testing/temp_directory.h"
 

@@ -17,6 +17,7 @@
 #include "daemon/sandbox/enter_jail.h"
 #include "daemon/sandbox/work_mount.h"
 #include "storage/base/filesystem.h"
+#include "storage/base/remove_tree.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/temp_directory.h"
@@ -848,7 +849,7 @@ TEST_F(WorkerPoolTest, AWorkDirectoryThatWasRemovedIsMadeAgain) {
   EXPECT_TRUE(Do("answer x").ok());
   // The next spare worker may put its directory there meanwhile.
   bool is_removed = false;
-  for (int i = 0; i < 1000 && !is_removed; ++i) is_removed = OsFilesystem().RemoveTree(parent).ok();
+  for (int i = 0; i < 1000 && !is_removed; ++i) is_removed = RemoveTree(parent).ok();
   ASSERT_TRUE(is_removed);
   EXPECT_TRUE(Do("answer x").ok());
   EXPECT_TRUE(Do("answer x").ok());

@@ -9,6 +9,7 @@
 #include "daemon/chain/caching_provider.h"
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
+#include "tests/testing/inline_executor.h"
 #include "tests/testing/result_probe.h"
 #include "tests/unit/rpc/service_fixture.h"
 

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <future>
 
+#include "tests/testing/inline_executor.h"
+
 namespace kiln {
 namespace {
 

@@ -85,12 +85,5 @@ TEST_F(FilesystemTest, NeverWritesOrReadsThroughALink) {
   EXPECT_FALSE(files_.Read(directory_.File("l"), 100).ok());
 }
 
-TEST_F(FilesystemTest, RemoveTreeTakesEverythingBelow) {
-  ASSERT_TRUE(files_.MakeDirectory(directory_.File("d"), 0700).ok());
-  WriteFileOrDie(directory_.File("d/f"), "x");
-  ASSERT_TRUE(files_.RemoveTree(directory_.File("d")).ok());
-  EXPECT_FALSE(files_.List(directory_.File("d")).ok());
-}
-
 }  // namespace
 }  // namespace kiln
