@@ -36,6 +36,14 @@ struct ArtifactRecord {
   friend bool operator==(const ArtifactRecord&, const ArtifactRecord&) = default;
 };
 
+// The blob of the record's last stage. Null where it is not among `blobs`.
+inline const Blob* FindFinalBinary(const ArtifactRecord& record, std::span<const Blob> blobs) {
+  for (const Blob& blob : blobs) {
+    if (!record.stages.empty() && blob.digest() == record.stages.back().digest) return &blob;
+  }
+  return nullptr;
+}
+
 // Approximate: the last use may be a minute too old, and a crash loses uses.
 struct ArtifactUsage {
   int64_t last_use_unix_ms = 0;

@@ -1,44 +1,23 @@
 #include "storage/tiered_store.h"
 
-#include <algorithm>
-
 namespace kiln {
-namespace {
-
-// The blob that every hit needs. Requests for earlier stages are rare and read the slow store.
-std::span<const Blob> FinalBinary(const ArtifactRecord& record, std::span<const Blob> blobs) {
-  if (record.stages.empty()) return {};
-  const auto it = std::find_if(blobs.begin(), blobs.end(), [&](const Blob& blob) {
-    return blob.digest() == record.stages.back().digest;
-  });
-  if (it == blobs.end()) return {};
-  return blobs.subspan(static_cast<size_t>(it - blobs.begin()), 1);
-}
-
-}  // namespace
-
 absl::StatusOr<FoundBlob> TieredStore::GetBlob(const CallContext& context, const Digest& digest) {
   auto found = memory_->GetBlob(context, digest);
   if (found.ok()) return found;
-  found = slow_->GetBlob(context, digest);
+  found = inner().GetBlob(context, digest);
   if (found.ok()) memory_->KeepBlob(found->blob);
   return found;
-}
-
-absl::StatusOr<std::vector<Digest>> TieredStore::FindMissing(const CallContext& context,
-                                                             std::span<const Digest> digests) {
-  return slow_->FindMissing(context, digests);
 }
 
 absl::StatusOr<FoundArtifact> TieredStore::Get(const CallContext& context, const Digest& key) {
   auto found = memory_->Get(context, key);
   if (found.ok()) {
     const UseCount use[] = {{key, 1, clock_.UnixMillis()}};
-    slow_->CountUses(use);
+    inner().CountUses(use);
     return found;
   }
   const uint64_t generation = StripeOf(key).generation;
-  found = slow_->Get(context, key);
+  found = inner().Get(context, key);
   if (found.ok()) Promote(*found, generation);
   return found;
 }
@@ -56,9 +35,11 @@ absl::Status TieredStore::Put(const CallContext& context, const ArtifactRecord& 
   Stripe& stripe = StripeOf(record.key);
   const MutexLock lock(stripe.mutex);
   const uint64_t generation = stripe.generation;
-  KILN_RETURN_IF_ERROR(slow_->Put(context, record, blobs));
+  KILN_RETURN_IF_ERROR(inner().Put(context, record, blobs));
+  // Every hit needs the final binary. Requests for earlier stages are rare and read the slow store.
+  const Blob* const binary = FindFinalBinary(record, blobs);
   // The memory must not keep the old record where it did not take the new one.
-  if (!memory_->Put(context, record, FinalBinary(record, blobs)).ok() ||
+  if (!memory_->Put(context, record, {binary, binary == nullptr ? size_t{0} : 1}).ok() ||
       stripe.generation != generation) {
     (void)memory_->Remove(context, record.key);
   }
@@ -69,30 +50,24 @@ absl::Status TieredStore::Put(const CallContext& context, const ArtifactRecord& 
 absl::Status TieredStore::Remove(const CallContext& context, const Digest& key) {
   Stripe& stripe = StripeOf(key);
   const MutexLock lock(stripe.mutex);
-  const absl::Status removed = slow_->Remove(context, key);
+  const absl::Status removed = inner().Remove(context, key);
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   ++stripe.generation;
   // OK also where only the memory still had the record.
   return memory_->Remove(context, key).ok() ? absl::OkStatus() : removed;
 }
 
-absl::StatusOr<std::vector<FoundArtifact>> TieredStore::Scan(const CallContext& context,
-                                                             const std::optional<Digest>& after,
-                                                             size_t limit) {
-  return slow_->Scan(context, after, limit);
-}
-
 absl::Status TieredStore::SetPinned(const CallContext& context, const Digest& key, bool pinned) {
   Stripe& stripe = StripeOf(key);
   const MutexLock lock(stripe.mutex);
-  KILN_RETURN_IF_ERROR(slow_->SetPinned(context, key, pinned));
+  KILN_RETURN_IF_ERROR(inner().SetPinned(context, key, pinned));
   ++stripe.generation;
   (void)memory_->SetPinned(context, key, pinned);
   return absl::OkStatus();
 }
 
 std::string TieredStore::Describe() const {
-  return fmt::format("tiered({}, {})", memory_->Describe(), slow_->Describe());
+  return fmt::format("tiered({}, {})", memory_->Describe(), inner().Describe());
 }
 
 void TieredStore::OnRemove(const Digest& key) {
@@ -102,11 +77,7 @@ void TieredStore::OnRemove(const Digest& key) {
 
 void TieredStore::CountUses(std::span<const UseCount> uses) {
   memory_->CountUses(uses);
-  slow_->CountUses(uses);
-}
-
-absl::StatusOr<uint64_t> TieredStore::CollectUnreferencedBlobs(const CallContext& context) {
-  return slow_->CollectUnreferencedBlobs(context);
+  inner().CountUses(uses);
 }
 
 }  // namespace kiln

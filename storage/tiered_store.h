@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "storage/base/mutex.h"
+#include "storage/forwarding_store.h"
 #include "storage/memory_store.h"
-#include "storage/store.h"
 
 namespace kiln {
 
@@ -20,27 +20,20 @@ namespace kiln {
 // memory would serve artifacts that the next restart loses.
 //
 // Thread-safe. A hit in memory blocks on short mutexes only.
-class TieredStore final : public Store, public ArtifactListener {
+class TieredStore final : public ForwardingStore, public ArtifactListener {
  public:
   // `clock` must outlive the store.
   TieredStore(std::unique_ptr<MemoryStore> memory, std::unique_ptr<Store> slow, const Clock& clock)
-      : memory_(std::move(memory)), slow_(std::move(slow)), clock_(clock) {}
+      : ForwardingStore(std::move(slow)), memory_(std::move(memory)), clock_(clock) {}
 
   absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
-  absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
-                                                  std::span<const Digest> digests) override;
   absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override;
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
                    std::span<const Blob> blobs) override;
   absl::Status Remove(const CallContext& context, const Digest& key) override;
-  absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
-                                                  const std::optional<Digest>& after,
-                                                  size_t limit) override;
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
   std::string Describe() const override;
-  StoreStats Stats() const override { return slow_->Stats(); }
   void CountUses(std::span<const UseCount> uses) override;
-  absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext& context) override;
 
   // Nothing to do: every put comes through this store.
   void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
@@ -60,7 +53,6 @@ class TieredStore final : public Store, public ArtifactListener {
   void Promote(const FoundArtifact& found, uint64_t generation);
 
   const std::unique_ptr<MemoryStore> memory_;
-  const std::unique_ptr<Store> slow_;
   const Clock& clock_;
   std::array<Stripe, 64> stripes_;
 };

@@ -10,8 +10,6 @@ namespace kiln {
 
 UseCounter::UseCounter(const Clock& clock) : clock_(clock), last_drain_(clock.Now()) {}
 
-bool UseCounter::Count(const Digest& key) { return Add({key, 1, clock_.UnixMillis()}); }
-
 bool UseCounter::Add(const UseCount& use) {
   MutexLock lock(mutex_);
   UseCount& pending = pending_[use.key];

@@ -16,9 +16,7 @@ class UseCounter {
   // `clock` must outlive the counter.
   explicit UseCounter(const Clock& clock);
 
-  // Counts one use, now. True where the caller should Drain(): there are many uses, or the last
-  // drain was long ago.
-  [[nodiscard]] bool Count(const Digest& key);
+  // True where the caller should Drain(): there are many uses, or the last drain was long ago.
   [[nodiscard]] bool Add(const UseCount& use);
 
   // Returns and forgets all counted uses.

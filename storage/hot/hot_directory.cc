@@ -23,19 +23,10 @@ constexpr mode_t kFileMode = 0444;
 constexpr std::string_view kUnpublishedPrefix = ".tmp-";
 constexpr size_t kShardDigits = 2;
 
-const Blob* FindBlob(std::span<const Blob> blobs, const Digest& digest) {
-  for (const Blob& blob : blobs) {
-    if (blob.digest() == digest) return &blob;
-  }
-  return nullptr;
-}
-
 absl::StatusOr<std::string> Encode(const ArtifactRecord& record, std::span<const Blob> blobs) {
-  if (record.stages.empty()) return InvalidArgument("the artifact has no binary");
-  const StageReference& last = record.stages.back();
-  const Blob* binary = FindBlob(blobs, last.digest);
-  if (binary == nullptr) return InvalidArgument("the {} is not among the blobs", last.stage);
-  const NamedBlob stages[] = {{last.stage, *binary}};
+  const Blob* binary = FindFinalBinary(record, blobs);
+  if (binary == nullptr) return InvalidArgument("the artifact's binary is not among its blobs");
+  const NamedBlob stages[] = {{record.stages.back().stage, *binary}};
   return EncodeArtifactFile(record.key, record.document, stages);
 }
 
@@ -138,10 +129,7 @@ std::string HotDirectory::PathOf(const Digest& key) const {
 
 bool HotDirectory::IsOutdatedHit(const Digest& key, Source source) const {
   if (source == Source::kPut) return false;
-  return entries_.Peek(key) != nullptr || HasJustChanged(key);
-}
-
-bool HotDirectory::HasJustChanged(const Digest& key) const {
+  if (entries_.Peek(key) != nullptr) return true;
   const SteadyTime* changed = changes_.Peek(key);
   return changed != nullptr && clock_.Now() - *changed < limits::kRecentChangesAge;
 }

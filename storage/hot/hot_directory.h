@@ -112,7 +112,7 @@ class HotDirectory final : public ArtifactPublisher {
       const std::function<void(const FoundArtifact&)>& on_found);
   absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
-  bool HasJustChanged(const Digest& key) const KILN_REQUIRES(mutex_);
+  // Whether a hit was looked up before the latest change of its key, or may have been.
   bool IsOutdatedHit(const Digest& key, Source source) const KILN_REQUIRES(mutex_);
   absl::Status MakeRoom(const Digest& key, uint64_t size_bytes) KILN_REQUIRES(mutex_);
   absl::Status EvictOldest() KILN_REQUIRES(mutex_);

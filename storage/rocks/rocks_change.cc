@@ -77,17 +77,23 @@ void RocksChange::Release(const ArtifactRecord& record) {
 }
 
 void RocksChange::QuarantineBlob(const Digest& digest, std::string_view reason,
-                                 std::string_view value, int64_t now_unix_ms) {
+                                 int64_t now_unix_ms) {
   Load(digest).is_damaged = true;
-  Quarantine(digest, "blob", reason, value, now_unix_ms);
+  Quarantine(digest, "blob", reason, RowOf(RocksFamily::kBlobs, digest), now_unix_ms);
 }
 
 void RocksChange::QuarantineRecord(const Digest& key, std::string_view reason,
-                                   std::string_view value, int64_t now_unix_ms) {
-  RemoveRecord(key, RowBytes(value));
+                                   int64_t now_unix_ms) {
+  const std::string row = RowOf(RocksFamily::kArtifacts, key);
+  RemoveRecord(key, RowBytes(row));
   // The names of the record's blobs are lost, so CollectUnreferencedBlobs counts anew.
   totals_.references_are_high = true;
-  Quarantine(key, "record", reason, value, now_unix_ms);
+  Quarantine(key, "record", reason, row, now_unix_ms);
+}
+
+std::string RocksChange::RowOf(RocksFamily family, const Digest& digest) const {
+  const auto row = database_.Get(family, digest.Bytes());
+  return row.ok() ? row->value_or("") : "";
 }
 
 void RocksChange::Quarantine(const Digest& digest, std::string_view kind, std::string_view reason,

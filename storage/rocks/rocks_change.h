@@ -34,11 +34,9 @@ class RocksChange {
   void Claim(const ArtifactRecord& record);
   void Release(const ArtifactRecord& record);
 
-  // Moves a damaged value to the quarantine.
-  void QuarantineBlob(const Digest& digest, std::string_view reason, std::string_view value,
-                      int64_t now_unix_ms);
-  void QuarantineRecord(const Digest& key, std::string_view reason, std::string_view value,
-                        int64_t now_unix_ms);
+  // Moves a damaged row to the quarantine, as far as it can be read.
+  void QuarantineBlob(const Digest& digest, std::string_view reason, int64_t now_unix_ms);
+  void QuarantineRecord(const Digest& key, std::string_view reason, int64_t now_unix_ms);
 
   // Replaces the count of the row. 0 removes the blob.
   void CorrectCount(const Digest& digest, uint32_t count) { Load(digest).correct_count = count; }
@@ -64,6 +62,7 @@ class RocksChange {
   };
   BlobChange& Load(const Digest& digest);
   absl::Status Apply(const Digest& digest, const BlobChange& change);
+  std::string RowOf(RocksFamily family, const Digest& digest) const;
   void Quarantine(const Digest& digest, std::string_view kind, std::string_view reason,
                   std::string_view value, int64_t now_unix_ms);
 

@@ -70,18 +70,15 @@ StoreStats RocksStore::Stats() const {
 
 // --- Blobs ---
 
-absl::StatusOr<Blob> RocksStore::ReadBlob(const Digest& digest, std::string* damaged) const {
-  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kBlobs, digest.Bytes()));
+absl::StatusOr<Blob> RocksStore::ReadBlob(const Digest& digest) const {
+  KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kBlobs, digest.Bytes()));
   if (!row) return NotFound("no blob {}", digest.Hex());
-  auto raw = DecompressValue(*row, limits::kBlobBytesMax);
-  auto blob = raw.ok() ? Blob::Verify(*std::move(raw), digest) : raw.status();
-  if (!blob.ok()) *damaged = *std::move(row);
-  return blob;
+  KILN_ASSIGN_OR_RETURN(std::string raw, DecompressValue(*row, limits::kBlobBytesMax));
+  return Blob::Verify(std::move(raw), digest);
 }
 
 absl::StatusOr<FoundBlob> RocksStore::GetBlob(const CallContext&, const Digest& digest) {
-  std::string damaged;
-  auto blob = ReadBlob(digest, &damaged);
+  auto blob = ReadBlob(digest);
   if (blob.ok()) return FoundBlob{*std::move(blob), Tier::kDisk};
   if (absl::IsDataLoss(blob.status())) QuarantineBlob(digest);
   if (!absl::IsNotFound(blob.status())) return blob.status();
@@ -94,12 +91,11 @@ absl::StatusOr<FoundBlob> RocksStore::GetBlob(const CallContext&, const Digest& 
 void RocksStore::QuarantineBlob(const Digest& digest) {
   MutexLock lock(writer_);
   // Reads again under the lock: the blob may have been replaced meanwhile.
-  std::string damaged;
-  const auto blob = ReadBlob(digest, &damaged);
+  const auto blob = ReadBlob(digest);
   if (blob.ok()) return;
   RocksChange change(*database_, Totals());
   if (!change.IsHeld(digest) && absl::IsNotFound(blob.status())) return;
-  change.QuarantineBlob(digest, Message(blob.status()), damaged, clock_.UnixMillis());
+  change.QuarantineBlob(digest, Message(blob.status()), clock_.UnixMillis());
   const absl::Status status = Commit(change);
   if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
 }
@@ -122,16 +118,11 @@ absl::StatusOr<std::vector<Digest>> RocksStore::FindMissing(const CallContext&,
 
 // --- Records ---
 
-absl::StatusOr<RocksStore::RecordRow> RocksStore::ReadRecord(const Digest& key,
-                                                             std::string* damaged) const {
-  KILN_ASSIGN_OR_RETURN(auto row, database_->Get(RocksFamily::kArtifacts, key.Bytes()));
+absl::StatusOr<RocksStore::RecordRow> RocksStore::ReadRecord(const Digest& key) const {
+  KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kArtifacts, key.Bytes()));
   if (!row) return NoArtifact(key);
-  auto record = DecodeRecordRow(*row, key);
-  if (!record.ok()) {
-    *damaged = *std::move(row);
-    return record.status();
-  }
-  return RecordRow{*std::move(record), RowBytes(*row)};
+  KILN_ASSIGN_OR_RETURN(ArtifactRecord record, DecodeRecordRow(*row, key));
+  return RecordRow{std::move(record), RowBytes(*row)};
 }
 
 ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
@@ -146,36 +137,33 @@ ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
 }
 
 absl::StatusOr<FoundArtifact> RocksStore::Get(const CallContext&, const Digest& key) {
-  std::string damaged;
-  auto row = ReadRecord(key, &damaged);
+  auto row = ReadRecord(key);
   if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
   if (!row.ok()) return row.status();
-  if (uses_.Count(key)) use_writer_.Request();
+  if (uses_.Add({key, 1, clock_.UnixMillis()})) use_writer_.Request();
   return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
                        ReadUsage(key), Tier::kDisk};
 }
 
 void RocksStore::QuarantineRecord(const Digest& key) {
   MutexLock lock(writer_);
-  std::string damaged;
-  const auto row = ReadRecord(key, &damaged);
+  const auto row = ReadRecord(key);
   if (!absl::IsDataLoss(row.status())) return;
   RocksChange change(*database_, Totals());
-  change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+  change.QuarantineRecord(key, Message(row.status()), clock_.UnixMillis());
   const absl::Status status = Commit(change);
   if (!status.ok()) LogWarning("quarantine failed", {{"error", Message(status)}});
 }
 
 absl::StatusOr<std::optional<RocksStore::RecordRow>> RocksStore::Replaced(RocksChange& change,
                                                                           const Digest& key) {
-  std::string damaged;
-  auto row = ReadRecord(key, &damaged);
+  auto row = ReadRecord(key);
   if (row.ok()) {
     change.Release(row->record);
     return std::optional<RecordRow>(*std::move(row));
   }
   if (absl::IsDataLoss(row.status())) {
-    change.QuarantineRecord(key, Message(row.status()), damaged, clock_.UnixMillis());
+    change.QuarantineRecord(key, Message(row.status()), clock_.UnixMillis());
     return std::nullopt;
   }
   if (absl::IsNotFound(row.status())) return std::nullopt;
@@ -248,14 +236,13 @@ absl::StatusOr<std::vector<FoundArtifact>> RocksStore::Scan(const CallContext&,
 }
 
 absl::Status RocksStore::SetPinned(const CallContext&, const Digest& key, bool pinned) {
-  std::string damaged;
-  const absl::Status readable = ReadRecord(key, &damaged).status();
+  const absl::Status readable = ReadRecord(key).status();
   if (absl::IsDataLoss(readable)) QuarantineRecord(key);
   KILN_RETURN_IF_ERROR(readable);
 
   MutexLock lock(writer_);
   // Reads again: a pin without a record would outlive the record.
-  KILN_RETURN_IF_ERROR(ReadRecord(key, &damaged).status());
+  KILN_RETURN_IF_ERROR(ReadRecord(key).status());
   ArtifactUsage usage = ReadUsage(key);
   usage.pinned = pinned;
   RocksChange change(*database_, Totals());

@@ -79,11 +79,10 @@ class RocksStore final : public Store {
 
   TotalsRow Totals() const;
 
-  // NOT_FOUND, or DATA_LOSS with the damaged bytes, if any, in `*damaged`.
-  absl::StatusOr<RecordRow> ReadRecord(const Digest& key, std::string* damaged) const;
+  absl::StatusOr<RecordRow> ReadRecord(const Digest& key) const;
   // Whether the books say that the store holds the blob.
   absl::StatusOr<bool> HoldsBlob(const Digest& digest) const;
-  absl::StatusOr<Blob> ReadBlob(const Digest& digest, std::string* damaged) const;
+  absl::StatusOr<Blob> ReadBlob(const Digest& digest) const;
   ArtifactUsage ReadUsage(const Digest& key) const;
 
   void QuarantineRecord(const Digest& key);
