@@ -5,10 +5,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& Null() {
-  static const Json* const null = new Json();
-  return *null;
-}
 const Json& EmptyArray() {
   static const Json* const array = new Json(Json::array());
   return *array;
@@ -28,17 +24,13 @@ void JsonReader::Fail(std::string_view field, std::string_view expected) {
   if (status_.ok()) status_ = Internal("{}: {} is not {}", what_, field, expected);
 }
 
-const Json& JsonReader::Find(const char* field) {
-  if (!json_.is_object()) return Null();
-  const auto found = json_.find(field);
-  return found == json_.end() ? Null() : *found;
+const Json& JsonReader::Find(const char* field) const {
+  static const Json* const null = new Json();
+  const auto found = json_.is_object() ? json_.find(field) : json_.end();
+  return found == json_.end() ? *null : *found;
 }
 
-bool JsonReader::Has(const char* field) const {
-  if (!json_.is_object()) return false;
-  const auto found = json_.find(field);
-  return found != json_.end() && !found->is_null();
-}
+bool JsonReader::Has(const char* field) const { return !Find(field).is_null(); }
 
 std::string JsonReader::String(const char* field, size_t bytes_max) {
   const Json& value = Find(field);

@@ -33,7 +33,8 @@ class JsonReader {
   void Fail(std::string_view field, std::string_view expected);
 
  private:
-  const nlohmann::json& Find(const char* field);
+  // Null where the field is absent.
+  const nlohmann::json& Find(const char* field) const;
 
   const nlohmann::json& json_;
   std::string what_;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -71,10 +70,7 @@ void RestrictFiles(const JailDescription& jail, Problems& problems) {
 }
 
 void FilterSystemCalls(const JailDescription& jail, Problems& problems) {
-  std::vector<sock_filter> instructions;
-  for (const FilterInstruction& one : jail.filter) {
-    instructions.push_back({one.code, one.jump_true, one.jump_false, one.operand});
-  }
+  std::vector<sock_filter> instructions = jail.filter;
   sock_fprog program{static_cast<unsigned short>(instructions.size()), instructions.data()};
   if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) {
     AddProblem(problems, "the system call filter");

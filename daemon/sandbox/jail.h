@@ -61,9 +61,9 @@ class Jail {
 
   const Mode mode_;
   const JailSupport support_;
-  std::vector<FilterInstruction> filter_;
-  std::vector<FilterInstruction> dating_filter_;  // where a worker dates files
-  const std::vector<std::string> missing_;        // of this kernel
+  std::vector<sock_filter> filter_;
+  std::vector<sock_filter> dating_filter_;  // where a worker dates files
+  const std::vector<std::string> missing_;  // of this kernel
   mutable Mutex mutex_;
   // That every worker may start.
   std::vector<std::string> programs_ KILN_GUARDED_BY(mutex_);

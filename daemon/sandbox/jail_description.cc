@@ -34,8 +34,8 @@ Json EncodeJail(const JailDescription& jail) {
   Json paths = Json::array();
   for (const JailPath& path : jail.paths) paths.push_back(Json::array({path.path, path.access}));
   Json filter = Json::array();
-  for (const FilterInstruction& one : jail.filter) {
-    filter.push_back(Json::array({one.code, one.jump_true, one.jump_false, one.operand}));
+  for (const sock_filter& one : jail.filter) {
+    filter.push_back(Json::array({one.code, one.jt, one.jf, one.k}));
   }
   return {{"files", jail.handled_files},
           {"network", jail.handled_network},

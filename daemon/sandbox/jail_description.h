@@ -2,6 +2,8 @@
 // wire, docs/adr the reasons.
 #pragma once
 
+#include <linux/filter.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -30,18 +32,6 @@ struct WorkerLimits {
 struct JailPath {
   std::string path;
   uint64_t access = 0;
-
-  bool operator==(const JailPath&) const = default;
-};
-
-// One instruction of a system call filter: struct sock_filter.
-struct FilterInstruction {
-  uint16_t code = 0;
-  uint8_t jump_true = 0;
-  uint8_t jump_false = 0;
-  uint32_t operand = 0;
-
-  bool operator==(const FilterInstruction&) const = default;
 };
 
 struct JailDescription {
@@ -51,9 +41,7 @@ struct JailDescription {
   uint64_t scopes = 0;
   std::vector<JailPath> paths;
   // Empty: this kernel has no filters.
-  std::vector<FilterInstruction> filter;
-
-  bool operator==(const JailDescription&) const = default;
+  std::vector<sock_filter> filter;
 };
 
 nlohmann::json EncodeLimits(const WorkerLimits& limits);

@@ -1,7 +1,6 @@
 #include "daemon/sandbox/system_call_filter.h"
 
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
@@ -16,7 +15,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
-#include <type_traits>
 
 #include "storage/base/unique_fd.h"
 
@@ -90,17 +88,14 @@ class FilterBuilder {
   // Pretends that this kernel lacks the call; the C library then uses another one.
   void Hide(const char* call) { Add(SCMP_ACT_ERRNO(ENOSYS), call); }
 
-  absl::StatusOr<std::vector<FilterInstruction>> Compile() {
+  absl::StatusOr<std::vector<sock_filter>> Compile() {
     const UniqueFd file(::memfd_create("kiln-system-call-filter", MFD_CLOEXEC));
     if (!file) return ErrnoStatus(errno, "memfd_create");
     Check(::seccomp_export_bpf(context_.get(), file.get()), "compile");
     KILN_RETURN_IF_ERROR(status_);
     struct stat status {};
     ::fstat(file.get(), &status);
-    static_assert(sizeof(FilterInstruction) == sizeof(sock_filter));
-    static_assert(std::is_trivially_copyable_v<FilterInstruction>);
-    std::vector<FilterInstruction> program(static_cast<size_t>(status.st_size) /
-                                           sizeof(FilterInstruction));
+    std::vector<sock_filter> program(static_cast<size_t>(status.st_size) / sizeof(sock_filter));
     if (::pread(file.get(), program.data(), static_cast<size_t>(status.st_size), 0) !=
         status.st_size) {
       return ErrnoStatus(errno, "read a filter");
@@ -164,8 +159,8 @@ void AllowWithConditions(FilterBuilder& filter) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<FilterInstruction>> CompileSystemCallFilter(bool signals_are_scoped,
-                                                                       bool dates_files) {
+absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_are_scoped,
+                                                                 bool dates_files) {
   FilterBuilder filter;
   for (const char* call : kAllowed) filter.Allow(call);
   AllowWithConditions(filter);

@@ -16,7 +16,7 @@ namespace kiln {
 // it starts (RefuseDating).
 //
 // Compiles it anew each time, about 1 ms. INTERNAL where libseccomp refuses.
-absl::StatusOr<std::vector<FilterInstruction>> CompileSystemCallFilter(bool signals_are_scoped,
-                                                                       bool dates_files);
+absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_are_scoped,
+                                                                 bool dates_files);
 
 }  // namespace kiln

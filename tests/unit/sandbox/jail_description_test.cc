@@ -22,7 +22,7 @@ JailDescription SomeJail() {
 TEST(JailDescriptionTest, WhatIsEncodedIsDecoded) {
   const auto decoded = DecodeJail(EncodeJail(SomeJail()));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(*decoded, SomeJail());
+  EXPECT_EQ(EncodeJail(*decoded), EncodeJail(SomeJail()));
 }
 
 TEST(JailDescriptionTest, LimitsToo) {
