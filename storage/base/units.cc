@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace kiln {
 namespace {
@@ -31,6 +32,17 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+// Nothing where the text is anything but one number.
+template <typename Number>
+std::optional<Number> ParseWhole(std::string_view text, int base) {
+  text = Trim(text);
+  const char* const end = text.data() + text.size();
+  Number number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, number, base);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return number;
+}
+
 // The number in front of a unit, and the unit.
 struct Quantity {
   std::string_view number;
@@ -49,14 +61,12 @@ Quantity Split(std::string_view text) {
 
 // `number` times `factor`: exact for whole numbers, rounded for fractions ("1.5GiB").
 absl::StatusOr<uint64_t> Multiply(std::string_view number, uint64_t factor) {
-  const char* const end = number.data() + number.size();
-  uint64_t whole = 0;
-  const auto [rest, error] = std::from_chars(number.data(), end, whole);
-  if (error == std::errc() && rest == end) {
+  if (const auto whole = ParseWhole<uint64_t>(number, 10)) {
     uint64_t product;
-    if (!__builtin_mul_overflow(whole, factor, &product)) return product;
+    if (!__builtin_mul_overflow(*whole, factor, &product)) return product;
     return InvalidArgument("too large");
   }
+  const char* const end = number.data() + number.size();
   double fraction = 0;
   const auto [tail, failure] = std::from_chars(number.data(), end, fraction);
   if (failure != std::errc() || tail != end) return InvalidArgument("not a number");
@@ -126,23 +136,14 @@ std::string FormatDuration(std::chrono::milliseconds duration) {
 }
 
 absl::StatusOr<int64_t> ParseInteger(std::string_view text) {
-  text = Trim(text);
-  int64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) {
-    return InvalidArgument("expected a whole number");
-  }
-  return value;
+  if (const auto value = ParseWhole<int64_t>(text, 10)) return *value;
+  return InvalidArgument("expected a whole number");
 }
 
 absl::StatusOr<uint32_t> ParseFileMode(std::string_view text) {
-  text = Trim(text);
-  uint32_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, 8);
-  if (error != std::errc() || rest != text.data() + text.size() || value > 0777) {
-    return InvalidArgument("expected octal permission bits, such as \"0660\"");
-  }
-  return value;
+  const auto value = ParseWhole<uint32_t>(text, 8);
+  if (value && *value <= 0777) return *value;
+  return InvalidArgument("expected octal permission bits, such as \"0660\"");
 }
 
 }  // namespace kiln

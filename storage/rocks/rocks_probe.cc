@@ -100,15 +100,6 @@ absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb
   return RocksStore::ReadTotals(*database).status();
 }
 
-absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
-                               RocksAccess access) {
-  try {
-    return TryToOpen(path, expected_bytes, env, access);
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("no memory to open it");
-  }
-}
-
 [[noreturn]] void RunChild(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
                            RocksAccess access, int report_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -116,7 +107,12 @@ absl::Status TryToOpenInMemory(const std::string& path, uint64_t expected_bytes,
   setrlimit(RLIMIT_CORE, &no_core);
   // The parent reports errors.
   (void)SetLogLevel("error");
-  const absl::Status status = TryToOpenInMemory(path, expected_bytes, env, access);
+  absl::Status status;
+  try {
+    status = TryToOpen(path, expected_bytes, env, access);
+  } catch (const std::bad_alloc&) {
+    status = ResourceExhausted("no memory to open it");
+  }
   std::string report(1, static_cast<char>(status.code()));
   report += Message(status).substr(0, kMessageBytesMax);
   // Shorter than a pipe's buffer, so one write takes everything.
