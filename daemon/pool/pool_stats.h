@@ -1,4 +1,4 @@
-// What a pool of workers has done, and how it is.
+// What a pool of workers has done, and its present state.
 #pragma once
 
 #include <cstddef>

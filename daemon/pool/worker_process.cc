@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-// Not to be guessed by a worker that would like to answer the next question before it is asked.
+// Random, so that a worker cannot answer a question before it is asked.
 uint32_t RandomId() {
   uint32_t id = 0;
   [[maybe_unused]] const ssize_t got = ::getrandom(&id, sizeof id, 0);
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
   std::unique_ptr<WorkerProcess> worker(
       new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
   worker->pid_ = pid;
-  // Nobody reaps it before End(), so the pid is its own.
+  // Nobody reaps the worker before End(), so the pid belongs to it.
   worker->process_ = OpenProcess(pid);
   if (!worker->process_) return ErrnoStatus(errno, "pidfd_open");
   return worker;
@@ -88,7 +88,7 @@ std::string WorkerProcess::End() {
   const std::optional<int> wait_status = zygote_->EndWorker(pid_);
   pid_ = -1;
   if (!wait_status) return "";
-  // A process that is about to die keeps the cause that it has; only SIGKILL may be our own doing.
+  // A process that is dying keeps its cause of death; only SIGKILL may have come from EndWorker.
   const bool by_us = !was_dead && WIFSIGNALED(*wait_status) && WTERMSIG(*wait_status) == SIGKILL;
   return by_us ? "" : DescribeWaitStatus(*wait_status);
 }

@@ -25,8 +25,7 @@ struct WorkerRequest {
   std::shared_ptr<const void> owner;
 };
 
-// Compiles once. Its directory is its own and empty; everything in it is removed in the end.
-// Not thread-safe.
+// Compiles once. Its private directory is empty at first, and emptied at the end. Not thread-safe.
 class WorkerProcess {
  public:
   // UNAVAILABLE when the zygote is dead.
@@ -39,16 +38,15 @@ class WorkerProcess {
   // worker died, INTERNAL when it answered nonsense. REQUIRES: not called before.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
 
-  // Kills it with everything in its process group, without waiting for anything. End() is still
-  // due.
+  // Kills the worker's process group and does not wait. Call End() later.
   void Kill();
-  // The same, and waits until it is gone. How it had ended, where it did so by itself ("SIGSEGV");
-  // idempotent.
+  // Kills the worker's process group and waits until it is gone. Returns how the worker had ended
+  // by itself ("SIGSEGV"), or "". Idempotent.
   std::string End();
 
-  // Whether it lives, has said nothing, and has its directory.
+  // Whether the worker lives, has sent nothing, and has its directory.
   bool IsReady() const;
-  // The end of what it wrote.
+  // The end of the worker's output.
   std::string LastWords(size_t bytes_max) const { return output_.Tail(bytes_max); }
   const Zygote& zygote() const { return *zygote_; }
 

@@ -32,9 +32,8 @@ constexpr size_t kPathBytesMax = 4096;
 constexpr size_t kJailProblemsMax = 64;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
 
-// Where memory ends, the kernel's choice falls on a compiler, and neither on a job that runs on the
-// machine nor on the daemon: on a worker, and only then on the zygote, whose end takes all of them
-// along. A worker inherits the zygote's score, so each has its own set.
+// When memory runs out, the kernel kills a worker first, then a zygote, and neither a job that runs
+// on the machine nor the daemon. A worker inherits the zygote's score, so each score is set.
 constexpr int kZygoteScore = 800;
 constexpr int kWorkerScore = 1000;
 
@@ -51,7 +50,7 @@ void OfferToTheOutOfMemoryKiller(pid_t pid, int score) {
 // Passes over the children of this process. An orphan may fork before it dies, but not for ever.
 constexpr int kOrphanPassesMax = 100;
 
-// It runs with the daemon's rights, so looking at its files once it has answered is too late.
+// A zygote runs with the daemon's rights, so its files are checked before it starts.
 absl::Status CheckSeal(const ZygoteCommand& command) {
   if (command.seal == nullptr) return absl::OkStatus();
   const absl::Status same = command.seal->Check();
@@ -87,7 +86,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   SpawnCommand spawn = command.spawn;
   spawn.arguments.insert(spawn.arguments.end(), {"--parent", fmt::format("{}", ::getpid())});
   KILN_ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn, output.fd(), theirs.get()));
-  theirs.Reset();  // or its death would not close the connection
+  theirs.Reset();  // otherwise the zygote's death would not close the connection
   std::shared_ptr<Zygote> zygote(new Zygote(pid, std::move(control), std::move(output), command));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
   OfferToTheOutOfMemoryKiller(pid, kZygoteScore);
@@ -154,7 +153,7 @@ absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLim
     KILN_ASSIGN_OR_RETURN(jail, jail_->Describe(needs_, directory));
   }
   if (jail) request["jail"] = EncodeJail(*jail);
-  // A zygote would read the beginning of it, and die of what it makes of that.
+  // A zygote would read the beginning of a longer request, and die of a syntax error.
   if (const size_t bytes = request.dump().size(); bytes > kControlBytesMax) {
     return FailedPrecondition(
         "the order for a worker has {} bytes, of which a zygote reads {}: its jail names {} files "

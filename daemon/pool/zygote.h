@@ -25,20 +25,21 @@
 namespace kiln {
 
 struct ZygoteCommand {
-  SpawnCommand spawn;  // "--parent" and this process's pid are appended to its arguments; the
-                       // control socket is descriptor 3
-  // Variables besides, which it does without where it does not start with them.
+  // Start appends "--parent" and this process's pid to the arguments. The control socket is
+  // descriptor 3.
+  SpawnCommand spawn;
+  // More environment variables. A zygote that does not start with them starts without them.
   std::vector<std::string> preferences = {};
-  std::string name;     // of its toolchain, for the log
-  std::string version;  // what the toolchain must say it is; "": anything
+  std::string name;     // of the toolchain, for the log
+  std::string version;  // that the toolchain must report; "": any
   std::chrono::milliseconds start_time = limits::kZygoteStartTime;
-  // Before it is tried again when it does not start; doubled each time.
+  // The wait after a failed start; doubled each time.
   std::chrono::milliseconds retry_first{200};
   // The workers' jail; null: none.
   std::shared_ptr<Jail> jail;
   // The workers' control groups; null: none.
   std::shared_ptr<WorkerGroups> groups = nullptr;
-  // It does not start where this is broken; null: nothing is.
+  // The zygote does not start where this seal is broken. Null: no seal.
   std::shared_ptr<const ToolchainSeal> seal;
 };
 
@@ -51,22 +52,23 @@ struct ZygoteCommand {
 // zygote that gives none.
 class Zygote {
  public:
-  // Starts it and waits until it is warm. UNAVAILABLE with its last words where it does not come
-  // up; CANCELLED when `stop` is set. Call on a thread that lives as long as the zygote (spawn.h
+  // Starts a zygote and waits until it is warm. UNAVAILABLE with its last words where it does not
+  // start; CANCELLED when `stop` is set. Call on a thread that lives as long as the zygote (spawn.h
   // says why).
   static absl::StatusOr<std::shared_ptr<Zygote>> Start(const ZygoteCommand& command,
                                                        const WakeEvent& stop);
-  // Ends it and all its workers.
+  // Ends the zygote and all its workers.
   ~Zygote();
 
   // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
-  // is jailed. UNAVAILABLE when the zygote is dead; FAILED_PRECONDITION where the worker did not
-  // get into its jail, and has to, or where describing the jail takes more than a message holds.
+  // is jailed. UNAVAILABLE when the zygote is dead or cannot fork; FAILED_PRECONDITION where the
+  // worker did not enter the jail that it must be in, or where the jail's description exceeds a
+  // message.
   absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
                              const WorkerLimits& limits);
 
-  // Kills everything in the group of `worker`, once and for all, and gives its wait status where
-  // that can be told. REQUIRES: Fork gave it, and it has not been ended yet.
+  // Kills everything in the group of `worker`, and returns the wait status where it is known.
+  // REQUIRES: Fork returned `worker`, and it has not been ended yet.
   std::optional<int> EndWorker(pid_t worker);
 
   // Never waits for another call.

@@ -21,8 +21,8 @@ namespace kiln {
 // Thread-safe.
 class ZygoteKeeper {
  public:
-  // `on_change` is told, on the keeper's thread, that a zygote came up, failed to, or died; it must
-  // not call back into the keeper.
+  // Calls `on_change` on the keeper's thread when a zygote has started, failed to start, or died.
+  // `on_change` must not call back into the keeper.
   ZygoteKeeper(ZygoteCommand command, std::function<void()> on_change);
   ~ZygoteKeeper() { Stop(); }
 
@@ -30,11 +30,10 @@ class ZygoteKeeper {
   // up, and from then on without waiting until it is tried again; CANCELLED after Stop.
   absl::StatusOr<std::shared_ptr<Zygote>> Get();
 
-  // Forgets the zygote that is up, if any: whoever asks next gets another one. The old one ends
-  // once none of its workers is left.
+  // Forgets the present zygote, if any: the next Get starts another one. The old one ends with its
+  // last worker.
   void LetGo();
-  // From now on Get says CANCELLED, at once also to those that wait in it. A zygote that is up
-  // stays.
+  // From now on Get says CANCELLED, also to callers that wait in it. A running zygote stays.
   void Refuse();
   // Ends the zygote and the thread. Idempotent. Blocks for at most about a second. REQUIRES: no
   // worker is left.

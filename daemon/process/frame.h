@@ -42,13 +42,13 @@ struct FrameStart {
 struct FrameWait {
   std::optional<SteadyTime> deadline;
   int wake_fd = -1;  // readable: CANCELLED
-  int peer_fd = -1;  // a pidfd, readable once the peer is dead: UNAVAILABLE, when all that it wrote
-                     // has been read
+  // A pidfd, readable once the peer is dead: UNAVAILABLE, after everything it wrote was read.
+  int peer_fd = -1;
 };
 
-// Both block until done, or until `wait` says otherwise: DEADLINE_EXCEEDED, CANCELLED, or
-// UNAVAILABLE when the peer is gone. After any error the stream is out of step: close it. One
-// thread at a time per direction. The socket may be blocking or not.
+// Both block until done, or return as `wait` says: DEADLINE_EXCEEDED, CANCELLED, or UNAVAILABLE
+// when the peer is gone. After an error the stream is out of step: close it. One thread at a time
+// per direction. The socket may be blocking or not.
 absl::Status SendFrame(int socket, FrameType type, uint32_t id, std::string_view header,
                        std::string_view payload, const FrameWait& wait);
 // Memory is taken as bytes arrive, never for what is only announced.

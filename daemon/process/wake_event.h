@@ -10,13 +10,13 @@ namespace kiln {
 // A flag with a descriptor that is readable while it is set. Thread-safe; never blocks for long.
 class WakeEvent {
  public:
-  // Gives it its descriptor, unless it has it. Where there is none left, the flag is a flag all the
-  // same, and it may be tried again. Errors are those of ErrnoStatus.
+  // Makes the descriptor, unless there is one. After an error, an ErrnoStatus, the flag works
+  // without a descriptor, and Open may be called again.
   absl::Status Open();
 
   void Set();
   void Clear();
-  // -1, of which poll takes no notice, before it is open.
+  // -1, which poll ignores, before Open.
   int fd() const;
 
  private:
