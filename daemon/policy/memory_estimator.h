@@ -1,4 +1,4 @@
-// What a compile will take, learnt from those before it.
+// Estimates the memory of a compile from earlier compiles.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@
 
 namespace kiln {
 
-// Compiles are alike that have the same toolchain and backend, and sources of similar size, with
-// their headers (within a factor of two). Of each such class a histogram is kept in which old
-// compiles count less and less; the estimate is its 95th percentile, so that one kernel in twenty
-// may take more than was kept free for it and none decides for all the others for long.
+// Compiles of one class have the same toolchain and backend, and sources with headers of similar
+// size (within a factor of two). Each class has a histogram in which old compiles count less and
+// less. The estimate is its 95th percentile: one kernel in twenty may take more than was kept free
+// for it, and no single kernel decides for the others for long.
 //
-// A class with few compiles is taken to need at least the default. There are as many classes as
-// toolchains here times their backends times a dozen sizes. Not thread-safe.
+// A class with few compiles counts as at least the default. There are about a dozen classes for
+// each backend of a toolchain. Not thread-safe.
 class MemoryEstimator {
  public:
   explicit MemoryEstimator(uint64_t default_bytes = limits::kCompileMemoryDefault)
       : default_bytes_(default_bytes) {}
 
   uint64_t BytesFor(const CompileJob& job) const;
-  // 0 says that nobody measured, and teaches nothing.
+  // Ignores a peak of 0, which means that nobody measured it.
   void Learn(const CompileJob& job, uint64_t peak_bytes);
 
  private:

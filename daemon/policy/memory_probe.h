@@ -13,7 +13,7 @@
 namespace kiln {
 
 struct MemoryState {
-  // What could be used now without swapping; nothing where that cannot be told.
+  // Bytes that could be used now without swapping. None: unknown.
   std::optional<uint64_t> available_bytes;
   // The share of the last ten seconds in which something waited for memory; 0 where the kernel
   // does not say.

@@ -10,18 +10,17 @@
 
 namespace kiln {
 
-// Directories under the usual mount points: the own group first, then those around it, up to the
-// outermost that can be seen. A limit anywhere on the way binds. Which files lie in them depends on
-// the kernel's layout; a version that is not in use has directories without the files that are
-// looked for, or none at all.
+// Directories under the usual mount points: this process's group first, then each group around it,
+// up to the outermost visible one. A limit of any of them binds. The kernel's layout decides which
+// files lie in them; the directories of a version that is not in use are empty or absent.
 //
 //  * version 2 alone: /sys/fs/cgroup/...
 //  * version 1: /sys/fs/cgroup/memory/..., /sys/fs/cgroup/cpu/..., /sys/fs/cgroup/pids/...
 //  * both at once ("hybrid"): version 1's, and version 2 under /sys/fs/cgroup/unified, without
 //    controllers.
 //
-// In a container that sees the machine's names but only its own directories, the mount point itself
-// is the own group; it ends each list.
+// Each list ends with the mount point. In a container that sees the machine's names but only its
+// own directories, the mount point is this process's group.
 struct ControlGroups {
   std::vector<std::string> unified;  // version 2
   std::vector<std::string> memory;   // version 1's memory controller

@@ -31,7 +31,7 @@ void AddProblem(Problems& problems, std::string_view what) {
 void SetLimit(int resource, const char* what, uint64_t value, Problems& problems) {
   rlimit limit{};
   if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0) {
-    // What the daemon itself was given is not exceeded: raising it would need a privilege.
+    // Raising the daemon's own limit would need a privilege.
     limit.rlim_cur = limit.rlim_max = std::min<rlim_t>(value, limit.rlim_max);
     if (::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0) return;
   }
@@ -39,15 +39,15 @@ void SetLimit(int resource, const char* what, uint64_t value, Problems& problems
 }
 
 bool DropCapabilities() {
-  // Otherwise root's programs have them again, and for such a gain the kernel forgets that
-  // addresses are not random. Who may not say so has none to gain.
+  // Otherwise root's programs regain them at exec, and after such a gain the kernel forgets that
+  // addresses are not random. A process that may not set this has no capabilities to regain.
   (void)::prctl(PR_SET_SECUREBITS, SECBIT_NOROOT, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
   return ::syscall(SYS_capset, &header, none.data()) == 0;
 }
 
-// What is not there need not be allowed.
+// True also where the path does not exist.
 bool Allow(int ruleset, const JailPath& path) {
   const UniqueFd opened(::open(path.path.c_str(), O_PATH | O_CLOEXEC));
   if (!opened) return errno == ENOENT || errno == ENOTDIR;
@@ -111,7 +111,7 @@ bool RefuseDating() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   sock_fprog program{static_cast<unsigned short>(refusal.size()), refusal.data()};
-  // Any other error: it is not in a jail, or in one that has left it nothing.
+  // Any other error: the process is in no jail, or in one that leaves it no right to set times.
   return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 || errno != ENOMEM;
 }
 

@@ -22,39 +22,39 @@ struct JailSupport {
   static JailSupport OfThisKernel();
 };
 
-// Makes the descriptions that workers are started with, and keeps what is missing of them. One for
-// all pools. Thread-safe; nothing blocks but SetAssemblers.
+// Makes the jail descriptions that workers start with, and remembers which parts of a jail are
+// missing. One object for all pools. Thread-safe; only SetAssemblers blocks.
 class Jail {
  public:
   enum class Mode {
     kOff,      // no jail, for diagnosis
-    kOn,       // as much of it as this kernel has
-    kRequired  // no worker without all of it
+    kOn,       // as much of a jail as this kernel has
+    kRequired  // no worker without a full jail
   };
 
-  // Says in the log what is missing from the beginning. `assemblers` as below.
+  // Logs what this kernel lacks. `assemblers` as below.
   Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers = {});
 
   Mode mode() const { return mode_; }
 
-  // What workers described from now on may start besides what their toolchain knows of: each
-  // assembler that a request may name. Blocks as a disk does.
+  // The assemblers that a request may name. Workers described from now on may start them besides
+  // their toolchain's programs. Blocks as a disk does.
   void SetAssemblers(const std::vector<std::string>& assemblers);
 
-  // For a worker that works in `directory`; none where it is not to be jailed. FAILED_PRECONDITION
-  // where it must be and this kernel cannot.
+  // For a worker that works in `directory`. None: the mode is kOff. FAILED_PRECONDITION where the
+  // mode is kRequired and this kernel lacks a part.
   absl::StatusOr<std::optional<JailDescription>> Describe(const JailNeeds& needs,
                                                           const std::string& directory) const;
 
-  // A worker has said what of it it could not enter. The log hears of everything once.
-  // FAILED_PRECONDITION where such a worker must not be used.
+  // Takes note of the steps of entering its jail that failed in a worker. Logs each problem once.
+  // FAILED_PRECONDITION where the worker must not be used.
   absl::Status Admit(std::vector<std::string> problems);
 
-  // What keeps workers out of a full jail: what this kernel lacks, and what the latest worker said.
+  // Why workers are not in a full jail: what this kernel lacks, and the latest worker's problems.
   std::vector<std::string> Problems() const;
 
  private:
-  // Once for all workers; both, since which one a worker needs is for its zygote to say.
+  // Both filters: each zygote says which one its workers need.
   absl::Status CompileFilters();
   std::vector<std::string> FindMissing();
   absl::Status Judge(const std::vector<std::string>& problems) const;

@@ -6,19 +6,19 @@
 
 namespace kiln {
 
-// What the workers of one toolchain need; their zygote knows, and says so in its greeting.
+// What the workers of one toolchain need. Their zygote's greeting says so.
 struct JailNeeds {
-  std::vector<std::string> programs;   // that they start, with what loads these
-  std::vector<std::string> libraries;  // files, and directories with all that is in them, to read
-  // They set the time of a file of theirs, and have none of their programs do it.
+  std::vector<std::string> programs;   // that workers start, with their loaders
+  std::vector<std::string> libraries;  // files to read, and directories with their content
+  // Workers set the times of their files; the programs that they start do not.
   bool dates_files = false;
-  // They start no program and load no library: nothing is theirs of what others need for that,
-  // whatever a request may name.
+  // Workers start no program and load no library, whatever a request names.
   bool starts_nothing = false;
 };
 
-// For workers that are forked from this process and start `programs`. A library of the system
-// stands for its directory, since what is loaded later lies there too. Blocks as a disk does.
+// For workers that are forked from this process and start `programs`. Names the directory of each
+// library of the system, since libraries that are loaded later lie there too. Blocks as a disk
+// does.
 JailNeeds NeedsOfThisProcess(const std::vector<std::string>& programs);
 
 }  // namespace kiln

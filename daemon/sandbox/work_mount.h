@@ -8,12 +8,11 @@
 
 namespace kiln {
 
-// Mounts a tmpfs of limits.disk_bytes and limits.disk_entries on `directory`, which this process,
-// its children and nobody else see. The tmpfs is gone with the last of them. Needs CAP_SYS_ADMIN.
-// Concerns the calling thread and what it starts.
+// Mounts a tmpfs of limits.disk_bytes and limits.disk_entries on `directory`. Only the calling
+// thread and what it starts see the tmpfs, and it ends with the last of them. Needs CAP_SYS_ADMIN.
 absl::Status MountWorkDirectory(const std::string& directory, const WorkerLimits& limits);
 
-// Whether a child of this process could do so. Leaves nothing behind.
+// Whether a child of this process could mount one. Leaves nothing behind.
 absl::Status CanMountWorkDirectory(const std::string& directory);
 
 }  // namespace kiln
