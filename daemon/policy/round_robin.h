@@ -1,6 +1,7 @@
 // Taking turns.
 #pragma once
 
+#include <cassert>
 #include <list>
 #include <map>
 #include <utility>
@@ -24,10 +25,14 @@ class RoundRobin {
   }
 
   // The queue whose turn it is. REQUIRES: !empty().
-  const Queue& Front() const { return turns_.front().second; }
+  const Queue& Front() const {
+    assert(!empty());
+    return turns_.front().second;
+  }
 
   // REQUIRES: !empty().
   auto Pop() {
+    assert(!empty());
     auto popped = turns_.front().second.Pop();
     turns_.splice(turns_.end(), turns_, turns_.begin());
     DropIfEmpty(std::prev(turns_.end()));

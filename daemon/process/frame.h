@@ -33,8 +33,7 @@ struct FrameStart {
   uint64_t payload_bytes = 0;
 
   std::string Encode() const;
-  // INTERNAL where `bytes` are no frame of this protocol, or one over the limits (limits.h).
-  // REQUIRES: kSizeBytes of them.
+  // INTERNAL where `bytes` are not kSizeBytes, no frame of this protocol, or over the limits.
   static absl::StatusOr<FrameStart> Decode(std::string_view bytes);
 };
 
