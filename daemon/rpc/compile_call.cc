@@ -23,16 +23,11 @@ grpc::Slice ToSlice(ReplyPiece piece) {
 
 grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descriptions,
                           grpc::ByteBuffer& response) {
-  if (!answer.result.ok()) return ToGrpcStatus(answer.result.status(), KeyOf(answer));
-  const CompileResult& result = *answer.result;
-  if (const CompileFailure* failure = result.failure()) {
-    return ToGrpcStatus(*failure, answer.job->key);
-  }
-  absl::StatusOr<ReplyPieces> pieces = SerializeReply(
-      *result.artifact(), result.outcome, result.tier, answer.job->request.stages, descriptions);
-  if (!pieces.ok()) return ToGrpcStatus(pieces.status());
+  CompileReply reply = SerializeAnswer(answer, descriptions);
+  if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) return ToGrpcStatus(*error);
   std::vector<grpc::Slice> slices;
-  for (ReplyPiece& piece : *pieces) slices.push_back(ToSlice(std::move(piece)));
+  for (ReplyPiece& piece : std::get<ReplyPieces>(reply))
+    slices.push_back(ToSlice(std::move(piece)));
   grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response);
   return grpc::Status::OK;
 }

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "daemon/rpc/status.h"
 #include "daemon/rpc/translate.h"
 
 namespace kiln {
@@ -87,6 +88,18 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
     }
   }
   return writer.Finish();
+}
+
+CompileReply SerializeAnswer(const CompileAnswer& answer, DescriptionMemo& descriptions) {
+  if (!answer.result.ok()) return ToRpcStatus(answer.result.status(), KeyOf(answer));
+  const CompileResult& result = *answer.result;
+  if (const CompileFailure* failure = result.failure()) {
+    return ToRpcStatus(*failure, answer.job->key);
+  }
+  absl::StatusOr<ReplyPieces> pieces = SerializeReply(
+      *result.artifact(), result.outcome, result.tier, answer.job->request.stages, descriptions);
+  if (!pieces.ok()) return ToRpcStatus(pieces.status());
+  return *std::move(pieces);
 }
 
 }  // namespace kiln

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "daemon/kernel/kernel.h"
+#include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/description_memo.h"
+#include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/blob.h"
 
 namespace kiln {
@@ -25,6 +27,9 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
                                            std::optional<Tier> tier,
                                            std::span<const std::string> stages,
                                            DescriptionMemo& descriptions);
+// What a compile is answered with: that reply, or the error that stands for it.
+using CompileReply = std::variant<ReplyPieces, v1::RpcStatus>;
+CompileReply SerializeAnswer(const CompileAnswer& answer, DescriptionMemo& descriptions);
 // A FetchChunk that has all of the blob.
 ReplyPieces SerializeChunk(const Blob& content);
 

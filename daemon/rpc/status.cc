@@ -27,12 +27,6 @@ v1::RpcStatus StatusOf(absl::StatusCode code, std::string_view text) {
   return status;
 }
 
-grpc::Status AsGrpcStatus(const v1::RpcStatus& status) {
-  const auto code = static_cast<grpc::StatusCode>(status.code());
-  if (status.details_size() == 0) return {code, status.message()};
-  return {code, status.message(), status.SerializeAsString()};
-}
-
 }  // namespace
 
 v1::RpcStatus ToRpcStatus(const absl::Status& status, const std::optional<Digest>& key) {
@@ -56,13 +50,15 @@ v1::RpcStatus ToRpcStatus(const CompileFailure& failure, const Digest& key) {
   return out;
 }
 
-grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key) {
-  if (status.ok()) return grpc::Status::OK;
-  return AsGrpcStatus(ToRpcStatus(status, key));
+grpc::Status ToGrpcStatus(const v1::RpcStatus& status) {
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  if (status.details_size() == 0) return {code, status.message()};
+  return {code, status.message(), status.SerializeAsString()};
 }
 
-grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key) {
-  return AsGrpcStatus(ToRpcStatus(failure, key));
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return ToGrpcStatus(ToRpcStatus(status));
 }
 
 void SetError(const absl::Status& status, const std::optional<Digest>& key,

@@ -18,8 +18,8 @@ namespace kiln {
 // the request that it answers, where it has one.
 v1::RpcStatus ToRpcStatus(const absl::Status& status, const std::optional<Digest>& key = {});
 v1::RpcStatus ToRpcStatus(const CompileFailure& failure, const Digest& key);
-grpc::Status ToGrpcStatus(const absl::Status& status, const std::optional<Digest>& key = {});
-grpc::Status ToGrpcStatus(const CompileFailure& failure, const Digest& key);
+grpc::Status ToGrpcStatus(const absl::Status& status);
+grpc::Status ToGrpcStatus(const v1::RpcStatus& status);
 
 // The same as one answer of a stream, where nothing needs to be cut.
 void SetError(const absl::Status& status, const std::optional<Digest>& key,

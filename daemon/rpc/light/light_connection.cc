@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/status.h"
 #include "kiln/v1/light.pb.h"
 #include "storage/base/limits.h"
@@ -169,22 +168,12 @@ void LightConnection::Dispatch(CallPtr call, uint8_t method, std::string_view bo
 
 void LightConnection::Compile(const CallPtr& call, std::string_view body) {
   StartCompile(parts_, call->context, Prepare(parts_, body),
-               [self = shared_from_this(), call](CompileAnswer answer) {
-                 RequestGate::Pass pass = std::move(answer.pass);
-                 if (!answer.result.ok()) {
-                   return self->Refuse(call, ToRpcStatus(answer.result.status(), KeyOf(answer)),
-                                       std::move(pass));
+               [self = shared_from_this(), call](const CompileAnswer& answer) {
+                 CompileReply reply = SerializeAnswer(answer, self->parts_.descriptions);
+                 if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) {
+                   return self->Refuse(call, *error, answer.pass);
                  }
-                 const CompileResult& result = *answer.result;
-                 if (const CompileFailure* failure = result.failure()) {
-                   return self->Refuse(call, ToRpcStatus(*failure, answer.job->key),
-                                       std::move(pass));
-                 }
-                 absl::StatusOr<ReplyPieces> reply =
-                     SerializeReply(*result.artifact(), result.outcome, result.tier,
-                                    answer.job->request.stages, self->parts_.descriptions);
-                 if (!reply.ok()) return self->Refuse(call, ToRpcStatus(reply.status()));
-                 self->Answer(call, *std::move(reply), std::move(pass));
+                 self->Answer(call, std::get<ReplyPieces>(std::move(reply)), answer.pass);
                });
 }
 
