@@ -1,14 +1,7 @@
 """The process that imports triton, warms it, and then forks one worker per request of the daemon.
 
-daemon/worker/protocol.md says what goes over the control socket. How processes live and die:
-
-* The zygote has one thread and never touches a GPU driver: both would break in a forked child. It checks this itself.
-* Each worker leads its own process group, which its assembler joins, so one kill(-pid) ends all of it.
-* The zygote reaps a worker only when the daemon asks, and the daemon asks only after its last kill: until then the pid and
-  the group stay taken, so a late kill cannot hit a stranger. Being a child subreaper, it inherits orphans of its workers
-  (an assembler, or whatever left the group) and ends them at the same moment.
-* If the daemon dies, the control socket closes and the kernel sends SIGTERM: the zygote kills every group and exits.
-  If the zygote dies, the kernel kills the workers, and the daemon, a subreaper too, cleans up after them.
+daemon/worker/protocol.md says what goes over the control socket, who reaps whom, and what happens when a process dies. The zygote has
+one thread and never touches a GPU driver, since both would break in a forked child. It checks this itself.
 """
 
 import contextlib
