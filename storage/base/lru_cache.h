@@ -72,6 +72,12 @@ class LruCache {
     }
   }
 
+  void Clear() {
+    places_.clear();
+    entries_.clear();
+    bytes_ = 0;
+  }
+
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 

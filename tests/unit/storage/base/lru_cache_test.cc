@@ -61,5 +61,15 @@ TEST(LruCache, EraseIfErasesMatchingValues) {
   EXPECT_EQ(cache.bytes(), 20u);
 }
 
+TEST(LruCache, IsEmptyOnceCleared) {
+  LruCache<int> cache(10, 100);
+  cache.Insert(kA, 1, 100);
+  cache.Clear();
+  EXPECT_EQ(cache.Find(kA), nullptr);
+  EXPECT_EQ(cache.bytes(), 0u);
+  cache.Insert(kA, 2, 100);
+  EXPECT_EQ(*cache.Find(kA), 2);
+}
+
 }  // namespace
 }  // namespace kiln
