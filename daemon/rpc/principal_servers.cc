@@ -79,7 +79,7 @@ struct PrincipalServers::Server {
     if (principal.is_admin) {
       builder.RegisterService(&admin);
     } else {
-      builder.RegisterCallbackGenericService(&other_methods);
+      builder.RegisterCallbackGenericService(other_methods.get());
     }
     server = builder.BuildAndStart();
   }
@@ -92,7 +92,8 @@ struct PrincipalServers::Server {
 
   KernelService kernel;
   AdminService admin;
-  OtherMethods other_methods;
+  const std::unique_ptr<grpc::CallbackGenericService> other_methods =
+      std::make_unique<OtherMethods>();
   // After the services, which it uses until it is destroyed.
   std::unique_ptr<grpc::Server> server;
   size_t connections = 0;

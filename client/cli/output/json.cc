@@ -15,11 +15,10 @@ namespace kiln::cli {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 // The value of `field`; of a repeated field the item at `index`.
-Json ValueOf(const Message& message, const FieldDescriptor* field, int index) {
+Json ValueOf(const google::protobuf::Message& message, const FieldDescriptor* field, int index) {
   const Reflection& reflection = *message.GetReflection();
   const auto get = [&](auto single, auto repeated) -> Json {
     return field->is_repeated() ? Json((reflection.*repeated)(message, field, index))
@@ -52,7 +51,7 @@ Json ValueOf(const Message& message, const FieldDescriptor* field, int index) {
   return field->type() == FieldDescriptor::TYPE_BYTES ? Json(Hex(text.get<std::string>())) : text;
 }
 
-Json ValuesOf(const Message& message, const FieldDescriptor* field) {
+Json ValuesOf(const google::protobuf::Message& message, const FieldDescriptor* field) {
   Json values = Json::array();
   for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i) {
     values.push_back(ValueOf(message, field, i));
@@ -196,7 +195,7 @@ Json ParseInner(const std::string& text) {
   return parsed.ok() ? *parsed : Json(text);
 }
 
-bool IsLeftOut(const Message& message, const FieldDescriptor* field) {
+bool IsLeftOut(const google::protobuf::Message& message, const FieldDescriptor* field) {
   const bool is_absent_scalar = field->has_presence() &&
                                 field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
                                 !message.GetReflection()->HasField(message, field);
@@ -239,7 +238,7 @@ FlatFields Flatten(const Json& json) {
   return fields;
 }
 
-Json ToJson(const Message& message) {
+Json ToJson(const google::protobuf::Message& message) {
   if (const auto* target = dynamic_cast<const v1::Target*>(&message)) {
     return target->backend().empty() ? "" : TargetName(*target);
   }
@@ -258,6 +257,6 @@ Json ToJson(const Message& message) {
   return json;
 }
 
-std::string Dump(const Message& message) { return Dump(ToJson(message)); }
+std::string Dump(const google::protobuf::Message& message) { return Dump(ToJson(message)); }
 
 }  // namespace kiln::cli

@@ -26,7 +26,6 @@ namespace kiln::cli {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 // "launch.num_warps".
@@ -102,11 +101,12 @@ using Reader = absl::Status (*)(const Json& json, const std::string& place,
                                 v1::CompileRequest& request);
 
 absl::Status ReadFields(const Json& object, const std::string& place,
-                        const std::map<std::string_view, Reader>& own_readers, Message& message);
+                        const std::map<std::string_view, Reader>& own_readers,
+                        google::protobuf::Message& message);
 
 // The field's value; of a repeated field one more item.
 absl::Status ReadItem(const Json& json, const std::string& place, const FieldDescriptor* field,
-                      Message& message) {
+                      google::protobuf::Message& message) {
   const Reflection& reflection = *message.GetReflection();
   const auto put = [&](auto set, auto add, auto value) {
     if (field->is_repeated()) {
@@ -134,8 +134,9 @@ absl::Status ReadItem(const Json& json, const std::string& place, const FieldDes
       return put(&Reflection::SetEnumValue, &Reflection::AddEnumValue, value);
     }
     case FieldDescriptor::CPPTYPE_MESSAGE: {
-      Message& inner = field->is_repeated() ? *reflection.AddMessage(&message, field)
-                                            : *reflection.MutableMessage(&message, field);
+      google::protobuf::Message& inner = field->is_repeated()
+                                             ? *reflection.AddMessage(&message, field)
+                                             : *reflection.MutableMessage(&message, field);
       if (auto* option = dynamic_cast<v1::OptionValue*>(&inner)) {
         return ReadOption(json, place, 0, *option);
       }
@@ -153,13 +154,13 @@ absl::Status ReadItem(const Json& json, const std::string& place, const FieldDes
 
 // null means absent, also in an object of named values.
 absl::Status ReadField(const Json& json, const std::string& place, const FieldDescriptor* field,
-                       Message& message) {
+                       google::protobuf::Message& message) {
   if (json.is_null()) return absl::OkStatus();
   if (field->is_map()) {
     if (!json.is_object()) return Wrong(json, place, "an object");
     for (const auto& [name, value] : json.items()) {
       if (value.is_null()) continue;
-      Message& entry = *message.GetReflection()->AddMessage(&message, field);
+      google::protobuf::Message& entry = *message.GetReflection()->AddMessage(&message, field);
       entry.GetReflection()->SetString(&entry, field->message_type()->map_key(), name);
       KILN_RETURN_IF_ERROR(
           ReadItem(value, Inside(place, name), field->message_type()->map_value(), entry));
@@ -176,7 +177,8 @@ absl::Status ReadField(const Json& json, const std::string& place, const FieldDe
 
 // Fields go by their names in protos/. `own_readers` come first.
 absl::Status ReadFields(const Json& object, const std::string& place,
-                        const std::map<std::string_view, Reader>& own_readers, Message& message) {
+                        const std::map<std::string_view, Reader>& own_readers,
+                        google::protobuf::Message& message) {
   if (!object.is_object()) return Wrong(object, place, "an object");
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
   for (const auto& [name, value] : object.items()) {
@@ -199,7 +201,7 @@ absl::Status ReadFields(const Json& object, const std::string& place,
 }
 
 absl::Status ReadNamed(const Json& json, const std::string& place, const std::string& name,
-                       Message& message) {
+                       google::protobuf::Message& message) {
   return ReadField(json, place, message.GetDescriptor()->FindFieldByName(name), message);
 }
 
