@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import struct
@@ -18,10 +19,11 @@ from job import package_environment
 from kiln import aio
 from kiln._connection import ANSWER, PREAMBLE, Connection
 from kiln.sockets import Endpoint
+from kiln.v1 import kernel_pb2
 from kiln.v1 import kernel_service_pb2 as pb
 
 REQUEST = struct.Struct("<IQIB")
-LOOKUP, CANCEL = 2, 8
+COMPILE, LOOKUP, FETCH, CANCEL = 1, 2, 4, 8
 SECONDS_MAX = 20
 
 
@@ -110,6 +112,47 @@ def test_an_error_that_cannot_be_read(serving, code, kind):
     with pytest.raises(kiln.KilnError) as caught:
         look_up(Connection(endpoint))
     assert caught.value.code == kind
+
+
+def test_an_answer_that_cannot_be_read(serving):
+    endpoint, _ = serving(lambda number, _: ok(number, b"\xff\xff\xff"))
+    with pytest.raises(kiln.InternalError, match="Lookup cannot be read"):
+        look_up(Connection(endpoint))
+
+
+def test_a_process_that_may_open_no_more_files_does_without(serving):
+    endpoint, _ = serving(lambda number, _: ok(number))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(kiln.UnavailableError, match="Too many open files"):
+            Connection(endpoint)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert look_up(Connection(endpoint)) == pb.LookupResponse()
+
+
+def test_an_answer_that_comes_too_late_for_one_of_many(serving):
+    """It is nobody else's: here of a content that was fetched."""
+    is_late = threading.Event()
+
+    def answer(number, method):
+        if method == FETCH:
+            is_late.wait(SECONDS_MAX)
+            return ok(number, pb.FetchChunk(content=b"late").SerializeToString())
+        if method == COMPILE:
+            stage = kernel_pb2.StageBlob(stage="cubin", digest=bytes(32), size_bytes=4)
+            return ok(number, pb.CompileResponse(key=bytes(32), stages=[stage]).SerializeToString()) if number == 2 else b""
+        return ok(number)
+
+    endpoint, fake = serving(answer)
+    client, answers = kiln.Client(socket=endpoint.socket, answer_timeout=SECONDS_MAX), {}
+    for index, one in client.compile_many([kiln.CompileRequest(str(index), "cuda:90") for index in range(2)], timeout=0.2):
+        answers[index] = one
+        is_late.set()
+        time.sleep(0.1)  # for the answer to come in between
+    assert all(isinstance(one, kiln.DeadlineExceededError) for one in answers.values()) and sorted(answers) == [0, 1], answers
+    assert FETCH in dict(fake.seen).values()
 
 
 def test_a_daemon_that_says_nothing_is_given_up_in_time(serving):
@@ -241,7 +284,7 @@ def test_a_child_that_ends_at_once_ends_nothing_of_its_parents(serving):
 ], ids=["idle", "in a call"])
 def test_an_interpreter_that_ends_says_nothing(serving, script):
     endpoint, _ = serving(lambda number, method: b"" if method == 3 else ok(number))
-    done = subprocess.run([sys.executable, "-c", f"import kiln\nclient = kiln.Client(socket={endpoint.socket!r})\n{script}"],
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", f"import kiln\nclient = kiln.Client(socket={endpoint.socket!r})\n{script}"],
                           env=package_environment(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Set, Tuple
 from kiln import _process, _validate, _wire
 from kiln._signals import from_handler
 from kiln.artifact import Artifact
-from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError, WedgedError
+from kiln.errors import CallCancelledError, DeadlineExceededError, InternalError, KilnError, UnavailableError, WedgedError
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 from kiln.v1 import light_pb2
@@ -76,7 +76,12 @@ def result(method: str, code: int, body: bytes) -> Any:
     """The response. KilnError."""
     if code:
         raise _wire.rpc_error(code, body)
-    return _METHODS[method][1].FromString(body)
+    try:
+        return _METHODS[method][1].FromString(body)
+    except Exception as error:  # protobuf's own
+        if from_handler(error):
+            raise
+        raise InternalError(f"the daemon's answer to {method} cannot be read") from None
 
 
 class Connection:
@@ -93,7 +98,7 @@ class Connection:
         self._out = bytearray(PREAMBLE)
         self._methods: Dict[int, str] = {}  # of requests in flight, by number
         self._answers: Dict[int, Tuple[int, bytes]] = {}  # that nobody has asked for yet
-        self._signs: Set[int] = set()  # requests that ask for a sign of life only
+        self._unwanted: Set[int] = set()  # requests in flight whose answers nobody takes
         _process.reset_in_children(self)
         self._socket.setblocking(False)
 
@@ -131,7 +136,11 @@ class Connection:
     def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s meanwhile."""
         number = self.start(method, message, deadline)
-        self.wait(deadline, number)
+        try:
+            self.wait(deadline, number)
+        except KilnError:
+            self._unwanted.add(number)
+            raise
         return self.take(number)
 
     def take(self, number: int) -> Any:
@@ -157,7 +166,7 @@ class Connection:
             else:
                 # Twice: where this process itself was held up, the first time may be over before the daemon had any of it.
                 silences += 1
-                self._signs.add(self.start("Lookup", pb.LookupRequest(), None))
+                self._unwanted.add(self.start("Lookup", pb.LookupRequest(), None))
 
     def greet(self, within_s: float) -> None:
         """Asks for a sign of life. WedgedError; UnavailableError."""
@@ -188,8 +197,8 @@ class Connection:
                 return
             body = bytes(memoryview(self._in)[ANSWER.size:_COUNTED + length])
             del self._in[:_COUNTED + length]
-            if number in self._signs:
-                self._signs.discard(number)
+            if number in self._unwanted:
+                self._unwanted.discard(number)
                 self._methods.pop(number, None)
             elif number in self._methods:
                 self._answers[number] = (code, body)

@@ -11,16 +11,21 @@ import time
 from typing import Callable, List, Mapping, Optional, Tuple, Union
 
 from kiln import _validate
+from kiln._signals import from_handler
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
 __all__ = ["Endpoint", "Place", "connected", "find_socket"]
 
 Place = Union[str, "os.PathLike[str]"]
-_Socket = socket.socket
 _PATH_BYTES_MAX = 107
 _ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
 _SAYING_S = 0.05
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+class _Socket(socket.socket):
+    """Closes when nobody holds it, without a ResourceWarning. C code does so, where no signal's handler can raise."""
+    __del__ = socket.SocketType.close
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +57,12 @@ class Endpoint:
     def connect(self) -> "Tuple[str, _Socket]":
         """A connection to a trusted server, and the socket's path. KilnError otherwise, within connect_s."""
         path = self.find()
-        return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s)
+        try:
+            return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s)
+        except OSError as error:  # this process may open no more files, say
+            if from_handler(error):
+                raise
+            raise UnavailableError(f"connect to {path}: {error.strerror or error}") from None
 
     def check(self) -> None:
         """KilnError as connect()."""
@@ -82,7 +92,7 @@ def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
     return (personal[:1] if uid != 0 else []) + ["/run/kiln/kilnd.sock"]
 
 
-def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> socket.socket:
+def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> _Socket:
     """A non-blocking connection. The daemon's output runs as its client, so the daemon must be root, this user, or `server_uid`,
     and nobody else may be able to replace the socket.
 
@@ -91,7 +101,7 @@ def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 
     if len(os.fsencode(path)) > _PATH_BYTES_MAX:
         raise InvalidArgumentError(f"the socket path {path!r} is longer than the {_PATH_BYTES_MAX} bytes that Linux takes: "
                                    "use a shorter directory")
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    connection = _Socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         _connect(connection, path, budget_s)
         _check_server(connection, path, server_uid)
