@@ -35,7 +35,7 @@ class Fake:
     """A daemon that answers as `answer` says: given a number and a method, the bytes, or None to hang up."""
 
     def __init__(self, folder, answer):
-        self.path, self._answer, self.seen = str(folder / "kilnd.sock"), answer, []
+        self.path, self._answer, self.seen, self._connections = str(folder / "kilnd.sock"), answer, [], []
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen()
@@ -44,7 +44,8 @@ class Fake:
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
-                threading.Thread(target=self._serve, args=(self._listener.accept()[0],), daemon=True).start()
+                self._connections.append(self._listener.accept()[0])
+                threading.Thread(target=self._serve, args=(self._connections[-1],), daemon=True).start()
 
     def _serve(self, connection):
         with connection, connection.makefile("rb") as stream, contextlib.suppress(OSError, struct.error):
@@ -63,6 +64,13 @@ class Fake:
 
     def close(self):
         self._listener.close()
+
+    def hang_up(self):
+        """On everybody, and for good."""
+        for one in (self._listener, *self._connections):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        os.unlink(self.path)
 
 
 @pytest.fixture
@@ -313,5 +321,36 @@ def test_a_task_that_is_cancelled_cancels_its_call(serving):
             assert await client.lookup([]) == []
             while (2, CANCEL) not in fake.seen:
                 await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(work(), SECONDS_MAX))
+
+
+def test_a_loops_client_finds_a_daemon_that_restarted(serving):
+    async def work():
+        endpoint, fake = serving(lambda number, _: ok(number))
+        async with aio.AsyncClient(socket=endpoint.socket) as client:
+            fake.hang_up()
+            for _ in range(2):
+                with pytest.raises(kiln.UnavailableError):
+                    await client.toolchains()
+            serving(lambda number, _: ok(number))
+            assert await asyncio.gather(*(client.toolchains() for _ in range(8))) == [[]] * 8
+
+    asyncio.run(asyncio.wait_for(work(), SECONDS_MAX))
+
+
+def test_a_child_that_closes_its_parents_loops_client(serving):
+    """The two share what the loop watches."""
+    endpoint, _ = serving(lambda number, _: ok(number))
+
+    async def work():
+        async with aio.AsyncClient(socket=endpoint.socket) as client:
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(SECONDS_MAX)
+                await client.close()
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            assert await client.toolchains() == []
 
     asyncio.run(asyncio.wait_for(work(), SECONDS_MAX))

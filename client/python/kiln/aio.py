@@ -5,14 +5,14 @@ import os
 import time
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
-from kiln import _validate, _wire
+from kiln import _process, _validate, _wire
 from kiln._connection import (ANSWER, IN_FLIGHT_MAX, PREAMBLE, cancel_frame, cancelled, deadline_of, request_frame, result, seconds_left,
                               too_late, wedged)
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
 from kiln.errors import DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
-from kiln.sockets import Endpoint, Place
+from kiln.sockets import Endpoint, Place, _Socket
 from kiln.v1 import kernel_service_pb2 as pb
 
 __all__ = ["AsyncClient"]
@@ -28,14 +28,15 @@ class AsyncClient:
             artifact = await client.compile(request)
 
     Connects on entering: UnavailableError and PermissionDeniedError as Client. Its constructor raises InvalidArgumentError. No
-    call is repeated. Not thread-safe. A forked child gets UnavailableError from an inherited one and makes its own, as it must not
-    go on with the event loop either.
+    call is repeated, but a call after the daemon went away connects again. Not thread-safe. A forked child gets UnavailableError
+    from an inherited one and makes its own, as it must not go on with the event loop either.
     """
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
         self._stream: Optional[_Stream] = None
+        self._reconnecting = asyncio.Lock()
 
     async def __aenter__(self) -> "AsyncClient":
         await self.connect()
@@ -133,9 +134,22 @@ class AsyncClient:
         return _wire.toolchains(await self._call("ListToolchains", pb.ListToolchainsRequest(), deadline_of(timeout)))
 
     async def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
+        if self._stream is not None and self._stream.has_ended:
+            await self._reconnect()
         if self._stream is None:
             raise UnavailableError("the client is not connected")
         return await self._stream.call(method, message, deadline)
+
+    async def _reconnect(self) -> None:
+        async with self._reconnecting:
+            ended = self._stream
+            if ended is None or not ended.has_ended:
+                return
+            opened = await _Stream.open(self._endpoint)
+            if self._stream is ended:
+                self._stream = opened
+            else:  # close() or connect() came in between
+                opened.close(cancelled)
 
     async def _blob(self, digest: bytes, deadline: Optional[float]) -> bytes:
         content: bytes = (await self._call("Fetch", pb.FetchRequest(digest=digest), deadline)).content
@@ -153,8 +167,10 @@ class AsyncClient:
 class _Stream:
     """One connection for one event loop: any number of calls at once."""
 
-    def __init__(self, endpoint: Endpoint, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, endpoint: Endpoint, path: str, connection: _Socket, reader: asyncio.StreamReader,
+                 writer: asyncio.StreamWriter) -> None:
         self._path = path
+        self._socket = connection
         self._writer = writer
         self._process = os.getpid()
         self._quiet_s = endpoint.answer_s / 2
@@ -165,20 +181,30 @@ class _Stream:
         self._end: Optional[Callable[[], KilnError]] = None
         writer.write(PREAMBLE)
         self._reading = asyncio.ensure_future(self._read(reader))
+        _process.reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self._socket.close()
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> "_Stream":
         path, connection = await asyncio.get_running_loop().run_in_executor(None, endpoint.connect)
-        return cls(endpoint, path, *await asyncio.open_unix_connection(sock=connection))
+        return cls(endpoint, path, connection, *await asyncio.open_unix_connection(sock=connection))
 
     def close(self, why: Callable[[], KilnError]) -> None:
-        """Calls under way raise what it gives."""
+        """Calls under way raise what it gives. In a forked child it does nothing: the event loop watches the parent's socket."""
+        if os.getpid() != self._process:
+            return
         self._end = self._end or why
         for answered in self._waiting.values():
             if not answered.done():
                 answered.set_result(_NO_ANSWER)
         self._reading.cancel()
         self._writer.close()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._end is not None
 
     async def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         """As Connection.call()."""
