@@ -52,7 +52,9 @@ void ReadResult(std::string_view bytes) {
 void ReadJail(std::string_view bytes) {
   const auto json = nlohmann::json::parse(bytes, nullptr, /*allow_exceptions=*/false);
   const auto jail = DecodeJail(json);
-  if (jail.ok() && DecodeJail(EncodeJail(*jail)).value() != *jail) std::abort();
+  if (jail.ok() && EncodeJail(DecodeJail(EncodeJail(*jail)).value()) != EncodeJail(*jail)) {
+    std::abort();
+  }
   DecodeLimits(json).status().IgnoreError();
 }
 
