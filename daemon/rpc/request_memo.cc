@@ -56,7 +56,7 @@ uint64_t RequestMemo::epoch() const {
 void RequestMemo::Clear() {
   const MutexLock lock(mutex_);
   ++epoch_;
-  entries_.EraseIf([](const Entry&) { return true; });
+  entries_.Clear();
 }
 
 }  // namespace kiln

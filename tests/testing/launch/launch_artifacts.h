@@ -1,6 +1,8 @@
 // Artifacts for tests of client/launch.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,5 +24,10 @@ std::string MadeDocument(const std::string& name,
 // With the SHA-256 that it has, of a binary that is unique to `name`.
 std::shared_ptr<const launch::Artifact> MadeArtifact(const std::string& document,
                                                      std::string_view content = "code");
+
+// Fills an array of the C interface.
+inline void Assign(uint32_t (&lengths)[3], const std::array<uint32_t, 3>& values) {
+  std::copy(values.begin(), values.end(), lengths);
+}
 
 }  // namespace kiln

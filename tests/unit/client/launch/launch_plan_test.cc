@@ -8,10 +8,6 @@
 namespace kiln::launch {
 namespace {
 
-void Assign(uint32_t (&lengths)[3], const std::array<uint32_t, 3>& values) {
-  std::copy(values.begin(), values.end(), lengths);
-}
-
 DeviceFacts Hopper() {
   DeviceFacts device;
   device.name = "H200";

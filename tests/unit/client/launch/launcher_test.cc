@@ -32,10 +32,6 @@ std::clock_t ThreadClock() {
   return now.tv_sec * CLOCKS_PER_SEC + now.tv_nsec * CLOCKS_PER_SEC / 1'000'000'000;
 }
 
-void Assign(uint32_t (&lengths)[3], const std::array<uint32_t, 3>& values) {
-  std::copy(values.begin(), values.end(), lengths);
-}
-
 kiln_launch_settings Limits(uint64_t kernels_max, uint64_t bytes_max = 0) {
   kiln_launch_settings settings{};
   settings.resident_kernels_max = kernels_max;
