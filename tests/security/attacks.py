@@ -106,8 +106,11 @@ def breed():
     """Processes whose parents are gone. They end by themselves, should nobody end them."""
     for _ in range(60):
         if os.fork() == 0:
-            if os.fork() != 0:
-                os._exit(0)
+            try:
+                if os.fork() != 0:
+                    os._exit(0)
+            except OSError:
+                os._exit(1)  # its parent is refused the next time and says so
             signal.alarm(60)
             while True:
                 signal.pause()
