@@ -182,6 +182,11 @@ def test_a_slow_answer_is_waited_for_while_there_are_signs_of_life(serving):
     assert look_up(Connection(endpoint)) == pb.LookupResponse() and len(asked) == 5
 
 
+def test_a_daemon_may_take_a_year_to_answer(serving):
+    endpoint, _ = serving(lambda number, _: ok(number))
+    assert kiln.Client(socket=endpoint.socket, answer_timeout=365 * 86400).toolchains(timeout=365 * 86400) == []
+
+
 def test_a_timeout_ends_the_call_and_the_connection(serving):
     endpoint, _ = serving(lambda number, _: b"")
     connection = Connection(endpoint)

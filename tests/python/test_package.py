@@ -51,7 +51,7 @@ def test_the_wheel_has_the_whole_package(installed):
 
 
 def test_what_was_installed_works(installed, tmp_path):
-    """With gRPC and protobuf, and without a daemon; a launch finds its library."""
+    """With protobuf, and without a daemon; a launch finds its library."""
     text = ("import kiln\ntry:\n    kiln.Client()\nexcept kiln.UnavailableError as error: print(error.code)\n"
             "try:\n    kiln.Runtime('no-such-driver.so')\nexcept kiln.LaunchError as error: print(error)\n")
     said = ask(installed, text, PYTHONPATH=os.pathsep.join(site.getsitepackages()), KILN_ROOT=str(tmp_path))

@@ -724,7 +724,7 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
 
 
 def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_path):
-    """Here a second is longer, for what a machine that does much else adds to it to count for little; and gRPC has been imported."""
+    """Here a second is longer, for what a machine that does much else adds to it to count for little; and protobuf has been imported."""
     second_s = 8.0
     with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
         job.run("be patient", seconds=second_s)

@@ -23,6 +23,7 @@ ANSWER = struct.Struct("<IQB")
 _REQUEST = struct.Struct("<IQIB")
 _COUNTED = 4  # the length counts what follows it
 _TIMEOUT_MS_MAX = (1 << 32) - 1
+_POLL_MS_MAX = (1 << 31) - 1
 _RECEIVE_BYTES = 1 << 18
 # Method: its number, and what it answers with.
 _METHODS: Dict[str, Any] = {
@@ -218,7 +219,7 @@ class Connection:
             raise self._gone()
         poll = select.poll()
         poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._out else 0))
-        return poll.poll(math.ceil(within_s * 1e3))
+        return poll.poll(min(math.ceil(within_s * 1e3), _POLL_MS_MAX))
 
     def _send(self) -> bool:
         try:

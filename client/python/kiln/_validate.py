@@ -1,4 +1,4 @@
-"""Checks the arguments of callers. The error names the field and what it takes, instead of an error of protobuf, gRPC or the
+"""Checks the arguments of callers. The error names the field and what it takes, instead of an error of protobuf or the
 system."""
 
 import math
@@ -11,7 +11,7 @@ from kiln.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
 _SHOWN_LENGTH_MAX = 80
-# A year and a day. gRPC treats a much longer timeout as already over.
+# A year and a day.
 _SECONDS_MAX = 366.0 * 86400
 
 

@@ -259,7 +259,7 @@ def _remember_triton_key() -> None:
 
 
 def _prepare_to_ask() -> None:
-    """Does what the first look for a kernel would wait for: gRPC's import, and the digest of the same files."""
+    """Does what the first look for a kernel would wait for: protobuf's import, and the digest of the same files."""
     _plugin("eligibility").check_switches()
     _plugin("service").service(_settings).connect()
     _plugin("identity").toolchain_fingerprint()
