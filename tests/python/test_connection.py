@@ -128,16 +128,14 @@ def test_an_answer_that_cannot_be_read(serving):
         look_up(Connection(endpoint))
 
 
-def test_a_process_that_may_open_no_more_files_does_without(serving):
-    endpoint, _ = serving(lambda number, _: ok(number))
+def test_a_process_that_may_open_no_more_files_does_without(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     try:
         with pytest.raises(kiln.UnavailableError, match="Too many open files"):
-            Connection(endpoint)
+            Connection(Endpoint(socket=str(tmp_path / "kilnd.sock")))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert look_up(Connection(endpoint)) == pb.LookupResponse()
 
 
 def test_an_answer_that_comes_too_late_for_one_of_many(serving):
@@ -155,7 +153,7 @@ def test_an_answer_that_comes_too_late_for_one_of_many(serving):
 
     endpoint, fake = serving(answer)
     client, answers = kiln.Client(socket=endpoint.socket, answer_timeout=SECONDS_MAX), {}
-    for index, one in client.compile_many([kiln.CompileRequest(str(index), "cuda:90") for index in range(2)], timeout=0.2):
+    for index, one in client.compile_many([kiln.CompileRequest(str(index), "cuda:90") for index in range(2)], timeout=1.0):
         answers[index] = one
         is_late.set()
         time.sleep(0.1)  # for the answer to come in between
@@ -333,7 +331,7 @@ def test_a_task_that_is_cancelled_cancels_its_call(serving):
 def test_a_loops_client_finds_a_daemon_that_restarted(serving):
     async def work():
         endpoint, fake = serving(lambda number, _: ok(number))
-        async with aio.AsyncClient(socket=endpoint.socket) as client:
+        async with aio.AsyncClient(socket=endpoint.socket, answer_timeout=SECONDS_MAX) as client:
             fake.hang_up()
             for _ in range(2):
                 with pytest.raises(kiln.UnavailableError):
@@ -349,7 +347,7 @@ def test_a_child_that_closes_its_parents_loops_client(serving):
     endpoint, _ = serving(lambda number, _: ok(number))
 
     async def work():
-        async with aio.AsyncClient(socket=endpoint.socket) as client:
+        async with aio.AsyncClient(socket=endpoint.socket, answer_timeout=SECONDS_MAX) as client:
             pid = os.fork()
             if pid == 0:
                 signal.alarm(SECONDS_MAX)
