@@ -146,10 +146,19 @@ class WorkerPool {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<ZygoteKeeper> keeper_;
 
-  Gauge workers_gauge_{"workers", "Worker processes alive.", [this] { return Stats().workers; },
+  // May be read before the constructor has made the keeper.
+  Gauge workers_gauge_{"workers", "Worker processes alive.",
+                       [this] {
+                         const MutexLock lock(mutex_);
+                         return stats_.workers;
+                       },
                        options_.labels};
   Gauge queued_gauge_{"toolchain_queued", "Started compiles that wait for a worker.",
-                      [this] { return Stats().queued; }, options_.labels};
+                      [this] {
+                        const MutexLock lock(mutex_);
+                        return queue_.size();
+                      },
+                      options_.labels};
 };
 
 }  // namespace kiln

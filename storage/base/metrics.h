@@ -44,7 +44,8 @@ class Counter {
   std::atomic<uint64_t> value_ = 0;
 };
 
-// Shows the present. Declare it after all that its function uses.
+// Shows the present, from its construction on: declare it after all that its function uses, which
+// must not be made in the body of a constructor.
 class Gauge {
  public:
   // Called on any thread. None: the value is not known, and not shown. May take locks, under which

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include "daemon/sandbox/enter_jail.h"
 #include "daemon/sandbox/work_mount.h"
 #include "storage/base/filesystem.h"
+#include "storage/base/metrics.h"
 #include "storage/base/remove_tree.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/no_more_descriptors.h"
@@ -114,6 +116,17 @@ TEST_F(WorkerPoolTest, NothingStartsBeforeItIsNeeded) {
   Start();
   EXPECT_THAT(LivingDescendants(), IsEmpty());
   EXPECT_EQ(pool_->Stats().zygote, "not started");
+}
+
+// A toolchain may come while somebody asks for the numbers.
+TEST_F(WorkerPoolTest, MetricsMayBeReadWhileAPoolIsMade) {
+  std::atomic<bool> stop = false;
+  std::thread reader([&] {
+    while (!stop) (void)ReadMetric("workers");
+  });
+  for (int i = 0; i < 20; ++i) Start();
+  stop = true;
+  reader.join();
 }
 
 TEST_F(WorkerPoolTest, AnEagerPoolIsReadyBeforeTheFirstRequest) {
