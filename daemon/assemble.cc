@@ -115,8 +115,9 @@ std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
 WorkerLimits LimitsOf(const Config::Workers& workers, bool can_mount) {
   WorkerLimits limits;
   limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
-  limits.cpu_seconds =
-      static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(workers.compile_time).count());
+  limits.cpu_seconds = static_cast<uint64_t>(
+      std::chrono::ceil<std::chrono::seconds>(workers.compile_time + limits::kCpuTimeSpare)
+          .count());
   if (can_mount) {
     limits.disk_bytes = limits::kWorkerDiskBytesMax;
     limits.disk_entries = limits::kWorkerDiskEntriesMax;
@@ -515,8 +516,8 @@ ToolchainsHere RunningDaemon::Toolchains() const {
   return here;
 }
 
-// The hot directory is empty when the daemon starts, and the store is not. The quota of
-// the user cache counts what the rebuild reads anyway.
+// The hot directory is empty when the daemon starts, and the store is not. The quota of the user
+// cache counts what the rebuild reads anyway.
 void RunningDaemon::StartRebuild() {
   rebuild_ = std::thread([this] {
     const absl::Status status = hot_->Rebuild(

@@ -93,6 +93,9 @@ inline constexpr size_t kKernelNameBytesMax = 64 * kKiB;  // mangled C++ names a
 inline constexpr size_t kParameterTypeBytesMax = 4 * kKiB;
 inline constexpr size_t kToolchainMetadataBytesMax = kMiB;
 inline constexpr auto kCompileTimeDefault = std::chrono::seconds(300);
+// The processor time that the kernel lets a worker have beyond a compile's: a worker takes some
+// before its compile, and the deadline is to come first. A worker that the kernel ends has crashed.
+inline constexpr auto kCpuTimeSpare = std::chrono::seconds(10);
 inline constexpr auto kZygoteStartTime = std::chrono::seconds(60);
 inline constexpr auto kForkTime = std::chrono::seconds(10);
 inline constexpr auto kWorkerIdleTimeDefault = std::chrono::minutes(5);
