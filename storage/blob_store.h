@@ -24,9 +24,9 @@ struct FoundBlob {
 // come with the record that names them (ArtifactIndex::Put).
 //
 // Errors:
-//   NOT_FOUND           there is no such blob
-//   DATA_LOSS           the blob was damaged; it is quarantined, and the next GetBlob says
-//   NOT_FOUND anything else       the store could not look
+//   NOT_FOUND      there is no such blob
+//   DATA_LOSS      the blob was damaged; it is quarantined, and the next GetBlob says NOT_FOUND
+//   anything else  the store could not look
 //
 // Thread-safe. May block on a disk or a network. Honours the context's cancellation where it can.
 class BlobStore {

@@ -77,9 +77,9 @@ class HotDirectory final : public ArtifactPublisher {
   void Publish(const ArtifactRecord& record, std::span<const Blob> blobs) override;
 
   // For use after a start: publishes the most recently used artifacts, up to the bounds. Other
-  // calls may run meanwhile. `index` and `blobs`
-  // belong to the durable store, so that reading everything does not flush the tier above. Calls
-  // `should_stop` between artifacts, and `on_found` for every record of the index.
+  // calls may run meanwhile. `index` and `blobs` belong to the durable store, so that reading
+  // everything does not flush the tier above. Calls `should_stop` between artifacts, and `on_found`
+  // for every record of the index.
   //
   // CANCELLED where `should_stop` returned true. Other errors are those of Scan. Leaves out
   // artifacts whose blobs cannot be read.
