@@ -287,7 +287,7 @@ def test_a_kind_that_no_toolchain_compiles(ask):
 
 
 def test_unknown_kind(ask, text):
-    assert_failed(ask(source=text, kind="fortran"), "INVALID_ARGUMENT", "fortran", "there are ttir, ttgir, cuda, ptx")
+    assert_failed(ask(source=text, kind="fortran"), "INVALID_ARGUMENT", "fortran", "is none of ttir, cuda, ptx, ttgir")
 
 
 # --- Options that are wrong ---------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_null_means_absent(ask, text):
 
 def test_option_that_is_an_object(ask, text):
     assert_failed(ask(source=text, options={"num_warps": {"is": 4}}), "INVALID_ARGUMENT", "num_warps",
-                  "give a boolean, a number, a string or an array")
+                  "a boolean, a number, a string or an array")
 
 
 def test_option_that_names_a_file(ask, text):

@@ -34,10 +34,10 @@ def test_what_a_setting_names_is_not_there(kilnd, setting, words):
     assert f"--set: {words}" in checked.stderr
 
 
-def test_a_root_that_cannot_be_made(kilnd):
-    checked = kilnd("--check-config", "--root", "/proc/kiln")
+def test_a_directory_that_cannot_be_made(kilnd):
+    checked = kilnd("--check-config", "--set", "paths.state=/etc/passwd/kiln")
     assert checked.returncode == 2
-    assert "/proc/kiln" in checked.stderr
+    assert "/etc/passwd/kiln" in checked.stderr
 
 
 @pytest.mark.parametrize("flag", ["--root", "--config"])

@@ -153,7 +153,7 @@ def test_what_is_wrong_with_the_request_is_said_first(daemon, tmp_path):
     assert ask(daemon, tmp_path, headers={"": "x"})["code"] == "INVALID_ARGUMENT"
     assert "give one of the two" in ask(daemon, tmp_path, std="c++17", options={"std": "c++20"})["error"]
     assert "compute capability" in ask(daemon, tmp_path, target="cuda:sm_90")["error"]
-    assert "not an array" in ask(daemon, tmp_path, defines="N=1")["error"]
+    assert "write a JSON array" in ask(daemon, tmp_path, defines="N=1")["error"]
 
 
 # Prints the architectures that an NVRTC knows, or compiles the source from standard input with the given arguments to a cubin.
