@@ -103,13 +103,12 @@ WorkerReply RefuseOutsideJail() {
 
 // UNAVAILABLE when the daemon is gone; everything else is a mistake of one of the two.
 absl::Status ServeJob(NativeCompiler& compiler, bool is_jailed, int job) {
-  KILN_ASSIGN_OR_RETURN(Frame frame, ReceiveFrame(job, {}));
-  const uint32_t id = frame.id;
-  KILN_ASSIGN_OR_RETURN(const CompileRequest request, DecodeCompile(std::move(frame)));
+  KILN_ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(job, {}));
+  KILN_ASSIGN_OR_RETURN(const CompileRequest request, DecodeCompile(frame));
   const bool may_compile = is_jailed || !compiler.NeedsJail();
   const ResultMessage result =
       EncodeResult(may_compile ? CompileMeasured(compiler, request) : RefuseOutsideJail());
-  return SendFrame(job, FrameType::kResult, id, result.header, result.payload, {});
+  return SendFrame(job, FrameType::kResult, frame.id, result.header, result.payload, {});
 }
 
 }  // namespace

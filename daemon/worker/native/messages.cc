@@ -5,7 +5,6 @@
 
 #include "daemon/kernel/metadata_fields.h"
 #include "daemon/kernel/option_json.h"
-#include "daemon/process/json_reader.h"
 #include "daemon/worker/native/native_compiler.h"
 #include "storage/base/limits.h"
 #include "storage/base/utf8.h"
@@ -139,73 +138,41 @@ Json EncodeStages(const WorkerReply& reply, std::string& payload) {
   return stages;
 }
 
-absl::Status DecodeOptions(const Json& json, Options& options) {
-  for (const auto& [name, value] : json.items()) {
-    absl::StatusOr<OptionValue> option = OptionFromJson(value);
-    if (!option.ok()) return Annotate(option.status(), fmt::format("option {}", name));
-    options.emplace(name, *std::move(option));
+// Throws where `json` is not what EncodeCompileHeader makes.
+absl::StatusOr<CompileRequest> Decode(const Json& json, std::string_view payload) {
+  CompileRequest request;
+  json.at("backend").get_to(request.target.backend);
+  json.at("architecture").get_to(request.target.architecture);
+  json.at("warp_size").get_to(request.target.warp_size);
+  for (const auto& [name, value] : json.at("options").items()) {
+    KILN_ASSIGN_OR_RETURN(request.options[name], OptionFromJson(value));
   }
-  return absl::OkStatus();
-}
-
-absl::Status DecodeGivenParameters(const Json& json, Specialization& specialization) {
-  for (const Json& entry : json) {
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_string()) {
-      return Internal("a parameter is not a name and a type");
-    }
-    Parameter& parameter = specialization.parameters.emplace_back();
-    parameter.name = entry[0].get<std::string>();
-    parameter.type = entry[1].get<std::string>();
+  using Parameters = std::vector<std::pair<std::string, std::string>>;
+  for (const auto& [name, type] : json.value("parameters", Parameters())) {
+    request.specialization.parameters.push_back({name, type, {}, {}});
   }
-  return absl::OkStatus();
-}
-
-// [[name, bytes], …]; their texts are the end of `payload` and are taken off it.
-absl::Status TakeHeaders(const Json& json, std::string& payload,
-                         std::vector<SourceHeader>& headers) {
-  size_t begin = payload.size();
-  for (const Json& entry : json) {
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() ||
-        !entry[1].is_number_unsigned() || entry[1].get<uint64_t>() > begin) {
-      return Internal("a header is not a name and a size within the payload");
-    }
-    begin -= entry[1].get<size_t>();
+  // Their texts are the end of the payload, in the same order.
+  const auto headers = json.value("headers", std::vector<std::pair<std::string, size_t>>());
+  for (auto header = headers.rbegin(); header != headers.rend(); ++header) {
+    const auto& [name, size] = *header;
+    if (size > payload.size()) return Internal("a header is larger than the payload");
+    request.headers.push_back({name, std::string(payload.substr(payload.size() - size))});
+    payload.remove_suffix(size);
   }
-  size_t at = begin;
-  for (const Json& entry : json) {
-    const auto size = entry[1].get<size_t>();
-    headers.push_back({entry[0].get<std::string>(), payload.substr(at, size)});
-    at += size;
-  }
-  payload.resize(begin);
-  return absl::OkStatus();
+  std::reverse(request.headers.begin(), request.headers.end());
+  request.source.text = payload;
+  return request;
 }
 
 }  // namespace
 
-absl::StatusOr<CompileRequest> DecodeCompile(Frame frame) {
+absl::StatusOr<CompileRequest> DecodeCompile(const Frame& frame) {
   if (frame.type != FrameType::kCompile) return Internal("expected a compile frame");
-  const Json json = Json::parse(frame.header, nullptr, /*allow_exceptions=*/false);
-  JsonReader reader(json, "the compile frame's header");
-  CompileRequest request;
-  request.target.backend = reader.String("backend", limits::kNameBytesMax);
-  request.target.architecture = reader.String("architecture", limits::kNameBytesMax);
-  request.target.warp_size = static_cast<int>(reader.Count("warp_size", 1024));
-  const Json& options = reader.Object("options");
-  KILN_RETURN_IF_ERROR(reader.status());
-  KILN_RETURN_IF_ERROR(DecodeOptions(options, request.options));
-  if (reader.Has("parameters")) {
-    const Json& parameters = reader.Array("parameters", limits::kParametersMax);
-    KILN_RETURN_IF_ERROR(reader.status());
-    KILN_RETURN_IF_ERROR(DecodeGivenParameters(parameters, request.specialization));
+  try {
+    return Decode(Json::parse(frame.header), frame.payload);
+  } catch (const Json::exception& error) {
+    return Internal("the compile frame's header: {}", error.what());
   }
-  if (reader.Has("headers")) {
-    const Json& headers = reader.Array("headers", limits::kHeadersMax);
-    KILN_RETURN_IF_ERROR(reader.status());
-    KILN_RETURN_IF_ERROR(TakeHeaders(headers, frame.payload, request.headers));
-  }
-  request.source.text = std::move(frame.payload);
-  return request;
 }
 
 ResultMessage EncodeResult(const WorkerReply& reply) {

@@ -12,7 +12,7 @@ namespace kiln {
 
 // What EncodeCompileHeader and the payload said: source text, target, options (launch parameters
 // among them) and the parameters' names and types. The error is the daemon's mistake.
-absl::StatusOr<CompileRequest> DecodeCompile(Frame frame);
+absl::StatusOr<CompileRequest> DecodeCompile(const Frame& frame);
 
 struct ResultMessage {
   std::string header;
