@@ -37,16 +37,4 @@ absl::StatusOr<Target> Target::Parse(std::string_view text) {
   return target;
 }
 
-std::string_view OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kHit:
-      return "hit";
-    case Outcome::kJoined:
-      return "joined";
-    case Outcome::kCompiled:
-      return "compiled";
-  }
-  return "unknown";
-}
-
 }  // namespace kiln

@@ -203,8 +203,6 @@ struct Artifact {
 
 // How a request was answered.
 enum class Outcome { kHit = 1, kJoined = 2, kCompiled = 3 };
-// "hit", "joined", "compiled".
-std::string_view OutcomeName(Outcome outcome);
 
 struct CompileResult {
   Outcome outcome = Outcome::kCompiled;

@@ -17,9 +17,7 @@ inline constexpr uint64_t kExecute = 1 << 0;
 inline constexpr uint64_t kWriteFile = 1 << 1;
 inline constexpr uint64_t kReadFile = 1 << 2;
 inline constexpr uint64_t kReadDirectory = 1 << 3;
-inline constexpr uint64_t kRemoveDirectory = 1 << 4;
 inline constexpr uint64_t kRemoveFile = 1 << 5;
-inline constexpr uint64_t kMakeDirectory = 1 << 7;
 inline constexpr uint64_t kMakeFile = 1 << 8;
 inline constexpr uint64_t kTruncate = 1 << 14;  // 3
 

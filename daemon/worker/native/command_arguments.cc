@@ -8,7 +8,6 @@
 namespace kiln {
 namespace {
 
-using Takes = CommandOption::Takes;
 using Arguments = std::vector<std::string>;
 
 // What an identifier of PTX or C++ may consist of; nothing in it means anything to a command line.
@@ -30,18 +29,18 @@ bool IsMacro(std::string_view text) {
 // What the option takes, for people.
 std::string Wanted(const CommandOption& option) {
   switch (option.takes) {
-    case Takes::kNothing:
-    case Takes::kTruth:
+    case CommandOption::Takes::kNothing:
+    case CommandOption::Takes::kTruth:
       return "true or false";
-    case Takes::kNumber:
+    case CommandOption::Takes::kNumber:
       return fmt::format("a whole number from {} to {}", option.min, option.max);
-    case Takes::kNumbers:
+    case CommandOption::Takes::kNumbers:
       return fmt::format("a tuple of whole numbers from {} to {}", option.min, option.max);
-    case Takes::kWord:
+    case CommandOption::Takes::kWord:
       return fmt::format("one of {}", fmt::join(option.words, ", "));
-    case Takes::kName:
+    case CommandOption::Takes::kName:
       return "the name of one function";
-    case Takes::kMacros:
+    case CommandOption::Takes::kMacros:
       return "a tuple of NAME or NAME=VALUE";
   }
   return "nothing that is known";
@@ -54,25 +53,25 @@ std::optional<std::string> Spelled(const CommandOption& option, const OptionValu
   const auto* number = std::get_if<int64_t>(&value.value);
   const auto* text = std::get_if<std::string>(&value.value);
   switch (option.takes) {
-    case Takes::kNothing:
-    case Takes::kTruth:
+    case CommandOption::Takes::kNothing:
+    case CommandOption::Takes::kTruth:
       if (truth != nullptr) return *truth ? "true" : "false";
       break;
-    case Takes::kNumber:
-    case Takes::kNumbers:
+    case CommandOption::Takes::kNumber:
+    case CommandOption::Takes::kNumbers:
       if (number != nullptr && *number >= option.min && *number <= option.max) {
         return fmt::format("{}", *number);
       }
       break;
-    case Takes::kWord:
+    case CommandOption::Takes::kWord:
       if (text != nullptr && std::count(option.words.begin(), option.words.end(), *text) > 0) {
         return *text;
       }
       break;
-    case Takes::kName:
+    case CommandOption::Takes::kName:
       if (text != nullptr && IsIdentifier(*text)) return *text;
       break;
-    case Takes::kMacros:
+    case CommandOption::Takes::kMacros:
       if (text != nullptr && IsMacro(*text)) return *text;
       break;
   }
@@ -81,7 +80,8 @@ std::optional<std::string> Spelled(const CommandOption& option, const OptionValu
 
 absl::StatusOr<Arguments> ArgumentsFor(const CommandOption& option, const OptionValue& value) {
   const absl::Status refused = InvalidArgument("option '{}' takes {}", option.name, Wanted(option));
-  const bool takes_tuple = option.takes == Takes::kMacros || option.takes == Takes::kNumbers;
+  const bool takes_tuple = option.takes == CommandOption::Takes::kMacros ||
+                           option.takes == CommandOption::Takes::kNumbers;
   const auto* tuple = std::get_if<OptionTuple>(&value.value);
   if (takes_tuple != (tuple != nullptr)) return refused;
   Arguments spelled;
@@ -90,10 +90,10 @@ absl::StatusOr<Arguments> ArgumentsFor(const CommandOption& option, const Option
     if (!one) return refused;
     spelled.push_back(*std::move(one));
   }
-  if (option.takes == Takes::kNothing) {
+  if (option.takes == CommandOption::Takes::kNothing) {
     return spelled[0] == "true" ? Arguments{fmt::format("--{}", option.Argument())} : Arguments();
   }
-  if (option.takes == Takes::kNumbers) {
+  if (option.takes == CommandOption::Takes::kNumbers) {
     if (spelled.empty()) return refused;
     spelled = {fmt::format("{}", fmt::join(spelled, ","))};
   }
@@ -105,18 +105,18 @@ absl::StatusOr<Arguments> ArgumentsFor(const CommandOption& option, const Option
 
 nlohmann::json Declare(const CommandOption& option) {
   switch (option.takes) {
-    case Takes::kNothing:
+    case CommandOption::Takes::kNothing:
       // Not giving a flag is the same as giving it as false.
       return {{"type", "bool"}, {"default", false}};
-    case Takes::kTruth:
+    case CommandOption::Takes::kTruth:
       return {{"type", "bool"}};
-    case Takes::kNumber:
+    case CommandOption::Takes::kNumber:
       return {{"type", "integer"}};
-    case Takes::kWord:
-    case Takes::kName:
+    case CommandOption::Takes::kWord:
+    case CommandOption::Takes::kName:
       return {{"type", "string"}};
-    case Takes::kMacros:
-    case Takes::kNumbers:
+    case CommandOption::Takes::kMacros:
+    case CommandOption::Takes::kNumbers:
       return {{"type", "tuple"}};
   }
   return {};

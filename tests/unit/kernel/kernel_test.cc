@@ -27,12 +27,6 @@ TEST(SourceKind, HasAName) {
   EXPECT_EQ(SourceKindName(static_cast<SourceKind>(77)), "unknown");
 }
 
-TEST(Outcome, HasAName) {
-  EXPECT_EQ(OutcomeName(Outcome::kHit), "hit");
-  EXPECT_EQ(OutcomeName(Outcome::kJoined), "joined");
-  EXPECT_EQ(OutcomeName(Outcome::kCompiled), "compiled");
-}
-
 TEST(Toolchain, FindsItsBackends) {
   Toolchain toolchain;
   toolchain.name = "triton";
