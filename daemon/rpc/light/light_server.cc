@@ -63,11 +63,12 @@ void LightServer::Loop() {
     epoll_event event{};
     // One at a time, so that all threads have a share.
     if (::epoll_wait(epoll_.get(), &event, 1, -1) != 1) continue;
-    if (event.data.u64 == kStop) return;
-    const ConnectionPtr connection = Find(event.data.u64);
+    const uint64_t number = event.data.u64;  // nothing may refer into the struct, which is packed
+    if (number == kStop) return;
+    const ConnectionPtr connection = Find(number);
     if (connection == nullptr || connection->OnEvents(event.events)) continue;
     MutexLock lock(mutex_);
-    open_.erase(event.data.u64);
+    open_.erase(number);
   }
 }
 
