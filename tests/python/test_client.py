@@ -863,6 +863,7 @@ def test_a_failed_call_keeps_nothing_of_its_callers(client, daemon, what):
         gc.enable()
 
 
+@pytest.mark.slow
 def test_the_wheel_names_what_it_needs():
     text = pathlib.Path(PACKAGE / "pyproject.toml").read_text()
     assert 'version = "0.1.0"' in text and kiln.__version__ == "0.1.0" and "@" not in text

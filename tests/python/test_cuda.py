@@ -138,6 +138,7 @@ def test_errors_are_in_the_files_that_their_author_knows(daemon, tmp_path):
     assert answer.error.startswith("scale.cu: ptx: my/tile.h(1): error: "), answer.error
 
 
+@pytest.mark.slow
 def test_without_a_jail_nothing_of_it_is_compiled(start, tmp_path):
     with start(KILN_WORKERS_JAIL="off") as daemon:
         answers = [ask(daemon, tmp_path) for _ in range(3)]
@@ -191,6 +192,7 @@ extern "C" __global__ void f(float* x, double* y, __half* h, __nv_fp8_e5m2* b, i
 
 
 # The zygote has compiled an empty kernel for sm_80 before it forks a worker.
+@pytest.mark.slow
 def test_what_the_zygote_compiled_before_decides_nothing(daemon, tmp_path):
     packages = next(pathlib.Path(CUDA).glob("lib/python3.*/site-packages/nvidia")).resolve()
     [library] = packages.glob("*/lib/libnvrtc.so.*")

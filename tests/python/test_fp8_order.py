@@ -27,6 +27,7 @@ def test_the_reference_kernels_show_what_a_process_remembers(references, run_wit
     assert said.splitlines() == ["cuda:80 True", "cuda:90 False"]
 
 
+@pytest.mark.slow
 def test_in_one_process_the_compiler_aborts_for_gfx1100_after_gfx950(references, start_with_triton):
     process = start_with_triton("fp8_conversions.py", "--targets", "hip:gfx950,hip:gfx1100", "--in-one-process", "--out", references)
     output, _ = process.communicate()

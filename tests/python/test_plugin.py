@@ -668,6 +668,7 @@ def test_tuning_in_the_mode_that_requires(daemon, newest, tmp_path):
 # --- Forks and threads -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_32_children_of_a_process_that_used_it(daemon, python, tmp_path):
     with Job(tmp_path, python, daemon.root) as job:
         job.compile("vector_add")
@@ -690,6 +691,7 @@ def test_a_grandchild(daemon, newest, tmp_path):
         assert all(answer["report"]["local"] == {} for answer in child["answers"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context,first", [("fork", 10), ("spawn", 20), ("forkserver", 30)])
 def test_workers_that_live_as_long_as_the_job(daemon, newest, tmp_path, context, first):
     """A DataLoader's: started by a process that has used the daemon, and goes on to, they do too."""

@@ -150,6 +150,7 @@ def test_off_there_is_nothing_to_tell(daemon, tmp_path):
     assert lines(job.log) == {}
 
 
+@pytest.mark.slow
 def test_hits_by_tier_save_what_the_compile_took(other_daemon, tmp_path):
     with other_daemon:
         with Job(tmp_path, PYTHON, other_daemon.root, cache="first") as job:

@@ -395,6 +395,7 @@ def test_a_changed_source_is_noticed(native, tmp_path):
         assert done.returncode == 1 and "NOT as stored" in done.stdout, done
 
 
+@pytest.mark.slow
 def test_the_script_spells_options_as_the_worker_does(native, tmp_path):
     daemon, answers = native
     assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path).code == 0

@@ -102,6 +102,7 @@ def test_a_file_where_the_state_directory_should_be(programs, tmp_path):
     assert (fresh.root / "state").read_text() == "a file"
 
 
+@pytest.mark.slow
 def test_a_path_too_long_for_a_socket(programs, tmp_path):
     root = tmp_path / ("long" * 30)
     assert_refuses(Daemon(programs, tmp_path, root=root), "shorter")
@@ -133,6 +134,7 @@ def test_no_toolchain_is_here(programs, tmp_path, request_file):
         assert answer.objects()[0]["code"] == "FAILED_PRECONDITION"
 
 
+@pytest.mark.slow
 def test_a_toolchain_that_is_only_half_there(programs, tmp_path, request_file):
     folder = tmp_path / "toolchains"
     (folder / "triton-3.6.0" / "bin").mkdir(parents=True)
@@ -141,6 +143,7 @@ def test_a_toolchain_that_is_only_half_there(programs, tmp_path, request_file):
         assert outcome(running, request_file) == "compiled"
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_what_is_under_way(fresh, request_file, tmp_path):
     many = tmp_path / "many.jsonl"
     request = json.loads(request_file.read_text())

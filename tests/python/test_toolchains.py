@@ -269,6 +269,7 @@ def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path,
     assert "toolchain changed on disk" in daemon.log.read_text()
 
 
+@pytest.mark.slow
 def test_one_that_triton_assembles_with_and_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path):
     (place / "triton").symlink_to(TOOLCHAIN)
     path = install(OLD, place / "cuda") / "bin" / "ptxas"
@@ -429,6 +430,7 @@ def ask(tmp_path):
     return compile_cuda
 
 
+@pytest.mark.slow
 def test_a_header_that_is_replaced_makes_another_nvrtc(daemon, toolkit, ask):
     with daemon:
         before, ptx = ask(daemon, "one")
@@ -442,6 +444,7 @@ def test_a_header_that_is_replaced_makes_another_nvrtc(daemon, toolkit, ask):
         assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx, again
 
 
+@pytest.mark.slow
 def test_a_header_that_is_written_over_is_noticed_a_second_later(daemon, toolkit, ask):
     with daemon:
         before, _ = ask(daemon, "one")
@@ -452,6 +455,7 @@ def test_a_header_that_is_written_over_is_noticed_a_second_later(daemon, toolkit
         assert after["outcome"] == "compiled" and ", 42;" in ptx, after
 
 
+@pytest.mark.slow
 def test_headers_in_a_directory_that_came_later_make_another_nvrtc(daemon, toolkit, ask):
     with daemon:
         (toolkit / "include" / "late").mkdir()
@@ -461,6 +465,7 @@ def test_headers_in_a_directory_that_came_later_make_another_nvrtc(daemon, toolk
         assert daemon.kiln("stats", "--json").objects()[0]["toolchains_changed"] == 1
 
 
+@pytest.mark.slow
 def test_a_header_in_another_place_is_another_header(daemon, toolkit, place, ask, tmp_path):
     (toolkit / "include" / "answer.h").write_text("#define ANSWER __FILE__[5]\n")
     with daemon:

@@ -80,6 +80,7 @@ def test_the_same_assembly_without_a_file_compiles(daemon, ask):
     assert answer["outcome"] == "compiled" and binary, answer
 
 
+@pytest.mark.slow
 def test_without_a_jail_nothing_for_amd_is_compiled(first_daemon, ask, secret, tmp_path):
     without = first_daemon.beside(tmp_path, KILN_WORKERS_JAIL="off")
     with without as daemon:
