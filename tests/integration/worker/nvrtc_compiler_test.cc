@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -301,7 +302,11 @@ std::string ManyKernels(int count) {
 
 TEST_F(NvrtcCompilerTest, AWorkerTellsWhatMemoryACompileTook) {
   NvrtcPool pool(*toolchain_, compiler_->Version());
-  const uint64_t small = pool.Compile(Request(ManyKernels(1))).peak_bytes;
+  // A worker that had no time to touch what it shares with its zygote does so while it compiles.
+  uint64_t small = UINT64_MAX;
+  for (int i = 0; i < 5; ++i) {
+    small = std::min(small, pool.Compile(Request(ManyKernels(1))).peak_bytes);
+  }
   const uint64_t large = pool.Compile(Request(ManyKernels(15))).peak_bytes;
   std::printf("%zu and %zu MiB\n", static_cast<size_t>(small / limits::kMiB),
               static_cast<size_t>(large / limits::kMiB));
