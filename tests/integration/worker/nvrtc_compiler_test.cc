@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
