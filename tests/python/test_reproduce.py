@@ -402,4 +402,4 @@ def test_the_script_spells_options_as_the_worker_does(native, tmp_path):
     script = (tmp_path / "reproduce.py").read_text()
     told = set(re.findall(r'"([\w-]+)"', script.partition("TRUTHS = {")[2].partition("}")[0]))
     lists = [(ROOT / "daemon" / name).read_text() for name in ("kernel/ptx_options.cc", "worker/native/nvrtc_options.cc")]
-    assert told == set(re.findall(r'\{"([\w-]+)", "[\w-]*", Takes::kTruth', "".join(lists)))
+    assert told == set(re.findall(r'\{"([\w-]+)", "[\w-]*",\s+(?:CommandOption::)?Takes::kTruth', "".join(lists)))
