@@ -378,7 +378,7 @@ def tuning_batch(setting):
         return setting.compile_through_daemon(varied)
 
     def stock():
-        printed = subprocess.run([setting.python, script, "compile", out], check=True, stdout=subprocess.PIPE, text=True).stdout
+        printed = subprocess.run([setting.python, script, "compile", out], check=True, stdout=subprocess.PIPE, text=True, env=setting.env).stdout
         return float(printed.split()[0])  # for all; the longest alone stands behind it
 
     measured = cores.measure(visible)
