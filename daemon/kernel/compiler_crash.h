@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// The same status, marked: compiling this source cost each worker that tried its life. Other errors
-// of the infrastructure say nothing of the source.
+// Marks `status` as a crash: each worker that tried to compile this source died. Other errors of
+// the infrastructure say nothing of the source.
 [[nodiscard]] absl::Status MarkCompilerCrash(absl::Status status);
 [[nodiscard]] bool IsCompilerCrash(const absl::Status& status);
 

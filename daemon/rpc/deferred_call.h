@@ -55,7 +55,7 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
     return call;
   }
 
-  // The same for work that answers later, from any thread, by calling what it is given once.
+  // Starts work that answers later: it calls its Answer once, from any thread.
   using Answer = std::function<void(const absl::Status&)>;
   static DeferredCall* StartAnswered(CallContext context,
                                      const std::function<void(const CallContext&, Answer)>& work) {

@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-// The same kernels are asked for again and again, and building and serializing the messages that
-// describe one takes longer than everything else that the daemon does for a hit. So what was
+// Clients ask for a kernel again and again. To build and serialize the messages that describe it
+// takes longer than everything else that the daemon does for a hit. So what was
 // encoded once is kept together with the values that it says; only where the artifact's are equal
 // to those is it used again, since a refreshed artifact has the same key.
 //

@@ -21,7 +21,7 @@ v1::RpcStatus ToRpcStatus(const CompileFailure& failure, const Digest& key);
 grpc::Status ToGrpcStatus(const absl::Status& status);
 grpc::Status ToGrpcStatus(const v1::RpcStatus& status);
 
-// The same as one answer of a stream, where nothing needs to be cut.
+// Writes the error as one answer of a stream. A stream needs no text cut.
 void SetError(const absl::Status& status, const std::optional<Digest>& key,
               v1::CompileStreamResponse& out);
 void SetError(const CompileFailure& failure, const Digest& key, v1::CompileStreamResponse& out);

@@ -10,14 +10,14 @@
 
 namespace kiln::cli {
 
-// The same status, about `what` instead of the command.
+// Returns `status` with `what` as its subject instead of the command.
 [[nodiscard]] absl::Status About(std::string_view what, absl::Status status);
 
-// The same status, for a command that cannot run: wrong usage, no daemon, a file that cannot be
-// opened or written.
+// Marks `status` as the reason why a command cannot run: wrong usage, no daemon, a file that
+// cannot be opened or written.
 [[nodiscard]] absl::Status CannotRun(absl::Status status, std::string_view advice = "");
 
-// The same for a value that could not be had.
+// Returns the value, or its status with `what` as the subject.
 template <typename Value>
 [[nodiscard]] absl::StatusOr<Value> About(std::string_view what, absl::StatusOr<Value> value) {
   if (!value.ok()) return About(what, value.status());

@@ -44,7 +44,7 @@ ListenerLimits ListenerLimits::Within(uint64_t descriptors) {
   ListenerLimits fitting;
   fitting.connections_max = static_cast<size_t>(
       std::min<uint64_t>(fitting.connections_max, descriptors / 2 / kDescriptorsEach));
-  // The same part of them as where there are enough.
+  // One user may hold as large a part of the connections as with the default limits.
   fitting.connections_per_principal_max =
       fitting.connections_max * limits::kConnectionsPerPrincipalMax / limits::kConnectionsMax;
   return fitting;
