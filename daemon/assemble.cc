@@ -37,6 +37,7 @@
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/listener.h"
 #include "daemon/rpc/sockets/open_sockets.h"
+#include "daemon/rpc/translate.h"
 #include "daemon/sandbox/jail.h"
 #include "daemon/sandbox/work_mount.h"
 #include "daemon/toolchain/known_bad.h"
@@ -50,6 +51,7 @@
 #include "storage/base/thread_timer.h"
 #include "storage/base/units.h"
 #include "storage/base/users.h"
+#include "storage/hot/artifact_layout.h"
 #include "storage/hot/hot_directory.h"
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
@@ -148,6 +150,7 @@ class RunningDaemon final : public Daemon {
  private:
   absl::Status OpenStore();
   void FindToolchains();
+  void PublishToolchains();
   ServedToolchains::Found Discover(const std::string& default_selector,
                                    const std::function<bool()>& is_cancelled);
   // Finds out which bounds of workers this kernel and this process's rights allow.
@@ -188,6 +191,7 @@ class RunningDaemon final : public Daemon {
 
   // Compile path.
   std::unique_ptr<ServedToolchains> toolchains_;
+  std::mutex publishing_;
   std::unique_ptr<ToolchainInstallations> installations_;
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::shared_ptr<Jail> jail_;
@@ -308,10 +312,22 @@ void RunningDaemon::FindToolchains() {
                          const auto& is_cancelled) { return Discover(selector, is_cancelled); },
       .is_outdated = [this] { return owners_.HasMore(); },
       .serve = [this](const DiscoveredToolchains& found) { ServeToolchains(found); },
-      .forget = [this] { memo_.Clear(); },
+      .forget =
+          [this] {
+            memo_.Clear();
+            PublishToolchains();
+          },
       .configured_default = setting_.config.toolchain.default_selector,
       .chosen_default = DefaultFile(own + "/default", OsFilesystem())});
   installations_ = std::make_unique<ToolchainInstallations>(*toolchains_, searched, own);
+  PublishToolchains();
+}
+
+void RunningDaemon::PublishToolchains() {
+  const std::lock_guard one_at_a_time(publishing_);
+  v1::ListToolchainsResponse answer;
+  ToProto(*toolchains_, answer);
+  hot_->PublishFile(kPublishedToolchains, answer.SerializeAsString());
 }
 
 ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selector,
@@ -416,9 +432,10 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 
 absl::Status RunningDaemon::StartServing() {
   reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
-      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
-      *reader_, *read_executor_, gate_, memo_, descriptions_, searches_, shared_uid_});
+  parts_ = std::make_unique<RpcDependencies>(
+      RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
+                      user_rate_limit_, *reader_, *read_executor_, gate_, memo_, descriptions_,
+                      searches_, *store_, *hot_, shared_uid_});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});

@@ -1,6 +1,8 @@
 #include "daemon/rpc/kernel_calls.h"
 
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "daemon/kernel/nearest_artifact.h"
 #include "daemon/rpc/compile_start.h"
@@ -8,6 +10,7 @@
 #include "daemon/rpc/translate.h"
 #include "daemon/rpc/user_cache_calls.h"
 #include "storage/base/limits.h"
+#include "storage/base/metrics.h"
 #include "storage/base/shared_uid.h"
 
 namespace kiln {
@@ -33,12 +36,15 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
+absl::Status CheckKeyCount(int count) {
+  if (count <= static_cast<int>(limits::kLookupKeysMax)) return absl::OkStatus();
+  return InvalidArgument("keys has {} entries; at most {} are taken at once: send them in batches",
+                         count, limits::kLookupKeysMax);
+}
+
 absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
                        const v1::LookupRequest& request, v1::LookupResponse& response) {
-  if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
-    return InvalidArgument("keys has {} entries; at most {} are looked up at once: ask in batches",
-                           request.keys_size(), limits::kLookupKeysMax);
-  }
+  KILN_RETURN_IF_ERROR(CheckKeyCount(request.keys_size()));
   for (int i = 0; i < request.keys_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     const absl::Status status = LookUp(parts, context, request.keys(i), *response.add_entries());
@@ -67,6 +73,26 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
     out.set_asked(ToUtf8(difference.asked));
     out.set_stored(ToUtf8(difference.stored));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& request) {
+  static Counter hot_uses("hot_uses", "Hits in the hot directory that clients told of.");
+  KILN_RETURN_IF_ERROR(CheckKeyCount(request.keys_size()));
+  std::unordered_set<Digest, DigestHash> keys;
+  for (int i = 0; i < request.keys_size(); ++i) {
+    const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
+    if (!key.ok()) return Annotate(key.status(), fmt::format("keys[{}]", i));
+    keys.insert(*key);
+  }
+  std::vector<UseCount> uses;
+  const int64_t now_unix_ms = SystemClock().UnixMillis();
+  for (const Digest& key : keys) {
+    // Costs no look into the store, whoever asks and however much.
+    if (parts.publisher.NoteUse(key)) uses.push_back({key, 1, now_unix_ms});
+  }
+  parts.store.CountUses(uses);
+  hot_uses.Add(uses.size());
   return absl::OkStatus();
 }
 
@@ -109,13 +135,7 @@ void Fetch(const RpcDependencies& parts, const CallContext& context,
 void ListToolchains(const RpcDependencies& parts, const CallContext&,
                     const v1::ListToolchainsRequest&, v1::ListToolchainsResponse& response,
                     Answered answered) {
-  for (const auto& toolchain : parts.catalog.List()) {
-    ToProto(*toolchain, *response.add_toolchains());
-  }
-  // The catalogue may have changed in between.
-  if (response.toolchains_size() > 0 && parts.catalog.HasDefault()) {
-    response.mutable_toolchains(0)->set_is_default(true);
-  }
+  ToProto(parts.catalog, response);
   answered(absl::OkStatus());
 }
 
@@ -135,6 +155,11 @@ void PutOwn(const RpcDependencies& parts, const CallContext& context,
     if (status.ok()) status = PutOwn(parts.own, parts.user_rate_limit, context, request);
     answered(status);
   });
+}
+
+void NoteUses(const RpcDependencies& parts, const CallContext&, const v1::NoteUsesRequest& request,
+              v1::NoteUsesResponse&, Answered answered) {
+  parts.executor.Run([&, answered = std::move(answered)] { answered(CountUses(parts, request)); });
 }
 
 }  // namespace kiln

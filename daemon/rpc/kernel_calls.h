@@ -28,6 +28,9 @@ void GetOwn(const RpcDependencies& parts, const CallContext& context,
             const v1::GetOwnRequest& request, v1::GetOwnResponse& response, Answered answered);
 void PutOwn(const RpcDependencies& parts, const CallContext& context,
             const v1::PutOwnRequest& request, v1::PutOwnResponse& response, Answered answered);
+void NoteUses(const RpcDependencies& parts, const CallContext& context,
+              const v1::NoteUsesRequest& request, v1::NoteUsesResponse& response,
+              Answered answered);
 
 // The whole blob. The request need not outlive the call.
 void Fetch(const RpcDependencies& parts, const CallContext& context,

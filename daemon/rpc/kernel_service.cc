@@ -71,4 +71,10 @@ grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* cal
   return Answer(kiln::PutOwn, parts_, CallContextOf(*call, principal_), *request, *response);
 }
 
+grpc::ServerUnaryReactor* KernelService::NoteUses(grpc::CallbackServerContext* call,
+                                                  const v1::NoteUsesRequest* request,
+                                                  v1::NoteUsesResponse* response) {
+  return Answer(kiln::NoteUses, parts_, CallContextOf(*call, principal_), *request, *response);
+}
+
 }  // namespace kiln

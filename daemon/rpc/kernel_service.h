@@ -14,7 +14,8 @@ using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
                 v1::KernelService::WithCallbackMethod_ListToolchains<
                     v1::KernelService::WithCallbackMethod_GetOwn<
                         v1::KernelService::WithCallbackMethod_PutOwn<
-                            v1::KernelService::Service>>>>>>>>;
+                            v1::KernelService::WithCallbackMethod_NoteUses<
+                                v1::KernelService::Service>>>>>>>>>;
 
 // Thread-safe. Methods run on gRPC's few threads: a hit is answered right there, everything that
 // waits or reads much goes elsewhere.
@@ -45,6 +46,9 @@ class KernelService final : public KernelServiceBase {
   grpc::ServerUnaryReactor* PutOwn(grpc::CallbackServerContext* call,
                                    const v1::PutOwnRequest* request,
                                    v1::PutOwnResponse* response) override;
+  grpc::ServerUnaryReactor* NoteUses(grpc::CallbackServerContext* call,
+                                     const v1::NoteUsesRequest* request,
+                                     v1::NoteUsesResponse* response) override;
 
  private:
   const RpcDependencies& parts_;

@@ -13,9 +13,11 @@
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
+#include "storage/artifact_publisher.h"
 #include "storage/base/call_context.h"
 #include "storage/base/executor.h"
 #include "storage/blob_store.h"
+#include "storage/store.h"
 #include "storage/user_cache.h"
 #include "storage/user_rate_limit.h"
 
@@ -39,6 +41,8 @@ struct RpcDependencies {
   DescriptionMemo& descriptions;
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
+  Store& store;
+  ArtifactPublisher& publisher;
   // A principal with this uid has no user cache (shared_uid.h).
   std::optional<uid_t> shared_uid = {};
 };

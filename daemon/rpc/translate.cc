@@ -335,6 +335,14 @@ void ToProto(const Toolchain& toolchain, v1::Toolchain& out) {
   }
 }
 
+void ToProto(const ToolchainCatalog& catalog, v1::ListToolchainsResponse& out) {
+  for (const auto& toolchain : catalog.List()) ToProto(*toolchain, *out.add_toolchains());
+  // The catalogue may have changed in between.
+  if (out.toolchains_size() > 0 && catalog.HasDefault()) {
+    out.mutable_toolchains(0)->set_is_default(true);
+  }
+}
+
 void ToProto(const CompileFailure& failure, const Digest& key, size_t output_bytes_max,
              v1::CompileDiagnostics& out) {
   out.set_stage(failure.stage);

@@ -29,6 +29,7 @@ void ToProto(const Provenance& provenance, v1::Provenance& out);
 void ToProto(const StageTiming& timing, v1::StageTiming& out);
 void ToProto(const OptionValue& value, v1::OptionValue& out);
 void ToProto(const Toolchain& toolchain, v1::Toolchain& out);
+void ToProto(const ToolchainCatalog& catalog, v1::ListToolchainsResponse& out);
 v1::Tier ToProto(Tier tier);
 // `output_bytes_max`: how much of what the compiler wrote goes along: its first notes, as many as a
 // third of that holds, and the end of the output.

@@ -10,6 +10,9 @@
 
 namespace kiln {
 
+// What clients need of the toolchains, beside the artifact files.
+inline constexpr char kPublishedToolchains[] = "toolchains";
+
 inline constexpr size_t kArtifactDigestBytes = 32;
 // GPU drivers read binaries in place. Cubins and code objects are ELF files, which need less.
 inline constexpr size_t kArtifactAlignment = 64;

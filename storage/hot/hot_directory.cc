@@ -90,6 +90,26 @@ void HotDirectory::Publish(const ArtifactRecord& record, std::span<const Blob> b
   if (!status.ok()) CountFailure(status);
 }
 
+void HotDirectory::PublishFile(std::string_view name, std::string_view content) {
+  const std::string path = fmt::format("{}/{}", path_, name);
+  absl::Status status;
+  if (options_.bytes_max > 0) status = Replace(path, content);
+  if (!status.ok()) CountFailure(status);
+  if (!status.ok() || options_.bytes_max == 0) (void)filesystem_.Remove(path);
+}
+
+std::string HotDirectory::UnpublishedPath() {
+  return fmt::format("{}/{}{}", path_, kUnpublishedPrefix, ++unpublished_files_);
+}
+
+absl::Status HotDirectory::Replace(const std::string& path, std::string_view content) {
+  const std::string unpublished = UnpublishedPath();
+  KILN_RETURN_IF_ERROR(filesystem_.WriteNew(unpublished, content, kFileMode));
+  const absl::Status renamed = filesystem_.Rename(unpublished, path);
+  if (!renamed.ok()) (void)filesystem_.Remove(unpublished);
+  return renamed;
+}
+
 absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const Blob> blobs,
                                  Source source) {
   KILN_ASSIGN_OR_RETURN(const std::string content, Encode(record, blobs));
@@ -98,8 +118,7 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
     return absl::OkStatus();
   }
   KILN_RETURN_IF_ERROR(LeaveFree(content.size()));
-  const std::string unpublished =
-      fmt::format("{}/{}{}", path_, kUnpublishedPrefix, ++unpublished_files_);
+  const std::string unpublished = UnpublishedPath();
   KILN_RETURN_IF_ERROR(filesystem_.WriteNew(unpublished, content, kFileMode));
   const absl::Status published = MoveIn(unpublished, content.size(), record.key, source);
   (void)filesystem_.Remove(unpublished);  // there only where it was not published

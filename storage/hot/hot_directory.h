@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,11 @@ class HotDirectory final : public ArtifactPublisher {
   // hit before. REQUIRES: `blobs` holds the final binary.
   void Publish(const ArtifactRecord& record, std::span<const Blob> blobs) override;
 
+  // Publishes a file of the daemon's own, `name`, in place of the one before. Where that fails, or
+  // nothing is published here, there is no such file afterwards: readers ask the daemon. REQUIRES:
+  // `name` is no shard's; one call at a time.
+  void PublishFile(std::string_view name, std::string_view content);
+
   // For use after a start: publishes the most recently used artifacts, up to the bounds. Other
   // calls may run meanwhile. `index` and `blobs` belong to the durable store, so that reading
   // everything does not flush the tier above. Calls `should_stop` between artifacts, and `on_found`
@@ -99,6 +105,8 @@ class HotDirectory final : public ArtifactPublisher {
 
   std::string ShardOf(const Digest& key) const;
   std::string PathOf(const Digest& key) const;
+  std::string UnpublishedPath();
+  absl::Status Replace(const std::string& path, std::string_view content);
   absl::Status Write(const ArtifactRecord& record, std::span<const Blob> blobs, Source source);
   // Gives a written file its published name, unless it holds an outdated hit.
   absl::Status MoveIn(const std::string& unpublished, uint64_t size_bytes, const Digest& key,

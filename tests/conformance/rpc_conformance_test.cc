@@ -8,6 +8,7 @@
 
 #include "daemon/kernel/artifact_document.h"
 #include "tests/testing/artifacts.h"
+#include "tests/testing/metric_growth.h"
 #include "tests/unit/rpc/light_client.h"
 #include "tests/unit/rpc/service_fixture.h"
 
@@ -53,9 +54,11 @@ class GrpcWay final : public Way {
     if (timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
     if (method == v1::LIGHT_METHOD_FETCH) return Fetch(context, request, response);
     static const char* const kNames[] = {"None",  "Compile",        "Lookup", "Nearest",
-                                         "Fetch", "ListToolchains", "GetOwn", "PutOwn"};
+                                         "Fetch", "ListToolchains", "GetOwn", "PutOwn",
+                                         "None",  "NoteUses"};
     const std::string name =
-        std::string("/kiln.v1.KernelService/") + (method < 8 ? kNames[method] : "None");
+        std::string("/kiln.v1.KernelService/") +
+        (method < static_cast<int>(std::size(kNames)) ? kNames[method] : "None");
     const grpc::internal::RpcMethod called(name.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
                                            channel_);
     return ToStatus(
@@ -240,6 +243,38 @@ TEST_P(RpcConformance, LookupTellsWhatIsStored) {
   request.clear_keys();
   for (size_t i = 0; i <= limits::kLookupKeysMax; ++i) request.add_keys(std::string(32, 'x'));
   ExpectError(Call(v1::LIGHT_METHOD_LOOKUP, request, response), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(RpcConformance, NotedUsesCountOnceForEachPublishedKey) {
+  const MadeArtifact published = MakeArtifact("published");
+  const MadeArtifact withdrawn = MakeArtifact("withdrawn");
+  for (const MadeArtifact& made : {published, withdrawn}) {
+    ASSERT_TRUE(store_.Put({}, made.record, made.blobs).ok());
+  }
+  publisher_.published = {published.record.key};
+  const MetricGrowth growth;
+  v1::NoteUsesRequest request;
+  for (const Digest& key :
+       {published.record.key, withdrawn.record.key, published.record.key, Digest::Of("unknown")}) {
+    request.add_keys(std::string(key.Bytes()));
+  }
+  v1::NoteUsesResponse response;
+  ASSERT_EQ(Call(v1::LIGHT_METHOD_NOTE_USES, request, response).code(), 0);
+  const auto all = store_.Scan({}, std::nullopt, 10);
+  ASSERT_TRUE(all.ok());
+  ASSERT_EQ(all->size(), 2u);
+  for (const FoundArtifact& found : *all) {
+    EXPECT_EQ(found.usage.hits, found.record->key == published.record.key ? 1u : 0u);
+  }
+  EXPECT_EQ(growth.Of("hot_uses"), 1);
+
+  request.add_keys("short");
+  ExpectError(Call(v1::LIGHT_METHOD_NOTE_USES, request, response),
+              absl::StatusCode::kInvalidArgument, "keys[4]");
+  request.clear_keys();
+  for (size_t i = 0; i <= limits::kLookupKeysMax; ++i) request.add_keys(std::string(32, 'x'));
+  ExpectError(Call(v1::LIGHT_METHOD_NOTE_USES, request, response),
+              absl::StatusCode::kInvalidArgument, "4096");
 }
 
 TEST_P(RpcConformance, NearestSearchesAreFew) {

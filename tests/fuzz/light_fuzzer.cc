@@ -31,6 +31,8 @@ void Decode(const LightFrame& frame) {
       return Parse<v1::NearestRequest>(*frame.body);
     case v1::LIGHT_METHOD_PUT_OWN:
       return Parse<v1::PutOwnRequest>(*frame.body);
+    case v1::LIGHT_METHOD_NOTE_USES:
+      return Parse<v1::NoteUsesRequest>(*frame.body);
     default:
       return Parse<v1::LookupRequest>(*frame.body);
   }

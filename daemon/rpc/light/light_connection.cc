@@ -159,6 +159,8 @@ void LightConnection::Dispatch(CallPtr call, uint8_t method, std::string_view bo
       return Run(call, body, GetOwn);
     case v1::LIGHT_METHOD_PUT_OWN:
       return Run(call, body, PutOwn);
+    case v1::LIGHT_METHOD_NOTE_USES:
+      return Run(call, body, NoteUses);
     default:
       return Refuse(
           call,

@@ -14,6 +14,7 @@
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "storage/base/digest.h"
+#include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "tests/integration/daemon/raw_call.h"
 #include "tests/testing/simple_kernel.h"
@@ -116,8 +117,18 @@ TEST_F(ServeTest, OwnEntriesSurviveAKilledDaemonAndAreNobodyElses) {
   EXPECT_EQ(MetricValue(Stats(), "own_users"), users);
   for (const auto& file :
        std::filesystem::recursive_directory_iterator(daemon_.root() + "/run/hot")) {
-    EXPECT_FALSE(file.is_regular_file()) << file.path();
+    EXPECT_FALSE(file.is_regular_file() && file.path().filename() != "toolchains") << file.path();
   }
+}
+
+TEST_F(ServeTest, ToolchainsArePublishedAsTheyAreListed) {
+  const auto client = daemon_.Connect();
+  const auto published = [&] {
+    return OsFilesystem().Read(client->hot_directory() + "/toolchains", limits::kMiB).value();
+  };
+  const auto listed = client->ListToolchains();
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(published(), listed->SerializeAsString());
 }
 
 TEST_F(ServeTest, AdministrationIsRefusedOnTheClientsSocket) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "daemon/policy/negative_cache.h"
@@ -25,6 +26,17 @@
 #include "tests/testing/faulty_store.h"
 
 namespace kiln {
+
+// Has published what the test says.
+class FakePublisher final : public ArtifactPublisher {
+ public:
+  void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
+  void OnRemove(const Digest&) override {}
+  bool NoteUse(const Digest& key) override { return published.count(key) != 0; }
+  void Publish(const ArtifactRecord&, std::span<const Blob>) override {}
+
+  std::set<Digest> published;
+};
 
 class ServiceTest : public ::testing::Test {
  protected:
@@ -56,9 +68,10 @@ class ServiceTest : public ::testing::Test {
   RequestMemo memo_{limits::kMiB};
   DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<size_t> searches_{0};
-  RpcDependencies parts_{resolver_, provider_,        catalog_, store_.index(), store_.blobs(),
-                         own_,      user_rate_limit_, reader_,  executor_,      gate_,
-                         memo_,     descriptions_,    searches_};
+  FakePublisher publisher_;
+  RpcDependencies parts_{resolver_, provider_,        catalog_,  store_.index(), store_.blobs(),
+                         own_,      user_rate_limit_, reader_,   executor_,      gate_,
+                         memo_,     descriptions_,    searches_, store_,         publisher_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   NegativeCache negatives_{clock_, std::chrono::minutes(10)};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -279,6 +280,36 @@ TEST_F(HotDirectoryTest, FailedPublicationIsCountedAndLeavesNoFile) {
   EXPECT_EQ(hot().Stats().files, 0u);
   EXPECT_FALSE(hot().NoteUse(MadeKey("a")));
   ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, AFileOfTheDaemonsOwnIsReplacedByRename) {
+  const std::string file = path_ + "/toolchains";
+  hot().PublishFile("toolchains", "one");
+  EXPECT_EQ(ModeOf(file), 0444);
+  std::ifstream reader(file);
+  hot().PublishFile("toolchains", "another");
+  std::string content;
+  reader >> content;
+  EXPECT_EQ(content, "one");  // the file that was open is unchanged
+  EXPECT_EQ(filesystem_.Read(file, 100).value(), "another");
+  Reopen();
+  EXPECT_EQ(filesystem_.Read(file, 100).value(), "another");
+}
+
+TEST_F(HotDirectoryTest, AFileThatCannotBeReplacedIsRemoved) {
+  hot().PublishFile("toolchains", "old");
+  filesystem_.FailWritesWith(ENOSPC);
+  hot().PublishFile("toolchains", "new");
+  EXPECT_FALSE(fs::exists(path_ + "/toolchains"));
+  EXPECT_EQ(hot().Stats().failures, 1u);
+}
+
+TEST_F(HotDirectoryTest, NoFileWhereNothingIsPublished) {
+  hot().PublishFile("toolchains", "old");
+  ReopenWith(0, 4);
+  hot().PublishFile("toolchains", "new");
+  EXPECT_FALSE(fs::exists(path_ + "/toolchains"));
+  EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
 TEST_F(HotDirectoryTest, RemovedDirectoryFailsNoPut) {
