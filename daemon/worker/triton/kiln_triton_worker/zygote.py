@@ -17,7 +17,6 @@ import traceback
 from kiln_triton_worker.failure import one_line
 from kiln_triton_worker.frames import PROTOCOL
 from kiln_triton_worker.libc import die_with, prctl
-from kiln_triton_worker.touched_memory import TouchedMemory
 from kiln_triton_worker.warm_kernel import warm
 from kiln_triton_worker.worker import run_worker
 
@@ -48,10 +47,9 @@ def check_forkable():
 class Zygote:
     """Forks workers at the daemon's request, one request at a time."""
 
-    def __init__(self, control, compiler, touched):
+    def __init__(self, control, compiler):
         self._control = control
         self._compiler = compiler
-        self._touched = touched
         self._workers = set()
 
     def serve(self):
@@ -100,7 +98,7 @@ class Zygote:
             raise
         if pid == 0:
             os.close(read_end)
-            run_worker(self._compiler, self._touched, self._control, job, output, message, zygote, write_end)
+            run_worker(self._compiler, self._control, job, output, message, zygote, write_end)
         os.close(write_end)
         # In both processes, so that the group exists before anyone hears of the pid.
         with contextlib.suppress(OSError):
@@ -170,7 +168,7 @@ def run_zygote(make_compiler, control_fd, parent, backends):
     # Objects that live until the end need not be looked at by any child's collector, which would only copy their pages.
     gc.collect()
     gc.freeze()
-    zygote = Zygote(control, compiler, TouchedMemory())
+    zygote = Zygote(control, compiler)
 
     def on_terminate(_signal, _frame):
         zygote.kill_all()
