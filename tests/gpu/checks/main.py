@@ -25,7 +25,7 @@ PARTS = {
     "cost": (library.cost, ()),
     "autotune": (autotune.autotune, ("triton",)),
     **{part.__name__: (part, ("torch", "triton")) for part in (
-        plugin.kernels, plugin.training, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
+        plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
         plugin.python)},
 }
 GROUPS = {"launch": ["checks", "cost", "autotune"],
@@ -35,11 +35,13 @@ GROUPS = {"launch": ["checks", "cost", "autotune"],
 def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
         Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All but checks
-        and cost need a Python with Triton, all of plugin one with PyTorch too: KILN_GPU_PYTHON names it. KILN_GPU_DRIVER names another
-        library than libcuda.so.1. Exits with 1 where something failed or a goal was missed, with 2 where this machine lacks something.""")
+        and cost need a Python with Triton, all of plugin and first_step one with PyTorch too: KILN_GPU_PYTHON names it. first_step takes
+        five minutes and runs where it is named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1 where something
+        failed or a goal was missed, with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
                         "build/gpu-bundle)")
-    parser.add_argument("--part", action="append", choices=[*GROUPS, *PARTS], metavar="NAME", help="repeated for several; all without it")
+    parser.add_argument("--part", action="append", choices=[*GROUPS, *PARTS], metavar="NAME", help="repeated for several; without it launch "
+                        "and plugin")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of checks, those whose names match (as GoogleTest matches)")
     parser.add_argument("--json", action="store_true", help="the measured rows alone on standard output, as tests/benchmarks/run --json has "
                         "them; all else goes to stderr")

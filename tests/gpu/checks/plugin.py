@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import statistics
 import time
 
 from results import compare_caches, compare_losses
 
 PROCESSES = 8
+FIRST_STEP_TURNS = 6
 ABSENT_SECONDS_MAX = 0.1  # for all of a job to find out that there is no daemon
 
 
@@ -59,6 +61,24 @@ def training(setting, row):
     caches = compare_caches(setting.folder / "training-stock", setting.folder / "training-kiln")
     row("cubins with the same code as stock's", f"{caches.same} of {caches.cubins}; only in one: {len(caches.only)} "
         f"{caches.different[:4] or ''}", caches.cubins and caches.same == caches.cubins)
+
+
+def first_step(setting, row):
+    """Seconds until torch.compile's first step is done: stock, with a daemon that compiles, with a daemon that has all, in turns."""
+    seconds = {"stock": [], "compiled": [], "found": []}
+    for turn in range(FIRST_STEP_TURNS):
+        setting.kilnd.kiln("evict", "--all")
+        for name, each in seconds.items():
+            # One folder, emptied each time, as in `training`.
+            result = setting.run("training_job.py", setting.environment("first-step", kiln=name != "stock"), f"first-step-{name}-{turn}", 1)
+            shutil.rmtree(setting.folder / "first-step")
+            each.append(result["first_step"])
+    for name, each in seconds.items():
+        row(f"{name}: seconds, from the second turn on", f"median {statistics.median(each[1:]):.1f}, {min(each[1:]):.1f} to {max(each[1:]):.1f}")
+    for name, goal in (("compiled", 1.0), ("found", 0.8)):
+        # The first turn also reads PyTorch's files from the disk.
+        ratio = statistics.median(ours / stock for ours, stock in zip(seconds[name][1:], seconds["stock"][1:], strict=True))
+        setting.report.measure([{"name": f"first-step-{name}", "value": ratio, "goal": goal, "better": "lower", "holds": ratio <= goal}])
 
 
 def bundler(setting, row):
