@@ -427,10 +427,11 @@ def plugin(setting):
 
 
 class Jobs:
-    """Processes that resolve the example kernels (plugin_job.py), with the plug-in or without."""
+    """Processes that resolve kernels, with the plug-in or without: the example kernels (plugin_job.py), or others."""
 
-    def __init__(self, setting):
+    def __init__(self, setting, program="plugin_job.py"):
         self.setting = setting
+        self._program = program
         self._number = 0
 
     def new_cache(self):
@@ -442,14 +443,13 @@ class Jobs:
         with tempfile.TemporaryDirectory(dir=self.setting.folder) as folder:
             return self.run(targets, [self.new_cache()], False, folder)[0]
 
-    def run(self, targets, caches, plug_in, *lowered):
-        """One process for each of these Triton caches, all at once; what each of them says. `lowered`: a folder for Triton IR, if they
-        are to have lowered the kernels before."""
+    def run(self, kernels, caches, plug_in, *folder):
+        """One process for each of these Triton caches, all at once; what each of them says. `kernels` and `folder`: the program's arguments."""
         environment = dict(self.setting.env)
         if plug_in:
             package = [str(self.setting.binaries.parent / "python"), *site.getsitepackages()]
             environment.update(PYTHONPATH=os.pathsep.join(package), TRITON_CACHE_MANAGER="kiln.triton:CacheManager")
-        jobs = [subprocess.Popen([self.setting.python, HERE / "plugin_job.py", targets, *lowered], text=True, stdin=subprocess.PIPE,
+        jobs = [subprocess.Popen([self.setting.python, HERE / self._program, kernels, *folder], text=True, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, env={**environment, "TRITON_CACHE_DIR": str(cache)}) for cache in caches]
         for job in jobs:
             job.stdout.readline()
@@ -482,6 +482,31 @@ def second_process(setting):
             Row("second-process-empty", median_ratio(empty[1:]), 0.5, "lower",
                 "the same process without Kiln whose files are there; ours are not, the daemon has them"),
             Row("second-process-cold", median_ratio(against_cold[1:]), 0.1, "lower", "the same process without Kiln, which compiles; ours has no files")]
+
+
+def plugin_kernels(count):
+    """What measures a job of so many kernels that another process has had before it."""
+
+    def measure(setting):
+        jobs = Jobs(setting, "many_kernels.py")
+
+        def ms(cache, plug_in):
+            return jobs.run(str(count), [cache], plug_in, setting.folder / f"many-{count}")[0]["ms"]
+
+        (setting.folder / f"many-{count}").mkdir()
+        cache = jobs.new_cache()
+        ms(cache, True)  # the daemon compiles; Triton's files are those that it would have made by itself
+        turns = [(ms(cache, False), ms(cache, True), ms(jobs.new_cache(), True)) for _ in range(6)]
+        of = f"the same process without Kiln, {count} kernels, whose files are there"
+        return [Row(f"plugin-kernels-{count}", median_ratio((files, stock) for stock, files, _ in turns[1:]), 1.1, "lower", of),
+                Row(f"plugin-kernels-{count}-empty", median_ratio((empty, stock) for stock, _, empty in turns[1:]), _EMPTY_GOALS[count], "lower",
+                    f"{of}; ours are not, the daemon has them")]
+
+    return measure
+
+
+# How long a process with an empty cache may take, by its kernels.
+_EMPTY_GOALS = {20: 0.3, 200: 2.0, 1000: 2.0}
 
 
 def eight_processes(setting):
@@ -517,8 +542,11 @@ GROUPS = {
     ("tuning-batch", "cores-measured"): tuning_batch,
     ("plugin-import",): plugin,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
+    **{(f"plugin-kernels-{count}", f"plugin-kernels-{count}-empty"): plugin_kernels(count) for count in _EMPTY_GOALS},
     ("eight-processes", "eight-processes-whole"): eight_processes,
 }
+# Rows that take minutes.
+LONG = ("plugin-kernels-1000",)
 
 
 def print_line(name, ratio, goal, verdict, of):
@@ -539,6 +567,7 @@ def main():
     parser.add_argument("--toolchain", type=pathlib.Path, required=True)
     parser.add_argument("--nvrtc", type=pathlib.Path, required=True)
     parser.add_argument("--only", choices=names, help="one row")
+    parser.add_argument("--all", action="store_true", help="the rows, too, that take minutes")
     parser.add_argument("--json", action="store_true", help="a list of objects instead of a table")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
     arguments = parser.parse_args()
@@ -551,7 +580,7 @@ def main():
         stack.callback(setting.stop)
         setting.start()
         for group, measure in GROUPS.items():
-            if arguments.only is not None and arguments.only not in group:
+            if arguments.only not in group if arguments.only else group[0] in LONG and not arguments.all:
                 continue
             begin = time.monotonic()
             try:

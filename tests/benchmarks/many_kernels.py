@@ -1,0 +1,86 @@
+"""A job of many distinct kernels, as small as those of torch.compile: what the rows `plugin-kernels` run.
+
+    <toolchain>/bin/python many_kernels.py COUNT FOLDER
+
+writes the kernels' source to FOLDER, waits for a line on standard input, has Triton compile, or find, each kernel, and prints one
+object as plugin_job.py does. Every process that is given the same two arguments has the same kernels.
+"""
+
+import importlib
+import json
+import os
+import pathlib
+import sys
+import time
+
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from plugin_job import cpu_s
+
+_HEAD = """import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def maximum(a, b):
+    return tl.where(a > b, a, b)
+"""
+_POINTWISE = """
+
+@triton.jit
+def kernel_{number}(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK: tl.constexpr):
+    xoffset = tl.program_id(0) * XBLOCK
+    xindex = xoffset + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    x0 = xindex % {number}
+    tmp0 = tl.load(in_ptr0 + (xindex), xmask)
+    tmp1 = tl.load(in_ptr1 + (x0), xmask, eviction_policy="evict_last")
+    tmp2 = tmp0 + tmp1
+    tmp3 = maximum(tmp2, 0.0)
+    tmp4 = libdevice.tanh(tmp3) * tl.exp(tmp0.to(tl.float32))
+    tl.store(out_ptr0 + (xindex), tmp4, xmask)
+"""
+_REDUCTION = """
+
+@triton.jit
+def kernel_{number}(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK: tl.constexpr):
+    rindex = tl.arange(0, XBLOCK)
+    tmp0 = tl.load(in_ptr0 + tl.program_id(0) * {number} + rindex, rindex < xnumel, other=0.0)
+    tmp1 = tl.sum(tmp0 * tmp0, axis=0)
+    tmp2 = tl.load(in_ptr1 + rindex, rindex < xnumel, other=0.0)
+    tl.store(out_ptr0 + tl.program_id(0) * {number} + rindex, tmp2 * tl.rsqrt(tmp1 / xnumel + 1e-5), rindex < xnumel)
+"""
+
+
+def _module(count, folder):
+    """The module `many_kernels_source`, written where no other process has."""
+    path = folder / "many_kernels_source.py"
+    if not path.exists():
+        kernels = ((_REDUCTION if number % 4 == 0 else _POINTWISE).format(number=number) for number in range(2, count + 2))
+        part = folder / f"many_kernels_source.{os.getpid()}"
+        part.write_text(_HEAD + "".join(kernels))
+        part.rename(path)
+    sys.path.insert(0, str(folder))
+    return importlib.import_module(path.stem)
+
+
+def main():
+    count = int(sys.argv[1])
+    module = _module(count, pathlib.Path(sys.argv[2]))
+    sources = [ASTSource(getattr(module, f"kernel_{number}"), {**dict.fromkeys(("in_ptr0", "in_ptr1", "out_ptr0"), "*fp32"), "xnumel": "i32",
+                                                               "XBLOCK": "constexpr"}, {"XBLOCK": 512}) for number in range(2, count + 2)]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    cpu, begin = cpu_s(), time.perf_counter()
+    knobs.cache.manager_class
+    for source in sources:
+        triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    print(json.dumps({"kernels": count, "ms": 1000 * (time.perf_counter() - begin), "cpu_s": cpu_s() - cpu}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
