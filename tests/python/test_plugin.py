@@ -29,7 +29,7 @@ KNOWN = ("an attribute", "a constant attribute", "an attribute of a module of a 
          "a default", "a helper of a helper", "a plain global", "a constexpr global", "another name", "a tensor's member",
          "the language's precision", "a global that may be local", "a global that was local", "the kernel's name",
          "a global that has changed", "twins", "a parameter by position", "a type's member", "a member of what may be local", "behind a stub",
-         "functions of one name", "what comes after a return", "an option's type")
+         "functions of one name", "what comes after a return", "an option's type", "another operator")
 UNKNOWN = ("an object", "an object as argument", "a module as argument", "a builtin", "a function of Python's", "a value that changes meanwhile",
            "a function as argument", "an operator", "identity", "the device")
 
@@ -157,6 +157,17 @@ def test_files_are_written_without_a_folder_for_each(daemon, newest, tmp_path):
         answer = job.run("compile counting folders", kernel="softmax", target="cuda:90", remove=True)
         assert "hash" in answer and answer["removed"] > 0, answer
     assert {name.rpartition(".")[2] for name in before} == {name.rpartition(".")[2] for name in job.files()}
+
+
+def test_files_that_triton_has_lost_come_back_beside_the_others(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.compile("vector_add")
+        before = job.files()
+        for name in before:
+            if "__grp__" in name or name.endswith("ptx"):
+                (job.cache / name).unlink()
+        job.compile("vector_add")
+        assert job.report()["hits"].get("own") and job.files() == before
 
 
 @pytest.mark.parametrize("target, options", [("cuda:90", {"num_stages": 9}), ("hip:gfx942", {"num_stages": 5}), ("cuda:80", {"num_warps": 64})])

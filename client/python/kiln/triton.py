@@ -12,11 +12,13 @@ Triton changes from release to release. The plug-in's parts are independent: a p
 logged and left out. This module raises only CacheMissError, in the mode `require`, and what a signal's handler raises.
 """
 
+import contextlib
 import functools
 import os
+import shutil
 import sys
 import uuid
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, Optional, Tuple, Union
 
 import triton
 from triton.runtime.cache import FileCacheManager
@@ -40,6 +42,7 @@ _ONE_BY_ONE = "configurations are compiled one after the other"
 _said: Dict[str, None] = {}
 
 
+@functools.lru_cache(maxsize=None)
 def _plugin(name: str) -> Any:
     """A module of the plug-in, imported when it is first needed."""
     return _process.imported(f"kiln._plugin.{name}")
@@ -58,12 +61,15 @@ def _leave_out(what: str, error: Exception) -> None:
 class CacheManager(FileCacheManager):  # type: ignore[misc]
     """Triton's cache on disk, and behind it the user's own namespace in the daemon. Importing this module turns Kiln on."""
 
+    cache_dir: str  # Triton's
+
     def __init__(self, key: str, *arguments: Any, **more: Any) -> None:
         super().__init__(key, *arguments, **more)
         # False for caches that dump or override, and for arguments that a later Triton may add.
         self._is_ordinary = not any((*arguments, *more.values()))
         self._made: Dict[str, Any] = {}
         self._own_key = b""
+        self._apart = ""
 
     def put(self, data: Any, filename: str, *arguments: Any, **more: Any) -> str:
         """Also keeps the data for put_group(): until then another process may have replaced the files."""
@@ -98,17 +104,43 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
         if files is None:
             return None
-        group = {name: self._write(name, content) for name, content in files.items()}
-        super().put_group(filename, group)
+        group = {name: self._make_path(name) for name in files}
+        with self._in_one_step():
+            for name, content in files.items():
+                self._write(name, content)
+            super().put_group(filename, group)
         return group
+
+    @contextlib.contextmanager
+    def _in_one_step(self) -> Iterator[None]:
+        """What is written meanwhile goes into a folder of its own, which then takes the place of Triton's empty one."""
+        place = self.cache_dir
+        self.cache_dir = self._apart = f"{place}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
+        try:
+            os.mkdir(self._apart)
+            yield
+            try:
+                os.rename(self._apart, place)
+            except OSError as error:
+                if from_handler(error):
+                    raise
+                for name in sorted(os.listdir(self._apart), key=lambda name: name.startswith("__grp__")):  # the group last
+                    os.replace(self._make_path(name), os.path.join(place, name))
+                os.rmdir(self._apart)
+        except BaseException:
+            shutil.rmtree(self._apart, ignore_errors=True)
+            raise
+        finally:
+            self.cache_dir, self._apart = place, ""
 
     def _write(self, name: str, content: Union[bytes, str]) -> str:
         """As Triton does, but without a folder for each file: making and removing folders takes longer than the rest."""
         path: str = self._make_path(name)
-        part = f"{path}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
+        part = path if self._apart else f"{path}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
         with open(part, "wb" if isinstance(content, bytes) else "w") as file:
             file.write(content)
-        os.replace(part, path)
+        if not self._apart:
+            os.replace(part, path)
         return path
 
     def put_group(self, filename: str, group: Dict[str, str]) -> Any:

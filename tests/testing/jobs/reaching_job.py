@@ -260,6 +260,11 @@ def operator(p):
 
 
 @triton.jit
+def another_operator(p):
+    tl.store(p, tl.load(p) ** 3)
+
+
+@triton.jit
 def behind_a_stub(p):
     tl.store(p, libdevice.exp(tl.load(p)))
 
@@ -422,6 +427,7 @@ KERNELS = {
     "an option's type": lambda: compiled(sum_of_integers, n="i32", options={"debug": True, "sanitize_overflow": False if NUMBER == 2 else "False"}),
     "a function as argument": lambda: compiled(function_as_argument, {"FUNCTION": unchanged}),
     "an operator": lambda: compile_with(tl.tensor, "__pow__", power, operator),
+    "another operator": lambda: compile_with(tl.tensor, "__pow__", tl.tensor.__mul__ if NUMBER == 2 else tl.tensor.__add__, another_operator),
     "identity": lambda: compiled(identity),
     "an object": lambda: compiled(object_of_a_module),
     "an object as argument": lambda: compiled(object_as_argument, {"settings": Settings(NUMBER)}),

@@ -16,11 +16,12 @@ import hashlib
 import importlib
 import json
 import math
+import operator
 import os
 import struct
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Set, Tuple, Type
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple, Type
 
 import triton
 import triton.language as tl
@@ -46,6 +47,9 @@ _OPERATORS = tuple(f"__{prefix}{name}__" for name in ("add", "sub", "mul", "matm
     "__setitem__", "__getattr__", "__getattribute__", "__iter__", "__next__", "__len__", "__contains__", "__call__", "__index__", "__enter__",
     "__exit__", "logical_and", "logical_or")
 
+# What no program changes, other than by putting something else in its place.
+_LASTING = (float, tuple, tl.dtype, FunctionType, BuiltinFunctionType, type)
+
 
 class Unknown(Exception):
     """The meaning of the source cannot be determined. The text is the reason."""
@@ -54,7 +58,7 @@ class Unknown(Exception):
 def digest(source: Any, options: Any) -> str:
     """64 hex digits that differ if Triton would lower this source with these options differently. Raises Unknown, and whatever
     the program's own `repr` of a kernel raises."""
-    walk = _Walk()
+    walk = _Walk(_current_members())
     if type(source) is IRSource:
         written = ["IR", source.ext, os.fspath(source.path), source.src]
     elif type(source) is ASTSource:
@@ -67,12 +71,15 @@ def digest(source: Any, options: Any) -> str:
 class _Walk:
     """Walks one source in a fixed order. The results are JSON values."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: "_Members") -> None:
+        self._members = members
         self._functions: List[Any] = []
         self._numbers: Dict[int, int] = {}
         self._values = 0
         self._asked_for: Set[str] = set()  # names of all attributes
         self._added: Set[str] = set()  # attributes that the program has set on functions
+        self._tritons: "List[Tuple[FunctionType, int]]" = []  # of Triton's functions, with how many attributes
+        self._lasts = True  # what is written changes only with _Members
 
     def written(self, source: Any) -> List[Any]:
         self._value(source.fn)
@@ -83,8 +90,7 @@ class _Walk:
             functions.append(self._function(self._functions[len(functions)]))
         if self._asked_for & self._added:
             raise Unknown("it looks into a function")
-        operators = [[name, self._member(name)] for name in _OPERATORS]
-        return [source.name, _symbol(source), arguments, functions, [_names_of(one) for one in self._functions[1:]], operators]
+        return [source.name, _symbol(source), arguments, functions, [_names_of(one) for one in self._functions[1:]], self._members_of(_OPERATORS)]
 
     def written_options(self, options: Any) -> List[Any]:
         """The options with their types. Triton's key has text, in which 1 and "1" are the same."""
@@ -101,7 +107,7 @@ class _Walk:
             python.__code__.co_filename, function.starting_line_number, getattr(function, "raw_src", []), function.src,
             bool(function.noinline), parameters, self._value(python.__defaults__), self._value(sorted((python.__kwdefaults__ or {}).items())),
             [[chain, self._found(value, chain[1:])] for chain, value in _looked_up(python, names.chains)],
-            [[name, self._member(name)] for name in names.members],
+            [[name, self._members_of((name,))] for name in names.members],
         ]
 
     def _found(self, value: Any, attributes: Iterable[str]) -> Any:
@@ -115,8 +121,20 @@ class _Walk:
             raise Unknown("it looks into a function")
         return self._value(value)
 
+    def _members_of(self, names: Tuple[str, ...]) -> Any:
+        """The members of these names of Triton's kinds of values. A program may have added them."""
+        if names not in self._members.written:
+            apart = _Walk(self._members)
+            text = json.dumps([apart._member(name) for name in names])
+            if not apart._lasts:
+                return [self._member(name) for name in names]
+            self._members.functions += apart._tritons
+            self._members.written[names] = (hashlib.sha256(text.encode()).hexdigest(), frozenset(apart._added))
+        written, added = self._members.written[names]
+        self._added |= added
+        return written
+
     def _member(self, name: str) -> Any:
-        """The members of that name of Triton's kinds of values. A program may have added them."""
         found: List[Any] = []
         for kind in _kinds_of_values():
             member = vars(kind).get(name)
@@ -134,6 +152,7 @@ class _Walk:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return [kind.__name__, value]
+        self._lasts &= kind in _LASTING
         if kind is float:
             return ["float", struct.pack(">d", value).hex()]
         if kind in (tuple, list):
@@ -145,6 +164,7 @@ class _Walk:
         if issubclass(kind, _JITCallable):
             return self._jit(value)
         if kind is FunctionType and _is_tritons(value.__globals__):
+            self._tritons.append((value, len(vars(value))))
             self._added.update(vars(value).keys() - _OF_A_FUNCTION)
             return [self._place("function", value), self._behind(value)]
         if kind is BuiltinFunctionType and value.__self__ is math:
@@ -184,8 +204,39 @@ class _Walk:
         """The function that Triton takes for a function that dispatches on the backend."""
         if function.__globals__.get("__name__") != "triton.language.extra.libdevice":
             return []
+        self._lasts = False
         backends = [importlib.import_module(f"triton.language.extra.{name}.libdevice") for name in ("cuda", "hip")]
         return [self._value(vars(backend).get(function.__name__)) for backend in backends]
+
+
+class _Members:
+    """What Triton's kinds of values have by each name, written down once: most of it is the same for all kernels."""
+
+    def __init__(self) -> None:
+        self.written: "Dict[Tuple[str, ...], Tuple[str, FrozenSet[str]]]" = {}  # and what the program has set on them
+        self.functions: "List[Tuple[FunctionType, int]]" = []  # that were written down, with how many attributes
+        self._held = _held_by_kinds()
+
+    def are_current(self) -> bool:
+        """Whether the program has changed none of them since."""
+        now = _held_by_kinds()
+        return (len(now) == len(self._held) and all(map(operator.is_, now, self._held))
+                and all(len(vars(function)) == attributes for function, attributes in self.functions))
+
+
+_members: "Optional[_Members]" = None
+
+
+def _current_members() -> _Members:
+    global _members
+    members = _members
+    if members is None or not members.are_current():
+        _members = members = _Members()
+    return members
+
+
+def _held_by_kinds() -> "List[Any]":
+    return [one for kind in (*_kinds_of_values(), *_dtypes()) for one in (*vars(kind), *vars(kind).values())]
 
 
 def _names_of(function: Any) -> List[str]:
