@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -15,7 +16,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "client/rpc/metric_value.h"
@@ -26,6 +26,7 @@
 #include "tests/integration/daemon/raw_call.h"
 #include "tests/integration/daemon/small_disk.h"
 #include "tests/testing/artifacts.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/simple_kernel.h"
 #include "tests/testing/temporary_daemon.h"
 
@@ -68,7 +69,7 @@ class FullDiskTest : public ::testing::Test {
     return stats;
   }
   void AwaitState(const std::string& state) {
-    while (Stats().state() != state) std::this_thread::yield();
+    while (Stats().state() != state) Pause(std::chrono::milliseconds(20));
   }
   // What an operator is told.
   std::string Doctor() const {

@@ -17,6 +17,7 @@
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "tests/integration/daemon/raw_call.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/simple_kernel.h"
 #include "tests/testing/temporary_daemon.h"
 
@@ -51,7 +52,7 @@ class ServeTest : public ::testing::Test {
     return ConnectAs(kNobody, daemon_.socket());
   }
   void AwaitRequests(uint64_t count) {
-    while (MetricValue(Stats(), "requests") < count) std::this_thread::yield();
+    while (MetricValue(Stats(), "requests") < count) Pause();
   }
 
   TemporaryDaemon daemon_{std::vector<std::string>{"--set", "sockets.mode=0666"}};
@@ -113,7 +114,7 @@ TEST_F(ServeTest, OwnEntriesSurviveAKilledDaemonAndAreNobodyElses) {
   ASSERT_EQ(after->size(), 1u);
   EXPECT_EQ(after->front().files(0).content(), "mine");
   // Counted in the background.
-  while (MetricValue(Stats(), "own_entries") < users) std::this_thread::yield();
+  while (MetricValue(Stats(), "own_entries") < users) Pause();
   EXPECT_EQ(MetricValue(Stats(), "own_users"), users);
   for (const auto& file :
        std::filesystem::recursive_directory_iterator(daemon_.root() + "/run/hot")) {
@@ -199,9 +200,9 @@ TEST_F(ServeTest, ConnectionsAreCountedAndForgotten) {
   {
     std::vector<std::shared_ptr<grpc::Channel>> channels;
     for (int i = 0; i < 20; ++i) channels.push_back(ConnectTo(daemon_.socket()));
-    while (MetricValue(Stats(), "connections") < 21) std::this_thread::yield();
+    while (MetricValue(Stats(), "connections") < 21) Pause();
   }
-  while (MetricValue(Stats(), "connections") > 1) std::this_thread::yield();
+  while (MetricValue(Stats(), "connections") > 1) Pause();
 }
 
 // Needs root, as which CI runs, to connect as somebody else; otherwise the only user is oneself.
@@ -254,7 +255,7 @@ TEST_F(ServeTest, SecondSignalQuitsAtOnce) {
   });
   AwaitRequests(1);
   daemon_.Signal(SIGTERM);
-  while (daemon_.Log().find(" draining ") == std::string::npos) std::this_thread::yield();
+  while (daemon_.Log().find(" draining ") == std::string::npos) Pause();
   daemon_.Signal(SIGTERM);
   EXPECT_EQ(daemon_.Wait(), -SIGTERM) << daemon_.Log();
   caller.join();

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <thread>
 
 #include "client/rpc/metric_value.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
@@ -14,6 +13,7 @@
 #include "tests/integration/daemon/raw_call.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/fake_kernel.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/simple_kernel.h"
 #include "tests/testing/temporary_daemon.h"
 
@@ -63,7 +63,7 @@ TEST_F(TwoUsersTest, EachCompileGetsAFreshWorker) {
   // What the other had compiled takes none.
   for (int kernel = 0; kernel < 6; ++kernel) EXPECT_EQ(Compile(1, kernel), v1::OUTCOME_HIT);
   // The last one waits for whoever comes next.
-  while (MetricValue(Stats(), "workers_started") < 7) std::this_thread::yield();
+  while (MetricValue(Stats(), "workers_started") < 7) Pause();
   EXPECT_EQ(MetricValue(Stats(), "workers_started"), 7u);
   EXPECT_EQ(MetricValue(Stats(), "workers_crashed"), 0u);
 }

@@ -15,6 +15,7 @@
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/metric_growth.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/result_probe.h"
 #include "tests/testing/temp_directory.h"
 
@@ -50,10 +51,10 @@ class ToolchainPoolsTest : public testing::Test {
     return names;
   }
   void AwaitEnds(size_t left) {
-    while (pools_->List().size() > left) std::this_thread::yield();
+    while (pools_->List().size() > left) Pause();
   }
   void AwaitRunning() {
-    while (pools_->List().front().stats.running == 0) std::this_thread::yield();
+    while (pools_->List().front().stats.running == 0) Pause();
   }
   ToolchainWorkers Make(const ToolchainPtr& toolchain, int serial) {
     ++made_;
@@ -168,7 +169,7 @@ TEST_F(ToolchainPoolsTest, AnotherPtxasHasWorkersStartAfresh) {
   std::set<pid_t> after = Zygotes();
   EXPECT_FALSE(std::includes(before.begin(), before.end(), after.begin(), after.end()));
   // The old zygote ends once its workers have.
-  while ((after = Zygotes()).size() > 1) std::this_thread::yield();
+  while ((after = Zygotes()).size() > 1) Pause();
   Serve({one, MakeFakeCompiler("12.9", "ptxas")});
   EXPECT_EQ(Compile(one, "answer c"), absl::StatusCode::kOk);
   EXPECT_EQ(Zygotes(), after);

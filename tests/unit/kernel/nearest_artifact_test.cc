@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
@@ -24,14 +26,19 @@ constexpr char kSource[] = "tt.func public @kernel(%x: i32) {}";
 
 class NearestArtifactTest : public ::testing::Test {
  protected:
-  static CompileJob Job(const JobChange& change = [](CompileJob&) {}) {
+  // A job and its request, which is written once: a large one takes a second.
+  static std::pair<CompileJob, std::string> Written(const JobChange& change) {
     CompileJob job = *MakeJob(kSource);
     change(job);
-    job.key = Digest::Of(WriteRequest(job));
-    return job;
+    std::string request = WriteRequest(job);
+    job.key = Digest::Of(request);
+    return {std::move(job), std::move(request)};
+  }
+  static CompileJob Job(const JobChange& change = [](CompileJob&) {}) {
+    return Written(change).first;
   }
   Digest Store(const JobChange& change, int64_t created_unix_ms = 1, bool keeps_request = true) {
-    const CompileJob job = Job(change);
+    auto [job, written] = Written(change);
     auto artifact = *MakeArtifactOf(job);
     artifact.provenance.toolchain = "fake==1.0";
     ArtifactRecord record = MakeRecord(artifact);
@@ -39,7 +46,7 @@ class NearestArtifactTest : public ::testing::Test {
     std::vector<Blob> blobs;
     for (const StageBlob& stage : artifact.stages) blobs.push_back(stage.blob);
     if (keeps_request) {
-      const Blob request = Blob::FromBytes(WriteRequest(job));
+      const Blob request = Blob::FromBytes(std::move(written));
       record.stages.insert(record.stages.begin(),
                            {std::string(kRequestStage), request.digest(), request.size_bytes()});
       blobs.push_back(request);

@@ -22,6 +22,7 @@
 #include "storage/base/remove_tree.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/no_more_descriptors.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -72,7 +73,7 @@ class WorkerPoolTest : public testing::Test {
   }
 
   void WaitUntil(const std::function<bool(const PoolStats&)>& condition) {
-    while (!condition(pool_->Stats())) std::this_thread::yield();
+    while (!condition(pool_->Stats())) Pause();
   }
   void WaitUntilRunning(int count) {
     WaitUntil([&](const PoolStats& stats) { return stats.running == count; });
@@ -90,7 +91,7 @@ class WorkerPoolTest : public testing::Test {
 
   // Dead ones that are not reaped count.
   void AwaitDescendants(size_t count) {
-    while (LivingDescendants().size() != count) std::this_thread::yield();
+    while (LivingDescendants().size() != count) Pause();
   }
 
   TempDirectory directory_;
@@ -575,7 +576,7 @@ TEST_F(WorkerPoolTest, AnIdleZygoteEndsWithItsWorkersAndComesBack) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Ptx("answer x"), "x");
     WaitUntil([](const PoolStats& stats) { return stats.workers == 0; });
-    while (!LivingDescendants().empty()) std::this_thread::yield();
+    while (!LivingDescendants().empty()) Pause();
     EXPECT_EQ(pool_->Stats().zygote, "not started");
   }
   EXPECT_EQ(pool_->counters().crashed.value(), 0u);
@@ -603,7 +604,7 @@ TEST_F(WorkerPoolTest, ManyCrashesReplaceTheZygoteOnce) {
   EXPECT_EQ(pool_->counters().zygotes_replaced.value(), 1u);
   EXPECT_EQ(Ptx("answer next"), "next");
   for (const pid_t pid : before) {
-    while (zygotes().contains(pid)) std::this_thread::yield();
+    while (zygotes().contains(pid)) Pause();
   }
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(absl::IsInternal(Do("segfault").status()));
   EXPECT_EQ(pool_->counters().zygotes_replaced.value(), 1u);

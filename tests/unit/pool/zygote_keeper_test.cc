@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/testing/fake_compiler.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -84,7 +85,7 @@ TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
   for (std::thread& asker : askers) asker.join();
   const pid_t first = (*keeper.Get())->pid();
   kill(first, SIGKILL);
-  while (changes < 2) std::this_thread::yield();  // it came up, it died
+  while (changes < 2) Pause();  // it came up, it died
   EXPECT_EQ(keeper.State(), "not started");
   const auto second = keeper.Get();
   ASSERT_TRUE(second.ok()) << second.status();
@@ -94,7 +95,7 @@ TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
 TEST(ZygoteKeeperTest, RefusingWakesThoseWhoWait) {
   ZygoteKeeper keeper(FakeZygote("silent"), [] {});
   std::thread asker([&] { EXPECT_TRUE(absl::IsCancelled(keeper.Get().status())); });
-  while (keeper.State() != "starting") std::this_thread::yield();
+  while (keeper.State() != "starting") Pause();
   keeper.Refuse();
   asker.join();
   keeper.Stop();

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "storage/base/limits.h"
 #include "storage/rocks/rocks_database.h"
@@ -12,6 +11,7 @@
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_filesystem.h"
 #include "tests/testing/full_disk_env.h"
+#include "tests/testing/pause.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -47,7 +47,7 @@ class RocksFullDiskTest : public testing::Test {
   }
   void ExpectRecovers() {
     disk_.SetFull(false);
-    while (!store_->Stats().degraded.empty()) std::this_thread::yield();
+    while (!store_->Stats().degraded.empty()) Pause();
     const absl::Status status = Put("after");
     ASSERT_TRUE(status.ok()) << status;
     ExpectStored("after");
