@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from daemon import Daemon, Programs
-from places import BINARIES, KERNELS, PACKAGE, TOOLCHAIN, TOOLCHAINS, WORKER
+from places import BINARIES, DESCRIPTIONS, KERNELS, PACKAGE, TOOLCHAIN, TOOLCHAINS, WORKER
 from processes import CheckedProcess
 
 sys.path[:0] = [str(PACKAGE), str(WORKER)]
@@ -25,7 +25,7 @@ def programs():
 @pytest.fixture(scope="session")
 def first_daemon(programs, tmp_path_factory):
     """Has run and found out what the toolchains can do."""
-    with Daemon(programs, tmp_path_factory.mktemp("first")) as running:
+    with Daemon(programs, tmp_path_factory.mktemp("first"), descriptions=DESCRIPTIONS) as running:
         return running
 
 

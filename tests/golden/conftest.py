@@ -15,7 +15,7 @@ import pytest
 
 from daemon import Daemon
 from golden import Case, Golden
-from places import KERNELS, TOOLCHAIN
+from places import DESCRIPTIONS, KERNELS, TOOLCHAIN
 
 TARGETS = ["--targets", ",".join(os.environ["KILN_TEST_GOLDEN_TARGETS"].split())] if "KILN_TEST_GOLDEN_TARGETS" in os.environ else []
 KEPT = os.environ.get("KILN_TEST_GOLDEN_KEPT")
@@ -72,7 +72,7 @@ def stripped(programs, start_with_triton, tmp_path_factory):
 def _compile(programs, start_with_triton, folder, *lowering):
     """Lowers the kernels and compiles them through a daemon; what kiln said, by backend."""
     start_with_triton("lower.py", "--out", folder, *TARGETS, *lowering).finish()
-    with Daemon(programs, folder) as daemon:
+    with Daemon(programs, folder, descriptions=DESCRIPTIONS) as daemon:
         return {
             name: daemon.kiln("compile", "--requests", _requests_of(folder, name), "--emit", stages, "-o", folder / "kiln", "--json")
             for name, stages in EMIT.items()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from daemon import Daemon
-from places import CUDA, TOOLCHAINS
+from places import CUDA, DESCRIPTIONS, TOOLCHAINS
 
 SOURCE = """#include <cuda_fp16.h>
 #include "answer.h"
@@ -22,7 +22,7 @@ def start(programs, tmp_path_factory):
 
     def run(**environment):
         directories = {"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}
-        return Daemon(programs, tmp_path_factory.mktemp("cuda"), environment={**directories, **environment})
+        return Daemon(programs, tmp_path_factory.mktemp("cuda"), environment={**directories, **environment}, descriptions=DESCRIPTIONS)
 
     return run
 

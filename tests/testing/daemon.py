@@ -40,13 +40,15 @@ class Answer:
 class Daemon:
     """Runs kilnd on a directory beneath `folder` for as long as a `with` block lasts, as often as one likes.
 
-    Fails the test where the daemon does not end cleanly. `root` names another directory, `environment` adds variables.
+    Fails the test where the daemon does not end cleanly. `root` names another directory, `environment` adds variables. `descriptions`
+    is a folder in which daemons leave for each other what they learn of toolchains, which takes most of a first start.
     """
 
-    def __init__(self, programs, folder, root=None, environment=None):
+    def __init__(self, programs, folder, root=None, environment=None, descriptions=None):
         self._programs = programs
         self._folder = folder
         self._environment = environment or {}
+        self._descriptions = descriptions
         self._process = None
         self._was_killed = False
         self._was_terminated = False
@@ -96,6 +98,8 @@ class Daemon:
     def __enter__(self):
         self._was_killed = False
         self._was_terminated = False
+        if self._descriptions is not None:
+            _copy_missing(self._descriptions, self.root / "state" / "toolchains")
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 [self._programs.kilnd, "--root", self.root],
@@ -107,6 +111,8 @@ class Daemon:
             self._process.kill()
             self._process.wait()
             raise
+        if self._descriptions is not None:
+            _copy_missing(self.root / "state" / "toolchains", self._descriptions)
         return self
 
     def _wait_until_it_serves(self):
@@ -157,3 +163,14 @@ class Daemon:
             self.kiln_command(*arguments),
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
+
+
+def _copy_missing(source, target):
+    """Renames each copy into its place, since tests that run beside this one do the same."""
+    for folder in (source, target):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in source.glob("[!.]*"):
+        if not (target / path.name).exists():
+            partial = target / f".partial-{os.getpid()}"
+            shutil.copyfile(path, partial)
+            partial.rename(target / path.name)

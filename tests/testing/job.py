@@ -16,13 +16,15 @@ class Job:
     """Runs for as long as a `with` block lasts. Its folder holds the sources, Triton's cache, a home.
 
     python: the toolchain's. root: the daemon's; None: no plug-in. Every job of one folder's name has its sources at the same
-    paths, so what Triton makes of them is the same.
+    paths, so what Triton makes of them is the same. Triton's key for itself is computed once for all jobs, but where `environment` has
+    an XDG_CACHE_HOME.
     """
 
     def __init__(self, folder, python, root=None, cache="cache", **environment):
         self.folder = folder
         self.cache = folder / cache
         self._python = python
+        self._keys = [] if "XDG_CACHE_HOME" in environment else [folder.parent / "triton-keys"]
         plugin = {} if root is None else {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_ROOT": str(root)}
         self.environment = {
             **{name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG") if name in os.environ},
@@ -35,7 +37,7 @@ class Job:
         shutil.copytree(KERNELS, source, ignore=shutil.ignore_patterns("__pycache__"))
         self._log = open(self.folder / "job.log", "ab")
         self.process = subprocess.Popen(
-            [self._python, "-B", _PROGRAM, self.folder], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [self._python, "-B", _PROGRAM, self.folder, *self._keys], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._log, text=True)
         return self
 

@@ -11,6 +11,8 @@ _cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / 
 BINARIES = pathlib.Path(os.environ.get("KILN_TEST_BIN", ROOT / "build" / "dev" / "bin"))
 # The Python package, as the build leaves it.
 PACKAGE = BINARIES.parent / "python"
+# What the daemons of this build have learned of toolchains. Tests in C++ share it (tests/testing/CMakeLists.txt).
+DESCRIPTIONS = BINARIES.parent / "toolchain-descriptions"
 # The folder with toolchains, and the one among them that the tests compile with.
 TOOLCHAINS = pathlib.Path(os.environ.get("KILN_TEST_TOOLCHAINS", _cache / "kiln" / "toolchains"))
 TOOLCHAIN = TOOLCHAINS / "triton-3.6.0"

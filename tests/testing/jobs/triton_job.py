@@ -1,11 +1,12 @@
 """A job that compiles kernels with Triton, run under a toolchain's own Python; job.py drives it.
 
-    <toolchain>/bin/python triton_job.py FOLDER
+    <toolchain>/bin/python triton_job.py FOLDER [KEYS]
 
 FOLDER/source holds the example kernels' modules. They are imported and removed: ptxas looks at the files that the PTX names and
 writes their time into the line table, and two runs are to give the same bytes. Triton 3.4.0 reads them again for each compile; for it
 they stay, with a time that is always the same. Then each line of standard input is a command, an
-object of JSON, and each answer a line of standard output.
+object of JSON, and each answer a line of standard output. Jobs keep Triton's key for itself in the folder KEYS: computing the key
+takes longer than compiling a kernel.
 """
 
 import atexit
@@ -37,6 +38,33 @@ if triton.__version__ == "3.4.0":
     atexit.register(shutil.rmtree, folder / "source")
 else:
     shutil.rmtree(folder / "source")
+
+
+def remember_triton_key(path):
+    """No toolchain changes while the tests run."""
+    from triton.runtime import cache
+    compute = getattr(cache, "triton_key", None)
+    if compute is None:
+        return
+
+    @functools.lru_cache(maxsize=None)
+    @functools.wraps(compute)  # for the plug-in it is Triton's own
+    def triton_key():
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            partial = path.with_suffix(f".{os.getpid()}")
+            partial.write_text(compute())
+            partial.rename(path)
+        return path.read_text()
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "triton_key", None) is compute:
+            module.triton_key = triton_key
+
+
+if len(sys.argv) > 2:
+    remember_triton_key(pathlib.Path(sys.argv[2]) / triton.__version__)
+
 lowered = []
 make_ir = triton.compiler.ASTSource.make_ir
 
