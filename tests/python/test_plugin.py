@@ -20,7 +20,7 @@ HOOKED = [version for version in WANTED if tuple(map(int, version.split("."))) >
 BETWEEN = [version for version in os.environ.get("KILN_TEST_PLUGIN_VERSIONS", "3.7.1 3.8.0").split() if version not in HOOKED]
 # One small one, one with a reduction, one with tensor cores: each comes out the same whenever Triton compiles it.
 KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
-# Of these, those that are wanted.
+# The wanted ones among three.
 TARGETS = [target for target in ("cuda:80", "cuda:90", "hip:gfx942")
            if target in os.environ.get("KILN_TEST_GOLDEN_TARGETS", "cuda:80 cuda:90 hip:gfx942").split()]
 REFUSED_BY_PTXAS = "--maxrregcount=many"
