@@ -95,6 +95,7 @@ class Connection:
         self._quiet_s = endpoint.answer_s / 2
         self._is_cancelled = False
         self._last = 0
+        self._room = memoryview(bytearray(_RECEIVE_BYTES))
         self._in = bytearray()
         self._out = bytearray(PREAMBLE)
         self._methods: Dict[int, str] = {}  # of requests in flight, by number
@@ -102,6 +103,8 @@ class Connection:
         self._unwanted: Set[int] = set()  # requests in flight whose answers nobody takes
         _process.reset_in_children(self)
         self._socket.setblocking(False)
+        self._poller = select.poll()
+        self._poller.register(self._socket)
 
     def reset_after_fork(self) -> None:
         self._socket.close()
@@ -124,7 +127,19 @@ class Connection:
     @property
     def is_reusable(self) -> bool:
         """Nothing is under way, and the daemon has not hung up."""
-        return not (self._methods or self._answers or self._out or self._is_cancelled or self._poll(0.0))
+        try:
+            while self._receive():
+                self._sort()
+        except (OSError, KilnError) as error:
+            if from_handler(error):
+                raise
+            return False
+        return self.is_quiet
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way."""
+        return not (self._methods or self._answers or self._in or self._out or self._is_cancelled)
 
     def start(self, method: str, message: Any, deadline: Optional[float]) -> int:
         """Makes a request. Its number."""
@@ -217,9 +232,8 @@ class Connection:
     def _poll(self, within_s: float) -> Any:
         if self._socket.fileno() < 0:
             raise self._gone()
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._out else 0))
-        return poll.poll(min(math.ceil(within_s * 1e3), _POLL_MS_MAX))
+        self._poller.modify(self._socket, select.POLLIN | (select.POLLOUT if self._out else 0))
+        return self._poller.poll(min(math.ceil(within_s * 1e3), _POLL_MS_MAX))
 
     def _send(self) -> bool:
         try:
@@ -231,12 +245,12 @@ class Connection:
 
     def _receive(self) -> bool:
         try:
-            received = self._socket.recv(_RECEIVE_BYTES)
+            received = self._socket.recv_into(self._room)
         except BlockingIOError:
             return False
         if not received:
             raise self._gone()
-        self._in += received
+        self._in += self._room[:received]
         return True
 
     def _gone(self) -> KilnError:

@@ -15,8 +15,10 @@ def from_handler(error: BaseException) -> bool:
     the one that it is seen to be called by; and one that lets go of its arguments is known as long as it is the signal's. Neither tells of
     a handler that is not written in Python, nor of an exception that something on its way has turned into another.
     """
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     trace = error.__traceback__
+    if trace is None or trace.tb_next is None:
+        return False  # spares most callers the handlers
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     while trace is not None and trace.tb_next is not None:
         frame = trace.tb_next.tb_frame
         if frame.f_code in handlers or _is_given(frame, trace.tb_frame):

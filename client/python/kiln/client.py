@@ -194,7 +194,7 @@ class Client:
 
     def _give_back(self, connection: Connection) -> None:
         # Not in use any more where this is a child by now.
-        if self._busy.pop(connection, None) and connection.is_reusable and len(self._idle) < _IDLE_MAX:
+        if self._busy.pop(connection, None) and connection.is_quiet and len(self._idle) < _IDLE_MAX:
             self._idle.append(connection)
         else:
             connection.close()
