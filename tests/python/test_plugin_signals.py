@@ -13,10 +13,12 @@ import pytest
 
 from kiln import CompileRequest, _validate, _ptxas
 from kiln._batch import Batch
+from kiln._hot import HotReader
 from kiln._launch import library
 from kiln._plugin import file_lock, identity, service, settings
 from kiln._signals import from_handler
 from kiln.key import canonical_encoding
+from kiln.sockets import Endpoint
 
 REQUEST = CompileRequest("module {}", "cuda:90", toolchain="6" * 64)
 
@@ -230,7 +232,7 @@ class _Silent:
 def test_it_comes_out_of_waiting_for_many_without_any_being_answered(handled):
     handled(HANDLERS["a function"], after_s=0.05)
     answers = []
-    caught(lambda: answers.extend(Batch(_Silent(), [REQUEST] * 2, None, 2).answers()))
+    caught(lambda: answers.extend(Batch(_Silent, HotReader(Endpoint(root="/nowhere")), [REQUEST] * 2, None, 2).answers()))
     assert not answers
 
 

@@ -1,9 +1,10 @@
 """Many kernels at once over one connection."""
 
-from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from kiln import _wire
 from kiln._connection import IN_FLIGHT_MAX, Connection
+from kiln._hot import HotReader
 from kiln._signals import from_handler
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError
@@ -14,10 +15,13 @@ _END: Tuple[int, Any] = (-1, None)
 
 
 class Batch:
-    """For one thread, once. deadline: a time.monotonic() for all requests."""
+    """For one thread, once. take: gives a connection, when the first request needs one. deadline: a time.monotonic() for all requests."""
 
-    def __init__(self, connection: Connection, requests: Iterable[CompileRequest], deadline: Optional[float], in_flight: int) -> None:
-        self._connection = connection
+    def __init__(self, take: "Callable[[], Connection]", hot: HotReader, requests: Iterable[CompileRequest], deadline: Optional[float],
+                 in_flight: int) -> None:
+        self.connection: Optional[Connection] = None
+        self._take = take
+        self._hot = hot
         self._requests = enumerate(requests)
         self._deadline = deadline
         self._in_flight = min(in_flight, IN_FLIGHT_MAX)
@@ -40,35 +44,40 @@ class Batch:
             raise
 
     def _fill(self) -> Iterator[_Answer]:
-        """Makes requests up to the limit. An item that is not a request, or comes too late, is answered at once."""
+        """Makes requests up to the limit. What the hot directory has, what is not a request, or comes too late, is answered at once."""
         while len(self._indices) < self._in_flight:
             index, request = next(self._requests, _END)
             if index < 0:
                 return
+            if found := self._hot.find(request):
+                yield index, found
+                continue
+            self.connection = self.connection or self._take()
             try:
-                number = self._connection.start("Compile", _wire.request_message(request), self._deadline)
+                number = self.connection.start("Compile", _wire.request_message(request), self._deadline)
             except KilnError as error:
                 yield index, error
                 continue
             self._indices[number] = index
 
     def _next(self) -> Iterator[_Answer]:
+        assert self.connection is not None
         try:
-            number = self._connection.wait(self._deadline)
+            number = self.connection.wait(self._deadline)
         except DeadlineExceededError as error:
             late, self._indices = self._indices, {}
             for index in late.values():
                 yield index, error.with_traceback(None)
             return
         index = self._indices[number]
-        answer = self._answer(number)
+        answer = self._answer(self.connection, number)
         del self._indices[number]
         yield index, answer
 
-    def _answer(self, number: int) -> Union[Artifact, KilnError]:
+    def _answer(self, connection: Connection, number: int) -> Union[Artifact, KilnError]:
         """UnavailableError: the daemon is gone."""
         try:
-            return self._connection.whole(_wire.artifact(self._connection.take(number)), self._deadline)
+            return connection.whole(_wire.artifact(connection.take(number)), self._deadline)
         except UnavailableError:
             raise
         except KilnError as error:

@@ -34,6 +34,7 @@ _METHODS: Dict[str, Any] = {
     "ListToolchains": (light_pb2.LIGHT_METHOD_LIST_TOOLCHAINS, pb.ListToolchainsResponse),
     "GetOwn": (light_pb2.LIGHT_METHOD_GET_OWN, pb.GetOwnResponse),
     "PutOwn": (light_pb2.LIGHT_METHOD_PUT_OWN, pb.PutOwnResponse),
+    "NoteUses": (light_pb2.LIGHT_METHOD_NOTE_USES, pb.NoteUsesResponse),
 }
 
 
@@ -129,7 +130,7 @@ class Connection:
         """Nothing is under way, and the daemon has not hung up."""
         try:
             while self._receive():
-                self._sort()
+                self._sort()  # of what was told
         except (OSError, KilnError) as error:
             if from_handler(error):
                 raise
@@ -148,6 +149,11 @@ class Connection:
         self._methods[number] = method
         self._out += frame
         return number
+
+    def tell(self, method: str, message: Any) -> None:
+        """Goes along with the next request. Nobody takes the answer."""
+        self._last += 1
+        self._out += request_frame(self._last, method, message, None)
 
     def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         """The answer. KilnError; WedgedError where the daemon shows no sign of life for answer_s meanwhile."""

@@ -4,7 +4,9 @@ import hashlib
 import math
 import os
 import re
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, List, Optional, Sequence, Tuple, TypeVar
 
 from kiln import _validate, _ptxas
 from kiln._signals import from_handler
@@ -12,7 +14,7 @@ from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, Kernel
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
 from kiln.key import Parameter
-from kiln.request import CompileRequest
+from kiln.request import CACHE_POLICIES, KINDS, PRIORITIES, CompileRequest
 from kiln.v1 import kernel_pb2, kernel_service_pb2
 
 _T = TypeVar("_T")
@@ -25,33 +27,10 @@ _CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
           "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
           "UNAUTHENTICATED")
 _DETAIL_URL = "type.googleapis.com/kiln.v1."
-KINDS = {
-    "ttir": kernel_pb2.SOURCE_KIND_TTIR,
-    "ttgir": kernel_pb2.SOURCE_KIND_TTGIR,
-    "cuda": kernel_pb2.SOURCE_KIND_CUDA_CXX,
-    "ptx": kernel_pb2.SOURCE_KIND_PTX,
-}
-CACHE_POLICIES = {
-    "use": kernel_service_pb2.CACHE_POLICY_USE,
-    "refresh": kernel_service_pb2.CACHE_POLICY_REFRESH,
-    "only-if-cached": kernel_service_pb2.CACHE_POLICY_ONLY_IF_CACHED,
-}
-PRIORITIES = {
-    "waiting-rank": kernel_service_pb2.PRIORITY_WAITING_RANK,
-    "autotune": kernel_service_pb2.PRIORITY_AUTOTUNE,
-    "warm": kernel_service_pb2.PRIORITY_WARM,
-    "background": kernel_service_pb2.PRIORITY_BACKGROUND,
-}
-_OUTCOMES = {
-    kernel_service_pb2.OUTCOME_HIT: "hit",
-    kernel_service_pb2.OUTCOME_JOINED: "joined",
-    kernel_service_pb2.OUTCOME_COMPILED: "compiled",
-}
-_TIERS = {
-    kernel_service_pb2.TIER_MEMORY: "memory",
-    kernel_service_pb2.TIER_DISK: "disk",
-    kernel_service_pb2.TIER_REMOTE: "remote",
-}
+_OUTCOMES = dict(enumerate(("", "hit", "joined", "compiled")))
+_TIERS = dict(enumerate(("", "memory", "disk", "remote")))
+# The fields of KernelMetadata that the message has alike.
+_ALIKE = tuple(one.name for one in fields(KernelMetadata) if one.type in (int, bool, str) and one.name not in ("backend", "architecture"))
 
 
 # --- To messages -----------------------------------------------------------------------------------------------------
@@ -248,29 +227,16 @@ def check_digest(content: bytes, digest: bytes) -> None:
 
 def _metadata(message: Any) -> KernelMetadata:
     return KernelMetadata(
-        name=message.name,
         backend=message.target.backend,
         architecture=message.target.architecture,
-        shared_bytes=message.shared_bytes,
-        num_warps=message.num_warps,
-        num_ctas=message.num_ctas,
-        warp_size=message.warp_size,
-        global_scratch_bytes=message.global_scratch_bytes,
-        global_scratch_align=message.global_scratch_align,
-        profile_scratch_bytes=message.profile_scratch_bytes,
-        profile_scratch_align=message.profile_scratch_align,
-        tensor_memory_columns=message.tensor_memory_columns,
         cluster_dims=tuple(message.cluster_dims),
-        launch_pdl=message.launch_pdl,
-        launch_cooperative_grid=message.launch_cooperative_grid,
         registers=message.registers if message.HasField("registers") else None,
         spill_bytes=message.spill_bytes if message.HasField("spill_bytes") else None,
         tensor_descriptors=tuple(
             TensorDescriptor(one.swizzle, one.elem_size, one.elem_type, tuple(one.block_size), one.fp4_padded)
             for one in message.tensor_descriptors),
         parameters=tuple(KernelParameter(one.name, one.type) for one in message.parameters),
-        hidden_pointers=message.hidden_pointers,
-        toolchain_metadata=message.toolchain_metadata)
+        **{name: getattr(message, name) for name in _ALIKE})
 
 
 def _provenance(message: Any) -> Provenance:
@@ -289,6 +255,11 @@ def nearest(response: Any) -> Optional[NearestArtifact]:
         created_at=response.created_unix_ms / 1e3,
         differences=tuple(Difference(one.field, one.asked, one.stored) for one in response.differences),
         has_seen_all=response.has_seen_all)
+
+
+def published_toolchains(raw: bytes) -> List[Toolchain]:
+    """The toolchains of a serialized ListToolchainsResponse. Raises what protobuf raises."""
+    return toolchains(kernel_service_pb2.ListToolchainsResponse.FromString(raw))
 
 
 def toolchains(response: Any) -> List[Toolchain]:

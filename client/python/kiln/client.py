@@ -1,14 +1,18 @@
 """The blocking client."""
 
+import atexit
 import contextlib
 import random
 import threading
 import time
+import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar, Union
 
 from kiln import _validate, _process, _wire
 from kiln._batch import Batch
 from kiln._connection import Connection, deadline_of
+from kiln._hot import HotReader
+from kiln._signals import suppressed
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import InternalError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
@@ -24,6 +28,7 @@ _IDLE_MAX = 4
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _HINT_MAX_S = 30.0
+_TELLING_S = 0.1
 
 
 class Client:
@@ -43,9 +48,10 @@ class Client:
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
-                 _began: Optional[float] = None) -> None:
-        # _began: when looking for the daemon did, for whoever imports this module for it.
+                 _began: Optional[float] = None, _hot: Optional[HotReader] = None) -> None:
+        # _began: when looking for the daemon did, for whoever imports this module for it. _hot: that one's.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
+        self._hot = _hot or HotReader(self._endpoint)
         _validate.count(attempts, "attempts")
         self._attempts = attempts
         self._reset()
@@ -56,6 +62,7 @@ class Client:
             connection.greet(self._endpoint.greeting_s(began))
         finally:
             self._give_back(connection)
+        _clients.add(self)
 
     def _reset(self) -> None:
         # No lock that a signal's handler could find taken: the methods of lists and dicts are atomic.
@@ -70,6 +77,7 @@ class Client:
 
     def close(self) -> None:
         """Ends the connection: CallCancelledError for calls under way. A later call opens a new one."""
+        self._tell_uses()
         idle, self._idle = self._idle, []
         for connection in [*idle, *self._busy]:
             connection.cancel()
@@ -84,10 +92,14 @@ class Client:
         return self._endpoint.find()
 
     def compile(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Artifact:
-        """One kernel: out of the cache, or compiled. CompilationError where the compiler refuses the source. Each
-        content has been checked against its digest."""
-        message = _wire.request_message(request)
+        """One kernel: out of the hot directory or the cache, or compiled. CompilationError where the compiler refuses the source. Each
+        content has been checked against its digest. What is found in the hot directory needs no daemon."""
         deadline = deadline_of(timeout)
+        return self._hot.find(request) or self._asked(request, deadline)
+
+    def _asked(self, request: CompileRequest, deadline: Optional[float]) -> Artifact:
+        """The daemon's answer."""
+        message = _wire.request_message(request)
 
         def attempt(connection: Connection) -> Artifact:
             return connection.whole(_wire.artifact(connection.call("Compile", message, deadline)), deadline)
@@ -106,11 +118,12 @@ class Client:
         _validate.count(in_flight, "in_flight")
         given = _validate.each(requests, "requests")
         deadline = deadline_of(timeout)
-        connection = self._take()
+        batch = Batch(self._take, self._hot, given, deadline, in_flight)
         try:
-            yield from Batch(connection, given, deadline, in_flight).answers()
+            yield from batch.answers()
         finally:
-            self._give_back(connection)
+            if batch.connection is not None:
+                self._give_back(batch.connection)
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
@@ -182,7 +195,19 @@ class Client:
         """An idle connection, or a new one. KilnError."""
         connection = self._pop_idle() or Connection(self._endpoint)
         self._busy[connection] = threading.get_ident()
+        if uses := self._hot.take_uses():
+            connection.tell("NoteUses", pb.NoteUsesRequest(keys=uses))
         return connection
+
+    def _tell_uses(self) -> None:
+        """For whoever makes no more calls, if a connection is open. Losing some is fine."""
+        connection = self._pop_idle()
+        if connection is None:
+            return
+        with suppressed(KilnError):
+            if uses := self._hot.take_uses():
+                connection.call("NoteUses", pb.NoteUsesRequest(keys=uses), time.monotonic() + _TELLING_S)
+        self._idle.append(connection)
 
     def _pop_idle(self) -> Optional[Connection]:
         while self._idle:
@@ -213,6 +238,15 @@ class Client:
                     raise
             pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
         raise AssertionError("the last attempt returns or raises")
+
+
+_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+@atexit.register
+def _tell_uses_at_exit() -> None:
+    for client in list(_clients):
+        client._tell_uses()
 
 
 def _is_worth_repeating(error: KilnError) -> bool:

@@ -9,8 +9,9 @@ import hashlib
 import math
 import re
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from kiln._signals import from_handler
 
@@ -20,7 +21,7 @@ _SCHEME = b"kiln-key-v1"
 _FINGERPRINT_BYTES = 32
 # How the daemon's worker calls a ptxas: kPtxasCall in daemon/kernel/compile_key.cc.
 _PTXAS_CALL = 1
-_LAUNCH_PARAMETERS = frozenset({
+LAUNCH_PARAMETERS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "cluster_dims", "launch_pdl",
     "launch_cooperative_grid"
 })
@@ -57,8 +58,8 @@ def _integer(value: int) -> bytes:
     return b"i" + struct.pack("<q", value)
 
 
-def _value(value: Any) -> bytes:
-    """A typed value; bool comes first, since Python's bool is an int."""
+def encoded_value(value: Any) -> bytes:
+    """A typed value; bool comes first, since Python's bool is an int. TypeError or ValueError for what has no encoding."""
     if isinstance(value, bool):
         return b"b" + (b"\1" if value else b"\0")
     if isinstance(value, int):
@@ -70,11 +71,11 @@ def _value(value: Any) -> bytes:
     if isinstance(value, str):
         return b"s" + _bytes(value)
     if isinstance(value, (tuple, list)):
-        return b"t" + _count(len(value)) + b"".join(map(_value, value))
+        return b"t" + _count(len(value)) + b"".join(map(encoded_value, value))
     raise TypeError(f"an option cannot hold {value!r}")
 
 
-def _map(entries: Mapping[str, Any], encode: Callable[[Any], bytes] = _value) -> bytes:
+def _map(entries: Mapping[str, Any], encode: Callable[[Any], bytes] = encoded_value) -> bytes:
     """Sorted by the bytes of the names, which is the order of their code points too."""
     ordered = sorted((name.encode(), value) for name, value in entries.items())
     return _count(len(ordered)) + b"".join(_bytes(name) + encode(value) for name, value in ordered)
@@ -85,7 +86,7 @@ def _map_of_texts(entries: Mapping[str, Any]) -> bytes:
 
 
 def _parameter(parameter: Parameter) -> bytes:
-    constant = b"-" if parameter.constant is None else _value(parameter.constant)
+    constant = b"-" if parameter.constant is None else encoded_value(parameter.constant)
     return (_bytes(parameter.name) + _bytes(parameter.type) + _map(parameter.attributes, _integer) +
             constant)
 
@@ -115,7 +116,7 @@ def _parameters(parameters: Iterable[Parameter]) -> bytes:
 
 
 def _check_options(launch: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    if not _LAUNCH_PARAMETERS.issuperset(launch) or not _LAUNCH_PARAMETERS.isdisjoint(options):
+    if not LAUNCH_PARAMETERS.issuperset(launch) or not LAUNCH_PARAMETERS.isdisjoint(options):
         raise ValueError("launch parameters belong into `launch`, everything else into `options`")
 
 

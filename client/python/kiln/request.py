@@ -2,11 +2,16 @@
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Dict, Mapping, Sequence, Union
 
 from kiln.key import Parameter
 
 __all__ = ["CompileRequest"]
+
+# Words and their numbers in protos/kiln/v1.
+KINDS: "Dict[str, Any]" = {"ttir": 1, "ttgir": 4, "cuda": 2, "ptx": 3}
+CACHE_POLICIES: "Dict[str, Any]" = {"use": 1, "refresh": 2, "only-if-cached": 3}
+PRIORITIES: "Dict[str, Any]" = {"waiting-rank": 1, "autotune": 2, "warm": 3, "background": 4}
 
 
 @dataclass(frozen=True)

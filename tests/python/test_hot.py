@@ -1,0 +1,265 @@
+"""Hits in the hot directory, against a real kilnd: no call is made, and the answer is the daemon's."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import pathlib
+
+import pytest
+
+import kiln
+from kiln import _connection, _hot, request as requests
+from kiln.sockets import Endpoint
+from kiln.v1 import kernel_pb2, kernel_service_pb2
+from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
+from places import TOOLCHAIN
+
+PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"
+
+
+def request(tag, **changes):
+    """Each tag is a kernel of its own."""
+    return kiln.CompileRequest(**{**dict(source=f"{KERNEL}// {tag}\n", target="cuda:90", toolchain="triton==3.6.0"), **changes})
+
+
+@pytest.fixture
+def client(daemon):
+    with kiln.Client(root=str(daemon.root)) as connected:
+        yield connected
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The methods that this process has called since."""
+    made = []
+
+    def frame(number, method, message, deadline, encode=_connection.request_frame):
+        made.append(method)
+        return encode(number, method, message, deadline)
+
+    monkeypatch.setattr(_connection, "request_frame", frame)
+    return made
+
+
+def published(client, asked):
+    """Its file, once the daemon has compiled it."""
+    key = client.compile(asked).key
+    return pathlib.Path(client.socket_path).parent / "hot" / key[:2] / key
+
+
+def key_here(client, asked):
+    """None where this process is not sure of it."""
+    try:
+        return client._hot._published().key_of(asked)
+    except Exception:
+        return None
+
+
+# --- The same as the daemon's answer ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [
+    request("plain"),
+    request("warps", options={"num_warps": 8, "maxnreg": 128}),
+    request("amd", target="hip:gfx942"),
+    request("by name", toolchain="", stages=("cubin",), cache="only-if-cached"),
+    request("named parameters", parameters=[kiln.Parameter("a", "*fp32", {"tt.divisibility": 16}), kiln.Parameter("n", "i32", {}, 7)]),
+    kiln.CompileRequest(PTX, "cuda:90", kind="ptx"),
+], ids=lambda asked: asked.source[-20:].strip())
+def test_a_hit_has_every_field_of_the_daemons_answer(client, calls, asked):
+    client.compile(dataclasses.replace(asked, cache="use"))
+    calls.clear()
+    found = client.compile(asked)
+    assert (found.outcome, found.tier, calls) == ("hit", "hot", [])
+    answer = client._asked(asked, None)
+    assert answer.tier in ("memory", "disk") and dataclasses.replace(answer, tier="hot") == found
+    assert dict(client.compile_many([asked])) == {0: found}
+
+    async def work():
+        async with kiln.AsyncClient(root=str(pathlib.Path(client.socket_path).parent.parent)) as connected:
+            return await connected.compile(asked)
+
+    assert asyncio.run(work()) == found
+
+
+OPTIONS = [
+    {}, {"num_warps": 4}, {"num_warps": 8}, {"num_stages": 3}, {"num_ctas": 1}, {"maxnreg": 64}, {"maxnreg": None}, {"launch_pdl": False},
+    {"launch_cooperative_grid": True}, {"enable_fp_fusion": True}, {"enable_fp_fusion": False}, {"debug": True},
+    {"warp_size": 32}, {"default_dot_input_precision": "ieee"}, {"supported_fp8_dtypes": ("fp8e5",)}, {"supported_fp8_dtypes": ["fp8e5"]},
+    {"sanitize_overflow": True}, {"sanitize_overflow": False}, {"allowed_dot_input_precisions": ("ieee",)},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_key_is_the_daemons(client, options):
+    for target in ("cuda:90", "cuda:90:32", "hip:gfx942"):
+        if target == "hip:gfx942" and options.keys() & {"maxnreg", "launch_pdl", "num_ctas", "warp_size"}:
+            continue
+        asked = request("options", target=target, options=options)
+        assert key_here(client, asked) == client._asked(asked, None).key, target
+
+
+def test_a_ptxas_is_in_the_key(client):
+    ptxas = next(one for one in client.toolchains() if one.name == "ptxas" and "90" in one.backends[0].architectures)
+    path = next(path for path in TOOLCHAIN.rglob("bin/ptxas*") if os.access(path, os.X_OK))
+    for named in (ptxas.fingerprint, path):
+        asked = request("ptxas", ptxas=named)
+        assert key_here(client, asked) == client._asked(asked, None).key
+
+
+@pytest.mark.parametrize("changes", [
+    dict(options={"no_such": 1}), dict(options={"num_warps": 4.0}), dict(options={"num_warps": True}), dict(options={"extern_libs": ()}),
+    dict(options={"warp_size": 64}), dict(target="cuda:90:64"), dict(target="cuda"), dict(target="cuda:sm_90"), dict(target=90),
+    dict(toolchain="triton==0.1"), dict(toolchain="triton"), dict(kind="c"), dict(kind="ptx"), dict(ptxas="ptxas==0.1"),
+    dict(stages="cubin"), dict(stages=("nonsense",)), dict(cache="refresh"), dict(cache="c"), dict(priority="p"), dict(job=5),
+    dict(name="x" * 2000), dict(source=5), dict(source="\ud800"), dict(parameters=[5]), dict(options=5), dict(headers={"a.h": ""}),
+], ids=str)
+def test_whatever_is_wrong_or_not_sure_is_asked(client, changes):
+    client.compile(request("asked"))
+    asked = request("asked", **changes)
+    assert client._hot.find(asked) is None
+    if changes.get("cache") == "refresh":
+        assert client.compile(asked).outcome == "compiled"
+        return
+    with pytest.raises(kiln.KilnError) as here:
+        client.compile(asked)
+    with pytest.raises(kiln.KilnError) as there:
+        client._asked(asked, None)
+    assert (type(here.value), str(here.value)) == (type(there.value), str(there.value))
+
+
+def test_an_iterator_is_not_used_up(client):
+    asked = request("iterator", stages=iter(("ptx", "cubin")), parameters=iter([kiln.Parameter("a", "*fp32")]))
+    assert list(client.compile(asked).stages) == ["ptx", "cubin"]
+
+
+def test_no_request_is_an_error(client):
+    with pytest.raises(kiln.InvalidArgumentError, match="a request"):
+        client.compile("source")
+    with pytest.raises(kiln.InvalidArgumentError, match="timeout"):
+        client.compile(request("timeout"), timeout="soon")
+
+
+# --- What is not trusted or not whole --------------------------------------------------------------------------------
+
+
+def flip(at):
+    def change(path):
+        content = bytearray(path.read_bytes())
+        content[at] ^= 0xff
+        replace(path, bytes(content))
+
+    return change
+
+
+def replace(path, content, mode=0o444):
+    path.unlink()
+    path.write_bytes(content)
+    path.chmod(mode)
+
+
+def other_document(old, new):
+    return lambda path: replace(path, path.read_bytes().replace(old, new))
+
+
+@pytest.mark.parametrize("change", [
+    flip(0), flip(8), flip(16), flip(40), flip(64), flip(72), flip(90), flip(120), flip(150), flip(-1),
+    lambda path: replace(path, path.read_bytes()[:-1]), lambda path: replace(path, path.read_bytes()[:50]), lambda path: replace(path, b""),
+    other_document(b'"num_ctas"', b'"xum_ctas"'), other_document(b'"format":1', b'"format":2'), other_document(b'{"format"', b'["format"'),
+    lambda path: path.unlink(), lambda path: path.chmod(0o464), lambda path: path.chmod(0o446), lambda path: os.chown(path, 12345, -1),
+    lambda path: (path.rename(path.with_suffix(".moved")), path.symlink_to(path.with_suffix(".moved"))),
+    lambda path: (path.unlink(), os.mkfifo(path)), lambda path: (path.unlink(), path.mkdir()),
+    lambda path: path.parent.parent.chmod(0o777), lambda path: os.chown(path.parent.parent, 12345, -1),
+    lambda path: replace(path.parent.parent / "toolchains", b"\x0a\xff"), lambda path: (path.parent.parent / "toolchains").unlink(),
+    lambda path: (path.parent.parent / "toolchains").chmod(0o666),
+], ids=range(28))
+def test_a_file_that_is_damaged_or_not_trusted_is_a_miss(other_daemon, change):
+    asked = request("damaged")
+    with other_daemon, kiln.Client(root=str(other_daemon.root)) as client:
+        path = published(client, asked)
+        assert client.compile(asked).tier == "hot"
+        change(path)
+        again = client.compile(asked)
+        assert (again.outcome, again.tier) in (("hit", "memory"), ("hit", "disk"))
+
+
+def test_a_file_of_the_servers_user_is_trusted(client):
+    asked = request("server")
+    path = published(client, asked)
+    os.chown(path, 12345, -1)
+    reader = _hot.HotReader(Endpoint(client.socket_path, server_uid=12345))
+    assert reader.find(asked).tier == "hot" and client._hot.find(asked) is None
+
+
+# --- The daemon comes and goes ---------------------------------------------------------------------------------------
+
+
+def test_a_hit_needs_no_daemon(other_daemon):
+    asked = request("alone")
+    with other_daemon:
+        client = kiln.Client(root=str(other_daemon.root))
+        client.compile(asked)
+        other_daemon.stop_answering()
+        assert client.compile(asked, timeout=1.0).tier == "hot"
+        other_daemon.go_on()
+        other_daemon.kill()
+        assert client.compile(asked).tier == "hot" and [one.tier for _, one in client.compile_many([asked] * 2)] == ["hot"] * 2
+        with pytest.raises(kiln.UnavailableError):
+            client.compile(request("not there"), timeout=0.2)
+
+
+def test_toolchains_that_change_are_seen(other_daemon):
+    asked = request("changed")
+    with other_daemon, kiln.Client(root=str(other_daemon.root)) as client:
+        path = published(client, asked)
+        assert client.compile(asked).tier == "hot"
+        toolchains = path.parent.parent / "toolchains"
+        before = kernel_service_pb2.ListToolchainsResponse.FromString(toolchains.read_bytes())
+        after = kernel_service_pb2.ListToolchainsResponse(toolchains=[one for one in before.toolchains if one.name != "triton"])
+        replace(toolchains, after.SerializeToString())
+        assert client._hot.find(asked) is None
+        replace(toolchains, before.SerializeToString())
+        assert client._hot.find(asked).tier == "hot"
+        before.toolchains[0].fingerprint = b"x" * 32
+        replace(toolchains, before.SerializeToString())
+        assert client._hot.find(asked) is None and client.compile(asked).tier != "hot"
+
+
+def uses(daemon):
+    return json.loads(daemon.kiln("stats", "--json").out)["hot_uses"]
+
+
+def test_uses_are_told_with_the_next_call_or_at_the_end(daemon, client):
+    first, second = request("told"), request("told at the end")
+    client.compile(first), client.compile(second)
+    before = uses(daemon)
+    for _ in range(5):
+        client.compile(first)
+    client.lookup([])
+    client.toolchains()
+    client.compile(second)
+    client.close()
+    assert uses(daemon) == before + 2
+    client.toolchains()
+    assert uses(daemon) == before + 2
+
+
+def test_a_child_tells_nothing_of_its_parents_uses(daemon, client):
+    client.compile(request("forked"))
+    assert client.compile(request("forked")).tier == "hot"
+    child = os.fork()
+    if child == 0:
+        os._exit(len(client._hot.take_uses()) or (client.compile(request("forked")).tier != "hot") or len(client._hot.take_uses()) - 1)
+    assert os.waitpid(child, 0)[1] == 0 and len(client._hot.take_uses()) == 1
+
+
+# --- Parts -----------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_words_are_those_of_the_contract():
+    words = {f"SOURCE_KIND_{'CUDA_CXX' if word == 'cuda' else word.upper()}": number for word, number in requests.KINDS.items()}
+    assert {**words, "SOURCE_KIND_UNSPECIFIED": 0} == dict(kernel_pb2.SourceKind.items())
+    for prefix, known, enum in (("CACHE_POLICY_", requests.CACHE_POLICIES, kernel_service_pb2.CachePolicy),
+                                ("PRIORITY_", requests.PRIORITIES, kernel_service_pb2.Priority)):
+        assert {prefix + word.upper().replace("-", "_"): number for word, number in known.items()} | {f"{prefix}UNSPECIFIED": 0} == dict(enum.items())
