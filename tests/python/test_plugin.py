@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -301,6 +302,26 @@ def test_what_has_the_name_of_another_place_is_not_written(switched, name):
     assert switched.report()["hits"].get("own", 0) == before
     assert not any("planted" in path.name for path in switched.folder.rglob("*"))
     assert not os.path.exists("/tmp/planted")
+
+
+def wait_for_announcement():
+    deadline = time.monotonic() + 60
+    while f"@kiln/{os.geteuid()}/" not in pathlib.Path("/proc/net/unix").read_text():
+        assert time.monotonic() < deadline, "no process says that it lowers a kernel"
+        time.sleep(0.01)
+
+
+def test_of_two_processes_that_want_a_new_kernel_one_lowers_it(daemon, newest, tmp_path):
+    with Job(tmp_path, newest, daemon.root, cache="first") as first:
+        first.run("lower slowly", seconds=0.5)
+        first.run("be patient")
+        with Job(tmp_path, newest, daemon.root, cache="second") as second:
+            second.run("be patient")
+            first.start("compile", kernel="vector_add", target="cuda:90", options={"num_stages": 24})
+            wait_for_announcement()
+            second.compile("vector_add", num_stages=24)
+            assert second.run("state")["lowered"] == 0, second.log
+            assert "hash" in first.answer() and second.report()["hits"] == {"own": 1}
 
 
 def test_what_is_kept_is_gone_with_its_artifact(own_daemon, newest, tmp_path):

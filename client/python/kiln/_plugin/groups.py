@@ -14,7 +14,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import triton
 
-from kiln._plugin import eligibility, identity, own, source_dependencies
+from kiln._plugin import announcement, eligibility, identity, own, source_dependencies
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
@@ -49,12 +49,15 @@ class Groups:
         Triton's compile(). An empty key: such a kernel is not kept."""
         started = time.monotonic()
         key, found = b"", None
+        announcement.end()  # of a kernel that did not compile
         try:
             eligibility.check_switches()
             service(self._settings).connect()
             key = _key(folder, name, asked)
             if is_wanted:
                 found = service(self._settings).get_own(key)
+                if not found and announcement.waited(key):
+                    found = service(self._settings).get_own(key)
             if found and name in found:
                 seconds = float(found.pop(_SECONDS, b"0"))
                 if all(map(_is_file_name, found)):
@@ -74,9 +77,9 @@ class Groups:
         nothing is kept. is_asked_for: this Triton has the hook, so only a kernel with a noted answer may be kept."""
         has_answer = folder in self._answers
         artifact = self._answers.pop(folder, None)
-        if not key or is_asked_for and not has_answer:
-            return
         try:
+            if not key or is_asked_for and not has_answer:
+                return
             files = {file: _encoded(content) for file, content in contents.items()}
             if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked) != key:
                 return
@@ -95,6 +98,8 @@ class Groups:
             if from_handler(error):
                 raise
             LOG.debug("kiln: a group of files was not kept", exc_info=True)
+        finally:
+            announcement.end()
 
 
 def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:

@@ -1,0 +1,88 @@
+"""Lets one process of a user lower a kernel while the others wait, shortly, for what comes of it.
+
+The process that lowers listens on an abstract Unix socket that is named for the user and the kernel. Another one finds the name
+taken, connects, and hears when that connection ends: the first has kept the kernel, has given up, or has died. Nothing is left
+behind, and only processes of one machine meet. A wait ends after _WAIT_S whatever happens. docs/adr/0062 has the reasons.
+"""
+
+import errno
+import hashlib
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from typing import Optional
+
+from kiln._plugin import autotune_prefetch
+from kiln._signals import from_handler, suppressed
+
+_WAIT_S = 5.0
+_PAUSE_S = 0.02
+_WAITING_MAX = 1024
+_CREDENTIALS = struct.Struct("3i")
+
+
+class _Here(threading.local):
+    """What this thread announces: a thread lowers one kernel at a time."""
+    listener: "Optional[socket.socket]" = None
+    process = 0
+
+
+_here = _Here()
+
+
+def waited(key: bytes) -> bool:
+    """Whether another process or thread of this user lowered the kernel of that key, which it may have kept by now. Otherwise this
+    thread has announced it, until end()."""
+    end()
+    name = f"\0kiln/{os.geteuid()}/{hashlib.sha256(key).hexdigest()}"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        listener.bind(name)
+        listener.listen(_WAITING_MAX)
+    except OSError as error:
+        listener.close()
+        if from_handler(error):
+            raise
+        return error.errno == errno.EADDRINUSE and _waited_for(name)
+    _here.listener, _here.process = listener, os.getpid()
+    return False
+
+
+def end() -> None:
+    """Lets those go on who wait for the kernel that this thread has announced."""
+    listener, _here.listener = _here.listener, None
+    if listener is None:
+        return
+    with suppressed(OSError), listener:
+        if _here.process == os.getpid():  # not for the parent, in a forked child
+            listener.shutdown(socket.SHUT_RDWR)
+            while True:  # a child that was forked meanwhile may keep the socket open
+                listener.accept()[0].close()
+
+
+def _waited_for(name: str) -> bool:
+    deadline = time.monotonic() + _WAIT_S
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+        if not _connects(connection, name):  # it does not listen yet, or has just ended
+            time.sleep(_PAUSE_S)
+            if not _connects(connection, name):
+                return True
+        ends = select.poll()
+        ends.register(connection, select.POLLIN)
+        while not ends.poll(_PAUSE_S * 1e3) and time.monotonic() < deadline and not autotune_prefetch.is_broken_off():
+            pass
+    return True
+
+
+def _connects(connection: socket.socket, name: str) -> bool:
+    try:
+        connection.connect(name)
+    except OSError as error:
+        if from_handler(error):
+            raise
+        return False
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())
