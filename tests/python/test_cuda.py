@@ -1,5 +1,6 @@
 """CUDA C++ through the daemon, in its jail."""
 
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+import kiln
 from daemon import Daemon
 from places import CUDA, DESCRIPTIONS, TOOLCHAINS
 
@@ -51,6 +53,16 @@ def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
     lowered = metadata["toolchain_metadata"]["lowered_names"]
     assert lowered == {"write<__half>": "_Z5writeI6__halfEvPT_"}
     assert metadata["name"] == "_Z5writeI6__halfEvPT_" and metadata["registers"] > 0
+
+
+@pytest.mark.parametrize("options", [{"name-expressions": ["write<__half>"]}, {"name-expressions": ("write<float>",), "std": "c++17"},
+                                     {"name-expressions": ["write<int>"], "dlink-time-opt": True}], ids=str)
+def test_a_hit_in_the_hot_directory_is_the_daemons_answer(daemon, options):
+    asked = kiln.CompileRequest(SOURCE, "cuda:90a", kind="cuda", headers={"answer.h": b"#define ANSWER 42"}, options=options)
+    with kiln.Client(root=str(daemon.root)) as client:
+        client.compile(asked)
+        found, answer = client.compile(asked), client._asked(asked, None)
+    assert (found.tier, answer.outcome) == ("hot", "hit") and dataclasses.replace(answer, tier="hot") == found
 
 
 def test_what_nvrtc_adds_to_its_complaint(daemon, tmp_path):

@@ -95,7 +95,8 @@ class HotReader:
         if identity != known:
             content = self._read("toolchains")
             # Only here: importing protobuf takes some hundredths of a second.
-            toolchains = None if content is None else Toolchains(_process.imported("kiln._wire").published_toolchains(content))
+            wire = _process.imported("kiln._wire")
+            toolchains = None if content is None else Toolchains(wire.toolchains(wire.kernel_service_pb2.ListToolchainsResponse.FromString(content)))
             self._toolchains = (identity, toolchains)
         return toolchains
 

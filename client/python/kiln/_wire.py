@@ -49,7 +49,8 @@ def request_message(request: CompileRequest) -> Any:
         job=_validate.text(request.job, "job"),
         ptxas=_ptxas.selector(request.ptxas))
     message.source.kind = _choose(KINDS, request.kind, "kind")
-    message.source.text = _content(request.source, "source")
+    source = _content(request.source, "source")
+    message.source.text = source
     message.source.name = _validate.text(request.name, "name")
     for name, value in _items(request.options, "options", "{'num_warps': 8}"):
         if value is not None:
@@ -58,7 +59,7 @@ def request_message(request: CompileRequest) -> Any:
         _add_parameter(message.specialization.parameters.add(), parameter)
     for name, text in _items(request.headers, "headers", "{'tile.h': 'its text'}"):
         message.headers.add(name=name, text=_content(text, f"header {_validate.shown(name)}"))
-    _check_size(message)
+    _check_size(message, len(source))
     return message
 
 
@@ -79,9 +80,9 @@ def _items(given: "Mapping[str, _T]", what: str, example: str) -> "Iterable[Tupl
     return given.items()
 
 
-def _check_size(message: Any) -> None:
+def _check_size(message: Any, source_bytes: int) -> None:
     """Checks the daemon's limit, for a clear error. A request's limit is a mebibyte higher."""
-    size = len(message.source.text) + sum(len(header.text) for header in message.headers)
+    size = source_bytes + sum(len(header.text) for header in message.headers)
     if size > _SOURCE_BYTES_MAX:
         what = "source and headers are" if message.headers else "the source is"
         raise ResourceExhaustedError(f"{what} {size} bytes long; at most {_SOURCE_BYTES_MAX} (16 MiB) are accepted")
@@ -255,11 +256,6 @@ def nearest(response: Any) -> Optional[NearestArtifact]:
         created_at=response.created_unix_ms / 1e3,
         differences=tuple(Difference(one.field, one.asked, one.stored) for one in response.differences),
         has_seen_all=response.has_seen_all)
-
-
-def published_toolchains(raw: bytes) -> List[Toolchain]:
-    """The toolchains of a serialized ListToolchainsResponse. Raises what protobuf raises."""
-    return toolchains(kernel_service_pb2.ListToolchainsResponse.FromString(raw))
 
 
 def toolchains(response: Any) -> List[Toolchain]:

@@ -8,6 +8,8 @@ __all__ = [
     "OptionDeclaration", "Provenance", "Stage", "TensorDescriptor", "Toolchain"
 ]
 
+BINARIES = ("cubin", "hsaco", "ltoir")
+
 
 @dataclass(frozen=True)
 class KernelParameter:
@@ -111,7 +113,7 @@ class Artifact:
     @property
     def binary(self) -> bytes:
         """The final binary: cubin, HSACO or LTO-IR. KeyError where it was not asked for."""
-        for stage in ("cubin", "hsaco", "ltoir"):
+        for stage in BINARIES:
             if stage in self.stages:
                 return self.content(stage)
         raise KeyError("the final binary was not asked for")
