@@ -15,6 +15,8 @@ std::unique_ptr<DiscoveredToolchains> Discover() {
   DiscoveryOptions options;
   options.search_path = {directory == nullptr ? "" : directory};
   options.work_directory = temporary.path();
+  // The programs of one build remember for each other what they learn: it takes seconds.
+  options.cache_directory = KILN_TEST_DISCOVERED;
   options.worker_script = WorkerScript();
   options.native_worker = NativeWorker();
   auto found = DiscoveredToolchains::Discover(options, OsFilesystem());

@@ -308,7 +308,7 @@ TEST_F(NvrtcCompilerTest, AWorkerTellsWhatMemoryACompileTook) {
   for (int i = 0; i < 5; ++i) {
     small = std::min(small, pool.Compile(Request(ManyKernels(1))).peak_bytes);
   }
-  const uint64_t large = pool.Compile(Request(ManyKernels(15))).peak_bytes;
+  const uint64_t large = pool.Compile(Request(ManyKernels(9))).peak_bytes;
   std::printf("%zu and %zu MiB\n", static_cast<size_t>(small / limits::kMiB),
               static_cast<size_t>(large / limits::kMiB));
   EXPECT_GT(small, limits::kMiB);

@@ -311,13 +311,13 @@ TEST_F(WorkerPoolTest, AnAnswerThatNobodyAskedForReachesNobody) {
 }
 
 TEST_F(WorkerPoolTest, ADeadlineKillsTheWorker) {
-  Start();
-  for (const char* what : {"sleep", "spin"}) {
-    EXPECT_EQ(Ptx("answer ready"), "ready");
-    auto reply = Submit(what, Until(seconds(2)));
-    WaitUntilRunning(1);  // so that the deadline passes in the worker, not in the queue
-    EXPECT_TRUE(absl::IsDeadlineExceeded(reply.get().status())) << what;
-  }
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  EXPECT_EQ(Ptx("answer ready"), "ready");
+  auto sleeping = Submit("sleep", Until(seconds(2)));
+  auto spinning = Submit("spin", Until(seconds(2)));
+  WaitUntilRunning(2);  // so that the deadlines pass in the workers, not in the queue
+  EXPECT_TRUE(absl::IsDeadlineExceeded(sleeping.get().status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(spinning.get().status()));
   EXPECT_EQ(Ptx("answer next"), "next");
   EXPECT_EQ(pool_->counters().killed.value(), 2u);
   EXPECT_EQ(pool_->counters().crashed.value(), 0u);
