@@ -5,22 +5,22 @@ storage/format.md in Kiln's source describes the files. This reader relies on th
 * Only a trusted user writes there: owner and mode of the directory and of each file are checked.
 * A file appears whole, by rename, and never changes.
 * The SHA-256 of each content that is handed out is checked. Python has no XXH3 to check the document with, so it must be JSON with
-  exactly the fields that it should have.
+  all fields.
 
 Whatever is wrong with a file or a request is a miss: the daemon is asked.
 """
 
-import hashlib
 import json
 import os
 import stat
 import struct
+import types
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from kiln import _process
 from kiln._signals import from_handler
 from kiln._toolchains import Toolchains, Unsure
-from kiln.artifact import Artifact, KernelMetadata, KernelParameter, Provenance, Stage, TensorDescriptor
+from kiln.artifact import Artifact
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
 
@@ -118,44 +118,30 @@ class HotReader:
         return info.st_uid in (0, os.geteuid(), self._endpoint.server_uid) and not info.st_mode & _WRITABLE
 
 
+class _Document(types.SimpleNamespace):
+    """An object of the document. Its fields have the names of the messages' fields."""
+
+    def HasField(self, name: str) -> bool:
+        return getattr(self, name) is not None
+
+
 def _artifact(file: bytes, key: str, wanted: "Sequence[str]") -> Optional[Artifact]:
     """None where a wanted stage is not in the file. Raises whatever a damaged file leads to."""
     magic, version, count, size, _, its_key, at, length = _HEADER.unpack_from(file)
     if (magic, version, size, its_key.hex()) != (_MAGIC, _VERSION, len(file), key):
         raise ValueError("it is no artifact file of this key and version")
-    entries = {name.rstrip(b"\0").decode(): entry for name, *entry in _STAGE.iter_unpack(file[_HEADER.size:_HEADER.size + count * _STAGE.size])}
-    names = wanted or list(entries)[-1:]
-    if not entries.keys() >= set(names):
+    stages = {}
+    for name, digest, begin, bytes_count in _STAGE.iter_unpack(file[_HEADER.size:_HEADER.size + count * _STAGE.size]):
+        stage = name.rstrip(b"\0").decode()
+        stages[stage] = _Document(stage=stage, digest=digest, size_bytes=bytes_count, content=file[begin:begin + bytes_count])
+    names = wanted or list(stages)[-1:]
+    if not stages.keys() >= set(names):
         return None
-    stages = {name: _stage(file, name, *entries[name]) for name in names}
-    return _described(key, stages, **json.loads(file[at:at + length]))
-
-
-def _stage(file: bytes, name: str, digest: bytes, at: int, size: int) -> Stage:
-    content = file[at:at + size]
-    if hashlib.sha256(content).digest() != digest:
-        raise ValueError("the content does not match its digest")
-    return Stage(name, digest.hex(), size, content)
-
-
-# The arguments are the document's fields: a missing or unknown one is a TypeError.
-
-
-def _described(key: str, stages: "Dict[str, Stage]", *, format: int, metadata: Any, timings: Any, provenance: Any) -> Artifact:
-    if format != _DOCUMENT_FORMAT:
+    document = json.loads(file[at:at + length], object_hook=lambda fields: _Document(**fields))
+    if document.format != _DOCUMENT_FORMAT:
         raise ValueError("the document is of another format")
-    return Artifact(key, "hit", "hot", _metadata(**metadata), stages,
-                    {timing["stage"]: timing["micros"] / 1e6 for timing in timings}, _provenance(**provenance))
-
-
-def _metadata(*, target: Any, cluster_dims: Any, tensor_descriptors: Any, parameters: Any, **plain: Any) -> KernelMetadata:
-    return KernelMetadata(
-        backend=target["backend"], architecture=target["architecture"],
-        cluster_dims=tuple(cluster_dims),
-        tensor_descriptors=tuple(TensorDescriptor(**{**one, "block_size": tuple(one["block_size"])}) for one in tensor_descriptors),
-        parameters=tuple(KernelParameter(**one) for one in parameters),
-        **plain)
-
-
-def _provenance(*, toolchain_fingerprint: str, compiled_unix_ms: int, compile_micros: int, **plain: Any) -> Provenance:
-    return Provenance(fingerprint=toolchain_fingerprint, compiled_at=compiled_unix_ms / 1e3, compile_seconds=compile_micros / 1e6, **plain)
+    document.provenance.toolchain_fingerprint = bytes.fromhex(document.provenance.toolchain_fingerprint)
+    document.key = its_key
+    document.stages = [stages[name] for name in dict.fromkeys(names)]
+    artifact: Artifact = _process.imported("kiln._wire").hot_artifact(document)
+    return artifact

@@ -192,11 +192,16 @@ def stored_artifact(entry: Any) -> Artifact:
     return _artifact(entry, "stored")
 
 
-def _artifact(message: Any, outcome: str) -> Artifact:
+def hot_artifact(document: Any) -> Artifact:
+    """The artifact of a published file, whose document has the fields of a CompileResponse but for the tier. As artifact()."""
+    return _artifact(document, "hit", "hot")
+
+
+def _artifact(message: Any, outcome: str, tier: str = "") -> Artifact:
     return Artifact(
         key=message.key.hex(),
         outcome=outcome,
-        tier=_TIERS.get(message.tier, ""),
+        tier=tier or _TIERS.get(message.tier, ""),
         metadata=_metadata(message.metadata),
         stages={blob.stage: _stage(blob) for blob in message.stages},
         timings={timing.stage: timing.micros / 1e6 for timing in message.timings},
