@@ -36,7 +36,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
         Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All but checks
         and cost need a Python with Triton, all of plugin and first_step one with PyTorch too: KILN_GPU_PYTHON names it. first_step takes
-        five minutes and runs where it is named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1 where something
+        eight minutes and runs where it is named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1 where something
         failed or a goal was missed, with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
                         "build/gpu-bundle)")
