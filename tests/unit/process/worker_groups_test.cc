@@ -100,20 +100,21 @@ class RealWorkerGroupsTest : public testing::Test {
     std::array<int, 2> go{};
     ASSERT_EQ(::pipe(go.data()), 0);
     ASSERT_EQ(::pipe(told_.data()), 0);
-    worker_ = ::fork();
+    worker_ = ::_Fork();
     if (worker_ == 0) Breed(go[0]);
     ASSERT_TRUE(groups_->Add(worker_).ok());
     EXPECT_EQ(::write(go[1], "x", 1), 1);
     EXPECT_EQ(::read(told_[0], &children_, sizeof children_), ssize_t{sizeof children_});
   }
 
-  // Children in sessions of their own, until the kernel refuses one.
+  // Children in sessions of their own, until the kernel refuses one. _Fork, because ThreadSanitizer
+  // starts a thread of its own in each child of fork, and the kernel counts threads.
   [[noreturn]] void Breed(int go) const {
     char byte = 0;
     if (::read(go, &byte, 1) != 1) _exit(1);
     int children = 0;
     for (; children < 100; ++children) {
-      const pid_t child = ::fork();
+      const pid_t child = ::_Fork();
       if (child < 0) break;
       if (child > 0) continue;
       ::setsid();
