@@ -107,7 +107,13 @@ WorkerReply DescribeKernel(const CompileRequest& request, std::string_view ptx,
   for (PtxEntry& entry : entries) LeaveOutLongNames(entry.parameters);
   const PtxEntry* chosen = ChooseEntry(entries, wanted);
   if (chosen == nullptr) {
-    const std::string which = entries.empty() ? "" : fmt::format(" of the name {}", wanted);
+    std::string which = fmt::format(" of the name {}", wanted);
+    if (entries.empty()) {
+      which = request.source.kind == SourceKind::kCudaCxx
+                  ? "; where it is a template, name instances of it with the option "
+                    "name-expressions, as kernel<float>"
+                  : "";
+    }
     return FailedReply("cubin", InvalidArgument("the source defines no kernel{}", which), log);
   }
   const auto usage = ReadPtxasUsage(log);

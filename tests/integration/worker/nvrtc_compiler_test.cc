@@ -218,6 +218,7 @@ TEST_F(NvrtcCompilerTest, BadSourcesSayWhatIsWrongAndWhere) {
       {"#include \"missing.h\"\n", "missing.h", 1},
       {"#error no\n", "no", 1},
       {"__device__ int f() { return 1; }", "defines no kernel", 0},
+      {"template <class T> __global__ void f(T) {}", "option name-expressions", 0},
       // The line that a warning is about comes first.
       {"__global__ void f() {\n  1; // see(7): error: handle\n  int x = ;\n}",
        "expected an expression", 3},

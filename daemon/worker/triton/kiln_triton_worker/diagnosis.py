@@ -61,7 +61,8 @@ def parse_advice(text, version):
     """What to do about a source that does not parse. Versions differ in more than names, so any complaint may come of it."""
     other = "cuda" if "__global__" in text else "ptx" if PTX_VERSION.search(text) else ""
     if other:
-        return f"; this looks like {other.upper()} and was sent as Triton IR: say that its kind is {other}"
+        return (f"; this looks like {other.upper()} and was sent as Triton IR: say that its kind is {other} (--kind {other}, in Python "
+                f"kind='{other}')")
     if "tt.func" not in text:
         return "; there is no tt.func in the source: send the module as it is after Triton's ttir stage"
     return other_version_advice(version)

@@ -12,8 +12,8 @@ def check_kind(module, kind):
     """Failure where a module is of another kind than the request says."""
     is_ttgir = module.get_int_attr("ttg.num-warps") is not None
     if is_ttgir and kind != "ttgir":
-        raise Failure("invalid_argument", "parse", "this is TTGIR, a later stage; say that its kind is ttgir, or send the module "
-                      "as it is after Triton's ttir stage")
+        raise Failure("invalid_argument", "parse", "this is TTGIR, a later stage; say that its kind is ttgir (--kind ttgir, in Python "
+                      "kind='ttgir'), or send the module as it is after Triton's ttir stage")
     if not is_ttgir and kind == "ttgir":
         raise Failure("invalid_argument", "parse", "this is not TTGIR: the module has no ttg.num-warps; is its kind ttir?")
 
