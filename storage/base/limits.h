@@ -80,6 +80,13 @@ inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
 inline constexpr int kReflectionThreadsMax = 8;
 // They read the requests of the light protocol and answer its hits.
 inline constexpr int kLightThreads = 4;
+// Requests that one connection starts before others have their turn.
+inline constexpr int kLightRequestsPerTurn = 8;
+// Answers of one user that wait to be read. More than the largest blob.
+inline constexpr size_t kLightUnreadBytesMax = kGiB / 2;
+// A connection ends when nothing moved on it for once to twice this time and no work is under way.
+// Jobs keep idle connections between compiles and connect again when they need to.
+inline constexpr auto kLightSilentTime = std::chrono::minutes(10);
 inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 
 // --- Configuration ---

@@ -22,9 +22,14 @@ namespace {
 constexpr size_t kReadBytes = 64 * limits::kKiB;
 constexpr size_t kPiecesAtOnce = 16;
 
+size_t SizeOf(const ReplyPieces& pieces) {
+  size_t bytes = 0;
+  for (const ReplyPiece& piece : pieces) bytes += BytesOf(piece).size();
+  return bytes;
+}
+
 std::string AnswerHeader(uint64_t id, uint8_t code, const ReplyPieces& body) {
-  size_t length = sizeof id + sizeof code;
-  for (const ReplyPiece& piece : body) length += BytesOf(piece).size();
+  const size_t length = sizeof id + sizeof code + SizeOf(body);
   const uint32_t wire_length = htole32(static_cast<uint32_t>(length));
   const uint64_t wire_id = htole64(id);
   std::string header(reinterpret_cast<const char*>(&wire_length), sizeof wire_length);
@@ -44,16 +49,15 @@ absl::Status Parse(std::string_view body, Message& message) {
 
 LightConnection::LightConnection(UniqueFd socket, const Principal& principal,
                                  const RpcDependencies& parts, RequestGate& calls,
-                                 std::shared_ptr<RequestBudget> budget, int epoll, uint64_t number)
+                                 std::shared_ptr<LightUser> user, uint64_t number)
     : socket_(std::move(socket)),
       principal_(principal),
       parts_(parts),
       gate_(calls),
-      budget_(std::move(budget)),
-      epoll_(epoll),
+      user_(std::move(user)),
       number_(number),
       reader_([this](size_t frame_bytes) {
-        KILN_ASSIGN_OR_RETURN(share_, budget_->Take(frame_bytes));
+        KILN_ASSIGN_OR_RETURN(share_, user_->requests.Take(frame_bytes));
         return absl::OkStatus();
       }) {}
 
@@ -61,7 +65,8 @@ absl::Status LightConnection::Start() {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
   event.data.u64 = number_;
-  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket_.get(), &event) == 0) return absl::OkStatus();
+  if (::epoll_ctl(user_->epoll.get(), EPOLL_CTL_ADD, socket_.get(), &event) == 0)
+    return absl::OkStatus();
   return ErrnoStatus(errno, "cannot watch the connection");
 }
 
@@ -73,7 +78,7 @@ bool LightConnection::OnEvents(uint32_t events) {
       // An answer armed the socket between this event and another one. The thread that reads arms
       // it again, and what it misses is reported then.
       if (is_reading_) return true;
-      is_reading_ = true;
+      is_reading_ = has_moved_ = true;
       Write();
     }
     is_open = Read();
@@ -100,10 +105,10 @@ bool LightConnection::Read() {
 }
 
 bool LightConnection::StartRequests() {
-  while (true) {
+  for (int started = 0;; ++started) {
     {
       MutexLock lock(mutex_);
-      has_more_ = !MayStart();
+      has_more_ = started == limits::kLightRequestsPerTurn || !MayStart();
       if (has_more_) return !is_closed_;
     }
     absl::StatusOr<std::optional<LightFrame>> next = reader_.Next();
@@ -121,6 +126,7 @@ bool LightConnection::StartRequest(LightFrame frame) {
   }
   absl::StatusOr<RequestGate::Pass> pass = gate_.Enter();
   auto call = std::make_shared<Call>();
+  call->user = user_;
   call->id = frame.id;
   call->context.principal = principal_;
   if (frame.timeout_ms > 0) {
@@ -232,11 +238,20 @@ void LightConnection::Refuse(const CallPtr& call, const v1::RpcStatus& status,
 
 void LightConnection::Send(const CallPtr& call, uint8_t code, ReplyPieces body,
                            RequestGate::Pass compile) {
+  absl::StatusOr<ByteBudget::Share> share = user_->answers.Take(SizeOf(body));
+  if (!share.ok()) {
+    // Too small to count.
+    const v1::RpcStatus status = ToRpcStatus(share.status());
+    code = static_cast<uint8_t>(status.code());
+    body = {status.SerializeAsString()};
+    share = nullptr;
+  }
   body.insert(body.begin(), AnswerHeader(call->id, code, body));
   MutexLock lock(mutex_);
   if (is_closed_) return;
-  for (const ReplyPiece& piece : body) unsent_bytes_ += BytesOf(piece).size();
-  unsent_.push_back({std::move(body), call, std::move(compile)});
+  has_moved_ = true;
+  unsent_bytes_ += SizeOf(body);
+  unsent_.push_back({std::move(body), call, std::move(compile), *std::move(share)});
   Write();
   if (!is_reading_) Arm();
 }
@@ -277,12 +292,22 @@ void LightConnection::Arm() {
   if (!unsent_.empty() || (has_more_ && MayStart())) event.events |= EPOLLOUT;
   if (!has_more_ && MayStart()) event.events |= EPOLLIN;
   event.data.u64 = number_;
-  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
+  ::epoll_ctl(user_->epoll.get(), EPOLL_CTL_MOD, socket_.get(), &event);
 }
 
 bool LightConnection::MayStart() const {
   return !is_closed_ && calls_.size() < limits::kConcurrentStreamsPerConnection &&
          unsent_bytes_ <= limits::kStreamUnsentBytesMax;
+}
+
+bool LightConnection::CloseIfSilent() {
+  {
+    MutexLock lock(mutex_);
+    const bool is_working = is_reading_ || calls_.size() > unsent_.size();
+    if (std::exchange(has_moved_, false) || is_working) return false;
+  }
+  Close();
+  return true;
 }
 
 void LightConnection::Close() {
@@ -293,7 +318,7 @@ void LightConnection::Close() {
     calls.swap(calls_);
     unsent_.clear();
     // The listener waits for the hang-up. The descriptor is closed with the last call.
-    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket_.get(), nullptr);
+    ::epoll_ctl(user_->epoll.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
     ::shutdown(socket_.get(), SHUT_RDWR);
   }
   // Without the lock: answers come on this thread.

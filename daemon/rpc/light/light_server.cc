@@ -2,31 +2,49 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
-#include "storage/base/limits.h"
-
 namespace kiln {
 namespace {
 
-constexpr uint64_t kStop = 0;  // connections have numbers from 1
+// What events of the server's epoll say.
+constexpr uint64_t kStop = 0;
+constexpr uint64_t kSilence = 1;
+constexpr uint64_t kFirstUser = 2;
+
+bool Watch(const UniqueFd& epoll, int operation, const UniqueFd& fd, uint32_t events,
+           uint64_t number) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = number;
+  return ::epoll_ctl(epoll.get(), operation, fd.get(), &event) == 0;
+}
+
+itimerspec Every(std::chrono::nanoseconds interval) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(interval);
+  const timespec spec{seconds.count(), (interval - seconds).count()};
+  return {spec, spec};
+}
 
 }  // namespace
 
-LightServer::LightServer(const RpcDependencies& parts) : parts_(parts) {}
+LightServer::LightServer(const RpcDependencies& parts, const LightLimits& limits)
+    : parts_(parts), limits_(limits) {}
 
 LightServer::~LightServer() { Shutdown(SteadyTime::min()); }
 
 absl::Status LightServer::Start() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kStop;
-  if (!epoll_ || !stop_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &event) != 0) {
+  silence_.Reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const itimerspec interval = Every(limits_.silent_time);
+  if (!epoll_ || !stop_ || !Watch(epoll_, EPOLL_CTL_ADD, stop_, EPOLLIN, kStop) ||
+      ::timerfd_settime(silence_.get(), 0, &interval, nullptr) != 0 ||
+      !Watch(epoll_, EPOLL_CTL_ADD, silence_, EPOLLIN, kSilence)) {
     return ErrnoStatus(errno, "cannot start the light server");
   }
   for (int i = 0; i < limits::kLightThreads; ++i) threads_.emplace_back([this] { Loop(); });
@@ -36,20 +54,27 @@ absl::Status LightServer::Start() {
 absl::Status LightServer::Serve(UniqueFd connection, const Principal& principal) {
   MutexLock lock(mutex_);
   if (is_shut_down_) return Unavailable("the daemon is shutting down");
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<LightUser> user, UserOf(principal.uid));
   const uint64_t number = ++last_number_;
   auto served = std::make_shared<LightConnection>(std::move(connection), principal, parts_, calls_,
-                                                  BudgetOf(principal.uid), epoll_.get(), number);
+                                                  std::move(user), number);
   // An event may come at once, but Find waits for the lock.
   KILN_RETURN_IF_ERROR(served->Start());
   open_.emplace(number, std::move(served));
   return absl::OkStatus();
 }
 
-std::shared_ptr<RequestBudget> LightServer::BudgetOf(uid_t uid) {
-  std::erase_if(budgets_, [](const auto& budget) { return budget.second.expired(); });
-  std::shared_ptr<RequestBudget> budget = budgets_[uid].lock();
-  if (budget == nullptr) budgets_[uid] = budget = std::make_shared<RequestBudget>();
-  return budget;
+absl::StatusOr<std::shared_ptr<LightUser>> LightServer::UserOf(uid_t uid) {
+  std::erase_if(users_, [](const auto& user) { return user.second.expired(); });
+  if (std::shared_ptr<LightUser> known = users_[uid].lock()) return known;
+  auto user = std::make_shared<LightUser>(limits_.unread_bytes_max);
+  user->epoll.Reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!user->epoll ||
+      !Watch(epoll_, EPOLL_CTL_ADD, user->epoll, EPOLLIN | EPOLLONESHOT, kFirstUser + uid)) {
+    return ErrnoStatus(errno, "cannot watch the user's connections");
+  }
+  users_[uid] = user;
+  return user;
 }
 
 LightServer::ConnectionPtr LightServer::Find(uint64_t number) {
@@ -65,8 +90,43 @@ void LightServer::Loop() {
     if (::epoll_wait(epoll_.get(), &event, 1, -1) != 1) continue;
     const uint64_t number = event.data.u64;  // nothing may refer into the struct, which is packed
     if (number == kStop) return;
-    const ConnectionPtr connection = Find(number);
-    if (connection == nullptr || connection->OnEvents(event.events)) continue;
+    if (number == kSilence) {
+      CloseSilent();
+    } else {
+      TakeTurn(static_cast<uid_t>(number - kFirstUser));
+    }
+  }
+}
+
+void LightServer::TakeTurn(uid_t uid) {
+  std::shared_ptr<LightUser> user;
+  {
+    MutexLock lock(mutex_);
+    if (const auto found = users_.find(uid); found != users_.end()) user = found->second.lock();
+  }
+  if (user == nullptr) return;
+  epoll_event event{};
+  const int count = ::epoll_wait(user->epoll.get(), &event, 1, 0);
+  // Behind the other users. Another thread may serve this one's other connections meanwhile.
+  Watch(epoll_, EPOLL_CTL_MOD, user->epoll, EPOLLIN | EPOLLONESHOT, kFirstUser + uid);
+  if (count != 1) return;
+  const uint64_t number = event.data.u64;
+  const ConnectionPtr connection = Find(number);
+  if (connection == nullptr || connection->OnEvents(event.events)) return;
+  MutexLock lock(mutex_);
+  open_.erase(number);
+}
+
+void LightServer::CloseSilent() {
+  uint64_t count = 0;
+  if (::read(silence_.get(), &count, sizeof count) != sizeof count) return;  // another thread's
+  std::unordered_map<uint64_t, ConnectionPtr> open;
+  {
+    MutexLock lock(mutex_);
+    open = open_;
+  }
+  for (const auto& [number, connection] : open) {
+    if (!connection->CloseIfSilent()) continue;
     MutexLock lock(mutex_);
     open_.erase(number);
   }

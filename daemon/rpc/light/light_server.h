@@ -1,7 +1,8 @@
 // Serves the light protocol (protos/kiln/v1/light.proto).
 #pragma once
 
-#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,14 +12,22 @@
 
 #include "daemon/rpc/light/light_connection.h"
 #include "daemon/rpc/sockets/connection_sink.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 
+struct LightLimits {
+  size_t unread_bytes_max = limits::kLightUnreadBytesMax;
+  std::chrono::nanoseconds silent_time = limits::kLightSilentTime;
+};
+
 // A few threads wait for all connections together, read requests and answer hits; everything that
-// waits or reads much goes elsewhere, as with gRPC. Thread-safe. Parts outlive it.
+// waits or reads much goes elsewhere, as with gRPC. Users take turns, and so do the connections of
+// a user: the kernel keeps both orders, in an epoll of the users' epolls. Thread-safe. Parts
+// outlive it.
 class LightServer final : public ConnectionSink {
  public:
-  explicit LightServer(const RpcDependencies& parts);
+  explicit LightServer(const RpcDependencies& parts, const LightLimits& limits = {});
   // Shuts down, at once.
   ~LightServer() override;
 
@@ -35,19 +44,23 @@ class LightServer final : public ConnectionSink {
   using ConnectionPtr = std::shared_ptr<LightConnection>;
 
   void Loop();
+  void TakeTurn(uid_t uid);
+  void CloseSilent();
   ConnectionPtr Find(uint64_t number);
-  std::shared_ptr<RequestBudget> BudgetOf(uid_t uid) KILN_REQUIRES(mutex_);
+  absl::StatusOr<std::shared_ptr<LightUser>> UserOf(uid_t uid) KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
+  const LightLimits limits_;
   RequestGate calls_;
   UniqueFd epoll_;
   UniqueFd stop_;
+  UniqueFd silence_;  // a timer
   std::vector<std::thread> threads_;
 
   Mutex mutex_;
   uint64_t last_number_ KILN_GUARDED_BY(mutex_) = 0;
   std::unordered_map<uint64_t, ConnectionPtr> open_ KILN_GUARDED_BY(mutex_);
-  std::map<uid_t, std::weak_ptr<RequestBudget>> budgets_ KILN_GUARDED_BY(mutex_);
+  std::map<uid_t, std::weak_ptr<LightUser>> users_ KILN_GUARDED_BY(mutex_);
   bool is_shut_down_ KILN_GUARDED_BY(mutex_) = false;
 };
 

@@ -56,10 +56,14 @@ std::shared_ptr<grpc::Channel> ServiceTest::Connect(const Principal& principal) 
 }
 
 UniqueFd ServiceTest::ConnectLight(const Principal& principal) {
+  return ConnectLight(light_server_, principal);
+}
+
+UniqueFd ServiceTest::ConnectLight(LightServer& server, const Principal& principal) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   UniqueFd client(ends[1]);
-  EXPECT_TRUE(light_server_.Serve(UniqueFd(ends[0]), principal).ok());
+  EXPECT_TRUE(server.Serve(UniqueFd(ends[0]), principal).ok());
   return client;
 }
 

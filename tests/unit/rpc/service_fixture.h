@@ -45,6 +45,7 @@ class ServiceTest : public ::testing::Test {
   // A connection of `principal`, as the listener would bring it.
   std::shared_ptr<grpc::Channel> Connect(const Principal& principal = {1000, false});
   UniqueFd ConnectLight(const Principal& principal = {1000, false});
+  static UniqueFd ConnectLight(LightServer& server, const Principal& principal = {1000, false});
 
   static v1::CompileRequest Request(const std::string& text = "module {}");
   // Runs `call` on another thread and waits for its end.

@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "tests/testing/artifacts.h"
 #include "tests/unit/rpc/light_client.h"
@@ -163,15 +165,120 @@ TEST_F(LightServerTest, ClientThatDoesNotReadIsNotReadFrom) {
   }
 }
 
-TEST_F(LightServerTest, RequestsOfOneUserBeyondTheBudgetAreRefused) {
-  const auto budget = std::make_shared<RequestBudget>(100);
-  auto first = budget->Take(60);
+TEST_F(LightServerTest, BytesBeyondTheBudgetAreRefused) {
+  ByteBudget budget("the requests", 100);
+  auto first = budget.Take(60);
   ASSERT_TRUE(first.ok());
-  const auto second = budget->Take(60);
+  const auto second = budget.Take(60);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(RetryAfter(second.status()).has_value());
   first->reset();
-  EXPECT_TRUE(budget->Take(100).ok());
+  EXPECT_TRUE(budget.Take(100).ok());
+}
+
+TEST_F(LightServerTest, AnswersThatNobodyReadsAreBounded) {
+  constexpr uint64_t kEach = 20;
+  constexpr size_t kUnreadBytesMax = 4 * limits::kMiB;
+  provider_.AnswerWith([](const CompileJob& job) {
+    auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
+    artifact->stages.back().blob = Blob::FromBytes(std::string(limits::kMiB, 'x'));
+    return CompileResult{Outcome::kCompiled, std::nullopt, std::move(artifact)};
+  });
+  LightServer server(parts_, {.unread_bytes_max = kUnreadBytesMax});
+  ASSERT_TRUE(server.Start().ok());
+  LightClient hostile[] = {LightClient(ConnectLight(server)), LightClient(ConnectLight(server))};
+  for (LightClient& client : hostile) {
+    for (uint64_t id = 0; id < kEach; ++id) {
+      ASSERT_TRUE(client.Send(id, v1::LIGHT_METHOD_COMPILE, Request(std::to_string(id))));
+    }
+  }
+  AwaitHeld(2 * kEach);
+  provider_.FinishAll();  // all answers are made here, and nobody reads
+  LightClient other(ConnectLight(server, {1001, false}));
+  std::thread finishing([&] {
+    AwaitHeld(1);
+    provider_.FinishAll();
+  });
+  EXPECT_EQ(other.Call(v1::LIGHT_METHOD_COMPILE, Request()).code, 0);
+  finishing.join();
+  uint64_t served = 0;
+  for (LightClient& client : hostile) {
+    for (uint64_t id = 0; id < kEach; ++id) {
+      const auto answer = client.Receive();
+      ASSERT_TRUE(answer.has_value());
+      if (answer->code == 0) {
+        ++served;
+        continue;
+      }
+      EXPECT_EQ(answer->code, static_cast<int>(absl::StatusCode::kResourceExhausted));
+      EXPECT_EQ(answer->status().details_size(), 1);  // when to try again
+    }
+  }
+  EXPECT_GT(served, 0u);
+  EXPECT_LE(served, kUnreadBytesMax / limits::kMiB);
+  EXPECT_EQ(hostile[0].Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest()).code, 0);
+}
+
+TEST_F(LightServerTest, ConnectionsWhereNothingMovesEnd) {
+  LightServer server(parts_, {.silent_time = std::chrono::milliseconds(100)});
+  ASSERT_TRUE(server.Start().ok());
+  const std::string frame = LightFrameBytes(1, v1::LIGHT_METHOD_COMPILE, "half of it");
+  LightClient waiting(ConnectLight(server));
+  ASSERT_TRUE(waiting.Send(1, v1::LIGHT_METHOD_COMPILE, Request()));
+  AwaitHeld(1);
+  for (const std::string& bytes : {std::string(), frame.substr(0, 6), frame.substr(0, 20)}) {
+    LightClient silent(ConnectLight(server));
+    ASSERT_TRUE(silent.SendBytes(bytes));
+    EXPECT_FALSE(silent.Receive().has_value());
+  }
+  // Three times as long nothing moved on this one, but its compile was under way.
+  provider_.FinishAll();
+  EXPECT_TRUE(waiting.Receive().has_value());
+}
+
+TEST_F(LightServerTest, AnswersThatAreNotReadForLongEnd) {
+  LightServer server(parts_, {.silent_time = std::chrono::milliseconds(100)});
+  ASSERT_TRUE(server.Start().ok());
+  v1::FetchRequest request;
+  request.set_digest(PutBlob(4 * limits::kMiB));
+  LightClient client(ConnectLight(server));
+  ASSERT_TRUE(client.Send(1, v1::LIGHT_METHOD_FETCH, request));
+  pollfd hang_up{client.fd(), 0, 0};
+  EXPECT_EQ(::poll(&hang_up, 1, -1), 1);
+  EXPECT_NE(hang_up.revents & POLLHUP, 0);
+}
+
+TEST_F(LightServerTest, UserWhoFloodsDelaysNobody) {
+  constexpr size_t kConnections = 40;
+  constexpr size_t kEach = 50;
+  std::atomic<bool> has_begun = false;
+  provider_.FinishAtOnce();
+  provider_.AnswerWith([&](const CompileJob& job) {
+    has_begun.wait(false);
+    return CompiledFrom(job);
+  });
+  std::vector<LightClient> flood;
+  std::string requests;
+  for (uint64_t id = 0; id < kEach; ++id) {
+    requests += LightFrameBytes(id, v1::LIGHT_METHOD_COMPILE, Request().SerializeAsString());
+  }
+  for (size_t i = 0; i < kConnections; ++i) {
+    flood.emplace_back(ConnectLight({1001, false}));
+    ASSERT_TRUE(flood.back().SendBytes(requests));
+  }
+  ASSERT_TRUE(client_.Send(1, v1::LIGHT_METHOD_COMPILE, Request("honest")));
+  has_begun = true;
+  has_begun.notify_all();
+  ASSERT_TRUE(client_.Receive().has_value());
+  for (LightClient& client : flood) {
+    for (size_t i = 0; i < kEach; ++i) ASSERT_TRUE(client.Receive().has_value());
+  }
+  const std::vector<FakeProvider::Call> calls = provider_.calls();
+  const auto honest = std::find_if(calls.begin(), calls.end(), [](const auto& call) {
+    return call.job->request.source.text == "honest";
+  });
+  // A thread that the kernel stops before it serves the request lets more of the flood through.
+  EXPECT_LT(honest - calls.begin(), ptrdiff_t{kConnections * kEach / 4});
 }
 
 TEST_F(LightServerTest, ShutdownCancelsWhatIsInFlightAndServesNobody) {
