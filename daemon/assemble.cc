@@ -466,7 +466,7 @@ AdminActions RunningDaemon::MakeActions() {
   };
   actions.negatives = &negatives_;
   actions.toolchains = [this] { return Toolchains(); };
-  actions.reload_toolchains = [this](ReloadThread::Done done) {
+  actions.reload_toolchains = [this](BackgroundTask::Done done) {
     toolchains_->Reload(std::move(done));
   };
   actions.set_default_toolchain = [this](const std::string& selector) {

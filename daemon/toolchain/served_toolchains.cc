@@ -23,7 +23,7 @@ ServedToolchains::Found ServedToolchains::Current() const {
   return current_;
 }
 
-void ServedToolchains::Reload(ReloadThread::Done done) { thread_.Ask(std::move(done)); }
+void ServedToolchains::Reload(BackgroundTask::Done done) { thread_.Request(std::move(done)); }
 
 std::string ServedToolchains::DefaultSelector(const std::string& otherwise) {
   if (IsDefaultConfigured()) return parts_.configured_default;
@@ -48,7 +48,7 @@ absl::Status ServedToolchains::SetDefault(const std::string& selector) {
 }
 
 void ServedToolchains::NoteChange(const Toolchain& toolchain, const absl::Status& why) {
-  thread_.Ask();
+  thread_.Request();
   {
     const MutexLock lock(mutex_);
     if (changed_.size() >= kChangesKnownMax) changed_.clear();

@@ -9,7 +9,7 @@
 
 #include "daemon/toolchain/default_file.h"
 #include "daemon/toolchain/discovered_toolchains.h"
-#include "daemon/toolchain/reload_thread.h"
+#include "storage/background_task.h"
 #include "storage/base/metrics.h"
 #include "storage/base/mutex.h"
 
@@ -59,7 +59,7 @@ class ServedToolchains final : public ToolchainCatalog {
 
   // Looks around again. `done` is told that it is done, or UNAVAILABLE where the daemon stops. What
   // was installed before this call is seen.
-  void Reload(ReloadThread::Done done);
+  void Reload(BackgroundTask::Done done);
 
   // From now on, and after a restart, what an empty selector means; "" for the newest. FAILED_-
   // PRECONDITION where no toolchain here is that, or where the configuration says another.
@@ -97,7 +97,7 @@ class ServedToolchains final : public ToolchainCatalog {
   std::set<Digest> changed_ KILN_GUARDED_BY(mutex_);
   Counter changes_{"toolchains_changed",
                    "Toolchains whose files were changed on disk while they were served."};
-  ReloadThread thread_;  // last: it uses everything above
+  BackgroundTask thread_;  // last: it uses everything above
 };
 
 }  // namespace kiln

@@ -38,7 +38,7 @@ class RocksReclaimer {
   const uint64_t garbage_bytes_max_;
   std::atomic<uint64_t> live_bytes_ = 0;
   std::atomic<bool> stopping_ = false;
-  BackgroundTask work_{[this] { Reclaim(); }};
+  BackgroundTask work_{{[this](const auto&) { Reclaim(); }}};
 };
 
 }  // namespace kiln

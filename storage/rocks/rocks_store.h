@@ -107,7 +107,7 @@ class RocksStore final : public Store {
   // Last: their threads stop before the other members are destroyed.
   RocksReclaimer reclaimer_;
   // Hits run on threads that serve clients and must not wait for the disk.
-  BackgroundTask use_writer_{[this] { WriteUses(); }};
+  BackgroundTask use_writer_{{[this](const auto&) { WriteUses(); }}};
 };
 
 }  // namespace kiln
