@@ -1,5 +1,6 @@
 #include "storage/base/metrics.h"
 
+#include <cmath>
 #include <map>
 
 #include "storage/base/mutex.h"
@@ -16,6 +17,7 @@ struct Family {
 };
 
 struct Registry {
+  Mutex reading;  // taken before `mutex`: no gauge ends meanwhile, so it is read without `mutex`
   Mutex mutex;
   std::map<std::pair<std::string, MetricLabels>, Family> families KILN_GUARDED_BY(mutex);
 };
@@ -68,17 +70,28 @@ Gauge::Gauge(std::string name, std::string help, Read read, MetricLabels labels)
   Register(this, name_, labels_, std::move(help), /*is_counter=*/false, std::move(read));
 }
 
-Gauge::~Gauge() { Unregister(this, name_, labels_, 0); }
+Gauge::~Gauge() {
+  const MutexLock reading(TheRegistry().reading);
+  Unregister(this, name_, labels_, 0);
+}
 
 std::vector<MetricSample> ReadMetrics() {
   Registry& registry = TheRegistry();
   std::vector<MetricSample> samples;
-  const MutexLock lock(registry.mutex);
-  for (const auto& [id, family] : registry.families) {
-    if (const std::optional<double> value = ValueOf(family)) {
-      samples.push_back({id.first, id.second, family.help, family.is_counter, *value});
+  std::vector<std::pair<size_t, Family>> gauges;  // each with its place in `samples`
+  const MutexLock reading(registry.reading);
+  {
+    const MutexLock lock(registry.mutex);
+    for (const auto& [id, family] : registry.families) {
+      if (!family.is_counter) gauges.emplace_back(samples.size(), family);
+      const double value = family.is_counter ? *ValueOf(family) : 0;
+      samples.push_back({id.first, id.second, family.help, family.is_counter, value});
     }
   }
+  for (const auto& [place, family] : gauges) {
+    samples[place].value = ValueOf(family).value_or(std::nan(""));
+  }
+  std::erase_if(samples, [](const MetricSample& sample) { return std::isnan(sample.value); });
   return samples;
 }
 

@@ -48,8 +48,8 @@ class Counter {
 // must not be made in the body of a constructor.
 class Gauge {
  public:
-  // Called on any thread. None: the value is not known, and not shown. May take locks, under which
-  // no metric is made or destroyed then.
+  // Called on any thread. None: the value is not known, and not shown. May block, and take locks,
+  // under which no gauge is destroyed then.
   using Read = std::function<std::optional<double>()>;
 
   // `name` and `help` as those of a counter.

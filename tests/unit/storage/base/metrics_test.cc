@@ -78,5 +78,15 @@ TEST(Gauge, ShowsThePresentWhileItExistsAndIsKnown) {
   EXPECT_EQ(count(), 0);
 }
 
+// A gauge may ask a file system that does not answer.
+TEST(Gauge, WhileOneIsReadCountersComeAndGo) {
+  const Gauge gauge("test_slow", "Slow.", [] {
+    Counter counter("test_meanwhile", "Made meanwhile.");
+    return counter.Add();
+  });
+  EXPECT_EQ(ReadMetric("test_slow"), 1);
+  EXPECT_EQ(ReadMetric("test_meanwhile"), 1);
+}
+
 }  // namespace
 }  // namespace kiln
