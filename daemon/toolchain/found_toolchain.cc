@@ -305,7 +305,7 @@ std::vector<FoundToolchain> FindToolchains(const std::vector<std::string>& direc
                                            FileTrust trust) {
   Search search(std::move(trust));
   for (const std::string& directory : directories) {
-    if (search.Look(directory, directory)) continue;
+    search.Look(directory, directory);
     for (const std::string& inner : search.Inner(directory)) search.Look(inner, directory);
   }
   return search.Take();

@@ -59,6 +59,12 @@ TEST_F(FoundNativeTest, ADirectoryMayBeTheToolkitItself) {
   EXPECT_THAT(Find("cuda"), ElementsAre(ptxas));
 }
 
+TEST_F(FoundNativeTest, WhatLiesBeneathAToolkitIsFoundToo) {
+  const std::string ptxas = Install("bin/ptxas");
+  const std::string beneath = Install("x/lib/python3.12/site-packages/torch/bin/ptxas");
+  EXPECT_THAT(Find(), ElementsAre(ptxas, beneath));
+}
+
 TEST_F(FoundNativeTest, TwoPathsToOneFileCountOnce) {
   const std::string ptxas = Install("cuda-13.0/bin/ptxas");
   fs::create_directory_symlink("cuda-13.0", directory_.File("cuda"));
