@@ -17,7 +17,7 @@ import pytest
 import kiln
 from job import package_environment
 from kiln import aio
-from kiln._connection import ANSWER, PREAMBLE, Connection
+from kiln._connection import ANSWER, IN_FLIGHT_MAX, PREAMBLE, Connection
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_pb2
 from kiln.v1 import kernel_service_pb2 as pb
@@ -324,6 +324,23 @@ def test_a_task_that_is_cancelled_cancels_its_call(serving):
             assert await client.lookup([]) == []
             while (2, CANCEL) not in fake.seen:
                 await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(work(), SECONDS_MAX))
+
+
+def test_a_call_that_waits_for_a_place_has_a_timeout(serving):
+    endpoint, _ = serving(lambda number, method: b"" if method == 5 else ok(number))
+
+    async def work():
+        async with aio.AsyncClient(socket=endpoint.socket, answer_timeout=SECONDS_MAX) as client:
+            waiting = [asyncio.ensure_future(client.toolchains()) for _ in range(IN_FLIGHT_MAX)]
+            await asyncio.sleep(0)
+            with pytest.raises(kiln.DeadlineExceededError):
+                await client.lookup(["00" * 32], timeout=0.05)
+            waiting.pop().cancel()
+            assert await client.lookup(["00" * 32], timeout=SECONDS_MAX) == []
+            for task in waiting:
+                task.cancel()
 
     asyncio.run(asyncio.wait_for(work(), SECONDS_MAX))
 

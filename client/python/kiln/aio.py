@@ -222,17 +222,27 @@ class _Stream:
 
     async def call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         """As Connection.call()."""
-        async with self._room:
-            number, answered = self._start(method, message, deadline)
-            try:
-                await self._wait(answered, deadline)
-                if answered.result() is _NO_ANSWER:
-                    self._check()
-                return result(method, *answered.result())
-            finally:
-                if not answered.done() and os.getpid() == self._process:
-                    self._writer.write(cancel_frame(number))
-                    answered.cancel()
+        entering = self._room.acquire()
+        try:
+            await (asyncio.wait_for(entering, seconds_left(deadline)) if self._room.locked() else entering)
+        except asyncio.TimeoutError:
+            raise too_late() from None
+        try:
+            return await self._ask(method, message, deadline)
+        finally:
+            self._room.release()
+
+    async def _ask(self, method: str, message: Any, deadline: Optional[float]) -> Any:
+        number, answered = self._start(method, message, deadline)
+        try:
+            await self._wait(answered, deadline)
+            if answered.result() is _NO_ANSWER:
+                self._check()
+            return result(method, *answered.result())
+        finally:
+            if not answered.done() and os.getpid() == self._process:
+                self._writer.write(cancel_frame(number))
+                answered.cancel()
 
     def _start(self, method: str, message: Any, deadline: Optional[float]) -> "Tuple[int, asyncio.Future[Tuple[int, bytes]]]":
         if os.getpid() != self._process:
