@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 #include <type_traits>
 
-#include "storage/base/did_you_mean.h"
 #include "storage/base/units.h"
 
 namespace kiln {
@@ -335,9 +335,9 @@ const std::vector<Field>& Fields() {
 }
 
 absl::Status UnknownSection(std::string_view section) {
-  std::vector<std::string> known;
-  for (const Field& field : Fields()) known.emplace_back(field.section);
-  return InvalidArgument("unknown section [{}]{}", section, DidYouMean(section, known));
+  std::set<std::string_view> known;
+  for (const Field& field : Fields()) known.insert(field.section);
+  return InvalidArgument("unknown section [{}]; there are {}", section, fmt::join(known, ", "));
 }
 
 absl::StatusOr<const Field*> FindField(std::string_view section, std::string_view name) {
@@ -347,9 +347,8 @@ absl::StatusOr<const Field*> FindField(std::string_view section, std::string_vie
     if (field.section == section && field.name == name) return &field;
     if (field.section == section) known.push_back(field.Name());
   }
-  const std::string full = fmt::format("{}.{}", section, name);
-  return InvalidArgument("unknown setting {}{}; section [{}] has {}", full, DidYouMean(full, known),
-                         section, fmt::join(known, ", "));
+  return InvalidArgument("unknown setting {}.{}; section [{}] has {}", section, name, section,
+                         fmt::join(known, ", "));
 }
 
 absl::Status SetField(const Field& field, const RawValue& value, Config& config) {

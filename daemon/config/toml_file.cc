@@ -1,14 +1,12 @@
 #include "daemon/config/toml_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <filesystem>
 
+#include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
-#include "storage/base/unique_fd.h"
 
 namespace kiln {
 namespace {
@@ -83,27 +81,13 @@ absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, const st
 }
 
 absl::StatusOr<std::vector<TomlEntry>> ReadTomlFile(const std::string& path) {
-  // Non-blocking, since a FIFO would otherwise hold the start up for ever.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return ErrnoStatus(errno, "cannot read the configuration file " + path);
-  struct stat status;
-  if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, path);
-  if (!S_ISREG(status.st_mode)) return InvalidArgument("{} is not a regular file", path);
-  if (static_cast<uint64_t>(status.st_size) > limits::kConfigBytesMax) {
-    return InvalidArgument("{} has {} bytes; a configuration file has at most {}", path,
-                           status.st_size, limits::kConfigBytesMax);
-  }
-  std::string text(static_cast<size_t>(status.st_size), '\0');
-  size_t filled = 0;
-  while (filled < text.size()) {
-    const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus(errno, "cannot read the configuration file " + path);
-    if (count == 0) break;
-    filled += static_cast<size_t>(count);
-  }
-  text.resize(filled);
-  return ParseToml(text, path);
+  // A mounted configuration may be a link.
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(path, error);
+  if (error) return ErrnoStatus(error.value(), "cannot read the configuration file " + path);
+  const auto text = OsFilesystem().Read(real, limits::kConfigBytesMax);
+  if (!text.ok()) return Annotate(text.status(), "cannot read the configuration file");
+  return ParseToml(*text, path);
 }
 
 }  // namespace kiln

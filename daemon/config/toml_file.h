@@ -22,8 +22,8 @@ struct TomlEntry {
 // name = value.
 absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, const std::string& path);
 
-// NOT_FOUND, PERMISSION_DENIED, … where it cannot be read; INVALID_ARGUMENT where it is larger than
-// any configuration.
+// NOT_FOUND, PERMISSION_DENIED, … where it cannot be read; RESOURCE_EXHAUSTED where it is larger
+// than any configuration.
 absl::StatusOr<std::vector<TomlEntry>> ReadTomlFile(const std::string& path);
 
 }  // namespace kiln

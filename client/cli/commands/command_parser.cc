@@ -5,12 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <utility>
 
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/console.h"
-#include "storage/base/did_you_mean.h"
 
 namespace kiln::cli {
 namespace {
@@ -45,99 +43,6 @@ std::string CheckSeconds(const std::string& text) {
   double value = 0;
   if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return "";
   return fmt::format("'{}' is not a number of seconds above 0", text);
-}
-
-// What is wrong, and what helps.
-struct UsageError {
-  std::string what;
-  std::string why;
-  std::string advice;
-};
-
-std::string HelpOf(const CLI::App* command) {
-  return command == nullptr ? "'kiln --help'"
-                            : fmt::format("'kiln {} --help'", command->get_name());
-}
-
-std::vector<std::string> CommandNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
-  return names;
-}
-
-std::vector<std::string> OptionNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-// "" where every word was an option's value.
-std::string ValueThatIsACommand(const CLI::App& app) {
-  const std::vector<std::string> commands = CommandNames(app);
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& value : option->results()) {
-      if (std::find(commands.begin(), commands.end(), value) == commands.end()) continue;
-      return fmt::format("; {} took '{}' as its value", option->get_name(), value);
-    }
-  }
-  return "";
-}
-
-// A word that is no command, no option and no argument of `command`, which is null where none was
-// given; or no word at all.
-UsageError UnknownWord(const CLI::App& app, const CLI::App* command) {
-  const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) {
-    return {"usage", "say what to do" + ValueThatIsACommand(app), "'kiln --help', which lists it"};
-  }
-  const std::string& word = unknown.front();
-  if (word.starts_with('-')) {
-    std::vector<std::string> known = OptionNames(app);
-    if (command != nullptr) {
-      for (std::string& name : OptionNames(*command)) known.push_back(std::move(name));
-    }
-    const std::string name = word.substr(0, word.find('='));
-    return {command == nullptr ? "usage" : command->get_name(),
-            fmt::format("there is no option {}{}", name, DidYouMean(name, known)), HelpOf(command)};
-  }
-  if (command == nullptr) {
-    return {word, "there is no such command" + DidYouMean(word, CommandNames(app)),
-            "'kiln --help', which lists them"};
-  }
-  return {command->get_name(), fmt::format("'{}' is one argument too many", word), HelpOf(command)};
-}
-
-bool Is(const CLI::ParseError& error, CLI::ExitCodes code) {
-  return error.get_exit_code() == static_cast<int>(code);
-}
-
-// CLI11's words name the argument in front of a colon, or first.
-UsageError WrongValue(const CLI::ParseError& error, const CLI::App* command) {
-  const std::string text = error.what();
-  const std::string name = text.substr(0, text.find_first_of(": "));
-  if (Is(error, CLI::ExitCodes::ArgumentMismatch)) {
-    const bool is_too_many =
-        text.find("at most") != std::string::npos || text.find("At Most") != std::string::npos;
-    return {name, is_too_many ? "give it only once" : "give it a value", HelpOf(command)};
-  }
-  if (Is(error, CLI::ExitCodes::RequiredError)) return {name, "is missing", HelpOf(command)};
-  const size_t colon = text.find(": ");
-  if (colon == std::string::npos) return {"usage", text, HelpOf(command)};
-  return {text.substr(0, colon), text.substr(colon + 2), HelpOf(command)};
-}
-
-UsageError Explain(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<CLI::App*> commands = app.get_subcommands();
-  const CLI::App* command = commands.empty() ? nullptr : commands.front();
-  const bool is_about_a_value =
-      Is(error, CLI::ExitCodes::ArgumentMismatch) || Is(error, CLI::ExitCodes::ValidationError);
-  const bool has_too_much = Is(error, CLI::ExitCodes::ExtrasError);
-  if (has_too_much || (command == nullptr && !is_about_a_value)) return UnknownWord(app, command);
-  return WrongValue(error, command);
 }
 
 // "help", "help ls": as people ask who know git.
@@ -222,9 +127,16 @@ std::function<ExitCode(Session&)> CommandParser::Parse(std::vector<std::string> 
       app_->exit(error, out, err);
       return [](Session&) { return kOk; };
     }
-    const UsageError wrong = Explain(*app_, error);
+    const std::vector<CLI::App*> chosen = app_->get_subcommands();
+    const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
+    // Without a command, CLI11 says no more than that one is missing.
+    const std::vector<std::string> unknown = app_->remaining(true);
+    const std::string why =
+        unknown.empty() ? error.what() : fmt::format("'{}' is not known here", unknown.front());
     Console console{out, err};
-    Fail(console, wrong.what, CannotRun(InvalidArgument("{}", wrong.why), wrong.advice));
+    Fail(console, command.empty() ? "usage" : command,
+         CannotRun(InvalidArgument("{}", why),
+                   fmt::format("'kiln {}--help'", command.empty() ? "" : command + " ")));
     return [](Session&) { return kCouldNotRun; };
   }
   return chosen_;

@@ -174,7 +174,7 @@ TEST(Start, BadUsageAndBadConfiguration) {
   EXPECT_EQ(flag.RunToExit(), kBadUsage);
   TemporaryDaemon setting({"--set", "store.sise=1GiB"});
   EXPECT_EQ(setting.RunToExit(), kBadUsage);
-  EXPECT_THAT(setting.Log(), HasSubstr("did you mean store.size?"));
+  EXPECT_THAT(setting.Log(), HasSubstr("[store] has store.size, "));
   TemporaryDaemon file({"--config", "/nonexistent/kilnd.toml"});
   EXPECT_EQ(file.RunToExit(), kBadUsage);
   TemporaryDaemon check({"--check-config"});
