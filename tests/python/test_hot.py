@@ -51,7 +51,7 @@ def published(client, asked):
 def key_here(client, asked):
     """None where this process is not sure of it."""
     try:
-        return client._hot._published().key_of(asked)
+        return client._hot.toolchains().key_of(asked)
     except Exception:
         return None
 

@@ -48,57 +48,46 @@ class HotReader:
     def find(self, request: CompileRequest) -> Optional[Artifact]:
         """None: the daemon has to be asked, for whatever reason."""
         try:
-            toolchains = self._published() if isinstance(request, CompileRequest) else None
+            toolchains = self.toolchains() if isinstance(request, CompileRequest) else None
             if toolchains is None:
                 return None
             key = toolchains.key_of(request)
             content = self._read(f"{key[:2]}/{key}")
             artifact = None if content is None else _artifact(content, key, request.stages)
-        except Unsure:
-            return None
         except Exception as error:
-            if from_handler(error):
+            if not isinstance(error, Unsure) and from_handler(error):
                 raise
             return None
         if artifact is not None and len(self._uses) < _USES_MAX:
             self._uses[bytes.fromhex(key)] = None
         return artifact
 
-    def is_there(self) -> bool:
-        """Whether find() has where to look."""
-        try:
-            return self._published() is not None
-        except Exception as error:
-            if from_handler(error):
-                raise
-            return False
-
     def take_uses(self) -> "List[bytes]":
         """The keys that were found since this was last called, each once."""
         uses, self._uses = self._uses, {}
         return list(uses)
 
-    def _published(self) -> Optional[Toolchains]:
-        """None where there is no hot directory that may be trusted."""
-        self._folder = self._folder or os.path.join(os.path.dirname(self._endpoint.find()), "hot")
+    def toolchains(self) -> Optional[Toolchains]:
+        """Those that are published. None where there is no hot directory that may be trusted."""
         try:
+            self._folder = self._folder or os.path.join(os.path.dirname(self._endpoint.find()), "hot")
             folder, file = os.lstat(self._folder), os.lstat(f"{self._folder}/toolchains")
-        except OSError as error:
+            if not stat.S_ISDIR(folder.st_mode) or not self._is_trusted(folder):
+                return None
+            identity = (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
+            known, toolchains = self._toolchains
+            if identity != known:
+                content = self._read("toolchains")
+                # Only here: importing protobuf takes some hundredths of a second.
+                wire = _process.imported("kiln._wire")
+                toolchains = None if content is None else Toolchains(wire.published_toolchains(content))
+                self._toolchains = (identity, toolchains)
+            return toolchains
+        except Exception as error:
             if from_handler(error):
                 raise
             self._folder = ""
             return None
-        if not stat.S_ISDIR(folder.st_mode) or not self._is_trusted(folder):
-            return None
-        identity = (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
-        known, toolchains = self._toolchains
-        if identity != known:
-            content = self._read("toolchains")
-            # Only here: importing protobuf takes some hundredths of a second.
-            wire = _process.imported("kiln._wire")
-            toolchains = None if content is None else Toolchains(wire.toolchains(wire.kernel_service_pb2.ListToolchainsResponse.FromString(content)))
-            self._toolchains = (identity, toolchains)
-        return toolchains
 
     def _read(self, name: str) -> Optional[bytes]:
         """A file's content. None where there is none, or an untrusted user may have written it."""

@@ -263,6 +263,11 @@ def nearest(response: Any) -> Optional[NearestArtifact]:
         has_seen_all=response.has_seen_all)
 
 
+def published_toolchains(raw: bytes) -> List[Toolchain]:
+    """The toolchains of a serialized ListToolchainsResponse. Raises what protobuf raises."""
+    return toolchains(kernel_service_pb2.ListToolchainsResponse.FromString(raw))
+
+
 def toolchains(response: Any) -> List[Toolchain]:
     """The toolchains of a ListToolchainsResponse."""
     words = {kind: word for word, kind in KINDS.items()}

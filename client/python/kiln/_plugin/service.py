@@ -114,7 +114,7 @@ class Service:
 
     def prepare(self) -> None:
         """Declined if no kernel can be had: there is neither a hot directory nor a daemon. Call before any longer work."""
-        if not self._hot.is_there():
+        if self._hot.toolchains() is None:
             self._connected()
 
     def connect(self) -> None:
