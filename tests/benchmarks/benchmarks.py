@@ -500,12 +500,12 @@ def plugin_kernels(count):
     def measure(setting):
         jobs = Jobs(setting, "many_kernels.py")
 
-        def ms(cache, plug_in):
-            return jobs.run(str(count), [cache], plug_in, setting.folder / f"many-{count}")[0]["ms"]
+        def ms(cache, plug_in, *workers):
+            return jobs.run(str(count), [cache], plug_in, setting.folder / f"many-{count}", *workers)[0]["ms"]
 
         (setting.folder / f"many-{count}").mkdir()
         cache = jobs.new_cache()
-        ms(cache, True)  # the daemon compiles; Triton's files are those that it would have made by itself
+        ms(cache, True, str(len(os.sched_getaffinity(0))))  # the daemon compiles; Triton's files are those that it would have made by itself
         turns = [(ms(cache, False), ms(cache, True), ms(jobs.new_cache(), True)) for _ in range(6)]
         of = f"the same process without Kiln, {count} kernels, whose files are there"
         return [Row(f"plugin-kernels-{count}", median_ratio((files, stock) for stock, files, _ in turns[1:]), 1.1, "lower", of),
@@ -517,6 +517,20 @@ def plugin_kernels(count):
 
 # How long a process with an empty cache may take, by its kernels.
 _EMPTY_GOALS = {20: 0.3, 200: 2.0, 1000: 2.0}
+
+
+def inductor_like(setting):
+    """The kernels of a job's first step, compiled by as many forked workers as there are cores."""
+    jobs, cores, kernels = Jobs(setting, "many_kernels.py"), len(os.sched_getaffinity(0)), 32
+
+    def ms(plug_in):
+        cache = jobs.new_cache()
+        folder = cache.with_suffix(".source")  # another path makes other kernels
+        folder.mkdir()
+        return jobs.run(str(kernels), [cache], plug_in, folder, str(cores))[0]["ms"]
+
+    pairs = [(ms(True), ms(False)) for _ in range(6)]
+    return [Row("inductor-like", median_ratio(pairs[1:]), 1.0, "lower", f"{cores} such workers without Kiln; {kernels} kernels, all of them new")]
 
 
 def eight_processes(setting):
@@ -553,10 +567,11 @@ GROUPS = {
     ("plugin-import", "plugin-first-ask"): plugin,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
     **{(f"plugin-kernels-{count}", f"plugin-kernels-{count}-empty"): plugin_kernels(count) for count in _EMPTY_GOALS},
+    ("inductor-like",): inductor_like,
     ("eight-processes", "eight-processes-whole"): eight_processes,
 }
 # Rows that take minutes.
-LONG = ("plugin-kernels-1000",)
+LONG = ("plugin-kernels-200", "plugin-kernels-1000")
 
 
 def print_line(name, ratio, goal, verdict, of):

@@ -1,9 +1,10 @@
-"""A job of many distinct kernels, as small as those of torch.compile: what the rows `plugin-kernels` run.
+"""A job of many distinct kernels, as small as those of torch.compile: what the rows `plugin-kernels` and `inductor-like` run.
 
-    <toolchain>/bin/python many_kernels.py COUNT FOLDER
+    <toolchain>/bin/python many_kernels.py COUNT FOLDER [WORKERS]
 
 writes the kernels' source to FOLDER, waits for a line on standard input, has Triton compile, or find, each kernel, and prints one
-object as plugin_job.py does. Every process that is given the same two arguments has the same kernels.
+object as plugin_job.py does. Every process that is given the same two arguments has the same kernels. With WORKERS, so many forked
+processes share the kernels, as Inductor's do: Triton is imported and has hashed itself before they are forked.
 """
 
 import importlib
@@ -12,8 +13,11 @@ import os
 import pathlib
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import triton
+import triton.runtime.cache
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -56,7 +60,7 @@ def kernel_{number}(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK: tl.constexpr):
 """
 
 
-def _module(count, folder):
+def _import(count, folder):
     """The module `many_kernels_source`, written where no other process has."""
     path = folder / "many_kernels_source.py"
     if not path.exists():
@@ -65,20 +69,30 @@ def _module(count, folder):
         part.write_text(_HEAD + "".join(kernels))
         part.rename(path)
     sys.path.insert(0, str(folder))
-    return importlib.import_module(path.stem)
+    importlib.import_module(path.stem)
+
+
+def _compile(number):
+    module = sys.modules["many_kernels_source"]
+    signature = {**dict.fromkeys(("in_ptr0", "in_ptr1", "out_ptr0"), "*fp32"), "xnumel": "i32", "XBLOCK": "constexpr"}
+    triton.compile(ASTSource(getattr(module, f"kernel_{number}"), signature, {"XBLOCK": 512}), target=GPUTarget("cuda", 90, 32))
 
 
 def main():
-    count = int(sys.argv[1])
-    module = _module(count, pathlib.Path(sys.argv[2]))
-    sources = [ASTSource(getattr(module, f"kernel_{number}"), {**dict.fromkeys(("in_ptr0", "in_ptr1", "out_ptr0"), "*fp32"), "xnumel": "i32",
-                                                               "XBLOCK": "constexpr"}, {"XBLOCK": 512}) for number in range(2, count + 2)]
+    count, workers = int(sys.argv[1]), int((sys.argv + ["0"])[3])
+    _import(count, pathlib.Path(sys.argv[2]))
+    if workers:
+        triton.runtime.cache.triton_key()
     print("ready", flush=True)
     sys.stdin.readline()
     cpu, begin = cpu_s(), time.perf_counter()
-    knobs.cache.manager_class
-    for source in sources:
-        triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    if workers:
+        with ProcessPoolExecutor(workers, get_context("fork")) as pool:
+            list(pool.map(_compile, range(2, count + 2)))
+    else:
+        knobs.cache.manager_class
+        for number in range(2, count + 2):
+            _compile(number)
     print(json.dumps({"kernels": count, "ms": 1000 * (time.perf_counter() - begin), "cpu_s": cpu_s() - cpu}), flush=True)
 
 
