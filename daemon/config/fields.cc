@@ -1,5 +1,7 @@
 #include "daemon/config/fields.h"
 
+#include <absl/strings/str_split.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -151,13 +153,7 @@ absl::StatusOr<std::vector<std::string>> SplitList(const RawValue& raw) {
   if (const auto* list = std::get_if<std::vector<std::string>>(&raw)) return *list;
   const auto* text = std::get_if<std::string>(&raw);
   if (text == nullptr) return InvalidArgument("expected a list of texts");
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text->size();) {
-    const size_t end = std::min(text->find(':', begin), text->size());
-    if (end > begin) parts.push_back(text->substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
+  return std::vector<std::string>(absl::StrSplit(*text, ':', absl::SkipEmpty()));
 }
 
 absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {

@@ -177,10 +177,6 @@ inline constexpr size_t kKernelFileBytesMax = 64 * kKiB;
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 
-// --- Disassembling ---
-// A cubin takes milliseconds; a damaged one holds nvdisasm for as long as it is let.
-inline constexpr auto kDisassemblyTimeMax = std::chrono::seconds(20);
-
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);
 inline constexpr size_t kFailuresMax = 4096;

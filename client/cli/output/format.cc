@@ -1,5 +1,6 @@
 #include "client/cli/output/format.h"
 
+#include <absl/strings/escaping.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,10 +43,6 @@ std::string FormatCount(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string Hex(std::string_view raw) {
-  std::string hex;
-  for (const char byte : raw) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
+std::string Hex(std::string_view raw) { return absl::BytesToHexString({raw.data(), raw.size()}); }
 
 }  // namespace kiln::cli

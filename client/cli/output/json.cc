@@ -76,11 +76,9 @@ bool IsInteger(std::string_view number) {
   return number.find_first_not_of("-0123456789") == std::string_view::npos;
 }
 
-// Builds the value from the events of a parse, and knows where in it the parse is.
+// Builds the value from the events of a parse.
 class ValueBuilder final : public nlohmann::json_sax<Json> {
  public:
-  explicit ValueBuilder(std::string_view text) : text_(text) {}
-
   absl::StatusOr<Json> Take() {
     if (!status_.ok()) return status_;
     return std::move(root_);
@@ -104,28 +102,22 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
   bool key(std::string& name) override {
     // nlohmann's reader would silently take the last one.
     if (!open_.back().names.insert(name).second) {
-      return Refuse(InvalidArgument("{}the JSON says \"{}\" twice", Place(": "), name));
+      return Refuse(InvalidArgument("the JSON says \"{}\" twice", name));
     }
     open_.back().name = std::move(name);
     return true;
   }
 
-  bool parse_error(size_t position, const std::string& token,
-                   const Json::exception& error) override {
+  bool parse_error(size_t, const std::string& token, const Json::exception& error) override {
     if (error.id == kNumberOverflow) return RefuseNumber(token, "a double");
-    const bool is_inside = position > 0 && position <= text_.size();
-    const std::string_view rest = is_inside ? text_.substr(position - 1) : "";
-    const bool is_no_number = rest.starts_with("NaN") || rest.starts_with("Infinity");
-    return Refuse(InvalidArgument("this is not JSON: {}{}{}", Place(", "),
-                                  is_no_number ? "JSON has no NaN and no Infinity; " : "",
-                                  WithoutLibrary(error.what())));
+    return Refuse(InvalidArgument("this is not JSON: {}", WithoutLibrary(error.what())));
   }
 
  private:
   // An object or an array that has not ended yet.
   struct Level {
     Json* value;
-    std::string name;             // of the field whose value is read, or ""
+    std::string name;             // of the field whose value is read
     std::set<std::string> names;  // all so far
   };
 
@@ -134,8 +126,7 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
     return false;
   }
   bool RefuseNumber(std::string_view number, std::string_view type) {
-    return Refuse(
-        absl::OutOfRangeError(fmt::format("{}{} does not fit in {}", Place(": "), number, type)));
+    return Refuse(absl::OutOfRangeError(fmt::format("{} does not fit in {}", number, type)));
   }
 
   Json* Put(Json value) {
@@ -145,14 +136,7 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
     holder.push_back(std::move(value));
     return &holder.back();
   }
-  void EndValue() {
-    if (!open_.empty()) open_.back().name.clear();
-  }
-  bool PutScalar(Json value) {
-    Put(std::move(value));
-    EndValue();
-    return true;
-  }
+  bool PutScalar(Json value) { return Put(std::move(value)) != nullptr; }
   bool Open(Json empty) {
     // A line of nothing but brackets would otherwise take many times its size in memory.
     if (open_.size() > 2 * limits::kOptionDepthMax) {
@@ -165,25 +149,9 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
   }
   bool Close() {
     open_.pop_back();
-    EndValue();
     return true;
   }
 
-  // "options.entry.1" and `behind`; "" outside of any field.
-  std::string Place(std::string_view behind) const {
-    std::vector<std::string> parts;
-    for (const Level& level : open_) {
-      const bool is_innermost = &level == &open_.back();
-      if (level.value->is_array()) {
-        parts.push_back(std::to_string(level.value->size() - (is_innermost ? 0 : 1)));
-      } else if (!level.name.empty()) {
-        parts.push_back(level.name);
-      }
-    }
-    return parts.empty() ? "" : fmt::format("{}{}", fmt::join(parts, "."), behind);
-  }
-
-  const std::string_view text_;
   Json root_;
   std::vector<Level> open_;
   absl::Status status_;
@@ -219,7 +187,7 @@ void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view text) {
-  ValueBuilder builder(text);
+  ValueBuilder builder;
   Json::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();
 }

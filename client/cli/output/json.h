@@ -21,8 +21,8 @@ namespace kiln::cli {
 // Objects keep the order in which their fields were set.
 using Json = nlohmann::ordered_json;
 
-// Reads JSON of users. INVALID_ARGUMENT, naming the place: not JSON, a name twice in one object, or
-// nested deeper than any request. OUT_OF_RANGE: a number that fits neither 64 bits nor a double; it
+// Reads JSON of users. INVALID_ARGUMENT: not JSON, a name twice in one object, or nested deeper
+// than any request. OUT_OF_RANGE: a number that fits neither 64 bits nor a double; it
 // would be rounded.
 [[nodiscard]] absl::StatusOr<Json> ParseJson(std::string_view text);
 

@@ -1,7 +1,5 @@
 #include "client/cli/output/output_directory.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cassert>
@@ -14,7 +12,7 @@
 #include "client/cli/output/file_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
-#include "storage/base/unique_fd.h"
+#include "storage/base/filesystem.h"
 
 namespace kiln::cli {
 namespace {
@@ -23,22 +21,6 @@ namespace {
 std::string TemporaryName(const std::string& path) {
   const size_t slash = path.rfind('/') + 1;
   return fmt::format("{}.{}.{}.tmp", path.substr(0, slash), path.substr(slash), ::getpid());
-}
-
-absl::Status WriteAll(int descriptor, std::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, path);
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
-// Names a file that has no name.
-bool Link(const UniqueFd& file, const std::string& path) {
-  const std::string nameless = fmt::format("/proc/self/fd/{}", file.get());
-  return ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 Json Describe(const std::string& name, const std::string& file,
@@ -65,28 +47,12 @@ Json Describe(const std::string& name, const std::string& file,
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
   const std::string temporary = TemporaryName(path);
-  ::unlink(temporary.c_str());  // of a dead process with our number
-  UniqueFd file(
-      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
-  const bool is_nameless = static_cast<bool>(file);
-  if (!is_nameless) {
-    file = UniqueFd(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  }
-  if (!file) return ErrnoStatus(errno, path);
-  absl::Status status = WriteAll(file.get(), content, path);
-  if (status.ok() && is_nameless) {
-    if (Link(file, path)) return absl::OkStatus();
-    // Something has that name, and a link replaces nothing.
-    if (!Link(file, temporary)) return ErrnoStatus(errno, path);
-  }
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoStatus(errno, path);
-  }
-  if (!status.ok()) ::unlink(temporary.c_str());
-  return status;
+  OsFilesystem().Remove(temporary).IgnoreError();  // of a dead process with our number
+  KILN_RETURN_IF_ERROR(OsFilesystem().WriteNew(temporary, content, 0666));
+  absl::Status renamed = OsFilesystem().Rename(temporary, path);
+  if (!renamed.ok()) OsFilesystem().Remove(temporary).IgnoreError();
+  return renamed;
 }
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::string path) {

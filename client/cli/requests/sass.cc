@@ -1,10 +1,10 @@
 #include "client/cli/requests/sass.h"
 
+#include <absl/strings/str_split.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "storage/base/digest.h"
-#include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln::cli {
@@ -27,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr int kCubinDescriptor = 3;
 constexpr char kCubinPath[] = "/proc/self/fd/3";
-constexpr rlim_t kMemoryBytesMax = 4 * limits::kGiB;
 
 // Below a toolchain directory, or below one of the directories in it.
 constexpr const char* kPlaces[] = {
@@ -35,13 +33,7 @@ constexpr const char* kPlaces[] = {
     "lib/python3.*/site-packages/nvidia/cu*/bin/nvdisasm"};
 
 std::vector<std::string> SplitPaths(const char* list) {
-  std::vector<std::string> paths;
-  for (std::string_view rest = list == nullptr ? "" : list; !rest.empty();) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    if (end > 0) paths.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return paths;
+  return absl::StrSplit(list == nullptr ? "" : list, ':', absl::SkipEmpty());
 }
 
 std::vector<std::string> ToolchainDirectories() {
@@ -122,13 +114,6 @@ absl::StatusOr<pid_t> Start(const std::string& program, const UniqueFd& cubin,
   const int error = ::posix_spawn(&pid, program.c_str(), &files, nullptr, words, environ);
   ::posix_spawn_file_actions_destroy(&files);
   if (error != 0) return ErrnoStatus(error, "start " + program);
-  for (const auto& [resource, most] :
-       {std::pair{RLIMIT_CPU, static_cast<rlim_t>(limits::kDisassemblyTimeMax.count())},
-        std::pair{RLIMIT_AS, rlim_t{kMemoryBytesMax}},
-        std::pair{RLIMIT_FSIZE, rlim_t{limits::kBlobBytesMax}}}) {
-    const rlimit limit{most, most};
-    ::prlimit(pid, resource, &limit, nullptr);  // fails where it has ended already
-  }
   return pid;
 }
 

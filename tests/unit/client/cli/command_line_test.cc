@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // The whole command in this process, against a daemon that does as it is told.
@@ -437,8 +438,8 @@ TEST_F(CommandLineTest, UnwritableOutputFileIsNotTheDaemonsFailure) {
   EXPECT_EQ(Run({"get", key, "-o", files_.path()}), 2);
   EXPECT_EQ(err_.str(), "kiln: cannot write: " + files_.path() + ": Is a directory\n");
   EXPECT_EQ(Run({"get", key, "-o", files_.File("none/x")}), 2);
-  EXPECT_EQ(err_.str(),
-            "kiln: cannot write: " + files_.File("none/x") + ": No such file or directory\n");
+  EXPECT_THAT(err_.str(), StartsWith("kiln: cannot write: create " + files_.File("none/")));
+  EXPECT_THAT(err_.str(), HasSubstr(": No such file or directory\n"));
 }
 
 TEST_F(CommandLineTest, ABinaryDoesNotGarbleTheTerminal) {
@@ -856,7 +857,7 @@ TEST_F(CommandLineTest, TimeThatIsOverIsAFailureOfEveryFile) {
   EXPECT_THAT(out_.str(), HasSubstr("k\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\n"));
   EXPECT_THAT(out_.str(), HasSubstr("l\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\n"));
   EXPECT_THAT(err_.str(), HasSubstr("0 compiled, 2 failed"));
-  EXPECT_THAT(err_.str(), HasSubstr("kiln: stopped early: DEADLINE_EXCEEDED: the time"));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("stopped early")));  // each file has said why
   // Over before anything is sent.
   EXPECT_EQ(Run({"compile", source, other, "--target", "cuda:90", "--timeout", "0.0000001"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("0 compiled, 2 failed"));
