@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "daemon/chain/admission_provider.h"
 #include "daemon/chain/auditing_provider.h"
@@ -32,8 +36,11 @@
 #include "daemon/process/work_directory.h"
 #include "daemon/process/worker_groups.h"
 #include "daemon/rpc/admin_actions.h"
+#include "daemon/rpc/description_memo.h"
 #include "daemon/rpc/light/light_server.h"
 #include "daemon/rpc/principal_servers.h"
+#include "daemon/rpc/request_gate.h"
+#include "daemon/rpc/request_memo.h"
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/listener.h"
 #include "daemon/rpc/sockets/open_sockets.h"
@@ -42,11 +49,15 @@
 #include "daemon/sandbox/work_mount.h"
 #include "daemon/toolchain/known_bad.h"
 #include "daemon/toolchain/named_owners.h"
+#include "daemon/toolchain/ownership_check.h"
 #include "daemon/toolchain/served_toolchains.h"
 #include "daemon/toolchain/toolchain_installations.h"
+#include "storage/background_task.h"
 #include "storage/base/executor.h"
 #include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
 #include "storage/base/log.h"
+#include "storage/base/metrics.h"
 #include "storage/base/shared_uid.h"
 #include "storage/base/thread_timer.h"
 #include "storage/base/units.h"

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -14,9 +15,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "daemon/assemble.h"
 #include "daemon/config/check.h"
+#include "daemon/config/config.h"
 #include "daemon/config/load.h"
 #include "daemon/config/paths.h"
 #include "daemon/observe/service_notifier.h"
@@ -24,7 +30,9 @@
 #include "daemon/rpc/sockets/activated_sockets.h"
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
+#include "storage/base/clock.h"
 #include "storage/base/log.h"
+#include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
