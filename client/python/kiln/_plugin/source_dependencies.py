@@ -14,6 +14,7 @@ import enum
 import functools
 import hashlib
 import importlib
+import itertools
 import json
 import math
 import operator
@@ -78,7 +79,7 @@ class _Walk:
         self._values = 0
         self._asked_for: Set[str] = set()  # names of all attributes
         self._added: Set[str] = set()  # attributes that the program has set on functions
-        self._tritons: "List[Tuple[FunctionType, int]]" = []  # of Triton's functions, with how many attributes
+        self._tritons: "Dict[FunctionType, int]" = {}  # of Triton's functions, with how many attributes
         self._lasts = True  # what is written changes only with _Members
 
     def written(self, source: Any) -> List[Any]:
@@ -128,7 +129,7 @@ class _Walk:
             text = json.dumps([apart._member(name) for name in names])
             if not apart._lasts:
                 return [self._member(name) for name in names]
-            self._members.functions += apart._tritons
+            self._members.functions.update(apart._tritons)
             self._members.written[names] = (hashlib.sha256(text.encode()).hexdigest(), frozenset(apart._added))
         written, added = self._members.written[names]
         self._added |= added
@@ -164,7 +165,7 @@ class _Walk:
         if issubclass(kind, _JITCallable):
             return self._jit(value)
         if kind is FunctionType and _is_tritons(value.__globals__):
-            self._tritons.append((value, len(vars(value))))
+            self._tritons[value] = len(vars(value))
             self._added.update(vars(value).keys() - _OF_A_FUNCTION)
             return [self._place("function", value), self._behind(value)]
         if kind is BuiltinFunctionType and value.__self__ is math:
@@ -214,14 +215,14 @@ class _Members:
 
     def __init__(self) -> None:
         self.written: "Dict[Tuple[str, ...], Tuple[str, FrozenSet[str]]]" = {}  # and what the program has set on them
-        self.functions: "List[Tuple[FunctionType, int]]" = []  # that were written down, with how many attributes
+        self.functions: "Dict[FunctionType, int]" = {}  # that were written down, with how many attributes
         self._held = _held_by_kinds()
 
     def are_current(self) -> bool:
         """Whether the program has changed none of them since."""
         now = _held_by_kinds()
         return (len(now) == len(self._held) and all(map(operator.is_, now, self._held))
-                and all(len(vars(function)) == attributes for function, attributes in self.functions))
+                and all(map(operator.eq, map(len, map(vars, self.functions)), self.functions.values())))
 
 
 _members: "Optional[_Members]" = None
@@ -236,7 +237,8 @@ def _current_members() -> _Members:
 
 
 def _held_by_kinds() -> "List[Any]":
-    return [one for kind in (*_kinds_of_values(), *_dtypes()) for one in (*vars(kind), *vars(kind).values())]
+    values = [vars(kind) for kind in (*_kinds_of_values(), *_dtypes())]
+    return list(itertools.chain(*values, *(each.values() for each in values)))
 
 
 def _names_of(function: Any) -> List[str]:
@@ -360,7 +362,10 @@ class _Visitor:
             raise Unknown(f"it has a statement that Triton does not lower ({type(node).__name__})")
         for name in node._fields:
             inside = getattr(node, name, None)
-            self._visit_all(one for one in (inside if isinstance(inside, list) else (inside,)) if isinstance(one, _WITH_NAMES))
+            if isinstance(inside, list):
+                self._visit_all(one for one in inside if isinstance(one, _WITH_NAMES))
+            elif isinstance(inside, _WITH_NAMES):
+                self.visit(inside)
 
     def _visit_all(self, nodes: "Iterable[ast.AST]") -> None:
         for node in nodes:
