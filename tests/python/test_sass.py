@@ -87,13 +87,6 @@ def test_an_nvdisasm_that_fails_or_is_absent_is_named(daemon, tmp_path):
     assert "/no/nvdisasm" in ask(daemon, tmp_path, "--emit", "sass", "--nvdisasm", "/no/nvdisasm")["error"]
 
 
-def test_nvdisasm_has_a_limit_of_time(daemon, tmp_path):
-    (tmp_path / "slow").write_text("#!/bin/sh\nsleep 1\nulimit -t >&2\nexit 3\n")
-    (tmp_path / "slow").chmod(0o755)
-    error = ask(daemon, tmp_path, "--emit", "sass", "--nvdisasm", tmp_path / "slow")["error"]
-    assert "exit status 3: 20." in error, error
-
-
 def test_amds_kernels_have_none(daemon, run_with_triton, tmp_path):
     run_with_triton("lower.py", "--kernels", "softmax", "--targets", "hip:gfx942", "--out", tmp_path)
     answer = daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--emit", "sass", "--json").objects()[0]
