@@ -24,10 +24,11 @@
 #include "daemon/chain/counting_provider.h"
 #include "daemon/chain/pooled_provider.h"
 #include "daemon/chain/publishing_provider.h"
-#include "daemon/chain/request_resolver.h"
 #include "daemon/chain/routing_provider.h"
 #include "daemon/chain/toolchain_pools.h"
 #include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/request_resolver.h"
+#include "daemon/messages/translate.h"
 #include "daemon/observe/daemon_state.h"
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
@@ -44,7 +45,6 @@
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/listener.h"
 #include "daemon/rpc/sockets/open_sockets.h"
-#include "daemon/rpc/translate.h"
 #include "daemon/sandbox/jail.h"
 #include "daemon/sandbox/work_mount.h"
 #include "daemon/toolchain/known_bad.h"
@@ -238,8 +238,9 @@ class RunningDaemon final : public Daemon {
   std::atomic<bool> stop_rebuild_ = false;
   std::thread rebuild_;
 
-  // Numbers of two parts together, or of a part that may not be there.
+  // Numbers of two parts together, or of a part that may not be there or has no object.
   Gauge artifacts_gauge_{"artifacts", "Artifacts stored now.", [this] { return ArtifactCount(); }};
+  Counter hot_uses_{"hot_uses", "Hits in the hot directory that clients told of."};
   Gauge audits_gauge_{"audits_waiting", "Hits noted down to be compiled again.",
                       [this] { return auditing_ == nullptr ? 0 : auditing_->waiting(); }};
 };

@@ -5,9 +5,10 @@
 
 #include "client/rpc/compile_stream.h"
 #include "client/rpc/connection.h"
-#include "client/rpc/hot_reader.h"
+#include "client/rpc/hot_answers.h"
 #include "client/rpc/request_window.h"
 #include "client/rpc/socket_path.h"
+#include "client/rpc/unreported_uses.h"
 #include "client/rpc/verified_contents.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
@@ -46,9 +47,13 @@ class Client::Core {
   Core(std::unique_ptr<Connection> connection, const ConnectOptions& options)
       : connection_(std::move(connection)),
         verified_(options.verified_bytes_max),
+        reads_hot_(options.reads_hot_directory),
         hot_(options.hot_directory.empty() ? BesideSocket(connection_->socket_path(), "hot")
                                            : options.hot_directory,
-             options.server_uid) {}
+             options.server_uid, verified_) {}
+  ~Core() { TellOf(uses_.TakeAll()); }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(UnaryMethod<KernelStub, Request, Response> method,
@@ -62,6 +67,15 @@ class Client::Core {
       return FetchOnce(*stubs.kernels, digest, connection_->Limits(options), content);
     }));
     return content;
+  }
+
+  // From the hot directory; nothing where the daemon must be asked.
+  std::optional<v1::CompileResponse> FindHot(const v1::CompileRequest& request) {
+    if (!reads_hot_) return std::nullopt;
+    absl::StatusOr<v1::CompileResponse> found = hot_.Find(request);
+    if (!found.ok()) return std::nullopt;
+    TellOf(uses_.Add(*Digest::FromBytes(found->key()), std::chrono::steady_clock::now()));
+    return *std::move(found);
   }
 
   // Checks every blob that came along and fetches the others.
@@ -79,7 +93,10 @@ class Client::Core {
 
   absl::Status CompileMany(const RequestSource& next, const AnswerSink& answer,
                            const ManyOptions& options) {
-    RequestWindow window(next, answer, options, connection_->retry());
+    RequestWindow window(
+        next, answer, [this](const auto& request) { return FindHot(request); }, options,
+        connection_->retry());
+    if (!window.NeedsDaemon()) return absl::OkStatus();
     const AnswerCompletion complete = [&](v1::CompileResponse& response) {
       return Complete(response, options.call);
     };
@@ -111,10 +128,25 @@ class Client::Core {
     return absl::OkStatus();
   }
 
-  const HotReader& hot() const { return hot_; }
+  const HotReader& hot() const { return hot_.reader(); }
   const std::string& socket_path() const { return connection_->socket_path(); }
 
  private:
+  // The daemon may lose what it is told, so this neither connects nor repeats.
+  void TellOf(const UnreportedUses::Keys& keys) {
+    const auto stubs = keys.empty() ? nullptr : connection_->Present();
+    if (stubs == nullptr) return;
+    v1::NoteUsesRequest request;
+    for (const Digest& key : keys) request.add_keys(std::string(key.Bytes()));
+    v1::NoteUsesResponse none;
+    CallOptions options;
+    options.deadline = std::chrono::steady_clock::now() + limits::kUnreportedUsesBudget;
+    const absl::Status told =
+        WatchedCall(*stubs->kernels, connection_->Limits(options))
+            .Unary(*stubs->kernels, &KernelStub::PrepareAsyncNoteUses, request, none);
+    if (absl::IsUnavailable(told)) connection_->Drop(stubs);
+  }
+
   absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(stage.digest()));
     if (stage.has_content()) {
@@ -127,7 +159,9 @@ class Client::Core {
 
   const std::unique_ptr<Connection> connection_;
   VerifiedContents verified_;
-  const HotReader hot_;
+  const bool reads_hot_;
+  const HotAnswers hot_;
+  UnreportedUses uses_;
 };
 
 Client::Client(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -142,6 +176,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& op
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
   KILN_RETURN_IF_ERROR(CheckSize(request));
+  if (auto found = core_->FindHot(request)) return *std::move(found);
   KILN_ASSIGN_OR_RETURN(v1::CompileResponse response,
                         core_->Call(&KernelStub::PrepareAsyncCompile, request, options));
   KILN_RETURN_IF_ERROR(core_->Complete(response, options));

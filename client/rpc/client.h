@@ -55,6 +55,8 @@ struct ConnectOptions {
   std::string root;
   // Where the daemon publishes artifacts as files. Empty: `hot` beside the socket.
   std::string hot_directory;
+  // Whether Compile and CompileMany look there first.
+  bool reads_hot_directory = true;
   // Who may run the daemon, besides root and the caller's own uid.
   std::optional<uid_t> server_uid;
   // For connecting, repeats included.
@@ -92,6 +94,8 @@ class HotArtifact {
   std::string_view binary() const { return binary_; }
   // "cubin", "hsaco".
   std::string_view stage() const { return stage_; }
+  // The SHA-256 that the binary should have, 32 bytes.
+  std::string_view digest() const { return digest_; }
 
  private:
   friend class HotReader;
@@ -99,6 +103,7 @@ class HotArtifact {
   std::string_view document_;
   std::string_view binary_;
   std::string_view stage_;
+  std::string_view digest_;
 };
 
 // A connection to one daemon. Connects again by itself. Thread-safe; every method but FindHot
@@ -113,7 +118,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // One kernel. Every blob of the answer has been checked against its digest.
+  // One kernel. Every blob of the answer has been checked against its digest. Where the final
+  // binary alone is wanted and its artifact is published in the hot directory, this is a read of
+  // its file: no call, as long as this object lives, whatever becomes of the daemon. The daemon
+  // hears of such uses now and then.
   [[nodiscard]] absl::StatusOr<v1::CompileResponse> Compile(const v1::CompileRequest& request,
                                                             const CallOptions& options = {});
 

@@ -30,6 +30,11 @@ class Connection {
 
   // The present stubs, or new ones where there are none. Errors as in Dial.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<Stubs>> Get();
+  // The present stubs; null where there are none.
+  std::shared_ptr<Stubs> Present() {
+    const MutexLock lock(mutex_);
+    return stubs_;
+  }
   // `broken` failed with UNAVAILABLE; other threads may have replaced them already.
   void Drop(const std::shared_ptr<Stubs>& broken);
 

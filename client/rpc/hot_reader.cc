@@ -7,20 +7,65 @@
 #include <utility>
 
 #include "client/rpc/dial.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 
-absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
+template <typename Read>
+auto HotReader::In(const Read& read) const -> decltype(read(0)) {
   KILN_ASSIGN_OR_RETURN(const Directory directory, Open());
-  absl::StatusOr<MappedArtifact> loaded = Load(directory->get(), key);
-  if (absl::IsNotFound(loaded.status()) && !IsStillThere(directory)) {
-    {
-      const MutexLock lock(mutex_);
-      if (directory_ == directory) directory_ = nullptr;
-    }
-    KILN_ASSIGN_OR_RETURN(const Directory newer, Open());
-    loaded = Load(newer->get(), key);
+  auto found = read(directory->get());
+  if (!absl::IsNotFound(found.status()) || IsStillThere(directory)) return found;
+  {
+    const MutexLock lock(mutex_);
+    if (directory_ == directory) directory_ = nullptr;
   }
+  KILN_ASSIGN_OR_RETURN(const Directory newer, Open());
+  return read(newer->get());
+}
+
+absl::StatusOr<std::shared_ptr<const PublishedToolchains>> HotReader::Toolchains() const {
+  return In([this](int directory) { return LoadToolchains(directory); });
+}
+
+absl::StatusOr<std::shared_ptr<const PublishedToolchains>> HotReader::LoadToolchains(
+    int directory) const {
+  struct stat info;
+  if (::fstatat(directory, kPublishedToolchains, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return ErrnoStatus(errno, kPublishedToolchains);
+  }
+  {
+    const MutexLock lock(mutex_);
+    if (toolchains_ != nullptr && toolchains_version_ == VersionOf(info)) return toolchains_;
+  }
+  // O_NONBLOCK: opening a pipe must not hang.
+  const UniqueFd file(
+      ::openat(directory, kPublishedToolchains, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!file || ::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, kPublishedToolchains);
+  KILN_RETURN_IF_ERROR(CheckOwner(info, kPublishedToolchains));
+  const auto size = static_cast<size_t>(info.st_size);
+  if (!S_ISREG(info.st_mode) || size > limits::kPublishedToolchainsBytesMax) {
+    return FailedPrecondition("{} is no file of toolchains", kPublishedToolchains);
+  }
+  std::string bytes(size, '\0');
+  if (::pread(file.get(), bytes.data(), size, 0) != info.st_size) {
+    return DataLoss("{} cannot be read", kPublishedToolchains);
+  }
+  KILN_ASSIGN_OR_RETURN(auto toolchains, PublishedToolchains::Parse(bytes));
+  const MutexLock lock(mutex_);
+  toolchains_version_ = VersionOf(info);
+  toolchains_ = toolchains;
+  return toolchains;
+}
+
+// A rename changes the time, so that an inode that is used again is told from the one before.
+HotReader::FileVersion HotReader::VersionOf(const struct stat& info) {
+  return {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino), info.st_ctim.tv_sec,
+          info.st_ctim.tv_nsec, info.st_size};
+}
+
+absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
+  absl::StatusOr<MappedArtifact> loaded = In([&](int directory) { return Load(directory, key); });
   if (!loaded.ok()) return Annotate(loaded.status(), path_);
   const auto mapping = std::make_shared<const MappedArtifact>(*std::move(loaded));
   const ArtifactLayout& layout = mapping->layout();
@@ -29,6 +74,7 @@ absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
   artifact.document_ = layout.document;
   artifact.stage_ = layout.stages.back().name;
   artifact.binary_ = layout.stages.back().bytes;
+  artifact.digest_ = layout.stages.back().digest;
   artifact.mapping_ = mapping;
   return artifact;
 }

@@ -5,11 +5,13 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "client/rpc/client.h"
+#include "client/rpc/published_toolchains.h"
 #include "storage/base/digest.h"
 #include "storage/base/mutex.h"
 #include "storage/base/status.h"
@@ -34,10 +36,22 @@ class HotReader {
   // file. FAILED_PRECONDITION: published by a newer Kiln.
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
+  // What the file beside the artifacts says; read again only when it was replaced. Errors as Find,
+  // and INVALID_ARGUMENT where it is not understood.
+  [[nodiscard]] absl::StatusOr<std::shared_ptr<const PublishedToolchains>> Toolchains() const;
+
   const std::string& path() const { return path_; }
 
  private:
   using Directory = std::shared_ptr<const UniqueFd>;
+  // Device, inode, time of change (seconds, nanoseconds) and size of a file.
+  using FileVersion = std::array<int64_t, 5>;
+  static FileVersion VersionOf(const struct stat& info);
+
+  // What `read` finds in the directory; in a newer one that took its place where it finds nothing.
+  template <typename Read>
+  auto In(const Read& read) const -> decltype(read(0));
+  absl::StatusOr<std::shared_ptr<const PublishedToolchains>> LoadToolchains(int directory) const;
 
   absl::StatusOr<Directory> Open() const;
   bool IsStillThere(const Directory& directory) const;
@@ -49,6 +63,8 @@ class HotReader {
   const std::optional<uid_t> server_uid_;
   mutable Mutex mutex_;
   mutable Directory directory_ KILN_GUARDED_BY(mutex_);  // null until it is there
+  mutable FileVersion toolchains_version_ KILN_GUARDED_BY(mutex_){};
+  mutable std::shared_ptr<const PublishedToolchains> toolchains_ KILN_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln

@@ -29,12 +29,21 @@ std::optional<uint64_t> RequestWindow::TakeDue(Moment now) {
       answer_(id, std::move(status));
       continue;
     }
+    if (auto found = find_(held.request)) {
+      answer_(id, *std::move(found));
+      continue;
+    }
     held.size_bytes = held.request.ByteSizeLong();
     held_bytes_ += held.size_bytes;
     held_.emplace(id, std::move(held));
     return id;
   }
   return std::nullopt;
+}
+
+bool RequestWindow::NeedsDaemon() {
+  if (const auto id = TakeDue(std::chrono::steady_clock::now())) due_.emplace(Moment(), *id);
+  return !IsAllAnswered();
 }
 
 void RequestWindow::OnAnswer(uint64_t id, absl::StatusOr<v1::CompileResponse> answer) {

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "client/rpc/client.h"
 #include "client/rpc/retry.h"
@@ -19,13 +21,20 @@ class RequestWindow {
  public:
   using Moment = std::chrono::steady_clock::time_point;
 
-  // REQUIRES: both functions outlive the window.
+  // An answer that needs no daemon, where there is one.
+  using AnswerFinder =
+      std::function<std::optional<v1::CompileResponse>(const v1::CompileRequest& request)>;
+
+  // REQUIRES: `next` and `answer` outlive the window.
   RequestWindow(const Client::RequestSource& next, const Client::AnswerSink& answer,
-                const ManyOptions& options, const RetryOptions& retry)
-      : next_(next), answer_(answer), options_(options), retry_(retry) {}
+                AnswerFinder find, const ManyOptions& options, const RetryOptions& retry)
+      : next_(next), answer_(answer), find_(std::move(find)), options_(options), retry_(retry) {}
+
+  // Takes requests from the source until there is one to send. False: all are answered.
+  bool NeedsDaemon();
 
   // The id of a request to send now; nothing where none is due, or the window is full, or the
-  // source is at its end. Requests that are too large to send are answered here.
+  // source is at its end. Requests that are found or are too large to send are answered here.
   std::optional<uint64_t> TakeDue(Moment now);
   const v1::CompileRequest& Request(uint64_t id) const { return held_.at(id).request; }
 
@@ -55,6 +64,7 @@ class RequestWindow {
 
   const Client::RequestSource& next_;
   const Client::AnswerSink& answer_;
+  const AnswerFinder find_;
   const ManyOptions options_;
   const RetryOptions retry_;
   std::unordered_map<uint64_t, Held> held_;

@@ -76,18 +76,12 @@ absl::Status CheckFormat(const nlohmann::json& json) {
                             json["format"].dump(), kFormat);
 }
 
-}  // namespace
-
-std::string WriteDocument(const Artifact& artifact) {
-  return DocumentJson(artifact).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-absl::StatusOr<ArtifactDocument> ParseDocument(std::string_view text) {
+absl::StatusOr<ArtifactDocument> FromText(std::string_view text, nlohmann::json& json) {
   if (text.size() > limits::kRecordBytesMax) {
     return DataLoss("artifact document: {} bytes, at most {} are read", text.size(),
                     limits::kRecordBytesMax);
   }
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   KILN_RETURN_IF_ERROR(CheckFormat(json));
   ArtifactDocument document;
   try {
@@ -97,6 +91,23 @@ absl::StatusOr<ArtifactDocument> ParseDocument(std::string_view text) {
   } catch (const nlohmann::json::exception& error) {
     return DataLoss("artifact document: {}", error.what());
   }
+  return document;
+}
+
+}  // namespace
+
+std::string WriteDocument(const Artifact& artifact) {
+  return DocumentJson(artifact).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+absl::StatusOr<ArtifactDocument> ReadDocument(std::string_view text) {
+  nlohmann::json json;
+  return FromText(text, json);
+}
+
+absl::StatusOr<ArtifactDocument> ParseDocument(std::string_view text) {
+  nlohmann::json json;
+  KILN_ASSIGN_OR_RETURN(ArtifactDocument document, FromText(text, json));
   // The library converts numbers as C++ does and passes over fields that it does not know.
   if (DocumentJson(document).dump() == json.dump()) return document;
   return DataLoss("artifact document: a field is not known, or its value is none of its type");

@@ -10,6 +10,14 @@ std::string_view OptionTypeName(OptionType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
+std::optional<OptionType> ParseOptionType(std::string_view name) {
+  for (const OptionType type : {OptionType::kAny, OptionType::kBool, OptionType::kInteger,
+                                OptionType::kNumber, OptionType::kString, OptionType::kTuple}) {
+    if (name == OptionTypeName(type)) return type;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> BackendDescription::StagesOf(SourceKind kind, const Options& given) const {
   for (const auto& [flag, instead] : stages_with) {
     const auto found = given.find(flag);

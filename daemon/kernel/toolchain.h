@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ namespace kiln {
 enum class OptionType { kAny, kBool, kInteger, kNumber, kString, kTuple };
 // As people and the wire read it: "any", "bool", "integer", "number", "string", "tuple".
 std::string_view OptionTypeName(OptionType type);
+std::optional<OptionType> ParseOptionType(std::string_view name);
 
 struct OptionDeclaration {
   OptionType type = OptionType::kAny;

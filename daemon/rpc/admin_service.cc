@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/messages/text.h"
+#include "daemon/messages/translate.h"
 #include "daemon/rpc/artifact_catalog.h"
 #include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/eviction_request.h"
 #include "daemon/rpc/reproduction.h"
-#include "daemon/rpc/text.h"
-#include "daemon/rpc/translate.h"
 #include "daemon/rpc/verify_call.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"

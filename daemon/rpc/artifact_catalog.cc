@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "daemon/rpc/text.h"
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/text.h"
+#include "daemon/messages/translate.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {

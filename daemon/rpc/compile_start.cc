@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/translate.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
 

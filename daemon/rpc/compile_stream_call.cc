@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "daemon/messages/translate.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/status.h"
-#include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/translate.h"
 
 namespace kiln {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "daemon/kernel/nearest_artifact.h"
+#include "daemon/messages/text.h"
+#include "daemon/messages/translate.h"
 #include "daemon/rpc/compile_start.h"
-#include "daemon/rpc/text.h"
-#include "daemon/rpc/translate.h"
 #include "daemon/rpc/user_cache_calls.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
@@ -77,7 +77,7 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
 }
 
 absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& request) {
-  static Counter hot_uses("hot_uses", "Hits in the hot directory that clients told of.");
+  static Counter hot_uses("hot_uses", "");  // described where the daemon is put together
   KILN_RETURN_IF_ERROR(CheckKeyCount(request.keys_size()));
   std::unordered_set<Digest, DigestHash> keys;
   for (int i = 0; i < request.keys_size(); ++i) {

@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "daemon/messages/translate.h"
 #include "daemon/rpc/status.h"
-#include "daemon/rpc/translate.h"
 
 namespace kiln {
 namespace {

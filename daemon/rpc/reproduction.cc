@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "daemon/kernel/request_document.h"
+#include "daemon/messages/text.h"
+#include "daemon/messages/translate.h"
 #include "daemon/rpc/artifact_catalog.h"
-#include "daemon/rpc/text.h"
-#include "daemon/rpc/translate.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

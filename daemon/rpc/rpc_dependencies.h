@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "daemon/chain/compilation_provider.h"
-#include "daemon/chain/request_resolver.h"
 #include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/request_resolver.h"
 #include "daemon/kernel/toolchain.h"
 #include "daemon/rpc/description_memo.h"
 #include "daemon/rpc/request_gate.h"

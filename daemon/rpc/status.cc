@@ -1,7 +1,7 @@
 #include "daemon/rpc/status.h"
 
-#include "daemon/rpc/text.h"
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/text.h"
+#include "daemon/messages/translate.h"
 #include "storage/base/limits.h"
 
 namespace kiln {

@@ -31,10 +31,7 @@ absl::Status CheckWords(std::string_view what, const std::vector<std::string>& w
 }
 
 absl::StatusOr<OptionType> ParseType(std::string_view name) {
-  for (const OptionType type : {OptionType::kAny, OptionType::kBool, OptionType::kInteger,
-                                OptionType::kNumber, OptionType::kString, OptionType::kTuple}) {
-    if (name == OptionTypeName(type)) return type;
-  }
+  if (const auto type = ParseOptionType(name)) return *type;
   return FailedPrecondition("it has the unknown type '{}'", name.substr(0, kWordBytesMax));
 }
 

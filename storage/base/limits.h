@@ -258,5 +258,12 @@ inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
 // Sources that one CompileMany keeps to send them again. At least one request is always sent.
 inline constexpr size_t kClientInFlightBytesMax = 64 * kMiB;
 inline constexpr size_t kLookupBatchKeys = 512;
+// A client tells of its hits in the hot directory when there are so many, or the first has waited
+// for so long, and spends at most that budget on it.
+inline constexpr size_t kUnreportedUsesMax = 256;
+inline constexpr auto kUnreportedUsesTime = std::chrono::seconds(2);
+inline constexpr auto kUnreportedUsesBudget = std::chrono::milliseconds(20);
+// The file with the toolchains.
+inline constexpr size_t kPublishedToolchainsBytesMax = 16 * kMiB;
 
 }  // namespace kiln::limits

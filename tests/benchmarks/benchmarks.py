@@ -171,7 +171,7 @@ def median_ratio(pairs):
 
 
 def hits(setting):
-    """Hits by RPC and through the hot directory, against a bare echo and bare file reads of the same sizes."""
+    """Hits by RPC and through the hot directory, against bare echoes and bare file reads of the same sizes."""
     matmul = next(r for r in setting.requests if "matmul" in r["name"])
     path = setting.request_file([matmul])
     report = setting.micro("--request", str(path), "--benchmark_format=json",
@@ -189,6 +189,8 @@ def hits(setting):
             "the same echo; the client has not seen the binary before, so it hashes it"),
         Row("hit-hot", p50["HitHot"] / p50["OpenReadClose"], 2, "lower",
             "p50 of open+read+close of a file of that size"),
+        Row("hit-client", p50["HitClient"] / p50["PlainSocket"], 2, "lower",
+            "p50 of a plain Unix socket's round trip with the same bytes; libkiln computes the key and makes the answer of the file"),
     ]
 
 
@@ -555,7 +557,7 @@ def eight_processes(setting):
 
 # What each function measures, by the names of its rows.
 GROUPS = {
-    ("hit-rpc", "hit-rpc-first", "hit-hot"): hits,
+    ("hit-rpc", "hit-rpc-first", "hit-hot", "hit-client"): hits,
     ("hit-light", "hit-python"): hit_light,
     ("cold-compile", "cold-compile-allocator"): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,

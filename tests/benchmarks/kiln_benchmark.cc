@@ -11,9 +11,12 @@
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -53,9 +56,72 @@ std::vector<v1::CompileRequest> ReadRequests(const std::string& path) {
   return requests;
 }
 
+// The other end of a Unix socket, in a process of its own: takes so many bytes, sends so many.
+class PlainSocket {
+ public:
+  // REQUIRES: this process has one thread.
+  PlainSocket() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) std::exit(1);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::close(ends[0]);
+      uint64_t sizes[2];
+      const bool is_told = ReadAll(ends[1], sizes, sizeof sizes);
+      std::string bytes(is_told ? std::max(sizes[0], sizes[1]) : 0, 'x');
+      while (is_told && ReadAll(ends[1], bytes.data(), sizes[0]) &&
+             WriteAll(ends[1], bytes.data(), sizes[1])) {
+      }
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    socket_ = ends[0];
+  }
+  ~PlainSocket() {
+    ::close(socket_);
+    ::waitpid(child_, nullptr, 0);
+  }
+  PlainSocket(const PlainSocket&) = delete;
+  PlainSocket& operator=(const PlainSocket&) = delete;
+
+  void SetSizes(uint64_t request_bytes, uint64_t reply_bytes) {
+    const uint64_t sizes[] = {request_bytes, reply_bytes};
+    if (!WriteAll(socket_, sizes, sizeof sizes)) std::exit(1);
+    request_.assign(request_bytes, 'x');
+    reply_.resize(reply_bytes);
+  }
+  void RoundTrip() {
+    if (!WriteAll(socket_, request_.data(), request_.size())) std::exit(1);
+    if (!ReadAll(socket_, reply_.data(), reply_.size())) std::exit(1);
+  }
+
+ private:
+  static bool ReadAll(int fd, void* bytes, size_t count) {
+    return ::recv(fd, bytes, count, MSG_WAITALL) == static_cast<ssize_t>(count);
+  }
+  static bool WriteAll(int fd, const void* bytes, size_t count) {
+    auto* at = static_cast<const char*>(bytes);
+    while (count > 0) {
+      const ssize_t sent = ::send(fd, at, count, MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      at += sent;
+      count -= static_cast<size_t>(sent);
+    }
+    return true;
+  }
+
+  pid_t child_ = -1;
+  int socket_ = -1;
+  std::string request_;
+  std::string reply_;
+};
+
 void Hits(const std::string& path, int argc, char** argv) {
+  PlainSocket plain;
   const v1::CompileRequest request = ReadRequests(path).front();
-  const std::unique_ptr<Client> client = OrDie(Client::Connect());
+  ConnectOptions by_rpc;
+  by_rpc.reads_hot_directory = false;
+  const std::unique_ptr<Client> client = OrDie(Client::Connect(by_rpc));
   const v1::CompileResponse answer = OrDie(client->Compile(request));
   // The compile before the hits is published by now, since an answer follows its publication.
   const HotArtifact hot = OrDie(client->FindHot(answer.key()));
@@ -86,7 +152,7 @@ void Hits(const std::string& path, int argc, char** argv) {
     });
   });
   // The first request for a kernel has to hash it.
-  ConnectOptions without_memory;
+  ConnectOptions without_memory = by_rpc;
   without_memory.verified_bytes_max = 0;
   const std::unique_ptr<Client> first_time = OrDie(Client::Connect(without_memory));
   benchmark::RegisterBenchmark("FirstHitRpc", [&](benchmark::State& state) {
@@ -105,6 +171,17 @@ void Hits(const std::string& path, int argc, char** argv) {
     MeasureEach(state, [&] {
       const HotArtifact found = OrDie(client->FindHot(answer.key()));
       benchmark::DoNotOptimize(found.binary().data());
+    });
+  });
+  plain.SetSizes(request.ByteSizeLong(), answer.ByteSizeLong());
+  benchmark::RegisterBenchmark("PlainSocket", [&](benchmark::State& state) {
+    MeasureEach(state, [&] { plain.RoundTrip(); });
+  });
+  const std::unique_ptr<Client> reader = OrDie(Client::Connect());
+  benchmark::RegisterBenchmark("HitClient", [&](benchmark::State& state) {
+    MeasureEach(state, [&] {
+      const v1::CompileResponse hit = OrDie(reader->Compile(request));
+      if (hit.outcome() != v1::OUTCOME_HIT) std::exit(1);
     });
   });
   benchmark::Initialize(&argc, argv);

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "daemon/chain/request_resolver.h"
 #include "daemon/kernel/compile_key.h"
+#include "daemon/kernel/request_resolver.h"
 #include "tests/fuzz/random_request.h"
 #include "tests/testing/fake_catalog.h"
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "daemon/chain/request_resolver.h"
 #include "daemon/kernel/compile_key.h"
-#include "daemon/rpc/translate.h"
+#include "daemon/kernel/request_resolver.h"
+#include "daemon/messages/translate.h"
 #include "tests/testing/fake_catalog.h"
 
 namespace kiln {

@@ -8,6 +8,8 @@ import time
 import pytest
 
 KERNELS = "vector_add,softmax"
+# Every hit is the daemon's own.
+AUDITING = {"KILN_AUDIT_ONE_IN": "1", "KILN_HOT_SIZE": "0B"}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def wait_for_audits(daemon, count):
 
 
 def test_every_hit_is_audited_when_nothing_else_is_to_be_done(first_daemon, requests, tmp_path):
-    with first_daemon.beside(tmp_path, KILN_AUDIT_ONE_IN="1") as daemon:
+    with first_daemon.beside(tmp_path, **AUDITING) as daemon:
         for outcome in ("compiled", "hit"):
             answers = daemon.kiln("compile", "--requests", requests, "--json").objects()
             assert [one["outcome"] for one in answers if "key" in one] == 2 * [outcome]
@@ -49,7 +51,7 @@ def test_a_source_file_that_was_edited_makes_no_binary_wrong(first_daemon, reque
     request["source"] = re.sub(r'loc\("[^"]*\.py"', f'loc("{written}"', text)
     assert str(written) in request["source"]
     (tmp_path / "requests.jsonl").write_text(json.dumps(request))
-    with first_daemon.beside(tmp_path, KILN_AUDIT_ONE_IN="1") as daemon:
+    with first_daemon.beside(tmp_path, **AUDITING) as daemon:
         def ask():
             return daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--json").objects()[0]["outcome"]
 

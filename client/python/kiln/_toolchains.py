@@ -1,6 +1,6 @@
 """The key of a request, by the toolchains that the daemon publishes in the hot directory.
 
-As daemon/chain/request_resolver.cc and daemon/kernel/canonical_options.cc resolve a request. Where anything is uncertain there is no
+As daemon/kernel/request_resolver.cc and daemon/kernel/canonical_options.cc resolve a request. Where anything is uncertain there is no
 key: the daemon is asked, so that every error is the daemon's.
 """
 

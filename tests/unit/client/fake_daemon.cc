@@ -156,6 +156,12 @@ grpc::Status FakeKernelService::GetOwn(grpc::ServerContext*, const v1::GetOwnReq
   return on_get_own ? on_get_own(*request, response) : grpc::Status::OK;
 }
 
+grpc::Status FakeKernelService::NoteUses(grpc::ServerContext*, const v1::NoteUsesRequest* request,
+                                         v1::NoteUsesResponse*) {
+  if (on_note_uses) on_note_uses(*request);
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeAdminService::GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                                         admin::v1::GetStatsResponse* response) {
   if (gate != nullptr) gate->Await();

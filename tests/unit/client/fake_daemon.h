@@ -56,6 +56,7 @@ class FakeKernelService final : public v1::KernelService::Service {
   std::function<grpc::Status(const v1::FetchRequest&, grpc::ServerWriter<v1::FetchChunk>*)>
       on_fetch;
   std::function<grpc::Status(const v1::GetOwnRequest&, v1::GetOwnResponse*)> on_get_own;
+  std::function<void(const v1::NoteUsesRequest&)> on_note_uses;
   v1::ListToolchainsResponse toolchains;
 
   // What came in. The probe of a new connection is a look-up too.
@@ -75,6 +76,8 @@ class FakeKernelService final : public v1::KernelService::Service {
                               v1::ListToolchainsResponse* response) override;
   grpc::Status GetOwn(grpc::ServerContext*, const v1::GetOwnRequest* request,
                       v1::GetOwnResponse* response) override;
+  grpc::Status NoteUses(grpc::ServerContext*, const v1::NoteUsesRequest* request,
+                        v1::NoteUsesResponse*) override;
 
   // Found by Fetch, and by Lookup as the only stage of the key that is its digest.
   void AddBlob(const std::string& content);

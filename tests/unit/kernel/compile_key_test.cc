@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
-#include "daemon/chain/request_resolver.h"
 #include "daemon/kernel/launch_options.h"
+#include "daemon/kernel/request_resolver.h"
 #include "tests/testing/fake_catalog.h"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/translate.h"
 #include "storage/base/limits.h"
 #include "tests/testing/fake_provider.h"
 

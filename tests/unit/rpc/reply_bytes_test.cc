@@ -3,7 +3,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/translate.h"
 #include "storage/base/limits.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_provider.h"

@@ -1,4 +1,4 @@
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/translate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Stands before the chain: turns what a client sent into a job that the chain can trust.
 #pragma once
 
-#include "daemon/chain/compilation_provider.h"
+#include "daemon/kernel/compile_job.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/toolchain.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/rpc/text.h"
+#include "daemon/messages/text.h"
 
 #include "storage/base/utf8.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/rpc/translate.h"
+#include "daemon/messages/translate.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -8,7 +8,7 @@
 
 #include "daemon/kernel/compile_notes.h"
 #include "daemon/kernel/metadata_fields.h"
-#include "daemon/rpc/text.h"
+#include "daemon/messages/text.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -148,6 +148,23 @@ absl::StatusOr<Options> ToOptions(google::protobuf::Map<std::string, v1::OptionV
   return converted;
 }
 
+absl::StatusOr<BackendDescription> ToBackend(const v1::Backend& backend) {
+  BackendDescription converted;
+  converted.backend = backend.backend();
+  converted.architectures.assign(backend.architectures().begin(), backend.architectures().end());
+  converted.stages.assign(backend.stages().begin(), backend.stages().end());
+  for (const v1::OptionDeclaration& option : backend.options()) {
+    OptionDeclaration& declaration = converted.options[option.name()];
+    const auto type = ParseOptionType(option.type());
+    if (!type) return InvalidArgument("option '{}' has a type that is not known", option.name());
+    declaration.type = *type;
+    if (!option.has_default_value()) continue;
+    KILN_ASSIGN_OR_RETURN(declaration.default_value,
+                          ToOptionValue(v1::OptionValue(option.default_value()), 1));
+  }
+  return converted;
+}
+
 std::string BytesOf(const Digest& digest) { return std::string(digest.Bytes()); }
 
 // The end of `text`, as UTF-8.
@@ -195,6 +212,22 @@ absl::StatusOr<Priority> FromProto(v1::Priority priority) {
     default:
       return UnknownValue("priority", priority);
   }
+}
+
+absl::StatusOr<Toolchain> FromProto(const v1::Toolchain& toolchain) {
+  Toolchain converted;
+  converted.name = toolchain.name();
+  converted.version = toolchain.version();
+  KILN_ASSIGN_OR_RETURN(converted.fingerprint, Digest::FromBytes(toolchain.fingerprint()));
+  for (const int kind : toolchain.kinds()) {
+    KILN_ASSIGN_OR_RETURN(const SourceKind known, ToSourceKind(static_cast<v1::SourceKind>(kind)));
+    converted.kinds.push_back(known);
+  }
+  for (const v1::Backend& backend : toolchain.backends()) {
+    KILN_ASSIGN_OR_RETURN(BackendDescription described, ToBackend(backend));
+    converted.backends.push_back(std::move(described));
+  }
+  return converted;
 }
 
 absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request) {

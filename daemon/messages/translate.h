@@ -22,6 +22,8 @@ namespace kiln {
 // Takes the message apart: a source may have megabytes.
 absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request);
 absl::StatusOr<Priority> FromProto(v1::Priority priority);
+// What decides which toolchain a request means, and its key.
+absl::StatusOr<Toolchain> FromProto(const v1::Toolchain& toolchain);
 
 void ToProto(const Target& target, v1::Target& out);
 void ToProto(const KernelMetadata& metadata, v1::KernelMetadata& out);

@@ -1,4 +1,4 @@
-#include "daemon/chain/request_resolver.h"
+#include "daemon/kernel/request_resolver.h"
 
 #include <fmt/ranges.h>
 

@@ -1,0 +1,47 @@
+#include "client/rpc/hot_answers.h"
+
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/request_resolver.h"
+#include "daemon/messages/translate.h"
+#include "storage/base/limits.h"
+
+namespace kiln {
+namespace {
+
+// Whether a file of the hot directory can be all of the answer. The rest of the request is checked
+// where it becomes a job.
+bool MayBeAnswered(const v1::CompileRequest& request) {
+  const bool reads_cache = request.cache_policy() != v1::CACHE_POLICY_REFRESH;
+  return reads_cache && request.stages_size() <= 1 &&
+         request.job().size() <= limits::kNameBytesMax && FromProto(request.priority()).ok();
+}
+
+absl::StatusOr<CompileJobPtr> Resolve(v1::CompileRequest request, const ToolchainCatalog& catalog) {
+  request.clear_stages();  // the file has one, which the caller compares
+  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(request)));
+  return RequestResolver(catalog).Resolve(std::move(converted));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CompileResponse> HotAnswers::Find(const v1::CompileRequest& request) const {
+  if (!MayBeAnswered(request)) return NotFound("the daemon must answer such a request");
+  KILN_ASSIGN_OR_RETURN(const auto toolchains, reader_.Toolchains());
+  KILN_ASSIGN_OR_RETURN(const CompileJobPtr job, Resolve(request, *toolchains));
+  KILN_ASSIGN_OR_RETURN(const HotArtifact found, reader_.Find(job->key));
+  if (request.stages_size() == 1 && request.stages(0) != found.stage()) {
+    return NotFound("{} is not published", request.stages(0));
+  }
+  KILN_ASSIGN_OR_RETURN(const ArtifactDocument document, ReadDocument(found.document()));
+  KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(found.digest()));
+  if (!verified_.Matches(digest, found.binary())) return DataLoss("the binary is damaged");
+  v1::CompileResponse answer;
+  ToProto(job->key, Outcome::kHit, Tier::kMemory, answer);
+  DescribeTo(document, answer);
+  v1::StageBlob& stage = *answer.add_stages();
+  ToProto(StageReference{std::string(found.stage()), digest, found.binary().size()}, stage);
+  stage.set_content(found.binary().data(), found.binary().size());
+  return answer;
+}
+
+}  // namespace kiln

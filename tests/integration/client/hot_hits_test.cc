@@ -1,0 +1,96 @@
+// libkiln and a real daemon: hits are read in the hot directory.
+#include <gtest/gtest.h>
+
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
+#include "client/rpc/metric_value.h"
+#include "tests/testing/simple_kernel.h"
+#include "tests/testing/temporary_daemon.h"
+
+namespace kiln {
+namespace {
+
+class HotHitsTest : public ::testing::Test {
+ protected:
+  HotHitsTest() { daemon_.Start(); }
+
+  uint64_t Metric(const char* name) {
+    const auto stats = Admin()->GetStats({});
+    EXPECT_TRUE(stats.ok()) << stats.status();
+    return MetricValue(*stats, name);
+  }
+  std::unique_ptr<AdminClient> Admin() {
+    ConnectOptions options;
+    options.root = daemon_.root();
+    auto admin = AdminClient::Connect(options);
+    EXPECT_TRUE(admin.ok()) << admin.status();
+    return *std::move(admin);
+  }
+  // Those that the eviction weighs.
+  uint64_t HitsOf(const std::string& key) {
+    const auto listed = Admin()->ListArtifacts({});
+    EXPECT_TRUE(listed.ok()) << listed.status();
+    for (const auto& artifact : listed->artifacts()) {
+      if (artifact.key() == key) return artifact.hits();
+    }
+    ADD_FAILURE() << "it is not stored";
+    return 0;
+  }
+  static v1::CompileResponse Compile(Client& client, int number = 0) {
+    auto answer = client.Compile(SimpleKernel(number));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return *std::move(answer);
+  }
+
+  TemporaryDaemon daemon_;
+};
+
+TEST_F(HotHitsTest, ASecondCompileMakesNoCallAndGivesTheDaemonsAnswer) {
+  const auto client = daemon_.Connect();
+  EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_COMPILED);
+  const uint64_t requests = Metric("requests");
+  const v1::CompileResponse hit = Compile(*client);
+  const v1::CompileResponse others = Compile(*daemon_.Connect());
+  EXPECT_EQ(Metric("requests"), requests);
+
+  ConnectOptions asking;
+  asking.reads_hot_directory = false;
+  const v1::CompileResponse daemons = Compile(*daemon_.Connect(asking));
+  EXPECT_EQ(Metric("requests"), requests + 1);
+  EXPECT_EQ(daemons.outcome(), v1::OUTCOME_HIT);
+  EXPECT_EQ(hit.DebugString(), daemons.DebugString());
+  EXPECT_EQ(others.DebugString(), daemons.DebugString());
+}
+
+TEST_F(HotHitsTest, HitsAreKnownToTheEvictionAndToTheStats) {
+  const auto client = daemon_.Connect();
+  const std::string used = Compile(*client, 1).key();
+  const std::string unused = Compile(*client, 2).key();
+  for (int job = 0; job < 3; ++job) Compile(*daemon_.Connect(), 1);
+  EXPECT_EQ(Metric("hot_uses"), 3u);
+  EXPECT_EQ(HitsOf(used), 3u);
+  EXPECT_EQ(HitsOf(unused), 0u);
+}
+
+TEST_F(HotHitsTest, AnEvictedArtifactIsCompiledAgain) {
+  const auto client = daemon_.Connect();
+  const std::string key = Compile(*client).key();
+  EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_HIT);
+  admin::v1::EvictRequest evict;
+  evict.add_keys(key);
+  ASSERT_TRUE(Admin()->Evict({}, evict).ok());
+  EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_COMPILED);
+}
+
+TEST_F(HotHitsTest, AClientOutlivesItsDaemonWhereItHits) {
+  const auto client = daemon_.Connect();
+  Compile(*client);
+  daemon_.Kill();
+  EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_HIT);
+  daemon_.Start();
+  // The new daemon empties the directory and fills it again.
+  EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_HIT);
+}
+
+}  // namespace
+}  // namespace kiln
