@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import site
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -66,14 +67,14 @@ class Setting:
         # The pool forks its workers on demand: have every slot compile once before anything is timed.
         self.compile_through_daemon(self.distinct(4 * len(os.sched_getaffinity(0))))
 
-    def start_daemon(self, root, *settings):
+    def start_daemon(self, root, *settings, environment=None):
         """Another one, where there is one already. It serves when this returns."""
         log = self.folder / f"{root.name}.log"
         command = [self.binaries / "kilnd", "--root", root]
         for setting in settings:
             command += ["--set", setting]
         with open(log, "wb") as file:
-            daemon = subprocess.Popen(command, stderr=file)
+            daemon = subprocess.Popen(command, stderr=file, env={**os.environ, **(environment or {})})
         deadline = time.monotonic() + 120
         while subprocess.run([self.binaries / "kiln", "--root", root, "doctor"], capture_output=True).returncode != 0:
             if daemon.poll() is not None or time.monotonic() > deadline:
@@ -192,6 +193,50 @@ def hits(setting):
         Row("hit-client", p50["HitClient"] / p50["PlainSocket"], 2, "lower",
             "p50 of a plain Unix socket's round trip with the same bytes; libkiln computes the key and makes the answer of the file"),
     ]
+
+
+def counted_hits(setting):
+    """What kilnd does for a hit by RPC, as a library counts it that is loaded before all others."""
+    counts = setting.folder / "call-counts"
+    counts.write_bytes(bytes(16))
+    # Without a hot directory, so that every request reaches the daemon.
+    daemon = setting.start_daemon(setting.folder / "counted", f"toolchain.directories={setting.toolchain}", "hot.size=0B",
+                                  environment={"LD_PRELOAD": str(setting.binaries / "libcall_counter.so"), "KILN_CALL_COUNTS": str(counts)})
+    matmul = next(r for r in setting.requests if "matmul" in r["name"])
+
+    def counted(hits):
+        before = struct.unpack("<2Q", counts.read_bytes())
+        setting.micro("--sequence", str(setting.request_file([matmul] * hits)), root=setting.folder / "counted")
+        return [after - earlier for after, earlier in zip(struct.unpack("<2Q", counts.read_bytes()), before)]
+
+    counted(200)  # compiles it
+    # Two clients that differ in nothing but a thousand hits.
+    per_hit = [[(many - few) / 1000 for many, few in zip(counted(1200), counted(200))] for _ in range(5)]
+    daemon.terminate()
+    daemon.wait(60)
+    mallocs, locks = (statistics.median(column) for column in zip(*per_hit))
+    return [Row("hit-mallocs", mallocs, 12, "lower", "1 hit by RPC: allocations in kilnd, gRPC's included"),
+            Row("hit-locks", locks, 3, "lower", "1 hit by RPC: mutexes that kilnd locks, without those of gRPC's own kind")]
+
+
+def load(setting):
+    """Hits of many processes at once, and of one batch."""
+    root = setting.folder / "loaded"
+    daemon = setting.start_daemon(root, f"toolchain.directories={setting.toolchain}", "hot.size=0B")
+    matmul = next(r for r in setting.requests if "matmul" in r["name"])
+    path = setting.request_file([matmul])
+    reports = []
+    for _ in range(6):
+        output = subprocess.run([setting.binaries / "load_benchmark", path, "64", "1"], env={**setting.env, "KILN_ROOT": str(root)},
+                                check=True, stdout=subprocess.PIPE, text=True).stdout
+        reports.append(json.loads(output))
+    daemon.terminate()
+    daemon.wait(60)
+    ratios = [report["hits_per_s"] / report["echoes_per_s"] for report in reports[1:]]  # the first one compiles
+    return [Row("throughput-64", statistics.median(ratios), 0.9, "higher",
+                "calls per second of 64 processes to a gRPC echo of the same sizes that neither parses nor serializes"),
+            Row("batch-hit", statistics.median(report["batch_us"] for report in reports[1:]), 30, "lower",
+                "1 µs: a hit's share of a batch of 1000")]
 
 
 def hit_light(setting):
@@ -558,6 +603,8 @@ def eight_processes(setting):
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot", "hit-client"): hits,
+    ("hit-mallocs", "hit-locks"): counted_hits,
+    ("throughput-64", "batch-hit"): load,
     ("hit-light", "hit-python"): hit_light,
     ("cold-compile", "cold-compile-allocator"): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,
@@ -573,7 +620,7 @@ GROUPS = {
     ("eight-processes", "eight-processes-whole"): eight_processes,
 }
 # Rows that take minutes.
-LONG = ("plugin-kernels-200", "plugin-kernels-1000")
+LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64")
 
 
 def print_line(name, ratio, goal, verdict, of):

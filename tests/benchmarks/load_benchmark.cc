@@ -1,0 +1,231 @@
+// What a daemon bears: many processes that ask at once, and many requests in one batch.
+//
+//   load_benchmark FILE.jsonl PROCESSES SECONDS
+//
+// Asks the daemon of KILN_ROOT for the file's first kernel, which it has. Prints
+// {"hits_per_s": …, "echoes_per_s": …, "batch_us": …}: requests of all processes together, the same
+// of a bare gRPC server that neither parses nor serializes, and a hit's share of a batch of 1000.
+
+#include <grpc/slice.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "client/cli/requests/request_file.h"
+#include "client/rpc/client.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln::benchmarks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Call = std::function<void()>;
+
+constexpr char kEchoMethod[] = "/kiln.benchmarks.RawEcho/Call";
+constexpr int kBatch = 1000;
+
+void Check(bool is_well, const std::string& what) {
+  if (is_well) return;
+  std::fprintf(stderr, "load_benchmark: %s\n", what.c_str());
+  std::exit(1);
+}
+
+template <typename T>
+T OrDie(absl::StatusOr<T> value) {
+  Check(value.ok(), value.status().ToString());
+  return *std::move(value);
+}
+
+v1::CompileRequest FirstRequest(const std::string& path) {
+  cli::RequestFile file = OrDie(cli::RequestFile::Open(path));
+  auto entry = file.Next();
+  Check(entry.has_value(), "the file has no request");
+  return OrDie(std::move(entry->request));
+}
+
+grpc::ByteBuffer Bytes(size_t count) {
+  const grpc::Slice slice(grpc_slice_malloc(count), grpc::Slice::STEAL_REF);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Answers every call with so many bytes, the same each time.
+class RawEchoService final : public grpc::CallbackGenericService {
+ public:
+  explicit RawEchoService(size_t reply_bytes) : reply_(Bytes(reply_bytes)) {}
+
+ private:
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Reactor(const grpc::ByteBuffer& reply) : reply_(reply) { StartRead(&request_); }
+    void OnReadDone(bool ok) override {
+      if (!ok) return Finish(grpc::Status::CANCELLED);
+      StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    grpc::ByteBuffer request_;
+    grpc::ByteBuffer reply_;
+  };
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    return new Reactor(reply_);
+  }
+
+  const grpc::ByteBuffer reply_;
+};
+
+// A process of its own, so that this one never starts a thread before it forks. Ends with the pipe.
+class Child {
+ public:
+  // `run` gets the ends to read from and to write to.
+  explicit Child(const std::function<void(int, int)>& run) {
+    int to_child[2];
+    int from_child[2];
+    Check(pipe(to_child) == 0 && pipe(from_child) == 0, "no pipe");
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(to_child[1]);
+      close(from_child[0]);
+      run(to_child[0], from_child[1]);
+      _exit(0);
+    }
+    close(to_child[0]);
+    close(from_child[1]);
+    in_ = to_child[1];
+    out_ = from_child[0];
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    close(in_);
+    close(out_);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  void Go() const { Check(write(in_, "g", 1) == 1, "a process is gone"); }
+  double Number() const {
+    double number = 0;
+    Check(read(out_, &number, sizeof number) == sizeof number, "a process is gone");
+    return number;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int in_ = -1;
+  int out_ = -1;
+};
+
+void Send(int out, double number) { (void)!write(out, &number, sizeof number); }
+void Await(int in) {
+  char byte;
+  (void)!read(in, &byte, 1);
+}
+
+double PerSecond(int processes, double seconds, const std::function<Call()>& connect) {
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < processes; ++i) {
+    children.push_back(std::make_unique<Child>([&](int in, int out) {
+      const Call call = connect();
+      call();
+      Send(out, 0);
+      Await(in);
+      double calls = 0;
+      const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+      for (; Clock::now() < end; ++calls) call();
+      Send(out, calls);
+    }));
+  }
+  for (const auto& child : children) child->Number();
+  for (const auto& child : children) child->Go();
+  double calls = 0;
+  for (const auto& child : children) calls += child->Number();
+  return calls / seconds;
+}
+
+double BatchMicros(const v1::CompileRequest& request) {
+  const std::unique_ptr<Client> client = OrDie(Client::Connect());
+  int asked = 0;
+  int answered = 0;
+  const auto begin = Clock::now();
+  const absl::Status status = client->CompileMany(
+      [&](v1::CompileRequest& next) {
+        next = request;
+        return asked++ < kBatch;
+      },
+      [&](uint64_t, const absl::StatusOr<v1::CompileResponse>& answer) {
+        if (answer.ok()) ++answered;
+      });
+  const std::chrono::duration<double, std::micro> elapsed = Clock::now() - begin;
+  Check(status.ok() && answered == kBatch, "the batch was not answered");
+  return elapsed.count() / kBatch;
+}
+
+void Run(const std::string& path, int processes, double seconds) {
+  const v1::CompileRequest request = FirstRequest(path);
+  const Child first([&](int, int out) {
+    Send(out,
+         static_cast<double>(OrDie(OrDie(Client::Connect())->Compile(request)).ByteSizeLong()));
+  });
+  const auto reply_bytes = static_cast<size_t>(first.Number());
+
+  const TempDirectory folder;
+  const std::string address = "unix:" + folder.File("echo.sock");
+  const Child server([&](int in, int out) {
+    RawEchoService service(reply_bytes);
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.RegisterCallbackGenericService(&service);
+    const std::unique_ptr<grpc::Server> serving = builder.BuildAndStart();
+    Send(out, 0);
+    Await(in);
+    serving->Shutdown();
+  });
+  server.Number();
+
+  const double echoes = PerSecond(processes, seconds, [&]() -> Call {
+    const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+    return [channel, asked = Bytes(request.ByteSizeLong())] {
+      const grpc::internal::RpcMethod method(kEchoMethod, grpc::internal::RpcMethod::NORMAL_RPC);
+      grpc::ClientContext context;
+      grpc::ByteBuffer reply;
+      const grpc::Status status =
+          grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+              channel.get(), method, &context, asked, &reply);
+      Check(status.ok(), status.error_message());
+    };
+  });
+  const double hits = PerSecond(processes, seconds, [&]() -> Call {
+    const std::shared_ptr<Client> client = OrDie(Client::Connect());
+    return [client, &request] { OrDie(client->Compile(request)); };
+  });
+  const Child batch([&](int, int out) { Send(out, BatchMicros(request)); });
+  std::printf(
+      "%s\n",
+      nlohmann::json{{"hits_per_s", hits}, {"echoes_per_s", echoes}, {"batch_us", batch.Number()}}
+          .dump()
+          .c_str());
+}
+
+}  // namespace
+}  // namespace kiln::benchmarks
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: load_benchmark FILE.jsonl PROCESSES SECONDS\n");
+    return 2;
+  }
+  kiln::benchmarks::Run(argv[1], std::atoi(argv[2]), std::atof(argv[3]));
+  return 0;
+}
