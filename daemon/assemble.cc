@@ -23,10 +23,8 @@
 #include "daemon/chain/coalescing_provider.h"
 #include "daemon/chain/counting_provider.h"
 #include "daemon/chain/pooled_provider.h"
-#include "daemon/chain/publishing_provider.h"
 #include "daemon/chain/routing_provider.h"
 #include "daemon/chain/toolchain_pools.h"
-#include "daemon/kernel/artifact_reader.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/messages/translate.h"
 #include "daemon/observe/daemon_state.h"
@@ -37,7 +35,6 @@
 #include "daemon/process/work_directory.h"
 #include "daemon/process/worker_groups.h"
 #include "daemon/rpc/admin_actions.h"
-#include "daemon/rpc/description_memo.h"
 #include "daemon/rpc/light/light_server.h"
 #include "daemon/rpc/principal_servers.h"
 #include "daemon/rpc/request_gate.h"
@@ -182,6 +179,8 @@ class RunningDaemon final : public Daemon {
   uint64_t ArtifactCount() const;
   ToolchainsHere Toolchains() const;
   void StartRebuild();
+  // What left the hot directory and is used again comes back, on a thread of its own.
+  void PublishUsed(const std::vector<UseCount>& uses);
   void StopThreads();
 
   DaemonSetting setting_;
@@ -213,6 +212,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
+  std::unique_ptr<ThreadExecutor> publishing_executor_;
   std::unique_ptr<RequestResolver> resolver_;
   NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
   // Links of the chain that are asked how they are; the outermost owns the rest.
@@ -225,9 +225,7 @@ class RunningDaemon final : public Daemon {
   // RPC.
   RequestGate gate_;
   RequestMemo memo_{limits::kRequestMemoBytesMax};
-  DescriptionMemo descriptions_{limits::kDocumentsMax, limits::kDescriptionBytesMax};
   std::atomic<size_t> searches_ = 0;
-  std::unique_ptr<ArtifactReader> reader_;
   std::unique_ptr<RpcDependencies> parts_;
   AdminActions actions_;
   std::mutex verifying_;
@@ -309,7 +307,8 @@ absl::Status RunningDaemon::OpenStore() {
       clock_);
   quota_ = quota.get();
   store_ = std::make_unique<TieredStore>(
-      std::make_unique<MemoryStore>(config.memory_tier_bytes, clock_), std::move(quota), clock_);
+      std::make_unique<MemoryStore>(config.memory_tier_bytes, clock_), std::move(quota),
+      [this](const std::vector<UseCount>& uses) { PublishUsed(uses); });
   durable.AddListener(*store_);  // evictions
   own_ = std::make_unique<UserCache>(store_->index(), store_->blobs(), *user_quota_, clock_);
   return absl::OkStatus();
@@ -360,6 +359,7 @@ void RunningDaemon::BuildChain() {
   timer_ = std::make_unique<ThreadTimer>();
   executor_ = std::make_unique<ThreadExecutor>(kStoreThreads, kStoreQueueLength);
   read_executor_ = std::make_unique<ThreadExecutor>(kReadThreads, kStoreQueueLength);
+  publishing_executor_ = std::make_unique<ThreadExecutor>(1, kStoreQueueLength);
   resolver_ = std::make_unique<RequestResolver>(*toolchains_);
 
   auto routing = std::make_unique<RoutingProvider>();
@@ -379,9 +379,8 @@ void RunningDaemon::BuildChain() {
   admission_ = admission.get();
   auto caching = std::make_unique<CachingProvider>(std::move(admission), store_->index(),
                                                    store_->blobs(), negatives_, clock_, *executor_);
-  auto publishing = std::make_unique<PublishingProvider>(Audited(std::move(caching), *admission_),
-                                                         *hot_, *executor_);
-  auto coalescing = std::make_unique<CoalescingProvider>(std::move(publishing), clock_, *timer_);
+  auto coalescing = std::make_unique<CoalescingProvider>(Audited(std::move(caching), *admission_),
+                                                         clock_, *timer_);
   chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
 }
 
@@ -443,11 +442,9 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 }
 
 absl::Status RunningDaemon::StartServing() {
-  reader_ = std::make_unique<ArtifactReader>(store_->blobs());
-  parts_ = std::make_unique<RpcDependencies>(
-      RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
-                      user_rate_limit_, *reader_, *read_executor_, gate_, memo_, descriptions_,
-                      searches_, *store_, *hot_, shared_uid_});
+  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
+      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
+      *read_executor_, gate_, memo_, searches_, *store_, *hot_, shared_uid_});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});
@@ -558,6 +555,14 @@ void RunningDaemon::StartRebuild() {
   });
 }
 
+void RunningDaemon::PublishUsed(const std::vector<UseCount>& uses) {
+  publishing_executor_->Run([this, uses] {
+    for (const UseCount& use : uses) {
+      if (!stop_rebuild_) (void)hot_->PublishFrom(*quota_, *quota_, use.key);
+    }
+  });
+}
+
 void RunningDaemon::Drain(SteadyTime deadline) {
   draining_ = true;
   stop_rebuild_ = true;
@@ -584,6 +589,7 @@ void RunningDaemon::StopThreads() {
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();
+  publishing_executor_.reset();
 }
 
 }  // namespace

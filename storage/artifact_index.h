@@ -11,6 +11,7 @@
 #include "storage/base/blob.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"
+#include "storage/base/made_once.h"
 #include "storage/blob_store.h"
 
 namespace kiln {
@@ -24,6 +25,12 @@ struct StageReference {
   friend bool operator==(const StageReference&, const StageReference&) = default;
 };
 
+// What a reader made of a record (daemon/kernel/artifact_reader.h).
+class RecordReading {
+ public:
+  virtual ~RecordReading() = default;
+};
+
 // An artifact without its bytes. The document (kernel metadata, timings and provenance as JSON) is
 // opaque here: daemon/kernel writes and reads it.
 struct ArtifactRecord {
@@ -32,6 +39,8 @@ struct ArtifactRecord {
   std::vector<StageReference> stages;  // in compile order; the last one is the final binary
   uint64_t compile_micros = 0;         // the cost of a miss; eviction weighs it
   int64_t created_unix_ms = 0;
+  // Lives as long as the record, so that a hit in memory decodes nothing.
+  MadeOnce<RecordReading> reading = {};
 
   friend bool operator==(const ArtifactRecord&, const ArtifactRecord&) = default;
 };

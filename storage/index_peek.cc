@@ -3,9 +3,7 @@
 #include <utility>
 
 namespace kiln {
-namespace {
 
-// The key right before `key`. None: `key` is the first key.
 std::optional<Digest> KeyBefore(const Digest& key) {
   std::string bytes(key.Bytes());
   for (size_t i = bytes.size(); i-- > 0;) {
@@ -13,8 +11,6 @@ std::optional<Digest> KeyBefore(const Digest& key) {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 absl::StatusOr<std::optional<FoundArtifact>> Peek(const CallContext& context, ArtifactIndex& index,
                                                   const Digest& key) {

@@ -4,15 +4,20 @@
 #include <map>
 #include <utility>
 
+#include "storage/base/limits.h"
+
 namespace kiln {
 namespace {
 
 // The cost of list node, map slots and allocator headers.
 constexpr uint64_t kEntryBytes = 256;
 constexpr uint64_t kStageBytes = 160;
+// A document and what a reader makes of it: values, and their encoding for clients.
+constexpr uint64_t kDocumentCopies = 3;
 
 uint64_t RecordBytes(const ArtifactRecord& record) {
-  return kEntryBytes + record.document.size() + kStageBytes * record.stages.size();
+  return kEntryBytes + kDocumentCopies * record.document.size() +
+         kStageBytes * record.stages.size();
 }
 uint64_t BlobBytes(const Blob& blob) { return kEntryBytes + blob.size_bytes(); }
 
@@ -44,14 +49,37 @@ absl::StatusOr<FoundArtifact> MemoryStore::Get(const CallContext&, const Digest&
   const MutexLock lock(mutex_);
   Entry* const entry = records_.Find(key);
   if (entry == nullptr) return NoRecord(key);
-  ++entry->usage.hits;
-  entry->usage.last_use_unix_ms = clock_.UnixMillis();
+  NoteUse(key, *entry);
   return FoundArtifact{entry->record, entry->usage, Tier::kMemory};
+}
+
+void MemoryStore::NoteUse(const Digest& key, Entry& entry) {
+  ++entry.usage.hits;
+  entry.usage.last_use_unix_ms = clock_.UnixMillis();
+  bool is_due = clock_.Now() - last_taken_ >= limits::kPendingUsesAge;
+  if (entry.round != round_) {
+    if (uses_.size() == limits::kPendingUsesMax) return;
+    is_due = is_due || entry.round == 0 || uses_.size() + 1 == limits::kPendingUsesMax;
+    entry.round = round_;
+    entry.place = uses_.size();
+    uses_.push_back({key, 0, 0});
+  }
+  ++uses_[entry.place].uses;
+  uses_[entry.place].last_use_unix_ms = entry.usage.last_use_unix_ms;
+  if (is_due) are_uses_due_ = true;
+}
+
+std::vector<UseCount> MemoryStore::TakeUses() {
+  const MutexLock lock(mutex_);
+  are_uses_due_ = false;
+  last_taken_ = clock_.Now();
+  ++round_;
+  return std::exchange(uses_, {});
 }
 
 absl::Status MemoryStore::Put(const CallContext&, const ArtifactRecord& record,
                               std::span<const Blob> blobs) {
-  Entry entry{std::make_shared<const ArtifactRecord>(record), {}};
+  Entry entry{std::make_shared<const ArtifactRecord>(record), {}, 0, 0};
   entry.usage.last_use_unix_ms = clock_.UnixMillis();
   const MutexLock lock(mutex_);
   const Entry* const replaced = records_.Peek(record.key);
@@ -61,7 +89,7 @@ absl::Status MemoryStore::Put(const CallContext&, const ArtifactRecord& record,
 
 absl::Status MemoryStore::KeepRecord(const FoundArtifact& found) {
   const MutexLock lock(mutex_);
-  return Insert({found.record, found.usage}, {});
+  return Insert({found.record, found.usage, 0, 0}, {});
 }
 
 void MemoryStore::KeepBlob(const Blob& blob) {

@@ -1,6 +1,7 @@
 // A store in memory: the tier above the disk, and the reference of the conformance tests.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -19,11 +20,13 @@ namespace kiln {
 //
 // The index also takes a record without its blobs, since a lower tier may hold the blobs.
 //
-// A hit copies neither record nor bytes. Blocks on a short mutex only.
+// A hit copies neither record nor bytes, and notes its use for TakeUses. Blocks on a short mutex
+// only.
 class MemoryStore final : public Store {
  public:
   // `clock` must outlive the store.
-  MemoryStore(uint64_t bytes_max, const Clock& clock) : bytes_max_(bytes_max), clock_(clock) {}
+  MemoryStore(uint64_t bytes_max, const Clock& clock)
+      : bytes_max_(bytes_max), clock_(clock), last_taken_(clock.Now()) {}
 
   absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
   absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
@@ -48,10 +51,17 @@ class MemoryStore final : public Store {
   absl::Status KeepRecord(const FoundArtifact& found);
   void KeepBlob(const Blob& blob);
 
+  // The hits since the last call, for a lower tier; those of more than kPendingUsesMax records are
+  // lost. They are due when a record had its first hit here, when there are many, or after a while.
+  std::vector<UseCount> TakeUses();
+  bool AreUsesDue() const { return are_uses_due_.load(std::memory_order_relaxed); }
+
  private:
   struct Entry {
     std::shared_ptr<const ArtifactRecord> record;
     ArtifactUsage usage;
+    uint64_t round = 0;  // the round of `place`
+    size_t place = 0;    // in uses_
   };
   struct NamedBlob {
     uint32_t references = 0;  // from stages of records
@@ -62,6 +72,7 @@ class MemoryStore final : public Store {
   // Does nothing where no record names the blob.
   void Hold(const Blob& blob) KILN_REQUIRES(mutex_);
   void Shrink() KILN_REQUIRES(mutex_);
+  void NoteUse(const Digest& key, Entry& entry) KILN_REQUIRES(mutex_);
   // Removes the record, and the blobs that no other record names.
   bool Erase(const Digest& key) KILN_REQUIRES(mutex_);
   uint64_t Bytes() const KILN_REQUIRES(mutex_) { return records_.bytes() + blob_bytes_; }
@@ -75,6 +86,10 @@ class MemoryStore final : public Store {
   std::unordered_map<Digest, NamedBlob, DigestHash> blobs_ KILN_GUARDED_BY(mutex_);
   uint64_t blob_bytes_ KILN_GUARDED_BY(mutex_) = 0;
   uint64_t evicted_ KILN_GUARDED_BY(mutex_) = 0;
+  std::vector<UseCount> uses_ KILN_GUARDED_BY(mutex_);
+  uint64_t round_ KILN_GUARDED_BY(mutex_) = 1;  // grows when uses are taken
+  SteadyTime last_taken_ KILN_GUARDED_BY(mutex_);
+  std::atomic<bool> are_uses_due_ = false;
 };
 
 }  // namespace kiln

@@ -12,14 +12,27 @@ absl::StatusOr<FoundBlob> TieredStore::GetBlob(const CallContext& context, const
 absl::StatusOr<FoundArtifact> TieredStore::Get(const CallContext& context, const Digest& key) {
   auto found = memory_->Get(context, key);
   if (found.ok()) {
-    const UseCount use[] = {{key, 1, clock_.UnixMillis()}};
-    inner().CountUses(use);
+    if (memory_->AreUsesDue()) ReportUses();
     return found;
   }
   const uint64_t generation = StripeOf(key).generation;
   found = inner().Get(context, key);
   if (found.ok()) Promote(*found, generation);
   return found;
+}
+
+void TieredStore::ReportUses() {
+  const std::vector<UseCount> uses = memory_->TakeUses();
+  if (uses.empty()) return;
+  inner().CountUses(uses);
+  if (on_uses_) on_uses_(uses);
+}
+
+absl::StatusOr<std::vector<FoundArtifact>> TieredStore::Scan(const CallContext& context,
+                                                             const std::optional<Digest>& after,
+                                                             size_t limit) {
+  ReportUses();
+  return inner().Scan(context, after, limit);
 }
 
 void TieredStore::Promote(const FoundArtifact& found, uint64_t generation) {

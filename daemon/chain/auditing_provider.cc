@@ -50,17 +50,15 @@ AuditingProvider::AuditingProvider(std::unique_ptr<CompilationProvider> next, ui
 
 AuditingProvider::~AuditingProvider() = default;
 
+FoundResult AuditingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
+  auto found = next().Find(context, job);
+  if (found && found->ok()) Consider(job, **found);
+  return found;
+}
+
 void AuditingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
-  const auto is_answered = std::make_shared<std::atomic<bool>>(false);
-  next().Compile(
-      std::move(context), job,
-      [this, job, is_answered, done = std::move(done)](absl::StatusOr<CompileResult> result) {
-        *is_answered = true;
-        if (result.ok()) Consider(job, *result);
-        done(std::move(result));
-      });
-  // What is stored is answered at once; everything else waits for a compiler.
-  if (!*is_answered) GiveWay();
+  GiveWay();  // what is stored was found
+  next().Compile(std::move(context), std::move(job), std::move(done));
 }
 
 void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& result) {

@@ -28,7 +28,7 @@ struct AuditCounters {
   Counter given_up{"audits_given_up", "Hits not compiled again: not possible, or too many waited."};
 };
 
-// Audits hits: one in `one_in` of the artifacts that the next provider finds stored. When the
+// Audits hits: one in `one_in` of the artifacts that Find finds stored. When the
 // daemon is idle (`is_idle`), `compiler`, which does not look into the store, compiles an audited
 // artifact again: one at a time, at background priority. The final binaries are compared byte for
 // byte. A request that has to wait for a compile cancels the audit under way; it is repeated later.
@@ -57,6 +57,7 @@ class AuditingProvider final : public ForwardingProvider {
   AuditingProvider(std::unique_ptr<CompilationProvider> next, uint64_t one_in, Parts parts);
   ~AuditingProvider() override;
 
+  FoundResult Find(const CallContext& context, const CompileJobPtr& job) override;
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
 
   // Audits that wait or run.

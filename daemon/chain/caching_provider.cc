@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/artifact_reader.h"
 #include "daemon/kernel/compiler_crash.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/log.h"
@@ -32,32 +33,36 @@ CachingProvider::CachingProvider(std::unique_ptr<CompilationProvider> next, Arti
       index_(index),
       clock_(clock),
       executor_(executor),
-      reader_(blobs),
+      blobs_(blobs),
       negatives_(negatives) {}
 
-void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
+FoundResult CachingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
   const CachePolicy policy = job->request.cache_policy;
-  if (policy == CachePolicy::kRefresh) {
-    return CompileAndKeep(std::move(context), std::move(job), std::move(done));
-  }
+  if (policy == CachePolicy::kRefresh) return std::nullopt;
   absl::StatusOr<CompileResult> found = LookUp(context, *job);
   if (policy == CachePolicy::kOnlyIfCached && absl::IsNotFound(found.status())) {
     if (auto failure = negatives_.FindFailureOfAnyAge(job->key)) {
-      return done(CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)});
+      return CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)};
     }
   }
-  if (found.ok() || policy == CachePolicy::kOnlyIfCached) return done(std::move(found));
+  if (found.ok() || policy == CachePolicy::kOnlyIfCached) return found;
+  return std::nullopt;
+}
+
+void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
+  if (auto found = Find(context, job)) return done(*std::move(found));
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
   CompileAndKeep(std::move(context), std::move(job), std::move(done));
 }
 
 absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context,
                                                       const CompileJob& job) {
+  absl::StatusOr<CompileResult> found = LookUpArtifact(context, job);
+  if (found.ok()) return found;
   if (auto failure = negatives_.FindFailure(job.key)) {
     return CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)};
   }
-  absl::StatusOr<CompileResult> found = LookUpArtifact(context, job);
-  if (found.ok() || absl::IsNotFound(found.status())) return found;
+  if (absl::IsNotFound(found.status())) return found;
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return status;
   LogLookUpFailure(job.key, found.status());
   // Damaged, or of a version that is not ours: to the caller it is not there. Anything else: we do
@@ -75,7 +80,8 @@ absl::StatusOr<CompileResult> CachingProvider::LookUpArtifact(const CallContext&
     return NotFound("kernel {} is not in the cache", job.key.ShortHex());
   }
   KILN_RETURN_IF_ERROR(found.status());
-  KILN_ASSIGN_OR_RETURN(ReadArtifact read, reader_.Read(context, *found, job.request.stages));
+  KILN_ASSIGN_OR_RETURN(ReadArtifact read,
+                        LoadArtifact(context, blobs_, *found, job.request.stages));
   return CompileResult{Outcome::kHit, read.tier, std::move(read.artifact)};
 }
 

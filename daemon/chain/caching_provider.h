@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "daemon/chain/forwarding_provider.h"
-#include "daemon/kernel/artifact_reader.h"
 #include "daemon/policy/negative_cache.h"
 #include "storage/artifact_index.h"
 #include "storage/base/clock.h"
@@ -14,17 +13,17 @@
 
 namespace kiln {
 
-// Looks in the store first, on the caller's thread, and answers a hit before returning. On a miss
-// it asks the next provider and stores what comes back, through `executor`, before it answers: an
+// Find looks in the store, on the caller's thread, and Compile does it first. On a miss Compile
+// asks the next provider and stores what comes back, through `executor`, before it answers: an
 // answered artifact is a stored one. The store never fails a compile: one that cannot look is a
 // miss, one that does not take the artifact is as good as none, and the log says so now and then.
 //
-// Deterministic failures are remembered for a while and answered as hits. A source that crashed
-// every worker that tried it, or that the machine ended every time, is quarantined: until its time
-// is over, or an operator lifts it, the answer is INTERNAL with a retry hint. REFRESH skips the
-// look-up and the remembered failures, not the quarantine. ONLY_IF_CACHED answers NOT_FOUND on a
-// miss, or the store's error where it could not look; on a miss that is known to be a failure,
-// however old, that.
+// Deterministic failures are remembered for a while and answered as hits, where nothing is stored.
+// A source that crashed every worker that tried it, or that the machine ended every time, is
+// quarantined: until its time is over, or an operator lifts it, the answer is INTERNAL with a retry
+// hint. REFRESH skips the look-up and the remembered failures, not the quarantine. ONLY_IF_CACHED
+// answers NOT_FOUND on a miss, or the store's error where it could not look; on a miss that is
+// known to be a failure, however old, that.
 //
 // With an artifact, the request that it was compiled from is stored (request_document.h).
 //
@@ -36,6 +35,7 @@ class CachingProvider final : public ForwardingProvider {
   CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index, BlobStore& blobs,
                   NegativeCache& negatives, const Clock& clock, Executor& executor);
 
+  FoundResult Find(const CallContext& context, const CompileJobPtr& job) override;
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
 
  private:
@@ -51,7 +51,7 @@ class CachingProvider final : public ForwardingProvider {
   ArtifactIndex& index_;
   const Clock& clock_;
   Executor& executor_;
-  ArtifactReader reader_;
+  BlobStore& blobs_;
   NegativeCache& negatives_;
   Counter lookup_failures_{"store_lookup_failures", "Look-ups that the store failed: misses."};
   Counter put_failures_{"store_put_failures", "Compiled artifacts that the store did not take."};

@@ -14,8 +14,8 @@
 namespace kiln {
 
 // Requests for one key share a flight: one call to the next provider, whose answer goes to all of
-// them. The look-up belongs inside the flight (next is caching(…)), otherwise two callers could
-// both miss and compile twice.
+// them. Find makes no flight. The flight looks again (next is caching(…)): otherwise whoever missed
+// before another's flight landed, and boards after it, would compile twice.
 //
 // Who shares what:
 //  * USE joins whatever is under way for its key, a refresh too: what that yields is at least as

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/kernel/compile_job.h"
@@ -22,10 +23,18 @@ namespace kiln {
 // says that the infrastructure failed (queue full, worker crashed, caller gone); it is never
 // cached.
 using CompileDone = std::function<void(absl::StatusOr<CompileResult>)>;
+// Nothing: that takes a compile.
+using FoundResult = std::optional<absl::StatusOr<CompileResult>>;
 
 class CompilationProvider {
  public:
   virtual ~CompilationProvider() = default;
+
+  // The answer that is there without a compile, of those that Compile may give. So a hit costs no
+  // flight, no queue and no callback. Thread-safe. Does not block beyond local disk reads.
+  virtual FoundResult Find(const CallContext& /*context*/, const CompileJobPtr& /*job*/) {
+    return std::nullopt;
+  }
 
   // Starts. Calls `done` exactly once, on any thread, possibly before returning; `done` must not
   // block. Does not block itself beyond local disk reads.

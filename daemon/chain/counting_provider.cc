@@ -7,6 +7,15 @@ namespace kiln {
 CountingProvider::CountingProvider(std::unique_ptr<CompilationProvider> next)
     : ForwardingProvider("counting", std::move(next)) {}
 
+FoundResult CountingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
+  auto found = next().Find(context, job);
+  if (found) {
+    requests_.Add();
+    CounterOf(*found).Add();
+  }
+  return found;
+}
+
 void CountingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
   requests_.Add();
   in_flight_.fetch_add(1, std::memory_order_relaxed);

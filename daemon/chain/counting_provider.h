@@ -16,6 +16,7 @@ class CountingProvider final : public ForwardingProvider {
  public:
   explicit CountingProvider(std::unique_ptr<CompilationProvider> next);
 
+  FoundResult Find(const CallContext& context, const CompileJobPtr& job) override;
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
 
  private:

@@ -12,6 +12,9 @@ namespace kiln {
 // Thread-safe, as long as the next provider is. Does not block itself.
 class ForwardingProvider : public CompilationProvider {
  public:
+  FoundResult Find(const CallContext& context, const CompileJobPtr& job) override {
+    return next_->Find(context, job);
+  }
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override {
     next_->Compile(std::move(context), std::move(job), std::move(done));
   }

@@ -58,9 +58,7 @@ namespace {
 
 constexpr int64_t kFormat = 1;
 
-// `Document` is an Artifact or an ArtifactDocument.
-template <typename Document>
-nlohmann::json DocumentJson(const Document& document) {
+nlohmann::json DocumentJson(const ArtifactDocument& document) {
   return {{"format", kFormat},
           {"metadata", document.metadata},
           {"timings", document.timings},
@@ -96,8 +94,8 @@ absl::StatusOr<ArtifactDocument> FromText(std::string_view text, nlohmann::json&
 
 }  // namespace
 
-std::string WriteDocument(const Artifact& artifact) {
-  return DocumentJson(artifact).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string WriteDocument(const ArtifactDocument& document) {
+  return DocumentJson(document).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 absl::StatusOr<ArtifactDocument> ReadDocument(std::string_view text) {
@@ -109,7 +107,8 @@ absl::StatusOr<ArtifactDocument> ParseDocument(std::string_view text) {
   nlohmann::json json;
   KILN_ASSIGN_OR_RETURN(ArtifactDocument document, FromText(text, json));
   // The library converts numbers as C++ does and passes over fields that it does not know.
-  if (DocumentJson(document).dump() == json.dump()) return document;
+  const std::string same = WriteDocument(document);
+  if (same == text || same == json.dump()) return document;
   return DataLoss("artifact document: a field is not known, or its value is none of its type");
 }
 

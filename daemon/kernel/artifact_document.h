@@ -3,22 +3,14 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "daemon/kernel/kernel.h"
 #include "storage/artifact_index.h"
 
 namespace kiln {
 
-// An artifact but for its key and its stages.
-struct ArtifactDocument {
-  KernelMetadata metadata;
-  std::vector<StageTiming> timings;
-  Provenance provenance;
-};
-
 // Never fails: text that is not UTF-8 is written with replacement characters.
-std::string WriteDocument(const Artifact& artifact);
+std::string WriteDocument(const ArtifactDocument& document);
 
 // Strict: every field there, of its type, and no other. DATA_LOSS where the text is not such a
 // document, FAILED_PRECONDITION where a newer version wrote it. A reader treats both as a miss and

@@ -24,57 +24,55 @@ bool IsWanted(const StageReference& stage, const ArtifactRecord& record,
          std::find(wanted.begin(), wanted.end(), stage.stage) != wanted.end();
 }
 
+// With the final binary alone.
+struct Reading final : RecordReading {
+  Artifact artifact;
+};
+
+// Shares the record. Null where nobody has read it.
+std::shared_ptr<const Artifact> KeptArtifact(const std::shared_ptr<const ArtifactRecord>& record) {
+  const auto* reading = static_cast<const Reading*>(record->reading.Get());
+  if (reading == nullptr) return nullptr;
+  return {record, &reading->artifact};
+}
+
 }  // namespace
 
-ArtifactReader::ArtifactReader(BlobStore& blobs)
-    : blobs_(blobs), decoded_(limits::kDocumentsMax, limits::kDocumentBytesMax) {}
-
-absl::StatusOr<ReadArtifact> ArtifactReader::Read(const CallContext& context,
-                                                  const FoundArtifact& found,
-                                                  std::span<const std::string> wanted) {
+absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore& blobs,
+                                          const FoundArtifact& found,
+                                          std::span<const std::string> wanted) {
   const ArtifactRecord& record = *found.record;
   KILN_RETURN_IF_ERROR(CheckHasStages(record, wanted));
-  KILN_ASSIGN_OR_RETURN(const auto document, Document(found.record));
-  auto artifact = std::make_shared<Artifact>();
+  const bool wants_binary_alone =
+      std::all_of(wanted.begin(), wanted.end(),
+                  [&](const std::string& stage) { return stage == record.stages.back().stage; });
+  if (wants_binary_alone) {
+    if (auto kept = KeptArtifact(found.record)) return ReadArtifact{std::move(kept), found.tier};
+  }
+  auto reading = std::make_unique<Reading>();
+  Artifact& artifact = reading->artifact;
+  KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact), ParseDocument(record.document));
+  artifact.key = record.key;
   Tier tier = found.tier;
   for (const StageReference& stage : record.stages) {
     if (!IsWanted(stage, record, wanted)) continue;
-    KILN_ASSIGN_OR_RETURN(FoundBlob blob, blobs_.GetBlob(context, stage.digest));
+    KILN_ASSIGN_OR_RETURN(FoundBlob blob, blobs.GetBlob(context, stage.digest));
     tier = std::max(tier, blob.tier);
-    artifact->stages.push_back({stage.stage, std::move(blob.blob)});
+    artifact.stages.push_back({stage.stage, std::move(blob.blob)});
   }
-  artifact->key = record.key;
-  artifact->metadata = document->metadata;
-  artifact->timings = document->timings;
-  artifact->provenance = document->provenance;
-  return ReadArtifact{std::move(artifact), tier};
+  // A larger binary may be one that the memory does not keep.
+  if (wants_binary_alone && artifact.stages.back().blob.size_bytes() <= limits::kInlineBytesMax) {
+    record.reading.Set(std::move(reading));
+    return ReadArtifact{KeptArtifact(found.record), tier};
+  }
+  return ReadArtifact{std::make_shared<const Artifact>(std::move(artifact)), tier};
 }
 
-absl::StatusOr<std::shared_ptr<const ArtifactDocument>> ArtifactReader::Document(
+absl::StatusOr<std::shared_ptr<const ArtifactDocument>> LoadDocument(
     const std::shared_ptr<const ArtifactRecord>& record) {
-  if (auto remembered = Remembered(*record)) return remembered;
+  if (auto kept = KeptArtifact(record)) return kept;
   KILN_ASSIGN_OR_RETURN(ArtifactDocument parsed, ParseDocument(record->document));
-  auto document = std::make_shared<const ArtifactDocument>(std::move(parsed));
-  // The decoded form takes about as much again as the text.
-  const size_t bytes = 2 * record->document.size();
-  const MutexLock lock(mutex_);
-  decoded_.Insert(record->key, {record, document}, bytes);
-  return document;
-}
-
-// A refreshed artifact has the same key and another document, so the texts are compared: far
-// cheaper than parsing.
-std::shared_ptr<const ArtifactDocument> ArtifactReader::Remembered(const ArtifactRecord& record) {
-  Decoded decoded;
-  {
-    const MutexLock lock(mutex_);
-    const Decoded* found = decoded_.Find(record.key);
-    if (found == nullptr) return nullptr;
-    decoded = *found;
-  }
-  const bool is_same =
-      decoded.record.get() == &record || decoded.record->document == record.document;
-  return is_same ? decoded.document : nullptr;
+  return std::make_shared<const ArtifactDocument>(std::move(parsed));
 }
 
 }  // namespace kiln

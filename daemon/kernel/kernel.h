@@ -15,6 +15,7 @@
 
 #include "storage/base/blob.h"
 #include "storage/base/digest.h"
+#include "storage/base/made_once.h"
 #include "storage/base/status.h"
 #include "storage/blob_store.h"
 
@@ -192,13 +193,19 @@ struct StageBlob {
   Blob blob;
 };
 
-// What a key maps to. The stages are in the order of compilation; the last is the final binary.
-struct Artifact {
-  Digest key;
+// An artifact but for its key and its stages.
+struct ArtifactDocument {
   KernelMetadata metadata;
   std::vector<StageTiming> timings;
   Provenance provenance;
+};
+
+// What a key maps to. The stages are in the order of compilation; the last is the final binary.
+struct Artifact : ArtifactDocument {
+  Digest key;
   std::vector<StageBlob> stages;
+  // The document as clients read it (daemon/rpc/reply_bytes.h): many ask for one artifact.
+  MadeOnce<std::string> description = {};
 };
 
 // How a request was answered.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "daemon/kernel/artifact_reader.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/limits.h"
 
@@ -123,11 +124,9 @@ std::vector<RequestDifference> Compare(const RequestFields& asked, const Request
 
 class Search {
  public:
-  Search(const CallContext& context, BlobStore& blobs, ArtifactReader& reader,
-         const CompileJob& asked)
+  Search(const CallContext& context, BlobStore& blobs, const CompileJob& asked)
       : context_(context),
         blobs_(blobs),
-        reader_(reader),
         name_(KernelNameOf(asked.request.source)),
         is_mangled_(asked.request.source.kind == SourceKind::kCudaCxx),
         asked_(ParseFields(WriteRequest(asked)).value_or(RequestFields())) {}
@@ -143,7 +142,7 @@ class Search {
     ++result_.records;
     // Most are of other kernels; that their documents need not be parsed for.
     if (found.record->document.find(name_) == std::string::npos) return true;
-    const auto document = reader_.Document(found.record);
+    const auto document = LoadDocument(found.record);
     if (!document.ok() || !IsNamed((*document)->metadata.name)) return true;
     const StageReference* request = RequestOf(*found.record);
     if (request == nullptr) return true;
@@ -182,7 +181,6 @@ class Search {
 
   const CallContext& context_;
   BlobStore& blobs_;
-  ArtifactReader& reader_;
   const std::string name_;
   const bool is_mangled_;
   const RequestFields asked_;
@@ -194,8 +192,8 @@ class Search {
 
 absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
                                           ArtifactIndex& index, BlobStore& blobs,
-                                          ArtifactReader& reader, const CompileJob& asked) {
-  Search search(context, blobs, reader, asked);
+                                          const CompileJob& asked) {
+  Search search(context, blobs, asked);
   if (!search.has_name()) return search.Finish(true);
   std::optional<Digest> after;
   for (size_t seen = 0; seen < limits::kNearestRecordsMax; seen += kPageRecords) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/kernel/artifact_reader.h"
 #include "daemon/kernel/compile_job.h"
 #include "storage/artifact_index.h"
 #include "storage/base/call_context.h"
@@ -44,6 +43,6 @@ struct NearestSearch {
 // StillWanted's. Blocks.
 absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
                                           ArtifactIndex& index, BlobStore& blobs,
-                                          ArtifactReader& reader, const CompileJob& asked);
+                                          const CompileJob& asked);
 
 }  // namespace kiln

@@ -5,10 +5,11 @@
 // Away from it nothing can fail. Pure functions.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/toolchain.h"
@@ -44,7 +45,7 @@ void ToProto(const StageReference& stage, v1::StageBlob& out);
 // their content unless all of it together exceeds kInlineBytesMax. INTERNAL where the artifact
 // lacks one of them.
 struct ReplyStages {
-  std::vector<const StageBlob*> stages;
+  absl::InlinedVector<const StageBlob*, 4> stages;
   bool is_inline = false;
 };
 absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/kernel/artifact_reader.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
 #include "daemon/rpc/artifact_catalog.h"
@@ -65,7 +66,7 @@ absl::Status List(const RpcDependencies& parts, const CallContext& context,
   KILN_ASSIGN_OR_RETURN(const ArtifactPage page,
                         ReadPage(parts.index, context, range, after, limit));
   for (const FoundArtifact& found : page.artifacts) {
-    Summarize(found, parts.reader, *response.add_artifacts());
+    Summarize(found, *response.add_artifacts());
   }
   if (page.has_more) response.set_next(std::string(page.artifacts.back().record->key.Bytes()));
   return absl::OkStatus();
@@ -75,8 +76,8 @@ absl::Status Inspect(const RpcDependencies& parts, const CallContext& context,
                      const std::string& key_prefix, pb::InspectArtifactResponse& response) {
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
-  KILN_ASSIGN_OR_RETURN(const auto document, parts.reader.Document(found.record));
-  Summarize(found, parts.reader, *response.mutable_summary());
+  KILN_ASSIGN_OR_RETURN(const auto document, LoadDocument(found.record));
+  Summarize(found, *response.mutable_summary());
   DescribeTo(*document, response);
   for (const StageReference& stage : found.record->stages) ToProto(stage, *response.add_stages());
   return absl::OkStatus();

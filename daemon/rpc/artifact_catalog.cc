@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string>
 
+#include "daemon/kernel/artifact_reader.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
+#include "storage/index_peek.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -30,16 +32,6 @@ absl::StatusOr<KeyRange> KeysBeginningWith(std::string_view hex_prefix) {
         Excerpt(hex_prefix), kHexDigits);
   }
   return KeyRange{*first, *last};
-}
-
-std::optional<Digest> KeyBefore(const Digest& key) {
-  if (key.IsZero()) return std::nullopt;
-  std::string bytes(key.Bytes());
-  // Borrow, from the least significant byte on.
-  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte) {
-    if ((*byte)-- != '\0') break;
-  }
-  return *Digest::FromBytes(bytes);
 }
 
 absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& context,
@@ -82,14 +74,13 @@ absl::Status CheckIsArtifact(const Digest& key) {
                             key.ShortHex());
 }
 
-void Summarize(const FoundArtifact& found, ArtifactReader& reader,
-               admin::v1::ArtifactSummary& out) {
+void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out) {
   const ArtifactRecord& record = *found.record;
   out.set_key(std::string(record.key.Bytes()));
   if (IsUserCacheKey(record.key)) {
     if (const auto own = DecodeUserCacheRecord(record.document); own.ok())
       out.set_own_uid(own->uid);
-  } else if (const auto document = reader.Document(found.record); document.ok()) {
+  } else if (const auto document = LoadDocument(found.record); document.ok()) {
     out.set_name(ToUtf8((*document)->metadata.name));
     ToProto((*document)->metadata.target, *out.mutable_target());
     out.set_toolchain((*document)->provenance.toolchain);

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/kernel/artifact_reader.h"
 #include "kiln/admin/v1/admin_service.pb.h"
 #include "storage/artifact_index.h"
 
@@ -19,8 +18,6 @@ struct KeyRange {
 };
 // INVALID_ARGUMENT where they are not 0 to 64 hex digits.
 absl::StatusOr<KeyRange> KeysBeginningWith(std::string_view hex_prefix);
-// The key before it; none for the first of all.
-std::optional<Digest> KeyBefore(const Digest& key);
 
 struct ArtifactPage {
   std::vector<FoundArtifact> artifacts;
@@ -42,6 +39,6 @@ absl::Status CheckIsArtifact(const Digest& key);
 
 // What a list shows. A record whose document cannot be read is listed by what the index itself
 // knows.
-void Summarize(const FoundArtifact& found, ArtifactReader& reader, admin::v1::ArtifactSummary& out);
+void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out);
 
 }  // namespace kiln

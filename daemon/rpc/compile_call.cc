@@ -1,13 +1,17 @@
 #include "daemon/rpc/compile_call.h"
 
+#include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/status.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -21,13 +25,32 @@ grpc::Slice ToSlice(ReplyPiece piece) {
       [](void* held) { delete static_cast<ReplyPiece*>(held); }, kept);
 }
 
-grpc::Status FillResponse(const CompileAnswer& answer, DescriptionMemo& descriptions,
-                          grpc::ByteBuffer& response) {
-  CompileReply reply = SerializeAnswer(answer, descriptions);
+// To copy as little as this costs less than what keeps each piece alive.
+constexpr size_t kCopiedBytesMax = 64 * limits::kKiB;
+
+grpc::Slice CopyOf(const ReplyPieces& pieces, size_t size_bytes) {
+  const grpc::Slice slice(grpc_slice_malloc(size_bytes), grpc::Slice::STEAL_REF);
+  auto* end = const_cast<uint8_t*>(slice.begin());
+  for (const ReplyPiece& piece : pieces) {
+    const std::string_view bytes = BytesOf(piece);
+    end = std::copy(bytes.begin(), bytes.end(), end);
+  }
+  return slice;
+}
+
+grpc::Status FillResponse(const CompileAnswer& answer, grpc::ByteBuffer& response) {
+  CompileReply reply = SerializeAnswer(answer);
   if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) return ToGrpcStatus(*error);
+  auto& pieces = std::get<ReplyPieces>(reply);
+  size_t size_bytes = 0;
+  for (const ReplyPiece& piece : pieces) size_bytes += BytesOf(piece).size();
+  if (size_bytes <= kCopiedBytesMax) {
+    const grpc::Slice slice = CopyOf(pieces, size_bytes);
+    grpc::ByteBuffer(&slice, 1).Swap(&response);
+    return grpc::Status::OK;
+  }
   std::vector<grpc::Slice> slices;
-  for (ReplyPiece& piece : std::get<ReplyPieces>(reply))
-    slices.push_back(ToSlice(std::move(piece)));
+  for (ReplyPiece& piece : pieces) slices.push_back(ToSlice(std::move(piece)));
   grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response);
   return grpc::Status::OK;
 }
@@ -40,43 +63,40 @@ Prepared PrepareBytes(const RpcDependencies& parts, const grpc::ByteBuffer& requ
   return Prepare(parts, {reinterpret_cast<const char*>(slice.begin()), slice.size()});
 }
 
-}  // namespace
-
-class CompileCall::Waiting final : public grpc::ServerUnaryReactor {
+// Deletes itself in OnDone.
+class WaitingCall final : public grpc::ServerUnaryReactor {
  public:
-  explicit Waiting(std::shared_ptr<CompileCall> call) : call_(std::move(call)) {}
+  WaitingCall(const CallContext& context, grpc::ByteBuffer& response)
+      : cancellation_(context.cancellation), response_(response) {}
 
-  void OnCancel() override { call_->Cancel(); }
+  void Answer(const CompileAnswer& answer) {
+    pass_ = answer.pass;
+    Finish(FillResponse(answer, response_));
+  }
+  void OnCancel() override { cancellation_.Cancel(); }
   void OnDone() override { delete this; }
 
  private:
-  const std::shared_ptr<CompileCall> call_;
+  Cancellation cancellation_;
+  grpc::ByteBuffer& response_;
+  RequestGate::Pass pass_;  // until gRPC is through with the answer
 };
 
-grpc::ServerUnaryReactor* CompileCall::Start(const Principal& principal,
-                                             const grpc::ByteBuffer& request) {
-  CallContext context = CallContextOf(call_, principal);
-  context.cancellation = cancellation_;
-  StartCompile(parts_, std::move(context), PrepareBytes(parts_, request),
-               [self = shared_from_this()](const CompileAnswer& answer) { self->Finish(answer); });
+}  // namespace
 
-  const std::lock_guard lock(mutex_);
-  if (finished_) return FinishedCall(call_, *std::move(finished_));
-  waiting_ = new Waiting(shared_from_this());
-  return waiting_;
-}
-
-void CompileCall::Finish(const CompileAnswer& answer) {
-  pass_ = answer.pass;
-  grpc::Status status = FillResponse(answer, parts_.descriptions, response_);
-  grpc::ServerUnaryReactor* reactor;
-  {
-    const std::lock_guard lock(mutex_);
-    reactor = waiting_;
-    if (reactor == nullptr) finished_ = std::move(status);
+grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const Principal& principal,
+                                           grpc::CallbackServerContext& call,
+                                           const grpc::ByteBuffer& request,
+                                           grpc::ByteBuffer& response) {
+  const Prepared prepared = PrepareBytes(parts, request);
+  const CallContext context = CallContextOf(call, principal);
+  if (const auto found = FindAnswer(parts, context, prepared)) {
+    return FinishedCall(call, FillResponse(*found, response));
   }
-  // Outside of the lock: from here on gRPC may delete the reactor at any moment.
-  if (reactor != nullptr) reactor->Finish(std::move(status));
+  auto* waiting = new WaitingCall(context, response);
+  StartCompile(parts, context, prepared,
+               [waiting](const CompileAnswer& answer) { waiting->Answer(answer); });
+  return waiting;
 }
 
 }  // namespace kiln

@@ -10,12 +10,12 @@ namespace kiln {
 namespace {
 
 // Counts what CountingProvider does not hear of.
-void Refuse(absl::Status why, const CompileJobPtr& job, const CompileAnswered& answered) {
+CompileAnswer Refuse(absl::Status why, const CompileJobPtr& job) {
   static Counter requests("requests", "");
   static Counter rejected("rejected", "");
   requests.Add();
   rejected.Add();
-  answered({std::move(why), job});
+  return {std::move(why), job};
 }
 
 }  // namespace
@@ -51,14 +51,24 @@ Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes) {
   return prepared;
 }
 
+std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& context,
+                                        const Prepared& request) {
+  if (!request.ok()) return Refuse(request.status(), nullptr);
+  const CompileJobPtr& job = (*request)->job;
+  auto pass = parts.gate.Enter();
+  if (!pass.ok()) return Refuse(pass.status(), job);
+  auto found = parts.provider.Find(context, job);
+  if (!found) return std::nullopt;
+  return CompileAnswer{*std::move(found), job, *std::move(pass)};
+}
+
 void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
-  if (!request.ok()) return Refuse(request.status(), nullptr, answered);
+  const CompileJobPtr& job = (*request)->job;
   auto pass = parts.gate.Enter();
-  if (!pass.ok()) return Refuse(pass.status(), (*request)->job, answered);
+  if (!pass.ok()) return answered(Refuse(pass.status(), job));
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
-  const CompileJobPtr& job = (*request)->job;
   parts.provider.Compile(std::move(context), job,
                          [pass = *std::move(pass), job,
                           answered = std::move(answered)](absl::StatusOr<CompileResult> result) {

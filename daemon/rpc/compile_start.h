@@ -30,8 +30,12 @@ using Prepared = absl::StatusOr<std::shared_ptr<const PreparedRequest>>;
 Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request);
 Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes);
 
+// The answer that needs no compile: what is stored, or what is wrong. Nothing: StartCompile has to
+// say. Ask it first.
+std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& context,
+                                        const Prepared& request);
 // Starts what was prepared, or answers with why it could not be. Calls `answered` exactly once, on
-// any thread, possibly before it returns.
+// any thread, possibly before it returns. REQUIRES: request.ok().
 void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered);
 

@@ -65,9 +65,14 @@ void CompileStreamCall::OnReadDone(bool ok) {
     request_bytes_ += bytes;
   }
   // Compiled without the lock: a hit answers before this returns.
-  StartCompile(
-      parts_, context_, Prepare(parts_, std::move(request)),
-      [share, id, bytes](CompileAnswer answer) { share->Answer(id, bytes, std::move(answer)); });
+  const Prepared prepared = Prepare(parts_, std::move(request));
+  if (auto found = FindAnswer(parts_, context_, prepared)) {
+    Answer(id, bytes, *std::move(found));
+  } else {
+    StartCompile(parts_, context_, prepared, [share, id, bytes](CompileAnswer answer) {
+      share->Answer(id, bytes, std::move(answer));
+    });
+  }
   const MutexLock lock(mutex_);
   Proceed();
 }

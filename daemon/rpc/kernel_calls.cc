@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/kernel/artifact_reader.h"
 #include "daemon/kernel/nearest_artifact.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
@@ -27,7 +28,7 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
       absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status());
   if (absl::IsNotFound(found.status()) || is_unreadable) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(found.status());
-  const auto document = parts.reader.Document(found->record);
+  const auto document = LoadDocument(found->record);
   if (!document.ok()) return absl::OkStatus();
   out.set_found(true);
   out.set_tier(ToProto(found->tier));
@@ -56,9 +57,8 @@ absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
 absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& context,
                            const v1::NearestRequest& request, v1::NearestResponse& response) {
   KILN_ASSIGN_OR_RETURN(const auto asked, Prepare(parts, v1::CompileRequest(request.request())));
-  KILN_ASSIGN_OR_RETURN(
-      const NearestSearch search,
-      FindNearest(context, SystemClock(), parts.index, parts.blobs, parts.reader, *asked->job));
+  KILN_ASSIGN_OR_RETURN(const NearestSearch search,
+                        FindNearest(context, SystemClock(), parts.index, parts.blobs, *asked->job));
   response.set_records(search.records);
   response.set_has_seen_all(search.has_seen_all);
   if (!search.nearest) return absl::OkStatus();

@@ -1,6 +1,5 @@
 #include "daemon/rpc/kernel_service.h"
 
-#include <memory>
 #include <utility>
 
 #include "daemon/rpc/compile_call.h"
@@ -27,7 +26,7 @@ grpc::ServerUnaryReactor* Answer(KernelMethod<Request, Response> method,
 grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* call,
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  return std::make_shared<CompileCall>(parts_, *call, *response)->Start(principal_, *request);
+  return StartCompileCall(parts_, principal_, *call, *request, *response);
 }
 
 grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>*

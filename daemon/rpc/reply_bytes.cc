@@ -14,43 +14,45 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// The beginning of a length-delimited field.
-void AppendFieldStart(int field, size_t length, std::string& out) {
-  const uint32_t tag = WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-  uint8_t bytes[20];
-  uint8_t* end = CodedOutputStream::WriteVarint32ToArray(tag, bytes);
-  end = CodedOutputStream::WriteVarint64ToArray(length, end);
+constexpr size_t kFieldBytesMax = 20;  // a tag and a number
+
+void AppendNumber(int field, uint64_t value, std::string& out,
+                  WireFormatLite::WireType type = WireFormatLite::WIRETYPE_VARINT) {
+  uint8_t bytes[kFieldBytesMax];
+  uint8_t* end =
+      CodedOutputStream::WriteVarint32ToArray(WireFormatLite::MakeTag(field, type), bytes);
+  end = CodedOutputStream::WriteVarint64ToArray(value, end);
   out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
-class ReplyWriter {
- public:
-  void Append(const std::string& bytes) { pending_ += bytes; }
+// The beginning of a length-delimited field.
+void AppendFieldStart(int field, size_t length, std::string& out) {
+  AppendNumber(field, length, out, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+}
 
-  void AppendStage(const v1::StageBlob& header, const Blob& content) {
-    const std::string encoded = header.SerializeAsString();
-    std::string content_start;
-    AppendFieldStart(v1::StageBlob::kContentFieldNumber, content.size_bytes(), content_start);
-    AppendFieldStart(v1::CompileResponse::kStagesFieldNumber,
-                     encoded.size() + content_start.size() + content.size_bytes(), pending_);
-    pending_ += encoded + content_start;
-    Flush();
-    pieces_.emplace_back(content);
-  }
+void AppendBytes(int field, std::string_view bytes, std::string& out) {
+  AppendFieldStart(field, bytes.size(), out);
+  out += bytes;
+}
 
-  ReplyPieces Finish() {
-    Flush();
-    return std::move(pieces_);
-  }
+const std::string& DescriptionOf(const Artifact& artifact) {
+  if (const std::string* known = artifact.description.Get()) return *known;
+  v1::CompileResponse message;
+  DescribeTo(artifact, message);
+  return artifact.description.Set(std::make_unique<const std::string>(message.SerializeAsString()));
+}
 
- private:
-  void Flush() {
-    if (!pending_.empty()) pieces_.emplace_back(std::exchange(pending_, {}));
-  }
-
-  std::string pending_;
-  ReplyPieces pieces_;
-};
+// A StageBlob up to its content.
+std::string StageHead(const StageBlob& stage, bool is_inline) {
+  std::string head;
+  head.reserve(5 * kFieldBytesMax + stage.stage.size() + Digest::kSizeBytes);
+  AppendBytes(v1::StageBlob::kStageFieldNumber, stage.stage, head);
+  AppendBytes(v1::StageBlob::kDigestFieldNumber, stage.blob.digest().Bytes(), head);
+  const size_t size_bytes = stage.blob.size_bytes();
+  if (size_bytes > 0) AppendNumber(v1::StageBlob::kSizeBytesFieldNumber, size_bytes, head);
+  if (is_inline) AppendFieldStart(v1::StageBlob::kContentFieldNumber, size_bytes, head);
+  return head;
+}
 
 }  // namespace
 
@@ -67,37 +69,37 @@ ReplyPieces SerializeChunk(const Blob& content) {
 
 absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
                                            std::optional<Tier> tier,
-                                           std::span<const std::string> stages,
-                                           DescriptionMemo& descriptions) {
-  v1::CompileResponse head;
+                                           std::span<const std::string> stages) {
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, stages));
-  ToProto(artifact.key, outcome, tier, head);
-  ReplyWriter writer;
-  writer.Append(head.SerializeAsString());
-  writer.Append(*descriptions.Encode(artifact));
+  const std::string& description = DescriptionOf(artifact);
+  ReplyPieces pieces;
+  std::string next;  // up to the content that follows
+  next.reserve(description.size() + 256);
+  AppendBytes(v1::CompileResponse::kKeyFieldNumber, artifact.key.Bytes(), next);
+  AppendNumber(v1::CompileResponse::kOutcomeFieldNumber, static_cast<uint64_t>(outcome), next);
+  if (tier) AppendNumber(v1::CompileResponse::kTierFieldNumber, ToProto(*tier), next);
+  next += description;
   for (const StageBlob* stage : selected.stages) {
-    v1::StageBlob header;
-    ToProto(*stage, header);
-    if (selected.is_inline) {
-      writer.AppendStage(header, stage->blob);
-    } else {
-      std::string field;
-      const std::string encoded = header.SerializeAsString();
-      AppendFieldStart(v1::CompileResponse::kStagesFieldNumber, encoded.size(), field);
-      writer.Append(field + encoded);
-    }
+    const std::string head = StageHead(*stage, selected.is_inline);
+    const size_t content_bytes = selected.is_inline ? stage->blob.size_bytes() : 0;
+    AppendFieldStart(v1::CompileResponse::kStagesFieldNumber, head.size() + content_bytes, next);
+    next += head;
+    if (!selected.is_inline) continue;
+    pieces.emplace_back(std::exchange(next, {}));
+    pieces.emplace_back(stage->blob);
   }
-  return writer.Finish();
+  if (!next.empty()) pieces.emplace_back(std::move(next));
+  return pieces;
 }
 
-CompileReply SerializeAnswer(const CompileAnswer& answer, DescriptionMemo& descriptions) {
+CompileReply SerializeAnswer(const CompileAnswer& answer) {
   if (!answer.result.ok()) return ToRpcStatus(answer.result.status(), KeyOf(answer));
   const CompileResult& result = *answer.result;
   if (const CompileFailure* failure = result.failure()) {
     return ToRpcStatus(*failure, answer.job->key);
   }
-  absl::StatusOr<ReplyPieces> pieces = SerializeReply(
-      *result.artifact(), result.outcome, result.tier, answer.job->request.stages, descriptions);
+  absl::StatusOr<ReplyPieces> pieces =
+      SerializeReply(*result.artifact(), result.outcome, result.tier, answer.job->request.stages);
   if (!pieces.ok()) return ToRpcStatus(pieces.status());
   return *std::move(pieces);
 }

@@ -1,15 +1,15 @@
 // A CompileResponse as bytes, without copying what was compiled.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "daemon/kernel/kernel.h"
 #include "daemon/rpc/compile_start.h"
-#include "daemon/rpc/description_memo.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/blob.h"
 
@@ -17,19 +17,18 @@ namespace kiln {
 
 // One piece of a serialized message after the other. A Blob is shared, not copied.
 using ReplyPiece = std::variant<std::string, Blob>;
-using ReplyPieces = std::vector<ReplyPiece>;
+using ReplyPieces = absl::InlinedVector<ReplyPiece, 4>;
 std::string_view BytesOf(const ReplyPiece& piece);
 
 // Exactly what serializing the message of ToProto(artifact, …) gives a parser, but the content of
-// the stages is not copied: the reply shares it with the artifact. Nor is encoded again what the
-// memo knows. Errors as there.
+// the stages is not copied: the reply shares it with the artifact. The artifact keeps its encoded
+// description. Errors as there.
 absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
                                            std::optional<Tier> tier,
-                                           std::span<const std::string> stages,
-                                           DescriptionMemo& descriptions);
+                                           std::span<const std::string> stages);
 // What a compile is answered with: that reply, or the error that stands for it.
 using CompileReply = std::variant<ReplyPieces, v1::RpcStatus>;
-CompileReply SerializeAnswer(const CompileAnswer& answer, DescriptionMemo& descriptions);
+CompileReply SerializeAnswer(const CompileAnswer& answer);
 // A FetchChunk that has all of the blob.
 ReplyPieces SerializeChunk(const Blob& content);
 

@@ -4,30 +4,33 @@
 
 namespace kiln {
 
-absl::StatusOr<RequestGate::Pass> RequestGate::Enter() {
-  const MutexLock lock(mutex_);
-  if (closed_) {
-    return WithRetryAfter(Unavailable("the daemon is shutting down; try again when it is back"),
-                          std::chrono::seconds(1));
-  }
-  ++inside_;
-  return Pass(this, [](RequestGate* gate) { gate->Leave(); });
-}
+RequestGate::RequestGate()
+    : own_(this,
+           [](RequestGate* gate) {
+             const MutexLock lock(gate->mutex_);
+             gate->is_empty_ = true;
+             gate->empty_.NotifyAll();
+           }),
+      passes_(own_) {}
 
-void RequestGate::Leave() {
-  const MutexLock lock(mutex_);
-  if (--inside_ == 0) empty_.NotifyAll();
+absl::StatusOr<RequestGate::Pass> RequestGate::Enter() const {
+  if (!is_closed_) {
+    if (Pass pass = passes_.lock()) return pass;  // null: the last one left just now
+  }
+  return WithRetryAfter(Unavailable("the daemon is shutting down; try again when it is back"),
+                        std::chrono::seconds(1));
 }
 
 void RequestGate::Close() {
+  is_closed_ = true;
+  Pass own;  // goes without the lock
   const MutexLock lock(mutex_);
-  closed_ = true;
+  own.swap(own_);
 }
 
 bool RequestGate::AwaitEmpty(SteadyTime deadline) {
   const MutexLock lock(mutex_);
-  return empty_.WaitUntil(mutex_, deadline,
-                          [this]() KILN_REQUIRES(mutex_) { return inside_ == 0; });
+  return empty_.WaitUntil(mutex_, deadline, [this]() KILN_REQUIRES(mutex_) { return is_empty_; });
 }
 
 }  // namespace kiln

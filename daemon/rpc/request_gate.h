@@ -1,7 +1,7 @@
 // Lets requests in until the daemon drains, and knows when the last one has left.
 #pragma once
 
-#include <cstddef>
+#include <atomic>
 #include <memory>
 
 #include "storage/base/clock.h"
@@ -10,27 +10,29 @@
 
 namespace kiln {
 
-// Thread-safe. Only AwaitEmpty blocks.
+// Every request passes here, so Enter takes no lock. Thread-safe. Only AwaitEmpty blocks.
 class RequestGate {
  public:
   // Who holds a copy is inside. The gate must outlive it.
   using Pass = std::shared_ptr<RequestGate>;
 
+  RequestGate();
+
   // UNAVAILABLE with a retry hint once the gate is closed.
-  absl::StatusOr<Pass> Enter();
+  absl::StatusOr<Pass> Enter() const;
 
   // Nobody enters any more.
   void Close();
-  // True: everybody left in time.
+  // True: everybody left in time. REQUIRES: the gate is closed.
   bool AwaitEmpty(SteadyTime deadline);
 
  private:
-  void Leave();
-
+  std::atomic<bool> is_closed_ = false;
   Mutex mutex_;
   CondVar empty_;
-  size_t inside_ KILN_GUARDED_BY(mutex_) = 0;
-  bool closed_ KILN_GUARDED_BY(mutex_) = false;
+  bool is_empty_ KILN_GUARDED_BY(mutex_) = false;
+  Pass own_ KILN_GUARDED_BY(mutex_);         // the first of all passes, until the gate is closed
+  const std::weak_ptr<RequestGate> passes_;  // shares one count with all
 };
 
 }  // namespace kiln

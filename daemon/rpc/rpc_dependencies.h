@@ -6,10 +6,8 @@
 #include <optional>
 
 #include "daemon/chain/compilation_provider.h"
-#include "daemon/kernel/artifact_reader.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/kernel/toolchain.h"
-#include "daemon/rpc/description_memo.h"
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
@@ -32,13 +30,11 @@ struct RpcDependencies {
   BlobStore& blobs;
   UserCache& own;
   UserRateLimit& user_rate_limit;
-  ArtifactReader& reader;
   // For what reads more from the disk than the few threads that serve all connections should wait
   // for.
   Executor& executor;
   RequestGate& gate;
   RequestMemo& memo;
-  DescriptionMemo& descriptions;
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
   Store& store;

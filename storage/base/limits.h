@@ -197,13 +197,6 @@ inline constexpr size_t kAuditedKeysMax = 65'536;
 // How often the auditor checks whether the daemon is idle.
 inline constexpr auto kAuditLook = std::chrono::seconds(1);
 
-// --- Hits ---
-// Decoded documents in memory, so that a hit parses no JSON. About 4 KB each.
-inline constexpr size_t kDocumentsMax = 8192;
-inline constexpr size_t kDocumentBytesMax = 32 * kMiB;
-// Encoded descriptions in memory, so that a hit encodes none. About 10 KB each.
-inline constexpr size_t kDescriptionBytesMax = 32 * kMiB;
-
 // --- Storage ---
 inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;

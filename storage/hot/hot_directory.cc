@@ -127,11 +127,12 @@ absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const B
 
 absl::Status HotDirectory::MoveIn(const std::string& unpublished, uint64_t size_bytes,
                                   const Digest& key, Source source) {
-  const MutexLock lock(mutex_);
+  const MutexLock files_lock(files_mutex_);
   if (IsOutdatedHit(key, source)) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(MakeRoom(key, size_bytes));
+  while (!Fits(key, size_bytes)) KILN_RETURN_IF_ERROR(EvictOldest().status());
   KILN_RETURN_IF_ERROR(filesystem_.MakeDirectory(ShardOf(key), kDirectoryMode));
   KILN_RETURN_IF_ERROR(filesystem_.Rename(unpublished, PathOf(key)));
+  const MutexLock lock(mutex_);
   entries_.Insert(key, size_bytes, size_bytes);
   ++counters_.published;
   if (source == Source::kPut) changes_.Insert(key, clock_.Now(), 0);
@@ -148,21 +149,21 @@ std::string HotDirectory::PathOf(const Digest& key) const {
 
 bool HotDirectory::IsOutdatedHit(const Digest& key, Source source) const {
   if (source == Source::kPut) return false;
+  const MutexLock lock(mutex_);
   if (entries_.Peek(key) != nullptr) return true;
   const SteadyTime* changed = changes_.Peek(key);
   return changed != nullptr && clock_.Now() - *changed < limits::kRecentChangesAge;
 }
 
-// Makes room within the bounds. The file of `key` counts as gone, but stays until it is replaced.
-absl::Status HotDirectory::MakeRoom(const Digest& key, uint64_t size_bytes) {
+// Whether a file fits within the bounds. The earlier file of `key` counts as gone, and becomes the
+// last to be evicted.
+bool HotDirectory::Fits(const Digest& key, uint64_t size_bytes) {
+  const MutexLock lock(mutex_);
   const uint64_t* replaced = entries_.Find(key);
   const uint64_t freed_bytes = replaced == nullptr ? 0 : *replaced;
   const size_t freed_files = replaced == nullptr ? 0 : 1;
-  while (entries_.bytes() - freed_bytes + size_bytes > options_.bytes_max ||
-         entries_.size() - freed_files + 1 > options_.files_max) {
-    KILN_RETURN_IF_ERROR(EvictOldest());
-  }
-  return absl::OkStatus();
+  return entries_.bytes() - freed_bytes + size_bytes <= options_.bytes_max &&
+         entries_.size() - freed_files + 1 <= options_.files_max;
 }
 
 // Makes room on the file system, which has other users. Each call removes files only once, since a
@@ -172,10 +173,11 @@ absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
   const uint64_t wanted = options_.free_bytes_min + needed_bytes;
   if (free >= wanted) return absl::OkStatus();
   {
-    const MutexLock lock(mutex_);
-    const uint64_t bytes_before = entries_.bytes();
-    while (entries_.size() > 0 && bytes_before - entries_.bytes() < wanted - free) {
-      KILN_RETURN_IF_ERROR(EvictOldest());
+    const MutexLock files_lock(files_mutex_);
+    for (uint64_t removed_bytes = 0; removed_bytes < wanted - free;) {
+      KILN_ASSIGN_OR_RETURN(const uint64_t bytes, EvictOldest());
+      if (bytes == 0) break;
+      removed_bytes += bytes;
     }
   }
   KILN_ASSIGN_OR_RETURN(free, filesystem_.FreeBytes(path_));
@@ -184,14 +186,22 @@ absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
                            path(), free / limits::kMiB, options_.free_bytes_min / limits::kMiB);
 }
 
-absl::Status HotDirectory::EvictOldest() {
+absl::StatusOr<uint64_t> HotDirectory::EvictOldest() {
+  MutexLock lock(mutex_);
+  if (entries_.size() == 0) return 0;
   const Digest key = entries_.Oldest();
+  const uint64_t size_bytes = *entries_.Peek(key);
   ++counters_.evicted;
-  return RemoveFile(key);
+  lock.Unlock();
+  KILN_RETURN_IF_ERROR(RemoveFile(key));
+  return size_bytes;
 }
 
 absl::Status HotDirectory::RemoveFile(const Digest& key) {
-  if (!entries_.Erase(key)) return absl::OkStatus();
+  {
+    const MutexLock lock(mutex_);
+    if (!entries_.Erase(key)) return absl::OkStatus();
+  }
   const absl::Status removed = filesystem_.Remove(PathOf(key));
   return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
@@ -199,8 +209,11 @@ absl::Status HotDirectory::RemoveFile(const Digest& key) {
 void HotDirectory::Drop(const Digest& key) {
   absl::Status status;
   {
-    const MutexLock lock(mutex_);
-    changes_.Insert(key, clock_.Now(), 0);
+    const MutexLock files_lock(files_mutex_);
+    {
+      const MutexLock lock(mutex_);
+      changes_.Insert(key, clock_.Now(), 0);
+    }
     status = RemoveFile(key);
   }
   if (!status.ok()) CountFailure(status);

@@ -44,8 +44,8 @@ struct HotDirectoryStats {
 
 // Mirrors the most recently used part of an index: document and final binary of each artifact
 // (storage/hot/artifact_file.h) as <path>/<2 hex digits>/<64 hex digits of the key>. Hears of new
-// and removed artifacts as a listener, and of hits through NoteUse and Publish. When full, removes
-// the least recently used files.
+// and removed artifacts as a listener, and of hits through NoteUse and PublishFrom. When full,
+// removes the least recently used files.
 //
 // Files appear by rename and never change, so a reader keeps an open or mapped file that is
 // replaced or removed. REQUIRES: nobody else may write to the directory or those above it, and one
@@ -75,7 +75,7 @@ class HotDirectory final : public ArtifactPublisher {
   // Publishes an artifact that was found in the store. Does nothing where the key is published, or
   // changed so recently that the found artifact may be out of date. Writes a file, so answer the
   // hit before. REQUIRES: `blobs` holds the final binary.
-  void Publish(const ArtifactRecord& record, std::span<const Blob> blobs) override;
+  void Publish(const ArtifactRecord& record, std::span<const Blob> blobs);
 
   // Publishes a file of the daemon's own, `name`, in place of the one before. Where that fails, or
   // nothing is published here, there is no such file afterwards: readers ask the daemon. REQUIRES:
@@ -92,6 +92,10 @@ class HotDirectory final : public ArtifactPublisher {
   absl::Status Rebuild(ArtifactIndex& index, BlobStore& blobs,
                        const std::function<bool()>& should_stop,
                        const std::function<void(const FoundArtifact&)>& on_found);
+
+  // Publishes what `index` and `blobs` hold under `key`, the stored bytes as they are. Does nothing
+  // where an artifact is published, evicted meanwhile or cannot be read. Errors of Scan.
+  absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
   HotDirectoryStats Stats() const;
   const std::string& path() const { return path_; }
@@ -118,13 +122,13 @@ class HotDirectory final : public ArtifactPublisher {
   absl::StatusOr<std::vector<Digest>> Choose(
       ArtifactIndex& index, const std::function<bool()>& should_stop,
       const std::function<void(const FoundArtifact&)>& on_found);
-  absl::Status PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key);
 
   // Whether a hit was looked up before the latest change of its key, or may have been.
-  bool IsOutdatedHit(const Digest& key, Source source) const KILN_REQUIRES(mutex_);
-  absl::Status MakeRoom(const Digest& key, uint64_t size_bytes) KILN_REQUIRES(mutex_);
-  absl::Status EvictOldest() KILN_REQUIRES(mutex_);
-  absl::Status RemoveFile(const Digest& key) KILN_REQUIRES(mutex_);
+  bool IsOutdatedHit(const Digest& key, Source source) const;
+  bool Fits(const Digest& key, uint64_t size_bytes);
+  // Returns the size of the file; 0: there was none.
+  absl::StatusOr<uint64_t> EvictOldest() KILN_REQUIRES(files_mutex_);
+  absl::Status RemoveFile(const Digest& key) KILN_REQUIRES(files_mutex_);
 
   const std::string path_;
   const HotDirectoryOptions options_;
@@ -134,6 +138,8 @@ class HotDirectory final : public ArtifactPublisher {
 
   // Held while files appear and disappear, so that entries and files agree. Not held while a file
   // is written.
+  Mutex files_mutex_;
+  // Taken after files_mutex_. Never held during a system call: every hit may wait for it.
   mutable Mutex mutex_;
   // The sizes of files. Unbounded, since an eviction has to remove the file.
   LruCache<uint64_t> entries_ KILN_GUARDED_BY(mutex_){SIZE_MAX, SIZE_MAX};

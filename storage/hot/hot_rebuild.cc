@@ -68,7 +68,6 @@ absl::Status HotDirectory::Rebuild(ArtifactIndex& index, BlobStore& blobs,
   KILN_ASSIGN_OR_RETURN(const auto chosen, Choose(index, should_stop, on_found));
   for (const Digest& key : chosen) {
     if (should_stop()) return Stopped();
-    if (NoteUse(key)) continue;
     KILN_RETURN_IF_ERROR(PublishFrom(index, blobs, key));
   }
   const HotDirectoryStats now = Stats();
@@ -95,6 +94,7 @@ absl::StatusOr<std::vector<Digest>> HotDirectory::Choose(
 }
 
 absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key) {
+  if (IsUserCacheKey(key) || NoteUse(key)) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const auto found, Peek({}, index, key));
   if (!found || found->record->stages.empty()) return absl::OkStatus();
   const auto binary = blobs.GetBlob({}, found->record->stages.back().digest);

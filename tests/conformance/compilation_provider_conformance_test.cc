@@ -7,14 +7,11 @@
 #include "daemon/chain/checking_provider.h"
 #include "daemon/chain/coalescing_provider.h"
 #include "daemon/chain/counting_provider.h"
-#include "daemon/chain/publishing_provider.h"
 #include "daemon/chain/routing_provider.h"
-#include "storage/hot/hot_directory.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
 #include "tests/testing/inline_executor.h"
-#include "tests/testing/temp_directory.h"
 
 namespace kiln {
 namespace {
@@ -54,12 +51,6 @@ class FakeHarness : public CompilationProviderHarness {
     return std::make_unique<CachingProvider>(std::move(next), store_.index(), store_.blobs(),
                                              negatives_, clock_, executor_);
   }
-  Provider Publishing(Provider next) {
-    auto hot = HotDirectory::Open(directory_.File("hot"), {}, OsFilesystem(), clock_);
-    EXPECT_TRUE(hot.ok()) << hot.status();
-    hot_ = *std::move(hot);
-    return std::make_unique<PublishingProvider>(std::move(next), *hot_, executor_);
-  }
   Provider Admission(Provider next) {
     return std::make_unique<AdmissionProvider>(std::move(next), AdmissionLimits(), memory_, clock_,
                                                timer_);
@@ -83,14 +74,12 @@ class FakeHarness : public CompilationProviderHarness {
   Provider Counting(Provider next) { return std::make_unique<CountingProvider>(std::move(next)); }
 
  private:
-  TempDirectory directory_;
   FakeClock clock_;
   FakeTimer timer_{clock_};
   PlentyOfMemory memory_;
   MemoryStore store_{uint64_t{1} << 30, clock_};
   InlineExecutor executor_;
   AuditCounters audit_counters_;
-  std::unique_ptr<HotDirectory> hot_;
   FakeProvider fake_{&timer_};
   NegativeCache negatives_{clock_, std::chrono::minutes(1)};
   int next_job_ = 0;
@@ -111,8 +100,6 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Coalescing(std::move(next)); }),
         Factory("Caching",
                 [](FakeHarness& h, Provider next) { return h.Caching(std::move(next)); }),
-        Factory("Publishing",
-                [](FakeHarness& h, Provider next) { return h.Publishing(std::move(next)); }),
         Factory("Admission",
                 [](FakeHarness& h, Provider next) { return h.Admission(std::move(next)); }),
         Factory("Auditing",
@@ -125,8 +112,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FakeHarness& h, Provider next) { return h.Counting(std::move(next)); }),
         Factory("WholeChain",
                 [](FakeHarness& h, Provider next) {
-                  return h.Counting(h.Coalescing(h.Publishing(
-                      h.Caching(h.Admission(h.Routing(h.Checking(std::move(next))))))));
+                  return h.Counting(
+                      h.Coalescing(h.Caching(h.Admission(h.Routing(h.Checking(std::move(next)))))));
                 })),
     HarnessName());
 

@@ -197,6 +197,7 @@ TEST_P(RpcConformance, DrainingDaemonRefusesCompiles) {
 TEST_P(RpcConformance, AnswersGoOutBeforeADrainEnds) {
   provider_.FinishAtOnce();
   ASSERT_EQ(Compile(Request()).code(), 0);
+  gate_.Close();
   EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
 }
 

@@ -45,16 +45,16 @@ void BuildQuotaOverMemory(StoreSubject& subject) {
 }
 
 void BuildTieredMemory(StoreSubject& subject) {
-  subject.store = std::make_unique<TieredStore>(
-      std::make_unique<MemoryStore>(kRoomy, subject.clock),
-      std::make_unique<MemoryStore>(kRoomy, subject.clock), subject.clock);
+  subject.store =
+      std::make_unique<TieredStore>(std::make_unique<MemoryStore>(kRoomy, subject.clock),
+                                    std::make_unique<MemoryStore>(kRoomy, subject.clock));
 }
 
 // A fast tier too small for anything: every put and promotion fails.
 void BuildTieredUnderUselessMemory(StoreSubject& subject) {
-  subject.store = std::make_unique<TieredStore>(
-      std::make_unique<MemoryStore>(1, subject.clock),
-      std::make_unique<MemoryStore>(kRoomy, subject.clock), subject.clock);
+  subject.store =
+      std::make_unique<TieredStore>(std::make_unique<MemoryStore>(1, subject.clock),
+                                    std::make_unique<MemoryStore>(kRoomy, subject.clock));
 }
 
 // After its disk was full for a while.
@@ -75,7 +75,7 @@ void BuildDaemons(StoreSubject& subject) {
       std::make_unique<NotifyingStore>(OpenRocks(subject), std::vector<ArtifactListener*>());
   subject.store =
       std::make_unique<TieredStore>(std::make_unique<MemoryStore>(kRoomy, subject.clock),
-                                    WithQuota(std::move(notifying), subject), subject.clock);
+                                    WithQuota(std::move(notifying), subject));
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "storage/base/filesystem.h"
@@ -18,6 +20,8 @@ class FakeFilesystem final : public Filesystem {
   void SetFreeBytes(uint64_t bytes) { free_bytes_ = bytes; }
   // What every attempt to write a new file says; 0: writes.
   void FailWritesWith(int error_number) { write_error_ = error_number; }
+  // Called in the middle of every renaming. REQUIRES: no other thread uses the file system.
+  void OnRename(std::function<void()> callback) { on_rename_ = std::move(callback); }
 
   absl::StatusOr<uint64_t> FreeBytes(const std::string&) override { return free_bytes_.load(); }
   absl::Status MakeDirectory(const std::string& path, mode_t mode) override {
@@ -34,6 +38,7 @@ class FakeFilesystem final : public Filesystem {
     return real_.WriteNew(path, content, mode);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (on_rename_) on_rename_();
     return real_.Rename(from, to);
   }
   absl::Status Remove(const std::string& path) override { return real_.Remove(path); }
@@ -42,6 +47,7 @@ class FakeFilesystem final : public Filesystem {
   Filesystem& real_ = OsFilesystem();
   std::atomic<uint64_t> free_bytes_ = uint64_t{1} << 40;
   std::atomic<int> write_error_ = 0;
+  std::function<void()> on_rename_;
 };
 
 }  // namespace kiln

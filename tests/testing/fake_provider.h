@@ -87,6 +87,9 @@ class FakeProvider final : public CompilationProvider {
 class BorrowedProvider final : public CompilationProvider {
  public:
   explicit BorrowedProvider(CompilationProvider& provider) : provider_(provider) {}
+  FoundResult Find(const CallContext& context, const CompileJobPtr& job) override {
+    return provider_.Find(context, job);
+  }
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override {
     provider_.Compile(std::move(context), std::move(job), std::move(done));
   }

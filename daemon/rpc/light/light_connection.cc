@@ -175,14 +175,20 @@ void LightConnection::Dispatch(CallPtr call, uint8_t method, std::string_view bo
 }
 
 void LightConnection::Compile(const CallPtr& call, std::string_view body) {
-  StartCompile(parts_, call->context, Prepare(parts_, body),
+  const Prepared request = Prepare(parts_, body);
+  if (const auto found = FindAnswer(parts_, call->context, request)) return Reply(call, *found);
+  StartCompile(parts_, call->context, request,
                [self = shared_from_this(), call](const CompileAnswer& answer) {
-                 CompileReply reply = SerializeAnswer(answer, self->parts_.descriptions);
-                 if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) {
-                   return self->Refuse(call, *error, answer.pass);
-                 }
-                 self->Answer(call, std::get<ReplyPieces>(std::move(reply)), answer.pass);
+                 self->Reply(call, answer);
                });
+}
+
+void LightConnection::Reply(const CallPtr& call, const CompileAnswer& answer) {
+  CompileReply reply = SerializeAnswer(answer);
+  if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) {
+    return Refuse(call, *error, answer.pass);
+  }
+  Answer(call, std::get<ReplyPieces>(std::move(reply)), answer.pass);
 }
 
 void LightConnection::Fetch(const CallPtr& call, std::string_view body) {

@@ -67,6 +67,7 @@ class LightConnection : public std::enable_shared_from_this<LightConnection> {
   bool StartRequest(LightFrame frame);
   void Dispatch(CallPtr call, uint8_t method, std::string_view body);
   void Compile(const CallPtr& call, std::string_view body);
+  void Reply(const CallPtr& call, const CompileAnswer& answer);
   void Fetch(const CallPtr& call, std::string_view body);
   template <class Request, class Response>
   void Run(const CallPtr& call, std::string_view body, KernelMethod<Request, Response> method);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/chain/caching_provider.h"
+#include "daemon/kernel/artifact_document.h"
 #include "storage/base/limits.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_clock.h"
@@ -30,7 +31,12 @@ class AuditingProviderTest : public testing::Test {
   }
   ResultProbe Ask(std::string_view source) {
     ResultProbe probe;
-    provider_->Compile({}, MakeJob(source), probe.Done());
+    const CompileJobPtr job = MakeJob(source);
+    if (auto found = provider_->Find({}, job)) {
+      probe.Done()(*std::move(found));
+    } else {
+      provider_->Compile({}, job, probe.Done());
+    }
     return probe;
   }
   // Stored, and then found, which is when it is noted down.
@@ -210,21 +216,16 @@ TEST_F(AuditingProviderTest, HoldsAsManyAsTheLimitSays) {
 }
 
 TEST_F(AuditingProviderTest, HoldsAsManyBytesOfRequestsAsTheLimitSays) {
-  FakeProvider found;
-  found.FinishAtOnce();
-  found.AnswerWith([](const CompileJob& job) {
-    return CompileResult{Outcome::kHit, Tier::kMemory, MakeArtifactOf(job)};
-  });
-  AuditingProvider provider(
-      std::make_unique<BorrowedProvider>(found), 1,
-      {counters_, fake_, store_.index(), executor_, [] { return true; }, clock_, timer_});
   const auto hit = [&](std::string_view source) {
-    provider.Compile({}, MakeJobWithHeader(source, limits::kAuditBytesMax / 2),
-                     ResultProbe().Done());
+    const CompileJobPtr job = MakeJobWithHeader(source, limits::kAuditBytesMax / 2);
+    const auto artifact = MakeArtifactOf(*job);
+    const Blob blobs[] = {artifact->stages[0].blob, artifact->stages[1].blob};
+    ASSERT_TRUE(store_.Put({}, MakeRecord(*artifact), blobs).ok());
+    EXPECT_TRUE(provider_->Find({}, job));
   };
   hit("a");
   hit("b");
-  EXPECT_EQ(provider.waiting(), 1u);
+  EXPECT_EQ(provider_->waiting(), 1u);
   EXPECT_EQ(counters_.given_up.value(), 1u);
   fake_.FinishAtOnce();
   PassTime();
@@ -232,7 +233,7 @@ TEST_F(AuditingProviderTest, HoldsAsManyBytesOfRequestsAsTheLimitSays) {
   // There is room again, once.
   hit("b");
   hit("c");
-  EXPECT_EQ(provider.waiting(), 1u);
+  EXPECT_EQ(provider_->waiting(), 1u);
   EXPECT_EQ(counters_.given_up.value(), 2u);
 }
 

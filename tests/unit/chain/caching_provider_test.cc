@@ -128,6 +128,22 @@ TEST_F(CachingProviderTest, WhatWasCompiledIsAHitNextTime) {
   EXPECT_EQ(fake_.started(), 1u);
 }
 
+TEST_F(CachingProviderTest, FindAnswersWhatNeedsNoCompile) {
+  const auto find = [this](std::string_view source, CachePolicy policy) {
+    return provider_.Find(CallContext(), MakeJob(source, policy));
+  };
+  EXPECT_FALSE(find("a", CachePolicy::kUse));
+  EXPECT_EQ(find("a", CachePolicy::kOnlyIfCached)->status().code(), absl::StatusCode::kNotFound);
+  Prepare(MakeJob("a"));
+  EXPECT_EQ((*find("a", CachePolicy::kUse))->outcome, Outcome::kHit);
+  EXPECT_EQ((*find("a", CachePolicy::kOnlyIfCached))->outcome, Outcome::kHit);
+  EXPECT_FALSE(find("a", CachePolicy::kRefresh));
+  FailWith(FailedWith("no"));
+  Prepare(MakeJob("b"));
+  EXPECT_EQ((*find("b", CachePolicy::kUse))->failure()->message, "no");
+  EXPECT_EQ(fake_.started(), 2u);
+}
+
 TEST_F(CachingProviderTest, AHitLoadsTheWantedStagesAndTheFinalBinary) {
   EXPECT_THAT(StagesOf(Ask(MakeJob("a"))), ElementsAre("ptx", "cubin"));
   EXPECT_THAT(StagesOf(Ask(MakeJob("a"))), ElementsAre("cubin"));

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <deque>
 
+#include "daemon/chain/caching_provider.h"
+#include "storage/memory_store.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
+#include "tests/testing/inline_executor.h"
 #include "tests/testing/result_probe.h"
 
 namespace kiln {
@@ -68,6 +71,28 @@ TEST_F(CoalescingProviderTest, AfterTheLandingANewFlightStarts) {
   Ask(MakeJob("a"));
   Ask(MakeJob("a"));
   EXPECT_EQ(fake_.started(), 2u);
+}
+
+// Between the two looks of whoever boards late, another's compile may have landed.
+TEST_F(CoalescingProviderTest, WhoMissedBeforeALandingCompilesNothingAfterIt) {
+  MemoryStore store(uint64_t{1} << 30, clock_);
+  InlineExecutor executor;
+  NegativeCache negatives(clock_, seconds(60));
+  CoalescingProvider provider(
+      std::make_unique<CachingProvider>(std::make_unique<BorrowedProvider>(fake_), store.index(),
+                                        store.blobs(), negatives, clock_, executor),
+      clock_, timer_);
+  const CompileJobPtr job = MakeJob("a");
+  EXPECT_FALSE(provider.Find(CallContext(), job));
+  ResultProbe first;
+  provider.Compile(CallContext(), job, first.Done());
+  fake_.FinishOne();
+  EXPECT_EQ(first.How(), Outcome::kCompiled);
+  ResultProbe late;
+  provider.Compile(CallContext(), job, late.Done());
+  EXPECT_EQ(late.How(), Outcome::kHit);
+  EXPECT_EQ(fake_.started(), 1u);
+  EXPECT_EQ((*provider.Find(CallContext(), job))->outcome, Outcome::kHit);
 }
 
 TEST_F(CoalescingProviderTest, AHitIsAHitForAll) {

@@ -25,6 +25,32 @@ CompileResult Undecided() {
   return result;
 }
 
+// Finds what the test says.
+class FindingProvider final : public CompilationProvider {
+ public:
+  FoundResult Find(const CallContext&, const CompileJobPtr&) override { return found; }
+  void Compile(CallContext, CompileJobPtr, CompileDone) override {}
+  std::string Describe() const override { return "finding"; }
+
+  FoundResult found;
+};
+
+TEST(CountingProvider, CountsWhatIsFoundAndNotWhatStillHasToBeCompiled) {
+  FindingProvider finding;
+  const MetricGrowth growth;
+  CountingProvider provider(std::make_unique<BorrowedProvider>(finding));
+  EXPECT_FALSE(provider.Find(CallContext(), MakeJob("a")));
+  EXPECT_EQ(growth.Of("requests"), 0);
+  finding.found = Answer(Outcome::kHit, Tier::kMemory);
+  EXPECT_TRUE(provider.Find(CallContext(), MakeJob("a")));
+  finding.found = NotFound("not cached");
+  EXPECT_TRUE(provider.Find(CallContext(), MakeJob("a")));
+  EXPECT_EQ(growth.Of("requests"), 2);
+  EXPECT_EQ(growth.Of("hits_memory"), 1);
+  EXPECT_EQ(growth.Of("not_found"), 1);
+  EXPECT_EQ(growth.Of("in_flight"), 0);
+}
+
 TEST(CountingProvider, CountsEveryEndOnce) {
   FakeProvider fake;
   const MetricGrowth growth;

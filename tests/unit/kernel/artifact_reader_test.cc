@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "storage/base/limits.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
@@ -23,12 +24,11 @@ class ArtifactReaderTest : public testing::Test {
   }
   absl::StatusOr<ReadArtifact> Read(const FoundArtifact& found,
                                     std::vector<std::string> wanted = {}) {
-    return reader_.Read(CallContext(), found, wanted);
+    return LoadArtifact(CallContext(), store_, found, wanted);
   }
 
   FakeClock clock_;
   MemoryStore store_{uint64_t{1} << 30, clock_};
-  ArtifactReader reader_{store_.blobs()};
   const std::shared_ptr<const Artifact> artifact_ = MakeArtifactOf(*MakeJob("a"));
 };
 
@@ -52,18 +52,40 @@ TEST_F(ArtifactReaderTest, ARecordWithoutStagesIsDamaged) {
   EXPECT_EQ(Read(Keep(empty)).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(ArtifactReaderTest, DecodesAnUnchangedDocumentOnce) {
-  const FoundArtifact found = Keep(*artifact_);
-  const auto first = *reader_.Document(found.record);
-  const auto same_text = std::make_shared<const ArtifactRecord>(*found.record);
-  EXPECT_EQ(*reader_.Document(same_text), first);
+TEST_F(ArtifactReaderTest, ReadsAKeptRecordOnce) {
+  FoundArtifact found = Keep(*artifact_);
+  found.tier = Tier::kDisk;
+  const ReadArtifact first = *Read(found);
+  EXPECT_EQ(first.tier, Tier::kDisk);
+  found.tier = Tier::kMemory;
+  ASSERT_TRUE(store_.Remove(CallContext(), found.record->key).ok());  // the blob goes, too
+  EXPECT_EQ(Read(found)->artifact, first.artifact);
+  EXPECT_EQ(Read(found, {"cubin"})->artifact, first.artifact);
+  EXPECT_EQ(Read(found)->tier, Tier::kMemory);
+  EXPECT_EQ(LoadDocument(found.record)->get(), first.artifact.get());
+  EXPECT_EQ(Read(found, {"ptx"}).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ArtifactReaderTest, WhatWasReadOutlivesItsRecord) {
+  std::shared_ptr<const Artifact> read = Read(Keep(*artifact_))->artifact;
+  EXPECT_EQ(read.use_count(), 1);
+  EXPECT_EQ(read->stages.back().blob.bytes(), artifact_->stages.back().blob.bytes());
+}
+
+TEST_F(ArtifactReaderTest, ALargeBinaryIsNotKeptWithTheRecord) {
+  Artifact large = *artifact_;
+  large.stages.back().blob = Blob::FromBytes(std::string(limits::kInlineBytesMax + 1, 'x'));
+  const FoundArtifact found = Keep(large);
+  EXPECT_TRUE(Read(found).ok());
+  ASSERT_TRUE(store_.Remove(CallContext(), found.record->key).ok());
+  EXPECT_EQ(Read(found).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(ArtifactReaderTest, DecodesAChangedDocumentAnew) {
-  const auto first = *reader_.Document(Keep(*artifact_).record);
+  const auto first = *LoadDocument(Keep(*artifact_).record);
   Artifact renewed = *artifact_;
   renewed.metadata.name = "renewed";
-  EXPECT_EQ((*reader_.Document(Keep(renewed).record))->metadata.name, "renewed");
+  EXPECT_EQ((*LoadDocument(Keep(renewed).record))->metadata.name, "renewed");
   EXPECT_EQ(first->metadata.name, "kernel");
 }
 

@@ -55,14 +55,13 @@ class NearestArtifactTest : public ::testing::Test {
     return job.key;
   }
   NearestSearch Find(const CompileJob& asked) {
-    auto found = FindNearest({}, clock_, store_.index(), store_.blobs(), reader_, asked);
+    auto found = FindNearest({}, clock_, store_.index(), store_.blobs(), asked);
     EXPECT_TRUE(found.ok()) << found.status();
     return *std::move(found);
   }
 
   FakeClock clock_;
   MemoryStore store_{limits::kGiB, clock_};
-  ArtifactReader reader_{store_.blobs()};
 };
 
 TEST_F(NearestArtifactTest, NothingIsStored) {
@@ -178,7 +177,7 @@ TEST_F(NearestArtifactTest, WhoeverLeavesEndsIt) {
   Store([](CompileJob& job) { job.request.launch.num_warps = 8; });
   CallContext context;
   context.cancellation.Cancel();
-  const auto found = FindNearest(context, clock_, store_.index(), store_.blobs(), reader_, Job());
+  const auto found = FindNearest(context, clock_, store_.index(), store_.blobs(), Job());
   EXPECT_TRUE(absl::IsCancelled(found.status()));
 }
 

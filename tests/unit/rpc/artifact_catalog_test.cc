@@ -5,6 +5,7 @@
 
 #include "daemon/kernel/artifact_document.h"
 #include "storage/base/limits.h"
+#include "storage/index_peek.h"
 #include "storage/memory_store.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
@@ -153,9 +154,8 @@ TEST_F(ArtifactCatalogTest, SummaryOfAnArtifact) {
   FoundArtifact found;
   found.record = std::make_shared<ArtifactRecord>(MakeRecord(*artifact));
   found.usage = {.last_use_unix_ms = 77, .hits = 3, .pinned = true};
-  ArtifactReader reader(store_.blobs());
   admin::v1::ArtifactSummary summary;
-  Summarize(found, reader, summary);
+  Summarize(found, summary);
   EXPECT_EQ(summary.key(), job->key.Bytes());
   EXPECT_EQ(summary.name(), artifact->metadata.name);
   EXPECT_EQ(summary.target().backend(), artifact->metadata.target.backend);
@@ -172,9 +172,8 @@ TEST_F(ArtifactCatalogTest, RecordWithoutAReadableDocumentIsListedByTheRest) {
   record.document = "{";
   FoundArtifact found;
   found.record = std::make_shared<ArtifactRecord>(record);
-  ArtifactReader reader(store_.blobs());
   admin::v1::ArtifactSummary summary;
-  Summarize(found, reader, summary);
+  Summarize(found, summary);
   EXPECT_EQ(summary.key(), record.key.Bytes());
   EXPECT_GT(summary.size_bytes(), 0u);
   EXPECT_EQ(summary.name(), "");

@@ -140,6 +140,7 @@ TEST_F(CompileStreamCallTest, ClientThatLeavesCancelsEverything) {
   context_.TryCancel();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   while (provider_.cancelled() < 3) std::this_thread::yield();
+  gate_.Close();
   EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
 }
 

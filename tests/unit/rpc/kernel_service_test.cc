@@ -151,6 +151,7 @@ TEST_F(KernelServiceTest, ClientThatLeavesCancelsItsCompile) {
   caller.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
   while (provider_.cancelled() == 0) std::this_thread::yield();
+  gate_.Close();
   EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
 }
 

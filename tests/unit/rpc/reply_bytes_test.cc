@@ -26,10 +26,9 @@ v1::CompileResponse Parse(const ReplyPieces& pieces) {
 void ExpectSame(const Artifact& artifact, const std::vector<std::string>& stages) {
   v1::CompileResponse expected;
   ASSERT_TRUE(ToProto(artifact, Outcome::kHit, Tier::kDisk, stages, expected).ok());
-  DescriptionMemo descriptions(10, limits::kMiB);
-  for (const char* memo : {"empty", "filled"}) {
-    SCOPED_TRACE(memo);
-    const auto bytes = SerializeReply(artifact, Outcome::kHit, Tier::kDisk, stages, descriptions);
+  for (const char* description : {"encoded now", "encoded before"}) {
+    SCOPED_TRACE(description);
+    const auto bytes = SerializeReply(artifact, Outcome::kHit, Tier::kDisk, stages);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     EXPECT_EQ(Joined(*bytes).size(), expected.ByteSizeLong());
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(Parse(*bytes), expected));
@@ -61,10 +60,22 @@ TEST(ReplyBytes, WithoutContentPastTheInlineLimit) {
 TEST(ReplyBytes, OutliveTheArtifact) {
   auto artifact = std::make_unique<Artifact>(*MakeArtifactOf(*MakeJob("a")));
   const std::string content(artifact->stages.back().blob.bytes());
-  DescriptionMemo descriptions(0, 0);
-  const auto bytes = SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {}, descriptions);
+  const auto bytes = SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {});
   artifact.reset();
   EXPECT_EQ(Parse(*bytes).stages(0).content(), content);
+}
+
+TEST(ReplyBytes, AnArtifactIsDescribedOnceAndItsChangedCopyAnew) {
+  const auto artifact = MakeArtifactOf(*MakeJob("a"));
+  ASSERT_TRUE(SerializeReply(*artifact, Outcome::kHit, Tier::kDisk, {}).ok());
+  const std::string* described = artifact->description.Get();
+  ASSERT_NE(described, nullptr);
+  ASSERT_TRUE(SerializeReply(*artifact, Outcome::kHit, Tier::kMemory, {}).ok());
+  EXPECT_EQ(artifact->description.Get(), described);
+  Artifact renewed = *artifact;
+  renewed.metadata.name = "renewed";
+  EXPECT_EQ(Parse(*SerializeReply(renewed, Outcome::kHit, Tier::kDisk, {})).metadata().name(),
+            "renewed");
 }
 
 TEST(ReplyBytes, AWholeBlobAsOneChunk) {
@@ -79,10 +90,8 @@ TEST(ReplyBytes, AWholeBlobAsOneChunk) {
 TEST(ReplyBytes, MissingStage) {
   const auto artifact = MakeArtifactOf(*MakeJob("a"));
   const std::vector<std::string> absent{"hsaco"};
-  DescriptionMemo descriptions(0, 0);
-  EXPECT_EQ(
-      SerializeReply(*artifact, Outcome::kHit, Tier::kDisk, absent, descriptions).status().code(),
-      absl::StatusCode::kInternal);
+  EXPECT_EQ(SerializeReply(*artifact, Outcome::kHit, Tier::kDisk, absent).status().code(),
+            absl::StatusCode::kInternal);
 }
 
 }  // namespace

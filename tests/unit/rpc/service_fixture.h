@@ -33,7 +33,6 @@ class FakePublisher final : public ArtifactPublisher {
   void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
   void OnRemove(const Digest&) override {}
   bool NoteUse(const Digest& key) override { return published.count(key) != 0; }
-  void Publish(const ArtifactRecord&, std::span<const Blob>) override {}
 
   std::set<Digest> published;
 };
@@ -63,16 +62,14 @@ class ServiceTest : public ::testing::Test {
   FakeCatalog catalog_{{MakeTriton()}};
   RequestResolver resolver_{catalog_};
   FakeProvider provider_;
-  ArtifactReader reader_{store_.blobs()};
   ThreadExecutor executor_{1, 100};
   RequestGate gate_;
   RequestMemo memo_{limits::kMiB};
-  DescriptionMemo descriptions_{100, limits::kMiB};
   std::atomic<size_t> searches_{0};
   FakePublisher publisher_;
   RpcDependencies parts_{resolver_, provider_,        catalog_,  store_.index(), store_.blobs(),
-                         own_,      user_rate_limit_, reader_,   executor_,      gate_,
-                         memo_,     descriptions_,    searches_, store_,         publisher_};
+                         own_,      user_rate_limit_, executor_, gate_,          memo_,
+                         searches_, store_,           publisher_};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   NegativeCache negatives_{clock_, std::chrono::minutes(10)};

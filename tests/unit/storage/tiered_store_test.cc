@@ -30,7 +30,10 @@ class TieredStoreTest : public testing::Test {
     fast_ = fast.get();
     slow_ = slow.get();
     store_ = std::make_unique<TieredStore>(
-        std::move(fast), std::make_unique<FaultyStore>(std::move(slow), slow_faults_), clock_);
+        std::move(fast), std::make_unique<FaultyStore>(std::move(slow), slow_faults_),
+        [this](const std::vector<UseCount>& uses) {
+          uses_.insert(uses_.end(), uses.begin(), uses.end());
+        });
   }
 
   absl::Status Put(const MadeArtifact& made) {
@@ -57,6 +60,7 @@ class TieredStoreTest : public testing::Test {
   std::unique_ptr<TieredStore> store_;
   MemoryStore* fast_;
   MemoryStore* slow_;
+  std::vector<UseCount> uses_;  // that the store told of
 };
 
 TEST_F(TieredStoreTest, MissInFastHitInSlowIsPromoted) {
@@ -130,11 +134,54 @@ TEST_F(TieredStoreTest, FailedLookUpInSlowIsAnErrorAndNoMiss) {
   EXPECT_EQ(store_->index().Get(context_, MadeKey("a")).status().code(), StatusCode::kInternal);
 }
 
-TEST_F(TieredStoreTest, UsesOfFastHitsReachTheSlowTier) {
+TEST_F(TieredStoreTest, TheFirstHitInMemoryIsToldAtOnceAndLaterOnesAfterAWhile) {
   const MadeArtifact made = MakeArtifact("a");
   ASSERT_TRUE(Put(made).ok());
   for (int i = 0; i < 9; ++i) ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
-  EXPECT_EQ(SlowHits(made.record.key), 9u);
+  EXPECT_EQ(SlowHits(made.record.key), 1u);
+  ASSERT_EQ(uses_.size(), 1u);
+  EXPECT_EQ(uses_[0].key, made.record.key);
+  clock_.Advance(limits::kPendingUsesAge);
+  ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
+  EXPECT_EQ(SlowHits(made.record.key), 10u);
+  ASSERT_EQ(uses_.size(), 2u);
+  EXPECT_EQ(uses_[1].uses, 9u);
+  EXPECT_EQ(uses_[1].last_use_unix_ms, clock_.UnixMillis());
+}
+
+TEST_F(TieredStoreTest, AHitInSlowIsNoHitInMemory) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(slow_->index().Put(context_, made.record, made.blobs).ok());
+  ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
+  EXPECT_TRUE(uses_.empty());
+  ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
+  EXPECT_EQ(uses_.size(), 1u);
+}
+
+TEST_F(TieredStoreTest, UsesOfWhatMemoryLostMeanwhileAreCountedAll) {
+  const MadeArtifact made = MakeArtifact("a");
+  ASSERT_TRUE(Put(made).ok());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
+  ASSERT_TRUE(fast_->Remove(context_, made.record.key).ok());
+  ASSERT_TRUE(store_->Get(context_, made.record.key).ok());  // promoted, and counted by slow itself
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
+  EXPECT_EQ(store_->Scan(context_, std::nullopt, 1)->front().usage.hits, 11u);
+}
+
+TEST_F(TieredStoreTest, UsesOfManyArtifactsAreToldBeforeTheyAreTooMany) {
+  for (size_t i = 0; i < limits::kPendingUsesMax; ++i) {
+    MadeArtifact made = MakeArtifact("a");
+    made.record.key = MadeKey(std::to_string(i));
+    ASSERT_TRUE(fast_->Put(context_, made.record, made.blobs).ok());
+    ASSERT_TRUE(slow_->Put(context_, made.record, made.blobs).ok());
+    ASSERT_TRUE(store_->Get(context_, made.record.key).ok());
+    uses_.clear();
+  }
+  for (size_t i = 0; i < limits::kPendingUsesMax; ++i) {
+    ASSERT_TRUE(uses_.empty()) << i;
+    ASSERT_TRUE(store_->Get(context_, MadeKey(std::to_string(i))).ok());
+  }
+  EXPECT_EQ(uses_.size(), limits::kPendingUsesMax);
 }
 
 TEST_F(TieredStoreTest, RecordThatOnlyFastHoldsCanBeRemoved) {
@@ -179,7 +226,7 @@ class EvictionBeneathTest : public testing::Test {
     quota_ = quota.get();
     auto fast = std::make_unique<MemoryStore>(limits::kMiB, clock_);
     fast_ = fast.get();
-    store_ = std::make_unique<TieredStore>(std::move(fast), std::move(quota), clock_);
+    store_ = std::make_unique<TieredStore>(std::move(fast), std::move(quota));
     durable.AddListener(*store_);
   }
 

@@ -45,7 +45,7 @@ class UserCacheTest : public testing::Test {
     return texts;
   }
   MadeArtifact PutArtifact(const std::string& name) {
-    MadeArtifact made = MakeArtifact(name);
+    MadeArtifact made = MakeArtifact(name, 8000);
     EXPECT_TRUE(store_.index().Put({}, made.record, made.blobs).ok());
     return made;
   }

@@ -107,6 +107,7 @@ TEST_F(LightServerTest, ClosedConnectionCancelsWhatIsInFlight) {
   AwaitHeld(2);
   client_.Close();
   while (provider_.cancelled() < 2) std::this_thread::yield();
+  gate_.Close();
   EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
 }
 

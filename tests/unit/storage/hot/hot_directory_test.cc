@@ -88,6 +88,15 @@ TEST_F(HotDirectoryTest, AHitIsPublishedOnce) {
   EXPECT_EQ(hot().Stats().published, 1u);
 }
 
+// It would never return if it did.
+TEST_F(HotDirectoryTest, AUseWaitsForNoRenaming) {
+  const MadeArtifact made = PutOne("a");
+  bool is_noted = false;
+  filesystem_.OnRename([&] { is_noted = hot().NoteUse(made.record.key); });
+  ExpectPublished(PutOne("b"));
+  EXPECT_TRUE(is_noted);
+}
+
 TEST_F(HotDirectoryTest, AHitFoundBeforeItsRemovalIsNotPublishedAfterIt) {
   const MadeArtifact made = PutOne("add");
   hot().OnRemove(made.record.key);

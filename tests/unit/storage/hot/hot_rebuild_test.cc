@@ -1,4 +1,4 @@
-// HotDirectory::Rebuild.
+// HotDirectory::Rebuild and PublishFrom.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -169,6 +169,25 @@ TEST_F(HotRebuildTest, RebuildStopsOnRequest) {
       store_, store_, [&] { return ++asked == 4; }, kIgnoreRecords);
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(hot().Stats().published, 1u);
+}
+
+TEST_F(HotRebuildTest, AUsedArtifactIsPublishedAsItIsStored) {
+  const MadeArtifact made = Store("a");
+  ASSERT_TRUE(hot().PublishFrom(store_, store_, made.record.key).ok());
+  ExpectPublished(made);
+  ASSERT_TRUE(hot().PublishFrom(store_, store_, made.record.key).ok());
+  EXPECT_EQ(hot().Stats().published, 1u);
+  EXPECT_EQ(store_.Scan({}, std::nullopt, 1)->front().usage.hits, 0u);
+}
+
+TEST_F(HotRebuildTest, AUsedUserCacheEntryOrEvictedArtifactIsNotPublished) {
+  MadeArtifact own = MakeArtifact("own");
+  own.record.key = UserCacheKey(1000, "key");
+  ASSERT_TRUE(store_.Put(context_, own.record, own.blobs).ok());
+  ASSERT_TRUE(hot().PublishFrom(store_, store_, own.record.key).ok());
+  ASSERT_TRUE(hot().PublishFrom(store_, store_, MadeKey("evicted")).ok());
+  EXPECT_EQ(hot().Stats().files, 0u);
+  EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
 TEST_F(HotRebuildTest, AnArtifactLargerThanTheDirectoryIsLeftOut) {
