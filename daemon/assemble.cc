@@ -224,7 +224,7 @@ class RunningDaemon final : public Daemon {
 
   // RPC.
   RequestGate gate_;
-  RequestMemo memo_{limits::kRequestMemoBytesMax};
+  RequestMemo memo_{setting_.config.store.memory_bytes / 4};
   std::atomic<size_t> searches_ = 0;
   std::unique_ptr<RpcDependencies> parts_;
   AdminActions actions_;
@@ -288,6 +288,7 @@ absl::Status RunningDaemon::OpenStore() {
   RocksStoreOptions options;
   options.path = setting_.paths.Store();
   options.expected_bytes = config.size_bytes;
+  options.cache_bytes = config.memory_bytes / 4;
   KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenRocksStore(options, OsFilesystem(), clock_));
   if (!opened.report.set_aside.empty()) {
     LogError("damaged store set aside; starting with an empty one",
@@ -307,7 +308,7 @@ absl::Status RunningDaemon::OpenStore() {
       clock_);
   quota_ = quota.get();
   store_ = std::make_unique<TieredStore>(
-      std::make_unique<MemoryStore>(config.memory_tier_bytes, clock_), std::move(quota),
+      std::make_unique<MemoryStore>(config.memory_bytes / 2, clock_), std::move(quota),
       [this](const std::vector<UseCount>& uses) { PublishUsed(uses); });
   durable.AddListener(*store_);  // evictions
   own_ = std::make_unique<UserCache>(store_->index(), store_->blobs(), *user_quota_, clock_);

@@ -16,7 +16,7 @@ struct Config {
   struct Store {
     uint64_t size_bytes = limits::kStoreBytesDefault;
     uint64_t free_disk_bytes = limits::kFreeDiskBytesDefault;
-    uint64_t memory_tier_bytes = limits::kMemoryTierBytesDefault;
+    uint64_t memory_bytes = limits::kCacheBytesDefault;
   };
   struct Hot {
     uint64_t size_bytes = limits::kHotDirectoryBytesDefault;

@@ -203,8 +203,10 @@ std::vector<Field> MakeFields() {
       SizeField("store", "free_disk",
                 "Nothing is stored while less than this is free on the store's file system.",
                 store(&Config::Store::free_disk_bytes), 0, 64 * kTiB),
-      SizeField("store", "memory_tier", "Recently used artifacts kept in memory.",
-                store(&Config::Store::memory_tier_bytes), 0, kTiB),
+      SizeField("store", "memory",
+                "What all caches in the daemon's memory may take together: half for artifacts, a "
+                "quarter each for known requests and for the store's index.",
+                store(&Config::Store::memory_bytes), 16 * kMiB, kTiB),
       SizeField("hot", "size", "What the published files in the hot directory may occupy.",
                 Member{&Config::hot, &Config::Hot::size_bytes}, 0, kTiB),
       IntegerField("workers", "slots",
@@ -343,7 +345,13 @@ absl::StatusOr<const Field*> FindField(std::string_view section, std::string_vie
     if (field.section == section && field.name == name) return &field;
     if (field.section == section) known.push_back(field.Name());
   }
-  return InvalidArgument("unknown setting {}.{}; section [{}] has {}", section, name, section,
+  const std::string full = fmt::format("{}.{}", section, name);
+  if (full == "store.memory_tier") {
+    return InvalidArgument(
+        "store.memory_tier is gone: set store.memory, which bounds all caches together (half of it "
+        "keeps artifacts, as memory_tier did)");
+  }
+  return InvalidArgument("unknown setting {}; section [{}] has {}", full, section,
                          fmt::join(known, ", "));
 }
 

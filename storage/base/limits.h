@@ -56,8 +56,6 @@ inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
 
-// Memory for requests that are recognized byte for byte.
-inline constexpr size_t kRequestMemoBytesMax = 64 * kMiB;
 // Headers or trailers that either side of a connection accepts.
 inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
 // The daemon's trailers stay below gRPC's default for clients, 8 KiB: the percent-encoded message,
@@ -200,7 +198,7 @@ inline constexpr auto kAuditLook = std::chrono::seconds(1);
 // --- Storage ---
 inline constexpr uint64_t kStoreBytesDefault = 10 * kGiB;
 inline constexpr uint64_t kFreeDiskBytesDefault = 2 * kGiB;
-inline constexpr uint64_t kMemoryTierBytesDefault = 256 * kMiB;
+inline constexpr uint64_t kCacheBytesDefault = 128 * kMiB;
 inline constexpr uint64_t kHotDirectoryBytesDefault = 512 * kMiB;
 // A published artifact costs about 300 bytes of the daemon's memory besides the file.
 inline constexpr size_t kHotFilesMax = 65'536;

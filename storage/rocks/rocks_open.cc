@@ -9,6 +9,7 @@
 #include "storage/memory_store.h"
 #include "storage/rocks/rocks_database.h"
 #include "storage/rocks/rocks_directory.h"
+#include "storage/rocks/rocks_options.h"
 #include "storage/rocks/rocks_probe.h"
 #include "storage/rocks/rocks_schema.h"
 #include "storage/rocks/rocks_store.h"
@@ -189,6 +190,7 @@ class RocksOpening {
 
 absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
                                                 Filesystem& filesystem, const Clock& clock) {
+  SetRocksCacheBytes(options.cache_bytes);
   const RocksOpening opening(options, filesystem, clock);
   auto opened = opening.ProbeAndOpen();
   if (absl::IsResourceExhausted(opened.status()) && opening.IsDiskFull()) {

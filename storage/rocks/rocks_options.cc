@@ -47,7 +47,15 @@ uint64_t BlobBufferBytes(uint64_t expected_bytes) {
   return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 32 * kMiB);
 }
 
+const std::shared_ptr<rocksdb::Cache>& BlockCache() {
+  static const auto* const cache =
+      new std::shared_ptr<rocksdb::Cache>(rocksdb::NewLRUCache(limits::kCacheBytesDefault / 4));
+  return *cache;
+}
+
 }  // namespace
+
+void SetRocksCacheBytes(uint64_t bytes) { BlockCache()->SetCapacity(bytes); }
 
 uint64_t RocksBlobFileBytes(uint64_t expected_bytes) {
   return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 64 * kMiB);
@@ -72,9 +80,7 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
 rocksdb::ColumnFamilyOptions RocksFamilyOptions(RocksFamily family, uint64_t expected_bytes) {
   rocksdb::ColumnFamilyOptions options;
   rocksdb::BlockBasedTableOptions table;
-  static const auto* const cache =
-      new std::shared_ptr<rocksdb::Cache>(rocksdb::NewLRUCache(32 * kMiB));
-  table.block_cache = *cache;
+  table.block_cache = BlockCache();
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // Values are compressed before they get here.

@@ -73,17 +73,22 @@ TEST_F(LoadConfigTest, EveryMistakeOfAFileIsNamed) {
 }
 
 TEST_F(LoadConfigTest, FlagsWinOverEnvironmentOverFile) {
-  Write("[store]\nsize = \"1GiB\"\nfree_disk = \"1GiB\"\nmemory_tier = \"1GiB\"\n");
-  sources_.environment = {{"KILN_STORE_FREE_DISK", "2GiB"}, {"KILN_STORE_MEMORY_TIER", "2GiB"}};
-  sources_.settings = {"store.memory_tier=3GiB"};
+  Write("[store]\nsize = \"1GiB\"\nfree_disk = \"1GiB\"\nmemory = \"1GiB\"\n");
+  sources_.environment = {{"KILN_STORE_FREE_DISK", "2GiB"}, {"KILN_STORE_MEMORY", "2GiB"}};
+  sources_.settings = {"store.memory=3GiB"};
   const auto loaded = LoadConfig(sources_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->config.store.size_bytes, 1 * limits::kGiB);
   EXPECT_EQ(loaded->config.store.free_disk_bytes, 2 * limits::kGiB);
-  EXPECT_EQ(loaded->config.store.memory_tier_bytes, 3 * limits::kGiB);
+  EXPECT_EQ(loaded->config.store.memory_bytes, 3 * limits::kGiB);
   EXPECT_EQ(loaded->origins.at("store.size"), sources_.file + ":2");
   EXPECT_EQ(loaded->origins.at("store.free_disk"), "KILN_STORE_FREE_DISK");
-  EXPECT_EQ(loaded->origins.at("store.memory_tier"), "--set");
+  EXPECT_EQ(loaded->origins.at("store.memory"), "--set");
+}
+
+TEST_F(LoadConfigTest, AnEarlierNameIsRefusedWithTheOneToUse) {
+  Write("[store]\nmemory_tier = \"1GiB\"\n");
+  EXPECT_THAT(Error(), AllOf(HasSubstr(":2: "), HasSubstr("set store.memory,")));
 }
 
 TEST_F(LoadConfigTest, MistypedNamesAreRefusedWithThoseThatAreThere) {
