@@ -1,5 +1,6 @@
 #include "client/rpc/connection.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/support/channel_arguments.h>
 
@@ -16,6 +17,8 @@ namespace {
 // channel fails every call with UNAVAILABLE from then on.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ConnectOptions& options) {
   KILN_ASSIGN_OR_RETURN(const int descriptor, Dial(options));
+  // Keeps gRPC to the end of the process: ending it may wait 10 s for a poll of its own.
+  [[maybe_unused]] static const bool kept = (grpc_init(), true);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(limits::kClientReceiveBytesMax);
   arguments.SetMaxSendMessageSize(limits::kRequestBytesMax);
