@@ -248,11 +248,16 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(
     Slot& slot, const std::shared_ptr<Zygote>& zygote) {
   // Without it nothing could be cancelled.
   KILN_RETURN_IF_ERROR(slot.wake.Open());
-  auto worker = WorkerProcess::Start(zygote, slot.directory, options_.worker_limits);
+  bool is_spare = false;
+  {
+    const MutexLock lock(mutex_);
+    is_spare = queue_.empty();
+  }
+  auto worker = WorkerProcess::Start(zygote, slot.directory, options_.worker_limits, is_spare);
   if (!absl::IsNotFound(worker.status())) return worker;
   // Somebody tidied up beneath a running daemon.
   KILN_RETURN_IF_ERROR(RestoreDirectory(options_.work_directory));
-  return WorkerProcess::Start(zygote, slot.directory, options_.worker_limits);
+  return WorkerProcess::Start(zygote, slot.directory, options_.worker_limits, is_spare);
 }
 
 void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better) {

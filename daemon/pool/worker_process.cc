@@ -41,7 +41,8 @@ WorkerProcess::WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directo
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_ptr<Zygote> zygote,
                                                                     const std::string& directory,
-                                                                    const WorkerLimits& limits) {
+                                                                    const WorkerLimits& limits,
+                                                                    bool is_spare) {
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(directory));
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
   const UniqueFd theirs(sockets[1]);
   KILN_ASSIGN_OR_RETURN(OutputCapture output, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const pid_t pid,
-                        zygote->Fork(theirs.get(), output.fd(), directory, limits));
+                        zygote->Fork(theirs.get(), output.fd(), directory, limits, is_spare));
   std::unique_ptr<WorkerProcess> worker(
       new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
   worker->pid_ = pid;

@@ -31,7 +31,8 @@ class WorkerProcess {
   // UNAVAILABLE when the zygote is dead.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(std::shared_ptr<Zygote> zygote,
                                                               const std::string& directory,
-                                                              const WorkerLimits& limits);
+                                                              const WorkerLimits& limits,
+                                                              bool is_spare);
   ~WorkerProcess();
 
   // Blocks for the compile. DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when the

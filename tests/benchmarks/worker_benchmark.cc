@@ -52,7 +52,7 @@ struct Side {
     zygote = OrDie(Zygote::Start(command, stop));
   }
   std::unique_ptr<WorkerProcess> Start() {
-    return OrDie(WorkerProcess::Start(zygote, directory.File("slot"), {}));
+    return OrDie(WorkerProcess::Start(zygote, directory.File("slot"), {}, /*is_spare=*/true));
   }
 
   TempDirectory directory;

@@ -21,7 +21,7 @@ from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
 
-def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
+def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, told_fd):
     """What a forked child does. Never returns."""
     try:
         os.setpgid(0, 0)
@@ -35,6 +35,8 @@ def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
         worker = Worker(compiler, job, message)
         with open(told_fd, "w") as told:
             json.dump(worker.confine(), told)
+        if message["spare"]:
+            written.copy(job)
         worker.serve()
         os._exit(0)
     except BaseException:

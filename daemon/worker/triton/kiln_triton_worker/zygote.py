@@ -17,8 +17,9 @@ import traceback
 from kiln_triton_worker.failure import one_line
 from kiln_triton_worker.frames import PROTOCOL
 from kiln_triton_worker.libc import die_with, prctl
-from kiln_triton_worker.warm_kernel import warm
+from kiln_triton_worker.warm_kernel import compile_warm, warm
 from kiln_triton_worker.worker import run_worker
+from kiln_triton_worker.written_memory import WrittenMemory
 
 PR_SET_CHILD_SUBREAPER = 36
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
@@ -47,9 +48,10 @@ def check_forkable():
 class Zygote:
     """Forks workers at the daemon's request, one request at a time."""
 
-    def __init__(self, control, compiler):
+    def __init__(self, control, compiler, written):
         self._control = control
         self._compiler = compiler
+        self._written = written
         self._workers = set()
 
     def serve(self):
@@ -98,7 +100,7 @@ class Zygote:
             raise
         if pid == 0:
             os.close(read_end)
-            run_worker(self._compiler, self._control, job, output, message, zygote, write_end)
+            run_worker(self._compiler, self._written, self._control, job, output, message, zygote, write_end)
         os.close(write_end)
         # In both processes, so that the group exists before anyone hears of the pid.
         with contextlib.suppress(OSError):
@@ -168,7 +170,7 @@ def run_zygote(make_compiler, control_fd, parent, backends):
     # Objects that live until the end need not be looked at by any child's collector, which would only copy their pages.
     gc.collect()
     gc.freeze()
-    zygote = Zygote(control, compiler)
+    zygote = Zygote(control, compiler, WrittenMemory(lambda: compile_warm(compiler, backends)))
 
     def on_terminate(_signal, _frame):
         zygote.kill_all()
