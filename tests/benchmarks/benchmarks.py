@@ -184,11 +184,11 @@ def hits(setting):
             p50.setdefault(run["name"].split("/")[0], []).append(run["p50_us"])
     p50 = {name: statistics.median(values) for name, values in p50.items()}
     return [
-        Row("hit-rpc", p50["HitRpc"] / p50["EchoRpc"], 1.3, "lower",
+        Row("hit-rpc", p50["HitRpc"] / p50["EchoRpc"], 1.15, "lower",
             "p50 of a bare gRPC echo of the same sizes over a Unix socket"),
-        Row("hit-rpc-first", p50["FirstHitRpc"] / p50["EchoRpc"], 1.75, "lower",
+        Row("hit-rpc-first", p50["FirstHitRpc"] / p50["EchoRpc"], 1.3, "lower",
             "the same echo; the client has not seen the binary before, so it hashes it"),
-        Row("hit-hot", p50["HitHot"] / p50["OpenReadClose"], 2, "lower",
+        Row("hit-hot", p50["HitHot"] / p50["OpenReadClose"], 1.2, "lower",
             "p50 of open+read+close of a file of that size"),
         Row("hit-client", p50["HitClient"] / p50["PlainSocket"], 2, "lower",
             "p50 of a plain Unix socket's round trip with the same bytes; libkiln computes the key and makes the answer of the file"),
