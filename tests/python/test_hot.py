@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import time
 
 import pytest
 
@@ -207,6 +208,27 @@ def test_a_hit_needs_no_daemon(other_daemon):
         assert client.compile(asked).tier == "hot" and [one.tier for _, one in client.compile_many([asked] * 2)] == ["hot"] * 2
         with pytest.raises(kiln.UnavailableError):
             client.compile(request("not there"), timeout=0.2)
+
+
+def test_what_is_missing_compiles_while_hits_are_handed_out(daemon):
+    there, missing = request("handed out"), request("missing meanwhile")
+    with kiln.Client(root=str(daemon.root)) as client, kiln.Client(root=str(daemon.root)) as other:
+        published(client, there)
+        ends = time.monotonic() + 30
+
+        def given():
+            yield missing
+            while not is_stored() and time.monotonic() < ends:
+                yield there
+
+        def is_stored():
+            try:
+                return other.compile(dataclasses.replace(missing, cache="only-if-cached", stages=["ptx"]))
+            except kiln.NotFoundError:
+                return None
+
+        answers = dict(client.compile_many(given()))
+        assert time.monotonic() < ends and answers.pop(0).outcome == "compiled" and {one.tier for one in answers.values()} <= {"hot"}
 
 
 def test_toolchains_that_change_are_seen(other_daemon):

@@ -50,6 +50,8 @@ class Batch:
             if index < 0:
                 return
             if found := self._hot.find(request):
+                if self.connection is not None:
+                    self.connection.push()  # what is missing compiles meanwhile
                 yield index, found
                 continue
             self.connection = self.connection or self._take()

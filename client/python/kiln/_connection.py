@@ -150,6 +150,10 @@ class Connection:
         self._out += frame
         return number
 
+    def push(self) -> None:
+        """Sends what the socket takes now. KilnError."""
+        self._move(0.0)
+
     def tell(self, method: str, message: Any) -> None:
         """Goes along with the next request. Nobody takes the answer."""
         self._last += 1

@@ -78,9 +78,11 @@ class HotReader:
             known, toolchains = self._toolchains
             if identity != known:
                 content = self._read("toolchains")
+                if content is None:
+                    return None
                 # Only here: importing protobuf takes some hundredths of a second.
                 wire = _process.imported("kiln._wire")
-                toolchains = None if content is None else Toolchains(wire.published_toolchains(content))
+                toolchains = Toolchains(wire.published_toolchains(content))
                 self._toolchains = (identity, toolchains)
             return toolchains
         except Exception as error:

@@ -48,10 +48,10 @@ class Client:
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
-                 _began: Optional[float] = None, _hot: Optional[HotReader] = None) -> None:
-        # _began: when looking for the daemon did, for whoever imports this module for it. _hot: that one's.
+                 _began: Optional[float] = None) -> None:
+        # _began: when looking for the daemon did, for whoever imports this module for it.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        self._hot = _hot or HotReader(self._endpoint)
+        self._hot = HotReader(self._endpoint)
         _validate.count(attempts, "attempts")
         self._attempts = attempts
         self._reset()

@@ -67,9 +67,7 @@ def _waited_for(name: str) -> bool:
     deadline = time.monotonic() + _WAIT_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
         if not _connects(connection, name):  # it does not listen yet, or has just ended
-            time.sleep(_PAUSE_S)
-            if not _connects(connection, name):
-                return True
+            return True
         ends = select.poll()
         ends.register(connection, select.POLLIN)
         while not ends.poll(_PAUSE_S * 1e3) and time.monotonic() < deadline and not autotune_prefetch.is_broken_off():

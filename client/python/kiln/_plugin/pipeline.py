@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 from triton import knobs
 
-from kiln._plugin import autotune_prefetch, eligibility, identity
+from kiln._plugin import announcement, autotune_prefetch, eligibility, identity
 from kiln._plugin.groups import groups
 from kiln._plugin.ttir_text import text_of
 from kiln._plugin.manifest import Manifest
@@ -82,7 +82,7 @@ class Pipeline:
             if not autotune_prefetch.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
                 raise declined.again()
             if self._manifest is None:
-                service(self._settings).prepare()  # before the fingerprint, which can take a second
+                service(self._settings).connect()  # before the fingerprint, which can take a second
             request = self._request(backend, stages, options, module)
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
@@ -97,9 +97,11 @@ class Pipeline:
             if autotune_prefetch.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
                 raise
-            self._decline(error, request or _asked_for(backend, module), started)
             if isinstance(error, Unsuited):
                 groups(self._settings).note(triton_hash, None)
+            else:
+                announcement.end()  # what Triton compiles now is not kept
+            self._decline(error, request or _asked_for(backend, module), started)
             return None
         counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds)
         return answer

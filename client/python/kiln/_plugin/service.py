@@ -18,7 +18,6 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tupl
 
 import kiln
 from kiln import _process
-from kiln._hot import HotReader
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
@@ -93,8 +92,6 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._endpoint = Endpoint(server_uid=settings.server_uid)
-        self._hot = HotReader(self._endpoint)
         self._client: Any = None
         self._wedged_pause_s = _WEDGED_PAUSE_S
         self._is_away = False
@@ -112,11 +109,6 @@ class Service:
         self._closed: _Pause = getattr(self, "_closed", _NO_PAUSE)
         self._unsuited: Dict[Tuple[str, str, str], _Pause] = dict(getattr(self, "_unsuited", {}))
 
-    def prepare(self) -> None:
-        """Declined if no kernel can be had: there is neither a hot directory nor a daemon. Call before any longer work."""
-        if self._hot.toolchains() is None:
-            self._connected()
-
     def connect(self) -> None:
         """Connects. Declined if there is no daemon. Call before any longer work."""
         self._connected()
@@ -132,8 +124,6 @@ class Service:
         """The artifact. Declined if there is none to be had now; NotFoundError for an only-if-cached request alone."""
         what = (request.toolchain, str(request.ptxas), request.target)
         self._unsuited.get(what, _NO_PAUSE).check(Unsuited)
-        if self._client is None and (found := self._hot.find(request)):  # a client looks there by itself
-            return found
         client = self._connected()
         try:
             artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
@@ -220,9 +210,9 @@ class Service:
             began = time.monotonic()
             self._is_connecting = True
             try:
-                self._endpoint.check()
+                Endpoint(server_uid=self._settings.server_uid).check()
                 # Only now: importing protobuf takes some hundredths of a second.
-                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began, _hot=self._hot)
+                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
                 if from_handler(error):
                     raise
