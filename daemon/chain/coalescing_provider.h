@@ -18,8 +18,8 @@ namespace kiln {
 // before another's flight landed, and boards after it, would compile twice.
 //
 // Who shares what:
-//  * USE joins whatever is under way for its key, a refresh too: what that yields is at least as
-//  fresh as a hit.
+//  * USE that finds nothing joins whatever is under way for its key, a refresh too: what that
+//  yields is at least as fresh as a hit.
 //  * REFRESH joins only another REFRESH. A compile under way may be older than what the caller
 //  wants refreshed.
 //  * ONLY_IF_CACHED passes by: it neither starts a compile nor waits for one.

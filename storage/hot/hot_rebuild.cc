@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<Digest>> HotDirectory::Choose(
 }
 
 absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key) {
-  if (IsUserCacheKey(key) || NoteUse(key)) return absl::OkStatus();
+  if (options_.bytes_max == 0 || IsUserCacheKey(key) || NoteUse(key)) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const auto found, Peek({}, index, key));
   if (!found || found->record->stages.empty()) return absl::OkStatus();
   const auto binary = blobs.GetBlob({}, found->record->stages.back().digest);

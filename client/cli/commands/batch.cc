@@ -271,8 +271,8 @@ class Batch {
                                   answers_, FormatDuration(wall), hit, joined, compiled, failed_,
                                   FormatBytes(bytes_));
     }
-    // Each request that had no time left has said so.
-    if (absl::IsDeadlineExceeded(ended) && failed_ > 0) return kFailed;
+    // Each request of the command line that had no time left has said so.
+    if (absl::IsDeadlineExceeded(ended) && failed_ > 0 && options_.requests.empty()) return kFailed;
     if (!ended.ok()) return Fail(console_, "stopped early", WithCode(ended));
     if (answers_ == 0 && !options_.requests.empty()) {
       console_.err << "kiln: " << Printable(options_.requests)

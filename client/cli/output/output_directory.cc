@@ -49,7 +49,10 @@ Json Describe(const std::string& name, const std::string& file,
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
   const std::string temporary = TemporaryName(path);
   OsFilesystem().Remove(temporary).IgnoreError();  // of a dead process with our number
-  KILN_RETURN_IF_ERROR(OsFilesystem().WriteNew(temporary, content, 0666));
+  if (const absl::Status written = OsFilesystem().WriteNew(temporary, content, 0666);
+      !written.ok()) {
+    return Annotate(written, path);
+  }
   absl::Status renamed = OsFilesystem().Rename(temporary, path);
   if (!renamed.ok()) OsFilesystem().Remove(temporary).IgnoreError();
   return renamed;
