@@ -174,7 +174,7 @@ absl::Status UserCache::Put(const CallContext& context, std::string_view key,
   while (const auto oldest = quota_.NextToEvict(record.uid, stored.key, bytes)) {
     const absl::Status removed = index_.Remove(context, *oldest);
     if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
-    quota_.OnRemove(*oldest);  // not stored: the index reported no removal
+    // The quota has heard of it, and perhaps of a newer entry with that key since.
   }
   return index_.Put(context, stored, blobs);
 }
