@@ -62,7 +62,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   DiscoveredToolchains(std::vector<std::shared_ptr<const Toolchain>> found,
                        std::vector<Rejected> rejected, std::string default_selector);
 
-  // The same with another default.
+  // These toolchains with another default.
   std::shared_ptr<const DiscoveredToolchains> WithDefault(std::string default_selector) const;
   const std::string& default_selector() const { return default_selector_; }
   // What `default_selector` would select; FAILED_PRECONDITION or INVALID_ARGUMENT, as Find.

@@ -28,7 +28,7 @@ constexpr int kHashThreads = 2;
 // its own. Raised by hand with these, here and in client/python/kiln/_plugin/identity.py, so that
 // what was made otherwise is not found any more.
 constexpr int kTritonCall = 3;
-// The same for what kiln-worker adds to a call of NVRTC: options, and the directory that it runs in
+// Numbers what kiln-worker adds to a call of NVRTC: options, and the directory that it runs in
 // (nvrtc_compiler.cc).
 constexpr int kNvrtcCall = 2;
 

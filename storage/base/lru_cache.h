@@ -45,7 +45,7 @@ class LruCache {
     return true;
   }
 
-  // The same without counting as a use.
+  // Finds a value without counting it as a use.
   const Value* Peek(const Key& key) const {
     const auto found = places_.find(key);
     return found == places_.end() ? nullptr : &found->second->value;

@@ -17,7 +17,7 @@ namespace kiln {
 //
 // Takes the text of /proc/self/uid_map ("0 100000 65536") and /proc/sys/kernel/overflowuid.
 std::optional<uid_t> SharedUid(const std::string& uid_map, const std::string& overflow_uid);
-// The same for this process. Blocks for two reads.
+// SharedUid of this process's own namespace. Blocks for two reads.
 std::optional<uid_t> SharedUidHere(Filesystem& files);
 
 // PERMISSION_DENIED where several users share the principal's uid, so none of them can own

@@ -54,7 +54,7 @@ KILN_STATUS_FUNCTION(Internal, kInternal)
 // "prefix: message" with the same code and payloads.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 
-// The same status with a hint for the client: try again after `delay`. An OK status stays as it is.
+// `status` with a hint for the client: try again after `delay`. An OK status stays as it is.
 [[nodiscard]] absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds delay);
 [[nodiscard]] std::optional<std::chrono::milliseconds> RetryAfter(const absl::Status& status);
 

@@ -38,7 +38,7 @@ class MappedArtifact {
   // Checks fstat(2)'s result and the path before anything is read from the file. Its error is
   // returned. None: every regular file is fine.
   using FileCheck = std::function<absl::Status(const struct stat&, const std::string&)>;
-  // The same for a path relative to an open directory (openat(2)).
+  // Opens a path relative to an open directory (openat(2)), with the errors of Open.
   static absl::StatusOr<MappedArtifact> OpenAt(int directory, const std::string& path,
                                                const Digest& expected_key,
                                                const FileCheck& check = nullptr);

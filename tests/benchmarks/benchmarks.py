@@ -357,7 +357,7 @@ def first_kernel(setting):
 
     cold, hit = [], []
     for request in setting.distinct(len(setting.requests)):
-        # The same kernel, not the next one of the list.
+        # Both sides compile this kernel, each from a file of its own.
         other = dict(request, source_file=request["source_file"] + ".bare.ttir")
         shutil.copy(request["source_file"], other["source_file"])
         path = setting.request_file([request])

@@ -12,7 +12,7 @@ from kiln.key import LAUNCH_PARAMETERS, Parameter, compile_key, encoded_value
 from kiln.request import PRIORITIES, CompileRequest
 
 _NAME_BYTES_MAX = 1024
-# They name files, which the daemon refuses.
+# The daemon refuses them, or some of their values, since they may name files.
 _FILE_OPTIONS = ("ir_override", "extern_libs", "ptx_options")
 _TYPES: "Dict[str, Tuple[type, ...]]" = {
     "bool": (bool,), "integer": (int,), "number": (int, float), "string": (str,), "tuple": (tuple, list),

@@ -163,14 +163,14 @@ def run_zygote(make_compiler, control_fd, parent, backends):
         compiler = make_compiler()
         warmed = warm(compiler, backends)
         check_forkable()
+        # Objects that live until the end need not be looked at by any child's collector, which would only copy their pages.
+        gc.collect()
+        gc.freeze()
+        zygote = Zygote(control, compiler, WrittenMemory(lambda: compile_warm(compiler, backends)))
     except Exception as error:
         traceback.print_exc()
         control.send(json.dumps({"type": "failed", "message": one_line(repr(error))}).encode())
         return 1
-    # Objects that live until the end need not be looked at by any child's collector, which would only copy their pages.
-    gc.collect()
-    gc.freeze()
-    zygote = Zygote(control, compiler, WrittenMemory(lambda: compile_warm(compiler, backends)))
 
     def on_terminate(_signal, _frame):
         zygote.kill_all()
