@@ -3,7 +3,7 @@
 // * Each slot has a thread, which alone talks to the slot's worker. It gets a worker first and a
 //   task second, so a task waits in the queue while a zygote starts, and can be ended there.
 // * There are more slots than compiles may run at the same time. So the next worker starts, and the
-//   last one ends, beside a compile and not between two.
+//   last ones end, beside a compile and not between two.
 // * The keeper's thread (zygote_keeper.h) is the parent of the zygote.
 // * Slots that wait notice that spare workers or the zygote have been idle for too long. The
 //   deadline of a running task ends the poll in which the slot's thread waits for the worker. A
@@ -107,7 +107,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
     { const MutexLock lock(mutex_); }
     changed_.NotifyAll();
   });
-  const int slots = running_max_ + 1 + running_max_ / kSlotsPerSpare;
+  const int slots = running_max_ + 2 + running_max_ / kSlotsPerSpare;
   for (int i = 0; i < slots; ++i) {
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->directory = fmt::format("{}/slot-{}", options_.work_directory, i);
@@ -251,7 +251,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(
   bool is_spare = false;
   {
     const MutexLock lock(mutex_);
-    is_spare = queue_.empty();
+    // Where all cores compile, it would take their time for what this compile may not need.
+    is_spare = queue_.empty() && stats_.running < running_max_;
   }
   auto worker = WorkerProcess::Start(zygote, slot.directory, options_.worker_limits, is_spare);
   if (!absl::IsNotFound(worker.status())) return worker;

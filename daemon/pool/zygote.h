@@ -61,9 +61,9 @@ class Zygote {
   ~Zygote();
 
   // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
-  // is jailed. A spare, for which no task waits, prepares what a compile needs. UNAVAILABLE when
-  // the zygote is dead or cannot fork; FAILED_PRECONDITION where the worker did not enter the jail
-  // that it must be in, or where the jail's description exceeds a message.
+  // is jailed. A spare has time to prepare what a compile needs. UNAVAILABLE when the zygote is
+  // dead or cannot fork; FAILED_PRECONDITION where the worker did not enter the jail that it must
+  // be in, or where the jail's description exceeds a message.
   absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
                              const WorkerLimits& limits, bool is_spare = false);
 

@@ -719,8 +719,8 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   WriteFileOrDie(busy, "");
   auto running = Submit("await " + busy);
   WaitUntil([&](const PoolStats&) {
-    return std::filesystem::exists(directory_.File("work/slot-0/begun")) ||
-           std::filesystem::exists(directory_.File("work/slot-1/begun"));
+    return std::ranges::any_of(std::filesystem::directory_iterator(directory_.File("work")),
+                               [](const auto& slot) { return exists(slot.path() / "begun"); });
   });
   {
     const NoMoreDescriptors shortage;
@@ -776,8 +776,7 @@ void Obstruct(const std::string& slot_directory) {
 
 TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
-  Obstruct(directory_.File("work/slot-0"));
-  Obstruct(directory_.File("work/slot-1"));
+  for (int i = 0; i < 3; ++i) Obstruct(directory_.File(fmt::format("work/slot-{}", i)));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Ptx("answer x", Of(Stranger(1))), "x");
   CallContext context;
   auto first = Submit("sleep", context);
@@ -793,7 +792,7 @@ TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
 
 TEST_F(WorkerPoolTest, WhereNoSlotCanHaveAWorkerNothingWaits) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
-  for (int i = 0; i < 3; ++i) Obstruct(directory_.File(fmt::format("work/slot-{}", i)));
+  for (int i = 0; i < 4; ++i) Obstruct(directory_.File(fmt::format("work/slot-{}", i)));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsUnavailable(Do("answer x").status()));
   std::filesystem::remove(directory_.File("work/slot-1"));
   EXPECT_EQ(Ptx("answer x"), "x");
