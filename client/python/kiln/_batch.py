@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple, Uni
 from kiln import _wire
 from kiln._connection import IN_FLIGHT_MAX, Connection
 from kiln._hot import HotReader
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
@@ -37,8 +37,7 @@ class Batch:
                     return
                 yield from self._next()
         except Exception as why:
-            if from_handler(why):
-                raise
+            reraise_from_handler(why)
             for index in self._indices.values():
                 yield index, why if isinstance(why, KilnError) else CallCancelledError("the requests came to an early end")
             raise

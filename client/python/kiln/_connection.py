@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, Optional, Set, Tuple
 
 from kiln import _process, _validate, _wire
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact
 from kiln.errors import CallCancelledError, DeadlineExceededError, InternalError, KilnError, UnavailableError, WedgedError
 from kiln.sockets import Endpoint
@@ -81,8 +81,7 @@ def result(method: str, code: int, body: bytes) -> Any:
     try:
         return _METHODS[method][1].FromString(body)
     except Exception as error:  # protobuf's own
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         raise InternalError(f"the daemon's answer to {method} cannot be read") from None
 
 
@@ -122,8 +121,7 @@ class Connection:
             if os.getpid() == self._process:
                 self._socket.shutdown(socket.SHUT_RDWR)
         except OSError as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
 
     @property
     def is_reusable(self) -> bool:
@@ -132,8 +130,7 @@ class Connection:
             while self._receive():
                 self._sort()  # of what was told
         except (OSError, KilnError) as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             return False
         return self.is_quiet
 
@@ -235,8 +232,7 @@ class Connection:
             self._send()
             return bool(self._poll(within_s)) and (self._receive() or self._send())
         except OSError as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             raise self._gone() from None
 
     def _poll(self, within_s: float) -> Any:

@@ -18,7 +18,7 @@ import types
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from kiln import _process
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln._toolchains import Toolchains, Unsure
 from kiln.artifact import Artifact
 from kiln.request import CompileRequest
@@ -55,8 +55,8 @@ class HotReader:
             content = self._read(f"{key[:2]}/{key}")
             artifact = None if content is None else _artifact(content, key, request.stages)
         except Exception as error:
-            if not isinstance(error, Unsure) and from_handler(error):
-                raise
+            if not isinstance(error, Unsure):
+                reraise_from_handler(error)
             return None
         if artifact is not None and len(self._uses) < _USES_MAX:
             self._uses[bytes.fromhex(key)] = None
@@ -86,8 +86,7 @@ class HotReader:
                 self._toolchains = (identity, toolchains)
             return toolchains
         except Exception as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             self._folder = ""
             return None
 
@@ -96,8 +95,7 @@ class HotReader:
         try:
             file = os.open(f"{self._folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             return None
         try:
             info = os.fstat(file)

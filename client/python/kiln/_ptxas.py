@@ -7,7 +7,7 @@ import stat
 from typing import Dict, Union
 
 from kiln import _files, _validate
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.errors import InvalidArgumentError
 
 _NAMED_MAX = 256
@@ -44,12 +44,10 @@ def _digest_at(path: str) -> str:
             raise InvalidArgumentError(f"ptxas: {path!r} is not a program: it is not executable")
         digest = _digest_of(_files.File.of(path, info))
     except OSError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         raise InvalidArgumentError(f"ptxas: {path!r}: {error.strerror}") from None
     except ValueError as error:  # a NUL, or a character that no path has
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         raise InvalidArgumentError(f"ptxas: {path!r}: {error}") from None
     if len(_named) >= _NAMED_MAX:
         _named.clear()

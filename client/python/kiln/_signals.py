@@ -27,14 +27,19 @@ def from_handler(error: BaseException) -> bool:
     return False
 
 
+def reraise_from_handler(error: BaseException) -> None:
+    """Raises the error again if a signal's handler has raised it. First in every `except` that swallows or turns it."""
+    if from_handler(error):
+        raise error
+
+
 @contextlib.contextmanager
 def suppressed(*kinds: Type[Exception]) -> Iterator[None]:
     """As contextlib.suppress, but for what a signal's handler raises: a TimeoutError of the program's is an OSError, too."""
     try:
         yield
     except kinds as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
 
 
 def _is_given(frame: FrameType, caller: FrameType) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, List, Optional, TypeVar, Union
 
-from kiln._signals import from_handler, suppressed
+from kiln._signals import reraise_from_handler, suppressed
 from kiln.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
@@ -26,8 +26,7 @@ def shown(given: Any) -> str:
     try:
         words = repr(given)
     except Exception as error:  # tuples within tuples, thousands of digits
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         words = "something that cannot be shown"
     return words if len(words) <= _SHOWN_LENGTH_MAX else words[:_SHOWN_LENGTH_MAX] + "..."
 
@@ -101,8 +100,7 @@ def _index(given: Any) -> Optional[int]:
     try:
         return operator.index(given)
     except TypeError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, List, Optional, Sequence, Tuple, TypeVar
 
 from kiln import _validate, _ptxas
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
@@ -305,8 +305,7 @@ def rpc_error(code: int, body: bytes) -> KilnError:
         message = status.message
         details = _details(status)
     except Exception as error:  # without readable details, code and message remain
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
     if name == "FAILED_PRECONDITION":
         message = _ptxas.with_path(message)
     return error_for(name, message, **details)

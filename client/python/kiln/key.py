@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
 
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 
 __all__ = ["Parameter", "canonical_encoding", "compile_key"]
 
@@ -96,8 +96,7 @@ def _named(name: str, encode: Callable[[Any], bytes], value: Any) -> bytes:
     try:
         return encode(value)
     except (ValueError, RecursionError, TypeError, AttributeError) as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         kind = ValueError if isinstance(error, (ValueError, RecursionError)) else TypeError
         raise kind(f"{name}: {error}") from None
 

@@ -23,7 +23,7 @@ from kiln._launch.arrays import Addresses
 from kiln._launch.packer import Packer
 from kiln._launch.parameters import Kind, Misfit, kind_of, value_of
 from kiln._launch.streams import handle_of, torch_stream
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact, KernelParameter
 from kiln.errors import InvalidArgumentError, LaunchError
 
@@ -380,8 +380,7 @@ class Kernel:
         except LaunchError:
             raise
         except Exception as why:  # of the library that has made it
-            if from_handler(why):
-                raise
+            reraise_from_handler(why)
             raise self._misfit(f"argument {self._label(place)}: its library fails: {type(why).__name__}: {why}") from why
 
     def _checked(self, place: int, check: Callable[[Any], Any], value: Any) -> Any:

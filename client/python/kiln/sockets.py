@@ -11,7 +11,7 @@ import time
 from typing import Callable, List, Mapping, Optional, Tuple, Union
 
 from kiln import _validate
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
 __all__ = ["Endpoint", "Place", "connected", "find_socket"]
@@ -60,8 +60,7 @@ class Endpoint:
         try:
             return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s)
         except OSError as error:  # this process may open no more files, say
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             raise UnavailableError(f"connect to {path}: {error.strerror or error}") from None
 
     def check(self) -> None:

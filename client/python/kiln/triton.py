@@ -25,7 +25,7 @@ from triton.runtime.cache import FileCacheManager
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
-from kiln._signals import from_handler
+from kiln._signals import from_handler, reraise_from_handler
 from kiln.errors import CacheMissError
 
 try:
@@ -50,8 +50,7 @@ def _plugin(name: str) -> Any:
 
 def _leave_out(what: str, error: Exception) -> None:
     """Logs once that Kiln leaves this out in this process. Raises a signal handler's exception again."""
-    if from_handler(error):
-        raise error
+    reraise_from_handler(error)
     LOG.debug("kiln: %s", what, exc_info=True)
     if what not in _said:
         _said[what] = None
@@ -78,8 +77,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
             try:
                 return self._write(filename, data)
             except OSError as error:  # Triton makes a removed folder again
-                if from_handler(error):
-                    raise
+                reraise_from_handler(error)
         path: str = super().put(data, filename, *arguments, **more)
         return path
 
@@ -122,8 +120,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
             try:
                 os.rename(self._apart, place)
             except OSError as error:
-                if from_handler(error):
-                    raise
+                reraise_from_handler(error)
                 for name in sorted(os.listdir(self._apart), key=lambda name: name.startswith("__grp__")):  # the group last
                     os.replace(self._make_path(name), os.path.join(place, name))
                 os.rmdir(self._apart)
@@ -281,8 +278,7 @@ def _remember_triton_key() -> None:
         try:
             return str(_plugin("identity").triton_key(compute, beside=_prepare_to_ask))
         except Exception as error:  # let Triton's own function decide
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             return str(compute())
 
     for module in (cache, autotuner):

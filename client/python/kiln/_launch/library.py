@@ -9,7 +9,7 @@ import os
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional, Tuple
 
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.errors import LaunchError
 
 FILE = "libkiln_launch.so.0"
@@ -126,6 +126,5 @@ def library() -> Library:
     try:
         return Library(path)
     except OSError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         raise LaunchError(f"{FILE} cannot be opened: {error}", code="UNAVAILABLE") from None

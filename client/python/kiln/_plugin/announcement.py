@@ -16,7 +16,7 @@ import time
 from typing import Optional
 
 from kiln._plugin import autotune_prefetch
-from kiln._signals import from_handler, suppressed
+from kiln._signals import reraise_from_handler, suppressed
 
 _WAIT_S = 5.0
 _PAUSE_S = 0.02
@@ -44,8 +44,7 @@ def waited(key: bytes) -> bool:
         listener.listen(_WAITING_MAX)
     except OSError as error:
         listener.close()
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return error.errno == errno.EADDRINUSE and _waited_for(name)
     _here.listener, _here.process = listener, os.getpid()
     return False
@@ -79,8 +78,7 @@ def _connects(connection: socket.socket, name: str) -> bool:
     try:
         connection.connect(name)
     except OSError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return False
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())

@@ -24,7 +24,7 @@ from triton import knobs
 from kiln import _process
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.settings import LOG, Settings
-from kiln._signals import from_handler
+from kiln._signals import from_handler, reraise_from_handler
 
 _THREADS_MAX = 32
 # Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer.
@@ -86,8 +86,7 @@ def _try_to_compile_ahead(settings: Settings, leave_out: _LeaveOut, tuner: Any, 
     try:
         _compile_ahead(settings, tuner, kwargs, configs)
     except Exception as error:  # whatever it is, Triton compiles one after the other
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
 
 

@@ -5,7 +5,7 @@ import fcntl
 import time
 from typing import Iterator
 
-from kiln._signals import from_handler, suppressed
+from kiln._signals import reraise_from_handler, suppressed
 
 _PAUSE_S = 0.02
 
@@ -32,8 +32,7 @@ def _lock(descriptor: int, deadline: float) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except OSError as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             if not isinstance(error, BlockingIOError) or time.monotonic() >= deadline:
                 return False
         time.sleep(_PAUSE_S)

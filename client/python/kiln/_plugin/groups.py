@@ -18,7 +18,7 @@ from kiln._plugin import announcement, eligibility, identity, own, source_depend
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact, ArtifactOutput
 
 _SECONDS = "kiln.seconds"  # how long the compile took; not a file of Triton's
@@ -66,8 +66,7 @@ class Groups:
         except _FORESEEN as why:
             LOG.debug("kiln: %s is not looked for by Triton's key: %s", name, why)
         except Exception as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             LOG.debug("kiln: a group of files was not looked for", exc_info=True)
         counters().waited(time.monotonic() - started)
         return key, None
@@ -95,8 +94,7 @@ class Groups:
         except _FORESEEN as why:
             LOG.debug("kiln: %s is not kept by Triton's key: %s", name, why)
         except Exception as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             LOG.debug("kiln: a group of files was not kept", exc_info=True)
         finally:
             announcement.end()

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, List
 
 from kiln import _files
 from kiln._plugin.file_lock import locked_within
-from kiln._signals import from_handler, suppressed
+from kiln._signals import reraise_from_handler, suppressed
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
@@ -185,8 +185,7 @@ def _start_of_program(processes: str = "/proc") -> "float | None":
             if not flags & _FORKED_ONLY:
                 return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError) as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return None
 
 
@@ -203,8 +202,7 @@ def _remembered(listing: str, compute: Callable[[], str]) -> str:
     try:
         folder = _cache_folder()
     except OSError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return compute()
     path = os.path.join(folder, hashlib.sha256(os.fsencode(listing)).hexdigest())
     return _read(path) or _first(path, compute)
@@ -234,8 +232,7 @@ def _locked(path: str) -> Iterator[None]:
     try:
         descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         yield  # a full disk: each computes
         return
     try:

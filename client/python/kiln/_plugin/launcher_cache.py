@@ -23,7 +23,7 @@ from kiln._plugin import identity, own
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 
 _FILE = "library"
 _TIMEOUT_S = 10.0
@@ -70,8 +70,7 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
     except (Declined, _Unknown, identity.ChangedError):
         pass
     except Exception as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         LOG.debug("kiln: a library was not looked for", exc_info=True)
     return key, ""
 
@@ -93,8 +92,7 @@ def _keep(settings: Settings, key: bytes, path: str) -> None:
     except Declined:
         pass
     except Exception as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         LOG.debug("kiln: a library was not kept", exc_info=True)
 
 

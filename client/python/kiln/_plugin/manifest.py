@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
 from kiln._plugin.settings import LOG
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.request import CompileRequest
 
 _LOCK_SECONDS_MAX = 5.0
@@ -54,8 +54,7 @@ class Manifest:
         try:
             self._append(self._waiting[0])
         except OSError as error:
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             self._has_failed = True
             self._waiting.clear()
             LOG.warning("kiln: recording to %s stopped: %s", self._path, error.strerror or error)

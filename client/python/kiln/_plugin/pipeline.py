@@ -18,7 +18,7 @@ from kiln._plugin.settings import LOG, Settings
 from kiln.artifact import Artifact
 from kiln.errors import CacheMissError, NotFoundError
 from kiln._report import counters
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.request import CompileRequest
 
 _BINARIES = ("cubin", "hsaco")
@@ -92,8 +92,7 @@ class Pipeline:
             answer = _answer(artifact, request.stages, stages, metadata)  # complete before Triton sees a part
             groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # the job goes on, whatever it is
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             if autotune_prefetch.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
                 raise
@@ -183,8 +182,7 @@ def _name(module: Any) -> str:
     try:
         return str(module.get_entry_func_name())
     except Exception as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return ""
 
 

@@ -21,7 +21,7 @@ from kiln import _process
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError, NotFoundError,
                          PermissionDeniedError, UnavailableError, WedgedError)
@@ -160,8 +160,7 @@ class Service:
             found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
             return found
         except Exception as error:  # it is only for people
-            if from_handler(error):
-                raise
+            reraise_from_handler(error)
             LOG.debug("kiln: the nearest artifact could not be looked up", exc_info=True)
             return None
 
@@ -214,8 +213,7 @@ class Service:
                 # Only now: importing protobuf takes some hundredths of a second.
                 self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
-                if from_handler(error):
-                    raise
+                reraise_from_handler(error)
                 if autotune_prefetch.is_broken_off():
                     raise BrokenOff from None
                 self._pause(error)
@@ -277,8 +275,7 @@ def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
     try:
         there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
     except Exception as error:  # it is only for people
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         LOG.debug("kiln: the toolchains could not be listed", exc_info=True)
         return "the daemon has no toolchain that fits", ""
     if request.toolchain not in there:

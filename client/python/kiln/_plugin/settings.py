@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Mapping, Optional
 
 from kiln import _validate
-from kiln._signals import from_handler
+from kiln._signals import reraise_from_handler
 from kiln.errors import InvalidArgumentError
 
 MODES = ("off", "use", "require", "record")
@@ -47,8 +47,7 @@ def _absolute(path: str) -> str:
     try:
         return os.path.abspath(path)
     except OSError as error:
-        if from_handler(error):
-            raise
+        reraise_from_handler(error)
         return path  # the working directory is gone; opening the manifest will fail and say so
 
 
