@@ -276,13 +276,14 @@ def fetching(monkeypatch):
     """Has something done before each blob is fetched that was too large for an answer."""
 
     def before(act):
-        fetch = Connection.fetch
+        call = Connection.call
 
-        def fetched(self, digest, deadline):
-            act()
-            return fetch(self, digest, deadline)
+        def called(self, method, message, deadline):
+            if method == "Fetch":
+                act()
+            return call(self, method, message, deadline)
 
-        monkeypatch.setattr(Connection, "fetch", fetched)
+        monkeypatch.setattr(Connection, "call", called)
 
     return before
 
@@ -640,12 +641,13 @@ def test_clients_with_the_same_hint_do_not_come_back_at_once(client, monkeypatch
     monkeypatch.setattr(kiln.client.time, "sleep", waits.append)
     kind = kiln.UnavailableError if hint_s is None else kiln.ResourceExhaustedError
 
-    def refuse(link):
+    def refuse():
         raise kind("full", retry_after_s=hint_s)
 
+    monkeypatch.setattr(client, "_take", refuse)
     for _ in range(20):
         with pytest.raises(kind):
-            client._repeated(None, refuse)
+            client.toolchains()
     on_top = [wait - earliest_s for wait in waits]
     assert len(set(waits)) == len(waits) == 80
     for attempt, pause_s in enumerate((0.02, 0.04, 0.08, 0.16)):

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple, Union
 
-from kiln import _wire
+from kiln import _calls, _wire
 from kiln._connection import IN_FLIGHT_MAX, Connection
 from kiln._hot import HotReader
 from kiln._signals import reraise_from_handler
@@ -78,7 +78,7 @@ class Batch:
     def _answer(self, connection: Connection, number: int) -> Union[Artifact, KilnError]:
         """UnavailableError: the daemon is gone."""
         try:
-            return connection.whole(_wire.artifact(connection.take(number)), self._deadline)
+            return _calls.run(_calls.whole(_wire.artifact(connection.take(number))), connection.call, self._deadline)
         except UnavailableError:
             raise
         except KilnError as error:

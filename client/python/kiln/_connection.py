@@ -9,8 +9,7 @@ import time
 from typing import Any, Dict, Optional, Set, Tuple
 
 from kiln import _process, _validate, _wire
-from kiln._signals import reraise_from_handler
-from kiln.artifact import Artifact
+from kiln._signals import reraise_from_handler, suppressed
 from kiln.errors import CallCancelledError, DeadlineExceededError, InternalError, KilnError, UnavailableError, WedgedError
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
@@ -116,12 +115,10 @@ class Connection:
 
     def close(self) -> None:
         """The daemon cancels what is in flight. Wakes the thread that waits for it."""
-        try:
+        with suppressed(OSError):
             # Also in children, which have the socket, too.
             if os.getpid() == self._process:
                 self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError as error:
-            reraise_from_handler(error)
 
     @property
     def is_reusable(self) -> bool:
@@ -197,20 +194,6 @@ class Connection:
             self.call("Lookup", pb.LookupRequest(), time.monotonic() + within_s)
         except DeadlineExceededError:
             raise wedged() from None
-
-    def fetch(self, digest: bytes, deadline: Optional[float]) -> bytes:
-        """A blob, checked against its digest. DataLossError."""
-        content: bytes = self.call("Fetch", pb.FetchRequest(digest=digest), deadline).content
-        _wire.check_digest(content, digest)
-        return content
-
-    def whole(self, artifact: Artifact, deadline: Optional[float]) -> Artifact:
-        """With the contents that were too large to travel in the answer. DataLossError; NotFoundError where one has been evicted."""
-        contents = {
-            name: self.fetch(bytes.fromhex(stage.digest), deadline)
-            for name, stage in artifact.stages.items() if stage.content is None
-        }
-        return artifact.with_contents(contents) if contents else artifact
 
     def _sort(self) -> None:
         """Takes whole answers out of what has come."""

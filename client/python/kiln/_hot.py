@@ -132,5 +132,5 @@ def _artifact(file: bytes, key: str, wanted: "Sequence[str]") -> Optional[Artifa
     document.provenance.toolchain_fingerprint = bytes.fromhex(document.provenance.toolchain_fingerprint)
     document.key = its_key
     document.stages = [stages[name] for name in dict.fromkeys(names)]
-    artifact: Artifact = _process.imported("kiln._wire").hot_artifact(document)
+    artifact: Artifact = _process.imported("kiln._wire").artifact(document, "hit", "hot")
     return artifact

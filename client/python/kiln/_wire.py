@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, List, Optional, Sequence, Tuple, TypeVar
 
 from kiln import _validate, _ptxas
-from kiln._signals import reraise_from_handler
+from kiln._signals import suppressed
 from kiln.artifact import (Artifact, ArtifactOutput, Backend, Difference, KernelMetadata, KernelParameter, NearestArtifact,
                            OptionDeclaration, Provenance, Stage, TensorDescriptor, Toolchain)
 from kiln.errors import DataLossError, DiagnosticNote, Diagnostics, InvalidArgumentError, KilnError, ResourceExhaustedError, error_for
@@ -143,7 +143,7 @@ def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput
     if not isinstance(entries, Mapping):
         raise _validate.mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
     for key, files in entries.items():
-        entry = message.entries.add(key=_raw(key, "a key in entries"))
+        entry = message.entries.add(key=raw(key, "a key in entries"))
         for name, content in _items(files, f"the files of {_validate.shown(key)}", "{'name': b'content'}"):
             what = f"the content of {_validate.shown(name)}"
             if isinstance(content, ArtifactOutput):
@@ -151,25 +151,16 @@ def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput
                     key=digest_bytes(content.key, f"{what}: key"), stage=_validate.text(content.stage, f"{what}: stage", "such as 'cubin'"))
                 entry.files.add(name=name, digest=digest_bytes(content.digest, f"{what}: digest"), output=output)
             else:
-                content = _raw(content, what)
+                content = raw(content, what)
                 entry.files.add(name=name, digest=hashlib.sha256(content).digest(), content=content)
     return message
 
 
-def own_keys(keys: "Sequence[bytes]") -> "List[bytes]":
-    """InvalidArgumentError for what is no list of keys."""
-    return [_raw(key, "a key in keys") for key in _validate.listed(keys, "keys")]
-
-
-def _raw(given: bytes, what: str) -> bytes:
+def raw(given: bytes, what: str) -> bytes:
+    """InvalidArgumentError for what is not bytes."""
     if not isinstance(given, (bytes, bytearray, memoryview)):
         raise _validate.mistaken(what, given, "bytes")
     return bytes(given)
-
-
-def artifact_keys(keys: "Sequence[str]") -> "List[bytes]":
-    """InvalidArgumentError for what is no list of keys."""
-    return [digest_bytes(key, "a key in keys") for key in _validate.listed(keys, "keys")]
 
 
 def digest_bytes(digits: str, what: str) -> bytes:
@@ -182,25 +173,12 @@ def digest_bytes(digits: str, what: str) -> bytes:
 # --- From messages ---------------------------------------------------------------------------------------------------
 
 
-def artifact(response: Any) -> Artifact:
-    """The artifact of a CompileResponse. DataLossError if a content does not match its digest."""
-    return _artifact(response, _OUTCOMES.get(response.outcome, ""))
-
-
-def stored_artifact(entry: Any) -> Artifact:
-    """The artifact of a LookupResponse.Entry."""
-    return _artifact(entry, "stored")
-
-
-def hot_artifact(document: Any) -> Artifact:
-    """The artifact of a published file, whose document has the fields of a CompileResponse but for the tier. As artifact()."""
-    return _artifact(document, "hit", "hot")
-
-
-def _artifact(message: Any, outcome: str, tier: str = "") -> Artifact:
+def artifact(message: Any, outcome: str = "", tier: str = "") -> Artifact:
+    """The artifact of a CompileResponse; with an outcome, of a LookupResponse.Entry; with a tier, too, of a published file's document.
+    DataLossError if a content does not match its digest."""
     return Artifact(
         key=message.key.hex(),
-        outcome=outcome,
+        outcome=outcome or _OUTCOMES.get(message.outcome, ""),
         tier=tier or _TIERS.get(message.tier, ""),
         metadata=_metadata(message.metadata),
         stages={blob.stage: _stage(blob) for blob in message.stages},
@@ -300,12 +278,10 @@ def rpc_error(code: int, body: bytes) -> KilnError:
     """The exception for a failed call, from the number of its code and its RpcStatus."""
     name = _CODES[code] if code < len(_CODES) else "UNKNOWN"
     message, details = "", {}
-    try:
+    with suppressed(Exception):  # without readable details, code and message remain
         status = kernel_service_pb2.RpcStatus.FromString(body)
         message = status.message
         details = _details(status)
-    except Exception as error:  # without readable details, code and message remain
-        reraise_from_handler(error)
     if name == "FAILED_PRECONDITION":
         message = _ptxas.with_path(message)
     return error_for(name, message, **details)

@@ -3,15 +3,14 @@
 import asyncio
 import os
 import time
-from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from kiln import _process, _validate, _wire
+from kiln import _calls, _process, _validate
 from kiln._connection import (ANSWER, IN_FLIGHT_MAX, PREAMBLE, cancel_frame, cancelled, deadline_of, request_frame, result, seconds_left,
                               too_late, wedged)
 from kiln._hot import HotReader
 from kiln._signals import suppressed
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
-from kiln.client import _LOOKUP_KEYS_MAX, _OWN_KEYS_MAX, _still_to_ask
 from kiln.errors import DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint, Place, _Socket
@@ -19,6 +18,7 @@ from kiln.v1 import kernel_service_pb2 as pb
 
 __all__ = ["AsyncClient"]
 
+_T = TypeVar("_T")
 _READ_BYTES = 1 << 20
 _NO_ANSWER = (-1, b"")  # the connection has ended
 
@@ -75,8 +75,7 @@ class AsyncClient:
         if found := self._hot.find(request):
             await asyncio.sleep(0)  # a task that finds one after the other lets the others run
             return found
-        message = _wire.request_message(request)
-        return await self._whole(_wire.artifact(await self._call("Compile", message, deadline)), deadline)
+        return await self._run(_calls.compiled(request), deadline)
 
     async def compile_many(self, requests: Iterable[CompileRequest], *, timeout: Optional[float] = None,
                            in_flight: int = 64) -> "AsyncIterator[Tuple[int, Union[Artifact, KilnError]]]":
@@ -104,42 +103,37 @@ class AsyncClient:
 
     async def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """As Client.lookup."""
-        raw = _wire.artifact_keys(keys)
-        deadline = deadline_of(timeout)
-        found: List[Optional[Artifact]] = []
-        for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
-            answer = await self._call("Lookup", pb.LookupRequest(keys=raw[start:start + _LOOKUP_KEYS_MAX]), deadline)
-            found += [_wire.stored_artifact(entry) if entry.found else None for entry in answer.entries]
-        return found
+        return await self._run(_calls.looked_up(keys), deadline_of(timeout))
 
     async def nearest(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Optional[NearestArtifact]:
         """As Client.nearest."""
-        message = pb.NearestRequest(request=_wire.request_message(request))
-        return _wire.nearest(await self._call("Nearest", message, deadline_of(timeout)))
+        return await self._run(_calls.nearest(request), deadline_of(timeout))
 
     async def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """As Client.fetch."""
-        return await self._blob(_wire.digest_bytes(digest, "digest"), deadline_of(timeout))
+        return await self._run(_calls.fetched(digest), deadline_of(timeout))
 
     async def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
         """As Client.get_own."""
-        deadline = deadline_of(timeout)
-        found: Dict[bytes, Dict[str, bytes]] = {}
-        left = _wire.own_keys(keys)
-        while left:
-            answer = await self._call("GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX]), deadline)
-            found.update(_wire.user_cache(answer))
-            left = _still_to_ask(left, answer)
-        return found
+        return await self._run(_calls.own(keys), deadline_of(timeout))
 
     async def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
                       timeout: Optional[float] = None) -> None:
         """As Client.put_own."""
-        await self._call("PutOwn", _wire.put_own_message(entries), deadline_of(timeout))
+        await self._run(_calls.put_own(entries), deadline_of(timeout))
 
     async def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """As Client.toolchains."""
-        return _wire.toolchains(await self._call("ListToolchains", pb.ListToolchainsRequest(), deadline_of(timeout)))
+        return await self._run(_calls.toolchains(), deadline_of(timeout))
+
+    async def _run(self, calls: _calls.Calls[_T], deadline: Optional[float]) -> _T:
+        answer = None
+        try:
+            while True:
+                answer = await self._call(*calls.send(answer), deadline)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
 
     async def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         if self._stream is not None and self._stream.has_ended:
@@ -164,18 +158,6 @@ class AsyncClient:
                 self._stream = opened
             else:  # close() or connect() came in between
                 opened.close(cancelled)
-
-    async def _blob(self, digest: bytes, deadline: Optional[float]) -> bytes:
-        content: bytes = (await self._call("Fetch", pb.FetchRequest(digest=digest), deadline)).content
-        _wire.check_digest(content, digest)
-        return content
-
-    async def _whole(self, artifact: Artifact, deadline: Optional[float]) -> Artifact:
-        contents = {
-            name: await self._blob(bytes.fromhex(stage.digest), deadline)
-            for name, stage in artifact.stages.items() if stage.content is None
-        }
-        return artifact.with_contents(contents) if contents else artifact
 
 
 class _Stream:

@@ -6,15 +6,15 @@ import random
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar, Union
 
-from kiln import _validate, _process, _wire
+from kiln import _calls, _process, _validate
 from kiln._batch import Batch
 from kiln._connection import Connection, deadline_of
 from kiln._hot import HotReader
 from kiln._signals import suppressed
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
-from kiln.errors import InternalError, KilnError, ResourceExhaustedError, UnavailableError, WedgedError
+from kiln.errors import KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint, Place
 from kiln.v1 import kernel_service_pb2 as pb
@@ -22,8 +22,6 @@ from kiln.v1 import kernel_service_pb2 as pb
 __all__ = ["Client"]
 
 _T = TypeVar("_T")
-_LOOKUP_KEYS_MAX = 4096
-_OWN_KEYS_MAX = 256
 _IDLE_MAX = 4
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MAX_S = 1.0
@@ -54,7 +52,7 @@ class Client:
         self._hot = HotReader(self._endpoint)
         _validate.count(attempts, "attempts")
         self._attempts = attempts
-        self._reset()
+        self.reset_after_fork()
         _process.reset_in_children(self)
         began = time.monotonic() if _began is None else _began
         connection = self._take()
@@ -64,7 +62,8 @@ class Client:
             self._give_back(connection)
         _clients.add(self)
 
-    def _reset(self) -> None:
+    def reset_after_fork(self) -> None:
+        """Not for callers: the child opens a connection of its own when it needs one."""
         # No lock that a signal's handler could find taken: the methods of lists and dicts are atomic.
         self._idle: List[Connection] = []
         self._busy: Dict[Connection, int] = {}  # and the thread of each
@@ -82,10 +81,6 @@ class Client:
         for connection in [*idle, *self._busy]:
             connection.cancel()
 
-    def reset_after_fork(self) -> None:
-        """Not for callers: the child opens a connection of its own when it needs one."""
-        self._reset()
-
     @property
     def socket_path(self) -> str:
         """The socket in use."""
@@ -99,12 +94,7 @@ class Client:
 
     def _asked(self, request: CompileRequest, deadline: Optional[float]) -> Artifact:
         """The daemon's answer."""
-        message = _wire.request_message(request)
-
-        def attempt(connection: Connection) -> Artifact:
-            return connection.whole(_wire.artifact(connection.call("Compile", message, deadline)), deadline)
-
-        return self._repeated(deadline, attempt)
+        return self._run(_calls.compiled(request), deadline)
 
     def compile_many(self, requests: Iterable[CompileRequest], *, timeout: Optional[float] = None,
                      in_flight: int = 64) -> "Iterator[Tuple[int, Union[Artifact, KilnError]]]":
@@ -127,46 +117,21 @@ class Client:
 
     def lookup(self, keys: Sequence[str], *, timeout: Optional[float] = None) -> List[Optional[Artifact]]:
         """Which of these keys (64 hex digits) are stored, in their order; None: not stored. Contents are not fetched."""
-        raw = _wire.artifact_keys(keys)
-        deadline = deadline_of(timeout)
-        found: List[Optional[Artifact]] = []
-        for start in range(0, len(raw), _LOOKUP_KEYS_MAX):
-            found += self._look_up(raw[start:start + _LOOKUP_KEYS_MAX], deadline)
-        return found
-
-    def _look_up(self, keys: Sequence[bytes], deadline: Optional[float]) -> List[Optional[Artifact]]:
-        message = pb.LookupRequest(keys=keys)
-        answer = self._repeated(deadline, lambda connection: connection.call("Lookup", message, deadline))
-        return [_wire.stored_artifact(entry) if entry.found else None for entry in answer.entries]
+        return self._run(_calls.looked_up(keys), deadline_of(timeout))
 
     def nearest(self, request: CompileRequest, *, timeout: Optional[float] = None) -> Optional[NearestArtifact]:
         """What is stored of the same kernel and comes closest, to say why a request missed the cache. None: nothing is. Compiles
         nothing; takes some tenths of a second where much is stored."""
-        deadline = deadline_of(timeout)
-        message = pb.NearestRequest(request=_wire.request_message(request))
-        return _wire.nearest(self._repeated(deadline, lambda connection: connection.call("Nearest", message, deadline)))
+        return self._run(_calls.nearest(request), deadline_of(timeout))
 
     def fetch(self, digest: str, *, timeout: Optional[float] = None) -> bytes:
         """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""
-        raw = _wire.digest_bytes(digest, "digest")
-        deadline = deadline_of(timeout)
-        return self._repeated(deadline, lambda connection: connection.fetch(raw, deadline))
+        return self._run(_calls.fetched(digest), deadline_of(timeout))
 
     def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None) -> Dict[bytes, Dict[str, bytes]]:
         """Entries of this user's own namespace: the files of each of these keys that is there, by name, in the order in which they
         were put. Only processes of the same uid read and write them. Each content has been checked against its digest."""
-        deadline = deadline_of(timeout)
-        found: Dict[bytes, Dict[str, bytes]] = {}
-        left = _wire.own_keys(keys)
-        while left:
-            answer = self._get_own(left[:_OWN_KEYS_MAX], deadline)
-            found.update(_wire.user_cache(answer))
-            left = _still_to_ask(left, answer)
-        return found
-
-    def _get_own(self, keys: Sequence[bytes], deadline: Optional[float]) -> Any:
-        message = pb.GetOwnRequest(keys=keys)
-        return self._repeated(deadline, lambda connection: connection.call("GetOwn", message, deadline))
+        return self._run(_calls.own(keys), deadline_of(timeout))
 
     def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
                 timeout: Optional[float] = None) -> None:
@@ -175,15 +140,11 @@ class Client:
         stands for its content and takes no room; once that artifact is gone, the entry is, too. Entries are evicted like artifacts.
         NotFoundError: an artifact does not have such an output any more. ResourceExhaustedError with retry_after_s: this user's
         processes have put too much lately, and the attempts are used up."""
-        message = _wire.put_own_message(entries)
-        deadline = deadline_of(timeout)
-        self._repeated(deadline, lambda connection: connection.call("PutOwn", message, deadline))
+        self._run(_calls.put_own(entries), deadline_of(timeout))
 
     def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """The toolchains that are there."""
-        deadline = deadline_of(timeout)
-        message = pb.ListToolchainsRequest()
-        return _wire.toolchains(self._repeated(deadline, lambda connection: connection.call("ListToolchains", message, deadline)))
+        return self._run(_calls.toolchains(), deadline_of(timeout))
 
     def _cancel_calls_of(self, threads: Set[int]) -> None:
         """Nobody is going to wait for what these threads have under way."""
@@ -224,13 +185,16 @@ class Client:
         else:
             connection.close()
 
-    def _repeated(self, deadline: Optional[float], call: Callable[[Connection], _T]) -> _T:
+    def _run(self, calls: _calls.Calls[_T], deadline: Optional[float]) -> _T:
+        return _calls.run(calls, self._call, deadline)
+
+    def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
         pause_s = _BACKOFF_FIRST_S
         for attempt in range(1, self._attempts + 1):
             try:
                 connection = self._take()
                 try:
-                    return call(connection)
+                    return connection.call(method, message, deadline)
                 finally:
                     self._give_back(connection)
             except (UnavailableError, ResourceExhaustedError) as error:
@@ -263,11 +227,3 @@ def _wait(error: KilnError, pause_s: float, deadline: Optional[float]) -> bool:
         return False
     time.sleep(wait_s)
     return True
-
-
-def _still_to_ask(keys: List[bytes], answer: Any) -> List[bytes]:
-    """What found no room in the answer is the end of what was asked for."""
-    answered = min(len(keys), _OWN_KEYS_MAX) - len(answer.unanswered_keys)
-    if answered <= 0:
-        raise InternalError("the daemon answers none of the keys")
-    return keys[answered:]
