@@ -82,6 +82,15 @@ class KernelTimes:
     max_ms: float
 
 
+@contextlib.contextmanager
+def _told(refused: "Callable[[str], LaunchError]" = functools.partial(LaunchError, code="INVALID_ARGUMENT")) -> Iterator[None]:
+    """What is wrong with an argument, as an error."""
+    try:
+        yield
+    except InvalidArgumentError as why:
+        raise refused(str(why)) from None
+
+
 class Runtime:
     """A GPU driver, opened once in a process; all that is loaded through it is shared.
 
@@ -89,17 +98,18 @@ class Runtime:
     UNAVAILABLE where there is no driver or no GPU. Thread-safe. Of no use in a forked child, as the driver itself.
     """
 
+    @_told()
     def __init__(self, driver: "Place" = "", *, backend: str = "cuda") -> None:
         _check_process()
         self.backend = backend
         handle = ctypes.c_void_p()
-        with _told():
-            options = c.OpenOptions(backend=_validate.c_text(backend, "backend"), driver_path=_encoded_path("driver", driver) if driver else None)
+        options = c.OpenOptions(backend=_validate.c_text(backend, "backend"), driver_path=_encoded_path("driver", driver) if driver else None)
         c.library().call("open", ctypes.byref(options), ctypes.byref(handle))
         self._handle = handle.value
         global _opened_in
         _opened_in = os.getpid()
 
+    @_told()
     def load(self, source: Source, *, device: Optional[int] = None, server_uid: Optional[int] = None) -> "Kernel":
         """A kernel in the thread's current context (PyTorch and others make one with their first allocation), or in the primary
         context of a device. Does not load it into the GPU yet: Kernel.prepare does, or the first launch.
@@ -116,10 +126,9 @@ class Runtime:
             return self._open(artifact, device)
 
     def _open(self, artifact: "_Handle", device: Optional[int]) -> "Kernel":
-        with _told():
-            number = -1 if device is None else _validate.within(device, "device", end=2**31)
-        return Kernel(self, artifact.value, number)
+        return Kernel(self, artifact.value, -1 if device is None else _validate.within(device, "device", end=2**31))
 
+    @_told()
     def configure(self, *, strict: bool = False, times_launches: bool = False, resident_kernels_max: int = 0,
                   resident_bytes_max: int = 0) -> None:
         """Replaces all settings, for launches that begin after it.
@@ -127,10 +136,9 @@ class Runtime:
         strict: a launch of a kernel that is not loaded fails rather than loads it. times_launches: Kernel.times has what launches
         take. resident_*_max: what stays loaded on each GPU; the least recently launched goes first. 0: no limit.
         """
-        with _told():
-            settings = c.Settings(strict=_validate.flag(strict, "strict"), times_launches=_validate.flag(times_launches, "times_launches"),
-                                  resident_kernels_max=_validate.within(resident_kernels_max, "resident_kernels_max"),
-                                  resident_bytes_max=_validate.within(resident_bytes_max, "resident_bytes_max"))
+        settings = c.Settings(strict=_validate.flag(strict, "strict"), times_launches=_validate.flag(times_launches, "times_launches"),
+                              resident_kernels_max=_validate.within(resident_kernels_max, "resident_kernels_max"),
+                              resident_bytes_max=_validate.within(resident_bytes_max, "resident_bytes_max"))
         self._call("configure", ctypes.byref(settings))
 
     def stats(self) -> LaunchStats:
@@ -143,24 +151,22 @@ class Runtime:
         """Unloads what nobody has open any more, and what is above the limits. Waits for each GPU that has such."""
         self._call("trim")
 
+    @_told()
     def name_graph(self, stream: Any, name: str) -> None:
         """Names the CUDA graph that the stream captures into, for messages."""
-        with _told():
-            given = _stream(stream), _validate.c_text(name, "name")
-        self._call("graph_set_name", *given)
+        self._call("graph_set_name", _stream(stream), _validate.c_text(name, "name"))
 
+    @_told()
     def add_graph_buffer(self, stream: Any, address: int, size_bytes: int, name: str) -> None:
         """Says that the graph refers to a buffer that no launch through Kiln shows, or how long one is."""
-        with _told():
-            given = _stream(stream), _validate.within(address, "address"), _validate.within(size_bytes, "size_bytes"), _validate.c_text(name, "name")
-        self._call("graph_add_buffer", *given)
+        self._call("graph_add_buffer", _stream(stream), _validate.within(address, "address"), _validate.within(size_bytes, "size_bytes"),
+                   _validate.c_text(name, "name"))
 
+    @_told()
     def check_free(self, address: int, size_bytes: int) -> None:
         """To be asked before device memory is freed. LaunchError (FAILED_PRECONDITION), which names buffer and graph, where a live
         graph refers to some of it."""
-        with _told():
-            given = _validate.within(address, "address"), _validate.within(size_bytes, "size_bytes")
-        self._call("check_free", *given)
+        self._call("check_free", _validate.within(address, "address"), _validate.within(size_bytes, "size_bytes"))
 
     def _call(self, name: str, *arguments: Any) -> None:
         _check_process()
@@ -183,6 +189,7 @@ def runtime() -> Runtime:
     return Runtime()
 
 
+@_told()
 def load(source: Source, *, device: Optional[int] = None, server_uid: Optional[int] = None) -> "Kernel":
     """runtime().load(…), but what is wrong with the source is said where there is no GPU, too."""
     _check_process()
@@ -270,9 +277,9 @@ class Kernel:
         for place in self._address_places:
             value = values[place]
             if type(value) is not int:
-                values[place] = self._address_of(place, value, stream, kept)
+                values[place] = self._fitting(place, self._addresses.of, value, stream, kept)
         for place, check in self._checked_places:
-            values[place] = self._checked(place, check, values[place])
+            values[place] = self._fitting(place, check, values[place])
         packer = self._packer
         frame = packer.take()
         try:
@@ -301,7 +308,7 @@ class Kernel:
         if not 1 <= len(shape) <= _TENSOR_RANK_MAX or len(strides) != len(shape):
             raise self._misfit(f"a tensor of shape {tuple(shape)} with strides {tuple(strides)} has no descriptor")
         kept: List[Any] = []
-        address = tensor if type(tensor) is int else self._address_of(parameter, tensor, self._current_stream(), kept)
+        address = tensor if type(tensor) is int else self._fitting(parameter, self._addresses.of, tensor, self._current_stream(), kept)
         producer = None if type(tensor) is int else tensor
         given = c.Tensor(rank=len(shape), address=address, shape=tuple(shape), strides=strides, fills_with_nan=fills, rounds_to_tf32=rounds)
         with _Handle("descriptor_close") as handle:
@@ -322,8 +329,7 @@ class Kernel:
         """How long its launches took, where the runtime has them measured. Waits for those under way. `reset`: begin anew."""
         times = c.Times()
         with _told(self._misfit):
-            is_reset = _validate.flag(reset, "reset")
-        self._call("kernel_get_times", is_reset, ctypes.byref(times))
+            self._call("kernel_get_times", _validate.flag(reset, "reset"), ctypes.byref(times))
         return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
 
     # --- Calls ---
@@ -363,31 +369,26 @@ class Kernel:
             if not isinstance(argument, DescriptorArgument):
                 values.append(argument)
                 continue
-            if argument.tensor is not None and self._address_of(len(values), argument.tensor, stream, kept) != argument.address:
+            if argument.tensor is not None and self._fitting(len(values), self._addresses.of, argument.tensor, stream, kept) != argument.address:
                 raise self._misfit(f"argument {self._label(len(values))}: the tensor has moved since its descriptor was made")
             values += argument.values
         if len(values) != len(self._kinds):
             raise self._misfit(f"{len(values)} arguments, it takes {len(self._kinds)}: {', '.join(map(self._label, range(len(self._kinds))))}")
         return values
 
-    def _address_of(self, place: int, value: Any, stream: int, kept: "List[Any]") -> int:
+    def _fitting(self, place: int, convert: Callable[..., Any], *given: Any) -> Any:
+        """What `convert` makes of an argument."""
         try:
-            return self._addresses.of(value, stream, kept)
+            return convert(*given)
         except Misfit as why:
             raise self._misfit(f"argument {self._label(place)}: {why}") from None
         except BufferError as why:
             raise self._misfit(f"argument {self._label(place)}: it cannot be had without a copy: {why}") from why
         except LaunchError:
             raise
-        except Exception as why:  # of the library that has made it
+        except Exception as why:  # of the library that has made the argument
             reraise_from_handler(why)
             raise self._misfit(f"argument {self._label(place)}: its library fails: {type(why).__name__}: {why}") from why
-
-    def _checked(self, place: int, check: Callable[[Any], Any], value: Any) -> Any:
-        try:
-            return check(value)
-        except Misfit as why:
-            raise self._misfit(f"argument {self._label(place)}: {why}") from None
 
     def _pack_slowly(self, buffer: Any, config: "Tuple[Any, ...]", values: "List[Any]") -> None:
         """After struct has refused something: says what, or packs what it takes as another number of the same bits."""
@@ -395,7 +396,7 @@ class Kernel:
             largest = 2**64 - 1 if what == "stream" else _UINT32_MAX
             if not hasattr(number, "__index__") or not 0 <= number.__index__() <= largest:
                 raise self._misfit(f"{what}: {number!r} is not a number from 0 to {largest}")
-        values = [self._checked(place, kind.check, value) if kind.is_plain else value
+        values = [self._fitting(place, kind.check, value) if kind.is_plain else value
                   for place, (kind, value) in enumerate(zip(self._kinds, values))]
         self._packer.pack_into(buffer, Packer.OFFSET, *config, *values)
 
@@ -436,15 +437,6 @@ class DescriptorArgument:
 # ctypes cuts a number that is too long, and ends a text at a NUL.
 
 
-@contextlib.contextmanager
-def _told(refused: "Callable[[str], LaunchError]" = functools.partial(LaunchError, code="INVALID_ARGUMENT")) -> Iterator[None]:
-    """What is wrong with an argument, as an error."""
-    try:
-        yield
-    except InvalidArgumentError as why:
-        raise refused(str(why)) from None
-
-
 def _extents(what: str, given: Any) -> "Tuple[int, ...]":
     return tuple(_validate.within(length, what, low=-2**63, end=2**63) for length in _validate.each(given, what))
 
@@ -482,15 +474,13 @@ def _open_artifact(source: Source, server_uid: Optional[int], handle: _Handle) -
         return
     if not isinstance(source, (str, bytes, os.PathLike)):
         raise LaunchError(f"an Artifact or the path of a file is loaded, not {type(source).__name__}", code="INVALID_ARGUMENT")
-    with _told():
-        path = _encoded_path("source", os.fsdecode(source) if isinstance(source, bytes) else source)
+    path = _encoded_path("source", os.fsdecode(source) if isinstance(source, bytes) else source)
     if os.path.splitext(path)[1] in _OUTPUTS:
         raise LaunchError(f"{os.fsdecode(path)}: load the .json file that `kiln compile -o` wrote beside it", code="INVALID_ARGUMENT")
     if path.endswith(b".json"):
         c.library().call("artifact_open_json", path, ctypes.byref(handle))
     else:
-        with _told():
-            uid = _validate.user(server_uid, "server_uid")
+        uid = _validate.user(server_uid, "server_uid")
         options = c.HotOptions(has_server_uid=uid is not None, server_uid=uid or 0)
         c.library().call("artifact_open_hot", path, ctypes.byref(options), ctypes.byref(handle))
 
