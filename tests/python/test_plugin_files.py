@@ -230,7 +230,7 @@ def test_connecting_for_a_tuning_that_was_broken_off_says_nothing_of_the_daemon(
         raise CallCancelledError("the call was cancelled")
 
     tried, plugin = [], service.Service(Settings())
-    monkeypatch.setattr(service.Endpoint, "check", cancelled)
+    monkeypatch.setattr(service.Endpoint, "connect", cancelled)
     for _ in range(2):
         with pytest.raises(service.BrokenOff):
             plugin.connect()

@@ -123,7 +123,7 @@ INTERRUPTED = {
     "reading what is remembered": (*OPENED, lambda path, *_: identity._read(path)),
     "remembering it": (*OPENED, lambda path, *_: identity._write(path, "a value")),
     "the folder for it": (identity, "_cache_folder", 1, lambda *_: identity._remembered("a listing", lambda: "a value")),
-    "the file of its lock": (os, "open", 1, lambda path, *_: identity._first(path, lambda: "a value")),
+    "the file of its lock": (os, "open", 1, lambda *_: identity._remembered("files", lambda: "a value")),
     "a lock": (fcntl, "flock", 1, lambda _, descriptor, __: unlocked(descriptor)),
     "giving it back": (fcntl, "flock", 2, lambda _, descriptor, __: unlocked(descriptor)),
     "a ptxas": (_ptxas, "_digest_of", 1, lambda *_: _ptxas.selector(sys.executable)),
@@ -212,7 +212,7 @@ def test_it_comes_out_of_waiting_for_the_daemon(handled, ask):
 
 def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monkeypatch, caplog):
     plugin = service.Service(settings.Settings())
-    monkeypatch.setattr(service.Endpoint, "check", lambda _: time.sleep(60))
+    monkeypatch.setattr(service.Endpoint, "connect", lambda _: time.sleep(60))
     for _ in range(2):
         handled(HANDLERS["a function"], after_s=0.05)
         caught(plugin.connect)
@@ -242,6 +242,6 @@ def test_a_mistake_of_the_clients_does_not(monkeypatch):
     def mistaken(_):
         raise KeyError("of Kiln's own")
 
-    monkeypatch.setattr(service.Endpoint, "check", mistaken)
+    monkeypatch.setattr(service.Endpoint, "connect", mistaken)
     with pytest.raises(service.Declined):
         plugin.connect()

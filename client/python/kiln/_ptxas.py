@@ -43,12 +43,9 @@ def _digest_at(path: str) -> str:
         if not stat.S_ISREG(info.st_mode) or not info.st_mode & 0o111:
             raise InvalidArgumentError(f"ptxas: {path!r} is not a program: it is not executable")
         digest = _digest_of(_files.File.of(path, info))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL, or a character that no path has
         reraise_from_handler(error)
-        raise InvalidArgumentError(f"ptxas: {path!r}: {error.strerror}") from None
-    except ValueError as error:  # a NUL, or a character that no path has
-        reraise_from_handler(error)
-        raise InvalidArgumentError(f"ptxas: {path!r}: {error}") from None
+        raise InvalidArgumentError(f"ptxas: {path!r}: {getattr(error, 'strerror', error)}") from None
     if len(_named) >= _NAMED_MAX:
         _named.clear()
     _named[digest] = path

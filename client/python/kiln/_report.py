@@ -1,9 +1,10 @@
 """Counts what Kiln does for this process."""
 
 import dataclasses
+import functools
 import threading
 from dataclasses import dataclass, field
-from typing import Dict, Optional
+from typing import Dict
 
 from kiln import _process
 
@@ -71,19 +72,12 @@ class Counters:
             self._report.local[reason] = self._report.local.get(reason, 0) + 1
             self._report.seconds_waited += waited_s
 
-    def refused(self, waited_s: float) -> None:
+    def add(self, waited_s: float = 0.0, *, refused: int = 0, builds_spared: int = 0) -> None:
+        """waited_s: also for an answer that was of no use."""
         with self._lock:
-            self._report.refused += 1
             self._report.seconds_waited += waited_s
-
-    def waited(self, seconds: float) -> None:
-        """Counts the wait for an answer that was of no use."""
-        with self._lock:
-            self._report.seconds_waited += seconds
-
-    def spared_build(self) -> None:
-        with self._lock:
-            self._report.builds_spared += 1
+            self._report.refused += refused
+            self._report.builds_spared += builds_spared
 
     def snapshot(self) -> Report:
         with self._lock:
@@ -91,15 +85,10 @@ class Counters:
             return dataclasses.replace(now, hits=dict(now.hits), local=dict(now.local))
 
 
-_counters: Optional[Counters] = None
-
-
+@functools.lru_cache(maxsize=None)
 def counters() -> Counters:
     """The counters of this process."""
-    global _counters
-    if _counters is None:
-        _counters = Counters()
-    return _counters
+    return Counters()
 
 
 def report() -> Report:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, List, Optional, TypeVar, Union
 
-from kiln._signals import reraise_from_handler, suppressed
+from kiln._signals import suppressed
 from kiln.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
@@ -23,11 +23,9 @@ def mistaken(what: str, given: Any, meant: str) -> InvalidArgumentError:
 
 def shown(given: Any) -> str:
     """The value for a message, cut if it is long."""
-    try:
+    words = "something that cannot be shown"
+    with suppressed(Exception):  # tuples within tuples, thousands of digits
         words = repr(given)
-    except Exception as error:  # tuples within tuples, thousands of digits
-        reraise_from_handler(error)
-        words = "something that cannot be shown"
     return words if len(words) <= _SHOWN_LENGTH_MAX else words[:_SHOWN_LENGTH_MAX] + "..."
 
 
@@ -97,11 +95,9 @@ def flag(given: Any, what: str) -> bool:
 
 
 def _index(given: Any) -> Optional[int]:
-    try:
+    with suppressed(TypeError):
         return operator.index(given)
-    except TypeError as error:
-        reraise_from_handler(error)
-        return None
+    return None
 
 
 def count(given: int, what: str) -> int:

@@ -63,10 +63,6 @@ class Endpoint:
             reraise_from_handler(error)
             raise UnavailableError(f"connect to {path}: {error.strerror or error}") from None
 
-    def check(self) -> None:
-        """KilnError as connect()."""
-        self.connect()[1].close()
-
 
 def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[str, str] = os.environ,
                 uid: Optional[int] = None, exists: Callable[[str], bool] = os.path.exists) -> str:

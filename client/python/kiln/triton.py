@@ -12,20 +12,19 @@ Triton changes from release to release. The plug-in's parts are independent: a p
 logged and left out. This module raises only CacheMissError, in the mode `require`, and what a signal's handler raises.
 """
 
-import contextlib
 import functools
 import os
 import shutil
 import sys
 import uuid
-from typing import Any, Dict, Iterator, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import triton
 from triton.runtime.cache import FileCacheManager
 
 from kiln import _process
 from kiln._plugin.settings import LOG, Settings
-from kiln._signals import from_handler, reraise_from_handler
+from kiln._signals import from_handler, reraise_from_handler, suppressed
 from kiln.errors import CacheMissError
 
 try:
@@ -68,16 +67,13 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         self._is_ordinary = not any((*arguments, *more.values()))
         self._made: Dict[str, Any] = {}
         self._own_key = b""
-        self._apart = ""
 
     def put(self, data: Any, filename: str, *arguments: Any, **more: Any) -> str:
         """Also keeps the data for put_group(): until then another process may have replaced the files."""
         if self._is_ordinary:
             self._made[filename] = data = data if isinstance(data, bytes) else str(data)
-            try:
+            with suppressed(OSError):  # Triton makes a removed folder again
                 return self._write(filename, data)
-            except OSError as error:  # Triton makes a removed folder again
-                reraise_from_handler(error)
         path: str = super().put(data, filename, *arguments, **more)
         return path
 
@@ -102,43 +98,43 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
         if files is None:
             return None
+        self._put_at_once(files)
         group = {name: self._make_path(name) for name in files}
-        with self._in_one_step():
-            for name, content in files.items():
-                self._write(name, content)
-            super().put_group(filename, group)
+        super().put_group(filename, group)  # the last: who finds it finds the others
         return group
 
-    @contextlib.contextmanager
-    def _in_one_step(self) -> Iterator[None]:
-        """What is written meanwhile goes into a folder of its own, which then takes the place of Triton's empty one."""
-        place = self.cache_dir
-        self.cache_dir = self._apart = f"{place}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
+    def _put_at_once(self, files: Mapping[str, bytes]) -> None:
+        """Writes the files into a folder of its own, which then takes the place of Triton's empty one: a rename for each file takes
+        longer than the rest."""
+        apart = self._part_of(self.cache_dir)
         try:
-            os.mkdir(self._apart)
-            yield
+            os.mkdir(apart)
+            for name, content in files.items():
+                with open(os.path.join(apart, name), "wb") as file:
+                    file.write(content)
             try:
-                os.rename(self._apart, place)
-            except OSError as error:
+                os.rename(apart, self.cache_dir)
+            except OSError as error:  # another process has put some
                 reraise_from_handler(error)
-                for name in sorted(os.listdir(self._apart), key=lambda name: name.startswith("__grp__")):  # the group last
-                    os.replace(self._make_path(name), os.path.join(place, name))
-                os.rmdir(self._apart)
+                for name in files:
+                    os.replace(os.path.join(apart, name), self._make_path(name))
+                os.rmdir(apart)
         except BaseException:
-            shutil.rmtree(self._apart, ignore_errors=True)
+            shutil.rmtree(apart, ignore_errors=True)
             raise
-        finally:
-            self.cache_dir, self._apart = place, ""
 
     def _write(self, name: str, content: Union[bytes, str]) -> str:
         """As Triton does, but without a folder for each file: making and removing folders takes longer than the rest."""
         path: str = self._make_path(name)
-        part = path if self._apart else f"{path}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
+        part = self._part_of(path)
         with open(part, "wb" if isinstance(content, bytes) else "w") as file:
             file.write(content)
-        if not self._apart:
-            os.replace(part, path)
+        os.replace(part, path)
         return path
+
+    @staticmethod
+    def _part_of(path: str) -> str:
+        return f"{path}.tmp.pid_{os.getpid()}_{uuid.uuid4()}"
 
     def put_group(self, filename: str, group: Dict[str, str]) -> Any:
         written = super().put_group(filename, group)
@@ -275,11 +271,9 @@ def _remember_triton_key() -> None:
 
     @functools.lru_cache(maxsize=None)
     def triton_key() -> str:
-        try:
+        with suppressed(Exception):  # let Triton's own function decide
             return str(_plugin("identity").triton_key(compute, beside=_prepare_to_ask))
-        except Exception as error:  # let Triton's own function decide
-            reraise_from_handler(error)
-            return str(compute())
+        return str(compute())
 
     for module in (cache, autotuner):
         if getattr(module, "triton_key", None) is compute:

@@ -75,10 +75,8 @@ def _waited_for(name: str) -> bool:
 
 
 def _connects(connection: socket.socket, name: str) -> bool:
-    try:
+    with suppressed(OSError):
         connection.connect(name)
-    except OSError as error:
-        reraise_from_handler(error)
-        return False
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())
+    return False

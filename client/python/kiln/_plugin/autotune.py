@@ -23,8 +23,9 @@ from triton import knobs
 
 from kiln import _process
 from kiln._plugin import autotune_prefetch
-from kiln._plugin.settings import LOG, Settings
-from kiln._signals import from_handler, reraise_from_handler
+from kiln._plugin.attempt import attempt
+from kiln._plugin.settings import Settings
+from kiln._signals import from_handler
 
 _THREADS_MAX = 32
 # Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer.
@@ -83,11 +84,8 @@ def _try_to_compile_ahead(settings: Settings, leave_out: _LeaveOut, tuner: Any, 
     except Exception as error:
         leave_out(error)
         return
-    try:
+    with attempt("to compile the configurations together"):  # Triton compiles one after the other
         _compile_ahead(settings, tuner, kwargs, configs)
-    except Exception as error:  # whatever it is, Triton compiles one after the other
-        reraise_from_handler(error)
-        LOG.debug("kiln: the configurations are not compiled together", exc_info=True)
 
 
 def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:

@@ -6,6 +6,7 @@ For a kernel that Triton made (the daemon lacks the toolchain, or this Triton ha
 
 import base64
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -15,10 +16,10 @@ from typing import Any, Dict, Mapping, Optional, Tuple, Union
 import triton
 
 from kiln._plugin import announcement, eligibility, identity, own, source_dependencies
+from kiln._plugin.attempt import attempt
 from kiln._plugin.service import Declined, service
-from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.settings import Settings
 from kiln._report import counters
-from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact, ArtifactOutput
 
 _SECONDS = "kiln.seconds"  # how long the compile took; not a file of Triton's
@@ -50,7 +51,7 @@ class Groups:
         started = time.monotonic()
         key, found = b"", None
         announcement.end()  # of a kernel that did not compile
-        try:
+        with attempt(f"to look for {name} by Triton's key", _FORESEEN):
             eligibility.check_switches()
             service(self._settings).connect()
             key = _key(folder, name, asked)
@@ -63,12 +64,7 @@ class Groups:
                 if all(map(_is_file_name, found)):
                     counters().answered("hit", "own", time.monotonic() - started, seconds)
                     return key, found
-        except _FORESEEN as why:
-            LOG.debug("kiln: %s is not looked for by Triton's key: %s", name, why)
-        except Exception as error:
-            reraise_from_handler(error)
-            LOG.debug("kiln: a group of files was not looked for", exc_info=True)
-        counters().waited(time.monotonic() - started)
+        counters().add(time.monotonic() - started)
         return key, None
 
     def keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
@@ -77,27 +73,26 @@ class Groups:
         has_answer = folder in self._answers
         artifact = self._answers.pop(folder, None)
         try:
-            if not key or is_asked_for and not has_answer:
-                return
-            files = {file: _encoded(content) for file, content in contents.items()}
-            if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked) != key:
-                return
-            if artifact is None:
-                eligibility.check_switches()
-                _check_metadata(json.loads(files[name]))
-                kept: "Dict[str, Union[bytes, ArtifactOutput]]" = {**files}
-            else:
-                kept = {file: _output(artifact, file, content) or content for file, content in files.items()}
-                kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
-            service(self._settings).connect()
-            service(self._settings).put_own(key, kept)
-        except _FORESEEN as why:
-            LOG.debug("kiln: %s is not kept by Triton's key: %s", name, why)
-        except Exception as error:
-            reraise_from_handler(error)
-            LOG.debug("kiln: a group of files was not kept", exc_info=True)
+            if key and (has_answer or not is_asked_for):
+                with attempt(f"to keep {name} by Triton's key", _FORESEEN):
+                    self._keep(key, folder, name, asked, contents, artifact)
         finally:
             announcement.end()
+
+    def _keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]],
+              artifact: Optional[Artifact]) -> None:
+        files = {file: _encoded(content) for file, content in contents.items()}
+        if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked) != key:
+            return
+        if artifact is None:
+            eligibility.check_switches()
+            _check_metadata(json.loads(files[name]))
+            kept: "Dict[str, Union[bytes, ArtifactOutput]]" = {**files}
+        else:
+            kept = {file: _output(artifact, file, content) or content for file, content in files.items()}
+            kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
+        service(self._settings).connect()
+        service(self._settings).put_own(key, kept)
 
 
 def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:
@@ -137,12 +132,7 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
         raise eligibility.NotExpressible("extern_libs names files")
 
 
-_groups: Optional[Groups] = None
-
-
+@functools.lru_cache(maxsize=None)
 def groups(settings: Settings) -> Groups:
     """This process's."""
-    global _groups
-    if _groups is None:
-        _groups = Groups(settings)
-    return _groups
+    return Groups(settings)

@@ -174,7 +174,7 @@ def _start_of_program(processes: str = "/proc") -> "float | None":
     A forked child has what its parent loaded, so the start of the nearest ancestor that ran exec counts. If the parent has
     ended, the next ancestor started even earlier.
     """
-    try:
+    with suppressed(OSError, ValueError, IndexError):
         process, started = "self", sys.maxsize
         while True:
             with open(f"{processes}/{process}/stat", encoding="utf-8", errors="replace") as file:
@@ -184,9 +184,7 @@ def _start_of_program(processes: str = "/proc") -> "float | None":
             process, flags, started = fields[1], int(fields[6]), int(fields[19])
             if not flags & _FORKED_ONLY:
                 return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError) as error:
-        reraise_from_handler(error)
-        return None
+    return None
 
 
 # Computed at import: a forked child inherits the value with the modules.
@@ -205,10 +203,8 @@ def _remembered(listing: str, compute: Callable[[], str]) -> str:
         reraise_from_handler(error)
         return compute()
     path = os.path.join(folder, hashlib.sha256(os.fsencode(listing)).hexdigest())
-    return _read(path) or _first(path, compute)
-
-
-def _first(path: str, compute: Callable[[], str]) -> str:
+    if value := _read(path):
+        return value
     with _locked(path):
         value = _read(path)  # another process may have written it meanwhile
         if not value:

@@ -20,10 +20,10 @@ from typing import Any, Callable, Dict, List, Tuple
 from triton import knobs
 
 from kiln._plugin import identity, own
+from kiln._plugin.attempt import attempt
 from kiln._plugin.service import Declined, service
-from kiln._plugin.settings import LOG, Settings
+from kiln._plugin.settings import Settings
 from kiln._report import counters
-from kiln._signals import reraise_from_handler
 
 _FILE = "library"
 _TIMEOUT_S = 10.0
@@ -41,12 +41,15 @@ class _Unknown(Exception):
     """The inputs of the build cannot be determined."""
 
 
+_FORESEEN = (Declined, _Unknown, identity.ChangedError)
+
+
 def get_or_build(settings: Settings, build: Callable[..., str], *arguments: Any, **more: Any) -> str:
     """The path of the library for these arguments of `build`, Triton's function that runs the compiler. Any failure of Kiln's
     leaves the build to Triton."""
     key, path = _find(settings, arguments, more)
     if path:
-        counters().spared_build()
+        counters().add(builds_spared=1)
         return path
     path = build(*arguments, **more)
     if key:
@@ -57,7 +60,7 @@ def get_or_build(settings: Settings, build: Callable[..., str], *arguments: Any,
 def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) -> Tuple[bytes, str]:
     """The library's key (b"" if it has none), and its path ("" if the daemon does not have it)."""
     key = b""
-    try:
+    with attempt("to look for a library", _FORESEEN):
         name, source, folder, *rest = arguments
         service(settings).connect()  # before the compiler is looked at
         key = _key(name, source, folder, rest, more)
@@ -67,11 +70,6 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
             with open(path, "wb") as file:
                 file.write(found[_FILE])
             return key, path
-    except (Declined, _Unknown, identity.ChangedError):
-        pass
-    except Exception as error:
-        reraise_from_handler(error)
-        LOG.debug("kiln: a library was not looked for", exc_info=True)
     return key, ""
 
 
@@ -80,20 +78,15 @@ def _ask(settings: Settings, key: bytes) -> "Dict[str, bytes] | None":
     try:
         return service(settings).get_own(key)
     finally:
-        counters().waited(time.monotonic() - started)
+        counters().add(time.monotonic() - started)
 
 
 def _keep(settings: Settings, key: bytes, path: str) -> None:
-    try:
+    with attempt("to keep a library", _FORESEEN):
         with open(path, "rb") as file:
             content = file.read(own.BYTES_MAX + 1)
         if len(content) <= own.BYTES_MAX:
             service(settings).put_own(key, {_FILE: content})
-    except Declined:
-        pass
-    except Exception as error:
-        reraise_from_handler(error)
-        LOG.debug("kiln: a library was not kept", exc_info=True)
 
 
 # --- What decides a library ------------------------------------------------------------------------------------------

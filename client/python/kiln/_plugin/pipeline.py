@@ -18,7 +18,7 @@ from kiln._plugin.settings import LOG, Settings
 from kiln.artifact import Artifact
 from kiln.errors import CacheMissError, NotFoundError
 from kiln._report import counters
-from kiln._signals import reraise_from_handler
+from kiln._signals import reraise_from_handler, suppressed
 from kiln.request import CompileRequest
 
 _BINARIES = ("cubin", "hsaco")
@@ -107,7 +107,7 @@ class Pipeline:
 
     def _note_declined_ahead(self, triton_hash: str, error: Exception, started: float) -> None:
         """Remembers the refusal, so that the kernel's turn does not wait again. Not if the wait was broken off."""
-        counters().waited(time.monotonic() - started)
+        counters().add(time.monotonic() - started)
         if isinstance(error, Declined) and not isinstance(error, BrokenOff):
             if len(self._declined_ahead) >= _DECLINED_MAX:  # left by tunings that were broken off
                 self._declined_ahead.clear()
@@ -118,7 +118,7 @@ class Pipeline:
         is_foreseen = isinstance(error, (Declined, NotFoundError))
         reason = str(error) if is_foreseen else f"{type(error).__name__}: {error}"
         if self._settings.mode == "require":
-            counters().refused(time.monotonic() - started)
+            counters().add(time.monotonic() - started, refused=1)
             if isinstance(error, Failed):
                 _raise_refusal(error)
             details = getattr(error, "details", "")
@@ -179,11 +179,9 @@ def _ptxas(backend: Any) -> str:
 
 def _name(module: Any) -> str:
     """The kernel's name, for people."""
-    try:
+    with suppressed(Exception):
         return str(module.get_entry_func_name())
-    except Exception as error:
-        reraise_from_handler(error)
-        return ""
+    return ""
 
 
 def _raise_refusal(why: Failed) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tupl
 import kiln
 from kiln import _process
 from kiln._plugin import autotune_prefetch
+from kiln._plugin.attempt import attempt
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
 from kiln._signals import reraise_from_handler
@@ -156,13 +157,10 @@ class Service:
 
     def nearest(self, request: CompileRequest) -> Optional[NearestArtifact]:
         """The stored artifact of the same kernel that comes closest; None if there is none, or if the look-up fails."""
-        try:
+        with attempt("to look up the nearest artifact"):
             found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
             return found
-        except Exception as error:  # it is only for people
-            reraise_from_handler(error)
-            LOG.debug("kiln: the nearest artifact could not be looked up", exc_info=True)
-            return None
+        return None
 
     def get_own(self, key: bytes) -> Optional[Dict[str, bytes]]:
         """The files under that key of the own namespace, or None. Declined if the daemon does not answer now."""
@@ -176,7 +174,7 @@ class Service:
         try:
             self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S))
         finally:
-            counters().waited(time.monotonic() - started)
+            counters().add(time.monotonic() - started)
 
     def _on_own(self, what: str, ask: Callable[[Any], Any]) -> Any:
         """Asks with a short limit, and pauses after a failure: the own namespace is only a short cut."""
@@ -209,7 +207,7 @@ class Service:
             began = time.monotonic()
             self._is_connecting = True
             try:
-                Endpoint(server_uid=self._settings.server_uid).check()
+                Endpoint(server_uid=self._settings.server_uid).connect()[1].close()
                 # Only now: importing protobuf takes some hundredths of a second.
                 self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
@@ -272,19 +270,15 @@ class Service:
 
 def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
     """What the daemon lacks for the request, by its list of toolchains, and advice."""
-    try:
+    with attempt("to list the toolchains"):  # they are only for people
         there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
-    except Exception as error:  # it is only for people
-        reraise_from_handler(error)
-        LOG.debug("kiln: the toolchains could not be listed", exc_info=True)
-        return "the daemon has no toolchain that fits", ""
-    if request.toolchain not in there:
-        return "the daemon has no such toolchain", _how_to_add_triton({one.version for one in there.values() if one.name == "triton"})
-    backend, architecture, *_ = request.target.split(":")
-    if not any(one.backend == backend and architecture in one.architectures for one in there[request.toolchain].backends):
-        return f"the daemon's toolchain does not compile for {backend}:{architecture}", ""
-    if request.ptxas and request.ptxas not in there:
-        return "the daemon has no such ptxas", ""
+        if request.toolchain not in there:
+            return "the daemon has no such toolchain", _how_to_add_triton({one.version for one in there.values() if one.name == "triton"})
+        backend, architecture, *_ = request.target.split(":")
+        if not any(one.backend == backend and architecture in one.architectures for one in there[request.toolchain].backends):
+            return f"the daemon's toolchain does not compile for {backend}:{architecture}", ""
+        if request.ptxas and request.ptxas not in there:
+            return "the daemon has no such ptxas", ""
     return "the daemon has no toolchain that fits", ""
 
 

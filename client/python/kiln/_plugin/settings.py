@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Mapping, Optional
 
 from kiln import _validate
-from kiln._signals import reraise_from_handler
+from kiln._signals import suppressed
 from kiln.errors import InvalidArgumentError
 
 MODES = ("off", "use", "require", "record")
@@ -44,11 +44,9 @@ class Settings:
 
 
 def _absolute(path: str) -> str:
-    try:
+    with suppressed(OSError):
         return os.path.abspath(path)
-    except OSError as error:
-        reraise_from_handler(error)
-        return path  # the working directory is gone; opening the manifest will fail and say so
+    return path  # the working directory is gone; opening the manifest will fail and say so
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:

@@ -22,7 +22,7 @@ import os
 import struct
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple, Type
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
 import triton
 import triton.language as tl
@@ -199,7 +199,6 @@ class _Walk:
         code = function.__code__
         return [what, code.co_filename, code.co_firstlineno, code.co_name,
                 [self._value(cell.cell_contents) for cell in function.__closure__ or ()]]
-
 
     def _behind(self, function: FunctionType) -> Any:
         """The function that Triton takes for a function that dispatches on the backend."""
@@ -409,22 +408,17 @@ class _Visitor:
         self._visit_all(node.orelse)
         self._local = before | (self._local & after) - self._annotated
 
-    def visit_For(self, node: ast.For) -> None:
-        self.visit(node.iter)
+    def visit_For(self, node: "Union[ast.For, ast.While]") -> None:
+        self.visit(node.iter if isinstance(node, ast.For) else node.test)
         before = self._local
-        self._assign(node.target)
+        if isinstance(node, ast.For):
+            self._assign(node.target)
         self._visit_all(node.body)
         self._local = before
         self._visit_all(node.orelse)
         self._local = before
 
-    def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        before = self._local
-        self._visit_all(node.body)
-        self._local = before
-        self._visit_all(node.orelse)
-        self._local = before
+    visit_While = visit_For
 
     def visit_With(self, node: ast.With) -> None:
         for item in node.items:
@@ -458,11 +452,11 @@ class _Visitor:
             self.chains[chain] = None
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        for one in (node.left, *node.comparators):
-            self.visit(one)
-        if any(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
-            if not any(isinstance(one, ast.Constant) and one.value in (None, True, False) for one in (node.left, *node.comparators)):
-                raise Unknown("it asks whether two values are one object")
+        compared = (node.left, *node.comparators)
+        self._visit_all(compared)
+        if any(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops) and not any(
+                isinstance(one, ast.Constant) and one.value in (None, True, False) for one in compared):
+            raise Unknown("it asks whether two values are one object")
 
 
 _VISITS: "Dict[Type[ast.AST], str]" = {
