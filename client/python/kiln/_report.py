@@ -8,8 +8,6 @@ from typing import Dict
 
 from kiln import _process
 
-__all__ = ["Report", "report"]
-
 
 @dataclass
 class Report:

@@ -16,8 +16,6 @@ from kiln.request import CompileRequest
 from kiln.sockets import Endpoint, Place, _Socket
 from kiln.v1 import kernel_service_pb2 as pb
 
-__all__ = ["AsyncClient"]
-
 _T = TypeVar("_T")
 _READ_BYTES = 1 << 20
 _NO_ANSWER = (-1, b"")  # the connection has ended

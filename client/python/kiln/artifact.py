@@ -3,11 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Optional, Tuple
 
-__all__ = [
-    "Artifact", "ArtifactOutput", "Backend", "Difference", "KernelMetadata", "KernelParameter", "NearestArtifact",
-    "OptionDeclaration", "Provenance", "Stage", "TensorDescriptor", "Toolchain"
-]
-
 BINARIES = ("cubin", "hsaco", "ltoir")
 
 

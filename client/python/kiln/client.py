@@ -19,8 +19,6 @@ from kiln.request import CompileRequest
 from kiln.sockets import Endpoint, Place
 from kiln.v1 import kernel_service_pb2 as pb
 
-__all__ = ["Client"]
-
 _T = TypeVar("_T")
 _IDLE_MAX = 4
 _BACKOFF_FIRST_S = 0.02

@@ -11,12 +11,6 @@ if TYPE_CHECKING:
     from kiln.artifact import NearestArtifact
     from kiln.request import CompileRequest
 
-__all__ = [
-    "CacheMissError", "CallCancelledError", "CompilationError", "DataLossError", "DeadlineExceededError", "DiagnosticNote",
-    "Diagnostics", "FailedPreconditionError", "InternalError", "InvalidArgumentError", "KilnError", "LaunchError", "NotFoundError",
-    "PermissionDeniedError", "ResourceExhaustedError", "UnavailableError", "WedgedError", "error_for"
-]
-
 
 @dataclass(frozen=True)
 class DiagnosticNote:

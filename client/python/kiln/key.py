@@ -15,8 +15,6 @@ from typing import Any, Callable, Optional, Union
 
 from kiln._signals import reraise_from_handler
 
-__all__ = ["Parameter", "canonical_encoding", "compile_key"]
-
 _SCHEME = b"kiln-key-v1"
 _FINGERPRINT_BYTES = 32
 # How the daemon's worker calls a ptxas: kPtxasCall in daemon/kernel/compile_key.cc.

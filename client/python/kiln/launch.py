@@ -30,8 +30,6 @@ from kiln.errors import InvalidArgumentError, LaunchError
 if TYPE_CHECKING:
     from kiln.sockets import Place
 
-__all__ = ["DescriptorArgument", "Kernel", "KernelFacts", "KernelTimes", "LaunchStats", "Runtime", "load", "runtime"]
-
 _TENSOR_RANK_MAX = 5
 _UINT32_MAX = 2**32 - 1
 _NO_BLOCK = (0, 0, 0)

@@ -6,8 +6,6 @@ from typing import Any, Dict, Mapping, Sequence, Union
 
 from kiln.key import Parameter
 
-__all__ = ["CompileRequest"]
-
 # Words and their numbers in protos/kiln/v1.
 KINDS: "Dict[str, Any]" = {"ttir": 1, "ttgir": 4, "cuda": 2, "ptx": 3}
 CACHE_POLICIES: "Dict[str, Any]" = {"use": 1, "refresh": 2, "only-if-cached": 3}

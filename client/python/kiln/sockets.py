@@ -14,8 +14,6 @@ from kiln import _validate
 from kiln._signals import reraise_from_handler
 from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, UnavailableError
 
-__all__ = ["Endpoint", "Place", "connected", "find_socket"]
-
 Place = Union[str, "os.PathLike[str]"]
 _PATH_BYTES_MAX = 107
 _ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
