@@ -18,11 +18,7 @@ absl::Status CheckGroup(const std::string& group) {
 }
 
 absl::Status CheckUsers(const std::vector<std::string>& users) {
-  for (const std::string& user : users) {
-    const auto uid = FindUser(user);
-    if (absl::IsNotFound(uid.status())) return InvalidArgument("{}", Message(uid.status()));
-    KILN_RETURN_IF_ERROR(uid.status());
-  }
+  for (const std::string& user : users) KILN_RETURN_IF_ERROR(FindUser(user).status());
   return absl::OkStatus();
 }
 

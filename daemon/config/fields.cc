@@ -1,9 +1,9 @@
 #include "daemon/config/fields.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <set>
 #include <type_traits>
@@ -14,17 +14,6 @@ namespace kiln {
 namespace {
 
 using std::chrono::milliseconds;
-
-template <typename Section, typename Value>
-struct Member {
-  Section Config::*section;
-  Value Section::*value;
-
-  Value& In(Config& config) const { return config.*section.*value; }
-  const Value& In(const Config& config) const { return config.*section.*value; }
-};
-template <typename Section, typename Value>
-Member(Section Config::*, Value Section::*) -> Member<Section, Value>;
 
 std::string Quote(std::string_view text) {
   std::string quoted = "\"";
@@ -39,92 +28,6 @@ std::string Quote(std::string_view text) {
 std::string Scalar(const RawValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text == nullptr ? ToText(value) : *text;
-}
-
-template <typename M, typename Parse, typename Format, typename Bound>
-Field Bounded(std::string_view section, std::string_view name, std::string_view doc,
-              std::string_view what, M member, Parse parse, Format format, Bound min, Bound max) {
-  return {section,
-          name,
-          doc,
-          fmt::format("{} from {} to {}", what, format(min), format(max)),
-          [=](Config& config, const RawValue& raw) -> absl::Status {
-            KILN_ASSIGN_OR_RETURN(const auto value, parse(Scalar(raw)));
-            if (value < min || value > max) {
-              return InvalidArgument("must be from {} to {}", format(min), format(max));
-            }
-            member.In(config) = value;
-            return absl::OkStatus();
-          },
-          [=](const Config& config) {
-            const std::string text = format(member.In(config));
-            return std::is_same_v<Bound, int64_t> ? text : Quote(text);
-          }};
-}
-
-template <typename M>
-Field SizeField(std::string_view section, std::string_view name, std::string_view doc, M member,
-                uint64_t min, uint64_t max) {
-  return Bounded(section, name, doc, "a size", member, ParseSize, FormatSize, min, max);
-}
-
-template <typename M>
-Field DurationField(std::string_view section, std::string_view name, std::string_view doc, M member,
-                    milliseconds min, milliseconds max) {
-  return Bounded(section, name, doc, "a duration", member, ParseDuration, FormatDuration, min, max);
-}
-
-template <typename M>
-Field IntegerField(std::string_view section, std::string_view name, std::string_view doc, M member,
-                   int64_t min, int64_t max) {
-  const auto format = [](int64_t value) { return fmt::format("{}", value); };
-  return Bounded(section, name, doc, "a whole number", member, ParseInteger, format, min, max);
-}
-
-template <typename M>
-Field BoolField(std::string_view section, std::string_view name, std::string_view doc, M member) {
-  return {section,
-          name,
-          doc,
-          "true or false",
-          [=](Config& config, const RawValue& raw) -> absl::Status {
-            const std::string text = Scalar(raw);
-            if (text != "true" && text != "false") return InvalidArgument("must be true or false");
-            member.In(config) = text == "true";
-            return absl::OkStatus();
-          },
-          [=](const Config& config) { return member.In(config) ? "true" : "false"; }};
-}
-
-using Check = std::function<absl::Status(std::string_view)>;
-
-template <typename M>
-Field TextField(std::string_view section, std::string_view name, std::string_view doc,
-                std::string form, M member, Check check) {
-  return {section,
-          name,
-          doc,
-          std::move(form),
-          [=](Config& config, const RawValue& raw) -> absl::Status {
-            const auto* text = std::get_if<std::string>(&raw);
-            if (text == nullptr) return InvalidArgument("expected a string");
-            if (text->find('\0') != std::string::npos) return InvalidArgument("has a NUL byte");
-            KILN_RETURN_IF_ERROR(check(*text));
-            member.In(config) = *text;
-            return absl::OkStatus();
-          },
-          [=](const Config& config) { return Quote(member.In(config)); }};
-}
-
-// A text that is one of those; `form` lists them.
-template <typename M>
-Field ChoiceField(std::string_view section, std::string_view name, std::string_view doc,
-                  const std::string& form, M member, std::vector<std::string_view> choices) {
-  const auto check = [form, choices = std::move(choices)](std::string_view text) {
-    const bool is_one = std::find(choices.begin(), choices.end(), text) != choices.end();
-    return is_one ? absl::OkStatus() : InvalidArgument("must be {}", form);
-  };
-  return TextField(section, name, doc, form, member, check);
 }
 
 absl::Status AnyText(std::string_view) { return absl::OkStatus(); }
@@ -167,147 +70,197 @@ absl::StatusOr<std::vector<std::string>> SplitPaths(const RawValue& raw) {
   return paths;
 }
 
-using Split = absl::StatusOr<std::vector<std::string>> (*)(const RawValue&);
+// Adds the settings of one section to `fields`.
+template <typename S>
+struct Section {
+  using Check = std::function<absl::Status(std::string_view)>;
+  using Split = absl::StatusOr<std::vector<std::string>> (*)(const RawValue&);
 
-template <typename M>
-Field ListField(std::string_view section, std::string_view name, std::string_view doc,
-                std::string_view what, M member, Split split) {
-  return {section,
-          name,
-          doc,
-          fmt::format("a list of {} (separated by ':' in a flag or the environment)", what),
-          [=](Config& config, const RawValue& raw) -> absl::Status {
-            KILN_ASSIGN_OR_RETURN(member.In(config), split(raw));
-            return absl::OkStatus();
-          },
-          [=](const Config& config) {
-            std::string literal;
-            for (const std::string& path : member.In(config)) {
-              literal += (literal.empty() ? "" : ", ") + Quote(path);
-            }
-            return "[" + literal + "]";
-          }};
-}
+  std::string_view section;
+  S Config::*member;
+  std::vector<Field>& fields;
+
+  // `parse` makes the value of what a source gives, `print` a TOML literal of the value.
+  template <typename Value, typename Parse, typename Print>
+  void Add(std::string_view name, Value S::*value, std::string form, std::string_view doc,
+           Parse parse, Print print) {
+    const auto set = [=, member = member](Config& config, const RawValue& raw) -> absl::Status {
+      KILN_ASSIGN_OR_RETURN(config.*member.*value, parse(raw));
+      return absl::OkStatus();
+    };
+    const auto get = [=, member = member](const Config& config) {
+      return print(config.*member.*value);
+    };
+    fields.push_back({section, name, doc, std::move(form), set, get});
+  }
+
+  template <typename Value, typename Parse, typename Format>
+  void Bounded(std::string_view what, std::string_view name, Value S::*value, Value min, Value max,
+               std::string_view doc, Parse parse, Format format) {
+    const std::string bounds = fmt::format("from {} to {}", format(min), format(max));
+    const auto parse_bounded = [=](const RawValue& raw) -> absl::StatusOr<Value> {
+      KILN_ASSIGN_OR_RETURN(const Value given, parse(Scalar(raw)));
+      if (given < min || given > max) return InvalidArgument("must be {}", bounds);
+      return given;
+    };
+    const auto print = [format](Value given) {
+      return std::is_same_v<Value, int64_t> ? format(given) : Quote(format(given));
+    };
+    Add(name, value, fmt::format("{} {}", what, bounds), doc, parse_bounded, print);
+  }
+  void Size(std::string_view name, uint64_t S::*value, uint64_t min, uint64_t max,
+            std::string_view doc) {
+    Bounded("a size", name, value, min, max, doc, ParseSize, FormatSize);
+  }
+  void Duration(std::string_view name, milliseconds S::*value, milliseconds min, milliseconds max,
+                std::string_view doc) {
+    Bounded("a duration", name, value, min, max, doc, ParseDuration, FormatDuration);
+  }
+  void Integer(std::string_view name, int64_t S::*value, int64_t min, int64_t max,
+               std::string_view doc) {
+    const auto format = [](int64_t number) { return fmt::format("{}", number); };
+    Bounded("a whole number", name, value, min, max, doc, ParseInteger, format);
+  }
+
+  void Truth(std::string_view name, bool S::*value, std::string_view doc) {
+    const auto parse = [](const RawValue& raw) -> absl::StatusOr<bool> {
+      const std::string text = Scalar(raw);
+      if (text != "true" && text != "false") return InvalidArgument("must be true or false");
+      return text == "true";
+    };
+    Add(name, value, "true or false", doc, parse, [](bool is) { return is ? "true" : "false"; });
+  }
+
+  void Text(std::string_view name, std::string S::*value, std::string form, Check check,
+            std::string_view doc) {
+    const auto parse = [check](const RawValue& raw) -> absl::StatusOr<std::string> {
+      const auto* text = std::get_if<std::string>(&raw);
+      if (text == nullptr) return InvalidArgument("expected a string");
+      if (text->find('\0') != std::string::npos) return InvalidArgument("has a NUL byte");
+      KILN_RETURN_IF_ERROR(check(*text));
+      return *text;
+    };
+    Add(name, value, std::move(form), doc, parse, Quote);
+  }
+  void Path(std::string_view name, std::string S::*value, std::string_view doc) {
+    Text(name, value, "an absolute path", AbsolutePath, doc);
+  }
+  // A text that is one of `choices`; `form` lists them.
+  void Choice(std::string_view name, std::string S::*value, const std::string& form,
+              const std::vector<std::string_view>& choices, std::string_view doc) {
+    const auto check = [form, choices](std::string_view text) {
+      const bool is_one = std::find(choices.begin(), choices.end(), text) != choices.end();
+      return is_one ? absl::OkStatus() : InvalidArgument("must be {}", form);
+    };
+    Text(name, value, form, check, doc);
+  }
+
+  void List(std::string_view name, std::vector<std::string> S::*value, std::string_view what,
+            Split split, std::string_view doc) {
+    const auto print = [](std::vector<std::string> texts) {
+      for (std::string& text : texts) text = Quote(text);
+      return fmt::format("[{}]", fmt::join(texts, ", "));
+    };
+    const auto form =
+        fmt::format("a list of {} (separated by ':' in a flag or the environment)", what);
+    Add(name, value, form, doc, split, print);
+  }
+};
 
 std::vector<Field> MakeFields() {
   constexpr uint64_t kMiB = limits::kMiB;
   constexpr uint64_t kTiB = 1024 * limits::kGiB;
-  const auto store = [](auto value) { return Member{&Config::store, value}; };
-  const auto workers = [](auto value) { return Member{&Config::workers, value}; };
-  const auto sockets = [](auto value) { return Member{&Config::sockets, value}; };
-  const auto paths = [](auto value) { return Member{&Config::paths, value}; };
   using std::chrono::hours;
-  return {
-      SizeField("store", "size", "What the store may occupy on disk, after compression.",
-                store(&Config::Store::size_bytes), 16 * kMiB, 64 * kTiB),
-      SizeField("store", "free_disk",
-                "Nothing is stored while less than this is free on the store's file system.",
-                store(&Config::Store::free_disk_bytes), 0, 64 * kTiB),
-      SizeField("store", "memory",
-                "What all caches in the daemon's memory may take together: half for artifacts, a "
-                "quarter each for known requests and for the store's index.",
-                store(&Config::Store::memory_bytes), 16 * kMiB, kTiB),
-      SizeField("hot", "size", "What the published files in the hot directory may occupy.",
-                Member{&Config::hot, &Config::Hot::size_bytes}, 0, kTiB),
-      IntegerField("workers", "slots",
-                   "Compiles at the same time. 0: one for each core that the daemon may use.",
-                   workers(&Config::Workers::slots), 0, limits::kWorkersMax),
-      DurationField("workers", "compile_time", "A compile that takes longer is stopped.",
-                    workers(&Config::Workers::compile_time), milliseconds(1000), hours(24)),
-      DurationField(
-          "workers", "idle_time",
-          "Spare worker processes that were not needed for this long end. 0ms: they stay.",
-          workers(&Config::Workers::idle_time), milliseconds(0), hours(24)),
-      IntegerField("workers", "idle_min",
-                   "Spare worker processes of a toolchain that stay for the next compile.",
-                   workers(&Config::Workers::idle_min), 0, limits::kWorkersMax),
-      DurationField(
-          "workers", "zygote_idle_time",
-          "A toolchain that nobody used for so long gives back all its processes, but for "
-          "the default one. 0ms: none does.",
-          workers(&Config::Workers::zygote_idle_time), milliseconds(0), hours(24 * 30)),
-      IntegerField(
-          "workers", "crashes_per_hour",
-          "After so many crashes of its workers within an hour, a toolchain's processes are "
-          "started afresh, once. 0: never.",
-          workers(&Config::Workers::crashes_per_hour), 0, 1'000'000),
-      DurationField("workers", "quarantine_time",
-                    "A kernel that crashed its compiler twice is not compiled again for so long. "
-                    "0ms: it always is.",
-                    workers(&Config::Workers::quarantine_time), milliseconds(0), hours(24)),
-      SizeField("workers", "rss",
-                "The memory that a compile may take. A worker's address space is limited to twice "
-                "as much.",
-                workers(&Config::Workers::rss_bytes), 256 * kMiB, kTiB),
-      SizeField("workers", "memory_min",
-                "Compiles run side by side only as far as this much memory stays available.",
-                workers(&Config::Workers::memory_min_bytes), 0, kTiB),
-      IntegerField("workers", "memory_pressure",
-                   "Compiles run one at a time while work waits for memory for this percentage of "
-                   "the time (the kernel's pressure stall information). 0: never for that.",
-                   workers(&Config::Workers::memory_pressure_percent), 0, 100),
-      TextField("workers", "script",
-                "The program of Triton's workers, with kiln_triton_worker beside it. Empty: "
-                "../lib/kiln/triton_worker.py from the executable.",
-                "an absolute path", workers(&Config::Workers::script), AbsolutePath),
-      ChoiceField(
-          "workers", "malloc",
-          "What Triton's workers allocate with. \"jemalloc\": with it where libjemalloc2 is "
-          "installed, which makes compiles faster.",
-          "\"jemalloc\" or \"libc\"", workers(&Config::Workers::malloc), {"jemalloc", "libc"}),
-      ChoiceField("workers", "jail",
-                  "\"off\" runs compilers with all that the daemon may do: only to find a fault.",
-                  "\"on\" or \"off\"", workers(&Config::Workers::jail), {"on", "off"}),
-      BoolField("workers", "require_jail",
-                "Where workers cannot be jailed fully, compiles fail instead of going on.",
-                workers(&Config::Workers::require_jail)),
-      IntegerField("audit", "one_in",
-                   "One in so many hits is compiled again when nothing else is to be done, and "
-                   "compared with what is stored. 0: none.",
-                   Member{&Config::audit, &Config::Audit::one_in}, 0, 1'000'000'000),
-      IntegerField("queue", "length", "Compiles that may wait; further ones are refused.",
-                   Member{&Config::queue, &Config::Queue::length}, 1, 1'000'000),
-      ListField("toolchain", "directories",
-                "Where toolchains are looked for. Empty: the usual places.", "absolute paths",
-                Member{&Config::toolchain, &Config::Toolchain::directories}, SplitPaths),
-      ListField("toolchain", "trusted_owners",
-                "Whose files toolchains may consist of, besides root's and the daemon's own.",
-                "users, by name or number",
-                Member{&Config::toolchain, &Config::Toolchain::trusted_owners}, SplitList),
-      TextField("toolchain", "default",
-                "What an empty selector means, such as \"triton==3.6.0\". Empty: what `kiln "
-                "toolchain default` chose, or the newest.",
-                "a toolchain's selector",
-                Member{&Config::toolchain, &Config::Toolchain::default_selector}, AnyText),
-      TextField("sockets", "mode",
-                "Permissions of kilnd.sock. Empty: 0660 for root's daemon, else 0600.",
-                "octal permission bits such as \"0660\"", sockets(&Config::Sockets::mode),
-                FileModeOrEmpty),
-      TextField("sockets", "group", "The group of kilnd.sock. Empty: the daemon's own.",
-                "a group's name", sockets(&Config::Sockets::group), AnyText),
-      TextField("sockets", "admin_mode", "Permissions of admin.sock.",
-                "octal permission bits such as \"0600\"", sockets(&Config::Sockets::admin_mode),
-                FileMode),
-      TextField("sockets", "admin_group", "The group of admin.sock. Empty: the daemon's own.",
-                "a group's name", sockets(&Config::Sockets::admin_group), AnyText),
-      DurationField("sockets", "drain_time",
-                    "How long requests under way may take to finish when the daemon stops.",
-                    sockets(&Config::Sockets::drain_time), milliseconds(0), hours(1)),
-      ChoiceField("log", "level", "The least important lines that are written.",
-                  "\"debug\", \"info\", \"warning\" or \"error\"",
-                  Member{&Config::log, &Config::Log::level}, {"debug", "info", "warning", "error"}),
-      TextField("paths", "root", "Keeps state, sockets and hot directory beneath this directory.",
-                "an absolute path", paths(&Config::Paths::root), AbsolutePath),
-      TextField("paths", "state", "Where artifacts are stored. Empty: as root says.",
-                "an absolute path", paths(&Config::Paths::state), AbsolutePath),
-      TextField("paths", "run", "Where sockets and the hot directory are. Empty: as root says.",
-                "an absolute path", paths(&Config::Paths::run), AbsolutePath),
-  };
-}
-
-bool HasSection(std::string_view section) {
-  return std::any_of(Fields().begin(), Fields().end(),
-                     [&](const Field& field) { return field.section == section; });
+  std::vector<Field> fields;
+  Section<Config::Store> store{"store", &Config::store, fields};
+  store.Size("size", &Config::Store::size_bytes, 16 * kMiB, 64 * kTiB,
+             "What the store may occupy on disk, after compression.");
+  store.Size("free_disk", &Config::Store::free_disk_bytes, 0, 64 * kTiB,
+             "Nothing is stored while less than this is free on the store's file system.");
+  store.Size("memory", &Config::Store::memory_bytes, 16 * kMiB, kTiB,
+             "What all caches in the daemon's memory may take together: half for artifacts, a "
+             "quarter each for known requests and for the store's index.");
+  Section<Config::Hot> hot{"hot", &Config::hot, fields};
+  hot.Size("size", &Config::Hot::size_bytes, 0, kTiB,
+           "What the published files in the hot directory may occupy.");
+  Section<Config::Workers> workers{"workers", &Config::workers, fields};
+  workers.Integer("slots", &Config::Workers::slots, 0, limits::kWorkersMax,
+                  "Compiles at the same time. 0: one for each core that the daemon may use.");
+  workers.Duration("compile_time", &Config::Workers::compile_time, milliseconds(1000), hours(24),
+                   "A compile that takes longer is stopped.");
+  workers.Duration(
+      "idle_time", &Config::Workers::idle_time, milliseconds(0), hours(24),
+      "Spare worker processes that were not needed for this long end. 0ms: they stay.");
+  workers.Integer("idle_min", &Config::Workers::idle_min, 0, limits::kWorkersMax,
+                  "Spare worker processes of a toolchain that stay for the next compile.");
+  workers.Duration("zygote_idle_time", &Config::Workers::zygote_idle_time, milliseconds(0),
+                   hours(24 * 30),
+                   "A toolchain that nobody used for so long gives back all its processes, but for "
+                   "the default one. 0ms: none does.");
+  workers.Integer(
+      "crashes_per_hour", &Config::Workers::crashes_per_hour, 0, 1'000'000,
+      "After so many crashes of its workers within an hour, a toolchain's processes are "
+      "started afresh, once. 0: never.");
+  workers.Duration("quarantine_time", &Config::Workers::quarantine_time, milliseconds(0), hours(24),
+                   "A kernel that crashed its compiler twice is not compiled again for so long. "
+                   "0ms: it always is.");
+  workers.Size("rss", &Config::Workers::rss_bytes, 256 * kMiB, kTiB,
+               "The memory that a compile may take. A worker's address space is limited to twice "
+               "as much.");
+  workers.Size("memory_min", &Config::Workers::memory_min_bytes, 0, kTiB,
+               "Compiles run side by side only as far as this much memory stays available.");
+  workers.Integer("memory_pressure", &Config::Workers::memory_pressure_percent, 0, 100,
+                  "Compiles run one at a time while work waits for memory for this percentage of "
+                  "the time (the kernel's pressure stall information). 0: never for that.");
+  workers.Path("script", &Config::Workers::script,
+               "The program of Triton's workers, with kiln_triton_worker beside it. Empty: "
+               "../lib/kiln/triton_worker.py from the executable.");
+  workers.Choice("malloc", &Config::Workers::malloc, "\"jemalloc\" or \"libc\"",
+                 {"jemalloc", "libc"},
+                 "What Triton's workers allocate with. \"jemalloc\": with it where libjemalloc2 is "
+                 "installed, which makes compiles faster.");
+  workers.Choice("jail", &Config::Workers::jail, "\"on\" or \"off\"", {"on", "off"},
+                 "\"off\" runs compilers with all that the daemon may do: only to find a fault.");
+  workers.Truth("require_jail", &Config::Workers::require_jail,
+                "Where workers cannot be jailed fully, compiles fail instead of going on.");
+  Section<Config::Audit> audit{"audit", &Config::audit, fields};
+  audit.Integer("one_in", &Config::Audit::one_in, 0, 1'000'000'000,
+                "One in so many hits is compiled again when nothing else is to be done, and "
+                "compared with what is stored. 0: none.");
+  Section<Config::Queue> queue{"queue", &Config::queue, fields};
+  queue.Integer("length", &Config::Queue::length, 1, 1'000'000,
+                "Compiles that may wait; further ones are refused.");
+  Section<Config::Toolchain> toolchain{"toolchain", &Config::toolchain, fields};
+  toolchain.List("directories", &Config::Toolchain::directories, "absolute paths", SplitPaths,
+                 "Where toolchains are looked for. Empty: the usual places.");
+  toolchain.List("trusted_owners", &Config::Toolchain::trusted_owners, "users, by name or number",
+                 SplitList,
+                 "Whose files toolchains may consist of, besides root's and the daemon's own.");
+  toolchain.Text("default", &Config::Toolchain::default_selector, "a toolchain's selector", AnyText,
+                 "What an empty selector means, such as \"triton==3.6.0\". Empty: what `kiln "
+                 "toolchain default` chose, or the newest.");
+  Section<Config::Sockets> sockets{"sockets", &Config::sockets, fields};
+  sockets.Text("mode", &Config::Sockets::mode, "octal permission bits such as \"0660\"",
+               FileModeOrEmpty,
+               "Permissions of kilnd.sock. Empty: 0660 for root's daemon, else 0600.");
+  sockets.Text("group", &Config::Sockets::group, "a group's name", AnyText,
+               "The group of kilnd.sock. Empty: the daemon's own.");
+  sockets.Text("admin_mode", &Config::Sockets::admin_mode, "octal permission bits such as \"0600\"",
+               FileMode, "Permissions of admin.sock.");
+  sockets.Text("admin_group", &Config::Sockets::admin_group, "a group's name", AnyText,
+               "The group of admin.sock. Empty: the daemon's own.");
+  sockets.Duration("drain_time", &Config::Sockets::drain_time, milliseconds(0), hours(1),
+                   "How long requests under way may take to finish when the daemon stops.");
+  Section<Config::Log> log{"log", &Config::log, fields};
+  log.Choice("level", &Config::Log::level, "\"debug\", \"info\", \"warning\" or \"error\"",
+             {"debug", "info", "warning", "error"}, "The least important lines that are written.");
+  Section<Config::Paths> paths{"paths", &Config::paths, fields};
+  paths.Path("root", &Config::Paths::root,
+             "Keeps state, sockets and hot directory beneath this directory.");
+  paths.Path("state", &Config::Paths::state, "Where artifacts are stored. Empty: as root says.");
+  paths.Path("run", &Config::Paths::run,
+             "Where sockets and the hot directory are. Empty: as root says.");
+  return fields;
 }
 
 }  // namespace
@@ -321,15 +274,17 @@ std::string ToText(const RawValue& value) {
 }
 
 std::string Field::EnvironmentName() const {
-  std::string text = fmt::format("KILN_{}_{}", section, name);
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
+  return absl::AsciiStrToUpper(fmt::format("KILN_{}_{}", section, name));
 }
 
 const std::vector<Field>& Fields() {
   static const auto* const fields = new std::vector<Field>(MakeFields());
   return *fields;
+}
+
+bool HasSection(std::string_view section) {
+  return std::any_of(Fields().begin(), Fields().end(),
+                     [&](const Field& field) { return field.section == section; });
 }
 
 absl::Status UnknownSection(std::string_view section) {

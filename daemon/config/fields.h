@@ -38,6 +38,7 @@ const std::vector<Field>& Fields();
 
 // INVALID_ARGUMENT naming the nearest known section or field where there is no such one.
 absl::StatusOr<const Field*> FindField(std::string_view section, std::string_view name);
+bool HasSection(std::string_view section);
 absl::Status UnknownSection(std::string_view section);
 
 // Sets it, or says: store.size = "10": expected …

@@ -1,7 +1,7 @@
 #include "daemon/config/load.h"
 
-#include <algorithm>
-#include <cctype>
+#include <absl/strings/ascii.h>
+
 #include <string_view>
 
 #include "daemon/config/fields.h"
@@ -58,20 +58,13 @@ absl::Status ApplyText(const Field& field, std::string_view text, const std::str
 
 // The field that an environment variable sets; null where the variable is none of the daemon's.
 absl::StatusOr<const Field*> FieldOf(std::string_view variable) {
-  for (const Field& field : Fields()) {
-    if (field.EnvironmentName() == variable) return &field;
-  }
-  for (const Field& field : Fields()) {
-    // "KILN_STORE_": what begins so is meant for that section.
-    const std::string own = field.EnvironmentName();
-    const std::string prefix = own.substr(0, own.size() - field.name.size());
-    if (variable.substr(0, prefix.size()) != prefix) continue;
-    std::string name(variable.substr(prefix.size()));
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return FindField(field.section, name);
-  }
-  return nullptr;
+  constexpr std::string_view kPrefix = "KILN_";
+  if (!variable.starts_with(kPrefix)) return nullptr;
+  const std::string name = absl::AsciiStrToLower(std::string(variable.substr(kPrefix.size())));
+  // "store_": what begins so is meant for that section. No section has a '_' in its name.
+  const size_t end = name.find('_');
+  if (end == std::string::npos || !HasSection(name.substr(0, end))) return nullptr;
+  return FindField(name.substr(0, end), name.substr(end + 1));
 }
 
 absl::Status ApplyEnvironment(const Environment& environment, LoadedConfig& loaded) {

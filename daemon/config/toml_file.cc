@@ -32,8 +32,7 @@ absl::StatusOr<RawValue> ToRawValue(const toml::node& node) {
 }
 
 absl::Status AppendSection(const std::string& section, const toml::table& table,
-                           const std::string& path,
-                           std::vector<std::pair<uint32_t, TomlEntry>>& out) {
+                           const std::string& path, std::vector<TomlEntry>& out) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     const std::string place = Place(path, node.source());
@@ -41,7 +40,7 @@ absl::Status AppendSection(const std::string& section, const toml::table& table,
     if (!value.ok()) {
       return InvalidArgument("{}: {}.{}: {}", place, section, name, Message(value.status()));
     }
-    out.emplace_back(node.source().begin.line, TomlEntry{section, name, *std::move(value), place});
+    out.push_back({section, name, *std::move(value), node.source().begin.line, place});
   }
   return absl::OkStatus();
 }
@@ -55,7 +54,7 @@ absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, const st
   } catch (const toml::parse_error& error) {
     return InvalidArgument("{}: {}", Place(path, error.source()), error.description());
   }
-  std::vector<std::pair<uint32_t, TomlEntry>> entries;
+  std::vector<TomlEntry> entries;
   for (const auto& [key, node] : document) {
     const std::string section(key.str());
     const toml::table* table = node.as_table();
@@ -63,21 +62,16 @@ absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, const st
       return InvalidArgument("{}: {} stands outside of any section; write it as [section] {} = …",
                              Place(path, node.source()), section, section);
     }
-    if (table->empty()) {
-      // Nothing would be looked up in it, so a mistyped name would go unnoticed.
-      const auto known = std::any_of(Fields().begin(), Fields().end(),
-                                     [&](const Field& field) { return field.section == section; });
-      if (!known) return Annotate(UnknownSection(section), Place(path, node.source()));
+    // Nothing would be looked up in an empty one, so a mistyped name would go unnoticed.
+    if (table->empty() && !HasSection(section)) {
+      return Annotate(UnknownSection(section), Place(path, node.source()));
     }
     KILN_RETURN_IF_ERROR(AppendSection(section, *table, path, entries));
   }
   // The library sorts by name; messages should name what is wrong first in the file.
   std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<TomlEntry> sorted;
-  sorted.reserve(entries.size());
-  for (auto& entry : entries) sorted.push_back(std::move(entry.second));
-  return sorted;
+                   [](const auto& a, const auto& b) { return a.line < b.line; });
+  return entries;
 }
 
 absl::StatusOr<std::vector<TomlEntry>> ReadTomlFile(const std::string& path) {

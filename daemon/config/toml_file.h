@@ -2,6 +2,7 @@
 // library.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ struct TomlEntry {
   std::string section;
   std::string name;
   RawValue value;
+  uint32_t line = 0;
   std::string place;  // "/etc/kiln/kilnd.toml:3"
 };
 
