@@ -246,7 +246,8 @@ class RunningDaemon final : public Daemon {
 absl::Status RunningDaemon::Start() {
   KILN_RETURN_IF_ERROR(OpenStore());
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(setting_.paths.WorkDirectory()));
-  allocator_ = AllocatorOf(setting_, owners_.Known());
+  owners_.Ask();
+  allocator_ = AllocatorOf(setting_, owners_.known());
   FindToolchains();
   jail_ = std::make_shared<Jail>(JailMode(setting_.config.workers), JailSupport::OfThisKernel());
   BoundWorkers();
@@ -322,7 +323,7 @@ void RunningDaemon::FindToolchains() {
   toolchains_ = std::make_unique<ServedToolchains>(ServedToolchains::Parts{
       .discover = [this](const auto& selector,
                          const auto& is_cancelled) { return Discover(selector, is_cancelled); },
-      .is_outdated = [this] { return owners_.HasMore(); },
+      .is_outdated = [this] { return owners_.Ask(); },
       .serve = [this](const DiscoveredToolchains& found) { ServeToolchains(found); },
       .forget =
           [this] {
@@ -330,7 +331,7 @@ void RunningDaemon::FindToolchains() {
             PublishToolchains();
           },
       .configured_default = setting_.config.toolchain.default_selector,
-      .chosen_default = DefaultFile(own + "/default", OsFilesystem())});
+      .chosen_default = own + "/default"});
   installations_ = std::make_unique<ToolchainInstallations>(*toolchains_, searched, own);
   PublishToolchains();
 }
@@ -350,7 +351,8 @@ ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selec
   options.work_directory = setting_.paths.WorkDirectory();
   options.worker_script = setting_.worker_script;
   options.native_worker = setting_.native_worker;
-  options.owners = owners_.Known();
+  owners_.Ask();
+  options.owners = owners_.known();
   options.default_selector = default_selector;
   options.is_cancelled = is_cancelled;
   return DiscoveredToolchains::Discover(options, OsFilesystem());

@@ -27,18 +27,14 @@ class NamedOwners {
   NamedOwners(const std::vector<std::string>& names, std::optional<uid_t> shared, Find find)
       : unknown_(names), known_{{}, shared}, find_(std::move(find)) {}
 
-  // Those who are known by now.
-  FileOwners Known();
-  // Whether Known() has somebody whom it did not have when it was last called.
-  bool HasMore();
+  // Asks for those who are not known yet. Whether somebody is known now who was not.
+  bool Ask();
+  const FileOwners& known() const { return known_; }
 
  private:
-  void AskForUnknown();
-
   std::vector<std::string> unknown_;
   std::set<std::string> told_;  // of these, those whom the log has named
   FileOwners known_;
-  size_t given_ = 0;  // of these
   const Find find_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "daemon/toolchain/toolchain_selector.h"
+#include "storage/base/filesystem.h"
+#include "storage/base/limits.h"
 #include "storage/base/log.h"
 
 namespace kiln {
@@ -9,6 +12,32 @@ namespace {
 
 // Running compiles may report a known change again, so changes are remembered.
 constexpr size_t kChangesKnownMax = 1024;
+
+// "" where nothing was chosen. What is no selector is as good as that, with a warning. An error
+// where the file could not be read.
+absl::StatusOr<std::string> ReadChoice(const std::string& path) {
+  const auto content = OsFilesystem().Read(path, limits::kNameBytesMax);
+  if (absl::IsNotFound(content.status())) return "";
+  const absl::Status readable =
+      content.ok() ? ToolchainSelector::Parse(*content).status() : content.status();
+  if (readable.ok()) return content;
+  LogWarning("the chosen default toolchain cannot be read",
+             {{"path", path}, {"error", Message(readable)}});
+  if (!content.ok()) return content;
+  return "";
+}
+
+// Survives a crash as a whole or not at all. "" takes the choice back.
+absl::Status WriteChoice(const std::string& path, const std::string& selector) {
+  if (selector.empty()) {
+    const absl::Status removed = OsFilesystem().Remove(path);
+    return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+  }
+  const std::string temporary = path + ".tmp";
+  OsFilesystem().Remove(temporary).IgnoreError();  // of a daemon that died while it wrote
+  KILN_RETURN_IF_ERROR(OsFilesystem().WriteNew(temporary, selector, 0600));
+  return OsFilesystem().Rename(temporary, path);
+}
 
 }  // namespace
 
@@ -27,7 +56,7 @@ void ServedToolchains::Reload(BackgroundTask::Done done) { thread_.Request(std::
 
 std::string ServedToolchains::DefaultSelector(const std::string& otherwise) {
   if (IsDefaultConfigured()) return parts_.configured_default;
-  const auto chosen = parts_.chosen_default.Read();
+  const auto chosen = ReadChoice(parts_.chosen_default);
   default_is_unread_ = !chosen.ok();
   return chosen.value_or(otherwise);
 }
@@ -42,7 +71,7 @@ absl::Status ServedToolchains::SetDefault(const std::string& selector) {
   const MutexLock lock(changing_);
   const Found current = Current();
   KILN_RETURN_IF_ERROR(current->CheckDefault(selector));
-  KILN_RETURN_IF_ERROR(parts_.chosen_default.Write(selector));
+  KILN_RETURN_IF_ERROR(WriteChoice(parts_.chosen_default, selector));
   Apply(current->WithDefault(selector));
   return absl::OkStatus();
 }

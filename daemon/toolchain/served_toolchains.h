@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/toolchain/default_file.h"
 #include "daemon/toolchain/discovered_toolchains.h"
 #include "storage/background_task.h"
 #include "storage/base/metrics.h"
@@ -40,7 +39,9 @@ class ServedToolchains final : public ToolchainCatalog {
     std::function<void()> forget;
     // toolchain.default, which wins over what the file says.
     std::string configured_default;
-    DefaultFile chosen_default;
+    // The file with the selector that an operator chose while a daemon ran. Its directory must be
+    // there when one is chosen.
+    std::string chosen_default;
     std::chrono::milliseconds look_time = limits::kToolchainLookTime;
   };
 

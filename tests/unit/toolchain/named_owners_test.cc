@@ -29,38 +29,42 @@ class NamedOwnersTest : public testing::Test {
 };
 
 TEST_F(NamedOwnersTest, WhoIsKnownIsGiven) {
-  EXPECT_THAT(Of({"one", "two"}).Known().further, ElementsAre(1001, 1002));
-  EXPECT_THAT(Of({}).Known().further, IsEmpty());
+  NamedOwners owners = Of({"one", "two"});
+  EXPECT_TRUE(owners.Ask());
+  EXPECT_THAT(owners.known().further, ElementsAre(1001, 1002));
+  EXPECT_FALSE(Of({}).Ask());
   const NamedOwners::Find never = [](const std::string&) -> absl::StatusOr<uid_t> { return 0; };
-  EXPECT_EQ(NamedOwners({}, 65534, never).Known().shared, 65534);
+  EXPECT_EQ(NamedOwners({}, 65534, never).known().shared, 65534);
 }
 
 TEST_F(NamedOwnersTest, WhoIsNotKnownIsLeftOutUntilHeIs) {
   NamedOwners owners = Of({"late", "one"});
-  EXPECT_THAT(owners.Known().further, ElementsAre(1001));
-  EXPECT_FALSE(owners.HasMore());
+  EXPECT_TRUE(owners.Ask());
+  EXPECT_THAT(owners.known().further, ElementsAre(1001));
+  EXPECT_FALSE(owners.Ask());
   users_["late"] = 1003;
-  EXPECT_TRUE(owners.HasMore());
-  EXPECT_TRUE(owners.HasMore());
-  EXPECT_THAT(owners.Known().further, ElementsAre(1001, 1003));
-  EXPECT_FALSE(owners.HasMore());
+  EXPECT_TRUE(owners.Ask());
+  EXPECT_THAT(owners.known().further, ElementsAre(1001, 1003));
+  EXPECT_FALSE(owners.Ask());
 }
 
 TEST_F(NamedOwnersTest, WhoWasKnownStaysSo) {
   NamedOwners owners = Of({"one"});
-  EXPECT_THAT(owners.Known().further, ElementsAre(1001));
+  EXPECT_TRUE(owners.Ask());
   is_down_ = true;
-  EXPECT_THAT(owners.Known().further, ElementsAre(1001));
+  EXPECT_FALSE(owners.Ask());
+  EXPECT_THAT(owners.known().further, ElementsAre(1001));
   EXPECT_EQ(asked_, 1);
 }
 
 TEST_F(NamedOwnersTest, ADatabaseThatIsDownIsAskedAgain) {
   is_down_ = true;
   NamedOwners owners = Of({"one"});
-  EXPECT_THAT(owners.Known().further, IsEmpty());
+  EXPECT_FALSE(owners.Ask());
+  EXPECT_THAT(owners.known().further, IsEmpty());
   is_down_ = false;
-  EXPECT_TRUE(owners.HasMore());
-  EXPECT_THAT(owners.Known().further, ElementsAre(1001));
+  EXPECT_TRUE(owners.Ask());
+  EXPECT_THAT(owners.known().further, ElementsAre(1001));
 }
 
 }  // namespace

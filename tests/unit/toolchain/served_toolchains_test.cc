@@ -70,7 +70,7 @@ class ServedToolchainsTest : public testing::Test {
               steps_.push_back("forget");
             },
         .configured_default = configured,
-        .chosen_default = DefaultFile(directory_.File("default"), OsFilesystem()),
+        .chosen_default = directory_.File("default"),
         .look_time = look_time});
   }
   static absl::Status Reload(ServedToolchains& served) {
@@ -202,7 +202,7 @@ class ServedDirectoryTest : public ServedToolchainsTest {
         .serve = [](const DiscoveredToolchains&) {},
         .forget = [] {},
         .configured_default = "",
-        .chosen_default = DefaultFile(directory_.File("default"), OsFilesystem()),
+        .chosen_default = directory_.File("default"),
         .look_time = look_time});
   }
   static std::ptrdiff_t FilesIn(const std::string& directory) {

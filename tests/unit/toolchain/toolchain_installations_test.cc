@@ -35,12 +35,11 @@ class ToolchainInstallationsTest : public testing::Test {
   const TempDirectory directory_;
   const std::string own_ = directory_.File("own");
   const FakeToolchain triton_{directory_.File("venv")};
-  ServedToolchains served_{
-      {.discover = [this](const auto&, const auto&) { return Discover(); },
-       .serve = [](const auto&) {},
-       .forget = [] {},
-       .configured_default = "",
-       .chosen_default = DefaultFile(directory_.File("default"), OsFilesystem())}};
+  ServedToolchains served_{{.discover = [this](const auto&, const auto&) { return Discover(); },
+                            .serve = [](const auto&) {},
+                            .forget = [] {},
+                            .configured_default = "",
+                            .chosen_default = directory_.File("default")}};
   ToolchainInstallations installations_{served_, {own_}, own_};
 };
 
