@@ -96,15 +96,13 @@ struct Findings {
   std::vector<Rejected> rejected;
 };
 
-using DigestOf = absl::StatusOr<Digest>(const std::string& program, Filesystem& filesystem);
-
-absl::StatusOr<DescribeProgram> MakeProgram(const std::string& worker, DigestOf* digest_of,
+absl::StatusOr<DescribeProgram> MakeProgram(const std::string& worker,
                                             const DiscoveryOptions& options,
                                             Filesystem& filesystem) {
   std::error_code error;
   // Filesystem follows no link.
   const std::string path = std::filesystem::canonical(worker, error);
-  const auto digest = digest_of(error ? worker : path, filesystem);
+  const auto digest = DigestOfWorker(error ? worker : path, filesystem);
   if (!digest.ok()) return Annotate(digest.status(), "the worker's program cannot be read");
   return DescribeProgram{path, *digest, options.work_directory, options.describe_time};
 }
@@ -114,8 +112,8 @@ bool IsCancelled(const DiscoveryOptions& options) {
 }
 
 Findings FindAll(const DiscoveryOptions& options, Filesystem& filesystem, ToolchainCache& cache) {
-  const auto triton = MakeProgram(options.worker_script, DigestOfTritonWorker, options, filesystem);
-  const auto native = MakeProgram(options.native_worker, DigestOfNativeWorker, options, filesystem);
+  const auto triton = MakeProgram(options.worker_script, options, filesystem);
+  const auto native = MakeProgram(options.native_worker, options, filesystem);
   const auto examine = [&](const FoundToolchain& one) -> absl::StatusOr<ToolchainPtr> {
     KILN_RETURN_IF_ERROR(one.problem);
     const auto& program = one.name == kTriton ? triton : native;

@@ -29,29 +29,21 @@ absl::StatusOr<std::vector<std::string>> ListModules(const std::filesystem::path
   return modules;
 }
 
-absl::StatusOr<Digest> DigestOfFile(const std::string& path, Filesystem& filesystem) {
-  KILN_ASSIGN_OR_RETURN(const std::string content,
-                        filesystem.Read(path, limits::kWorkerProgramBytesMax));
-  return Digest::Of(content);
-}
-
 }  // namespace
 
-absl::StatusOr<Digest> DigestOfTritonWorker(const std::string& script, Filesystem& filesystem) {
-  const std::filesystem::path path(script);
+absl::StatusOr<Digest> DigestOfWorker(const std::string& program, Filesystem& filesystem) {
+  const std::filesystem::path path(program);
   KILN_ASSIGN_OR_RETURN(std::vector<std::string> files,
                         ListModules(path.parent_path(), filesystem));
   files.insert(files.begin(), path.filename());
   std::string lines;
   for (const std::string& file : files) {
-    KILN_ASSIGN_OR_RETURN(const Digest digest, DigestOfFile(path.parent_path() / file, filesystem));
-    lines += fmt::format("{}  {}\n", digest.Hex(), file);
+    KILN_ASSIGN_OR_RETURN(
+        const std::string content,
+        filesystem.Read(path.parent_path() / file, limits::kWorkerProgramBytesMax));
+    lines += fmt::format("{}  {}\n", Digest::Of(content).Hex(), file);
   }
   return Digest::Of(lines);
-}
-
-absl::StatusOr<Digest> DigestOfNativeWorker(const std::string& program, Filesystem& filesystem) {
-  return DigestOfFile(program, filesystem);
 }
 
 }  // namespace kiln

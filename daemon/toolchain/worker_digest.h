@@ -8,12 +8,9 @@
 
 namespace kiln {
 
-// What `sha256sum triton_worker.py kiln_triton_worker/*.py | sha256sum` prints where `script`,
-// which is no link, lies: of the file and of its modules. Any other script's name stands for
+// What `sha256sum triton_worker.py kiln_triton_worker/*.py | sha256sum` prints where `program`,
+// which is no link, lies: of the file and of Triton's modules. Any other program's name stands for
 // itself, and one without that directory is a line alone. Blocks as a disk does.
-absl::StatusOr<Digest> DigestOfTritonWorker(const std::string& script, Filesystem& filesystem);
-
-// The digest of the file `program`, which must not be a link.
-absl::StatusOr<Digest> DigestOfNativeWorker(const std::string& program, Filesystem& filesystem);
+absl::StatusOr<Digest> DigestOfWorker(const std::string& program, Filesystem& filesystem);
 
 }  // namespace kiln

@@ -21,9 +21,7 @@ class WorkerDigestTest : public testing::Test {
   void Write(const std::string& name, const std::string& content) {
     WriteFileOrDie(directory_.File(name), content);
   }
-  Digest OfScript() {
-    return *DigestOfTritonWorker(directory_.File("triton_worker.py"), OsFilesystem());
-  }
+  Digest OfScript() { return *DigestOfWorker(directory_.File("triton_worker.py"), OsFilesystem()); }
 
   TempDirectory directory_;
 };
@@ -53,14 +51,15 @@ TEST_F(WorkerDigestTest, AScriptMayStandAlone) {
 
 TEST_F(WorkerDigestTest, WhatCannotBeReadIsAnError) {
   std::filesystem::create_directory(directory_.File("kiln_triton_worker/c.py"));
-  EXPECT_FALSE(DigestOfTritonWorker(directory_.File("triton_worker.py"), OsFilesystem()).ok());
-  EXPECT_FALSE(DigestOfNativeWorker(directory_.File("missing"), OsFilesystem()).ok());
+  EXPECT_FALSE(DigestOfWorker(directory_.File("triton_worker.py"), OsFilesystem()).ok());
+  EXPECT_FALSE(DigestOfWorker(directory_.File("missing"), OsFilesystem()).ok());
 }
 
-TEST_F(WorkerDigestTest, ANativeWorkersIsThatOfTheFile) {
+TEST_F(WorkerDigestTest, ANativeWorkerCountsToo) {
   Write("kiln-worker", "native");
-  EXPECT_EQ(*DigestOfNativeWorker(directory_.File("kiln-worker"), OsFilesystem()),
-            Digest::Of("native"));
+  const Digest before = *DigestOfWorker(directory_.File("kiln-worker"), OsFilesystem());
+  Write("kiln-worker", "changed");
+  EXPECT_NE(*DigestOfWorker(directory_.File("kiln-worker"), OsFilesystem()), before);
 }
 
 }  // namespace
