@@ -5,12 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
-#include <numeric>
-#include <thread>
 
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
@@ -19,8 +15,6 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kHashThreads = 2;
 
 // Besides the files, what daemon/worker/triton/kiln_triton_worker adds to a request decides the
 // bytes: the name that it parses the source under, what it puts back of what stands behind it, that
@@ -188,32 +182,6 @@ absl::StatusOr<Digest> HashFile(const ToolchainFile& file) {
   return builder.Finish();
 }
 
-// One file of a release is most of its bytes: with the largest first, one thread takes that one and
-// the other all the rest.
-std::vector<size_t> LargestFirst(const std::vector<ToolchainFile>& files) {
-  std::vector<size_t> order(files.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return files[a].identity.size_bytes > files[b].identity.size_bytes;
-  });
-  return order;
-}
-
-std::vector<absl::StatusOr<Digest>> HashFiles(const std::vector<ToolchainFile>& files) {
-  const std::vector<size_t> order = LargestFirst(files);
-  std::vector<absl::StatusOr<Digest>> digests(files.size(), absl::StatusOr<Digest>(Digest()));
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < order.size(); i = next++) {
-      digests[order[i]] = HashFile(files[order[i]]);
-    }
-  };
-  std::array<std::thread, kHashThreads> threads;
-  for (std::thread& thread : threads) thread = std::thread(work);
-  for (std::thread& thread : threads) thread.join();
-  return digests;
-}
-
 }  // namespace
 
 absl::StatusOr<FileIdentity> Identify(const std::string& path) {
@@ -255,15 +223,13 @@ Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFil
 
 absl::StatusOr<Digest> Fingerprint(const FoundToolchain& found,
                                    const std::vector<ToolchainFile>& files) {
-  std::vector<ToolchainFile> covered = files;
-  std::erase_if(covered, [](const ToolchainFile& file) { return file.label.empty(); });
-  const auto digests = HashFiles(covered);
-  if (found.name == kPtxas) return digests.at(0);
   DigestBuilder builder;
   builder.Update(Preamble(found));
-  for (size_t i = 0; i < covered.size(); ++i) {
-    KILN_RETURN_IF_ERROR(digests[i].status());
-    builder.Update(fmt::format("{}  {}\n", digests[i]->Hex(), covered[i].label));
+  for (const ToolchainFile& file : files) {
+    if (file.label.empty()) continue;
+    KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file));
+    if (found.name == kPtxas) return digest;
+    builder.Update(fmt::format("{}  {}\n", digest.Hex(), file.label));
   }
   return builder.Finish();
 }
