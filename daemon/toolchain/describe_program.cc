@@ -11,6 +11,7 @@
 
 #include "daemon/process/output_capture.h"
 #include "daemon/process/spawn.h"
+#include "daemon/toolchain/decision_log.h"
 #include "storage/base/limits.h"
 #include "storage/base/remove_tree.h"
 
@@ -65,9 +66,7 @@ absl::StatusOr<bool> WaitForExit(pid_t pid, std::chrono::milliseconds time) {
 // The last line says what went wrong, be it Python's or a shell's; one line, without controls.
 std::string LastLine(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  text = text.substr(text.rfind('\n') + 1);
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
+  text = ShortAscii(text.substr(text.rfind('\n') + 1), kErrorBytesMax);
   return text.empty() ? "it wrote nothing to say why" : text;
 }
 

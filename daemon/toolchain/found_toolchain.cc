@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <map>
@@ -31,20 +32,14 @@ constexpr std::string_view kPackagedPtxas[] = {
 // Where NVRTC lies, and beside it, the headers that come with it: of a toolkit, …
 struct NvrtcPlace {
   std::string_view libraries;
-  std::vector<std::string_view> includes;
+  std::array<std::string_view, 3> includes;  // "": none
 };
-const NvrtcPlace& ToolkitNvrtc() {
-  static const auto* const place = new NvrtcPlace{"lib64", {"include", "include/cccl"}};
-  return *place;
-}
+constexpr NvrtcPlace kToolkitNvrtc{"lib64", {"include", "include/cccl"}};
 // … and of NVIDIA's wheels for CUDA 12 and 13.
-const std::vector<NvrtcPlace>& PackagedNvrtc() {
-  static const auto* const places = new std::vector<NvrtcPlace>{
-      {"nvidia/cuda_nvrtc/lib",
-       {"nvidia/cuda_runtime/include", "nvidia/cuda_cccl/include", "nvidia/cuda_nvcc/include"}},
-      {"nvidia/cu13/lib", {"nvidia/cu13/include", "nvidia/cu13/include/cccl"}}};
-  return *places;
-}
+constexpr NvrtcPlace kPackagedNvrtc[] = {
+    {"nvidia/cuda_nvrtc/lib",
+     {"nvidia/cuda_runtime/include", "nvidia/cuda_cccl/include", "nvidia/cuda_nvcc/include"}},
+    {"nvidia/cu13/lib", {"nvidia/cu13/include", "nvidia/cu13/include/cccl"}}};
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -135,11 +130,11 @@ class Search {
         directory + "/lib", [](std::string_view name) { return name.starts_with("python3"); }));
     for (std::string& each : packages) each += "/site-packages";
     bool found = AddTriton(packages);
-    found = AddNvrtc(directory, ToolkitNvrtc()) || found;
+    found = AddNvrtc(directory, kToolkitNvrtc) || found;
     found = AddPtxas(directory, kToolkitPtxas) || found;
     for (const std::string& each : packages) {
       found = AddPtxas(each, kPackagedPtxas) || found;
-      for (const NvrtcPlace& place : PackagedNvrtc()) found = AddNvrtc(each, place) || found;
+      for (const NvrtcPlace& place : kPackagedNvrtc) found = AddNvrtc(each, place) || found;
     }
     return found;
   }
@@ -193,11 +188,8 @@ class Search {
     FoundToolchain triton{std::string(kTriton), installation_, installation_};
     triton.interpreter = installation_ + "/bin/python";
     triton.package = packages[0] + "/triton";
-    triton.python = fs::path(packages[0])
-                        .parent_path()
-                        .filename()
-                        .string()
-                        .substr(std::string_view("python").size());
+    const std::string python = fs::path(packages[0]).parent_path().filename();
+    triton.python = python.substr(std::string_view("python").size());
     const auto version = DistributionVersion(packages[0]);
     triton.version = version.value_or("");
     Blame(triton, version.status());
@@ -257,7 +249,7 @@ class Search {
       FoundToolchain nvrtc{std::string(kNvrtc), real, installation_, CheckUsable(path, R_OK)};
       Blame(nvrtc, AddLibraries(nvrtc));
       for (const std::string_view include : place.includes) {
-        Blame(nvrtc, AddHeaders(fmt::format("{}/{}", root, include), nvrtc));
+        if (!include.empty()) Blame(nvrtc, AddHeaders(fmt::format("{}/{}", root, include), nvrtc));
       }
       Add(real, std::move(nvrtc));
     }

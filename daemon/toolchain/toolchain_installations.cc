@@ -201,27 +201,25 @@ absl::Status ToolchainInstallations::WhyNot(const std::string& installation,
 
 absl::StatusOr<ToolchainPtr> ToolchainInstallations::FindNamed(const std::string& selector) const {
   const std::string_view digits = FingerprintDigits(selector);
-  std::vector<ToolchainPtr> named;
+  ToolchainPtr named;
   std::set<std::string> installations;
+  std::vector<std::string> each_one;
+  std::vector<std::string> versions;
   for (const ToolchainPtr& each : served_.List()) {
+    if (each->name == selector) versions.push_back(each->Name());
     const bool is_named =
         digits.empty() ? each->Name() == selector : each->fingerprint.Hex().starts_with(digits);
     if (!is_named) continue;
-    named.push_back(each);
+    if (named == nullptr) named = each;
     installations.insert(Normal(each->installation));
-  }
-  if (installations.size() == 1) return named.front();
-  if (named.empty()) {
-    std::vector<std::string> versions;
-    for (const ToolchainPtr& each : served_.List()) {
-      if (each->name == selector) versions.push_back(each->Name());
-    }
-    if (!versions.empty()) return InvalidArgument("say which: {}", fmt::join(versions, ", "));
-    return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", selector);
-  }
-  std::vector<std::string> each_one;
-  for (const ToolchainPtr& each : named) {
     each_one.push_back(fmt::format("{} in {}", each->fingerprint.Hex(), each->installation));
+  }
+  if (installations.size() == 1) return named;
+  if (named == nullptr && !versions.empty()) {
+    return InvalidArgument("say which: {}", fmt::join(versions, ", "));
+  }
+  if (named == nullptr) {
+    return NotFound("the daemon has no {}; 'kiln toolchain list' shows what it has", selector);
   }
   return FailedPrecondition("there is more than one {}: say its fingerprint instead: {}", selector,
                             fmt::join(each_one, ", "));
