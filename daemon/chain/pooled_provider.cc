@@ -124,11 +124,6 @@ ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string&
   for (const std::string& include : toolchain.includes) {
     command.spawn.arguments.insert(command.spawn.arguments.end(), {"--include", include});
   }
-  // That of a ptxas is the digest of the file itself.
-  if (toolchain.name == "ptxas") {
-    command.spawn.arguments.insert(command.spawn.arguments.end(),
-                                   {"--digest", toolchain.fingerprint.Hex()});
-  }
   return command;
 }
 

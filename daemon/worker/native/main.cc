@@ -2,7 +2,7 @@
 //
 //   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY --include DIRECTORY …)
 //       Prints one JSON object that says what this toolchain is and can do, and exits.
-//   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE --digest HEX | --nvrtc …)
+//   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE | --nvrtc …)
 //       Opens the toolchain, and then forks one worker process per request of the daemon.
 //
 // daemon/worker/protocol.md says what goes over the two sockets, and how processes live and die.
@@ -40,12 +40,11 @@ struct WorkerFlags {
   std::string ptxas;
   std::string nvrtc;
   std::vector<std::string> includes;
-  std::string digest;
 };
 
 absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenCompiler(const WorkerFlags& flags) {
   if (!flags.nvrtc.empty()) return NvrtcCompiler::Open(flags.nvrtc, flags.includes);
-  return PtxasCompiler::Open(flags.ptxas, flags.digest);
+  return PtxasCompiler::Open(flags.ptxas);
 }
 
 absl::Status RunDescription(const WorkerFlags& flags) {
@@ -102,7 +101,6 @@ int WorkerMain(int argc, char** argv) {
   app.add_option("--control-fd", flags.control_fd, "The control socket");
   app.add_option("--parent", flags.parent, "The daemon's pid");
   auto* const ptxas = app.add_option("--ptxas", flags.ptxas, "The ptxas to run");
-  app.add_option("--digest", flags.digest, "The SHA-256 that the ptxas must have")->needs(ptxas);
   auto* const nvrtc = app.add_option("--nvrtc", flags.nvrtc, "The libnvrtc.so to compile with");
   nvrtc->excludes(ptxas);
   app.add_option("--include", flags.includes, "A directory with headers; repeated for several")

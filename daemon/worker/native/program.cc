@@ -20,22 +20,6 @@ namespace {
 
 constexpr size_t kProgramOutputBytesMax = limits::kMiB;
 
-// pread until `size` bytes are there or the file ends.
-absl::StatusOr<std::string> ReadAt(int file, off_t offset, size_t size, const std::string& name) {
-  std::string bytes(size, '\0');
-  size_t have = 0;
-  while (have < size) {
-    const ssize_t got =
-        ::pread(file, bytes.data() + have, size - have, offset + static_cast<off_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoStatus(errno, "read " + name);
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  bytes.resize(have);
-  return bytes;
-}
-
 absl::Status WaitForChild(pid_t pid, Program::Result& result) {
   rusage usage{};
   while (::wait4(pid, &result.wait_status, 0, &usage) < 0) {
@@ -57,7 +41,6 @@ struct Image {
   char* const* arguments;
   char* const* environment;
   int output;
-  int errors;
 };
 
 // In a child that has its parent's memory and must not return: what posix_spawn does, and one thing
@@ -65,7 +48,7 @@ struct Image {
 [[noreturn]] void Become(const Image& image, volatile int& error) {
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
-      ::dup2(image.output, STDOUT_FILENO) >= 0 && ::dup2(image.errors, STDERR_FILENO) >= 0 &&
+      ::dup2(image.output, STDOUT_FILENO) >= 0 && ::dup2(image.output, STDERR_FILENO) >= 0 &&
       (nothing == STDIN_FILENO || ::close(nothing) == 0) && RefuseDating()) {
     ::execve(image.path, image.arguments, image.environment);
   }
@@ -97,17 +80,6 @@ std::string Program::Path() const {
   return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file_.get()), error);
 }
 
-absl::StatusOr<Digest> Program::ComputeDigest() const {
-  DigestBuilder builder;
-  off_t offset = 0;
-  while (true) {
-    KILN_ASSIGN_OR_RETURN(const std::string part, ReadAt(file_.get(), offset, limits::kMiB, name_));
-    if (part.empty()) return builder.Finish();
-    builder.Update(part);
-    offset += static_cast<off_t>(part.size());
-  }
-}
-
 absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arguments,
                                              const std::string& output) const {
   KILN_ASSIGN_OR_RETURN(const UniqueFd log, MakeOutputFile(output));
@@ -121,8 +93,7 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   char* const environment[] = {temporary_files.data(), allocation.data(), nullptr};
   // The descriptor is closed by a successful exec, not before.
   const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
-  const absl::StatusOr<pid_t> pid =
-      Start({path.c_str(), words.data(), environment, log.get(), log.get()});
+  const absl::StatusOr<pid_t> pid = Start({path.c_str(), words.data(), environment, log.get()});
   if (!pid.ok()) return Annotate(pid.status(), "start " + name_);
   Result result;
   KILN_RETURN_IF_ERROR(WaitForChild(*pid, result));
@@ -130,8 +101,11 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   if (::fstat(log.get(), &info) != 0) return ErrnoStatus(errno, "look at " + output);
   const auto size = static_cast<size_t>(info.st_size);
   const size_t kept = std::min(size, kProgramOutputBytesMax);
-  KILN_ASSIGN_OR_RETURN(result.output,
-                        ReadAt(log.get(), static_cast<off_t>(size - kept), kept, output));
+  result.output.resize(kept);
+  const ssize_t got =
+      ::pread(log.get(), result.output.data(), kept, static_cast<off_t>(size - kept));
+  if (got < 0) return ErrnoStatus(errno, "read " + output);
+  result.output.resize(static_cast<size_t>(got));
   return result;
 }
 

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "storage/base/digest.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -26,9 +25,6 @@ class Program {
 
   // Where it lies now, as the kernel has it: without links.
   std::string Path() const;
-
-  // SHA-256 of its bytes. Reads all of them.
-  absl::StatusOr<Digest> ComputeDigest() const;
 
   // Runs it in the current directory, with nothing to read, no environment but TMPDIR and no right
   // to set times of files, until it ends. Its output goes through a file of the name `output`

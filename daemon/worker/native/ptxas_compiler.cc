@@ -3,9 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "daemon/kernel/ptx_options.h"
 #include "daemon/process/spawn.h"
@@ -28,19 +29,17 @@ constexpr char kLogFile[] = "output";
 // The real architectures in its --help, without "sm_", each once.
 std::vector<std::string> ArchitecturesIn(std::string_view help) {
   constexpr std::string_view kPrefix = "'sm_";
-  std::vector<std::string> found;
+  std::set<std::pair<int, std::string>> found;  // by number
   for (size_t at = help.find(kPrefix); at != std::string_view::npos; at = help.find(kPrefix, at)) {
     at += kPrefix.size();
     std::string architecture(help.substr(at, help.find('\'', at) - at));
-    const bool is_number = architecture[0] >= '0' && architecture[0] <= '9';
-    if (is_number && std::find(found.begin(), found.end(), architecture) == found.end()) {
-      found.push_back(std::move(architecture));
+    if (const int number = std::atoi(architecture.c_str()); number > 0) {
+      found.emplace(number, std::move(architecture));
     }
   }
-  std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
-    return std::stoi(a) != std::stoi(b) ? std::stoi(a) < std::stoi(b) : a < b;
-  });
-  return found;
+  std::vector<std::string> sorted;
+  for (const auto& [_, architecture] : found) sorted.push_back(architecture);
+  return sorted;
 }
 
 // The name of a kernel that the request asks for, or "".
@@ -53,18 +52,8 @@ std::string WantedEntry(const Options& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::string& path,
-                                                                    const std::string& digest) {
+absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::string& path) {
   KILN_ASSIGN_OR_RETURN(Program program, Program::Open(path, "ptxas"));
-  if (!digest.empty()) {
-    KILN_ASSIGN_OR_RETURN(const Digest found, program.ComputeDigest());
-    if (found.Hex() != digest) {
-      return FailedPrecondition(
-          "{} is no longer the file that it was when the daemon read it; 'kiln toolchain reload' "
-          "has it read again",
-          path);
-    }
-  }
   KILN_ASSIGN_OR_RETURN(const Program::Result said, program.Run({"--version"}, kLogFile));
   ::unlink(kLogFile);
   std::string version = VersionIn(said.output);

@@ -16,10 +16,8 @@ namespace kiln {
 // (compile_key.cc).
 class PtxasCompiler final : public NativeCompiler {
  public:
-  // `digest`: 64 hex digits that the file's SHA-256 must have, or "". FAILED_PRECONDITION where it
-  // has another; whatever keeps it from running otherwise.
-  static absl::StatusOr<std::unique_ptr<NativeCompiler>> Open(const std::string& path,
-                                                              const std::string& digest);
+  // The error is whatever keeps it from running.
+  static absl::StatusOr<std::unique_ptr<NativeCompiler>> Open(const std::string& path);
 
   std::string Version() const override { return version_; }
   std::vector<std::string> Programs() const override { return {program_.Path()}; }

@@ -44,15 +44,11 @@ TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
   fs::copy_file("/bin/true", path);
   const auto program = Program::Open(path, "tool");
   ASSERT_TRUE(program.ok());
-  const auto digest = program->ComputeDigest();
-  ASSERT_TRUE(digest.ok());
-  EXPECT_EQ(*digest, Digest::Of(ReadFileOrDie(path)));
   fs::copy_file("/bin/false", directory_.File("other"));
   fs::rename(directory_.File("other"), path);
   const auto result = program->Run({}, log_);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->wait_status, 0);
-  EXPECT_EQ(*program->ComputeDigest(), *digest);
 }
 
 TEST_F(ProgramTest, TheTimesOfAFileBecomeZero) {
