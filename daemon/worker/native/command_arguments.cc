@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 using Arguments = std::vector<std::string>;
+using Takes = CommandOption::Takes;
 
 // What an identifier of PTX or C++ may consist of; nothing in it means anything to a command line.
 bool IsIdentifier(std::string_view text) {
@@ -26,21 +27,25 @@ bool IsMacro(std::string_view text) {
          text.find_first_of(std::string_view("\0\n", 2)) == std::string_view::npos;
 }
 
+bool TakesTuple(const CommandOption& option) {
+  return option.takes == Takes::kMacros || option.takes == Takes::kNumbers;
+}
+
 // What the option takes, for people.
 std::string Wanted(const CommandOption& option) {
   switch (option.takes) {
-    case CommandOption::Takes::kNothing:
-    case CommandOption::Takes::kTruth:
+    case Takes::kNothing:
+    case Takes::kTruth:
       return "true or false";
-    case CommandOption::Takes::kNumber:
+    case Takes::kNumber:
       return fmt::format("a whole number from {} to {}", option.min, option.max);
-    case CommandOption::Takes::kNumbers:
+    case Takes::kNumbers:
       return fmt::format("a tuple of whole numbers from {} to {}", option.min, option.max);
-    case CommandOption::Takes::kWord:
+    case Takes::kWord:
       return fmt::format("one of {}", fmt::join(option.words, ", "));
-    case CommandOption::Takes::kName:
+    case Takes::kName:
       return "the name of one function";
-    case CommandOption::Takes::kMacros:
+    case Takes::kMacros:
       return "a tuple of NAME or NAME=VALUE";
   }
   return "nothing that is known";
@@ -49,51 +54,39 @@ std::string Wanted(const CommandOption& option) {
 // One value, or one of a tuple's, as it stands on the command line; nothing where the option does
 // not take it.
 std::optional<std::string> Spelled(const CommandOption& option, const OptionValue& value) {
-  const auto* truth = std::get_if<bool>(&value.value);
-  const auto* number = std::get_if<int64_t>(&value.value);
-  const auto* text = std::get_if<std::string>(&value.value);
-  switch (option.takes) {
-    case CommandOption::Takes::kNothing:
-    case CommandOption::Takes::kTruth:
-      if (truth != nullptr) return *truth ? "true" : "false";
-      break;
-    case CommandOption::Takes::kNumber:
-    case CommandOption::Takes::kNumbers:
-      if (number != nullptr && *number >= option.min && *number <= option.max) {
-        return fmt::format("{}", *number);
-      }
-      break;
-    case CommandOption::Takes::kWord:
-      if (text != nullptr && std::count(option.words.begin(), option.words.end(), *text) > 0) {
-        return *text;
-      }
-      break;
-    case CommandOption::Takes::kName:
-      if (text != nullptr && IsIdentifier(*text)) return *text;
-      break;
-    case CommandOption::Takes::kMacros:
-      if (text != nullptr && IsMacro(*text)) return *text;
-      break;
+  const Takes takes = option.takes;
+  if (const auto* truth = std::get_if<bool>(&value.value)) {
+    if (takes != Takes::kNothing && takes != Takes::kTruth) return std::nullopt;
+    return *truth ? "true" : "false";
   }
-  return std::nullopt;
+  if (const auto* number = std::get_if<int64_t>(&value.value)) {
+    if (takes != Takes::kNumber && takes != Takes::kNumbers) return std::nullopt;
+    if (*number < option.min || *number > option.max) return std::nullopt;
+    return fmt::format("{}", *number);
+  }
+  const auto* text = std::get_if<std::string>(&value.value);
+  if (text == nullptr) return std::nullopt;
+  const auto& words = option.words;
+  const bool is_taken =
+      (takes == Takes::kWord && std::find(words.begin(), words.end(), *text) != words.end()) ||
+      (takes == Takes::kName && IsIdentifier(*text)) || (takes == Takes::kMacros && IsMacro(*text));
+  return is_taken ? std::optional(*text) : std::nullopt;
 }
 
 absl::StatusOr<Arguments> ArgumentsFor(const CommandOption& option, const OptionValue& value) {
   const absl::Status refused = InvalidArgument("option '{}' takes {}", option.name, Wanted(option));
-  const bool takes_tuple = option.takes == CommandOption::Takes::kMacros ||
-                           option.takes == CommandOption::Takes::kNumbers;
   const auto* tuple = std::get_if<OptionTuple>(&value.value);
-  if (takes_tuple != (tuple != nullptr)) return refused;
+  if (TakesTuple(option) != (tuple != nullptr)) return refused;
   Arguments spelled;
-  for (const OptionValue& each : takes_tuple ? *tuple : OptionTuple{value}) {
+  for (const OptionValue& each : tuple != nullptr ? *tuple : OptionTuple{value}) {
     std::optional<std::string> one = Spelled(option, each);
     if (!one) return refused;
     spelled.push_back(*std::move(one));
   }
-  if (option.takes == CommandOption::Takes::kNothing) {
+  if (option.takes == Takes::kNothing) {
     return spelled[0] == "true" ? Arguments{fmt::format("--{}", option.Argument())} : Arguments();
   }
-  if (option.takes == CommandOption::Takes::kNumbers) {
+  if (option.takes == Takes::kNumbers) {
     if (spelled.empty()) return refused;
     spelled = {fmt::format("{}", fmt::join(spelled, ","))};
   }
@@ -104,22 +97,13 @@ absl::StatusOr<Arguments> ArgumentsFor(const CommandOption& option, const Option
 }  // namespace
 
 nlohmann::json Declare(const CommandOption& option) {
-  switch (option.takes) {
-    case CommandOption::Takes::kNothing:
-      // Not giving a flag is the same as giving it as false.
-      return {{"type", "bool"}, {"default", false}};
-    case CommandOption::Takes::kTruth:
-      return {{"type", "bool"}};
-    case CommandOption::Takes::kNumber:
-      return {{"type", "integer"}};
-    case CommandOption::Takes::kWord:
-    case CommandOption::Takes::kName:
-      return {{"type", "string"}};
-    case CommandOption::Takes::kMacros:
-    case CommandOption::Takes::kNumbers:
-      return {{"type", "tuple"}};
-  }
-  return {};
+  // Not giving a flag is the same as giving it as false.
+  if (option.takes == Takes::kNothing) return {{"type", "bool"}, {"default", false}};
+  const char* type = option.takes == Takes::kTruth    ? "bool"
+                     : option.takes == Takes::kNumber ? "integer"
+                     : TakesTuple(option)             ? "tuple"
+                                                      : "string";
+  return {{"type", type}};
 }
 
 absl::StatusOr<std::vector<std::string>> ArgumentsFor(const std::vector<CommandOption>& known,

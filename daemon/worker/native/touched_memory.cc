@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "storage/base/limits.h"
@@ -32,16 +34,12 @@ uint64_t PageBytes() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
 // or not to be touched: the stack, guard pages, what the kernel itself maps.
 std::optional<TouchedMemory::Range> TouchedMemory::RangeOf(const std::string& line) {
   Range range;
-  char dash = 0;
-  std::string rights;
-  std::string offset;
-  std::string device;
-  std::string inode;
-  std::string name;
-  std::istringstream fields(line);
-  fields >> std::hex >> range.begin >> dash >> range.end >> rights >> offset >> device >> inode;
-  if (!fields || rights.size() != 4 || rights[0] != 'r' || rights[3] != 'p') return std::nullopt;
-  fields >> name;
+  std::array<char, 5> rights{};
+  int behind_inode = 0;
+  std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &range.begin, &range.end,
+              rights.data(), &behind_inode);
+  if (behind_inode == 0 || rights[0] != 'r' || rights[3] != 'p') return std::nullopt;
+  const std::string name = line.substr(static_cast<size_t>(behind_inode));
   range.is_of_file = name.starts_with('/');
   const bool is_heap = (name.empty() || name == "[heap]") && rights[1] == 'w';
   if (!range.is_of_file && !is_heap) return std::nullopt;

@@ -13,13 +13,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
 
 #include "daemon/process/json_reader.h"
 #include "daemon/process/process_table.h"
+#include "daemon/process/spawn.h"
 #include "daemon/sandbox/jail_needs.h"
 #include "daemon/worker/native/job_server.h"
 #include "storage/base/limits.h"
@@ -68,12 +69,9 @@ void DieWith(pid_t parent, int signal_number) {
 }
 
 absl::Status CheckForkable() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("Threads:", 0) == 0 &&
-        line.substr(line.find_last_not_of("0123456789") + 1) != "1") {
-      return FailedPrecondition("opening the compiler left threads running; a zygote has one");
-    }
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  if (std::distance(begin(threads), end(threads)) != 1) {
+    return FailedPrecondition("opening the compiler left threads running; a zygote has one");
   }
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -156,9 +154,7 @@ absl::StatusOr<std::optional<ZygoteServer::Request>> ZygoteServer::Receive() {
 absl::StatusOr<Json> ZygoteServer::Answer(Request& request) {
   JsonReader reader(request.message, "the daemon's request");
   const std::string type = reader.String("type", limits::kNameBytesMax);
-  if (type == "fork") {
-    return Fork(request);
-  }
+  if (type == "fork") return Fork(request);
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
   KILN_RETURN_IF_ERROR(reader.status());
   if (type != "reap" || !workers_.contains(worker)) {
@@ -201,15 +197,8 @@ absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
 
 // The daemon has killed it; null where it refuses to die.
 Json ZygoteServer::Reap(pid_t worker) {
-  const auto deadline = std::chrono::steady_clock::now() + kReapTime;
-  auto pause = std::chrono::microseconds(200);
   int status = 0;
-  bool reaped = false;
-  while (!(reaped = ::waitpid(worker, &status, WNOHANG) == worker)) {
-    if (std::chrono::steady_clock::now() > deadline) break;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::microseconds(10'000));
-  }
+  const bool reaped = ReapChild(worker, kReapTime, &status);
   if (reaped) {
     workers_.erase(worker);
     EndOrphans();

@@ -8,43 +8,40 @@ CLONE_NEWNS = 0x20000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 1 << 14, 1 << 19
 
 
-class Limits:
-    """What a process may take, by the names of the fork message."""
+# By the names of the fork message.
+RESOURCES = {
+    "file_bytes": resource.RLIMIT_FSIZE,
+    "address_space_bytes": resource.RLIMIT_AS,
+    "processes": resource.RLIMIT_NPROC,
+    "descriptors": resource.RLIMIT_NOFILE,
+    "cpu_seconds": resource.RLIMIT_CPU,
+}
 
-    RESOURCES = {
-        "file_bytes": resource.RLIMIT_FSIZE,
-        "address_space_bytes": resource.RLIMIT_AS,
-        "processes": resource.RLIMIT_NPROC,
-        "descriptors": resource.RLIMIT_NOFILE,
-        "cpu_seconds": resource.RLIMIT_CPU,
-    }
 
-    def __init__(self, limits):
-        self._limits = limits
-
-    def mount(self, directory):
-        """Like MountWorkDirectory (daemon/sandbox/work_mount.cc). What failed, in words."""
-        if not self._limits["disk_bytes"]:
-            return []
-        size = f"size={self._limits['disk_bytes']},nr_inodes={self._limits['disk_entries']},mode=0700"
-        try:
-            checked(LIBC.unshare(CLONE_NEWNS))
-            checked(LIBC.mount(None, b"/", None, MS_REC | MS_SLAVE, None))
-            checked(LIBC.mount(b"kiln", directory.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
-        except OSError as error:
-            return [f"mount a tmpfs on {directory}: {error.strerror}"]
+def mount_work_directory(directory, limits):
+    """Like MountWorkDirectory (daemon/sandbox/work_mount.cc). What failed, in words."""
+    if not limits["disk_bytes"]:
         return []
+    size = f"size={limits['disk_bytes']},nr_inodes={limits['disk_entries']},mode=0700"
+    try:
+        checked(LIBC.unshare(CLONE_NEWNS))
+        checked(LIBC.mount(None, b"/", None, MS_REC | MS_SLAVE, None))
+        checked(LIBC.mount(b"kiln", directory.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
+    except OSError as error:
+        return [f"mount a tmpfs on {directory}: {error.strerror}"]
+    return []
 
-    def set(self):
-        """Like Confinement.enter."""
-        problems = []
-        wanted = {resource.RLIMIT_CORE: 0}
-        wanted.update({limit: self._limits[name] for name, limit in self.RESOURCES.items() if self._limits[name]})
-        for limit, value in wanted.items():
-            _, most = resource.getrlimit(limit)
-            value = value if most == resource.RLIM_INFINITY else min(value, most)
-            try:
-                resource.setrlimit(limit, (value, value))
-            except OSError as error:
-                problems.append(f"limit {limit}: {error.strerror}")
-        return problems
+
+def set_limits(limits):
+    """Like Confinement.enter."""
+    problems = []
+    wanted = {resource.RLIMIT_CORE: 0}
+    wanted.update({limit: limits[name] for name, limit in RESOURCES.items() if limits[name]})
+    for limit, value in wanted.items():
+        _, most = resource.getrlimit(limit)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        try:
+            resource.setrlimit(limit, (value, value))
+        except OSError as error:
+            problems.append(f"limit {limit}: {error.strerror}")
+    return problems

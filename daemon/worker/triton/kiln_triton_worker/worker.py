@@ -15,7 +15,7 @@ from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.frames import read_frame, write_frame
 from kiln_triton_worker.jail import Confinement
 from kiln_triton_worker.libc import die_with, do_not_randomize_programs
-from kiln_triton_worker.limits import Limits
+from kiln_triton_worker.limits import mount_work_directory, set_limits
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
@@ -53,20 +53,19 @@ class Worker:
         self._compiler = compiler
         self._job = job
         self._message = message
-        self._limits = Limits(message["limits"])
         self._hides_files = False
 
     def confine(self):
         """What of it failed, in words."""
         directory = self._message["directory"]
-        problems = self._limits.mount(directory)
+        problems = mount_work_directory(directory, self._message["limits"])
         os.chdir(directory)
         for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
             os.environ[name] = directory
         tempfile.tempdir = None
         os.umask(0o077)
         do_not_randomize_programs()
-        problems += self._limits.set()
+        problems += set_limits(self._message["limits"])
         if self._message["jail"] is not None:
             confinement = Confinement(self._message["jail"])
             problems += confinement.enter()
