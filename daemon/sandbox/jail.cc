@@ -121,15 +121,7 @@ absl::Status Jail::Judge(const std::vector<std::string>& problems) const {
 }
 
 std::string_view NameOf(Jail::Mode mode) {
-  switch (mode) {
-    case Jail::Mode::kOff:
-      return "off";
-    case Jail::Mode::kOn:
-      return "on";
-    case Jail::Mode::kRequired:
-      return "required";
-  }
-  return "";
+  return mode == Jail::Mode::kOff ? "off" : mode == Jail::Mode::kOn ? "on" : "required";
 }
 
 std::vector<std::string> Jail::Problems() const {

@@ -47,7 +47,8 @@ struct JailDescription {
 nlohmann::json EncodeLimits(const WorkerLimits& limits);
 nlohmann::json EncodeJail(const JailDescription& jail);
 
-// INTERNAL where something is absent, of the wrong type or out of bounds.
+// For what the daemon has encoded. INTERNAL where something is absent or of the wrong type; bounds
+// are not looked at.
 absl::StatusOr<WorkerLimits> DecodeLimits(const nlohmann::json& json);
 absl::StatusOr<JailDescription> DecodeJail(const nlohmann::json& json);
 
