@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -12,32 +11,10 @@
 namespace kiln {
 namespace {
 
-struct Quota {
-  int64_t quota_micros = 0;  // CPU time in each period
-  int64_t period_micros = 0;
-};
-
-// Version 2: "150000 100000", or "max 100000".
-std::optional<Quota> ReadCpuMax(Filesystem& files, const std::string& group) {
-  const auto text = files.Read(group + "/cpu.max", limits::kKernelFileBytesMax);
-  if (!text.ok()) return std::nullopt;
-  std::istringstream line(*text);
-  Quota quota;
-  if (line >> quota.quota_micros >> quota.period_micros) return quota;
-  return std::nullopt;
-}
-
-// Version 1, where no quota reads "-1" and is no number to ReadNumber.
-std::optional<Quota> ReadCfsQuota(Filesystem& files, const std::string& group) {
-  const auto quota = ReadNumber(files, group + "/cpu.cfs_quota_us");
-  const auto period = ReadNumber(files, group + "/cpu.cfs_period_us");
-  if (!quota || !period) return std::nullopt;
-  return Quota{static_cast<int64_t>(*quota), static_cast<int64_t>(*period)};
-}
-
-int Within(const std::optional<Quota>& quota, int cores) {
-  if (!quota || quota->quota_micros <= 0 || quota->period_micros <= 0) return cores;
-  const int64_t whole = 1 + (quota->quota_micros - 1) / quota->period_micros;
+// A period has `quota_micros` of CPU time. No quota is 0 or less.
+int Within(int64_t quota_micros, int64_t period_micros, int cores) {
+  if (quota_micros <= 0 || period_micros <= 0) return cores;
+  const int64_t whole = 1 + (quota_micros - 1) / period_micros;
   return static_cast<int>(std::min<int64_t>(cores, whole));
 }
 
@@ -54,8 +31,20 @@ int AffinityCores() {
 }
 
 int CoresWithinQuota(const ControlGroups& groups, Filesystem& files, int cores) {
-  for (const std::string& group : groups.unified) cores = Within(ReadCpuMax(files, group), cores);
-  for (const std::string& group : groups.cpu) cores = Within(ReadCfsQuota(files, group), cores);
+  int64_t quota = 0;
+  int64_t period = 0;
+  for (const std::string& group : groups.unified) {
+    // "150000 100000", or "max 100000".
+    std::istringstream line(
+        files.Read(group + "/cpu.max", limits::kKernelFileBytesMax).value_or(""));
+    if (line >> quota >> period) cores = Within(quota, period, cores);
+  }
+  for (const std::string& group : groups.cpu) {
+    // No quota reads "-1" and is no number to ReadNumber.
+    quota = static_cast<int64_t>(ReadNumber(files, group + "/cpu.cfs_quota_us").value_or(0));
+    period = static_cast<int64_t>(ReadNumber(files, group + "/cpu.cfs_period_us").value_or(0));
+    cores = Within(quota, period, cores);
+  }
   return std::max(1, cores);
 }
 

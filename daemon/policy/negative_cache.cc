@@ -78,13 +78,9 @@ bool NegativeCache::LiftCrash(const Digest& key) {
 }
 
 size_t NegativeCache::LiftAllCrashes() {
-  const SteadyTime now = clock_.Now();
-  size_t count = 0;
+  const size_t count = CrashCount();
   const MutexLock lock(mutex_);
-  entries_.EraseIf([&](const Entry& entry) {
-    if (entry.failure == nullptr && now < entry.until) ++count;
-    return entry.failure == nullptr;
-  });
+  entries_.EraseIf([](const Entry& entry) { return entry.failure == nullptr; });
   return count;
 }
 

@@ -1,5 +1,7 @@
 #include "daemon/process/control_groups.h"
 
+#include <absl/strings/str_split.h>
+
 #include <charconv>
 #include <sstream>
 
@@ -22,12 +24,9 @@ std::vector<std::string> UpFrom(const std::string& mount, std::string path) {
   return directories;
 }
 
-bool Names(const std::string& controllers, std::string_view wanted) {
-  std::istringstream list(controllers);
-  for (std::string controller; std::getline(list, controller, ',');) {
-    if (controller == wanted) return true;
-  }
-  return false;
+template <typename Delimiter>
+std::vector<std::string> Split(const std::string& text, Delimiter delimiter) {
+  return absl::StrSplit(text, delimiter);
 }
 
 std::optional<uint64_t> ParseNumber(std::string_view text) {
@@ -43,25 +42,22 @@ ControlGroups ControlGroups::Find(Filesystem& files, const std::string& root) {
   ControlGroups groups;
   const std::string mount = root + "/sys/fs/cgroup";
   const auto listed = files.Read(root + "/proc/self/cgroup", limits::kKernelFileBytesMax);
-  std::istringstream lines(listed.value_or(""));
   bool has_version_1 = false;
   std::string unified = "/";
   // "4:cpu,cpuacct:/path", and for version 2 "0::/path".
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (path.empty() || path.front() != '/') continue;
-    if (controllers.empty()) {
-      unified = path;
+  for (const std::string& line : Split(listed.value_or(""), '\n')) {
+    const std::vector<std::string> parts = Split(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3 || !parts[2].starts_with('/')) continue;
+    if (parts[1].empty()) {
+      unified = parts[2];
       continue;
     }
     has_version_1 = true;
-    if (Names(controllers, "memory")) groups.memory = UpFrom(mount + "/memory", path);
-    if (Names(controllers, "cpu")) groups.cpu = UpFrom(mount + "/cpu", path);
-    if (Names(controllers, "pids")) groups.pids = UpFrom(mount + "/pids", path);
+    for (const std::string& controller : Split(parts[1], ',')) {
+      if (controller == "memory") groups.memory = UpFrom(mount + "/memory", parts[2]);
+      if (controller == "cpu") groups.cpu = UpFrom(mount + "/cpu", parts[2]);
+      if (controller == "pids") groups.pids = UpFrom(mount + "/pids", parts[2]);
+    }
   }
   groups.unified = UpFrom(has_version_1 ? mount + "/unified" : mount, unified);
   return groups;

@@ -5,13 +5,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& EmptyArray() {
-  static const Json* const array = new Json(Json::array());
-  return *array;
-}
-const Json& EmptyObject() {
-  static const Json* const object = new Json(Json::object());
-  return *object;
+// Stands for a field that is missing or wrong. It has no elements.
+const Json& Null() {
+  static const Json* const null = new Json();
+  return *null;
 }
 
 }  // namespace
@@ -25,9 +22,8 @@ void JsonReader::Fail(std::string_view field, std::string_view expected) {
 }
 
 const Json& JsonReader::Find(const char* field) const {
-  static const Json* const null = new Json();
   const auto found = json_.is_object() ? json_.find(field) : json_.end();
-  return found == json_.end() ? *null : *found;
+  return found == json_.end() ? Null() : *found;
 }
 
 bool JsonReader::Has(const char* field) const { return !Find(field).is_null(); }
@@ -35,47 +31,37 @@ bool JsonReader::Has(const char* field) const { return !Find(field).is_null(); }
 std::string JsonReader::String(const char* field, size_t bytes_max) {
   const Json& value = Find(field);
   const auto* text = value.get_ptr<const std::string*>();
-  if (text == nullptr || text->size() > bytes_max) {
-    Fail(field, fmt::format("a string of at most {} bytes", bytes_max));
-    return "";
-  }
-  return *text;
+  if (text != nullptr && text->size() <= bytes_max) return *text;
+  Fail(field, fmt::format("a string of at most {} bytes", bytes_max));
+  return "";
 }
 
 uint64_t JsonReader::Count(const char* field, uint64_t max) {
   const Json& value = Find(field);
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > max) {
-    Fail(field, fmt::format("a whole number from 0 to {}", max));
-    return 0;
-  }
-  return value.get<uint64_t>();
+  if (value.is_number_unsigned() && value.get<uint64_t>() <= max) return value.get<uint64_t>();
+  Fail(field, fmt::format("a whole number from 0 to {}", max));
+  return 0;
 }
 
 bool JsonReader::Bool(const char* field) {
   const Json& value = Find(field);
-  if (!value.is_boolean()) {
-    Fail(field, "true or false");
-    return false;
-  }
-  return value.get<bool>();
+  if (value.is_boolean()) return value.get<bool>();
+  Fail(field, "true or false");
+  return false;
 }
 
 const Json& JsonReader::Array(const char* field, size_t size_max) {
   const Json& value = Find(field);
-  if (!value.is_array() || value.size() > size_max) {
-    Fail(field, fmt::format("an array of at most {}", size_max));
-    return EmptyArray();
-  }
-  return value;
+  if (value.is_array() && value.size() <= size_max) return value;
+  Fail(field, fmt::format("an array of at most {}", size_max));
+  return Null();
 }
 
 const Json& JsonReader::Object(const char* field) {
   const Json& value = Find(field);
-  if (!value.is_object()) {
-    Fail(field, "an object");
-    return EmptyObject();
-  }
-  return value;
+  if (value.is_object()) return value;
+  Fail(field, "an object");
+  return Null();
 }
 
 std::vector<std::string> JsonReader::Strings(const char* field, size_t size_max, size_t bytes_max) {

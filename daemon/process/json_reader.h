@@ -22,7 +22,7 @@ class JsonReader {
   // Between 0 and `max`.
   uint64_t Count(const char* field, uint64_t max);
   bool Bool(const char* field);
-  // An array of at most `size_max` elements, or an object; never null.
+  // An array of at most `size_max` elements, or an object. The zero value is null: no elements.
   const nlohmann::json& Array(const char* field, size_t size_max);
   const nlohmann::json& Object(const char* field);
   std::vector<std::string> Strings(const char* field, size_t size_max, size_t bytes_max);

@@ -1,5 +1,6 @@
 #include "daemon/process/spawn.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -23,51 +24,36 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-struct FileActions {
-  posix_spawn_file_actions_t actions;
-  FileActions() { ::posix_spawn_file_actions_init(&actions); }
-  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions); }
-  FileActions(const FileActions&) = delete;
-  FileActions& operator=(const FileActions&) = delete;
-};
-
-struct Attributes {
-  posix_spawnattr_t attributes;
-  Attributes() {
-    ::posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigset_t all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setsigdefault(&attributes, &all);
-    ::posix_spawnattr_setflags(&attributes,
-                               POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-  }
-  ~Attributes() { ::posix_spawnattr_destroy(&attributes); }
-  Attributes(const Attributes&) = delete;
-  Attributes& operator=(const Attributes&) = delete;
-};
-
 }  // namespace
 
 absl::StatusOr<pid_t> Spawn(const SpawnCommand& command, int output, int inherited) {
-  FileActions files;
-  ::posix_spawn_file_actions_addopen(&files.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&files.actions, output, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files.actions, output, STDERR_FILENO);
-  if (inherited >= 0) ::posix_spawn_file_actions_adddup2(&files.actions, inherited, kInheritedFd);
-  ::posix_spawn_file_actions_addclosefrom_np(&files.actions,
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  const absl::Cleanup destroy_files = [&] { ::posix_spawn_file_actions_destroy(&files); };
+  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
+  if (inherited >= 0) ::posix_spawn_file_actions_adddup2(&files, inherited, kInheritedFd);
+  ::posix_spawn_file_actions_addclosefrom_np(&files,
                                              inherited >= 0 ? kInheritedFd + 1 : kInheritedFd);
   if (!command.directory.empty()) {
-    ::posix_spawn_file_actions_addchdir_np(&files.actions, command.directory.c_str());
+    ::posix_spawn_file_actions_addchdir_np(&files, command.directory.c_str());
   }
-  const Attributes attributes;
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  const absl::Cleanup destroy_attributes = [&] { ::posix_spawnattr_destroy(&attributes); };
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::posix_spawnattr_setsigmask(&attributes, &signals);
+  ::sigfillset(&signals);
+  ::posix_spawnattr_setsigdefault(&attributes, &signals);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   const std::vector<char*> arguments = Pointers(command.arguments);
   const std::vector<char*> environment = Pointers(command.environment);
   pid_t pid = -1;
-  const int error = ::posix_spawn(&pid, arguments[0], &files.actions, &attributes.attributes,
-                                  arguments.data(), environment.data());
+  const int error =
+      ::posix_spawn(&pid, arguments[0], &files, &attributes, arguments.data(), environment.data());
   if (error != 0) return ErrnoStatus(error, fmt::format("start {}", command.arguments[0]));
   return pid;
 }
