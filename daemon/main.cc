@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -80,18 +81,13 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
 
 // More than a start asks for: a daemon whose toolchains are not mounted yet serves what it has
 // stored.
-int CheckConfig(const LoadedConfig& loaded, const Environment& environment) {
-  if (const auto checked = CheckThingsNamed(loaded); !checked.ok()) {
-    return Fail(kBadUsage, checked);
-  }
+absl::Status CheckConfig(const LoadedConfig& loaded, const Environment& environment) {
+  KILN_RETURN_IF_ERROR(CheckThingsNamed(loaded));
   const auto selector = ToolchainSelector::Parse(loaded.config.toolchain.default_selector);
-  if (!selector.ok()) {
-    return Fail(kBadUsage, loaded.Blame("toolchain.default", selector.status()));
-  }
-  const auto paths = ResolvePaths(loaded.config.paths, getuid(), environment);
-  if (!paths.ok()) return Fail(kBadUsage, paths.status());
-  if (const auto checked = CheckPaths(*paths); !checked.ok()) return Fail(kBadUsage, checked);
-  return kOk;
+  KILN_RETURN_IF_ERROR(loaded.Blame("toolchain.default", selector.status()));
+  KILN_ASSIGN_OR_RETURN(const Paths paths,
+                        ResolvePaths(loaded.config.paths, getuid(), environment));
+  return CheckPaths(paths);
 }
 
 int PrintConfigInForce(const LoadedConfig& loaded) {
@@ -219,18 +215,13 @@ void RaiseDescriptorLimit() {
 }
 
 // One daemon at a time on each of the two directories; they need not lie beneath one root.
-struct Locks {
-  UniqueFd state;
-  UniqueFd run;
-
-  static absl::StatusOr<Locks> Take(const Paths& paths) {
-    auto state = TakeStateLock(paths.Lock());
-    if (!state.ok()) return WithAdvice(state.status(), paths.state, "paths.state");
-    auto run = TakeStateLock(paths.RunLock());
-    if (!run.ok()) return WithAdvice(run.status(), paths.run, "paths.run");
-    return Locks{*std::move(state), *std::move(run)};
-  }
-};
+absl::StatusOr<std::array<UniqueFd, 2>> TakeLocks(const Paths& paths) {
+  auto state = TakeStateLock(paths.Lock());
+  if (!state.ok()) return WithAdvice(state.status(), paths.state, "paths.state");
+  auto run = TakeStateLock(paths.RunLock());
+  if (!run.ok()) return WithAdvice(run.status(), paths.run, "paths.run");
+  return std::array{*std::move(state), *std::move(run)};
+}
 
 absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
                                       const Environment& environment) {
@@ -257,17 +248,13 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
   return setting;
 }
 
-int Run(const Config& config, const Environment& environment) {
-  auto paths = ResolvePaths(config.paths, getuid(), environment);
-  if (!paths.ok()) return Fail(kBadUsage, paths.status());
+// ALREADY_EXISTS: another kilnd runs on one of the directories.
+absl::Status Run(const Config& config, const Paths& paths, const Environment& environment) {
   // What others may read gets its permissions as it is made, whatever the umask of whoever starts
   // this.
   umask(022);
-  if (const auto made = PrepareDirectories(*paths); !made.ok()) return Fail(kFailed, made);
-  const auto locks = Locks::Take(*paths);
-  if (!locks.ok()) {
-    return Fail(absl::IsAlreadyExists(locks.status()) ? kAlreadyRunning : kFailed, locks.status());
-  }
+  KILN_RETURN_IF_ERROR(PrepareDirectories(paths));
+  KILN_ASSIGN_OR_RETURN(const auto locks, TakeLocks(paths));
   RaiseDescriptorLimit();
 
   // Before the first thread, so that all of them inherit it and signals come to AwaitSignal alone.
@@ -275,23 +262,18 @@ int Run(const Config& config, const Environment& environment) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  auto setting = Prepare(config, *paths, environment);
-  if (!setting.ok()) return Fail(kFailed, setting.status());
-  auto daemon = Assemble(*std::move(setting));
-  if (!daemon.ok()) {
-    return Fail(absl::IsAlreadyExists(daemon.status()) ? kAlreadyRunning : kFailed,
-                daemon.status());
-  }
+  KILN_ASSIGN_OR_RETURN(DaemonSetting setting, Prepare(config, paths, environment));
+  KILN_ASSIGN_OR_RETURN(const auto daemon, Assemble(std::move(setting)));
 
   ServiceNotifier notifier;
-  notifier.Ready((*daemon)->StatusLine());
-  AwaitSignal(**daemon, notifier);
+  notifier.Ready(daemon->StatusLine());
+  AwaitSignal(*daemon, notifier);
   LogInfo("draining", {{"at_most_ms", config.sockets.drain_time.count()}});
   notifier.Stopping(config.sockets.drain_time);
   QuitOnNextSignal();
-  (*daemon)->Drain(SystemClock().Now() + config.sockets.drain_time);
+  daemon->Drain(SystemClock().Now() + config.sockets.drain_time);
   LogInfo("stopped");
-  return kOk;
+  return absl::OkStatus();
 }
 
 // An empty path would mean the system's own place, and is a script's variable that is not set.
@@ -331,9 +313,16 @@ int Main(int argc, char** argv) {
   const auto loaded = Load(flags, environment);
   if (!loaded.ok()) return Fail(kBadUsage, loaded.status());
   if (flags.print_config) return PrintConfigInForce(*loaded);
-  if (flags.check_config) return CheckConfig(*loaded, environment);
+  if (flags.check_config) {
+    const absl::Status checked = CheckConfig(*loaded, environment);
+    return checked.ok() ? kOk : Fail(kBadUsage, checked);
+  }
   if (!SetLogLevel(loaded->config.log.level)) return kBadUsage;
-  return Run(loaded->config, environment);
+  const auto paths = ResolvePaths(loaded->config.paths, getuid(), environment);
+  if (!paths.ok()) return Fail(kBadUsage, paths.status());
+  const absl::Status status = Run(loaded->config, *paths, environment);
+  if (status.ok()) return kOk;
+  return Fail(absl::IsAlreadyExists(status) ? kAlreadyRunning : kFailed, status);
 }
 
 }  // namespace
