@@ -804,13 +804,16 @@ TEST_F(CommandLineTest, WrongUsageSaysWhatIsWrong) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{}, "kiln: usage: A subcommand is required\n  try: 'kiln --help'"},
       {{"--stage", "stats"}, "kiln: stats: '--stage' is not known here\n"},
-      {{"stast"}, "kiln: usage: 'stast' is not known here\n  try: 'kiln --help'"},
+      {{"stast"},
+       "kiln: usage: 'stast' is not known here; did you mean stats?\n  try: 'kiln --help'"},
       {{"stast", "--help"}, "kiln: usage: 'stast' is not known here"},
       {{"help", "stast"}, "kiln: usage: 'stast' is not known here"},
       {{"compile", "x", "--targt", "cuda:90"},
-       "kiln: compile: '--targt' is not known here\n"
+       "kiln: compile: '--targt' is not known here; did you mean --target?\n"
        "  try: 'kiln compile --help'\n"},
-      {{"stats", "more"}, "kiln: stats: 'more' is not known here"},
+      {{"ls", "--limt=3"}, "did you mean --limit?\n"},
+      {{"ls", "--jsn"}, "'--jsn' is not known here; did you mean --json?\n"},
+      {{"stats", "more"}, "kiln: stats: 'more' is not known here\n"},
       {{"get"}, "kiln: get: KEY is required\n  try: 'kiln get --help'\n"},
       {{"ls", "--limit", "x"}, "kiln: ls: --limit: 'x' is not a whole number from 0 to"},
       {{"ls", "--limit", "-1"}, "kiln: ls: --limit: '-1' is not a whole number from 0 to"},
@@ -903,7 +906,7 @@ TEST_F(CommandLineTest, AnOptionThatIsGivenTwice) {
 
 TEST_F(CommandLineTest, AnOptionThatIsCutShort) {
   EXPECT_EQ(RunCommandLine({"compile", "--opt", "a=b"}, out_, err_, {}), 2);
-  EXPECT_THAT(err_.str(), HasSubstr("'--opt' is not known here"));
+  EXPECT_THAT(err_.str(), HasSubstr("'--opt' is not known here; did you mean --option?"));
 }
 
 TEST_F(CommandLineTest, AFileOfRequestsIsNoSource) {
