@@ -52,33 +52,24 @@ std::optional<Sha256Digest> OptionalDigestAt(const uint8_t* bytes) {
 
 // --- Runtimes ---
 
-StatusOr<SharedLibrary> OpenDriverLibrary(const std::string& backend, const char* path) {
-  if (backend == "cuda") {
-    return SharedLibrary::Open(path == nullptr ? CudaDriver::kDefaultPath : path);
-  }
-  if (backend == "hip") return HipDriver::OpenLibrary(path == nullptr ? "" : path);
+StatusOr<std::unique_ptr<Driver>> OpenDriver(std::string_view backend, const char* path) {
+  if (backend == "cuda") return path == nullptr ? CudaDriver::Open() : CudaDriver::Open(path);
+  if (backend == "hip") return path == nullptr ? HipDriver::Open() : HipDriver::Open(path);
   return InvalidArgument("there is no backend \"{}\": it is cuda or hip", backend);
-}
-
-StatusOr<std::unique_ptr<Driver>> OpenDriver(const std::string& backend,
-                                             const SharedLibrary& library) {
-  return backend == "cuda" ? CudaDriver::Open(library) : HipDriver::Open(library);
 }
 
 // One runtime for each library, also when two names open the same library. Never destroyed: graphs
 // call back as long as the driver lives.
 StatusOr<kiln_launch_runtime*> OpenRuntime(const kiln_launch_open_options& options) {
   static auto& mutex = *new std::mutex;
-  static auto& runtimes = *new std::map<std::pair<std::string, const void*>, kiln_launch_runtime*>;
-  const std::string backend = options.backend == nullptr ? "cuda" : options.backend;
-  LAUNCH_ASSIGN_OR_RETURN(const SharedLibrary library,
-                          OpenDriverLibrary(backend, options.driver_path));
+  static auto& runtimes =
+      *new std::map<std::pair<std::string_view, const void*>, kiln_launch_runtime*>;
+  LAUNCH_ASSIGN_OR_RETURN(
+      std::unique_ptr<Driver> driver,
+      OpenDriver(options.backend == nullptr ? "cuda" : options.backend, options.driver_path));
   const std::lock_guard lock(mutex);
-  kiln_launch_runtime*& runtime = runtimes[{backend, library.id()}];
-  if (runtime == nullptr) {
-    LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<Driver> driver, OpenDriver(backend, library));
-    runtime = new kiln_launch_runtime(std::move(driver));
-  }
+  kiln_launch_runtime*& runtime = runtimes[{driver->backend(), driver->library_id()}];
+  if (runtime == nullptr) runtime = new kiln_launch_runtime(std::move(driver));
   return runtime;
 }
 

@@ -28,32 +28,28 @@ unsigned FillAttributes(const DriverLaunch& launch, abi::LaunchAttribute* attrib
 
 }  // namespace
 
-CudaDriver::CudaDriver()
-    : Driver("cuda", {.warp_size = cuda::kWarpSize,
-                      .threads_max = cuda::kMaxThreadsPerBlock,
-                      .shared_bytes_max = cuda::kMaxSharedMemoryPerBlockOptin,
-                      .grid_max_x = cuda::kMaxGridDimX,
-                      .l2_bytes = cuda::kL2CacheSize}) {}
+CudaDriver::CudaDriver(const SharedLibrary& library)
+    : Driver("cuda", library,
+             {.warp_size = cuda::kWarpSize,
+              .threads_max = cuda::kMaxThreadsPerBlock,
+              .shared_bytes_max = cuda::kMaxSharedMemoryPerBlockOptin,
+              .grid_max_x = cuda::kMaxGridDimX,
+              .l2_bytes = cuda::kL2CacheSize}) {}
 
 StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const std::string& path) {
-  LAUNCH_ASSIGN_OR_RETURN(const SharedLibrary library, SharedLibrary::Open(path));
-  return Open(library);
-}
-
-StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const SharedLibrary& library) {
-  std::unique_ptr<CudaDriver> driver(new CudaDriver);
-  FunctionFinder finder(library);
-#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) finder.Require(driver->driver_.member, #cuda);
+  LAUNCH_ASSIGN_OR_RETURN(SharedLibrary library, SharedLibrary::Open({path}));
+  std::unique_ptr<CudaDriver> driver(new CudaDriver(library));
+#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) library.Require(driver->driver_.member, #cuda);
   KILN_DRIVER_FUNCTIONS(KILN_REQUIRE_SHARED, KILN_REQUIRE_SHARED)
 #undef KILN_REQUIRE_SHARED
-#define KILN_REQUIRE(name, ...) finder.Require(driver->cu_.name, #name);
-#define KILN_FIND(name, ...) finder.Find(driver->cu_.name, #name);
+#define KILN_REQUIRE(name, ...) library.Require(driver->cu_.name, #name);
+#define KILN_FIND(name, ...) library.Find(driver->cu_.name, #name);
   KILN_CUDA_FUNCTIONS(KILN_REQUIRE, KILN_FIND)
 #undef KILN_FIND
 #undef KILN_REQUIRE
-  if (finder.missing() != nullptr) {
+  if (library.missing() != nullptr) {
     return Unavailable("{} has no {}: a driver for CUDA 12.0 or later is needed", library.path(),
-                       finder.missing());
+                       library.missing());
   }
   LAUNCH_ASSIGN_OR_RETURN(const int version, driver->Initialize());
   if (version >= kDriverVersionMin) return std::unique_ptr<Driver>(std::move(driver));

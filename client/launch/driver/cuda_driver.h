@@ -13,9 +13,7 @@ namespace kiln::launch {
 // CUDA 12.0 or later. UNAVAILABLE: no driver, no device, or too old.
 class CudaDriver final : public Driver {
  public:
-  static constexpr const char* kDefaultPath = "libcuda.so.1";
-  static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path);
-  static StatusOr<std::unique_ptr<Driver>> Open(const SharedLibrary& library);
+  static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path = "libcuda.so.1");
 
   StatusOr<Context> CurrentContext() override { return Get<Context>(cu_.cuCtxGetCurrent); }
   StatusOr<Context> PrimaryContext(int device) override;
@@ -40,7 +38,7 @@ class CudaDriver final : public Driver {
   Status EncodeTensorMap(const TensorMapRequest& request, void* map) override;
 
  private:
-  CudaDriver();
+  explicit CudaDriver(const SharedLibrary& library);
   Status CheckDevice(int ordinal) const override;
   StatusOr<std::string> ArchitectureOf(int device) const override;
   Status LoadModule(std::string_view image, Module& module) override;

@@ -5,7 +5,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -105,6 +104,8 @@ class Driver {
 
   // "cuda", "hip": as in a kernel's target.
   std::string_view backend() const { return backend_; }
+  // Equal for two drivers of one library, whatever names opened it.
+  const void* library_id() const { return library_id_; }
 
   // --- Contexts ---
 
@@ -211,8 +212,8 @@ class Driver {
     int l2_bytes;
   };
 
-  Driver(std::string_view backend, const DeviceAttributes& attributes)
-      : backend_(backend), attributes_(attributes) {}
+  Driver(std::string_view backend, const SharedLibrary& library, const DeviceAttributes& attributes)
+      : backend_(backend), library_id_(library.id()), attributes_(attributes) {}
 
   // Initialises the driver and returns its version. UNAVAILABLE: there is no GPU.
   StatusOr<int> Initialize();
@@ -260,14 +261,12 @@ class Driver {
 
   static abi::LaunchConfig ConfigOf(const DriverLaunch& launch, abi::LaunchAttribute* attributes,
                                     unsigned count) {
-    return {
-        {launch.grid[0], launch.grid[1], launch.grid[2]},
-        {launch.block[0], launch.block[1], launch.block[2]},
-        launch.dynamic_shared_bytes,
-        launch.stream,
-        attributes,
-        count,
-    };
+    return {{launch.grid[0], launch.grid[1], launch.grid[2]},
+            {launch.block[0], launch.block[1], launch.block[2]},
+            launch.dynamic_shared_bytes,
+            launch.stream,
+            attributes,
+            count};
   }
 
   abi::Functions driver_;
@@ -276,29 +275,8 @@ class Driver {
   StatusOr<DeviceFacts> FactsOf(int device) const;
 
   const std::string_view backend_;
+  const void* const library_id_;
   const DeviceAttributes attributes_;
-};
-
-// Fills in tables of a library's functions.
-class FunctionFinder {
- public:
-  explicit FunctionFinder(const SharedLibrary& library) : library_(library) {}
-
-  template <typename Type>
-  void Find(abi::EntryPoint<Type>& entry, const char* name) {
-    entry = {name, reinterpret_cast<Type*>(library_.Find(name))};
-  }
-  template <typename Type>
-  void Require(abi::EntryPoint<Type>& entry, const char* name) {
-    Find(entry, name);
-    if (entry.function == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  // The first required function that the library does not have; null: it has them all.
-  const char* missing() const { return missing_; }
-
- private:
-  const SharedLibrary& library_;
-  const char* missing_ = nullptr;
 };
 
 // Makes a context current while this object lives. Cheap if the context is current already.

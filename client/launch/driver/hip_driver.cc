@@ -21,42 +21,33 @@ thread_local std::vector<int> devices_before;
 
 }  // namespace
 
-HipDriver::HipDriver()
-    : Driver("hip", {.warp_size = hip::kWarpSize,
-                     .threads_max = hip::kMaxThreadsPerBlock,
-                     .shared_bytes_max = hip::kMaxSharedMemoryPerBlock,
-                     .grid_max_x = hip::kMaxGridDimX,
-                     .l2_bytes = hip::kL2CacheSize}) {}
+HipDriver::HipDriver(const SharedLibrary& library)
+    : Driver("hip", library,
+             {.warp_size = hip::kWarpSize,
+              .threads_max = hip::kMaxThreadsPerBlock,
+              .shared_bytes_max = hip::kMaxSharedMemoryPerBlock,
+              .grid_max_x = hip::kMaxGridDimX,
+              .l2_bytes = hip::kL2CacheSize}) {}
 
 StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const std::string& path) {
-  LAUNCH_ASSIGN_OR_RETURN(const SharedLibrary library, OpenLibrary(path));
-  return Open(library);
-}
-
-StatusOr<SharedLibrary> HipDriver::OpenLibrary(const std::string& path) {
-  // The names in ROCm's packages and in the wheels of frameworks.
-  if (path.empty()) {
-    return SharedLibrary::OpenFirst({"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"});
-  }
-  return SharedLibrary::Open(path);
-}
-
-StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const SharedLibrary& library) {
-  std::unique_ptr<HipDriver> driver(new HipDriver);
-  FunctionFinder finder(library);
-#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) finder.Require(driver->driver_.member, #hip);
-#define KILN_FIND_SHARED(member, cuda, hip, ...) finder.Find(driver->driver_.member, #hip);
+  // The default names are those in ROCm's packages and in the wheels of frameworks.
+  const std::vector<std::string> names{"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"};
+  LAUNCH_ASSIGN_OR_RETURN(SharedLibrary library,
+                          SharedLibrary::Open(path.empty() ? names : std::vector{path}));
+  std::unique_ptr<HipDriver> driver(new HipDriver(library));
+#define KILN_REQUIRE_SHARED(member, cuda, hip, ...) library.Require(driver->driver_.member, #hip);
+#define KILN_FIND_SHARED(member, cuda, hip, ...) library.Find(driver->driver_.member, #hip);
   KILN_DRIVER_FUNCTIONS(KILN_REQUIRE_SHARED, KILN_FIND_SHARED)
 #undef KILN_FIND_SHARED
 #undef KILN_REQUIRE_SHARED
-#define KILN_REQUIRE(name, ...) finder.Require(driver->hip_.name, #name);
-#define KILN_FIND(name, ...) finder.Find(driver->hip_.name, #name);
+#define KILN_REQUIRE(name, ...) library.Require(driver->hip_.name, #name);
+#define KILN_FIND(name, ...) library.Find(driver->hip_.name, #name);
   KILN_HIP_FUNCTIONS(KILN_REQUIRE, KILN_FIND)
 #undef KILN_FIND
 #undef KILN_REQUIRE
-  if (finder.missing() != nullptr) {
+  if (library.missing() != nullptr) {
     return Unavailable("{} has no {}: ROCm 6.0 or later is needed", library.path(),
-                       finder.missing());
+                       library.missing());
   }
   LAUNCH_ASSIGN_OR_RETURN(const int version, driver->Initialize());
   if (version >= kHipVersionMin) return std::unique_ptr<Driver>(std::move(driver));
@@ -107,7 +98,12 @@ StatusOr<std::string> HipDriver::ArchitectureOf(int device) const {
 Status HipDriver::Launch(Function function, const DriverLaunch& launch, void** arguments) {
   if (launch.pdl) return Unimplemented("HIP has no programmatic dependent launch");
   if (launch.cooperative || launch.cluster[0] != 0) {
-    LAUNCH_RETURN_IF_ERROR(CheckIsNotCapturing(launch.stream));
+    LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, IsCapturing(launch.stream));
+    // Some runtimes run these launches at once instead of capturing them.
+    if (is_capturing) {
+      return Unimplemented(
+          "HIP does not capture cooperative launches and clusters in every version");
+    }
   }
   if (launch.cluster[0] != 0) return LaunchClusters(function, launch, arguments);
   if (launch.cooperative) {
@@ -124,13 +120,6 @@ abi::Result HipDriver::LaunchPlain(Function function, const DriverLaunch& launch
   return Try(hip_.hipModuleLaunchKernel, function, launch.grid[0], launch.grid[1], launch.grid[2],
              launch.block[0], launch.block[1], launch.block[2], launch.dynamic_shared_bytes,
              launch.stream, arguments, nullptr);
-}
-
-// Some runtimes run these launches at once instead of capturing them.
-Status HipDriver::CheckIsNotCapturing(Stream stream) {
-  LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, IsCapturing(stream));
-  if (!is_capturing) return Status();
-  return Unimplemented("HIP does not capture cooperative launches and clusters in every version");
 }
 
 Status HipDriver::LaunchClusters(Function function, const DriverLaunch& launch, void** arguments) {

@@ -18,9 +18,7 @@ namespace kiln::launch {
 class HipDriver final : public Driver {
  public:
   // Empty path: the default names.
-  static StatusOr<SharedLibrary> OpenLibrary(const std::string& path);
-  static StatusOr<std::unique_ptr<Driver>> Open(const SharedLibrary& library);
-  static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path);
+  static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path = "");
 
   StatusOr<Context> CurrentContext() override;
   StatusOr<Context> PrimaryContext(int device) override;
@@ -44,7 +42,7 @@ class HipDriver final : public Driver {
   }
 
  private:
-  HipDriver();
+  explicit HipDriver(const SharedLibrary& library);
   Status CheckDevice(int ordinal) const override;
   StatusOr<std::string> ArchitectureOf(int device) const override;
   Status LoadModule(std::string_view image, Module& module) override {
@@ -58,7 +56,6 @@ class HipDriver final : public Driver {
     return {hip_.hipGetErrorName.function(result), hip_.hipGetErrorString.function(result)};
   }
   void ForgetError() const override { static_cast<void>(hip_.hipGetLastError.function()); }
-  Status CheckIsNotCapturing(Stream stream);
   Status LaunchClusters(Function function, const DriverLaunch& launch, void** arguments);
 
   hip::Functions hip_;

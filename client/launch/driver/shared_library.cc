@@ -4,25 +4,19 @@
 
 namespace kiln::launch {
 
-StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& path) {
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle != nullptr) return SharedLibrary(handle, path);
-  const char* words = ::dlerror();
-  return Unavailable("no GPU driver here: {}", words == nullptr ? path : words);
+StatusOr<SharedLibrary> SharedLibrary::Open(const std::vector<std::string>& names) {
+  std::string why;
+  for (const int mode : {RTLD_NOLOAD, 0}) {
+    for (const std::string& name : names) {
+      void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | mode);
+      if (handle != nullptr) return SharedLibrary(handle, name);
+      const char* words = ::dlerror();
+      if (mode == 0 && why.empty()) why = words == nullptr ? name : words;
+    }
+  }
+  return Unavailable("no GPU driver here: {}", why);
 }
 
-StatusOr<SharedLibrary> SharedLibrary::OpenFirst(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (handle != nullptr) return SharedLibrary(handle, name);
-  }
-  for (const std::string& name : names) {
-    StatusOr<SharedLibrary> library = Open(name);
-    if (library.ok()) return library;
-  }
-  return Open(names.front());
-}
-
-void* SharedLibrary::Find(const char* symbol) const { return ::dlsym(handle_, symbol); }
+void* SharedLibrary::FunctionAt(const char* symbol) const { return ::dlsym(handle_, symbol); }
 
 }  // namespace kiln::launch
