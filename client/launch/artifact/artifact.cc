@@ -1,15 +1,67 @@
 #include "client/launch/artifact/artifact.h"
 
-#include <cstring>
-#include <new>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "client/launch/artifact/file.h"
+#include <cerrno>
+#include <cstring>
+#include <functional>
+
 #include "storage/base/elf_file.h"
 #include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
 #include "storage/hot/artifact_layout.h"
 
 namespace kiln::launch {
 namespace {
+
+Status ErrnoStatus(int error, const std::string& path) {
+  const Code code = error == ENOENT                     ? Code::kNotFound
+                    : error == EACCES || error == ELOOP ? Code::kPermissionDenied
+                                                        : Code::kInternal;
+  return Status(code, fmt::format("{}: {}", path, std::strerror(error)));
+}
+
+// A regular file of at most `bytes_max` bytes that passes `check`. NOT_FOUND, PERMISSION_DENIED,
+// INVALID_ARGUMENT (too large, or not a regular file), INTERNAL.
+StatusOr<std::string> ReadFile(const std::string& path, uint64_t bytes_max, int more_flags = 0,
+                               const std::function<Status(const struct stat&)>& check = nullptr) {
+  // O_NONBLOCK: a pipe in the file's place must not hang the job.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | more_flags));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument("{} is not a regular file", path);
+  if (check != nullptr) LAUNCH_RETURN_IF_ERROR(check(info));
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (size > bytes_max) {
+    return InvalidArgument("{} has {} bytes, at most {} are read", path, size, bytes_max);
+  }
+  std::string content(size, '\0');
+  size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, path);
+    if (got == 0) break;  // truncated meanwhile; the digest is checked later
+    filled += static_cast<size_t>(got);
+  }
+  content.resize(filled);
+  return content;
+}
+
+// As ReadFile. Only root, this user or `server_uid` can have written the file: it belongs to one of
+// them, is not a symbolic link, and neither group nor others may write to it.
+StatusOr<std::string> ReadTrustedFile(const std::string& path, uint64_t bytes_max,
+                                      std::optional<uid_t> server_uid) {
+  return ReadFile(path, bytes_max, O_NOFOLLOW, [&](const struct stat& info) {
+    const uid_t owner = info.st_uid;
+    const bool is_ours = owner == 0 || owner == ::geteuid() || owner == server_uid;
+    if (is_ours && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return Status();
+    return PermissionDenied("{} (uid {}, mode {:o}) could have been written by somebody else", path,
+                            owner, info.st_mode & 07777);
+  });
+}
 
 std::string LabelOf(const ArtifactId& id, const KernelMetadata& metadata) {
   const bool has_key = id.key != Sha256Digest{};
@@ -51,19 +103,14 @@ Status CheckElfImage(std::string_view image) {
                          image.size());
 }
 
-ImageBytes::ImageBytes(std::string_view bytes)
-    : bytes_(static_cast<char*>(
-          ::operator new (bytes.size() + 1, std::align_val_t{kArtifactAlignment}))),
-      size_(bytes.size()) {
-  std::memcpy(bytes_.get(), bytes.data(), size_);
-}
-
-void ImageBytes::Free::operator()(char* bytes) const {
-  ::operator delete (bytes, std::align_val_t{kArtifactAlignment});
-}
-
 Artifact::Artifact(ArtifactId id, KernelMetadata metadata, std::string_view binary)
-    : id_(id), metadata_(std::move(metadata)), binary_(binary), label_(LabelOf(id_, metadata_)) {}
+    : id_(id),
+      metadata_(std::move(metadata)),
+      lines_(binary.size() / sizeof(Line) + 1),
+      binary_bytes_(binary.size()),
+      label_(LabelOf(id_, metadata_)) {
+  std::memcpy(lines_.data(), binary.data(), binary.size());
+}
 
 StatusOr<std::shared_ptr<const Artifact>> Artifact::FromBytes(
     std::string_view json, std::string_view binary, const std::optional<Sha256Digest>& digest,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/launch/artifact/metadata.h"
 #include "client/launch/artifact/sha256.h"
@@ -22,20 +23,6 @@ struct ArtifactId {
   Sha256Digest binary{};
   Sha256Digest metadata{};  // digest of the JSON's metadata; zeroes: there is a key
   auto operator<=>(const ArtifactId&) const = default;
-};
-
-// Bytes at a multiple of 64: a driver may use them in place.
-class ImageBytes {
- public:
-  explicit ImageBytes(std::string_view bytes);
-  std::string_view view() const { return {bytes_.get(), size_}; }
-
- private:
-  struct Free {
-    void operator()(char* bytes) const;
-  };
-  std::unique_ptr<char, Free> bytes_;
-  size_t size_;
 };
 
 // GPU drivers take an image without its length and trust its headers: they read past the end of a
@@ -65,7 +52,7 @@ class Artifact {
   const ArtifactId& id() const { return id_; }
   const KernelMetadata& metadata() const { return metadata_; }
   // At a multiple of 64.
-  std::string_view binary() const { return binary_.view(); }
+  std::string_view binary() const { return {lines_.data()->bytes, binary_bytes_}; }
   // "kernel softmax (key 0123456789ab)". Every error begins with it.
   const std::string& label() const { return label_; }
 
@@ -74,7 +61,12 @@ class Artifact {
 
   const ArtifactId id_;
   const KernelMetadata metadata_;
-  const ImageBytes binary_;
+  // At a multiple of 64: a driver may use it in place.
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+  std::vector<Line> lines_;
+  const size_t binary_bytes_;
   const std::string label_;
 };
 

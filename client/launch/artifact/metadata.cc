@@ -11,11 +11,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Keeps the first error, so that reading is a plain list of fields.
+// Why the JSON is refused. Readers throw it, so that reading is a plain list of fields.
+struct Refusal {
+  std::string why;
+};
+
+// The fields of an object.
 class Reader {
  public:
   Reader(const Json& json, std::string_view what) : json_(json), what_(what) {
-    if (!json.is_object()) Fail("is not an object");
+    if (!json.is_object()) Fail(" is not an object");
   }
 
   void Number(const char* name, int64_t min, int64_t max, int64_t& out) {
@@ -40,26 +45,19 @@ class Reader {
     if (!value->is_string()) return Fail(fmt::format(".{} is not a string", name));
     out = value->get<std::string>();
   }
-  // Null where it is absent or no array.
+  // Null where it is absent.
   const Json* List(const char* name, size_t length_max) {
     const Json* value = Find(name);
-    if (value == nullptr) return nullptr;
-    if (!value->is_array() || value->size() > length_max) {
+    if (value != nullptr && (!value->is_array() || value->size() > length_max)) {
       Fail(fmt::format(".{} is not an array of at most {}", name, length_max));
-      return nullptr;
     }
     return value;
   }
   const Json* Find(const char* name) {
-    if (!status_.ok()) return nullptr;
     const auto found = json_.find(name);
     return found == json_.end() ? nullptr : &*found;
   }
-  void Fail(std::string_view why) { Adopt(InvalidArgument("{}{}", what_, why)); }
-  void Adopt(Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-  const Status& status() const { return status_; }
+  [[noreturn]] void Fail(std::string_view why) { throw Refusal{fmt::format("{}{}", what_, why)}; }
 
  private:
   void Read(const Json& value, const char* name, int64_t min, int64_t max, int64_t& out) {
@@ -73,7 +71,6 @@ class Reader {
 
   const Json& json_;
   const std::string_view what_;
-  Status status_;
 };
 
 // "cuda:90", or the object of a document.
@@ -91,7 +88,6 @@ void ReadTarget(Reader& reader, KernelMetadata& metadata) {
   Reader inner(*target, "metadata.target");
   inner.Text("backend", metadata.backend);
   inner.Text("architecture", metadata.architecture);
-  reader.Adopt(inner.status());
 }
 
 void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
@@ -99,7 +95,7 @@ void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
   metadata.cluster_dims = {metadata.num_ctas, 1, 1};
   std::vector<int64_t> dims;
   reader.Numbers("cluster_dims", 3, 1, limits::kNumCtasMax, dims);
-  if (!reader.status().ok() || dims.empty()) return;
+  if (dims.empty()) return;
   if (dims.size() != 3) return reader.Fail(".cluster_dims has not three values");
   if (const int64_t product = dims[0] * dims[1] * dims[2]; product != metadata.num_ctas) {
     return reader.Fail(
@@ -108,33 +104,28 @@ void ReadClusterDims(Reader& reader, KernelMetadata& metadata) {
   std::copy_n(dims.begin(), 3, metadata.cluster_dims.begin());
 }
 
-void ReadParameters(Reader& reader, KernelMetadata& metadata) {
-  const Json* list = reader.List("parameters", limits::kParametersMax);
-  if (list == nullptr) return;
-  for (const Json& item : *list) {
-    Reader inner(item, "metadata.parameters");
-    Parameter parameter;
-    inner.Text("name", parameter.name);
-    inner.Text("type", parameter.type);
-    reader.Adopt(inner.status());
-    metadata.parameters.push_back(std::move(parameter));
-  }
+void ReadItem(Reader& reader, Parameter& parameter) {
+  reader.Text("name", parameter.name);
+  reader.Text("type", parameter.type);
 }
 
-void ReadDescriptors(Reader& reader, KernelMetadata& metadata) {
+void ReadItem(Reader& reader, TensorDescriptorMetadata& descriptor) {
   constexpr size_t kRankMax = 5;  // of a CUtensorMap
-  const Json* list = reader.List("tensor_descriptors", limits::kParametersMax);
+  reader.Number("swizzle", 0, 16, descriptor.swizzle);
+  reader.Number("elem_size", 0, 16, descriptor.elem_size);
+  reader.Number("elem_type", 0, 64, descriptor.elem_type);
+  reader.Numbers("block_size", kRankMax, 0, INT32_MAX, descriptor.block_size);
+  reader.Flag("fp4_padded", descriptor.fp4_padded);
+}
+
+template <typename Item>
+void ReadItems(Reader& reader, const char* name, std::vector<Item>& items) {
+  const Json* list = reader.List(name, limits::kParametersMax);
   if (list == nullptr) return;
+  const std::string what = fmt::format("metadata.{}", name);
   for (const Json& item : *list) {
-    Reader inner(item, "metadata.tensor_descriptors");
-    TensorDescriptorMetadata descriptor;
-    inner.Number("swizzle", 0, 16, descriptor.swizzle);
-    inner.Number("elem_size", 0, 16, descriptor.elem_size);
-    inner.Number("elem_type", 0, 64, descriptor.elem_type);
-    inner.Numbers("block_size", kRankMax, 0, INT32_MAX, descriptor.block_size);
-    inner.Flag("fp4_padded", descriptor.fp4_padded);
-    reader.Adopt(inner.status());
-    metadata.tensor_descriptors.push_back(std::move(descriptor));
+    Reader inner(item, what);
+    ReadItem(inner, items.emplace_back());
   }
 }
 
@@ -166,7 +157,7 @@ void ReadToolchainMetadata(Reader& reader, KernelMetadata& metadata) {
   }
 }
 
-Status ReadMetadata(const Json& json, KernelMetadata& metadata) {
+void ReadMetadata(const Json& json, KernelMetadata& metadata) {
   constexpr int64_t kBytesMax = int64_t{1} << 40;
   Reader reader(json, "metadata");
   reader.Text("name", metadata.name);
@@ -183,12 +174,11 @@ Status ReadMetadata(const Json& json, KernelMetadata& metadata) {
   ReadClusterDims(reader, metadata);
   reader.Flag("launch_pdl", metadata.launch_pdl);
   reader.Flag("launch_cooperative_grid", metadata.launch_cooperative_grid);
-  ReadDescriptors(reader, metadata);
+  ReadItems(reader, "tensor_descriptors", metadata.tensor_descriptors);
   ReadToolchainMetadata(reader, metadata);
-  ReadParameters(reader, metadata);
+  ReadItems(reader, "parameters", metadata.parameters);
   reader.Number("hidden_pointers", 0, limits::kHiddenPointersMax, metadata.hidden_pointers);
-  if (reader.status().ok() && metadata.name.empty()) reader.Fail(".name is missing");
-  return reader.status();
+  if (metadata.name.empty()) reader.Fail(".name is missing");
 }
 
 bool IsBinary(const Json& stage) {
@@ -207,7 +197,6 @@ void ReadStages(Reader& reader, ArtifactDescription& description) {
   chosen.Text("stage", description.binary_stage);
   chosen.Text("digest", description.binary_digest);
   chosen.Text("file", description.binary_file);
-  reader.Adopt(chosen.status());
 }
 
 }  // namespace
@@ -224,12 +213,15 @@ StatusOr<ArtifactDescription> ParseDescription(std::string_view json) {
         "compile -o` writes it");
   }
   ArtifactDescription description;
-  LAUNCH_RETURN_IF_ERROR(ReadMetadata(parsed["metadata"], description.metadata));
   description.metadata_text = parsed["metadata"].dump();
-  Reader reader(parsed, "");
-  reader.Text("key", description.key);
-  ReadStages(reader, description);
-  LAUNCH_RETURN_IF_ERROR(reader.status());
+  try {
+    ReadMetadata(parsed["metadata"], description.metadata);
+    Reader reader(parsed, "");
+    reader.Text("key", description.key);
+    ReadStages(reader, description);
+  } catch (const Refusal& refusal) {
+    return InvalidArgument("{}", refusal.why);
+  }
   return description;
 }
 

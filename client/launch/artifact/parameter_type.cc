@@ -13,25 +13,27 @@ struct NamedBits {
 constexpr NamedBits kNamedBits[] = {{"bf16", 16}, {"fp16", 16},  {"fp32", 32},
                                     {"fp64", 64}, {"index", 64}, {"pred", 8}};
 
+// 0: not a number.
+size_t NumberOf(std::string_view digits) {
+  size_t number = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, number);
+  return error == std::errc() && rest == end ? number : 0;
+}
+
 // "i32", "u64", "s8", "f16", "b128": bits, rounded up to whole bytes.
 size_t BytesOfLetterAndBits(std::string_view type) {
   constexpr std::string_view kLetters = "iusfb";
   if (type.size() < 2 || kLetters.find(type.front()) == std::string_view::npos) return 0;
-  size_t bits = 0;
-  const char* end = type.data() + type.size();
-  const auto [rest, error] = std::from_chars(type.data() + 1, end, bits);
-  if (error != std::errc() || rest != end || bits == 0 || bits > 128) return 0;
-  return (bits + 7) / 8;
+  const size_t bits = NumberOf(type.substr(1));
+  return bits > 128 ? 0 : (bits + 7) / 8;
 }
 
 // "b8[128]".
 size_t BytesOfArray(std::string_view type, size_t bracket) {
-  size_t count = 0;
-  const char* begin = type.data() + bracket + 1;
-  const char* end = type.data() + type.size() - 1;
-  const auto [rest, error] = std::from_chars(begin, end, count);
-  if (error != std::errc() || rest != end || type.back() != ']') return 0;
-  return BytesOfType(type.substr(0, bracket)) * count;
+  if (type.back() != ']') return 0;
+  const std::string_view count = type.substr(bracket + 1, type.size() - bracket - 2);
+  return BytesOfType(type.substr(0, bracket)) * NumberOf(count);
 }
 
 }  // namespace

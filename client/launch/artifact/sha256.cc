@@ -1,5 +1,6 @@
 #include "client/launch/artifact/sha256.h"
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include <charconv>
@@ -24,13 +25,7 @@ Sha256Digest DigestAt(const void* bytes) {
 }
 
 std::string ToHex(const Sha256Digest& digest) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const uint8_t byte : digest) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+  return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
 bool FromHex(std::string_view hex, Sha256Digest& digest) {
