@@ -8,7 +8,6 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <vector>
 
 #include "client/launch/kiln_launch.h"
 #include "client/launch/launcher.h"

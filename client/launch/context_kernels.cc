@@ -1,6 +1,8 @@
 #include "client/launch/context_kernels.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace kiln::launch {
@@ -110,12 +112,30 @@ Status ContextKernels::Adopt(Kernel& kernel, const LoadedCode& code) {
   return Status();
 }
 
+Function ContextKernels::Withdraw(Kernel& kernel) {
+  constexpr int kYieldsMax = 100;
+  constexpr std::chrono::microseconds kLongestNap(1000);
+  const Function function = kernel.function_.exchange(nullptr, std::memory_order_seq_cst);
+  // Mostly takes microseconds. A launch may also wait in the driver while its stream's queue is
+  // full; then this thread sleeps to leave the core to others.
+  std::chrono::microseconds nap(50);
+  for (int yields = 0; kernel.users_.load(std::memory_order_seq_cst) != 0; ++yields) {
+    if (yields < kYieldsMax) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, kLongestNap);
+    }
+  }
+  return function;
+}
+
 bool ContextKernels::TryUnload(Kernel& kernel) {
   const ScopedContext context(driver_, context_);
   const ScopedRelaxedCapture relaxed(driver_);
   {
     const std::lock_guard hiding(kernel.hiding_);
-    const Function function = kernel.Withdraw();
+    const Function function = Withdraw(kernel);
     // A captured launch pins the kernel before it uses the function. A launch that used the
     // function before Withdraw has pinned it by now; a later one finds no function and waits.
     if (kernel.is_pinned()) {

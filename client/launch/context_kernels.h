@@ -65,6 +65,9 @@ class ContextKernels {
   Status LoadNow(Kernel& kernel, bool is_capturing);
   StatusOr<LoadedCode> LoadOrMakeRoom(const Artifact& artifact, bool is_capturing);
   Status Adopt(Kernel& kernel, const LoadedCode& code);
+  // Hides the function and waits for launches that use it. A launch may have pinned the kernel
+  // meanwhile. Returns the function, so that it can be published again.
+  static Function Withdraw(Kernel& kernel);
   // False: a graph needs it.
   bool TryUnload(Kernel& kernel);
   void DropUnreferenced();

@@ -71,17 +71,14 @@ StatusOr<uint64_t> GraphRegistry::RecordOf(Stream stream) {
 
 void GraphRegistry::OnDestroyed(void* data) {
   const std::unique_ptr<Watch> watch(static_cast<Watch*>(data));
-  watch->registry->Forget(watch->id);
-}
-
-void GraphRegistry::Forget(uint64_t id) {
-  const MutexLock lock(mutex_);
-  const auto found = records_.find(id);
-  if (found == records_.end()) return;
+  GraphRegistry& registry = *watch->registry;
+  const MutexLock lock(registry.mutex_);
+  const auto found = registry.records_.find(watch->id);
+  if (found == registry.records_.end()) return;
   // Kernels that are no longer open are unloaded at the next load or close: this thread must not
   // call the driver.
   for (const std::shared_ptr<Kernel>& kernel : found->second.kernels) kernel->Unpin();
-  records_.erase(found);
+  registry.records_.erase(found);
 }
 
 Status GraphRegistry::NoteLaunch(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {

@@ -58,7 +58,6 @@ class GraphRegistry {
   // The id of the capture. Makes its record.
   StatusOr<uint64_t> RecordOf(Stream stream);
   static void OnDestroyed(void* watch);
-  void Forget(uint64_t id);
 
   Driver& driver_;
   mutable Mutex mutex_;

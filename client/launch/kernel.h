@@ -73,9 +73,6 @@ class Kernel {
   friend class ContextKernels;
 
   void Publish(Function function) { function_.store(function, std::memory_order_seq_cst); }
-  // Hides the function and waits for launches that use it. A launch may have pinned the kernel
-  // meanwhile. Returns the function, so that it can be published again.
-  Function Withdraw();
 
   ContextKernels& home_;
   const std::shared_ptr<const Artifact> artifact_;

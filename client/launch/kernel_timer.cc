@@ -84,12 +84,6 @@ Status KernelTimer::HarvestFirst() {
 
 StatusOr<kiln_launch_times> KernelTimer::Read(bool resets) {
   const MutexLock reading(reading_);
-  LAUNCH_RETURN_IF_ERROR(HarvestAll());
-  const MutexLock lock(mutex_);
-  return resets ? std::exchange(times_, {}) : times_;
-}
-
-Status KernelTimer::HarvestAll() {
   const ScopedRelaxedCapture relaxed(driver_);
   MutexLock lock(mutex_);
   // Excludes launches that begin after this line.
@@ -102,7 +96,7 @@ Status KernelTimer::HarvestAll() {
     lock.Lock();
     if (harvested_ == turn) LAUNCH_RETURN_IF_ERROR(HarvestFirst());
   }
-  return Status();
+  return resets ? std::exchange(times_, {}) : times_;
 }
 
 void KernelTimer::Release(Context context) {

@@ -51,7 +51,6 @@ class KernelTimer {
   Status HarvestFirst() KILN_REQUIRES(mutex_);
   // Null: the driver makes none.
   Event TakeEvent() KILN_REQUIRES(mutex_);
-  Status HarvestAll() KILN_REQUIRES(reading_);
 
   Driver& driver_;
   Mutex reading_;  // taken before mutex_

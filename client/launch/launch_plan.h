@@ -77,13 +77,8 @@ class LaunchPlan {
   bool NeedsScratch() const {
     return metadata_.global_scratch_bytes != 0 || metadata_.profile_scratch_bytes != 0;
   }
-  // For the whole grid.
-  uint64_t GlobalScratchBytes(const LaunchCall& call) const {
-    return ScratchBytes(call, metadata_.global_scratch_bytes);
-  }
-  uint64_t ProfileScratchBytes(const LaunchCall& call) const {
-    return ScratchBytes(call, metadata_.profile_scratch_bytes);
-  }
+  // For the whole grid: `bytes_each` for a program.
+  uint64_t ScratchBytes(const LaunchCall& call, int64_t bytes_each) const;
 
  private:
   // What each launch reads, in one place.
@@ -110,7 +105,6 @@ class LaunchPlan {
   Status ResolveGrid(const LaunchCall& call, DriverLaunch& launch) const;
   Status ResolveBlock(const LaunchCall& call, DriverLaunch& launch) const;
   Status ResolveSharedBytes(const LaunchCall& call, DriverLaunch& launch) const;
-  uint64_t ScratchBytes(const LaunchCall& call, int64_t bytes_each) const;
 
   Plain plain_;
   const KernelMetadata& metadata_;

@@ -119,20 +119,19 @@ Status Launcher::CheckMayWait(Stream stream, Stream producer) {
                                                 : "the other one captures, which it never can");
 }
 
-Status Launcher::Order(Kernel& kernel, Stream stream, Stream producer) {
-  return OrderUnlabelled(kernel, stream, producer).Annotate(kernel.artifact().label());
-}
-
-Status Launcher::OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer) {
-  const ScopedContext context(*driver_, kernel.context());
-  LAUNCH_RETURN_IF_ERROR(context.status());
-  const ScopedRelaxedCapture relaxed(*driver_);
-  LAUNCH_RETURN_IF_ERROR(CheckMayWait(stream, producer));
-  LAUNCH_ASSIGN_OR_RETURN(const Event event, driver_->MakeEvent());
-  Status status = driver_->Record(event, producer);
-  if (status.ok()) status = driver_->WaitOn(stream, event);
-  driver_->DestroyEvent(event);  // the driver does it once the stream has waited
-  return status;
+Status Launcher::Order(const Kernel& kernel, Stream stream, Stream producer) {
+  const auto order = [&]() -> Status {
+    const ScopedContext context(*driver_, kernel.context());
+    LAUNCH_RETURN_IF_ERROR(context.status());
+    const ScopedRelaxedCapture relaxed(*driver_);
+    LAUNCH_RETURN_IF_ERROR(CheckMayWait(stream, producer));
+    LAUNCH_ASSIGN_OR_RETURN(const Event event, driver_->MakeEvent());
+    Status status = driver_->Record(event, producer);
+    if (status.ok()) status = driver_->WaitOn(stream, event);
+    driver_->DestroyEvent(event);  // the driver does it once the stream has waited
+    return status;
+  };
+  return order().Annotate(kernel.artifact().label());
 }
 
 Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
@@ -149,9 +148,7 @@ Status Launcher::EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const 
   kiln_launch_settings settings = *settings_.load(std::memory_order_acquire);
   settings.enter_hook = settings.exit_hook = nullptr;
   settings.times_launches = settings.strict = 0;
-  const int plain = LaunchPlain(*kernel, call, settings);
-  if (plain == 0) return Status();
-  return EnqueueLabelled(kernel, call, settings, plain).Annotate(kernel->artifact().label());
+  return EnqueueWith(kernel, call, settings);
 }
 
 Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
@@ -182,9 +179,9 @@ Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
   const kiln_launch_settings& allocator = is_capturing ? kDefaultSettings : settings;
   Scratch global(*driver_, allocator, call.stream);
   Scratch profile(*driver_, allocator, call.stream);
-  LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.GlobalScratchBytes(call),
+  LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.ScratchBytes(call, metadata.global_scratch_bytes),
                                          static_cast<uint64_t>(metadata.global_scratch_align)));
-  LAUNCH_RETURN_IF_ERROR(profile.Allocate(plan.ProfileScratchBytes(call),
+  LAUNCH_RETURN_IF_ERROR(profile.Allocate(plan.ScratchBytes(call, metadata.profile_scratch_bytes),
                                           static_cast<uint64_t>(metadata.profile_scratch_align)));
   Address hidden[] = {global.address(), profile.address()};
   ArgumentList arguments(call.arguments, call.argument_count, hidden,

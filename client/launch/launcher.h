@@ -33,14 +33,12 @@ class Launcher {
   Status Prepare(Kernel& kernel);
   // Puts a launch on its stream. Blocks if the driver does, or if the kernel has to be loaded.
   Status Enqueue(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call) {
-    const kiln_launch_settings& settings = *settings_.load(std::memory_order_acquire);
-    const int result = LaunchPlain(*kernel, call, settings);
-    return result == 0 ? Status() : EnqueueObserved(kernel, call, settings, result);
+    return EnqueueWith(kernel, call, *settings_.load(std::memory_order_acquire));
   }
   // Later work on `stream` waits for the present work on `producer`. Both belong to the kernel's
   // context. `stream` may join the capture of `producer`. FAILED_PRECONDITION: `stream` captures,
   // and `producer` does not capture into the same graph.
-  Status Order(Kernel& kernel, Stream stream, Stream producer);
+  Status Order(const Kernel& kernel, Stream stream, Stream producer);
   // Enqueue for a tuning: without hooks, times and `strict`.
   Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   // One context after the other.
@@ -66,11 +64,15 @@ class Launcher {
  private:
   // A kernel in the current context.
   StatusOr<std::shared_ptr<Kernel>> OpenHere(std::shared_ptr<const Artifact> artifact);
-  Status OrderUnlabelled(const Kernel& kernel, Stream stream, Stream producer);
   Status CheckMayWait(Stream stream, Stream producer);
   static bool ObservesLaunches(const kiln_launch_settings& settings) {
     return settings.times_launches != 0 || settings.enter_hook != nullptr ||
            settings.exit_hook != nullptr;
+  }
+  Status EnqueueWith(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
+                     const kiln_launch_settings& settings) {
+    const int result = LaunchPlain(*kernel, call, settings);
+    return result == 0 ? Status() : EnqueueObserved(kernel, call, settings, result);
   }
   // The path of nearly all launches, with as little code as possible: the driver's launch evicts
   // this code from the caches. Does not ask for the current context: a created stream belongs to a

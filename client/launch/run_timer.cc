@@ -55,7 +55,9 @@ RunTimes Summarize(std::vector<float> times) {
 }
 
 StatusOr<RunTimes> RunTimer::Time(const Step& reset, const Step& run) {
-  LAUNCH_RETURN_IF_ERROR(RunOnce(reset, run));
+  LAUNCH_RETURN_IF_ERROR(reset());
+  LAUNCH_RETURN_IF_ERROR(run());
+  LAUNCH_RETURN_IF_ERROR(driver_.Synchronize(stream_));
   LAUNCH_ASSIGN_OR_RETURN(const double estimate_ms, Estimate(reset, run));
   for (size_t i = RunsWithin(options_.warmup_ms, estimate_ms); i > 0; --i) {
     LAUNCH_RETURN_IF_ERROR(reset());
@@ -64,12 +66,6 @@ StatusOr<RunTimes> RunTimer::Time(const Step& reset, const Step& run) {
   LAUNCH_ASSIGN_OR_RETURN(std::vector<float> times,
                           Measure(RunsWithin(options_.repeat_ms, estimate_ms), reset, run));
   return Summarize(std::move(times));
-}
-
-Status RunTimer::RunOnce(const Step& reset, const Step& run) {
-  LAUNCH_RETURN_IF_ERROR(reset());
-  LAUNCH_RETURN_IF_ERROR(run());
-  return driver_.Synchronize(stream_);
 }
 
 Status RunTimer::Prepare(const Step& reset) {

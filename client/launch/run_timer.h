@@ -47,7 +47,6 @@ class RunTimer {
   StatusOr<RunTimes> Time(const Step& reset, const Step& run);
 
  private:
-  Status RunOnce(const Step& reset, const Step& run);
   Status Prepare(const Step& reset);
   StatusOr<double> Estimate(const Step& reset, const Step& run);
   StatusOr<std::vector<float>> Measure(size_t runs, const Step& reset, const Step& run);

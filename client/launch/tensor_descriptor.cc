@@ -6,18 +6,10 @@ namespace kiln::launch {
 namespace {
 
 // Triton writes the number that the device's instructions have for a type; the driver wants its own
-// enumeration's, which differs for three of them.
+// enumeration's, which differs for three of them: 8 is its 10, 9 its 8, and 10 its 9.
 int HostElementType(int64_t device_type) {
-  switch (device_type) {
-    case 8:
-      return 10;
-    case 9:
-      return 8;
-    case 10:
-      return 9;
-    default:
-      return static_cast<int>(device_type);
-  }
+  const auto type = static_cast<int>(device_type);
+  return type == 8 ? 10 : type == 9 || type == 10 ? type - 1 : type;
 }
 constexpr int kFloat32 = 7;
 constexpr int kTf32 = 11;
@@ -80,7 +72,6 @@ StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(
 
   std::unique_ptr<TensorDescriptor> made(new TensorDescriptor);
   made->address_ = tensor.address;
-  made->rank_ = rank;
   for (size_t i = 0; i < rank; ++i) {
     made->shape_[i] = tensor.shape[i];
     made->strides_[i] = tensor.strides[i];
@@ -117,13 +108,9 @@ StatusOr<std::unique_ptr<TensorDescriptor>> TensorDescriptor::Make(
   if (!HaveBytes(parameters, next, rank, 4) || !HaveBytes(parameters, next + rank, rank, 8)) {
     return refuse();
   }
-  made->AddShapeAndStrides();
+  for (size_t i = 0; i < rank; ++i) made->arguments_.push_back(&made->short_shape_[i]);
+  for (size_t i = 0; i < rank; ++i) made->arguments_.push_back(&made->strides_[i]);
   return made;
-}
-
-void TensorDescriptor::AddShapeAndStrides() {
-  for (size_t i = 0; i < rank_; ++i) arguments_.push_back(&short_shape_[i]);
-  for (size_t i = 0; i < rank_; ++i) arguments_.push_back(&strides_[i]);
 }
 
 Status TensorDescriptor::EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata,

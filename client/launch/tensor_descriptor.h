@@ -39,11 +39,9 @@ class TensorDescriptor {
   TensorDescriptor() = default;
   Status EncodeMap(Driver& driver, const TensorDescriptorMetadata& metadata,
                    const kiln_launch_tensor& tensor);
-  void AddShapeAndStrides();
 
   alignas(64) std::array<char, kTensorMapBytes> map_{};
   Address address_ = 0;
-  size_t rank_ = 0;
   std::array<int64_t, kTensorRankMax> shape_{};
   std::array<int64_t, kTensorRankMax> strides_{};
   std::array<int32_t, kTensorRankMax> short_shape_{};

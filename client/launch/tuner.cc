@@ -7,13 +7,6 @@
 namespace kiln::launch {
 namespace {
 
-// Checks a candidate before anything runs.
-Status CheckCandidate(const Candidate& candidate) {
-  if (candidate.kernel == nullptr) return FailedPrecondition("it has no kernel");
-  if (candidate.call.IsEmpty()) return InvalidArgument("its grid is empty: nothing would be timed");
-  return Status();
-}
-
 StatusOr<size_t> FastestOf(const std::vector<CandidateResult>& results) {
   std::optional<size_t> fastest;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -42,15 +35,12 @@ class Tuning {
   Status LookUp();
   bool IsComplete() const;
   Status TimeTheRest();
-  // Sets the status of all candidates that were not timed.
-  void GiveUp(const Status& status);
 
  private:
   Status CheckMayRun();
   Status TimeAll(RunTimer& timer, SavedMemory& saved);
   StatusOr<RunTimes> TimeOne(const Candidate& candidate, RunTimer& timer, SavedMemory& saved);
   bool IsToBeTimed(size_t i) const { return results_[i].status.ok() && !results_[i].is_stored; }
-  Status CheckNotCancelled() const;
 
   Launcher& launcher_;
   Driver& driver_;
@@ -63,8 +53,13 @@ class Tuning {
 StatusOr<Context> Tuning::CheckCandidates() {
   Context context = nullptr;
   for (size_t i = 0; i < candidates_.size(); ++i) {
-    results_[i].status = CheckCandidate(candidates_[i]);
-    if (!results_[i].status.ok()) continue;
+    Status& status = results_[i].status;
+    if (candidates_[i].kernel == nullptr) {
+      status = FailedPrecondition("it has no kernel");
+    } else if (candidates_[i].call.IsEmpty()) {
+      status = InvalidArgument("its grid is empty: nothing would be timed");
+    }
+    if (!status.ok()) continue;
     const Context own = candidates_[i].kernel->context();
     if (context == nullptr) context = own;
     if (own != context) return InvalidArgument("the candidates' kernels are of several contexts");
@@ -136,16 +131,12 @@ Status Tuning::TimeTheRest() {
   return restored.ok() ? finished : restored;
 }
 
-void Tuning::GiveUp(const Status& status) {
-  for (CandidateResult& result : results_) {
-    if (result.status.ok() && result.times.runs == 0) result.status = status;
-  }
-}
-
 Status Tuning::TimeAll(RunTimer& timer, SavedMemory& saved) {
   for (size_t i = 0; i < candidates_.size(); ++i) {
     if (!IsToBeTimed(i)) continue;
-    LAUNCH_RETURN_IF_ERROR(CheckNotCancelled());
+    if (request_.is_cancelled != nullptr && request_.is_cancelled(request_.cancel_user) != 0) {
+      return Cancelled("the caller cancelled the tuning");
+    }
     const StatusOr<RunTimes> times = TimeOne(candidates_[i], timer, saved);
     if (times.ok()) {
       results_[i].times = *times;
@@ -176,13 +167,6 @@ StatusOr<RunTimes> Tuning::TimeOne(const Candidate& candidate, RunTimer& timer,
                     });
 }
 
-Status Tuning::CheckNotCancelled() const {
-  if (request_.is_cancelled == nullptr || request_.is_cancelled(request_.cancel_user) == 0) {
-    return Status();
-  }
-  return Cancelled("the caller cancelled the tuning");
-}
-
 }  // namespace
 
 Mutex& Tuner::MutexOf(int device) {
@@ -210,7 +194,10 @@ StatusOr<size_t> Tuner::Tune(const std::vector<Candidate>& candidates, const Tun
   if (status.ok()) status = tuning.LookUp();
   if (status.ok() && !tuning.IsComplete()) status = tuning.TimeTheRest();
   if (status.ok()) return FastestOf(results);
-  tuning.GiveUp(status);
+  // Candidates that were not timed get the reason.
+  for (CandidateResult& result : results) {
+    if (result.status.ok() && result.times.runs == 0) result.status = status;
+  }
   return status;
 }
 

@@ -10,11 +10,6 @@ namespace {
 // Increased when the meaning of the times or of the key changes.
 constexpr int kTuningFormat = 2;
 
-// Prefixed with its length, so that two lists of fields never give the same text.
-void AppendField(std::string& text, std::string_view field) {
-  text += fmt::format("{}:{};", field.size(), field);
-}
-
 template <typename Numbers>
 std::string Join(const Numbers& numbers) {
   return fmt::format("{}x{}x{}", numbers[0], numbers[1], numbers[2]);
@@ -29,21 +24,19 @@ std::string_view BytesOf(const Sha256Digest& digest) {
 std::string TuningKey(const ArtifactId& artifact, const DeviceFacts& device, const LaunchCall& call,
                       std::string_view problem) {
   std::string text;
+  // Prefixed with its length, so that two lists of fields never give the same text.
+  const auto append = [&text](const auto&... fields) {
+    ((text += fmt::format("{}:{};", fields.size(), fields)), ...);
+  };
   if (artifact.key != Sha256Digest{}) {
-    AppendField(text, BytesOf(artifact.key));
+    append(BytesOf(artifact.key));
   } else {
-    AppendField(text, BytesOf(artifact.binary));
-    AppendField(text, BytesOf(artifact.metadata));
+    append(BytesOf(artifact.binary), BytesOf(artifact.metadata));
   }
-  AppendField(text, device.name);
-  AppendField(text, device.architecture);
-  AppendField(text, std::to_string(device.driver_version));
-  AppendField(text, Join(call.grid));
-  AppendField(text, Join(call.block));
-  AppendField(text, std::to_string(call.dynamic_shared_bytes));
-  AppendField(text,
-              fmt::format("{}{}", call.pdl != 0 ? 'p' : '-', call.cooperative != 0 ? 'c' : '-'));
-  AppendField(text, problem);
+  append(device.name, device.architecture, std::to_string(device.driver_version), Join(call.grid),
+         Join(call.block), std::to_string(call.dynamic_shared_bytes),
+         fmt::format("{}{}", call.pdl != 0 ? 'p' : '-', call.cooperative != 0 ? 'c' : '-'),
+         problem);
   return fmt::format("tuning/{}/{}", kTuningFormat, ToHex(Sha256(text)));
 }
 
@@ -57,22 +50,14 @@ std::string EncodeRunTimes(const RunTimes& times) {
 }
 
 std::optional<RunTimes> DecodeRunTimes(std::string_view record) {
-  const auto json = nlohmann::json::parse(record, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != kTuningFormat) {
+  try {
+    const auto json = nlohmann::json::parse(record);
+    if (json.at("format") != kTuningFormat) return std::nullopt;
+    return RunTimes{json.at("median_ms").get<double>(), json.at("low_ms").get<double>(),
+                    json.at("high_ms").get<double>(), json.at("runs").get<uint32_t>()};
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
-  RunTimes times;
-  for (const auto& [name, out] : {std::pair{"median_ms", &times.median_ms},
-                                  {"low_ms", &times.low_ms},
-                                  {"high_ms", &times.high_ms}}) {
-    const auto found = json.find(name);
-    if (found == json.end() || !found->is_number()) return std::nullopt;
-    *out = found->get<double>();
-  }
-  const auto runs = json.find("runs");
-  if (runs == json.end() || !runs->is_number_unsigned()) return std::nullopt;
-  times.runs = runs->get<uint32_t>();
-  return times;
 }
 
 }  // namespace kiln::launch

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "client/launch/architecture.h"
 #include "tests/testing/launch/launch_artifacts.h"
 
 namespace kiln::launch {
@@ -74,7 +73,7 @@ TEST(ArchitectureTest, WhatRunsWhere) {
     kernel.hidden_pointers = one.is_triton ? 2 : 0;
     DeviceFacts device;
     device.architecture = one.device;
-    EXPECT_EQ(CheckArchitecture(kernel, one.backend, device).ok(), one.runs)
+    EXPECT_EQ(LaunchPlan::Make(kernel, one.backend, device).ok(), one.runs)
         << one.kernel << " on " << one.device;
   }
 }
@@ -233,10 +232,10 @@ TEST_F(LaunchPlanTest, ScratchIsForTheWholeGrid) {
                            "cluster_dims": [2, 1, 1]})");
   const LaunchPlan plan = *LaunchPlan::Make(metadata_, "cuda", Hopper());
   Assign(call_.grid, {10, 3, 2});
-  EXPECT_EQ(plan.GlobalScratchBytes(call_), 384u * 60 * 2);
-  EXPECT_EQ(plan.ProfileScratchBytes(call_), 8u * 60 * 2);
+  EXPECT_EQ(plan.ScratchBytes(call_, 384), 384u * 60 * 2);
+  EXPECT_EQ(plan.ScratchBytes(call_, 8), 8u * 60 * 2);
   Assign(call_.grid, {4294967295u, 4294967295u, 4294967295u});
-  EXPECT_EQ(plan.GlobalScratchBytes(call_), uint64_t{1} << 60);
+  EXPECT_EQ(plan.ScratchBytes(call_, 384), uint64_t{1} << 60);
 }
 
 TEST(LaunchPlanLimitsTest, MoreThanTheDeviceHasIsRefusedAtOnce) {
