@@ -26,18 +26,7 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Connect(const ConnectO
                              options);                                                           \
   }
 
-KILN_ADMIN_CALL(GetStats)
-KILN_ADMIN_CALL(ListArtifacts)
-KILN_ADMIN_CALL(InspectArtifact)
-KILN_ADMIN_CALL(GetRequest)
-KILN_ADMIN_CALL(Evict)
-KILN_ADMIN_CALL(Pin)
-KILN_ADMIN_CALL(ListToolchains)
-KILN_ADMIN_CALL(ReloadToolchains)
-KILN_ADMIN_CALL(SetDefaultToolchain)
-KILN_ADMIN_CALL(AddToolchain)
-KILN_ADMIN_CALL(RemoveToolchain)
-KILN_ADMIN_CALL(Drain)
+KILN_ADMIN_CALLS(KILN_ADMIN_CALL)
 
 absl::Status AdminClient::Verify(const std::function<void(const admin::v1::VerifyReport&)>& report,
                                  const CallOptions& options) {

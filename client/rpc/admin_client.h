@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "client/rpc/client.h"
 #include "kiln/admin/v1/admin_service.pb.h"
@@ -24,22 +23,15 @@ class AdminClient {
   AdminClient& operator=(const AdminClient&) = delete;
 
 // The calls of AdminService with one answer. protos/ describes them.
+#define KILN_ADMIN_CALLS(CALL)                                                                 \
+  CALL(GetStats)                                                                               \
+  CALL(ListArtifacts) CALL(InspectArtifact) CALL(GetRequest) CALL(Evict) CALL(Pin)             \
+      CALL(ListToolchains) CALL(ReloadToolchains) CALL(SetDefaultToolchain) CALL(AddToolchain) \
+          CALL(RemoveToolchain) CALL(Drain)
 #define KILN_ADMIN_CALL(Name)                                   \
   [[nodiscard]] absl::StatusOr<admin::v1::Name##Response> Name( \
-      const CallOptions& options, const admin::v1::Name##Request& request = {})
-
-  KILN_ADMIN_CALL(GetStats);
-  KILN_ADMIN_CALL(ListArtifacts);
-  KILN_ADMIN_CALL(InspectArtifact);
-  KILN_ADMIN_CALL(GetRequest);
-  KILN_ADMIN_CALL(Evict);
-  KILN_ADMIN_CALL(Pin);
-  KILN_ADMIN_CALL(ListToolchains);
-  KILN_ADMIN_CALL(ReloadToolchains);
-  KILN_ADMIN_CALL(SetDefaultToolchain);
-  KILN_ADMIN_CALL(AddToolchain);
-  KILN_ADMIN_CALL(RemoveToolchain);
-  KILN_ADMIN_CALL(Drain);
+      const CallOptions& options, const admin::v1::Name##Request& request = {});
+  KILN_ADMIN_CALLS(KILN_ADMIN_CALL)
 #undef KILN_ADMIN_CALL
 
   // Hands over each report as it comes; the last one has `done`. Does not repeat: a second call

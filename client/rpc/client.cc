@@ -44,13 +44,13 @@ absl::Status FetchOnce(KernelStub& stub, const Digest& digest, const CallLimits&
 // What the calls share. Thread-safe.
 class Client::Core {
  public:
-  Core(std::unique_ptr<Connection> connection, const ConnectOptions& options)
-      : connection_(std::move(connection)),
-        verified_(options.verified_bytes_max),
-        reads_hot_(options.reads_hot_directory),
-        hot_(options.hot_directory.empty() ? BesideSocket(connection_->socket_path(), "hot")
-                                           : options.hot_directory,
-             options.server_uid, verified_) {}
+  Core(std::unique_ptr<Connection> open, const ConnectOptions& options)
+      : connection(std::move(open)),
+        verified(options.verified_bytes_max),
+        hot(options.hot_directory.empty() ? BesideSocket(connection->socket_path(), "hot")
+                                          : options.hot_directory,
+            options.server_uid),
+        reads_hot_(options.reads_hot_directory) {}
   ~Core() { TellOf(uses_.TakeAll()); }
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -58,13 +58,13 @@ class Client::Core {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(UnaryMethod<KernelStub, Request, Response> method,
                                 const Request& request, const CallOptions& options) {
-    return connection_->Call(&Connection::Stubs::kernels, method, request, options);
+    return connection->Call(&Connection::Stubs::kernels, method, request, options);
   }
 
   absl::StatusOr<std::string> Fetch(const Digest& digest, const CallOptions& options) {
     std::string content;
-    KILN_RETURN_IF_ERROR(connection_->Repeatedly(options, [&](Connection::Stubs& stubs) {
-      return FetchOnce(*stubs.kernels, digest, connection_->Limits(options), content);
+    KILN_RETURN_IF_ERROR(connection->Repeatedly(options, [&](Connection::Stubs& stubs) {
+      return FetchOnce(*stubs.kernels, digest, connection->Limits(options), content);
     }));
     return content;
   }
@@ -72,7 +72,7 @@ class Client::Core {
   // From the hot directory; nothing where the daemon must be asked.
   std::optional<v1::CompileResponse> FindHot(const v1::CompileRequest& request) {
     if (!reads_hot_) return std::nullopt;
-    absl::StatusOr<v1::CompileResponse> found = hot_.Find(request);
+    absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
     TellOf(uses_.Add(*Digest::FromBytes(found->key()), std::chrono::steady_clock::now()));
     return *std::move(found);
@@ -91,50 +91,14 @@ class Client::Core {
     return absl::OkStatus();
   }
 
-  absl::Status CompileMany(const RequestSource& next, const AnswerSink& answer,
-                           const ManyOptions& options) {
-    RequestWindow window(
-        next, answer, [this](const auto& request) { return FindHot(request); }, options,
-        connection_->retry());
-    if (!window.NeedsDaemon()) return absl::OkStatus();
-    const AnswerCompletion complete = [&](v1::CompileResponse& response) {
-      return Complete(response, options.call);
-    };
-    Backoff backoff(connection_->retry());
-    uint64_t answers_before = 0;
-    while (true) {
-      const auto stubs = connection_->Get();
-      const absl::Status status =
-          stubs.ok() ? RunCompileStream(*(*stubs)->kernels, connection_->Limits(options.call),
-                                        complete, window)
-                     : stubs.status();
-      if (status.ok()) return status;
-      if (stubs.ok() && absl::IsUnavailable(status)) connection_->Drop(*stubs);
-      if (window.answers() > answers_before) backoff.Reset();
-      answers_before = window.answers();
-      if (!WaitBeforeRepeating(status, backoff, options.call.deadline)) {
-        window.FailAll(status);
-        return status;
-      }
-      window.SendAllAgain();
-    }
-  }
-
-  absl::Status CheckContents(const v1::OwnEntry& entry) {
-    for (const v1::OwnFile& file : entry.files()) {
-      KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(file.digest()));
-      if (!verified_.Matches(digest, file.content())) return WrongBytes(digest);
-    }
-    return absl::OkStatus();
-  }
-
-  const HotReader& hot() const { return hot_.reader(); }
-  const std::string& socket_path() const { return connection_->socket_path(); }
+  const std::unique_ptr<Connection> connection;
+  VerifiedContents verified;
+  const HotReader hot;
 
  private:
   // The daemon may lose what it is told, so this neither connects nor repeats.
   void TellOf(const UnreportedUses::Keys& keys) {
-    const auto stubs = keys.empty() ? nullptr : connection_->Present();
+    const auto stubs = keys.empty() ? nullptr : connection->Present();
     if (stubs == nullptr) return;
     v1::NoteUsesRequest request;
     for (const Digest& key : keys) request.add_keys(std::string(key.Bytes()));
@@ -142,25 +106,22 @@ class Client::Core {
     CallOptions options;
     options.deadline = std::chrono::steady_clock::now() + limits::kUnreportedUsesBudget;
     const absl::Status told =
-        WatchedCall(*stubs->kernels, connection_->Limits(options))
+        WatchedCall(*stubs->kernels, connection->Limits(options))
             .Unary(*stubs->kernels, &KernelStub::PrepareAsyncNoteUses, request, none);
-    if (absl::IsUnavailable(told)) connection_->Drop(stubs);
+    if (absl::IsUnavailable(told)) connection->Drop(stubs);
   }
 
   absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
     KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(stage.digest()));
     if (stage.has_content()) {
-      return verified_.Matches(digest, stage.content()) ? absl::OkStatus() : WrongBytes(digest);
+      return verified.Matches(digest, stage.content()) ? absl::OkStatus() : WrongBytes(digest);
     }
     if (!options.fetch_content) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(*stage.mutable_content(), Fetch(digest, options));
     return absl::OkStatus();
   }
 
-  const std::unique_ptr<Connection> connection_;
-  VerifiedContents verified_;
   const bool reads_hot_;
-  const HotAnswers hot_;
   UnreportedUses uses_;
 };
 
@@ -185,7 +146,32 @@ absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& re
 
 absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& answer,
                                  const ManyOptions& options) {
-  return core_->CompileMany(next, answer, options);
+  Connection& connection = *core_->connection;
+  RequestWindow window(
+      next, answer, [this](const auto& request) { return core_->FindHot(request); }, options,
+      connection.retry());
+  if (!window.NeedsDaemon()) return absl::OkStatus();
+  const AnswerCompletion complete = [&](v1::CompileResponse& response) {
+    return core_->Complete(response, options.call);
+  };
+  Backoff backoff(connection.retry());
+  uint64_t answers_before = 0;
+  while (true) {
+    const auto stubs = connection.Get();
+    const absl::Status status =
+        stubs.ok() ? RunCompileStream(*(*stubs)->kernels, connection.Limits(options.call), complete,
+                                      window)
+                   : stubs.status();
+    if (status.ok()) return status;
+    if (stubs.ok() && absl::IsUnavailable(status)) connection.Drop(*stubs);
+    if (window.answers() > answers_before) backoff.Reset();
+    answers_before = window.answers();
+    if (!WaitBeforeRepeating(status, backoff, options.call.deadline)) {
+      window.FailAll(status);
+      return status;
+    }
+    window.SendAllAgain();
+  }
 }
 
 absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Client::Lookup(
@@ -236,7 +222,10 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
     if (left >= end - answered) return Internal("the daemon answered none of {} keys", left);
     answered = end - left;
     for (v1::OwnEntry& entry : *response.mutable_entries()) {
-      KILN_RETURN_IF_ERROR(core_->CheckContents(entry));
+      for (const v1::OwnFile& file : entry.files()) {
+        KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(file.digest()));
+        if (!core_->verified.Matches(digest, file.content())) return WrongBytes(digest);
+      }
       entries.push_back(std::move(entry));
     }
   }
@@ -256,10 +245,10 @@ absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOpti
 
 absl::StatusOr<HotArtifact> Client::FindHot(std::string_view key) const {
   KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(key));
-  return core_->hot().Find(name);
+  return core_->hot.Find(name);
 }
 
-const std::string& Client::socket_path() const { return core_->socket_path(); }
-const std::string& Client::hot_directory() const { return core_->hot().path(); }
+const std::string& Client::socket_path() const { return core_->connection->socket_path(); }
+const std::string& Client::hot_directory() const { return core_->hot.path(); }
 
 }  // namespace kiln

@@ -16,25 +16,25 @@ bool MayBeAnswered(const v1::CompileRequest& request) {
          request.job().size() <= limits::kNameBytesMax && FromProto(request.priority()).ok();
 }
 
-absl::StatusOr<CompileJobPtr> Resolve(v1::CompileRequest request, const ToolchainCatalog& catalog) {
-  request.clear_stages();  // the file has one, which the caller compares
-  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(request)));
-  return RequestResolver(catalog).Resolve(std::move(converted));
-}
-
 }  // namespace
 
-absl::StatusOr<v1::CompileResponse> HotAnswers::Find(const v1::CompileRequest& request) const {
+absl::StatusOr<v1::CompileResponse> FindHotAnswer(const HotReader& reader,
+                                                  VerifiedContents& verified,
+                                                  const v1::CompileRequest& request) {
   if (!MayBeAnswered(request)) return NotFound("the daemon must answer such a request");
-  KILN_ASSIGN_OR_RETURN(const auto toolchains, reader_.Toolchains());
-  KILN_ASSIGN_OR_RETURN(const CompileJobPtr job, Resolve(request, *toolchains));
-  KILN_ASSIGN_OR_RETURN(const HotArtifact found, reader_.Find(job->key));
+  KILN_ASSIGN_OR_RETURN(const auto toolchains, reader.Toolchains());
+  v1::CompileRequest asked = request;
+  asked.clear_stages();  // the file has one, which is compared below
+  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(asked)));
+  KILN_ASSIGN_OR_RETURN(const CompileJobPtr job,
+                        RequestResolver(*toolchains).Resolve(std::move(converted)));
+  KILN_ASSIGN_OR_RETURN(const HotArtifact found, reader.Find(job->key));
   if (request.stages_size() == 1 && request.stages(0) != found.stage()) {
     return NotFound("{} is not published", request.stages(0));
   }
   KILN_ASSIGN_OR_RETURN(const ArtifactDocument document, ReadDocument(found.document()));
   KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(found.digest()));
-  if (!verified_.Matches(digest, found.binary())) return DataLoss("the binary is damaged");
+  if (!verified.Matches(digest, found.binary())) return DataLoss("the binary is damaged");
   v1::CompileResponse answer;
   ToProto(job->key, Outcome::kHit, Tier::kMemory, answer);
   DescribeTo(document, answer);

@@ -68,11 +68,6 @@ void RequestWindow::FailAll(const absl::Status& status) {
   while (!held_.empty()) Finish(held_.begin()->first, status);
 }
 
-std::optional<RequestWindow::Moment> RequestWindow::NextDue() const {
-  if (due_.empty()) return std::nullopt;
-  return due_.begin()->first;
-}
-
 void RequestWindow::Finish(uint64_t id, absl::StatusOr<v1::CompileResponse> answer) {
   const auto held = held_.find(id);
   held_bytes_ -= held->second.size_bytes;

@@ -49,7 +49,9 @@ class RequestWindow {
   // Whether every request has its final answer.
   bool IsAllAnswered() const { return is_exhausted_ && held_.empty(); }
   // When the first request that was put back is due.
-  std::optional<Moment> NextDue() const;
+  std::optional<Moment> NextDue() const {
+    return due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
+  }
   uint64_t answers() const { return answers_; }
 
  private:

@@ -4,10 +4,8 @@
 #include <sys/types.h>
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "storage/base/status.h"
 
@@ -15,7 +13,7 @@ namespace kiln {
 
 // The parts of the process that decide the path. Tests inject their own.
 struct SocketSurroundings {
-  std::function<std::optional<std::string>(const char* name)> variable;
+  std::function<const char*(const char* name)> variable;  // null: not set
   std::function<bool(const std::string& path)> exists;
   uid_t uid = 0;
 

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
-#include <string_view>
 
 namespace kiln {
 
@@ -39,8 +38,6 @@ class TuningStore {
   [[nodiscard]] absl::Status status() const;
 
  private:
-  uint64_t FindValue(std::string_view key, char* value, uint64_t capacity);
-  void PutValue(std::string_view key, std::string_view value);
   void Note(const absl::Status& status);
 
   Client& client_;

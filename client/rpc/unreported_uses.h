@@ -4,7 +4,6 @@
 #include <chrono>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"

@@ -19,11 +19,11 @@ struct Place {
   absl::StatusOr<std::string> Find(std::string_view path = "", std::string_view root = "",
                                    std::string_view file = kServiceSocket) const {
     return FindSocket(path, root, file,
-                      {.variable = [this](const char* name) -> std::optional<std::string> {
-                         const auto found = variables.find(name);
-                         if (found == variables.end()) return std::nullopt;
-                         return found->second;
-                       },
+                      {.variable =
+                           [this](const char* name) {
+                             const auto found = variables.find(name);
+                             return found == variables.end() ? nullptr : found->second.c_str();
+                           },
                        .exists = [this](const std::string& name) { return files.contains(name); },
                        .uid = uid});
   }
