@@ -59,8 +59,9 @@ microseconds CostOf(const Item& item) {
 
 std::vector<Cell> RowOf(const Item& item, bool is_aligned) {
   if (!item.answer.ok()) {
-    return {item.name,        item.target,      Cell("failed", Style::kBad),
-            std::string("-"), std::string("-"), CodeName(item.answer.status().code())};
+    return {
+        item.name,        item.target,      Cell("failed", Style::kBad),
+        std::string("-"), std::string("-"), absl::StatusCodeToString(item.answer.status().code())};
   }
   const v1::CompileResponse& response = *item.answer;
   const std::string key = Hex(response.key());
@@ -90,7 +91,7 @@ Json JsonOf(const Item& item) {
   json["error"] = nullptr;
   if (!status.ok()) {
     json["error"] = Message(status);
-    json["code"] = CodeName(status.code());
+    json["code"] = absl::StatusCodeToString(status.code());
     if (const auto diagnostics = DiagnosticsOf(status)) json["diagnostics"] = ToJson(*diagnostics);
   }
   if (item.nearest) {
@@ -117,7 +118,7 @@ absl::Status WithCode(const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) {
     return DeadlineExceeded("DEADLINE_EXCEEDED: the time that --timeout gives is over");
   }
-  return Annotate(status, CodeName(status.code()));
+  return Annotate(status, absl::StatusCodeToString(status.code()));
 }
 
 class Batch {

@@ -6,8 +6,8 @@
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/request_source.h"
 #include "client/cli/output/output_directory.h"
-#include "client/cli/requests/foreign_stages.h"
 #include "client/cli/requests/request_json.h"
+#include "client/cli/requests/sass.h"
 
 namespace kiln::cli {
 namespace {

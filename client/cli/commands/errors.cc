@@ -156,7 +156,7 @@ void PrintCompileFailure(Console& console, std::string_view name, const std::str
 }
 
 std::string Summarize(const absl::Status& status) {
-  return fmt::format("{}: {}", CodeName(status.code()), Message(status));
+  return fmt::format("{}: {}", absl::StatusCodeToString(status.code()), Message(status));
 }
 
 }  // namespace kiln::cli

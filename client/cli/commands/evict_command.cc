@@ -35,13 +35,18 @@ struct Evicted {
   std::vector<std::string> not_found;  // as hex: the whole key, or what was given of it
 };
 
-absl::StatusOr<Evicted> EvictKeys(const EvictArguments& arguments, AdminClient& admin,
-                                  const CallOptions& call) {
+absl::StatusOr<Evicted> Evict(const EvictArguments& arguments, AdminClient& admin,
+                              const CallOptions& call) {
   Evicted evicted;
   admin::v1::EvictRequest request;
+  request.set_all(arguments.all);
   request.set_force(arguments.force);
+  if (!arguments.to.empty()) {
+    KILN_ASSIGN_OR_RETURN(const uint64_t bytes, ParseSize(arguments.to));
+    request.set_target_bytes(bytes);
+  }
   for (const std::string& text : arguments.keys) {
-    auto key = ResolveKey(admin, text, call);
+    const auto key = ResolveKey(admin, text, call);
     if (absl::IsNotFound(key.status())) {
       evicted.not_found.push_back(text);
       continue;
@@ -49,25 +54,11 @@ absl::StatusOr<Evicted> EvictKeys(const EvictArguments& arguments, AdminClient& 
     if (!key.ok()) return key.status();
     request.add_keys(std::string(key->Bytes()));
   }
-  if (request.keys().empty()) return evicted;
+  if (request.keys().empty() && !arguments.keys.empty()) return evicted;
   KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(call, request));
   for (const std::string& key : evicted.response.not_found()) {
     evicted.not_found.push_back(Hex(key));
   }
-  return evicted;
-}
-
-absl::StatusOr<Evicted> Evict(const EvictArguments& arguments, AdminClient& admin,
-                              const CallOptions& call) {
-  if (!arguments.keys.empty()) return EvictKeys(arguments, admin, call);
-  admin::v1::EvictRequest request;
-  request.set_all(arguments.all);
-  if (!arguments.to.empty()) {
-    KILN_ASSIGN_OR_RETURN(const uint64_t bytes, ParseSize(arguments.to));
-    request.set_target_bytes(bytes);
-  }
-  Evicted evicted;
-  KILN_ASSIGN_OR_RETURN(evicted.response, admin.Evict(call, request));
   return evicted;
 }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "client/cli/output/console.h"
 #include "storage/base/status.h"

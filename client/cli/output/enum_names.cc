@@ -1,11 +1,12 @@
 #include "client/cli/output/enum_names.h"
 
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "client/cli/output/format.h"
 
@@ -41,23 +42,19 @@ absl::StatusOr<int> ParseWord(const google::protobuf::EnumDescriptor& type, std:
 }
 
 absl::StatusOr<v1::Target> ParseTarget(std::string_view text) {
-  const absl::Status wrong = InvalidArgument(
-      "'{}' is not a target: write cuda:90 or hip:gfx942 (backend:architecture)", text);
-  const size_t colon = text.find(':');
-  if (colon == 0 || colon == std::string_view::npos) return wrong;
-  v1::Target target;
-  target.set_backend(std::string(text.substr(0, colon)));
-  std::string_view architecture = text.substr(colon + 1);
-  if (const size_t second = architecture.find(':'); second != std::string_view::npos) {
-    const std::string_view warp = architecture.substr(second + 1);
-    int32_t size = 0;
-    const auto [end, error] = std::from_chars(warp.data(), warp.data() + warp.size(), size);
-    if (error != std::errc() || end != warp.data() + warp.size() || size <= 0) return wrong;
-    target.set_warp_size(size);
-    architecture = architecture.substr(0, second);
+  const std::vector<std::string> parts =
+      absl::StrSplit(absl::string_view(text.data(), text.size()), ':');
+  const bool has_warp_size = parts.size() == 3;
+  int32_t warp_size = 0;
+  if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() || parts[1].empty() ||
+      (has_warp_size && (!absl::SimpleAtoi(parts[2], &warp_size) || warp_size <= 0))) {
+    return InvalidArgument(
+        "'{}' is not a target: write cuda:90 or hip:gfx942 (backend:architecture)", text);
   }
-  if (architecture.empty()) return wrong;
-  target.set_architecture(std::string(architecture));
+  v1::Target target;
+  target.set_backend(parts[0]);
+  target.set_architecture(parts[1]);
+  if (has_warp_size) target.set_warp_size(warp_size);
   return target;
 }
 
@@ -77,7 +74,5 @@ std::string ToolchainLabel(const std::string& name, std::string_view fingerprint
   if (std::count(names.begin(), names.end(), name) < 2) return name;
   return fmt::format("{} {}", name, Hex(fingerprint).substr(0, kFingerprintDigitsShown));
 }
-
-std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
 
 }  // namespace kiln::cli

@@ -38,7 +38,4 @@ inline constexpr size_t kFingerprintDigitsShown = 12;
 [[nodiscard]] std::string ToolchainLabel(const std::string& name, std::string_view fingerprint,
                                          const std::vector<std::string>& names);
 
-// "INVALID_ARGUMENT".
-[[nodiscard]] std::string CodeName(absl::StatusCode code);
-
 }  // namespace kiln::cli

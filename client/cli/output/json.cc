@@ -1,6 +1,6 @@
 #include "client/cli/output/json.h"
 
-#include <fmt/ranges.h>
+#include <absl/strings/str_replace.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -49,14 +49,6 @@ Json ValueOf(const google::protobuf::Message& message, const FieldDescriptor* fi
   }
   const Json text = get(&Reflection::GetString, &Reflection::GetRepeatedString);
   return field->type() == FieldDescriptor::TYPE_BYTES ? Json(Hex(text.get<std::string>())) : text;
-}
-
-Json ValuesOf(const google::protobuf::Message& message, const FieldDescriptor* field) {
-  Json values = Json::array();
-  for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i) {
-    values.push_back(ValueOf(message, field, i));
-  }
-  return values;
 }
 
 constexpr int kNumberOverflow = 406;  // nlohmann's number for it
@@ -157,31 +149,12 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
   absl::Status status_;
 };
 
-// The JSON inside of `text`; the text itself where it is not JSON.
-Json ParseInner(const std::string& text) {
-  const auto parsed = ParseJson(text);
-  return parsed.ok() ? *parsed : Json(text);
-}
-
 bool IsLeftOut(const google::protobuf::Message& message, const FieldDescriptor* field) {
   const bool is_absent_scalar = field->has_presence() &&
                                 field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
                                 !message.GetReflection()->HasField(message, field);
   return is_absent_scalar || field->full_name() == "kiln.v1.StageBlob.content" ||
          field->full_name() == "kiln.v1.CompileDiagnostics.key";  // stands beside the diagnostics
-}
-
-void AppendFlat(const std::string& name, const Json& json, FlatFields& fields) {
-  const auto inside = [&](const std::string& part) {
-    return name.empty() ? part : fmt::format("{}.{}", name, part);
-  };
-  if (json.is_object()) {
-    for (const auto& [part, value] : json.items()) AppendFlat(inside(part), value, fields);
-  } else if (json.is_array()) {
-    for (size_t i = 0; i < json.size(); ++i) AppendFlat(inside(std::to_string(i)), json[i], fields);
-  } else if (!json.is_null() && json != "") {
-    fields.emplace_back(name, json.is_string() ? json.get<std::string>() : Dump(json));
-  }
 }
 
 }  // namespace
@@ -202,7 +175,13 @@ std::string DumpPretty(const Json& json) {
 
 FlatFields Flatten(const Json& json) {
   FlatFields fields;
-  AppendFlat("", json, fields);
+  const Json flat = json.flatten();
+  for (const auto& [pointer, value] : flat.items()) {
+    if (value.is_null() || value == "") continue;
+    fields.emplace_back(
+        absl::StrReplaceAll(pointer.substr(1), {{"/", "."}, {"~1", "/"}, {"~0", "~"}}),
+        value.is_string() ? value.get<std::string>() : Dump(value));
+  }
   return fields;
 }
 
@@ -214,13 +193,20 @@ Json ToJson(const google::protobuf::Message& message) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* const field = message.GetDescriptor()->field(i);
     if (IsLeftOut(message, field)) continue;
-    json[field->name()] =
-        field->is_repeated() ? ValuesOf(message, field) : ValueOf(message, field, 0);
+    Json& value = json[field->name()];
+    if (!field->is_repeated()) {
+      value = ValueOf(message, field, 0);
+      continue;
+    }
+    value = Json::array();
+    for (int at = 0; at < message.GetReflection()->FieldSize(message, field); ++at) {
+      value.push_back(ValueOf(message, field, at));
+    }
   }
   if (const auto* metadata = dynamic_cast<const v1::KernelMetadata*>(&message)) {
     json.erase("toolchain_metadata");
     const std::string& text = metadata->toolchain_metadata();
-    if (!text.empty()) json["toolchain_metadata"] = ParseInner(text);
+    if (!text.empty()) json["toolchain_metadata"] = ParseJson(text).value_or(Json(text));
   }
   return json;
 }

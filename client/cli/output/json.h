@@ -2,8 +2,6 @@
 // <nlohmann/json.hpp> too, which takes seconds to compile.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "client/cli/output/enum_names.h"
 #include "client/cli/output/file_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
@@ -25,22 +24,12 @@ std::string TemporaryName(const std::string& path) {
 
 Json Describe(const std::string& name, const std::string& file,
               const v1::CompileResponse& response) {
-  Json json;
-  json["name"] = name;
-  json["key"] = Hex(response.key());
-  json["outcome"] = WordOf(response.outcome());
-  json["metadata"] = ToJson(response.metadata());
-  json["stages"] = Json::array();
-  for (const v1::StageBlob& stage : response.stages()) {
-    Json entry = ToJson(stage);
-    entry["file"] = fmt::format("{}.{}", file, SafeFileName(stage.stage()));
-    json["stages"].push_back(std::move(entry));
+  Json json{{"name", name}};
+  json.update(ToJson(response));
+  json.erase("tier");
+  for (Json& stage : json["stages"]) {
+    stage["file"] = fmt::format("{}.{}", file, SafeFileName(stage["stage"].get<std::string>()));
   }
-  json["timings"] = Json::array();
-  for (const v1::StageTiming& timing : response.timings()) {
-    json["timings"].push_back(ToJson(timing));
-  }
-  json["provenance"] = ToJson(response.provenance());
   return json;
 }
 

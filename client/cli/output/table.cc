@@ -17,7 +17,11 @@ void Table::AddRow(std::vector<Cell> cells) {
   for (Cell& cell : cells) cell.text = Printable(cell.text);
   if (!console_.aligned) return PrintTabbed(cells);
   if (is_started_) return PrintAligned(cells);
-  Measure(cells);
+  // One long name must not push everything else off the screen.
+  constexpr size_t kWidthMax = 60;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    widths_[i] = std::min(std::max(widths_[i], DisplayWidth(cells[i].text)), kWidthMax);
+  }
   held_back_.push_back(std::move(cells));
   if (held_back_.size() == kRowsHeldBack) Flush();
 }
@@ -32,14 +36,6 @@ void Table::Flush() {
   }
   for (const auto& cells : held_back_) PrintAligned(cells);
   held_back_.clear();
-}
-
-void Table::Measure(const std::vector<Cell>& cells) {
-  // One long name must not push everything else off the screen.
-  constexpr size_t kWidthMax = 60;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    widths_[i] = std::min(std::max(widths_[i], DisplayWidth(cells[i].text)), kWidthMax);
-  }
 }
 
 void Table::PrintAligned(const std::vector<Cell>& cells) {

@@ -39,7 +39,6 @@ class Table {
   void Flush();
 
  private:
-  void Measure(const std::vector<Cell>& cells);
   void PrintAligned(const std::vector<Cell>& cells);
   void PrintTabbed(const std::vector<Cell>& cells);
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <limits>
@@ -18,11 +19,6 @@ namespace {
 
 // A source takes at most twice its size as a JSON string of ordinary text.
 constexpr size_t kLineBytesMax = 2 * limits::kSourceBytesMax;
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
-}
 
 std::string DefaultName(uint64_t line) { return fmt::format("line-{}", line); }
 
@@ -59,7 +55,7 @@ absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
   }
   auto stream = std::make_shared<std::ifstream>(path, std::ios::binary);
   if (!stream->is_open()) return ErrnoStatus(errno, path);
-  return RequestFile(std::move(stream), FolderOf(path));
+  return RequestFile(std::move(stream), std::filesystem::path(path).parent_path());
 }
 
 RequestFile::RequestFile(std::shared_ptr<std::istream> stream, std::string folder)

@@ -276,7 +276,7 @@ absl::Status ReadNvrtcOptions(const Json& object, v1::CompileRequest& request) {
 
 absl::Status ReadSourceFile(const std::string& path, const std::string& folder,
                             v1::CompileRequest& request) {
-  const std::string full = path.starts_with('/') ? path : folder + "/" + path;
+  const std::string full = std::filesystem::path(folder) / path;
   KILN_ASSIGN_OR_RETURN(*request.mutable_source()->mutable_text(),
                         At("source_file", ReadSource(full)));
   if (request.source().kind() == v1::SOURCE_KIND_UNSPECIFIED) {

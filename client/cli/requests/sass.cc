@@ -1,7 +1,6 @@
 #include "client/cli/requests/sass.h"
 
 #include <absl/strings/str_split.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "storage/base/digest.h"
@@ -24,8 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCubinDescriptor = 3;
-constexpr char kCubinPath[] = "/proc/self/fd/3";
+constexpr char kStandardInput[] = "/proc/self/fd/0";
 
 // Below a toolchain directory, or below one of the directories in it.
 constexpr const char* kPlaces[] = {
@@ -103,13 +102,12 @@ absl::StatusOr<std::string> ReadAll(const UniqueFd& file) {
 absl::StatusOr<pid_t> Start(const std::string& program, const UniqueFd& cubin,
                             const UniqueFd& output, const UniqueFd& errors) {
   char* const words[] = {const_cast<char*>(program.c_str()), const_cast<char*>("--print-code"),
-                         const_cast<char*>(kCubinPath), nullptr};
+                         const_cast<char*>(kStandardInput), nullptr};
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&files, cubin.get(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&files, output.get(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&files, errors.get(), STDERR_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, cubin.get(), kCubinDescriptor);
   pid_t pid = -1;
   const int error = ::posix_spawn(&pid, program.c_str(), &files, nullptr, words, environ);
   ::posix_spawn_file_actions_destroy(&files);
@@ -126,6 +124,29 @@ std::vector<std::string> AskForCubin(v1::CompileRequest& request) {
   std::vector<std::string> wanted(stages.begin(), stages.end());
   std::replace(stages.begin(), stages.end(), std::string(kSassStage), std::string(kCubinStage));
   return wanted;
+}
+
+void DropForeignStages(const v1::ListToolchainsResponse& listed, v1::CompileRequest& request) {
+  std::set<std::string> all = {kSassStage};
+  std::set<std::string> own;
+  for (const v1::Toolchain& toolchain : listed.toolchains()) {
+    const auto& kinds = toolchain.kinds();
+    const bool is_of_kind =
+        std::find(kinds.begin(), kinds.end(), request.source().kind()) != kinds.end();
+    for (const v1::Backend& backend : toolchain.backends()) {
+      std::set<std::string> stages(backend.stages().begin(), backend.stages().end());
+      if (stages.contains(kCubinStage)) stages.insert(kSassStage);
+      all.insert(stages.begin(), stages.end());
+      if (is_of_kind && backend.backend() == request.target().backend()) own.merge(stages);
+    }
+  }
+  if (own.empty()) return;
+  const auto is_foreign = [&](const std::string& stage) {
+    return !own.contains(stage) && all.contains(stage);
+  };
+  auto& wanted = *request.mutable_stages();
+  if (std::all_of(wanted.begin(), wanted.end(), is_foreign)) return;
+  wanted.erase(std::remove_if(wanted.begin(), wanted.end(), is_foreign), wanted.end());
 }
 
 absl::Status AddSass(const std::string& nvdisasm, const std::vector<std::string>& wanted,

@@ -1,5 +1,5 @@
-// The stage "sass": the text of a cubin's machine code. nvdisasm makes it on this machine; the
-// daemon knows nothing of it.
+// The stages of a request. "sass" is the text of a cubin's machine code: nvdisasm makes it on this
+// machine, and the daemon knows nothing of it.
 #pragma once
 
 #include <string>
@@ -17,6 +17,11 @@ inline constexpr char kCubinStage[] = "cubin";
 // A CUDA request for "sass" asks for "cubin" instead. Returns the stages that it asked for; none
 // where "sass" is not one of them.
 [[nodiscard]] std::vector<std::string> AskForCubin(v1::CompileRequest& request);
+
+// Drops the stages that only other backends of the daemon's toolchains have: amdgcn from a kernel
+// for cuda. Keeps all stages if none is this backend's, and keeps unknown names: the daemon then
+// says what is wrong.
+void DropForeignStages(const v1::ListToolchainsResponse& listed, v1::CompileRequest& request);
 
 // Gives the answer to such a request the stages of `wanted`, "sass" included.
 [[nodiscard]] absl::Status AddSass(const std::string& nvdisasm,

@@ -1,7 +1,7 @@
-#include "client/cli/requests/foreign_stages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "client/cli/requests/sass.h"
 
 namespace kiln::cli {
 namespace {
