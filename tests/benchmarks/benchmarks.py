@@ -239,6 +239,72 @@ def load(setting):
                 "1 µs: a hit's share of a batch of 1000")]
 
 
+class StoredEntries:
+    """Hits of a daemon whose store has so many entries, and whose memory has none: it was killed and started again."""
+
+    def __init__(self, setting, count):
+        root = setting.folder / f"store-{count}"
+        (root / "state").mkdir(parents=True)
+        smallest = min((r for r in setting.requests if r["target"] == "cuda:90"), key=lambda r: len(r["source"]))
+        path = setting.request_file([smallest])
+        store_benchmark(setting, "--fill", path, root / "state/store", str(count))
+        settings = (f"toolchain.directories={setting.toolchain}", "hot.size=0B")
+        daemon = setting.start_daemon(root, *settings)  # looks at the toolchain for the first time
+        daemon.kill()
+        daemon.wait()
+        begin = time.monotonic()
+        daemon = setting.start_daemon(root, *settings)
+        self.ready_s = time.monotonic() - begin
+        # It reads all entries once, beside its work.
+        while b"hot directory filled" not in (setting.folder / f"{root.name}.log").read_bytes():
+            time.sleep(0.1)
+        report = json.loads(store_benchmark(setting, "--hits", path, str(count), root=root))
+        self.echo_us, self.first_us, self.uniform_us = (report[name] for name in ("echo_us", "first_us", "uniform_us"))
+        status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+        self.resident_mb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1000
+        daemon.terminate()
+        daemon.wait(60)
+        shutil.rmtree(root)
+
+    def first_touch(self, count):
+        return Row(f"first-touch-{count}", self.first_us / self.echo_us, 2, "lower",
+                   f"p50 of a bare gRPC echo of the same sizes; a hit of one of {count} entries, not in memory")
+
+
+def store_benchmark(setting, *arguments, root=None):
+    return subprocess.run([setting.binaries / "store_benchmark", *arguments], env={**setting.env, "KILN_ROOT": str(root or setting.root)},
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def first_touch(setting):
+    """A hit that memory does not have."""
+    return [StoredEntries(setting, 1000).first_touch(1000)]
+
+
+def scale(setting):
+    """What a hit, a start and the daemon's memory grow to with the number of entries."""
+    few, many, most = (StoredEntries(setting, count) for count in (1000, 100_000, 1_000_000))
+    return [many.first_touch(100_000), most.first_touch(1_000_000),
+            Row("scale-hit", (most.uniform_us / most.echo_us) / (few.uniform_us / few.echo_us), 1.3, "lower",
+                "p50 of hits of any of 1000 entries, both to an echo; ours of any of 1000000"),
+            Row("scale-ready", most.ready_s, 2, "lower", "1 s: the start of a daemon that was killed, with 1000000 entries"),
+            Row("scale-resident", most.resident_mb, 200, "lower", "1 MB: what such a daemon has in memory after hits of any entry")]
+
+
+def full_store(setting):
+    """Hits and puts where each put needs room."""
+    ratios = []
+    for turn in range(5):
+        folder = setting.folder / f"full-{turn}"
+        folder.mkdir()
+        report = json.loads(store_benchmark(setting, "--full", folder))
+        ratios.append([report["full"][name] / report["half"][name] for name in ("hit_us", "put_us")])
+        shutil.rmtree(folder)
+    hit, put = (statistics.median(column) for column in zip(*ratios))
+    return [Row("full-store-hit", hit, 1.5, "lower", "p99 of a store that is half full; ours is at its limit and evicts"),
+            Row("full-store-put", put, 1.5, "lower", "the same of puts")]
+
+
 def hit_light(setting):
     """Hits by the Python client, which needs no gRPC, against what gRPC alone would cost in Python: over a connection, and without a call."""
     matmul = next(r for r in setting.requests if "matmul" in r["name"])
@@ -605,6 +671,9 @@ GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot", "hit-client"): hits,
     ("hit-mallocs", "hit-locks"): counted_hits,
     ("throughput-64", "batch-hit"): load,
+    ("first-touch-1000",): first_touch,
+    ("first-touch-100000", "first-touch-1000000", "scale-hit", "scale-ready", "scale-resident"): scale,
+    ("full-store-hit", "full-store-put"): full_store,
     ("hit-light", "hit-python"): hit_light,
     ("cold-compile", "cold-compile-allocator"): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,
@@ -620,7 +689,7 @@ GROUPS = {
     ("eight-processes", "eight-processes-whole"): eight_processes,
 }
 # Rows that take minutes.
-LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64")
+LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000")
 
 
 def print_line(name, ratio, goal, verdict, of):

@@ -10,6 +10,11 @@
 
 namespace kiln::benchmarks {
 
+inline double Percentile(std::vector<double>& samples, size_t percent) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() * percent / 100];
+}
+
 // Runs `once` for each iteration of `state`, times each call by itself, and reports p50_us and
 // p99_us.
 template <typename Once>
@@ -22,9 +27,8 @@ void MeasureEach(benchmark::State& state, const Once& once) {
         std::chrono::steady_clock::now() - begin;
     micros.push_back(elapsed.count());
   }
-  std::sort(micros.begin(), micros.end());
-  state.counters["p50_us"] = micros[micros.size() / 2];
-  state.counters["p99_us"] = micros[micros.size() * 99 / 100];
+  state.counters["p50_us"] = Percentile(micros, 50);
+  state.counters["p99_us"] = Percentile(micros, 99);
 }
 
 }  // namespace kiln::benchmarks
