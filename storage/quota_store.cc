@@ -25,6 +25,7 @@ QuotaStore::QuotaStore(std::unique_ptr<Store> store, QuotaOptions options, Files
                        const Clock& clock)
     : ForwardingStore(std::move(store)),
       options_(std::move(options)),
+      slack_bytes_(options_.bytes_max / 50),
       filesystem_(filesystem),
       clock_(clock),
       random_(static_cast<uint64_t>(clock.UnixMillis())) {}
@@ -68,11 +69,11 @@ absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_by
                              options_.bytes_max);
   }
   const uint64_t stored_max = options_.bytes_max - needed_bytes;
-  if (inner().Stats().stored_bytes <= stored_max) return absl::OkStatus();
-  // Evicts more than needed, so that not every put evicts.
-  const uint64_t slack = std::min(options_.bytes_max / 50, stored_max);
-  KILN_RETURN_IF_ERROR(EvictDownTo(context, stored_max - slack).status());
-  const uint64_t stored = inner().Stats().stored_bytes;
+  uint64_t stored = inner().Stats().stored_bytes;
+  if (stored + slack_bytes_ > stored_max) evictor_.Request();
+  if (stored <= stored_max) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(EvictDownTo(context, stored_max).status());
+  stored = inner().Stats().stored_bytes;
   if (stored <= stored_max) return absl::OkStatus();
   return ResourceExhausted(
       "{} bytes do not fit into the store's limit of {} beside {} that are pinned: unpin some, or "
@@ -120,11 +121,12 @@ absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
 }
 
 absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& context, uint64_t bytes) {
-  MutexLock lock(mutex_);
   const uint64_t before = inner().Stats().stored_bytes;
   EvictionResult result;
   int fruitless = 0;
-  while (inner().Stats().stored_bytes > bytes && fruitless < kFruitlessSamplesMax) {
+  while (inner().Stats().stored_bytes > bytes && fruitless < kFruitlessSamplesMax &&
+         !context.cancellation.IsCancelled()) {
+    const MutexLock lock(mutex_);
     KILN_ASSIGN_OR_RETURN(auto sample, Sample(context));
     KILN_ASSIGN_OR_RETURN(const uint64_t evicted, EvictWorstOf(context, std::move(sample), bytes));
     fruitless = evicted == 0 ? fruitless + 1 : 0;

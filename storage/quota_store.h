@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "storage/background_task.h"
+#include "storage/base/call_context.h"
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
@@ -30,17 +32,19 @@ struct EvictionResult {
   uint64_t freed_bytes = 0;
 };
 
-// Before a put it evicts the artifacts of the lowest ArtifactValue, by random samples, until the
-// new artifact fits. Never evicts pinned artifacts. A put is RESOURCE_EXHAUSTED where evictions do
-// not make enough room, or while the disk has less than free_disk_bytes_min free. Stats().degraded
-// then says why, and puts work again once there is space.
+// Evicts the artifacts of the lowest ArtifactValue, by random samples: on a thread of its own when
+// the store is nearly full, and before a put that does not fit. Never evicts pinned artifacts. A
+// put is RESOURCE_EXHAUSTED where evictions do not make enough room, or while the disk has less
+// than free_disk_bytes_min free. Stats().degraded then says why, and puts work again once there is
+// space.
 //
-// Thread-safe. A put may block for its evictions.
+// Thread-safe. A put may block for evictions.
 class QuotaStore final : public ForwardingStore {
  public:
   // `filesystem` and `clock` must outlive the store.
   QuotaStore(std::unique_ptr<Store> inner, QuotaOptions options, Filesystem& filesystem,
              const Clock& clock);
+  ~QuotaStore() override { stopping_.cancellation.Cancel(); }
 
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
                    std::span<const Blob> blobs) override;
@@ -48,7 +52,8 @@ class QuotaStore final : public ForwardingStore {
   std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
   StoreStats Stats() const override;
 
-  // Evicts until at most `bytes` are stored or all remaining artifacts are pinned.
+  // Evicts until at most `bytes` are stored, all remaining artifacts are pinned, or the context is
+  // cancelled.
   absl::StatusOr<EvictionResult> EvictDownTo(const CallContext& context, uint64_t bytes);
 
  private:
@@ -62,10 +67,12 @@ class QuotaStore final : public ForwardingStore {
       KILN_REQUIRES(mutex_);
 
   const QuotaOptions options_;
+  const uint64_t slack_bytes_;  // with less room than that, the thread makes twice as much
   Filesystem& filesystem_;
   const Clock& clock_;
 
-  // Held during eviction and during pinning, so no artifact is pinned between choice and removal.
+  // Held while a sample is evicted and during pinning, so no artifact is pinned between choice and
+  // removal.
   Mutex mutex_;
   std::mt19937_64 random_ KILN_GUARDED_BY(mutex_);
   Counter evicted_{"evicted", "Artifacts evicted to make room."};
@@ -78,6 +85,12 @@ class QuotaStore final : public ForwardingStore {
                     [this] { return Stats().free_disk_bytes; }};
   Gauge quarantined_gauge_{"quarantined", "Damaged artifacts that were set aside.",
                            [this] { return Stats().quarantined; }};
+
+  CallContext stopping_;  // cancelled by the destructor
+  // Last: its thread stops before the other members are destroyed.
+  BackgroundTask evictor_{{[this](const auto&) {
+    (void)EvictDownTo(stopping_, options_.bytes_max - 2 * slack_bytes_);
+  }}};
 };
 
 }  // namespace kiln
