@@ -445,9 +445,10 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 }
 
 absl::Status RunningDaemon::StartServing() {
-  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
-      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
-      *read_executor_, gate_, memo_, searches_, *store_, *hot_, shared_uid_});
+  parts_ = std::make_unique<RpcDependencies>(
+      RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
+                      user_rate_limit_, *read_executor_, gate_, memo_, searches_, *store_,
+                      [this](const Digest& key) { return hot_->NoteUse(key); }, shared_uid_});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});

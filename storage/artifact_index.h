@@ -64,7 +64,7 @@ struct ArtifactUsage {
 
 struct FoundArtifact {
   std::shared_ptr<const ArtifactRecord> record;
-  ArtifactUsage usage;
+  ArtifactUsage usage;  // from Scan alone, so that a hit does not read it
   Tier tier = Tier::kMemory;
 };
 

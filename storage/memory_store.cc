@@ -49,37 +49,22 @@ absl::StatusOr<FoundArtifact> MemoryStore::Get(const CallContext&, const Digest&
   const MutexLock lock(mutex_);
   Entry* const entry = records_.Find(key);
   if (entry == nullptr) return NoRecord(key);
-  NoteUse(key, *entry);
-  return FoundArtifact{entry->record, entry->usage, Tier::kMemory};
-}
-
-void MemoryStore::NoteUse(const Digest& key, Entry& entry) {
-  ++entry.usage.hits;
-  entry.usage.last_use_unix_ms = clock_.UnixMillis();
-  bool is_due = clock_.Now() - last_taken_ >= limits::kPendingUsesAge;
-  if (entry.round != round_) {
-    if (uses_.size() == limits::kPendingUsesMax) return;
-    is_due = is_due || entry.round == 0 || uses_.size() + 1 == limits::kPendingUsesMax;
-    entry.round = round_;
-    entry.place = uses_.size();
-    uses_.push_back({key, 0, 0});
-  }
-  ++uses_[entry.place].uses;
-  uses_[entry.place].last_use_unix_ms = entry.usage.last_use_unix_ms;
-  if (is_due) are_uses_due_ = true;
+  ++entry->usage.hits;
+  entry->usage.last_use_unix_ms = clock_.UnixMillis();
+  const bool is_due = uses_.Add({key, 1, entry->usage.last_use_unix_ms});
+  if (!std::exchange(entry->had_hit, true) || is_due) are_uses_due_ = true;
+  return FoundArtifact{entry->record, {}, Tier::kMemory};
 }
 
 std::vector<UseCount> MemoryStore::TakeUses() {
   const MutexLock lock(mutex_);
   are_uses_due_ = false;
-  last_taken_ = clock_.Now();
-  ++round_;
-  return std::exchange(uses_, {});
+  return uses_.Drain();
 }
 
 absl::Status MemoryStore::Put(const CallContext&, const ArtifactRecord& record,
                               std::span<const Blob> blobs) {
-  Entry entry{std::make_shared<const ArtifactRecord>(record), {}, 0, 0};
+  Entry entry{std::make_shared<const ArtifactRecord>(record)};
   entry.usage.last_use_unix_ms = clock_.UnixMillis();
   const MutexLock lock(mutex_);
   const Entry* const replaced = records_.Peek(record.key);
@@ -87,9 +72,9 @@ absl::Status MemoryStore::Put(const CallContext&, const ArtifactRecord& record,
   return Insert(std::move(entry), blobs);
 }
 
-absl::Status MemoryStore::KeepRecord(const FoundArtifact& found) {
+absl::Status MemoryStore::KeepRecord(std::shared_ptr<const ArtifactRecord> record) {
   const MutexLock lock(mutex_);
-  return Insert({found.record, found.usage, 0, 0}, {});
+  return Insert({std::move(record)}, {});
 }
 
 void MemoryStore::KeepBlob(const Blob& blob) {

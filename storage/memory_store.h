@@ -11,6 +11,7 @@
 #include "storage/base/lru_cache.h"
 #include "storage/base/mutex.h"
 #include "storage/store.h"
+#include "storage/use_counter.h"
 
 namespace kiln {
 
@@ -26,7 +27,7 @@ class MemoryStore final : public Store {
  public:
   // `clock` must outlive the store.
   MemoryStore(uint64_t bytes_max, const Clock& clock)
-      : bytes_max_(bytes_max), clock_(clock), last_taken_(clock.Now()) {}
+      : bytes_max_(bytes_max), clock_(clock), uses_(clock) {}
 
   absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
   absl::StatusOr<std::vector<Digest>> FindMissing(const CallContext& context,
@@ -46,22 +47,21 @@ class MemoryStore final : public Store {
   // There are none.
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext&) override { return 0; }
 
-  // A copy of what a lower tier holds: a record with its usage, and a blob of a record that is
-  // here. Takes no blob that no record here names.
-  absl::Status KeepRecord(const FoundArtifact& found);
+  // A copy of what a lower tier holds: a record, and a blob of a record that is here. Takes no blob
+  // that no record here names.
+  absl::Status KeepRecord(std::shared_ptr<const ArtifactRecord> record);
   void KeepBlob(const Blob& blob);
 
-  // The hits since the last call, for a lower tier; those of more than kPendingUsesMax records are
-  // lost. They are due when a record had its first hit here, when there are many, or after a while.
+  // The hits since the last call, for a lower tier. They are due when a record had its first hit
+  // here, when there are many, or after a while.
   std::vector<UseCount> TakeUses();
   bool AreUsesDue() const { return are_uses_due_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
     std::shared_ptr<const ArtifactRecord> record;
-    ArtifactUsage usage;
-    uint64_t round = 0;  // the round of `place`
-    size_t place = 0;    // in uses_
+    ArtifactUsage usage = {};
+    bool had_hit = false;
   };
   struct NamedBlob {
     uint32_t references = 0;  // from stages of records
@@ -72,7 +72,6 @@ class MemoryStore final : public Store {
   // Does nothing where no record names the blob.
   void Hold(const Blob& blob) KILN_REQUIRES(mutex_);
   void Shrink() KILN_REQUIRES(mutex_);
-  void NoteUse(const Digest& key, Entry& entry) KILN_REQUIRES(mutex_);
   // Removes the record, and the blobs that no other record names.
   bool Erase(const Digest& key) KILN_REQUIRES(mutex_);
   uint64_t Bytes() const KILN_REQUIRES(mutex_) { return records_.bytes() + blob_bytes_; }
@@ -86,9 +85,7 @@ class MemoryStore final : public Store {
   std::unordered_map<Digest, NamedBlob, DigestHash> blobs_ KILN_GUARDED_BY(mutex_);
   uint64_t blob_bytes_ KILN_GUARDED_BY(mutex_) = 0;
   uint64_t evicted_ KILN_GUARDED_BY(mutex_) = 0;
-  std::vector<UseCount> uses_ KILN_GUARDED_BY(mutex_);
-  uint64_t round_ KILN_GUARDED_BY(mutex_) = 1;  // grows when uses are taken
-  SteadyTime last_taken_ KILN_GUARDED_BY(mutex_);
+  UseCounter uses_ KILN_GUARDED_BY(mutex_);
   std::atomic<bool> are_uses_due_ = false;
 };
 

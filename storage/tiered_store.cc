@@ -39,7 +39,7 @@ void TieredStore::Promote(const FoundArtifact& found, uint64_t generation) {
   const Digest& key = found.record->key;
   Stripe& stripe = StripeOf(key);
   const MutexLock lock(stripe.mutex);
-  if (stripe.generation != generation || !memory_->KeepRecord(found).ok()) return;
+  if (stripe.generation != generation || !memory_->KeepRecord(found.record).ok()) return;
   if (stripe.generation != generation) (void)memory_->Remove({}, key);
 }
 
@@ -70,15 +70,6 @@ absl::Status TieredStore::Remove(const CallContext& context, const Digest& key) 
   return memory_->Remove(context, key).ok() ? absl::OkStatus() : removed;
 }
 
-absl::Status TieredStore::SetPinned(const CallContext& context, const Digest& key, bool pinned) {
-  Stripe& stripe = StripeOf(key);
-  const MutexLock lock(stripe.mutex);
-  KILN_RETURN_IF_ERROR(inner().SetPinned(context, key, pinned));
-  ++stripe.generation;
-  (void)memory_->SetPinned(context, key, pinned);
-  return absl::OkStatus();
-}
-
 std::string TieredStore::Describe() const {
   return fmt::format("tiered({}, {})", memory_->Describe(), inner().Describe());
 }
@@ -86,11 +77,6 @@ std::string TieredStore::Describe() const {
 void TieredStore::OnRemove(const Digest& key) {
   ++StripeOf(key).generation;
   (void)memory_->Remove({}, key);
-}
-
-void TieredStore::CountUses(std::span<const UseCount> uses) {
-  memory_->CountUses(uses);
-  inner().CountUses(uses);
 }
 
 }  // namespace kiln

@@ -44,9 +44,7 @@ class TieredStore final : public ForwardingStore, public ArtifactListener {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
                                                   size_t limit) override;
-  absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
   std::string Describe() const override;
-  void CountUses(std::span<const UseCount> uses) override;
 
   // Nothing to do: every put comes through this store.
   void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}

@@ -4,14 +4,10 @@
 #include <chrono>
 
 #include "storage/base/limits.h"
-#include "storage/base/mutex.h"
 
 namespace kiln {
 
-UseCounter::UseCounter(const Clock& clock) : clock_(clock), last_drain_(clock.Now()) {}
-
 bool UseCounter::Add(const UseCount& use) {
-  MutexLock lock(mutex_);
   UseCount& pending = pending_[use.key];
   pending.key = use.key;
   pending.uses += use.uses;
@@ -21,7 +17,6 @@ bool UseCounter::Add(const UseCount& use) {
 }
 
 std::vector<UseCount> UseCounter::Drain() {
-  MutexLock lock(mutex_);
   std::vector<UseCount> drained;
   drained.reserve(pending_.size());
   for (const auto& [key, use] : pending_) drained.push_back(use);
@@ -31,14 +26,8 @@ std::vector<UseCount> UseCounter::Drain() {
 }
 
 UseCount UseCounter::Pending(const Digest& key) const {
-  MutexLock lock(mutex_);
   const auto it = pending_.find(key);
   return it == pending_.end() ? UseCount{key, 0, 0} : it->second;
-}
-
-void UseCounter::Forget(const Digest& key) {
-  MutexLock lock(mutex_);
-  pending_.erase(key);
 }
 
 }  // namespace kiln

@@ -5,16 +5,15 @@
 #include <vector>
 
 #include "storage/base/clock.h"
-#include "storage/base/mutex.h"
 #include "storage/store.h"
 
 namespace kiln {
 
-// Thread-safe. Blocks on a short mutex only.
+// Not thread-safe.
 class UseCounter {
  public:
   // `clock` must outlive the counter.
-  explicit UseCounter(const Clock& clock);
+  explicit UseCounter(const Clock& clock) : clock_(clock), last_drain_(clock.Now()) {}
 
   // True where the caller should Drain(): there are many uses, or the last drain was long ago.
   [[nodiscard]] bool Add(const UseCount& use);
@@ -23,13 +22,12 @@ class UseCounter {
   std::vector<UseCount> Drain();
   // The uses of `key` since the last drain.
   UseCount Pending(const Digest& key) const;
-  void Forget(const Digest& key);
+  void Forget(const Digest& key) { pending_.erase(key); }
 
  private:
   const Clock& clock_;
-  mutable Mutex mutex_;
-  std::unordered_map<Digest, UseCount, DigestHash> pending_ KILN_GUARDED_BY(mutex_);
-  SteadyTime last_drain_ KILN_GUARDED_BY(mutex_);
+  std::unordered_map<Digest, UseCount, DigestHash> pending_;
+  SteadyTime last_drain_;
 };
 
 }  // namespace kiln

@@ -51,7 +51,7 @@ absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore&
   }
   auto reading = std::make_unique<Reading>();
   Artifact& artifact = reading->artifact;
-  KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact), ParseDocument(record.document));
+  KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact), ReadDocument(record.document));
   artifact.key = record.key;
   Tier tier = found.tier;
   for (const StageReference& stage : record.stages) {

@@ -22,7 +22,7 @@ struct ReadArtifact {
 // that a hit in memory parses no JSON and copies nothing.
 //
 // NOT_FOUND where a wanted stage is not in the record or its blob not in the store: then the
-// artifact counts as not stored. Errors of ParseDocument and of the store otherwise. Thread-safe.
+// artifact counts as not stored. Errors of ReadDocument and of the store otherwise. Thread-safe.
 // May block as the store does.
 absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore& blobs,
                                           const FoundArtifact& found,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "daemon/chain/compilation_provider.h"
@@ -11,7 +12,6 @@
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
-#include "storage/artifact_publisher.h"
 #include "storage/base/call_context.h"
 #include "storage/base/executor.h"
 #include "storage/blob_store.h"
@@ -38,7 +38,8 @@ struct RpcDependencies {
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
   Store& store;
-  ArtifactPublisher& publisher;
+  // Whether the artifact is in the hot directory; it then counts as just used. Does not block.
+  std::function<bool(const Digest&)> is_published;
   // A principal with this uid has no user cache (shared_uid.h).
   std::optional<uid_t> shared_uid = {};
 };

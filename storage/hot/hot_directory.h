@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "storage/artifact_index.h"
-#include "storage/artifact_publisher.h"
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
@@ -56,7 +55,7 @@ struct HotDirectoryStats {
 // Every user of the machine can read the files, so user cache entries are never published.
 //
 // Thread-safe. Blocks to write a file; NoteUse and Stats block on a short mutex only.
-class HotDirectory final : public ArtifactPublisher {
+class HotDirectory final : public ArtifactListener {
  public:
   // Creates the directory where it is missing; its parent must exist. Removes the files of an
   // earlier daemon: Rebuild publishes anew. ALREADY_EXISTS where the path is no directory,
@@ -71,7 +70,7 @@ class HotDirectory final : public ArtifactPublisher {
   void OnRemove(const Digest& key) override;
 
   // Whether the artifact is published. Counts as a use.
-  bool NoteUse(const Digest& key) override;
+  bool NoteUse(const Digest& key);
   // Publishes an artifact that was found in the store. Does nothing where the key is published, or
   // changed so recently that the found artifact may be out of date. Writes a file, so answer the
   // hit before. REQUIRES: `blobs` holds the final binary.

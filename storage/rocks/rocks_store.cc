@@ -130,19 +130,26 @@ ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
   const auto row = database_->Get(RocksFamily::kAccess, key.Bytes());
   // A damaged row loses uses and at worst a pin. The artifact is still right.
   if (row.ok() && row->has_value()) usage = DecodeUsage(**row).value_or(usage);
+  const MutexLock lock(uses_mutex_);
   const UseCount pending = uses_.Pending(key);
   usage.hits += pending.uses;
   usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, pending.last_use_unix_ms);
   return usage;
 }
 
+void RocksStore::ForgetUses(const Digest& key) {
+  const MutexLock lock(uses_mutex_);
+  uses_.Forget(key);
+}
+
 absl::StatusOr<FoundArtifact> RocksStore::Get(const CallContext&, const Digest& key) {
   auto row = ReadRecord(key);
   if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
   if (!row.ok()) return row.status();
-  if (uses_.Add({key, 1, clock_.UnixMillis()})) use_writer_.Request();
-  return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
-                       ReadUsage(key), Tier::kDisk};
+  const UseCount use{key, 1, clock_.UnixMillis()};
+  CountUses({&use, 1});
+  return FoundArtifact{
+      std::make_shared<const ArtifactRecord>(std::move(row->record)), {}, Tier::kDisk};
 }
 
 void RocksStore::QuarantineRecord(const Digest& key) {
@@ -196,7 +203,7 @@ absl::Status RocksStore::Put(const CallContext&, const ArtifactRecord& record,
   change.Claim(record);
   change.PutRecord(record, row, replaced ? std::optional(replaced->row_bytes) : std::nullopt);
   if (!replaced) {
-    uses_.Forget(record.key);
+    ForgetUses(record.key);
     change.PutUsage(record.key, {clock_.UnixMillis(), 0, false});
   }
   return Commit(change);
@@ -208,7 +215,7 @@ absl::Status RocksStore::Remove(const CallContext&, const Digest& key) {
   KILN_ASSIGN_OR_RETURN(const auto replaced, Replaced(change, key));
   if (replaced) change.RemoveRecord(key, replaced->row_bytes);
   KILN_RETURN_IF_ERROR(Commit(change));
-  uses_.Forget(key);
+  ForgetUses(key);
   return replaced ? absl::OkStatus() : NoArtifact(key);
 }
 
@@ -249,7 +256,7 @@ absl::Status RocksStore::SetPinned(const CallContext&, const Digest& key, bool p
   change.PutUsage(key, usage);
   KILN_RETURN_IF_ERROR(Commit(change));
   // The pending uses are part of the written row.
-  uses_.Forget(key);
+  ForgetUses(key);
   return absl::OkStatus();
 }
 
@@ -272,13 +279,18 @@ absl::Status RocksStore::Commit(RocksChange& change) {
 
 void RocksStore::CountUses(std::span<const UseCount> uses) {
   bool is_due = false;
-  for (const UseCount& use : uses) is_due = uses_.Add(use) || is_due;
+  {
+    const MutexLock lock(uses_mutex_);
+    for (const UseCount& use : uses) is_due = uses_.Add(use) || is_due;
+  }
   if (is_due) use_writer_.Request();
 }
 
 void RocksStore::WriteUses() {
   MutexLock lock(writer_);
+  MutexLock uses_lock(uses_mutex_);
   const std::vector<UseCount> uses = uses_.Drain();
+  uses_lock.Unlock();
   if (uses.empty()) return;
   RocksChange change(*database_, Totals());
   for (const UseCount& use : uses) {

@@ -84,6 +84,7 @@ class RocksStore final : public Store {
   absl::StatusOr<bool> HoldsBlob(const Digest& digest) const;
   absl::StatusOr<Blob> ReadBlob(const Digest& digest) const;
   ArtifactUsage ReadUsage(const Digest& key) const;
+  void ForgetUses(const Digest& key);
 
   void QuarantineRecord(const Digest& key);
   void QuarantineBlob(const Digest& digest);
@@ -98,7 +99,8 @@ class RocksStore final : public Store {
   const std::string path_;
   Filesystem& filesystem_;
   const Clock& clock_;
-  UseCounter uses_;
+  mutable Mutex uses_mutex_;
+  UseCounter uses_ KILN_GUARDED_BY(uses_mutex_);
 
   Mutex writer_;
   mutable Mutex totals_mutex_;

@@ -252,7 +252,7 @@ TEST_P(RpcConformance, NotedUsesCountOnceForEachPublishedKey) {
   for (const MadeArtifact& made : {published, withdrawn}) {
     ASSERT_TRUE(store_.Put({}, made.record, made.blobs).ok());
   }
-  publisher_.published = {published.record.key};
+  published_ = {published.record.key};
   const MetricGrowth growth;
   v1::NoteUsesRequest request;
   for (const Digest& key :

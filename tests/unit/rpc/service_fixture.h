@@ -27,16 +27,6 @@
 
 namespace kiln {
 
-// Has published what the test says.
-class FakePublisher final : public ArtifactPublisher {
- public:
-  void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
-  void OnRemove(const Digest&) override {}
-  bool NoteUse(const Digest& key) override { return published.count(key) != 0; }
-
-  std::set<Digest> published;
-};
-
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest();
@@ -66,10 +56,20 @@ class ServiceTest : public ::testing::Test {
   RequestGate gate_;
   RequestMemo memo_{limits::kMiB};
   std::atomic<size_t> searches_{0};
-  FakePublisher publisher_;
-  RpcDependencies parts_{resolver_, provider_,        catalog_,  store_.index(), store_.blobs(),
-                         own_,      user_rate_limit_, executor_, gate_,          memo_,
-                         searches_, store_,           publisher_};
+  std::set<Digest> published_;
+  RpcDependencies parts_{resolver_,
+                         provider_,
+                         catalog_,
+                         store_.index(),
+                         store_.blobs(),
+                         own_,
+                         user_rate_limit_,
+                         executor_,
+                         gate_,
+                         memo_,
+                         searches_,
+                         store_,
+                         [this](const Digest& key) { return published_.contains(key); }};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   NegativeCache negatives_{clock_, std::chrono::minutes(10)};

