@@ -159,8 +159,6 @@ class RunningDaemon final : public Daemon {
   absl::Status OpenStore();
   void FindToolchains();
   void PublishToolchains();
-  ServedToolchains::Found Discover(const std::string& default_selector,
-                                   const std::function<bool()>& is_cancelled);
   // Finds out which bounds of workers this kernel and this process's rights allow.
   void BoundWorkers();
   void BuildChain();
@@ -320,9 +318,21 @@ void RunningDaemon::FindToolchains() {
   const std::string own = setting_.paths.state + "/toolchains";
   std::vector<std::string>& searched = setting_.toolchain_directories;
   if (std::find(searched.begin(), searched.end(), own) == searched.end()) searched.push_back(own);
+  const auto discover = [this, own](const auto& default_selector, const auto& is_cancelled) {
+    owners_.Ask();
+    DiscoveryOptions options;
+    options.search_path = setting_.toolchain_directories;
+    options.cache_directory = own;
+    options.work_directory = setting_.paths.WorkDirectory();
+    options.worker_script = setting_.worker_script;
+    options.native_worker = setting_.native_worker;
+    options.owners = owners_.known();
+    options.default_selector = default_selector;
+    options.is_cancelled = is_cancelled;
+    return DiscoveredToolchains::Discover(options, OsFilesystem());
+  };
   toolchains_ = std::make_unique<ServedToolchains>(ServedToolchains::Parts{
-      .discover = [this](const auto& selector,
-                         const auto& is_cancelled) { return Discover(selector, is_cancelled); },
+      .discover = discover,
       .is_outdated = [this] { return owners_.Ask(); },
       .serve = [this](const DiscoveredToolchains& found) { ServeToolchains(found); },
       .forget =
@@ -341,21 +351,6 @@ void RunningDaemon::PublishToolchains() {
   v1::ListToolchainsResponse answer;
   ToProto(*toolchains_, answer);
   hot_->PublishFile(kPublishedToolchains, answer.SerializeAsString());
-}
-
-ServedToolchains::Found RunningDaemon::Discover(const std::string& default_selector,
-                                                const std::function<bool()>& is_cancelled) {
-  DiscoveryOptions options;
-  options.search_path = setting_.toolchain_directories;
-  options.cache_directory = setting_.paths.state + "/toolchains";
-  options.work_directory = setting_.paths.WorkDirectory();
-  options.worker_script = setting_.worker_script;
-  options.native_worker = setting_.native_worker;
-  owners_.Ask();
-  options.owners = owners_.known();
-  options.default_selector = default_selector;
-  options.is_cancelled = is_cancelled;
-  return DiscoveredToolchains::Discover(options, OsFilesystem());
 }
 
 void RunningDaemon::BuildChain() {
