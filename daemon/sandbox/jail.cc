@@ -37,11 +37,8 @@ JailSupport JailSupport::OfThisKernel() {
   return {.landlock_abi = landlock::Abi(), .has_filters = CanReturnErrors()};
 }
 
-Jail::Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers)
-    : mode_(mode),
-      support_(support),
-      missing_(FindMissing()),
-      programs_(NeedsOfThisProcess(assemblers).programs) {
+Jail::Jail(Mode mode, const JailSupport& support)
+    : mode_(mode), support_(support), missing_(FindMissing()) {
   // Logs what is missing. A caller of Describe receives the error.
   Admit({}).IgnoreError();
 }

@@ -32,8 +32,8 @@ class Jail {
     kRequired  // no worker without a full jail
   };
 
-  // Logs what this kernel lacks. `assemblers` as below.
-  Jail(Mode mode, const JailSupport& support, const std::vector<std::string>& assemblers = {});
+  // Logs what this kernel lacks.
+  Jail(Mode mode, const JailSupport& support);
 
   Mode mode() const { return mode_; }
 

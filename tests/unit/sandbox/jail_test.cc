@@ -53,7 +53,8 @@ TEST(JailTest, OnlyTheJobsDirectoryIsWrittenAndOnlyProgramsAreRun) {
 
 TEST(JailTest, OnlyWhoStartsOrLoadsSomethingGetsWhatThatTakes) {
   const std::string assembler = std::filesystem::read_symlink("/proc/self/exe").string();
-  const Jail jail(Jail::Mode::kOn, kEverything, {assembler});
+  Jail jail(Jail::Mode::kOn, kEverything);
+  jail.SetAssemblers({assembler});
   const auto paths_for = [&jail](const JailNeeds& needs) {
     std::vector<std::string> paths;
     const auto described = jail.Describe(needs, "/job");
