@@ -70,7 +70,8 @@ MemoryState SystemMemoryProbe::Look() const {
 
 MemoryState SystemMemoryProbe::LookNow() const {
   MemoryState state;
-  state.available_bytes = MachineBytes();
+  state.available_bytes = ReadField(files_, root_ + "/proc/meminfo", "MemAvailable:");
+  if (state.available_bytes) *state.available_bytes *= limits::kKiB;
   state.pressure_percent = PressureIn(files_, root_ + "/proc/pressure/memory");
   for (const std::string& group : groups_.unified) {
     TakeLess(state.available_bytes, LeftInGroup(files_, group, kUnifiedFiles));
@@ -81,11 +82,6 @@ MemoryState SystemMemoryProbe::LookNow() const {
     TakeLess(state.available_bytes, LeftInGroup(files_, group, kVersion1Files));
   }
   return state;
-}
-
-std::optional<uint64_t> SystemMemoryProbe::MachineBytes() const {
-  const auto kilobytes = ReadField(files_, root_ + "/proc/meminfo", "MemAvailable:");
-  return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
 }
 
 }  // namespace kiln

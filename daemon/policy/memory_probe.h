@@ -42,7 +42,6 @@ class SystemMemoryProbe final : public MemoryProbe {
 
  private:
   MemoryState LookNow() const;
-  std::optional<uint64_t> MachineBytes() const;
 
   Filesystem& files_;
   const Clock& clock_;

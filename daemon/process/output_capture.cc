@@ -9,15 +9,6 @@
 #include "storage/base/limits.h"
 
 namespace kiln {
-namespace {
-
-// Where the next write goes: the size so far, unless the process moved it, which hurts only itself.
-size_t Position(int fd) {
-  const off_t position = ::lseek(fd, 0, SEEK_CUR);
-  return position < 0 ? 0 : std::min(static_cast<size_t>(position), limits::kWorkerOutputBytesMax);
-}
-
-}  // namespace
 
 absl::StatusOr<OutputCapture> OutputCapture::Create() {
   UniqueFd file(::memfd_create("kiln-worker-output", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -30,7 +21,10 @@ absl::StatusOr<OutputCapture> OutputCapture::Create() {
 }
 
 std::string OutputCapture::Tail(size_t bytes_max) const {
-  const size_t end = Position(file_.get());
+  // Where the next write goes: the size so far, unless the process moved it, which hurts only
+  // itself.
+  const auto position = static_cast<size_t>(std::max<off_t>(::lseek(file_.get(), 0, SEEK_CUR), 0));
+  const size_t end = std::min(position, limits::kWorkerOutputBytesMax);
   const size_t size = std::min(end, bytes_max);
   std::string tail(size, '\0');
   const ssize_t got = ::pread(file_.get(), tail.data(), size, static_cast<off_t>(end - size));

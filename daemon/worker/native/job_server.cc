@@ -40,14 +40,11 @@ absl::Status Settle(const Surroundings& surroundings, std::vector<std::string>& 
 
 // The last thing before it reads its first job. Whether it is in a jail that hides other files.
 bool Confine(const Surroundings& surroundings, std::vector<std::string> problems, UniqueFd told) {
-  for (std::string& problem : SetLimits(surroundings.limits)) {
-    problems.push_back(std::move(problem));
-  }
-  if (surroundings.jail) {
-    for (std::string& problem : EnterJail(*surroundings.jail)) {
-      problems.push_back(std::move(problem));
-    }
-  }
+  const auto add = [&problems](const std::vector<std::string>& more) {
+    problems.insert(problems.end(), more.begin(), more.end());
+  };
+  add(SetLimits(surroundings.limits));
+  if (surroundings.jail) add(EnterJail(*surroundings.jail));
   const std::string text =
       nlohmann::json(problems).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // A zygote that is gone takes this process along.

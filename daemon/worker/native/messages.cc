@@ -58,17 +58,15 @@ bool IsWithinCharacter(const std::string& text, size_t at) {
 }
 
 std::string BeginOf(const std::string& raw, size_t bytes_max) {
-  std::string text = AsRead(raw);
-  if (text.size() <= bytes_max) return text;
-  size_t end = bytes_max;
+  const std::string text = AsRead(raw);
+  size_t end = std::min(bytes_max, text.size());
   while (IsWithinCharacter(text, end)) --end;
   return text.substr(0, end);
 }
 
 std::string EndOf(const std::string& raw, size_t bytes_max) {
-  std::string text = AsRead(raw);
-  if (text.size() <= bytes_max) return text;
-  size_t begin = text.size() - bytes_max;
+  const std::string text = AsRead(raw);
+  size_t begin = text.size() - std::min(bytes_max, text.size());
   while (IsWithinCharacter(text, begin)) ++begin;
   return text.substr(begin);
 }

@@ -69,8 +69,9 @@ void DieWith(pid_t parent, int signal_number) {
 }
 
 absl::Status CheckForkable() {
-  const std::filesystem::directory_iterator threads("/proc/self/task");
-  if (std::distance(begin(threads), end(threads)) != 1) {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  if (!error && std::distance(begin(threads), end(threads)) != 1) {
     return FailedPrecondition("opening the compiler left threads running; a zygote has one");
   }
   std::ifstream maps("/proc/self/maps");
