@@ -176,7 +176,7 @@ void AdmissionProvider::LookAgainLater() {
 }
 
 void AdmissionProvider::Start(const CallPtr& call) {
-  call->on_cancel.Reset();
+  call->on_cancel.reset();
   call->on_deadline.reset();
   const SteadyTime started = clock_.Now();
   next().Compile(call->context, call->job,

@@ -182,7 +182,7 @@ void CoalescingProvider::Land(const FlightPtr& flight, absl::StatusOr<CompileRes
     }
   }
   for (const WaiterPtr& waiter : answered) {
-    waiter->on_cancel.Reset();
+    waiter->on_cancel.reset();
     waiter->on_deadline.reset();
     // A copy each: the artifact itself is shared.
     std::exchange(waiter->done, nullptr)(result);

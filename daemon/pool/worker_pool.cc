@@ -169,7 +169,7 @@ void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result)
   }
   changed_.NotifyAll();  // one more compile may run
   // Waits for a cancellation under way, which takes the mutex.
-  registration.Reset();
+  registration.reset();
   done(std::move(result));
 }
 

@@ -5,14 +5,12 @@
 namespace kiln {
 
 Cancellation::Registration Cancellation::OnCancel(std::function<void()> callback) const {
-  Registration registration;
-  registration.callback_ = std::make_unique<std::stop_callback<std::function<void()>>>(
+  return std::make_unique<Registration::element_type>(
       source_.get_token(), [callback = std::move(callback)]() mutable {
         // Moved out: the one call releases the captures, and may destroy the registration.
         const auto run = std::exchange(callback, nullptr);
         run();
       });
-  return registration;
 }
 
 absl::Status StillWanted(const CallContext& context, const Clock& clock) {

@@ -34,18 +34,9 @@ class Cancellation {
   void Cancel() { source_.request_stop(); }
   bool IsCancelled() const { return source_.stop_requested(); }
 
-  // Keeps a callback registered while it lives. When its destructor (or Reset) returns, the
-  // callback is not running and never will be, except where the callback itself destroys the
-  // registration.
-  class Registration {
-   public:
-    Registration() = default;
-    void Reset() { callback_.reset(); }
-
-   private:
-    friend class Cancellation;
-    std::unique_ptr<std::stop_callback<std::function<void()>>> callback_;
-  };
+  // Keeps a callback registered while it lives. When its destructor returns, the callback is not
+  // running and never will be, except where the callback itself destroys the registration.
+  using Registration = std::unique_ptr<std::stop_callback<std::function<void()>>>;
 
   // Runs `callback` on the thread that calls Cancel(), or here where Cancel() was called before.
   [[nodiscard]] Registration OnCancel(std::function<void()> callback) const;

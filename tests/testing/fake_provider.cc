@@ -139,7 +139,7 @@ bool FakeProvider::FinishOne() {
     std::lock_guard lock(mutex_);
     answer = answer_;
   }
-  running->on_cancel.Reset();
+  running->on_cancel.reset();
   running->on_deadline.reset();
   running->done(answer(*running->job));
   return true;
@@ -148,7 +148,7 @@ bool FakeProvider::FinishOne() {
 bool FakeProvider::FinishOne(absl::StatusOr<CompileResult> result) {
   const RunningPtr running = TakeFirst();
   if (running == nullptr) return false;
-  running->on_cancel.Reset();
+  running->on_cancel.reset();
   running->on_deadline.reset();
   running->done(std::move(result));
   return true;

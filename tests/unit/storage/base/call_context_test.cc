@@ -39,7 +39,7 @@ TEST(Cancellation, ForgetsADroppedRegistration) {
 TEST(Cancellation, ACallbackMayDropItsOwnRegistration) {
   Cancellation cancellation;
   Cancellation::Registration registration;
-  registration = cancellation.OnCancel([&] { registration.Reset(); });
+  registration = cancellation.OnCancel([&] { registration.reset(); });
   cancellation.Cancel();
 }
 
@@ -49,7 +49,7 @@ TEST(Cancellation, NoCallbackRunsAfterResetReturns) {
     std::atomic<bool> gone = false;
     auto registration = cancellation.OnCancel([&] { EXPECT_FALSE(gone); });
     std::thread canceller([&] { cancellation.Cancel(); });
-    registration.Reset();
+    registration.reset();
     gone = true;
     canceller.join();
   }
