@@ -317,7 +317,7 @@ int Main(int argc, char** argv) {
     const absl::Status checked = CheckConfig(*loaded, environment);
     return checked.ok() ? kOk : Fail(kBadUsage, checked);
   }
-  if (!SetLogLevel(loaded->config.log.level)) return kBadUsage;
+  SetLogLevel(loaded->config.log.level);
   const auto paths = ResolvePaths(loaded->config.paths, getuid(), environment);
   if (!paths.ok()) return Fail(kBadUsage, paths.status());
   const absl::Status status = Run(loaded->config, *paths, environment);

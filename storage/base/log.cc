@@ -73,18 +73,6 @@ void LogError(std::string_view message, LogFields fields) {
   Write(spdlog::level::err, message, fields);
 }
 
-bool SetLogLevel(std::string_view level) {
-  static constexpr std::pair<std::string_view, spdlog::level::level_enum> kLevels[] = {
-      {"debug", spdlog::level::debug},
-      {"info", spdlog::level::info},
-      {"warning", spdlog::level::warn},
-      {"error", spdlog::level::err}};
-  for (const auto& [name, value] : kLevels) {
-    if (name != level) continue;
-    Logger().set_level(value);
-    return true;
-  }
-  return false;
-}
+void SetLogLevel(const std::string& level) { Logger().set_level(spdlog::level::from_str(level)); }
 
 }  // namespace kiln

@@ -32,8 +32,7 @@ void LogInfo(std::string_view message, LogFields fields = {});
 void LogWarning(std::string_view message, LogFields fields = {});
 void LogError(std::string_view message, LogFields fields = {});
 
-// "debug", "info", "warning" or "error"; false for any other word. Call before the first thread
-// starts.
-[[nodiscard]] bool SetLogLevel(std::string_view level);
+// "debug", "info", "warning" or "error". Call before the first thread starts.
+void SetLogLevel(const std::string& level);
 
 }  // namespace kiln

@@ -106,7 +106,7 @@ absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   // The parent reports errors.
-  (void)SetLogLevel("error");
+  SetLogLevel("error");
   absl::Status status;
   try {
     status = TryToOpen(path, expected_bytes, env, access);
