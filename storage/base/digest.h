@@ -38,11 +38,6 @@ class Digest {
 
   friend auto operator<=>(const Digest&, const Digest&) = default;
 
-  template <typename H>
-  friend H AbslHashValue(H h, const Digest& d) {
-    return H::combine(std::move(h), d.bytes_);
-  }
-
  private:
   friend class DigestBuilder;
   std::array<uint8_t, kSizeBytes> bytes_{};
