@@ -27,7 +27,6 @@
 #include "daemon/config/load.h"
 #include "daemon/config/paths.h"
 #include "daemon/observe/service_notifier.h"
-#include "daemon/observe/termination.h"
 #include "daemon/rpc/sockets/activated_sockets.h"
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
@@ -328,7 +327,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace kiln
 
-int main(int argc, char** argv) {
-  kiln::LogUncaughtExceptions();
-  return kiln::Main(argc, argv);
-}
+// An exception that nobody catches ends the process: the C++ runtime writes its type and words to
+// stderr and aborts (docs/adr/0021-an-exception-ends-the-daemon.md).
+int main(int argc, char** argv) { return kiln::Main(argc, argv); }
