@@ -26,6 +26,7 @@
 #include "daemon/chain/routing_provider.h"
 #include "daemon/chain/toolchain_pools.h"
 #include "daemon/kernel/request_resolver.h"
+#include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
 #include "daemon/observe/daemon_state.h"
 #include "daemon/policy/core_count.h"
@@ -175,6 +176,7 @@ class RunningDaemon final : public Daemon {
   absl::Status Verify(const CallContext& context, const VerificationCallback& report);
   DaemonState State() const;
   uint64_t ArtifactCount() const;
+  void ShowState(admin::v1::GetStatsResponse& out) const;
   ToolchainsHere Toolchains() const;
   void StartRebuild();
   // What left the hot directory and is used again comes back, on a thread of its own.
@@ -463,7 +465,7 @@ absl::Status RunningDaemon::StartServing() {
 
 AdminActions RunningDaemon::MakeActions() {
   AdminActions actions;
-  actions.state = [this] { return State(); };
+  actions.state = [this](auto& out) { ShowState(out); };
   actions.evict_to = [this](const CallContext& context,
                             uint64_t target_bytes) -> absl::StatusOr<uint64_t> {
     KILN_ASSIGN_OR_RETURN(const EvictionResult result, quota_->EvictDownTo(context, target_bytes));
@@ -499,21 +501,27 @@ absl::Status RunningDaemon::Verify(const CallContext& context, const Verificatio
 }
 
 DaemonState RunningDaemon::State() const {
-  DaemonState state;
-  state.SetState(draining_, store_->Stats().degraded);
-  state.version = KILN_VERSION;
-  state.started_unix_ms = started_unix_ms_;
-  state.compile_path = chain_->Describe();
-  state.store = store_->Describe();
+  return DaemonState::Of(draining_, store_->Stats().degraded);
+}
+
+void RunningDaemon::ShowState(admin::v1::GetStatsResponse& out) const {
+  const DaemonState state = State();
+  out.set_version(KILN_VERSION);
+  out.set_started_unix_ms(started_unix_ms_);
+  out.set_state(state.state);
+  out.set_state_reason(ToUtf8(state.reason));
+  out.set_compile_path(chain_->Describe());
+  out.set_store(store_->Describe());
   for (const ToolchainPool& served : pools_->List()) {
-    state.toolchains.push_back(
-        {served.toolchain->Name(), served.toolchain->fingerprint, served.stats.zygote});
+    admin::v1::ToolchainStats& toolchain = *out.add_toolchains();
+    toolchain.set_name(served.toolchain->Name());
+    toolchain.set_fingerprint(std::string(served.toolchain->fingerprint.Bytes()));
+    toolchain.set_state(ToUtf8(served.stats.zygote));
   }
-  state.toolchain_change = toolchains_->last_change();
-  state.jail = NameOf(jail_->mode());
-  state.jail_problems = jail_->Problems();
-  state.plain_limits = plain_limits_;
-  return state;
+  out.set_toolchain_change(ToUtf8(toolchains_->last_change()));
+  out.set_jail(std::string(NameOf(jail_->mode())));
+  for (const std::string& problem : jail_->Problems()) out.add_jail_problems(ToUtf8(problem));
+  for (const std::string& limit : plain_limits_) out.add_plain_limits(ToUtf8(limit));
 }
 
 uint64_t RunningDaemon::ArtifactCount() const {

@@ -6,9 +6,9 @@
 
 namespace kiln {
 
-void DaemonState::SetState(bool is_draining, const std::string& why_degraded) {
-  state = is_draining ? "draining" : why_degraded.empty() ? "serving" : "degraded";
-  reason = is_draining ? "" : why_degraded;
+DaemonState DaemonState::Of(bool is_draining, const std::string& why_degraded) {
+  if (is_draining) return {"draining", ""};
+  return {why_degraded.empty() ? "serving" : "degraded", why_degraded};
 }
 
 std::string DaemonState::Line() const {

@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/chain/compilation_provider.h"
-#include "daemon/observe/daemon_state.h"
 #include "daemon/policy/negative_cache.h"
 #include "daemon/toolchain/discovered_toolchains.h"
 #include "daemon/toolchain/toolchain_installations.h"
+#include "kiln/admin/v1/admin_service.pb.h"
 #include "storage/base/call_context.h"
-#include "storage/base/digest.h"
 #include "storage/base/status.h"
 #include "storage/verification.h"
 
@@ -37,7 +35,8 @@ struct ToolchainsHere {
 
 // Thread-safe, each of them. May block for long, but for those that return at once.
 struct AdminActions {
-  std::function<DaemonState()> state;
+  // All of it but the metrics.
+  std::function<void(admin::v1::GetStatsResponse& out)> state;
   // Evicts the least valuable until the store occupies at most this much; returns what was evicted,
   // in number.
   std::function<absl::StatusOr<uint64_t>(const CallContext&, uint64_t target_bytes)> evict_to;

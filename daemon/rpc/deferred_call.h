@@ -47,12 +47,11 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
   // Started; gRPC takes it from here. `work` may use the method's request and response, which live
   // as long.
   static DeferredCall* Start(Executor& executor, CallContext context, Work work) {
-    auto* call = new DeferredCall;
-    context.cancellation = call->cancellation_;
-    executor.Run([call, context = std::move(context), work = std::move(work)] {
-      call->Finish(ToGrpcStatus(work(context)));
+    return StartAnswered(std::move(context), [&](const CallContext& cancellable, Answer answer) {
+      executor.Run([cancellable, work = std::move(work), answer = std::move(answer)] {
+        answer(work(cancellable));
+      });
     });
-    return call;
   }
 
   // Starts work that answers later: it calls its Answer once, from any thread.

@@ -1,79 +1,133 @@
 #include "daemon/rpc/kernel_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/rpc/compile_call.h"
 #include "daemon/rpc/compile_stream_call.h"
 #include "daemon/rpc/deferred_call.h"
-#include "daemon/rpc/fetch_call.h"
 #include "daemon/rpc/kernel_calls.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
 
-template <class Request, class Response>
-grpc::ServerUnaryReactor* Answer(KernelMethod<Request, Response> method,
-                                 const RpcDependencies& parts, CallContext context,
-                                 const Request& request, Response& response) {
-  return DeferredCall::StartAnswered(
-      std::move(context), [&](const CallContext& cancellable, DeferredCall::Answer answered) {
-        method(parts, cancellable, request, response, std::move(answered));
-      });
-}
+// Reads the blob off gRPC's threads, then writes it chunk by chunk, one at a time: a client that
+// stops reading holds one blob and one chunk. Deletes itself in OnDone.
+class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
+ public:
+  // Started; gRPC takes it from here.
+  static FetchCall* Start(const RpcDependencies& parts, CallContext context,
+                          const v1::FetchRequest& request) {
+    auto* call = new FetchCall;
+    context.cancellation = call->cancellation_;
+    // The call stays until Finish, which nothing else calls.
+    Fetch(parts, context, request, [call](absl::StatusOr<Blob> found) {
+      if (!found.ok()) return call->Finish(ToGrpcStatus(found.status()));
+      call->blob_ = *std::move(found);
+      call->WriteNext();
+    });
+    return call;
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::CANCELLED);
+    if (sent_bytes_ == blob_.size_bytes()) return Finish(grpc::Status::OK);
+    WriteNext();
+  }
+  void OnCancel() override { cancellation_.Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  void WriteNext() {
+    const std::string_view rest = blob_.bytes().substr(sent_bytes_);
+    const std::string_view next = rest.substr(0, std::min(rest.size(), limits::kFetchChunkBytes));
+    chunk_.set_content(next.data(), next.size());
+    sent_bytes_ += next.size();
+    StartWrite(&chunk_);
+  }
+
+  Cancellation cancellation_;
+  Blob blob_;
+  size_t sent_bytes_ = 0;
+  v1::FetchChunk chunk_;
+};
+
+// The generated service with one method taken as bytes (compile_call.h says why).
+using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
+    v1::KernelService::WithCallbackMethod_CompileStream<
+        v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Nearest<
+            v1::KernelService::WithCallbackMethod_Fetch<
+                v1::KernelService::WithCallbackMethod_ListToolchains<
+                    v1::KernelService::WithCallbackMethod_GetOwn<
+                        v1::KernelService::WithCallbackMethod_PutOwn<
+                            v1::KernelService::WithCallbackMethod_NoteUses<
+                                v1::KernelService::Service>>>>>>>>>;
+
+class KernelService final : public KernelServiceBase {
+ public:
+  KernelService(const RpcDependencies& parts, const Principal& principal)
+      : parts_(parts), principal_(principal) {}
+
+  using Call = grpc::CallbackServerContext;
+  using Unary = grpc::ServerUnaryReactor;
+  Unary* Compile(Call* call, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) override {
+    return StartCompileCall(parts_, principal_, *call, *request, *response);
+  }
+  grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>* CompileStream(
+      Call* call) override {
+    return CompileStreamCall::Start(parts_, principal_, *call);
+  }
+  Unary* Lookup(Call* call, const v1::LookupRequest* request,
+                v1::LookupResponse* response) override {
+    return Answer(kiln::Lookup, *call, *request, *response);
+  }
+  Unary* Nearest(Call* call, const v1::NearestRequest* request,
+                 v1::NearestResponse* response) override {
+    return Answer(kiln::Nearest, *call, *request, *response);
+  }
+  grpc::ServerWriteReactor<v1::FetchChunk>* Fetch(Call* call,
+                                                  const v1::FetchRequest* request) override {
+    return FetchCall::Start(parts_, CallContextOf(*call, principal_), *request);
+  }
+  Unary* ListToolchains(Call* call, const v1::ListToolchainsRequest* request,
+                        v1::ListToolchainsResponse* response) override {
+    return Answer(kiln::ListToolchains, *call, *request, *response);
+  }
+  Unary* GetOwn(Call* call, const v1::GetOwnRequest* request,
+                v1::GetOwnResponse* response) override {
+    return Answer(kiln::GetOwn, *call, *request, *response);
+  }
+  Unary* PutOwn(Call* call, const v1::PutOwnRequest* request,
+                v1::PutOwnResponse* response) override {
+    return Answer(kiln::PutOwn, *call, *request, *response);
+  }
+  Unary* NoteUses(Call* call, const v1::NoteUsesRequest* request,
+                  v1::NoteUsesResponse* response) override {
+    return Answer(kiln::NoteUses, *call, *request, *response);
+  }
+
+ private:
+  template <class Request, class Response>
+  Unary* Answer(KernelMethod<Request, Response> method, const Call& call, const Request& request,
+                Response& response) {
+    return DeferredCall::StartAnswered(
+        CallContextOf(call, principal_),
+        [&](const CallContext& cancellable, DeferredCall::Answer answered) {
+          method(parts_, cancellable, request, response, std::move(answered));
+        });
+  }
+
+  const RpcDependencies& parts_;
+  const Principal principal_;
+};
 
 }  // namespace
 
-grpc::ServerUnaryReactor* KernelService::Compile(grpc::CallbackServerContext* call,
-                                                 const grpc::ByteBuffer* request,
-                                                 grpc::ByteBuffer* response) {
-  return StartCompileCall(parts_, principal_, *call, *request, *response);
-}
-
-grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>*
-KernelService::CompileStream(grpc::CallbackServerContext* call) {
-  return CompileStreamCall::Start(parts_, principal_, *call);
-}
-
-grpc::ServerUnaryReactor* KernelService::Lookup(grpc::CallbackServerContext* call,
-                                                const v1::LookupRequest* request,
-                                                v1::LookupResponse* response) {
-  return Answer(kiln::Lookup, parts_, CallContextOf(*call, principal_), *request, *response);
-}
-
-grpc::ServerUnaryReactor* KernelService::Nearest(grpc::CallbackServerContext* call,
-                                                 const v1::NearestRequest* request,
-                                                 v1::NearestResponse* response) {
-  return Answer(kiln::Nearest, parts_, CallContextOf(*call, principal_), *request, *response);
-}
-
-grpc::ServerWriteReactor<v1::FetchChunk>* KernelService::Fetch(grpc::CallbackServerContext* call,
-                                                               const v1::FetchRequest* request) {
-  return FetchCall::Start(parts_, CallContextOf(*call, principal_), *request);
-}
-
-grpc::ServerUnaryReactor* KernelService::ListToolchains(grpc::CallbackServerContext* call,
-                                                        const v1::ListToolchainsRequest* request,
-                                                        v1::ListToolchainsResponse* response) {
-  return Answer(kiln::ListToolchains, parts_, CallContextOf(*call, principal_), *request,
-                *response);
-}
-
-grpc::ServerUnaryReactor* KernelService::GetOwn(grpc::CallbackServerContext* call,
-                                                const v1::GetOwnRequest* request,
-                                                v1::GetOwnResponse* response) {
-  return Answer(kiln::GetOwn, parts_, CallContextOf(*call, principal_), *request, *response);
-}
-
-grpc::ServerUnaryReactor* KernelService::PutOwn(grpc::CallbackServerContext* call,
-                                                const v1::PutOwnRequest* request,
-                                                v1::PutOwnResponse* response) {
-  return Answer(kiln::PutOwn, parts_, CallContextOf(*call, principal_), *request, *response);
-}
-
-grpc::ServerUnaryReactor* KernelService::NoteUses(grpc::CallbackServerContext* call,
-                                                  const v1::NoteUsesRequest* request,
-                                                  v1::NoteUsesResponse* response) {
-  return Answer(kiln::NoteUses, parts_, CallContextOf(*call, principal_), *request, *response);
+std::unique_ptr<grpc::Service> MakeKernelService(const RpcDependencies& parts,
+                                                 const Principal& principal) {
+  return std::make_unique<KernelService>(parts, principal);
 }
 
 }  // namespace kiln

@@ -17,6 +17,8 @@
 
 #include "daemon/rpc/admin_service.h"
 #include "daemon/rpc/kernel_service.h"
+#include "kiln/admin/v1/admin_service.grpc.pb.h"
+#include "kiln/v1/kernel_service.grpc.pb.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
 
@@ -72,12 +74,13 @@ class OtherMethods final : public grpc::CallbackGenericService {
 
 struct PrincipalServers::Server {
   Server(const RpcDependencies& parts, const AdminActions& actions, const Principal& principal)
-      : kernel(parts, principal), admin(parts, actions, principal) {
+      : kernel(MakeKernelService(parts, principal)),
+        admin(MakeAdminService(parts, actions, principal)) {
     grpc::ServerBuilder builder;
     SetLimits(builder);
-    builder.RegisterService(&kernel);
+    builder.RegisterService(kernel.get());
     if (principal.is_admin) {
-      builder.RegisterService(&admin);
+      builder.RegisterService(admin.get());
     } else {
       builder.RegisterCallbackGenericService(other_methods.get());
     }
@@ -90,8 +93,8 @@ struct PrincipalServers::Server {
     health->SetServingStatus(v1::KernelService::service_full_name(), is_serving);
   }
 
-  KernelService kernel;
-  AdminService admin;
+  const std::unique_ptr<grpc::Service> kernel;
+  const std::unique_ptr<grpc::Service> admin;
   const std::unique_ptr<grpc::CallbackGenericService> other_methods =
       std::make_unique<OtherMethods>();
   // After the services, which it uses until it is destroyed.

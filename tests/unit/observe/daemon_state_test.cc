@@ -8,9 +8,9 @@ namespace kiln {
 namespace {
 
 TEST(DaemonStateTest, LineSaysWhatAnOperatorLooksForFirst) {
-  DaemonState state;
-  EXPECT_EQ(state.Line(), "serving: 0 artifacts, 0 workers, 0 running, 0 queued");
-  state.SetState(/*is_draining=*/false, "the disk is full");
+  EXPECT_EQ(DaemonState::Of(false, "").Line(),
+            "serving: 0 artifacts, 0 workers, 0 running, 0 queued");
+  const DaemonState state = DaemonState::Of(/*is_draining=*/false, "the disk is full");
   const Gauge artifacts("artifacts", "", [] { return 12; });
   const Gauge workers("workers", "", [] { return 4; });
   const Gauge running("running", "", [] { return 3; });
@@ -20,11 +20,10 @@ TEST(DaemonStateTest, LineSaysWhatAnOperatorLooksForFirst) {
 }
 
 TEST(DaemonStateTest, DegradedStoreIsToldUntilTheDaemonDrains) {
-  DaemonState state;
-  state.SetState(/*is_draining=*/false, "the disk is full");
+  DaemonState state = DaemonState::Of(/*is_draining=*/false, "the disk is full");
   EXPECT_EQ(state.state, "degraded");
   EXPECT_EQ(state.reason, "the disk is full");
-  state.SetState(/*is_draining=*/true, "the disk is full");
+  state = DaemonState::Of(/*is_draining=*/true, "the disk is full");
   EXPECT_EQ(state.state, "draining");
   EXPECT_EQ(state.reason, "");
 }

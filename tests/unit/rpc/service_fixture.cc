@@ -9,10 +9,9 @@
 namespace kiln {
 
 ServiceTest::ServiceTest() {
-  actions_.state = [] {
-    DaemonState state;
-    state.version = "test";
-    return state;
+  actions_.state = [](admin::v1::GetStatsResponse& out) {
+    out.set_version("test");
+    out.set_state("serving");
   };
   actions_.evict_to = [](const CallContext&, uint64_t target) -> absl::StatusOr<uint64_t> {
     return target;
