@@ -13,7 +13,7 @@ std::string_view SourceKindName(SourceKind kind) {
     case SourceKind::kTtgir:
       return "ttgir";
   }
-  return "unknown";  // a number that a newer client sent
+  return "unknown";
 }
 
 absl::StatusOr<SourceKind> ParseSourceKind(std::string_view name) {

@@ -34,18 +34,6 @@ absl::Status CheckCount(std::string_view what, size_t count, size_t count_max) {
 }
 
 absl::Status CheckSource(const KernelSource& source) {
-  switch (source.kind) {
-    case SourceKind::kTtir:
-    case SourceKind::kCudaCxx:
-    case SourceKind::kPtx:
-    case SourceKind::kTtgir:
-      break;
-    default:
-      return InvalidArgument(
-          "source kind {} is unknown to this daemon; it knows ttir, ttgir, cuda and ptx. If the "
-          "client is newer than the daemon, upgrade the daemon",
-          static_cast<int>(source.kind));
-  }
   if (source.text.empty()) return InvalidArgument("the source is empty; send the kernel's text");
   if (source.text.size() > limits::kSourceBytesMax) {
     return ResourceExhausted("the source is {} bytes long; at most {} are accepted",
@@ -154,18 +142,6 @@ absl::Status CheckStages(const std::vector<std::string>& stages) {
   return absl::OkStatus();
 }
 
-absl::Status CheckCachePolicy(CachePolicy policy) {
-  switch (policy) {
-    case CachePolicy::kUse:
-    case CachePolicy::kRefresh:
-    case CachePolicy::kOnlyIfCached:
-      return absl::OkStatus();
-  }
-  return InvalidArgument(
-      "cache policy {} is unknown to this daemon; it knows use, refresh and only-if-cached",
-      static_cast<int>(policy));
-}
-
 // A node of a map, beside what it holds: the links, and the allocator's part.
 constexpr size_t kNodeBytes = 48;
 
@@ -209,8 +185,7 @@ absl::Status CheckShape(const CompileRequest& request) {
   KILN_RETURN_IF_ERROR(CheckOptions(request.options));
   KILN_RETURN_IF_ERROR(In(CheckText(request.toolchain), "the toolchain selector"));
   KILN_RETURN_IF_ERROR(In(CheckText(request.ptxas), "the ptxas selector"));
-  KILN_RETURN_IF_ERROR(CheckStages(request.stages));
-  return CheckCachePolicy(request.cache_policy);
+  return CheckStages(request.stages);
 }
 
 }  // namespace kiln

@@ -14,57 +14,35 @@
 namespace kiln {
 namespace {
 
-// What an enumeration's value must be: one that this daemon was built with.
+// Enumerators have the same numbers on both sides, or begin with 0 here and with 1 on the wire.
+static_assert(static_cast<int>(SourceKind::kTtir) == v1::SOURCE_KIND_TTIR);
+static_assert(static_cast<int>(SourceKind::kCudaCxx) == v1::SOURCE_KIND_CUDA_CXX);
+static_assert(static_cast<int>(SourceKind::kPtx) == v1::SOURCE_KIND_PTX);
+static_assert(static_cast<int>(SourceKind::kTtgir) == v1::SOURCE_KIND_TTGIR);
+static_assert(v1::SourceKind_MAX == v1::SOURCE_KIND_TTGIR);
+static_assert(static_cast<int>(CachePolicy::kRefresh) == v1::CACHE_POLICY_REFRESH);
+static_assert(static_cast<int>(CachePolicy::kOnlyIfCached) == v1::CACHE_POLICY_ONLY_IF_CACHED);
+static_assert(v1::CachePolicy_MAX == v1::CACHE_POLICY_ONLY_IF_CACHED);
+static_assert(static_cast<int>(Priority::kAutotune) + 1 == v1::PRIORITY_AUTOTUNE);
+static_assert(static_cast<int>(Priority::kWarm) + 1 == v1::PRIORITY_WARM);
+static_assert(static_cast<int>(Priority::kBackground) + 1 == v1::Priority_MAX);
+static_assert(static_cast<int>(Tier::kDisk) + 1 == v1::TIER_DISK);
+static_assert(static_cast<int>(Tier::kRemote) + 1 == v1::Tier_MAX);
+
+// An enumeration's value must be one that this daemon was built with.
 template <typename Enum>
-absl::Status UnknownValue(std::string_view field, Enum value) {
+absl::Status CheckKnown(std::string_view field, Enum value) {
+  const auto* known = google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(value);
+  if (known != nullptr) return absl::OkStatus();
   return InvalidArgument(
       "{} = {}: this daemon does not know that value; the client may be newer than the daemon",
       field, static_cast<int>(value));
 }
 
 absl::StatusOr<SourceKind> ToSourceKind(v1::SourceKind kind) {
-  switch (kind) {
-    case v1::SOURCE_KIND_TTIR:
-      return SourceKind::kTtir;
-    case v1::SOURCE_KIND_CUDA_CXX:
-      return SourceKind::kCudaCxx;
-    case v1::SOURCE_KIND_PTX:
-      return SourceKind::kPtx;
-    case v1::SOURCE_KIND_TTGIR:
-      return SourceKind::kTtgir;
-    case v1::SOURCE_KIND_UNSPECIFIED:
-      return InvalidArgument("source.kind is missing: say which language source.text is in");
-    default:
-      return UnknownValue("source.kind", kind);
-  }
-}
-
-v1::SourceKind ToProtoKind(SourceKind kind) {
-  switch (kind) {
-    case SourceKind::kTtir:
-      return v1::SOURCE_KIND_TTIR;
-    case SourceKind::kCudaCxx:
-      return v1::SOURCE_KIND_CUDA_CXX;
-    case SourceKind::kPtx:
-      return v1::SOURCE_KIND_PTX;
-    case SourceKind::kTtgir:
-      return v1::SOURCE_KIND_TTGIR;
-  }
-  return v1::SOURCE_KIND_UNSPECIFIED;
-}
-
-absl::StatusOr<CachePolicy> ToCachePolicy(v1::CachePolicy policy) {
-  switch (policy) {
-    case v1::CACHE_POLICY_UNSPECIFIED:
-    case v1::CACHE_POLICY_USE:
-      return CachePolicy::kUse;
-    case v1::CACHE_POLICY_REFRESH:
-      return CachePolicy::kRefresh;
-    case v1::CACHE_POLICY_ONLY_IF_CACHED:
-      return CachePolicy::kOnlyIfCached;
-    default:
-      return UnknownValue("cache_policy", policy);
-  }
+  KILN_RETURN_IF_ERROR(CheckKnown("source.kind", kind));
+  if (kind != v1::SOURCE_KIND_UNSPECIFIED) return static_cast<SourceKind>(kind);
+  return InvalidArgument("source.kind is missing: say which language source.text is in");
 }
 
 absl::StatusOr<OptionValue> ToOptionValue(v1::OptionValue&& value, size_t depth) {
@@ -199,19 +177,8 @@ void ToProto(const BackendDescription& backend, v1::Backend& out) {
 }  // namespace
 
 absl::StatusOr<Priority> FromProto(v1::Priority priority) {
-  switch (priority) {
-    case v1::PRIORITY_UNSPECIFIED:
-    case v1::PRIORITY_WAITING_RANK:
-      return Priority::kWaitingRank;
-    case v1::PRIORITY_AUTOTUNE:
-      return Priority::kAutotune;
-    case v1::PRIORITY_WARM:
-      return Priority::kWarm;
-    case v1::PRIORITY_BACKGROUND:
-      return Priority::kBackground;
-    default:
-      return UnknownValue("priority", priority);
-  }
+  KILN_RETURN_IF_ERROR(CheckKnown("priority", priority));
+  return static_cast<Priority>(std::max<int>(priority, v1::PRIORITY_WAITING_RANK) - 1);
 }
 
 absl::StatusOr<Toolchain> FromProto(const v1::Toolchain& toolchain) {
@@ -263,21 +230,13 @@ absl::StatusOr<CompileRequest> FromProto(v1::CompileRequest&& request) {
                            limits::kStagesMax);
   }
   for (std::string& stage : *request.mutable_stages()) converted.stages.push_back(std::move(stage));
-  KILN_ASSIGN_OR_RETURN(converted.cache_policy, ToCachePolicy(request.cache_policy()));
+  KILN_RETURN_IF_ERROR(CheckKnown("cache_policy", request.cache_policy()));
+  converted.cache_policy =
+      static_cast<CachePolicy>(std::max(request.cache_policy(), v1::CACHE_POLICY_USE));
   return converted;
 }
 
-v1::Tier ToProto(Tier tier) {
-  switch (tier) {
-    case Tier::kMemory:
-      return v1::TIER_MEMORY;
-    case Tier::kDisk:
-      return v1::TIER_DISK;
-    case Tier::kRemote:
-      return v1::TIER_REMOTE;
-  }
-  return v1::TIER_UNSPECIFIED;
-}
+v1::Tier ToProto(Tier tier) { return static_cast<v1::Tier>(static_cast<int>(tier) + 1); }
 
 void ToProto(const Target& target, v1::Target& out) {
   out.set_backend(target.backend);
@@ -362,7 +321,7 @@ void ToProto(const Toolchain& toolchain, v1::Toolchain& out) {
   out.set_version(toolchain.version);
   out.set_fingerprint(BytesOf(toolchain.fingerprint));
   out.set_assembler(toolchain.assembler);
-  for (const SourceKind kind : toolchain.kinds) out.add_kinds(ToProtoKind(kind));
+  for (const SourceKind kind : toolchain.kinds) out.add_kinds(static_cast<v1::SourceKind>(kind));
   for (const BackendDescription& backend : toolchain.backends) {
     ToProto(backend, *out.add_backends());
   }

@@ -24,7 +24,6 @@ TEST(SourceKind, HasAName) {
     EXPECT_EQ(SourceKindName(*ParseSourceKind(name)), name);
   }
   EXPECT_EQ(ParseSourceKind("TTIR").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(SourceKindName(static_cast<SourceKind>(77)), "unknown");
 }
 
 TEST(Toolchain, FindsItsBackends) {

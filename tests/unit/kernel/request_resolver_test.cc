@@ -321,14 +321,6 @@ TEST_F(RequestResolverTest, AcceptsASourceOfTheLargestSizeAndRefusesOneByteMore)
   ExpectRefused(kResourceExhausted, HasSubstr("16777217"));
 }
 
-TEST_F(RequestResolverTest, RefusesNumbersThatANewerClientMayKnow) {
-  request_.source.kind = static_cast<SourceKind>(9);
-  ExpectRefused(kInvalid, HasSubstr("source kind 9"));
-  request_.source.kind = SourceKind::kTtir;
-  request_.cache_policy = static_cast<CachePolicy>(9);
-  ExpectRefused(kInvalid, HasSubstr("cache policy 9"));
-}
-
 TEST_F(RequestResolverTest, RefusesUnknownTargets) {
   request_.target = {"metal", "3", 0};
   ExpectRefused(kInvalid, AllOf(HasSubstr("metal"), HasSubstr("cuda, hip")));
