@@ -57,19 +57,14 @@ bool MovesForward(const CallContext& waiter, const CallContext& flight) {
   return waiter.priority < flight.priority || waiter.principal != flight.principal;
 }
 
-bool HasStages(const Artifact& artifact, const std::vector<std::string>& wanted) {
-  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& stage) {
-    return std::any_of(artifact.stages.begin(), artifact.stages.end(),
-                       [&](const StageBlob& held) { return held.stage == stage; });
-  });
-}
-
 // A hit carries the stages that the flight's first waiter wanted. A waiter that wants others asks
 // again: it is stored.
 bool Answers(const absl::StatusOr<CompileResult>& result, const CompileJob& job) {
   if (!result.ok() || result->outcome != Outcome::kHit || result->artifact() == nullptr)
     return true;
-  return HasStages(*result->artifact(), job.request.stages);
+  return std::ranges::all_of(job.request.stages, [&](const std::string& stage) {
+    return FindStage(result->artifact()->stages, stage) != nullptr;
+  });
 }
 
 }  // namespace

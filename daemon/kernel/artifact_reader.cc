@@ -10,10 +10,9 @@ namespace {
 absl::Status CheckHasStages(const ArtifactRecord& record, std::span<const std::string> wanted) {
   if (record.stages.empty()) return DataLoss("artifact {} has no stages", record.key.ShortHex());
   for (const std::string& stage : wanted) {
-    const bool is_there =
-        std::any_of(record.stages.begin(), record.stages.end(),
-                    [&](const StageReference& held) { return held.stage == stage; });
-    if (!is_there) return NotFound("artifact {} has no {}", record.key.ShortHex(), stage);
+    if (FindStage(record.stages, stage) == nullptr) {
+      return NotFound("artifact {} has no {}", record.key.ShortHex(), stage);
+    }
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 // meaning stands in protos/kiln/v1/kernel.proto.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -192,6 +193,13 @@ struct StageBlob {
   std::string stage;
   Blob blob;
 };
+
+// The stage of that name; null where there is none. `stages` are an artifact's or a record's.
+template <typename Stages>
+auto FindStage(const Stages& stages, std::string_view name) -> decltype(stages.data()) {
+  const auto found = std::ranges::find(stages, name, &Stages::value_type::stage);
+  return found == stages.end() ? nullptr : &*found;
+}
 
 // An artifact but for its key and its stages.
 struct ArtifactDocument {

@@ -122,70 +122,48 @@ std::vector<RequestDifference> Compare(const RequestFields& asked, const Request
   return differences;
 }
 
-class Search {
- public:
-  Search(const CallContext& context, BlobStore& blobs, const CompileJob& asked)
-      : context_(context),
-        blobs_(blobs),
-        name_(KernelNameOf(asked.request.source)),
-        is_mangled_(asked.request.source.kind == SourceKind::kCudaCxx),
-        asked_(ParseFields(WriteRequest(asked)).value_or(RequestFields())) {}
-
-  bool has_name() const { return !name_.empty(); }
-  NearestSearch Finish(bool has_seen_all) {
-    result_.has_seen_all = has_seen_all;
-    return std::move(result_);
-  }
+struct Search {
+  const CallContext& context;
+  BlobStore& blobs;
+  const std::string name;
+  const bool is_mangled;
+  const RequestFields asked;
+  uint64_t request_bytes = 0;
+  NearestSearch result = {};
 
   // False: enough has been read.
   bool Look(const FoundArtifact& found) {
-    ++result_.records;
+    ++result.records;
     // Most are of other kernels; that their documents need not be parsed for.
-    if (found.record->document.find(name_) == std::string::npos) return true;
+    if (found.record->document.find(name) == std::string::npos) return true;
     const auto document = LoadDocument(found.record);
     if (!document.ok() || !IsNamed((*document)->metadata.name)) return true;
-    const StageReference* request = RequestOf(*found.record);
+    const StageReference* request = FindStage(found.record->stages, kRequestStage);
     if (request == nullptr) return true;
-    request_bytes_ += request->size_bytes;
-    if (request_bytes_ > limits::kNearestRequestBytesMax) return false;
-    const absl::StatusOr<FoundBlob> blob = blobs_.GetBlob(context_, request->digest);
+    request_bytes += request->size_bytes;
+    if (request_bytes > limits::kNearestRequestBytesMax) return false;
+    const absl::StatusOr<FoundBlob> blob = blobs.GetBlob(context, request->digest);
     if (!blob.ok()) return true;  // evicted in between
     if (const auto stored = ParseFields(blob->blob.bytes())) Weigh(found, **document, *stored);
     return true;
   }
 
- private:
-  bool IsNamed(const std::string& name) const {
-    return name == name_ || (is_mangled_ && name.find(name_) != std::string::npos);
-  }
-
-  static const StageReference* RequestOf(const ArtifactRecord& record) {
-    for (const StageReference& stage : record.stages) {
-      if (stage.stage == kRequestStage) return &stage;
-    }
-    return nullptr;
+  bool IsNamed(const std::string& stored) const {
+    return stored == name || (is_mangled && stored.find(name) != std::string::npos);
   }
 
   void Weigh(const FoundArtifact& found, const ArtifactDocument& document,
              const RequestFields& stored) {
-    std::vector<RequestDifference> differences = Compare(asked_, stored);
+    std::vector<RequestDifference> differences = Compare(asked, stored);
     const int64_t created = found.record->created_unix_ms;
-    if (result_.nearest) {
-      const NearestArtifact& best = *result_.nearest;
+    if (result.nearest) {
+      const NearestArtifact& best = *result.nearest;
       if (differences.size() > best.differences.size()) return;
       if (differences.size() == best.differences.size() && created <= best.created_unix_ms) return;
     }
-    result_.nearest = NearestArtifact{found.record->key, document.provenance.toolchain,
-                                      document.metadata.target, created, std::move(differences)};
+    result.nearest = NearestArtifact{found.record->key, document.provenance.toolchain,
+                                     document.metadata.target, created, std::move(differences)};
   }
-
-  const CallContext& context_;
-  BlobStore& blobs_;
-  const std::string name_;
-  const bool is_mangled_;
-  const RequestFields asked_;
-  uint64_t request_bytes_ = 0;
-  NearestSearch result_;
 };
 
 }  // namespace
@@ -193,19 +171,22 @@ class Search {
 absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
                                           ArtifactIndex& index, BlobStore& blobs,
                                           const CompileJob& asked) {
-  Search search(context, blobs, asked);
-  if (!search.has_name()) return search.Finish(true);
+  Search search{context, blobs, KernelNameOf(asked.request.source),
+                asked.request.source.kind == SourceKind::kCudaCxx,
+                ParseFields(WriteRequest(asked)).value_or(RequestFields())};
+  search.result.has_seen_all = search.name.empty();
   std::optional<Digest> after;
-  for (size_t seen = 0; seen < limits::kNearestRecordsMax; seen += kPageRecords) {
+  for (size_t seen = 0; !search.result.has_seen_all && seen < limits::kNearestRecordsMax;
+       seen += kPageRecords) {
     KILN_RETURN_IF_ERROR(StillWanted(context, clock));
     KILN_ASSIGN_OR_RETURN(const auto page, index.Scan(context, after, kPageRecords));
     for (const FoundArtifact& found : page) {
-      if (!search.Look(found)) return search.Finish(false);
+      if (!search.Look(found)) return std::move(search.result);
     }
-    if (page.size() < kPageRecords) return search.Finish(true);
-    after = page.back().record->key;
+    search.result.has_seen_all = page.size() < kPageRecords;
+    if (!page.empty()) after = page.back().record->key;
   }
-  return search.Finish(false);
+  return std::move(search.result);
 }
 
 }  // namespace kiln

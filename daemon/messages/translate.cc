@@ -150,17 +150,6 @@ std::string Tail(std::string_view text, size_t bytes_max) {
   return ToUtf8(text.size() <= bytes_max ? text : text.substr(text.size() - bytes_max));
 }
 
-const StageBlob* FindStage(const Artifact& artifact, std::string_view stage) {
-  const auto found = std::find_if(artifact.stages.begin(), artifact.stages.end(),
-                                  [&](const StageBlob& held) { return held.stage == stage; });
-  return found == artifact.stages.end() ? nullptr : &*found;
-}
-
-template <typename Repeated>
-void SetDimensions(const std::array<int64_t, 3>& dimensions, Repeated& out) {
-  for (const int64_t dimension : dimensions) out.Add(dimension);
-}
-
 void ToProto(const BackendDescription& backend, v1::Backend& out) {
   out.set_backend(backend.backend);
   for (const std::string& architecture : backend.architectures) out.add_architectures(architecture);
@@ -264,7 +253,7 @@ void SetField(const ProtoField& field, const std::optional<int64_t>& value,
 void ToProto(const KernelMetadata& metadata, v1::KernelMetadata& out) {
   out.set_name(ToUtf8(metadata.name));
   ToProto(metadata.target, *out.mutable_target());
-  SetDimensions(metadata.cluster_dims, *out.mutable_cluster_dims());
+  for (const int64_t dimension : metadata.cluster_dims) out.add_cluster_dims(dimension);
   for (const TensorDescriptorMetadata& descriptor : metadata.tensor_descriptors) {
     v1::TensorDescriptorMetadata& converted = *out.add_tensor_descriptors();
     converted.set_swizzle(descriptor.swizzle);
@@ -369,7 +358,7 @@ absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,
     selected.stages.push_back(&artifact.stages.back());
   }
   for (const std::string& stage : wanted) {
-    const StageBlob* found = FindStage(artifact, stage);
+    const StageBlob* found = FindStage(artifact.stages, stage);
     if (found == nullptr) {
       return Internal("artifact {} has no stage \"{}\"", artifact.key.ShortHex(), Excerpt(stage));
     }
@@ -379,12 +368,6 @@ absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,
   for (const StageBlob* stage : selected.stages) content_bytes += stage->blob.size_bytes();
   selected.is_inline = content_bytes <= limits::kInlineBytesMax;
   return selected;
-}
-
-void ToProto(const StageBlob& stage, v1::StageBlob& out) {
-  out.set_stage(stage.stage);
-  out.set_digest(BytesOf(stage.blob.digest()));
-  out.set_size_bytes(stage.blob.size_bytes());
 }
 
 void ToProto(const Digest& key, Outcome outcome, std::optional<Tier> tier,
@@ -401,7 +384,7 @@ absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Ti
   DescribeTo(artifact, out);
   for (const StageBlob* stage : selected.stages) {
     v1::StageBlob& converted = *out.add_stages();
-    ToProto(*stage, converted);
+    ToProto({stage->stage, stage->blob.digest(), stage->blob.size_bytes()}, converted);
     if (selected.is_inline) {
       converted.set_content(stage->blob.bytes().data(), stage->blob.size_bytes());
     }

@@ -50,8 +50,6 @@ struct ReplyStages {
 };
 absl::StatusOr<ReplyStages> SelectStages(const Artifact& artifact,
                                          std::span<const std::string> wanted);
-// Without content.
-void ToProto(const StageBlob& stage, v1::StageBlob& out);
 // How the artifact came about and under which key: all of the reply but its stages and description.
 void ToProto(const Digest& key, Outcome outcome, std::optional<Tier> tier,
              v1::CompileResponse& out);

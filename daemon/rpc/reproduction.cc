@@ -1,6 +1,5 @@
 #include "daemon/rpc/reproduction.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "daemon/kernel/request_document.h"
@@ -31,10 +30,8 @@ absl::Status FindStored(const RpcDependencies& parts, const CallContext& context
   KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
   const std::vector<StageReference>& stages = found.record->stages;
-  const auto request = std::find_if(stages.begin(), stages.end(), [](const StageReference& stage) {
-    return stage.stage == kRequestStage;
-  });
-  if (request == stages.end()) {
+  const StageReference* request = FindStage(stages, kRequestStage);
+  if (request == nullptr) {
     return FailedPrecondition(
         "artifact {} was stored by a kilnd that did not keep requests yet; compile it once more "
         "with --cache refresh",
