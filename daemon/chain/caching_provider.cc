@@ -115,7 +115,7 @@ void CachingProvider::Keep(const CallContext& context, const CompileJobPtr& job,
     negatives_.Forget(job->key);
     Store(context, *job, *artifact);
   } else if (result->failure()->deterministic) {
-    negatives_.RememberFailure(job, result->shared_failure());
+    negatives_.RememberFailure(job, std::get<FailurePtr>(result->value));
   }
   done(std::move(result));
 }

@@ -219,27 +219,23 @@ struct Artifact : ArtifactDocument {
 // How a request was answered.
 enum class Outcome { kHit = 1, kJoined = 2, kCompiled = 3 };
 
+using ArtifactPtr = std::shared_ptr<const Artifact>;
+using FailurePtr = std::shared_ptr<const CompileFailure>;
+
 struct CompileResult {
   Outcome outcome = Outcome::kCompiled;
   std::optional<Tier> tier;  // of a hit
-  std::variant<std::shared_ptr<const Artifact>, std::shared_ptr<const CompileFailure>> value;
+  std::variant<ArtifactPtr, FailurePtr> value;
   // What a fresh compile took in memory at its peak, as its worker measured; 0: nobody did.
   uint64_t peak_bytes = 0;
 
-  // The two below: null where the result is the other.
-  std::shared_ptr<const Artifact> shared_artifact() const {
-    return artifact() == nullptr ? nullptr : std::get<std::shared_ptr<const Artifact>>(value);
-  }
-  std::shared_ptr<const CompileFailure> shared_failure() const {
-    return failure() == nullptr ? nullptr : std::get<std::shared_ptr<const CompileFailure>>(value);
-  }
-  // As above, valid as long as the result.
+  // Null where the result is the other. Valid as long as the result.
   const Artifact* artifact() const {
-    const auto* held = std::get_if<std::shared_ptr<const Artifact>>(&value);
+    const auto* held = std::get_if<ArtifactPtr>(&value);
     return held == nullptr ? nullptr : held->get();
   }
   const CompileFailure* failure() const {
-    const auto* held = std::get_if<std::shared_ptr<const CompileFailure>>(&value);
+    const auto* held = std::get_if<FailurePtr>(&value);
     return held == nullptr ? nullptr : held->get();
   }
 };

@@ -39,13 +39,13 @@ const NegativeCache::Entry* NegativeCache::FindStanding(const Digest& key) {
   return entry != nullptr && clock_.Now() < entry->until ? entry : nullptr;
 }
 
-NegativeCache::FailurePtr NegativeCache::FindFailure(const Digest& key) {
+FailurePtr NegativeCache::FindFailure(const Digest& key) {
   const MutexLock lock(mutex_);
   const Entry* const entry = FindStanding(key);
   return entry == nullptr ? nullptr : entry->failure;
 }
 
-NegativeCache::FailurePtr NegativeCache::FindFailureOfAnyAge(const Digest& key) {
+FailurePtr NegativeCache::FindFailureOfAnyAge(const Digest& key) {
   const MutexLock lock(mutex_);
   const Entry* const entry = entries_.Find(key);
   return entry == nullptr ? nullptr : entry->failure;

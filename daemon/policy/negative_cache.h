@@ -34,7 +34,6 @@ struct RememberedRequest {
 // with the process. Thread-safe; does not block. The clock outlives it.
 class NegativeCache {
  public:
-  using FailurePtr = std::shared_ptr<const CompileFailure>;
   struct Crash {
     std::string why;
     std::chrono::milliseconds left{};  // until the key may be compiled again

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-NegativeCache::FailurePtr MakeFailure(size_t output_bytes = 0) {
+FailurePtr MakeFailure(size_t output_bytes = 0) {
   auto failure = std::make_shared<CompileFailure>();
   failure->deterministic = true;
   failure->output = std::string(output_bytes, 'x');

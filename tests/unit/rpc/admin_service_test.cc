@@ -179,7 +179,7 @@ TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
 
 TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
   const CompileJobPtr job = MakeJob("module {}");
-  negatives_.RememberFailure(job, FailedWith("does not parse").shared_failure());
+  negatives_.RememberFailure(job, std::get<FailurePtr>(FailedWith("does not parse").value));
   admin::v1::GetRequestResponse response;
   EXPECT_EQ(GetRequest(job->key.Hex(), &response).error_code(), grpc::StatusCode::OK);
   EXPECT_EQ(response.key(), std::string(job->key.Bytes()));
