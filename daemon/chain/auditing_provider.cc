@@ -63,7 +63,7 @@ void AuditingProvider::Compile(CallContext context, CompileJobPtr job, CompileDo
 
 void AuditingProvider::Consider(const CompileJobPtr& job, const CompileResult& result) {
   const Artifact* artifact = result.artifact();
-  if (artifact == nullptr || result.outcome != Outcome::kHit) return;
+  if (artifact == nullptr) return;
   if (hits_.fetch_add(1, std::memory_order_relaxed) % one_in_ != 0) return;
   {
     const MutexLock lock(mutex_);

@@ -64,7 +64,10 @@ absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context
   }
   if (absl::IsNotFound(found.status())) return found;
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return status;
-  LogLookUpFailure(job.key, found.status());
+  if (IsWorthLogging(lookup_failures_.Add())) {
+    LogWarning("look-up failed, taken as a miss",
+               {{"key", job.key.ShortHex()}, {"why", Message(found.status())}});
+  }
   // Damaged, or of a version that is not ours: to the caller it is not there. Anything else: we do
   // not know whether it is.
   if (absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status())) {
@@ -146,13 +149,6 @@ void CachingProvider::Store(const CallContext& context, const CompileJob& job,
   if (status.ok()) return;
   if (IsWorthLogging(put_failures_.Add())) {
     LogWarning("artifact not stored", {{"key", artifact.key.ShortHex()}, {"why", Message(status)}});
-  }
-}
-
-void CachingProvider::LogLookUpFailure(const Digest& key, const absl::Status& status) {
-  if (IsWorthLogging(lookup_failures_.Add())) {
-    LogWarning("look-up failed, taken as a miss",
-               {{"key", key.ShortHex()}, {"why", Message(status)}});
   }
 }
 

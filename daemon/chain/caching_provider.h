@@ -46,7 +46,6 @@ class CachingProvider final : public ForwardingProvider {
             absl::StatusOr<CompileResult> result, const CompileDone& done);
   void Store(const CallContext& context, const CompileJob& job, const Artifact& artifact);
   void Quarantine(const CompileJobPtr& job, const absl::StatusOr<CompileResult>& result);
-  void LogLookUpFailure(const Digest& key, const absl::Status& status);
 
   ArtifactIndex& index_;
   const Clock& clock_;

@@ -76,9 +76,6 @@ CoalescingProvider::CoalescingProvider(std::unique_ptr<CompilationProvider> next
 CoalescingProvider::~CoalescingProvider() = default;
 
 void CoalescingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
-  if (job->request.cache_policy == CachePolicy::kOnlyIfCached) {
-    return next().Compile(std::move(context), std::move(job), std::move(done));
-  }
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
 
   auto waiter = std::make_shared<Waiter>();

@@ -22,7 +22,7 @@ namespace kiln {
 //  yields is at least as fresh as a hit.
 //  * REFRESH joins only another REFRESH. A compile under way may be older than what the caller
 //  wants refreshed.
-//  * ONLY_IF_CACHED passes by: it neither starts a compile nor waits for one.
+//  * ONLY_IF_CACHED never gets here: Find always answers it.
 //
 // Outcomes: of those that a compile answers, the one that has waited longest is kCompiled and the
 // others are kJoined. A hit is a hit for all. An infrastructure failure goes to all, except where

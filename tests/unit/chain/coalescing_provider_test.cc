@@ -226,16 +226,6 @@ TEST_F(CoalescingProviderTest, AUseJoinsARefreshButARefreshDoesNotJoinAUse) {
   EXPECT_EQ(use.probe.How(), Outcome::kJoined);
 }
 
-TEST_F(CoalescingProviderTest, OnlyIfCachedPassesBy) {
-  Ask(MakeJob("a"));
-  Caller& caller = Ask(MakeJob("a", CachePolicy::kOnlyIfCached));
-  EXPECT_EQ(fake_.started(), 2u);
-  fake_.FinishOne();
-  EXPECT_FALSE(caller.probe.HasResult());
-  fake_.FinishOne(NotFound("not cached"));
-  EXPECT_EQ(caller.probe.Code(), absl::StatusCode::kNotFound);
-}
-
 TEST_F(CoalescingProviderTest, TheMostUrgentWaiterRaisesTheFlight) {
   const CompileJobPtr job = MakeJob("a");
   Ask(job, Priority::kWarm);
