@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "storage/base/limits.h"
+
 namespace kiln {
 namespace {
 
@@ -36,14 +38,31 @@ absl::Status CheckingProvider::KnownChange() const {
 }
 
 absl::Status CheckingProvider::Check(const CompileJob& job) {
-  const ToolchainCheck own = CheckUnchanged(*toolchain_, on_change_);
-  if (own.is_changed) {
-    const MutexLock lock(mutex_);
-    change_ = own.status;
+  KILN_RETURN_IF_ERROR(CheckFiles(*toolchain_));
+  return job.ptxas == nullptr ? absl::OkStatus() : CheckFiles(*job.ptxas);
+}
+
+absl::Status CheckingProvider::CheckFiles(const Toolchain& toolchain) {
+  const absl::Status same = toolchain.seal == nullptr ? absl::OkStatus() : toolchain.seal->Check();
+  if (same.ok()) return same;
+  if (!absl::IsFailedPrecondition(same)) {
+    return Unavailable("whether {} is as it was cannot be told: {}", toolchain.Name(),
+                       Message(same));
   }
-  if (!own.status.ok() || job.ptxas == nullptr) return own.status;
+  on_change_(toolchain, same);
+  absl::Status refusal = WithRetryAfter(
+      Unavailable(
+          "{} ({}) was changed on disk while the daemon served it ({}), so what it gives counts "
+          "for nothing. The daemon reads it again: ask again, and by its name and version you get "
+          "what it is now, if it works",
+          toolchain.Name(), toolchain.fingerprint.ShortHex(), Message(same)),
+      limits::kToolchainChangeRetry);
   // A changed ptxas does not stop this toolchain's workers: they serve requests without it too.
-  return CheckUnchanged(*job.ptxas, on_change_).status;
+  if (&toolchain == toolchain_.get()) {
+    const MutexLock lock(mutex_);
+    change_ = refusal;
+  }
+  return refusal;
 }
 
 }  // namespace kiln

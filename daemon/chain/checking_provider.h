@@ -1,13 +1,16 @@
 // Lets nothing count that was compiled with other files than the fingerprint names.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "daemon/chain/forwarding_provider.h"
-#include "daemon/kernel/toolchain_change.h"
 #include "storage/base/mutex.h"
 
 namespace kiln {
+
+// Hears what was changed, and how that shows. Must not block. May be called more than once.
+using OnToolchainChange = std::function<void(const Toolchain& toolchain, const absl::Status& why)>;
 
 // Stands in front of the workers of one toolchain. When they have answered, compares the files of
 // the toolchain, and of the ptxas that the job names, with those of the fingerprint. Where a file
@@ -33,6 +36,8 @@ class CheckingProvider final : public ForwardingProvider {
   absl::Status KnownChange() const;
   // Checks all files that the job's answer depends on.
   absl::Status Check(const CompileJob& job);
+  // UNAVAILABLE where the files are not those of the fingerprint, or that cannot be told.
+  absl::Status CheckFiles(const Toolchain& toolchain);
 
   const std::shared_ptr<const Toolchain> toolchain_;
   const OnToolchainChange on_change_;
