@@ -65,22 +65,18 @@ absl::Status Listener::Start() {
 absl::Status Listener::OpenEvents() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_ || !wake_) return ErrnoStatus(errno, "cannot start the listener");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = wake_.get();
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
-    return ErrnoStatus(errno, "epoll_ctl");
-  }
+  bool is_watched = epoll_ && wake_ && Control(EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
   for (const Socket& socket : sockets_) {
-    event.events = 0;
-    event.data.fd = socket.file.fd();
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.file.fd(), &event) != 0) {
-      return ErrnoStatus(errno, "epoll_ctl");
-    }
+    is_watched = is_watched && Control(EPOLL_CTL_ADD, socket.file.fd(), EPOLLIN);
   }
-  SetListening(true);
-  return absl::OkStatus();
+  return is_watched ? absl::OkStatus() : ErrnoStatus(errno, "cannot start the listener");
+}
+
+bool Listener::Control(int operation, int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
 }
 
 void Listener::Stop() {
@@ -99,10 +95,7 @@ void Listener::SetListening(bool is_listening) {
   if (is_listening == is_listening_) return;
   is_listening_ = is_listening;
   for (const Socket& socket : sockets_) {
-    epoll_event event{};
-    event.events = is_listening ? uint32_t{EPOLLIN} : 0;
-    event.data.fd = socket.file.fd();
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.file.fd(), &event);
+    Control(EPOLL_CTL_MOD, socket.file.fd(), is_listening ? uint32_t{EPOLLIN} : 0);
   }
 }
 
@@ -166,10 +159,13 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   // Before it is served: one whose end nobody notices would count for ever.
   UniqueFd duplicate = std::move(kept_back_);
   const int number = duplicate.get();
-  if (::dup3(connection.get(), number, O_CLOEXEC) < 0 || !Watch(number)) {
+  if (::dup3(connection.get(), number, O_CLOEXEC) < 0 ||
+      !Control(EPOLL_CTL_ADD, number, EPOLLIN | EPOLLRDHUP)) {  // and EPOLLHUP, always
     return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
   }
-  Count(std::move(duplicate), principal, std::move(connection));
+  ++open_by_principal_[principal];
+  open_.emplace(number, Connection{std::move(duplicate), principal, std::move(connection)});
+  open_count_.store(open_.size(), std::memory_order_relaxed);
   if (light_ == nullptr) Serve(number, sink_);
 }
 
@@ -181,10 +177,7 @@ void Listener::Decide(int duplicate) {
 
 void Listener::Serve(int duplicate, ConnectionSink& sink) {
   Connection& connection = open_.at(duplicate);
-  epoll_event event{};
-  event.events = EPOLLRDHUP;  // and EPOLLHUP, always
-  event.data.fd = duplicate;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, duplicate, &event);
+  Control(EPOLL_CTL_MOD, duplicate, EPOLLRDHUP);
   const Principal principal = connection.principal;
   if (absl::Status served = sink.Serve(std::move(connection.undecided), principal); !served.ok()) {
     Forget(duplicate);
@@ -204,31 +197,13 @@ bool Listener::IsOverLimit(const Principal& principal) const {
   return is_full || HeldBy(principal) >= limits_.connections_per_principal_max;
 }
 
-bool Listener::Watch(int duplicate) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;  // and EPOLLHUP, always
-  event.data.fd = duplicate;
-  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, duplicate, &event) == 0;
-}
-
-// Closing would not do: gRPC's descriptor keeps the socket open a little longer, and epoll would go
-// on reporting a number that the next connection may have by then.
-void Listener::Unwatch(int duplicate) {
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, duplicate, nullptr);
-}
-
-void Listener::Count(UniqueFd duplicate, const Principal& principal, UniqueFd undecided) {
-  const int number = duplicate.get();
-  ++open_by_principal_[principal];
-  open_.emplace(number, Connection{std::move(duplicate), principal, std::move(undecided)});
-  open_count_.store(open_.size(), std::memory_order_relaxed);
-}
-
 void Listener::Forget(int duplicate) {
   const auto found = open_.find(duplicate);
   const Principal principal = found->second.principal;
   ConnectionSink* const sink = found->second.sink;
-  Unwatch(duplicate);
+  // Closing would not do: gRPC's descriptor keeps the socket open a little longer, and epoll would
+  // go on reporting a number that the next connection may have by then.
+  Control(EPOLL_CTL_DEL, duplicate, 0);
   open_.erase(found);
   const auto held = open_by_principal_.find(principal);
   if (--held->second == 0) open_by_principal_.erase(held);

@@ -80,10 +80,8 @@ class Listener {
   void Take(UniqueFd connection, bool is_admin);
   bool IsOverLimit(const Principal& principal) const;
   size_t HeldBy(const Principal& principal) const;
-  // Whether the end of the connection will be noticed.
-  bool Watch(int duplicate);
-  void Unwatch(int duplicate);
-  void Count(UniqueFd duplicate, const Principal& principal, UniqueFd undecided);
+  // epoll_ctl. Events bring the descriptor's number.
+  bool Control(int operation, int fd, uint32_t events);
   // By the first byte, which is here.
   void Decide(int duplicate);
   void Serve(int duplicate, ConnectionSink& sink);
@@ -100,7 +98,7 @@ class Listener {
   UniqueFd wake_;
   // The thread's own.
   UniqueFd kept_back_;  // what the next connection's duplicate will be
-  bool is_listening_ = false;
+  bool is_listening_ = true;
   bool is_starved_ = false;                   // of descriptors
   std::unordered_map<int, Connection> open_;  // by the duplicate's number
   std::map<Principal, size_t> open_by_principal_;

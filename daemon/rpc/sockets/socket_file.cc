@@ -40,14 +40,8 @@ const sockaddr* Generic(const sockaddr_un& address) {
 // Whether a daemon listens there. A full backlog (EAGAIN) counts as listening.
 absl::StatusOr<bool> IsLive(const sockaddr_un& address) {
   KILN_ASSIGN_OR_RETURN(const UniqueFd probe, NewSocket());
-  if (::connect(probe.get(), Generic(address), sizeof address) == 0) return true;
-  switch (errno) {
-    case ECONNREFUSED:
-    case ENOENT:
-      return false;
-    default:
-      return true;
-  }
+  return ::connect(probe.get(), Generic(address), sizeof address) == 0 ||
+         (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 std::string_view KindName(mode_t mode) {
