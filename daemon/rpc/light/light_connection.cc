@@ -62,11 +62,8 @@ LightConnection::LightConnection(UniqueFd socket, const Principal& principal,
       }) {}
 
 absl::Status LightConnection::Start() {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
-  event.data.u64 = number_;
-  if (::epoll_ctl(user_->epoll.get(), EPOLL_CTL_ADD, socket_.get(), &event) == 0)
-    return absl::OkStatus();
+  constexpr uint32_t kEvents = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
+  if (Watch(user_->epoll, EPOLL_CTL_ADD, socket_, kEvents, number_)) return absl::OkStatus();
   return ErrnoStatus(errno, "cannot watch the connection");
 }
 
@@ -140,9 +137,9 @@ bool LightConnection::StartRequest(LightFrame frame) {
     if (is_closed_ || !calls_.emplace(frame.id, call).second) return false;
   }
   if (!frame.body.ok()) {
-    Refuse(call, ToRpcStatus(frame.body.status()));
+    Send(call, ToRpcStatus(frame.body.status()));
   } else if (!pass.ok()) {
-    Refuse(call, ToRpcStatus(pass.status()));
+    Send(call, ToRpcStatus(pass.status()));
   } else {
     Dispatch(std::move(call), frame.method, *frame.body);
   }
@@ -168,38 +165,31 @@ void LightConnection::Dispatch(CallPtr call, uint8_t method, std::string_view bo
     case v1::LIGHT_METHOD_NOTE_USES:
       return Run(call, body, NoteUses);
     default:
-      return Refuse(
-          call,
-          ToRpcStatus(absl::UnimplementedError(fmt::format("there is no method {}", method))));
+      const auto why = absl::UnimplementedError(fmt::format("there is no method {}", method));
+      return Send(call, ToRpcStatus(why));
   }
 }
 
 void LightConnection::Compile(const CallPtr& call, std::string_view body) {
   const Prepared request = Prepare(parts_, body);
-  if (const auto found = FindAnswer(parts_, call->context, request)) return Reply(call, *found);
+  if (const auto found = FindAnswer(parts_, call->context, request)) {
+    return Send(call, SerializeAnswer(*found), found->pass);
+  }
   StartCompile(parts_, call->context, request,
                [self = shared_from_this(), call](const CompileAnswer& answer) {
-                 self->Reply(call, answer);
+                 self->Send(call, SerializeAnswer(answer), answer.pass);
                });
-}
-
-void LightConnection::Reply(const CallPtr& call, const CompileAnswer& answer) {
-  CompileReply reply = SerializeAnswer(answer);
-  if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) {
-    return Refuse(call, *error, answer.pass);
-  }
-  Answer(call, std::get<ReplyPieces>(std::move(reply)), answer.pass);
 }
 
 void LightConnection::Fetch(const CallPtr& call, std::string_view body) {
   v1::FetchRequest request;
   if (const absl::Status parsed = Parse(body, request); !parsed.ok()) {
-    return Refuse(call, ToRpcStatus(parsed));
+    return Send(call, ToRpcStatus(parsed));
   }
   kiln::Fetch(parts_, call->context, request,
               [self = shared_from_this(), call](absl::StatusOr<Blob> found) {
-                if (!found.ok()) return self->Refuse(call, ToRpcStatus(found.status()));
-                self->Answer(call, SerializeChunk(*found));
+                if (!found.ok()) return self->Send(call, ToRpcStatus(found.status()));
+                self->Send(call, SerializeChunk(*found));
               });
 }
 
@@ -212,12 +202,12 @@ void LightConnection::Run(const CallPtr& call, std::string_view body,
   };
   auto messages = std::make_shared<Messages>();
   if (const absl::Status parsed = Parse(body, messages->request); !parsed.ok()) {
-    return Refuse(call, ToRpcStatus(parsed));
+    return Send(call, ToRpcStatus(parsed));
   }
   method(parts_, call->context, messages->request, messages->response,
          [self = shared_from_this(), call, messages](const absl::Status& status) {
-           if (!status.ok()) return self->Refuse(call, ToRpcStatus(status));
-           self->Answer(call, {messages->response.SerializeAsString()});
+           if (!status.ok()) return self->Send(call, ToRpcStatus(status));
+           self->Send(call, ReplyPieces{messages->response.SerializeAsString()});
          });
 }
 
@@ -233,31 +223,30 @@ void LightConnection::Cancel(uint64_t id) {
   Cancellation(call->context.cancellation).Cancel();
 }
 
-void LightConnection::Answer(const CallPtr& call, ReplyPieces body, RequestGate::Pass compile) {
-  Send(call, 0, std::move(body), std::move(compile));
-}
-
-void LightConnection::Refuse(const CallPtr& call, const v1::RpcStatus& status,
-                             RequestGate::Pass compile) {
-  Send(call, static_cast<uint8_t>(status.code()), {status.SerializeAsString()}, std::move(compile));
-}
-
-void LightConnection::Send(const CallPtr& call, uint8_t code, ReplyPieces body,
-                           RequestGate::Pass compile) {
-  absl::StatusOr<ByteBudget::Share> share = user_->answers.Take(SizeOf(body));
-  if (!share.ok()) {
-    // Too small to count.
-    const v1::RpcStatus status = ToRpcStatus(share.status());
-    code = static_cast<uint8_t>(status.code());
-    body = {status.SerializeAsString()};
-    share = nullptr;
+void LightConnection::Send(const CallPtr& call, CompileReply reply, RequestGate::Pass compile) {
+  ByteBudget::Share share;
+  if (const auto* pieces = std::get_if<ReplyPieces>(&reply)) {
+    absl::StatusOr<ByteBudget::Share> taken = user_->answers.Take(SizeOf(*pieces));
+    if (taken.ok()) {
+      share = *std::move(taken);
+    } else {
+      reply = ToRpcStatus(taken.status());
+    }
+  }
+  uint8_t code = 0;
+  ReplyPieces body;
+  if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) {
+    code = static_cast<uint8_t>(error->code());
+    body = {error->SerializeAsString()};  // too small to count
+  } else {
+    body = std::get<ReplyPieces>(std::move(reply));
   }
   body.insert(body.begin(), AnswerHeader(call->id, code, body));
   MutexLock lock(mutex_);
   if (is_closed_) return;
   has_moved_ = true;
   unsent_bytes_ += SizeOf(body);
-  unsent_.push_back({std::move(body), call, std::move(compile), *std::move(share)});
+  unsent_.push_back({std::move(body), call, std::move(compile), std::move(share)});
   Write();
   if (!is_reading_) Arm();
 }
@@ -291,14 +280,12 @@ void LightConnection::Write() {
 }
 
 void LightConnection::Arm() {
-  epoll_event event{};
-  event.events = EPOLLRDHUP | EPOLLONESHOT;
+  uint32_t events = EPOLLRDHUP | EPOLLONESHOT;
   // Whatever can be written calls the reading thread: for the rest of an answer, or to start what
   // was read already.
-  if (!unsent_.empty() || (has_more_ && MayStart())) event.events |= EPOLLOUT;
-  if (!has_more_ && MayStart()) event.events |= EPOLLIN;
-  event.data.u64 = number_;
-  ::epoll_ctl(user_->epoll.get(), EPOLL_CTL_MOD, socket_.get(), &event);
+  if (!unsent_.empty() || (has_more_ && MayStart())) events |= EPOLLOUT;
+  if (!has_more_ && MayStart()) events |= EPOLLIN;
+  Watch(user_->epoll, EPOLL_CTL_MOD, socket_, events, number_);
 }
 
 bool LightConnection::MayStart() const {

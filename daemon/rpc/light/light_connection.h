@@ -67,16 +67,12 @@ class LightConnection : public std::enable_shared_from_this<LightConnection> {
   bool StartRequest(LightFrame frame);
   void Dispatch(CallPtr call, uint8_t method, std::string_view body);
   void Compile(const CallPtr& call, std::string_view body);
-  void Reply(const CallPtr& call, const CompileAnswer& answer);
   void Fetch(const CallPtr& call, std::string_view body);
   template <class Request, class Response>
   void Run(const CallPtr& call, std::string_view body, KernelMethod<Request, Response> method);
   void Cancel(uint64_t id);
 
-  void Answer(const CallPtr& call, ReplyPieces body, RequestGate::Pass compile = nullptr);
-  void Refuse(const CallPtr& call, const v1::RpcStatus& status,
-              RequestGate::Pass compile = nullptr);
-  void Send(const CallPtr& call, uint8_t code, ReplyPieces body, RequestGate::Pass compile);
+  void Send(const CallPtr& call, CompileReply reply, RequestGate::Pass compile = nullptr);
   void Write() KILN_REQUIRES(mutex_);
   void Arm() KILN_REQUIRES(mutex_);
   bool MayStart() const KILN_REQUIRES(mutex_);

@@ -16,14 +16,6 @@ constexpr uint64_t kStop = 0;
 constexpr uint64_t kSilence = 1;
 constexpr uint64_t kFirstUser = 2;
 
-bool Watch(const UniqueFd& epoll, int operation, const UniqueFd& fd, uint32_t events,
-           uint64_t number) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = number;
-  return ::epoll_ctl(epoll.get(), operation, fd.get(), &event) == 0;
-}
-
 itimerspec Every(std::chrono::nanoseconds interval) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(interval);
   const timespec spec{seconds.count(), (interval - seconds).count()};
@@ -58,7 +50,7 @@ absl::Status LightServer::Serve(UniqueFd connection, const Principal& principal)
   const uint64_t number = ++last_number_;
   auto served = std::make_shared<LightConnection>(std::move(connection), principal, parts_, calls_,
                                                   std::move(user), number);
-  // An event may come at once, but Find waits for the lock.
+  // An event may come at once, but TakeTurn waits for the lock.
   KILN_RETURN_IF_ERROR(served->Start());
   open_.emplace(number, std::move(served));
   return absl::OkStatus();
@@ -75,12 +67,6 @@ absl::StatusOr<std::shared_ptr<LightUser>> LightServer::UserOf(uid_t uid) {
   }
   users_[uid] = user;
   return user;
-}
-
-LightServer::ConnectionPtr LightServer::Find(uint64_t number) {
-  MutexLock lock(mutex_);
-  const auto found = open_.find(number);
-  return found == open_.end() ? nullptr : found->second;
 }
 
 void LightServer::Loop() {
@@ -111,9 +97,13 @@ void LightServer::TakeTurn(uid_t uid) {
   Watch(epoll_, EPOLL_CTL_MOD, user->epoll, EPOLLIN | EPOLLONESHOT, kFirstUser + uid);
   if (count != 1) return;
   const uint64_t number = event.data.u64;
-  const ConnectionPtr connection = Find(number);
-  if (connection == nullptr || connection->OnEvents(event.events)) return;
   MutexLock lock(mutex_);
+  const auto found = open_.find(number);
+  if (found == open_.end()) return;
+  const ConnectionPtr connection = found->second;
+  lock.Unlock();
+  if (connection->OnEvents(event.events)) return;
+  lock.Lock();
   open_.erase(number);
 }
 

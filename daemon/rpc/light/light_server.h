@@ -46,7 +46,6 @@ class LightServer final : public ConnectionSink {
   void Loop();
   void TakeTurn(uid_t uid);
   void CloseSilent();
-  ConnectionPtr Find(uint64_t number);
   absl::StatusOr<std::shared_ptr<LightUser>> UserOf(uid_t uid) KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;

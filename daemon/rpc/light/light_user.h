@@ -1,6 +1,8 @@
 // What the light connections of one user share.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -38,6 +40,15 @@ class ByteBudget {
   const size_t bytes_max_;
   std::atomic<size_t> bytes_{0};
 };
+
+// epoll_ctl. What happens on the descriptor brings `number`.
+inline bool Watch(const UniqueFd& epoll, int operation, const UniqueFd& fd, uint32_t events,
+                  uint64_t number) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = number;
+  return ::epoll_ctl(epoll.get(), operation, fd.get(), &event) == 0;
+}
 
 struct LightUser {
   explicit LightUser(size_t unread_bytes_max)
