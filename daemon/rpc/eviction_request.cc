@@ -5,6 +5,7 @@
 #include <string>
 
 #include "daemon/rpc/artifact_catalog.h"
+#include "daemon/rpc/kernel_calls.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
@@ -85,10 +86,7 @@ absl::Status EvictRequested(ArtifactIndex& index, const AdminActions& actions,
   if (request.keys_size() == 0 && !request.all() && !request.has_target_bytes()) {
     return InvalidArgument("nothing to evict: give keys, all, or target_bytes");
   }
-  if (request.keys_size() > static_cast<int>(limits::kLookupKeysMax)) {
-    return InvalidArgument("keys has {} entries; at most {} are taken at once", request.keys_size(),
-                           limits::kLookupKeysMax);
-  }
+  KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kLookupKeysMax));
   const auto before = ReadMetric("store_bytes");
   KILN_RETURN_IF_ERROR(Evict(index, actions, context, request, response));
   const auto after = ReadMetric("store_bytes");

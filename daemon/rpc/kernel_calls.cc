@@ -9,10 +9,9 @@
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
 #include "daemon/rpc/compile_start.h"
-#include "daemon/rpc/user_cache_calls.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
-#include "storage/base/shared_uid.h"
+#include "storage/user_cache_record.h"
 
 namespace kiln {
 namespace {
@@ -37,15 +36,9 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
-absl::Status CheckKeyCount(int count) {
-  if (count <= static_cast<int>(limits::kLookupKeysMax)) return absl::OkStatus();
-  return InvalidArgument("keys has {} entries; at most {} are taken at once: send them in batches",
-                         count, limits::kLookupKeysMax);
-}
-
 absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
                        const v1::LookupRequest& request, v1::LookupResponse& response) {
-  KILN_RETURN_IF_ERROR(CheckKeyCount(request.keys_size()));
+  KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kLookupKeysMax));
   for (int i = 0; i < request.keys_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     const absl::Status status = LookUp(parts, context, request.keys(i), *response.add_entries());
@@ -78,7 +71,7 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
 
 absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& request) {
   static Counter hot_uses("hot_uses", "");  // described where the daemon is put together
-  KILN_RETURN_IF_ERROR(CheckKeyCount(request.keys_size()));
+  KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kLookupKeysMax));
   std::unordered_set<Digest, DigestHash> keys;
   for (int i = 0; i < request.keys_size(); ++i) {
     const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
@@ -97,6 +90,12 @@ absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& 
 }
 
 }  // namespace
+
+absl::Status CheckCount(std::string_view field, int count, size_t count_max) {
+  if (static_cast<size_t>(count) <= count_max) return absl::OkStatus();
+  return InvalidArgument("{} has {} entries; at most {} are taken at once: send them in batches",
+                         field, count, count_max);
+}
 
 void Lookup(const RpcDependencies& parts, const CallContext& context,
             const v1::LookupRequest& request, v1::LookupResponse& response, Answered answered) {
@@ -137,24 +136,6 @@ void ListToolchains(const RpcDependencies& parts, const CallContext&,
                     Answered answered) {
   ToProto(parts.catalog, response);
   answered(absl::OkStatus());
-}
-
-void GetOwn(const RpcDependencies& parts, const CallContext& context,
-            const v1::GetOwnRequest& request, v1::GetOwnResponse& response, Answered answered) {
-  parts.executor.Run([&, context, answered = std::move(answered)] {
-    absl::Status status = CheckIsOneUser(parts.shared_uid, context.principal);
-    if (status.ok()) status = GetOwn(parts.own, context, request, response);
-    answered(status);
-  });
-}
-
-void PutOwn(const RpcDependencies& parts, const CallContext& context,
-            const v1::PutOwnRequest& request, v1::PutOwnResponse&, Answered answered) {
-  parts.executor.Run([&, context, answered = std::move(answered)] {
-    absl::Status status = CheckIsOneUser(parts.shared_uid, context.principal);
-    if (status.ok()) status = PutOwn(parts.own, parts.user_rate_limit, context, request);
-    answered(status);
-  });
 }
 
 void NoteUses(const RpcDependencies& parts, const CallContext&, const v1::NoteUsesRequest& request,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -31,6 +32,9 @@ void PutOwn(const RpcDependencies& parts, const CallContext& context,
 void NoteUses(const RpcDependencies& parts, const CallContext& context,
               const v1::NoteUsesRequest& request, v1::NoteUsesResponse& response,
               Answered answered);
+
+// INVALID_ARGUMENT where a repeated field has more entries than that.
+absl::Status CheckCount(std::string_view field, int count, size_t count_max);
 
 // The whole blob. The request need not outlive the call.
 void Fetch(const RpcDependencies& parts, const CallContext& context,

@@ -1,19 +1,14 @@
-#include "daemon/rpc/user_cache_calls.h"
-
+// GetOwn and PutOwn: entries of the caller's own namespace.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "daemon/rpc/kernel_calls.h"
 #include "storage/base/limits.h"
+#include "storage/base/shared_uid.h"
 
 namespace kiln {
 namespace {
-
-absl::Status CheckOwnCount(int count, std::string_view field) {
-  if (count <= static_cast<int>(limits::kUserCacheEntriesPerCallMax)) return absl::OkStatus();
-  return InvalidArgument("{} has {} entries; at most {} are taken at once", field, count,
-                         limits::kUserCacheEntriesPerCallMax);
-}
 
 absl::StatusOr<UserCacheFile> FromProto(const v1::OwnFile& file) {
   UserCacheFile own{file.name(), file.content(), std::nullopt, Digest()};
@@ -65,11 +60,11 @@ uint64_t ContentBytes(const std::vector<UserCacheFile>& files) {
   return bytes;
 }
 
-}  // namespace
-
-absl::Status GetOwn(UserCache& own, const CallContext& context, const v1::GetOwnRequest& request,
-                    v1::GetOwnResponse& response) {
-  KILN_RETURN_IF_ERROR(CheckOwnCount(request.keys_size(), "keys"));
+absl::Status GetEntries(const RpcDependencies& parts, const CallContext& context,
+                        const v1::GetOwnRequest& request, v1::GetOwnResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckIsOneUser(parts.shared_uid, context.principal));
+  KILN_RETURN_IF_ERROR(
+      CheckCount("keys", request.keys_size(), limits::kUserCacheEntriesPerCallMax));
   uint64_t bytes = 0;
   for (int i = 0; i < request.keys_size(); ++i) {
     // The first always finds room: an entry is smaller than that.
@@ -78,7 +73,7 @@ absl::Status GetOwn(UserCache& own, const CallContext& context, const v1::GetOwn
       continue;
     }
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    auto files = own.Get(context, request.keys(i));
+    auto files = parts.own.Get(context, request.keys(i));
     if (absl::IsNotFound(files.status())) continue;
     if (!files.ok()) return Annotate(files.status(), fmt::format("keys[{}]", i));
     bytes += ContentBytes(*files);
@@ -89,16 +84,35 @@ absl::Status GetOwn(UserCache& own, const CallContext& context, const v1::GetOwn
   return absl::OkStatus();
 }
 
-absl::Status PutOwn(UserCache& own, UserRateLimit& pace, const CallContext& context,
-                    const v1::PutOwnRequest& request) {
-  KILN_RETURN_IF_ERROR(CheckOwnCount(request.entries_size(), "entries"));
-  KILN_RETURN_IF_ERROR(pace.Spend(context.principal.uid, CostOf(request)));
+// Stores nothing where the user's rate does not allow all of it.
+absl::Status PutEntries(const RpcDependencies& parts, const CallContext& context,
+                        const v1::PutOwnRequest& request) {
+  KILN_RETURN_IF_ERROR(CheckIsOneUser(parts.shared_uid, context.principal));
+  KILN_RETURN_IF_ERROR(
+      CheckCount("entries", request.entries_size(), limits::kUserCacheEntriesPerCallMax));
+  KILN_RETURN_IF_ERROR(parts.user_rate_limit.Spend(context.principal.uid, CostOf(request)));
   for (int i = 0; i < request.entries_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    const absl::Status status = PutOwnEntry(own, context, request.entries(i));
+    const absl::Status status = PutOwnEntry(parts.own, context, request.entries(i));
     if (!status.ok()) return Annotate(status, fmt::format("entries[{}]", i));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void GetOwn(const RpcDependencies& parts, const CallContext& context,
+            const v1::GetOwnRequest& request, v1::GetOwnResponse& response, Answered answered) {
+  parts.executor.Run([&, context, answered = std::move(answered)] {
+    answered(GetEntries(parts, context, request, response));
+  });
+}
+
+void PutOwn(const RpcDependencies& parts, const CallContext& context,
+            const v1::PutOwnRequest& request, v1::PutOwnResponse&, Answered answered) {
+  parts.executor.Run([&, context, answered = std::move(answered)] {
+    answered(PutEntries(parts, context, request));
+  });
 }
 
 }  // namespace kiln

@@ -1,5 +1,3 @@
-#include "daemon/rpc/user_cache_calls.h"
-
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
