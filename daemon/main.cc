@@ -27,7 +27,7 @@
 #include "daemon/config/load.h"
 #include "daemon/config/paths.h"
 #include "daemon/observe/service_notifier.h"
-#include "daemon/rpc/sockets/activated_sockets.h"
+#include "daemon/rpc/sockets/open_sockets.h"
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
 #include "storage/base/clock.h"

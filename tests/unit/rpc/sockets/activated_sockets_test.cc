@@ -1,5 +1,3 @@
-#include "daemon/rpc/sockets/activated_sockets.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "daemon/rpc/sockets/open_sockets.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
