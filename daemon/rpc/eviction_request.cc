@@ -1,9 +1,9 @@
-#include "daemon/rpc/eviction_request.h"
-
+// Evict, as operators ask for it.
 #include <algorithm>
 #include <optional>
 #include <string>
 
+#include "daemon/rpc/admin_calls.h"
 #include "daemon/rpc/artifact_catalog.h"
 #include "daemon/rpc/kernel_calls.h"
 #include "storage/base/clock.h"

@@ -1,10 +1,10 @@
-#include "daemon/rpc/reproduction.h"
-
+// A compile request, as operators ask for it to repeat it.
 #include <optional>
 
 #include "daemon/kernel/request_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
+#include "daemon/rpc/admin_calls.h"
 #include "daemon/rpc/artifact_catalog.h"
 #include "storage/base/limits.h"
 

@@ -1,0 +1,25 @@
+// The longer calls of AdminService. Both block.
+#pragma once
+
+#include <string>
+
+#include "daemon/rpc/admin_actions.h"
+#include "daemon/rpc/rpc_dependencies.h"
+#include "kiln/admin/v1/admin_service.pb.h"
+
+namespace kiln {
+
+// Removes what the request names. Errors: INVALID_ARGUMENT for a request that names nothing, too
+// much, or no keys; the index's.
+absl::Status EvictRequested(ArtifactIndex& index, const AdminActions& actions,
+                            const CallContext& context, const admin::v1::EvictRequest& request,
+                            admin::v1::EvictResponse& response);
+
+// The compile request behind a key: of a failure or a crash that is remembered (all 64 digits), or
+// of a stored artifact. Errors: FindByPrefix's; FAILED_PRECONDITION for an artifact that was stored
+// before requests were kept; the store's.
+absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actions,
+                         const CallContext& context, const std::string& key_prefix,
+                         admin::v1::GetRequestResponse& response);
+
+}  // namespace kiln
