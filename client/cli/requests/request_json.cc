@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -96,12 +95,7 @@ absl::Status ReadOption(const Json& json, const std::string& place, size_t depth
   }
 }
 
-// Each reads `json` into one field of a request.
-using Reader = absl::Status (*)(const Json& json, const std::string& place,
-                                v1::CompileRequest& request);
-
 absl::Status ReadFields(const Json& object, const std::string& place,
-                        const std::map<std::string_view, Reader>& own_readers,
                         google::protobuf::Message& message);
 
 // The field's value; of a repeated field one more item.
@@ -145,7 +139,7 @@ absl::Status ReadItem(const Json& json, const std::string& place, const FieldDes
         KILN_ASSIGN_OR_RETURN(*target, At(place, ParseTarget(text)));
         return absl::OkStatus();
       }
-      return ReadFields(json, place, {}, inner);
+      return ReadFields(json, place, inner);
     }
     default:
       return Internal("requests have no fields like {}", field->full_name());
@@ -175,38 +169,9 @@ absl::Status ReadField(const Json& json, const std::string& place, const FieldDe
   return absl::OkStatus();
 }
 
-// Fields go by their names in protos/. `own_readers` come first.
-absl::Status ReadFields(const Json& object, const std::string& place,
-                        const std::map<std::string_view, Reader>& own_readers,
-                        google::protobuf::Message& message) {
-  if (!object.is_object()) return Wrong(object, place, "an object");
-  const google::protobuf::Descriptor& type = *message.GetDescriptor();
-  for (const auto& [name, value] : object.items()) {
-    const auto own = own_readers.find(name);
-    const FieldDescriptor* const field = type.FindFieldByName(name);
-    if (own != own_readers.end()) {
-      if (value.is_null()) continue;
-      KILN_RETURN_IF_ERROR(own->second(value, name, dynamic_cast<v1::CompileRequest&>(message)));
-    } else if (field != nullptr) {
-      KILN_RETURN_IF_ERROR(ReadField(value, Inside(place, name), field, message));
-    } else {
-      std::set<std::string_view> known;
-      for (const auto& [own_name, reader] : own_readers) known.insert(own_name);
-      for (int i = 0; i < type.field_count(); ++i) known.insert(type.field(i)->name());
-      return InvalidArgument("there is no field '{}'; there are {}", Inside(place, name),
-                             fmt::join(known, " "));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReadNamed(const Json& json, const std::string& place, const std::string& name,
                        google::protobuf::Message& message) {
   return ReadField(json, place, message.GetDescriptor()->FindFieldByName(name), message);
-}
-
-absl::Status CheckString(const Json& json, const std::string& place, v1::CompileRequest&) {
-  return TextOf(json, place).status();
 }
 
 // A path means the file's bytes: the daemon may have them under another.
@@ -231,31 +196,47 @@ absl::Status ReadHeaders(const Json& json, const std::string& place, v1::Compile
 constexpr std::pair<const char*, const char*> kNvrtcOptions[] = {
     {"defines", "define-macro"}, {"std", "std"}, {"name_expressions", "name-expressions"}};
 
-// The fields that are not in the message, or are written in another way there.
-const std::map<std::string_view, Reader>& OwnReaders() {
-  static const auto* const kReaders = [] {
-    auto* const readers = new std::map<std::string_view, Reader>{
-        {"name", CheckString},
-        {"source_file", CheckString},
-        {"source",
-         [](const Json& json, const std::string& place, v1::CompileRequest& request) {
-           return ReadNamed(json, place, "text", *request.mutable_source());
-         }},
-        {"kind",
-         [](const Json& json, const std::string& place, v1::CompileRequest& request) {
-           return ReadNamed(json, place, "kind", *request.mutable_source());
-         }},
-        {"ptxas", ReadPtxas},
-        {"headers", ReadHeaders}};
-    // ReadNvrtcOptions reads these.
-    for (const auto& [word, option] : kNvrtcOptions) {
-      readers->emplace(word, [](const Json&, const std::string&, v1::CompileRequest&) {
-        return absl::OkStatus();
-      });
+// The fields of a request that are not in the message, or are written in another way there.
+constexpr std::string_view kOwnFields[] = {"name",    "source_file", "source",
+                                           "kind",    "ptxas",       "headers",
+                                           "defines", "std",         "name_expressions"};
+
+bool IsOwn(std::string_view field) {
+  return std::find(std::begin(kOwnFields), std::end(kOwnFields), field) != std::end(kOwnFields);
+}
+
+absl::Status ReadOwn(std::string_view field, const Json& json, const std::string& place,
+                     v1::CompileRequest& request) {
+  if (field == "source") return ReadNamed(json, place, "text", *request.mutable_source());
+  if (field == "kind") return ReadNamed(json, place, "kind", *request.mutable_source());
+  if (field == "ptxas") return ReadPtxas(json, place, request);
+  if (field == "headers") return ReadHeaders(json, place, request);
+  if (field == "name" || field == "source_file") return TextOf(json, place).status();
+  return absl::OkStatus();  // ReadNvrtcOptions reads the others
+}
+
+// Fields go by their names in protos/, but for a request's own.
+absl::Status ReadFields(const Json& object, const std::string& place,
+                        google::protobuf::Message& message) {
+  if (!object.is_object()) return Wrong(object, place, "an object");
+  auto* const request = dynamic_cast<v1::CompileRequest*>(&message);
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (const auto& [name, value] : object.items()) {
+    const FieldDescriptor* const field = type.FindFieldByName(name);
+    if (request != nullptr && IsOwn(name)) {
+      if (value.is_null()) continue;
+      KILN_RETURN_IF_ERROR(ReadOwn(name, value, name, *request));
+    } else if (field != nullptr) {
+      KILN_RETURN_IF_ERROR(ReadField(value, Inside(place, name), field, message));
+    } else {
+      std::set<std::string_view> known;
+      if (request != nullptr) known.insert(std::begin(kOwnFields), std::end(kOwnFields));
+      for (int i = 0; i < type.field_count(); ++i) known.insert(type.field(i)->name());
+      return InvalidArgument("there is no field '{}'; there are {}", Inside(place, name),
+                             fmt::join(known, " "));
     }
-    return readers;
-  }();
-  return *kReaders;
+  }
+  return absl::OkStatus();
 }
 
 bool IsGiven(const Json& object, const char* name) {
@@ -298,7 +279,7 @@ absl::StatusOr<Json> ReadValue(std::string_view text) {
 
 absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::string& folder) {
   v1::CompileRequest request;
-  KILN_RETURN_IF_ERROR(ReadFields(json, "", OwnReaders(), request));
+  KILN_RETURN_IF_ERROR(ReadFields(json, "", request));
   KILN_RETURN_IF_ERROR(ReadNvrtcOptions(json, request));
   const bool has_file = IsGiven(json, "source_file");
   if (IsGiven(json, "source") == has_file) {
@@ -316,8 +297,7 @@ absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::str
 
 absl::Status SetField(std::string_view field, const Json& value, const std::string& place,
                       v1::CompileRequest& request) {
-  const auto own = OwnReaders().find(field);
-  if (own != OwnReaders().end()) return own->second(value, place, request);
+  if (IsOwn(field)) return ReadOwn(field, value, place, request);
   return ReadNamed(value, place, std::string(field), request);
 }
 
