@@ -48,9 +48,11 @@ class ForwardingStore : public Store {
  protected:
   Store& inner() { return *inner_; }
   const Store& inner() const { return *inner_; }
+  // For the destructor of a decorator that listens to the inner store, whose threads may call it.
+  void DestroyInner() { inner_.reset(); }
 
  private:
-  const std::unique_ptr<Store> inner_;
+  std::unique_ptr<Store> inner_;
 };
 
 }  // namespace kiln

@@ -34,7 +34,10 @@ class TieredStore final : public ForwardingStore, public ArtifactListener {
       : ForwardingStore(std::move(slow)),
         memory_(std::move(memory)),
         on_uses_(std::move(on_uses)) {}
-  ~TieredStore() override { inner().CountUses(memory_->TakeUses()); }
+  ~TieredStore() override {
+    inner().CountUses(memory_->TakeUses());
+    DestroyInner();
+  }
 
   absl::StatusOr<FoundBlob> GetBlob(const CallContext& context, const Digest& digest) override;
   absl::StatusOr<FoundArtifact> Get(const CallContext& context, const Digest& key) override;
