@@ -131,7 +131,8 @@ TEST_F(ZygoteTest, AJailThatNoMessageHoldsIsRefusedAndTheZygoteLives) {
         fmt::format("/a/toolchain/with/a/rather/long/name/of/its/own/{}/ptxas", i));
   }
   ZygoteCommand command = FakeZygote();
-  command.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel(), assemblers);
+  command.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
+  command.jail->SetAssemblers(assemblers);
   const auto zygote = Zygote::Start(command, stop_);
   ASSERT_TRUE(zygote.ok()) << zygote.status();
   const absl::Status status = Fork(**zygote).status();
