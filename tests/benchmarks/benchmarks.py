@@ -689,7 +689,7 @@ GROUPS = {
     ("eight-processes", "eight-processes-whole"): eight_processes,
 }
 # Rows that take minutes.
-LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000")
+LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit")
 
 
 def print_line(name, ratio, goal, verdict, of):
