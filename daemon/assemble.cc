@@ -38,6 +38,7 @@
 #include "daemon/rpc/admin_actions.h"
 #include "daemon/rpc/light/light_server.h"
 #include "daemon/rpc/principal_servers.h"
+#include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "daemon/rpc/rpc_dependencies.h"
@@ -377,8 +378,9 @@ void RunningDaemon::BuildChain() {
   auto admission =
       std::make_unique<AdmissionProvider>(std::move(routing), limits, memory_, clock_, *timer_);
   admission_ = admission.get();
-  auto caching = std::make_unique<CachingProvider>(std::move(admission), store_->index(),
-                                                   store_->blobs(), negatives_, clock_, *executor_);
+  auto caching =
+      std::make_unique<CachingProvider>(std::move(admission), store_->index(), store_->blobs(),
+                                        negatives_, clock_, *executor_, DescriptionOf);
   auto coalescing = std::make_unique<CoalescingProvider>(Audited(std::move(caching), *admission_),
                                                          clock_, *timer_);
   chain_ = std::make_unique<CountingProvider>(std::move(coalescing));

@@ -36,6 +36,9 @@ class RecordReading {
 struct ArtifactRecord {
   Digest key;
   std::string document;
+  // The document as clients read it, so that a hit parses no JSON. Opaque here. Empty: the writer
+  // did not encode it.
+  std::string description = {};
   std::vector<StageReference> stages;  // in compile order; the last one is the final binary
   uint64_t compile_micros = 0;         // the cost of a miss; eviction weighs it
   int64_t created_unix_ms = 0;

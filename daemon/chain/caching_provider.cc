@@ -28,13 +28,14 @@ absl::Status Refusal(const Digest& key, const NegativeCache::Crash& crash) {
 
 CachingProvider::CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index,
                                  BlobStore& blobs, NegativeCache& negatives, const Clock& clock,
-                                 Executor& executor)
+                                 Executor& executor, std::function<void(const Artifact&)> describe)
     : ForwardingProvider("caching", std::move(next)),
       index_(index),
       clock_(clock),
       executor_(executor),
       blobs_(blobs),
-      negatives_(negatives) {}
+      negatives_(negatives),
+      describe_(std::move(describe)) {}
 
 FoundResult CachingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
   const CachePolicy policy = job->request.cache_policy;
@@ -140,6 +141,7 @@ void CachingProvider::Quarantine(const CompileJobPtr& job,
 void CachingProvider::Store(const CallContext& context, const CompileJob& job,
                             const Artifact& artifact) {
   const Blob request = Blob::FromBytes(WriteRequest(job));
+  if (describe_) describe_(artifact);
   ArtifactRecord record = MakeRecord(artifact);
   record.stages.insert(record.stages.begin(),
                        {std::string(kRequestStage), request.digest(), request.size_bytes()});

@@ -1,6 +1,7 @@
 // Answers from the store, compiles what is not there, and keeps it.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "daemon/chain/forwarding_provider.h"
@@ -32,8 +33,10 @@ namespace kiln {
 // Thread-safe. Blocks as a read of the store does. All that it refers to outlives it.
 class CachingProvider final : public ForwardingProvider {
  public:
+  // `describe` sets an artifact's description, which is stored with it. Null: none is stored.
   CachingProvider(std::unique_ptr<CompilationProvider> next, ArtifactIndex& index, BlobStore& blobs,
-                  NegativeCache& negatives, const Clock& clock, Executor& executor);
+                  NegativeCache& negatives, const Clock& clock, Executor& executor,
+                  std::function<void(const Artifact&)> describe = nullptr);
 
   FoundResult Find(const CallContext& context, const CompileJobPtr& job) override;
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
@@ -52,6 +55,7 @@ class CachingProvider final : public ForwardingProvider {
   Executor& executor_;
   BlobStore& blobs_;
   NegativeCache& negatives_;
+  const std::function<void(const Artifact&)> describe_;
   Counter lookup_failures_{"store_lookup_failures", "Look-ups that the store failed: misses."};
   Counter put_failures_{"store_put_failures", "Compiled artifacts that the store did not take."};
 };

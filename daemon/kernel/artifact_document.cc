@@ -116,6 +116,9 @@ ArtifactRecord MakeRecord(const Artifact& artifact) {
   ArtifactRecord record;
   record.key = artifact.key;
   record.document = WriteDocument(artifact);
+  if (const std::string* description = artifact.description.Get()) {
+    record.description = kDescriptionVersion + *description;
+  }
   for (const StageBlob& stage : artifact.stages) {
     record.stages.push_back({stage.stage, stage.blob.digest(), stage.blob.size_bytes()});
   }

@@ -20,6 +20,10 @@ absl::StatusOr<ArtifactDocument> ParseDocument(std::string_view text);
 // fields that it does not know.
 absl::StatusOr<ArtifactDocument> ReadDocument(std::string_view text);
 
+// The encoding of Artifact::description. Raised with every field of the metadata, timings or
+// provenance: an earlier description lacks the field.
+inline constexpr char kDescriptionVersion = '1';
+
 // What the index keeps of an artifact, next to the blobs of its stages.
 ArtifactRecord MakeRecord(const Artifact& artifact);
 

@@ -50,7 +50,11 @@ absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore&
   }
   auto reading = std::make_unique<Reading>();
   Artifact& artifact = reading->artifact;
-  KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact), ReadDocument(record.document));
+  if (record.description.starts_with(kDescriptionVersion)) {
+    artifact.description.Set(std::make_unique<const std::string>(record.description, 1));
+  } else {
+    KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact), ParseDocument(record.document));
+  }
   artifact.key = record.key;
   Tier tier = found.tier;
   for (const StageReference& stage : record.stages) {
@@ -64,14 +68,8 @@ absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore&
     record.reading.Set(std::move(reading));
     return ReadArtifact{KeptArtifact(found.record), tier};
   }
-  return ReadArtifact{std::make_shared<const Artifact>(std::move(artifact)), tier};
-}
-
-absl::StatusOr<std::shared_ptr<const ArtifactDocument>> LoadDocument(
-    const std::shared_ptr<const ArtifactRecord>& record) {
-  if (auto kept = KeptArtifact(record)) return kept;
-  KILN_ASSIGN_OR_RETURN(ArtifactDocument parsed, ParseDocument(record->document));
-  return std::make_shared<const ArtifactDocument>(std::move(parsed));
+  const std::shared_ptr<const Reading> read = std::move(reading);
+  return ReadArtifact{{read, &read->artifact}, tier};
 }
 
 }  // namespace kiln

@@ -18,18 +18,14 @@ struct ReadArtifact {
 };
 
 // Puts a record and its blobs together: the artifact with those of its stages that `wanted` names
-// and always the final one, in the order of compilation. Keeps what it made with the record, so
-// that a hit in memory parses no JSON and copies nothing.
+// and always the final one, in the order of compilation. Parses the document only where the record
+// has no description. Keeps what it made with the record, so that a hit in memory copies nothing.
 //
 // NOT_FOUND where a wanted stage is not in the record or its blob not in the store: then the
-// artifact counts as not stored. Errors of ReadDocument and of the store otherwise. Thread-safe.
+// artifact counts as not stored. Errors of ParseDocument and of the store otherwise. Thread-safe.
 // May block as the store does.
 absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore& blobs,
                                           const FoundArtifact& found,
                                           std::span<const std::string> wanted);
-
-// The record's document, decoded. Errors of ParseDocument.
-absl::StatusOr<std::shared_ptr<const ArtifactDocument>> LoadDocument(
-    const std::shared_ptr<const ArtifactRecord>& record);
 
 }  // namespace kiln

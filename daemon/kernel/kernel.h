@@ -212,7 +212,8 @@ struct ArtifactDocument {
 struct Artifact : ArtifactDocument {
   Digest key;
   std::vector<StageBlob> stages;
-  // The document as clients read it (daemon/rpc/reply_bytes.h): many ask for one artifact.
+  // The document as clients read it (daemon/rpc/reply_bytes.h): many ask for one artifact. Where a
+  // store gave it, the document above is empty, and a copy of the artifact has neither.
   MadeOnce<std::string> description = {};
 };
 

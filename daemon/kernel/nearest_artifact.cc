@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/limits.h"
 
@@ -136,15 +136,15 @@ struct Search {
     ++result.records;
     // Most are of other kernels; that their documents need not be parsed for.
     if (found.record->document.find(name) == std::string::npos) return true;
-    const auto document = LoadDocument(found.record);
-    if (!document.ok() || !IsNamed((*document)->metadata.name)) return true;
+    const auto document = ParseDocument(found.record->document);
+    if (!document.ok() || !IsNamed(document->metadata.name)) return true;
     const StageReference* request = FindStage(found.record->stages, kRequestStage);
     if (request == nullptr) return true;
     request_bytes += request->size_bytes;
     if (request_bytes > limits::kNearestRequestBytesMax) return false;
     const absl::StatusOr<FoundBlob> blob = blobs.GetBlob(context, request->digest);
     if (!blob.ok()) return true;  // evicted in between
-    if (const auto stored = ParseFields(blob->blob.bytes())) Weigh(found, **document, *stored);
+    if (const auto stored = ParseFields(blob->blob.bytes())) Weigh(found, *document, *stored);
     return true;
   }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
 #include "daemon/rpc/admin_calls.h"
@@ -141,9 +141,9 @@ class AdminService final : public pb::AdminService::CallbackService {
     KILN_ASSIGN_OR_RETURN(const FoundArtifact found,
                           FindByPrefix(parts_.index, context, request.key_prefix()));
     KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
-    KILN_ASSIGN_OR_RETURN(const auto document, LoadDocument(found.record));
+    KILN_ASSIGN_OR_RETURN(const ArtifactDocument document, ParseDocument(found.record->document));
     Summarize(found, *response.mutable_summary());
-    DescribeTo(*document, response);
+    DescribeTo(document, response);
     for (const StageReference& stage : found.record->stages) ToProto(stage, *response.add_stages());
     return absl::OkStatus();
   }

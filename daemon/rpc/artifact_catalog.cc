@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
 #include "storage/index_peek.h"
@@ -80,10 +80,10 @@ void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out) {
   if (IsUserCacheKey(record.key)) {
     if (const auto own = DecodeUserCacheRecord(record.document); own.ok())
       out.set_own_uid(own->uid);
-  } else if (const auto document = LoadDocument(found.record); document.ok()) {
-    out.set_name(ToUtf8((*document)->metadata.name));
-    ToProto((*document)->metadata.target, *out.mutable_target());
-    out.set_toolchain((*document)->provenance.toolchain);
+  } else if (const auto document = ParseDocument(record.document); document.ok()) {
+    out.set_name(ToUtf8(document->metadata.name));
+    ToProto(document->metadata.target, *out.mutable_target());
+    out.set_toolchain(document->provenance.toolchain);
   }
   uint64_t bytes = 0;
   for (const StageReference& stage : record.stages) bytes += stage.size_bytes;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/kernel/artifact_reader.h"
+#include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/nearest_artifact.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
@@ -27,11 +27,11 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
       absl::IsDataLoss(found.status()) || absl::IsFailedPrecondition(found.status());
   if (absl::IsNotFound(found.status()) || is_unreadable) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(found.status());
-  const auto document = LoadDocument(found->record);
+  const auto document = ParseDocument(found->record->document);
   if (!document.ok()) return absl::OkStatus();
   out.set_found(true);
   out.set_tier(ToProto(found->tier));
-  DescribeTo(**document, out);
+  DescribeTo(*document, out);
   for (const StageReference& stage : found->record->stages) ToProto(stage, *out.add_stages());
   return absl::OkStatus();
 }

@@ -35,13 +35,6 @@ void AppendBytes(int field, std::string_view bytes, std::string& out) {
   out += bytes;
 }
 
-const std::string& DescriptionOf(const Artifact& artifact) {
-  if (const std::string* known = artifact.description.Get()) return *known;
-  v1::CompileResponse message;
-  DescribeTo(artifact, message);
-  return artifact.description.Set(std::make_unique<const std::string>(message.SerializeAsString()));
-}
-
 // A StageBlob up to its content.
 std::string StageHead(const StageBlob& stage, bool is_inline) {
   std::string head;
@@ -55,6 +48,13 @@ std::string StageHead(const StageBlob& stage, bool is_inline) {
 }
 
 }  // namespace
+
+const std::string& DescriptionOf(const Artifact& artifact) {
+  if (const std::string* known = artifact.description.Get()) return *known;
+  v1::CompileResponse message;
+  DescribeTo(artifact, message);
+  return artifact.description.Set(std::make_unique<const std::string>(message.SerializeAsString()));
+}
 
 std::string_view BytesOf(const ReplyPiece& piece) {
   if (const Blob* shared = std::get_if<Blob>(&piece)) return shared->bytes();

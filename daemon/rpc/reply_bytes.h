@@ -20,9 +20,13 @@ using ReplyPiece = std::variant<std::string, Blob>;
 using ReplyPieces = absl::InlinedVector<ReplyPiece, 4>;
 std::string_view BytesOf(const ReplyPiece& piece);
 
+// The artifact's metadata, timings and provenance as fields of a CompileResponse. The artifact
+// keeps them.
+const std::string& DescriptionOf(const Artifact& artifact);
+
 // Exactly what serializing the message of ToProto(artifact, …) gives a parser, but the content of
-// the stages is not copied: the reply shares it with the artifact. The artifact keeps its encoded
-// description. Errors as there.
+// the stages is not copied: the reply shares it with the artifact. Errors
+// as there.
 absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
                                            std::optional<Tier> tier,
                                            std::span<const std::string> stages);

@@ -7,8 +7,9 @@
 namespace kiln {
 namespace {
 
-// The layout of one record; the layout of the store as a whole has its own version.
-constexpr uint8_t kRecordVersion = 1;
+// The layout of one record; the layout of the store as a whole has its own version. Version 1 had
+// no description.
+constexpr uint8_t kRecordVersion = 2;
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
 
 absl::StatusOr<StageReference> DecodeStage(ByteReader& reader) {
@@ -40,6 +41,7 @@ absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
     writer.Number(stage.size_bytes);
   }
   writer.String(record.document);
+  writer.String(record.description);
   writer.Number(Checksum64(writer.bytes()));
   if (writer.bytes().size() > limits::kRecordBytesMax) {
     return InvalidArgument("the artifact's record has {} bytes, the limit is {}",
@@ -56,7 +58,8 @@ absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest
     return DataLoss("the record does not match its checksum");
   }
   ByteReader reader(body);
-  if (const auto version = reader.Number<uint8_t>(); version != kRecordVersion) {
+  const auto version = reader.Number<uint8_t>();
+  if (version == 0 || version > kRecordVersion) {
     return DataLoss("the record has the unknown version {}", version);
   }
   if (reader.Raw(Digest::kSizeBytes) != expected_key.Bytes()) {
@@ -73,6 +76,7 @@ absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest
     record.stages.push_back(std::move(stage));
   }
   record.document = std::string(reader.String());
+  if (version > 1) record.description = std::string(reader.String());
   if (!reader.AtEnd()) return DataLoss("the record is longer or shorter than it says");
   return record;
 }

@@ -14,8 +14,9 @@
 namespace kiln {
 
 // Raised with every change that an older program would misread. Version 2 added user cache entries,
-// which an older program would publish to everybody.
-inline constexpr uint32_t kRocksSchemaVersion = 2;
+// which an older program would publish to everybody. Version 3 added descriptions to records, which
+// an older program would take for damaged.
+inline constexpr uint32_t kRocksSchemaVersion = 3;
 
 // Column families. kDefault is empty; RocksDB requires it.
 enum class RocksFamily : size_t {

@@ -33,6 +33,7 @@
 #include "client/cli/requests/request_file.h"
 #include "client/rpc/client.h"
 #include "client/rpc/published_toolchains.h"
+#include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/messages/translate.h"
@@ -107,6 +108,9 @@ void Fill(const std::string& path, const std::string& store_path, size_t count) 
   }
   const v1::CompileResponse answer = OrDie(client->Compile(for_all));
 
+  v1::CompileResponse described;
+  DescribeTo(OrDie(ReadDocument(hot.document())), described);
+  const std::string description = kDescriptionVersion + described.SerializeAsString();
   const auto toolchains = Toolchains();
   const RequestResolver resolver(*toolchains);
   for (size_t i = 0; i < count; ++i) {
@@ -114,6 +118,7 @@ void Fill(const std::string& path, const std::string& store_path, size_t count) 
     ArtifactRecord record;
     record.key = job->key;
     record.document = std::string(hot.document());
+    record.description = description;
     record.compile_micros = 20'000;
     record.created_unix_ms = SystemClock().UnixMillis();
     std::vector<Blob> blobs = {Blob::FromBytes(WriteRequest(*job))};

@@ -25,6 +25,7 @@ MadeArtifact MakeArtifact(std::string_view name, size_t size_bytes) {
   MadeArtifact made;
   made.record.key = key;
   made.record.document = fmt::format(R"({{"name":"{}"}})", name);
+  made.record.description = fmt::format("description of {}", name);
   made.record.stages = {{"ptx", ptx.digest(), ptx.size_bytes()},
                         {"cubin", cubin.digest(), cubin.size_bytes()}};
   made.record.compile_micros = 20'000;

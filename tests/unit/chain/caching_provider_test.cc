@@ -128,6 +128,24 @@ TEST_F(CachingProviderTest, WhatWasCompiledIsAHitNextTime) {
   EXPECT_EQ(fake_.started(), 1u);
 }
 
+TEST_F(CachingProviderTest, TheDescriptionIsStoredWithTheArtifact) {
+  CachingProvider describing{
+      std::make_unique<BorrowedProvider>(fake_),
+      index_,
+      blobs_,
+      negatives_,
+      clock_,
+      executor_,
+      [](const Artifact& artifact) {
+        artifact.description.Set(std::make_unique<const std::string>("described"));
+      }};
+  ResultProbe probe;
+  describing.Compile(CallContext(), MakeJob("a"), probe.Done());
+  ASSERT_TRUE(probe.Result().ok());
+  const auto hit = describing.Find(CallContext(), MakeJob("a"));
+  EXPECT_EQ(*(*hit)->artifact()->description.Get(), "described");
+}
+
 TEST_F(CachingProviderTest, FindAnswersWhatNeedsNoCompile) {
   const auto find = [this](std::string_view source, CachePolicy policy) {
     return provider_.Find(CallContext(), MakeJob(source, policy));

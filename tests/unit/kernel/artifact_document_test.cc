@@ -76,6 +76,9 @@ TEST(ArtifactDocument, TheRecordNamesEveryStage) {
   EXPECT_EQ(record.stages[1], (StageReference{"cubin", Digest::Of("binary"), 6}));
   EXPECT_EQ(record.compile_micros, 22u);
   EXPECT_EQ(record.created_unix_ms, 21);
+  EXPECT_EQ(record.description, "");
+  artifact.description.Set(std::make_unique<const std::string>("described"));
+  EXPECT_EQ(MakeRecord(artifact).description, kDescriptionVersion + std::string("described"));
 }
 
 TEST(ArtifactDocument, WritesEvenWhatIsNotText) {

@@ -52,6 +52,22 @@ TEST_F(ArtifactReaderTest, ARecordWithoutStagesIsDamaged) {
   EXPECT_EQ(Read(Keep(empty)).status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(ArtifactReaderTest, ADescriptionTakesThePlaceOfTheDocument) {
+  artifact_->description.Set(std::make_unique<const std::string>("described"));
+  FoundArtifact found = Keep(*artifact_);
+  ArtifactRecord record = *found.record;
+  record.document = "damaged";
+  found.record = std::make_shared<const ArtifactRecord>(record);
+  for (const std::vector<std::string>& wanted : {std::vector<std::string>(), {"ptx"}}) {
+    const auto read = Read(found, wanted);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read->artifact->description.Get(), "described");
+  }
+  record.description[0] = kDescriptionVersion + 1;
+  found.record = std::make_shared<const ArtifactRecord>(record);
+  EXPECT_EQ(Read(found).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(ArtifactReaderTest, ReadsAKeptRecordOnce) {
   FoundArtifact found = Keep(*artifact_);
   found.tier = Tier::kDisk;
@@ -62,7 +78,6 @@ TEST_F(ArtifactReaderTest, ReadsAKeptRecordOnce) {
   EXPECT_EQ(Read(found)->artifact, first.artifact);
   EXPECT_EQ(Read(found, {"cubin"})->artifact, first.artifact);
   EXPECT_EQ(Read(found)->tier, Tier::kMemory);
-  EXPECT_EQ(LoadDocument(found.record)->get(), first.artifact.get());
   EXPECT_EQ(Read(found, {"ptx"}).status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -82,10 +97,10 @@ TEST_F(ArtifactReaderTest, ALargeBinaryIsNotKeptWithTheRecord) {
 }
 
 TEST_F(ArtifactReaderTest, DecodesAChangedDocumentAnew) {
-  const auto first = *LoadDocument(Keep(*artifact_).record);
+  const auto first = Read(Keep(*artifact_))->artifact;
   Artifact renewed = *artifact_;
   renewed.metadata.name = "renewed";
-  EXPECT_EQ((*LoadDocument(Keep(renewed).record))->metadata.name, "renewed");
+  EXPECT_EQ(Read(Keep(renewed))->artifact->metadata.name, "renewed");
   EXPECT_EQ(first->metadata.name, "kernel");
 }
 

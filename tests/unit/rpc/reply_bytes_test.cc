@@ -3,6 +3,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/translate.h"
 #include "storage/base/limits.h"
 #include "tests/testing/artifacts.h"
@@ -76,6 +77,17 @@ TEST(ReplyBytes, AnArtifactIsDescribedOnceAndItsChangedCopyAnew) {
   renewed.metadata.name = "renewed";
   EXPECT_EQ(Parse(*SerializeReply(renewed, Outcome::kHit, Tier::kDisk, {})).metadata().name(),
             "renewed");
+}
+
+// A stored description lacks a field that was added later, so its version has to be another.
+TEST(ReplyBytes, DescriptionsAreOfTheVersionOfTheseFields) {
+  EXPECT_EQ(kDescriptionVersion, '1');
+  EXPECT_EQ(v1::KernelMetadata::descriptor()->field_count(), 20);
+  EXPECT_EQ(v1::Target::descriptor()->field_count(), 3);
+  EXPECT_EQ(v1::TensorDescriptorMetadata::descriptor()->field_count(), 5);
+  EXPECT_EQ(v1::KernelParameter::descriptor()->field_count(), 2);
+  EXPECT_EQ(v1::StageTiming::descriptor()->field_count(), 2);
+  EXPECT_EQ(v1::Provenance::descriptor()->field_count(), 7);
 }
 
 TEST(ReplyBytes, AWholeBlobAsOneChunk) {

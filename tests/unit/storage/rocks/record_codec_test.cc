@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "storage/base/byte_codec.h"
+#include "storage/base/checksum.h"
 #include "storage/base/limits.h"
 #include "tests/testing/artifacts.h"
 
@@ -21,6 +23,21 @@ std::string Encoded(const ArtifactRecord& record) {
 TEST(RecordCodecTest, WhatWasEncodedIsDecoded) {
   const ArtifactRecord record = MakeArtifact("add").record;
   const auto decoded = DecodeRecord(Encoded(record), record.key);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, record);
+}
+
+TEST(RecordCodecTest, ARecordOfTheFirstVersionHasNoDescription) {
+  ArtifactRecord record = MakeArtifact("add").record;
+  record.description.clear();
+  std::string old = Encoded(record);
+  old.resize(old.size() - sizeof(uint32_t) -
+             sizeof(uint64_t));  // the description's length, the checksum
+  old[0] = 1;
+  ByteWriter writer;
+  writer.Raw(old);
+  writer.Number(Checksum64(old));
+  const auto decoded = DecodeRecord(writer.bytes(), record.key);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, record);
 }
