@@ -290,7 +290,6 @@ absl::Status RunningDaemon::OpenStore() {
   RocksStoreOptions options;
   options.path = setting_.paths.Store();
   options.expected_bytes = config.size_bytes;
-  options.cache_bytes = config.memory_bytes / 4;
   KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenRocksStore(options, OsFilesystem(), clock_));
   if (!opened.report.set_aside.empty()) {
     LogError("damaged store set aside; starting with an empty one",

@@ -179,7 +179,7 @@ std::vector<Field> MakeFields() {
              "Nothing is stored while less than this is free on the store's file system.");
   store.Size("memory", &Config::Store::memory_bytes, 16 * kMiB, kTiB,
              "What all caches in the daemon's memory may take together: half for artifacts, a "
-             "quarter each for known requests and for the store's index.");
+             "quarter for known requests, the rest for the indexes of the store's files.");
   Section<Config::Hot> hot{"hot", &Config::hot, fields};
   hot.Size("size", &Config::Hot::size_bytes, 0, kTiB,
            "What the published files in the hot directory may occupy.");

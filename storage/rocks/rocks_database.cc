@@ -148,10 +148,8 @@ void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
 }
 
 std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {
-  rocksdb::ReadOptions options;
-  // A scan must not evict hot blocks from the cache.
-  options.fill_cache = false;
-  return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(options, Handle(family)));
+  return std::unique_ptr<rocksdb::Iterator>(
+      db_->NewIterator(rocksdb::ReadOptions(), Handle(family)));
 }
 
 uint64_t RocksDatabase::FileBytes() const {

@@ -190,7 +190,6 @@ class RocksOpening {
 
 absl::StatusOr<OpenedRocksStore> OpenRocksStore(const RocksStoreOptions& options,
                                                 Filesystem& filesystem, const Clock& clock) {
-  SetRocksCacheBytes(options.cache_bytes);
   const RocksOpening opening(options, filesystem, clock);
   auto opened = opening.ProbeAndOpen();
   if (absl::IsResourceExhausted(opened.status()) && opening.IsDiskFull()) {

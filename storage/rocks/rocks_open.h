@@ -22,8 +22,6 @@ struct RocksStoreOptions {
   std::string path;
   // The store's size limit. Determines the size of buffers and files.
   uint64_t expected_bytes = limits::kStoreBytesDefault;
-  // Blocks of files in memory, of all stores of the process together.
-  uint64_t cache_bytes = limits::kCacheBytesDefault / 4;
   // A store that takes longer to open, and twice as long on a second try, counts as damaged.
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
   // The time between two attempts to open the store on a full disk.

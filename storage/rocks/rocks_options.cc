@@ -1,6 +1,5 @@
 #include "storage/rocks/rocks_options.h"
 
-#include <rocksdb/cache.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
@@ -47,15 +46,7 @@ uint64_t BlobBufferBytes(uint64_t expected_bytes) {
   return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 32 * kMiB);
 }
 
-const std::shared_ptr<rocksdb::Cache>& BlockCache() {
-  static const auto* const cache =
-      new std::shared_ptr<rocksdb::Cache>(rocksdb::NewLRUCache(limits::kCacheBytesDefault / 4));
-  return *cache;
-}
-
 }  // namespace
-
-void SetRocksCacheBytes(uint64_t bytes) { BlockCache()->SetCapacity(bytes); }
 
 uint64_t RocksBlobFileBytes(uint64_t expected_bytes) {
   return std::clamp<uint64_t>(expected_bytes / 32, 512 * kKiB, 64 * kMiB);
@@ -80,7 +71,8 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
 rocksdb::ColumnFamilyOptions RocksFamilyOptions(RocksFamily family, uint64_t expected_bytes) {
   rocksdb::ColumnFamilyOptions options;
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = BlockCache();
+  // The kernel caches the files. What is used often is in the memory tier.
+  table.no_block_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // Values are compressed before they get here.

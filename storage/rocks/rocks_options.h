@@ -13,8 +13,6 @@ namespace kiln {
 // `expected_bytes` sizes buffers and files, so that garbage and logs stay a fraction of a small
 // store.
 rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes);
-// The block cache of all families of all stores.
-void SetRocksCacheBytes(uint64_t bytes);
 rocksdb::ColumnFamilyOptions RocksFamilyOptions(RocksFamily family, uint64_t expected_bytes);
 
 // The size at which a blob file is closed. Garbage collection frees whole files.
