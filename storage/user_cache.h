@@ -44,6 +44,9 @@ class UserCache {
   // a key that is empty or too long. Counts as a use of the entry and of its artifacts.
   absl::StatusOr<std::vector<UserCacheFile>> Get(const CallContext& context, std::string_view key);
 
+  // Counts a use of an entry that its user has read elsewhere. `id` is its key in the index.
+  void NoteUse(const Digest& id) { quota_.Touch(id); }
+
   // Replaces the key's entry. INVALID_ARGUMENT where a limit is exceeded, a name is empty or occurs
   // twice, or a content does not match its digest. NOT_FOUND where an artifact has no such output.
   // RESOURCE_EXHAUSTED as ArtifactIndex::Put.

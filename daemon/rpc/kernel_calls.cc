@@ -82,7 +82,9 @@ absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& 
   const int64_t now_unix_ms = SystemClock().UnixMillis();
   for (const Digest& key : keys) {
     // Costs no look into the store, whoever asks and however much.
-    if (parts.is_published(key)) uses.push_back({key, 1, now_unix_ms});
+    if (!parts.is_published(key)) continue;
+    uses.push_back({key, 1, now_unix_ms});
+    parts.own.NoteUse(key);  // nothing, where it is an artifact's
   }
   parts.store.CountUses(uses);
   hot_uses.Add(uses.size());

@@ -1,10 +1,16 @@
 #include "storage/hot/hot_directory.h"
 
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "storage/base/log.h"
@@ -20,14 +26,52 @@ constexpr auto kWarningInterval = std::chrono::minutes(1);
 // Others may read, only this user may write. The daemon's umask takes nothing of that away.
 constexpr mode_t kDirectoryMode = 0755;
 constexpr mode_t kFileMode = 0444;
+constexpr mode_t kPrivateFileMode = 0400;
 constexpr std::string_view kUnpublishedPrefix = ".tmp-";
 constexpr size_t kShardDigits = 2;
+// What stands behind the key in the names of an artifact's files: of the final binary, and of the
+// stages before it.
+constexpr const char* kSuffixes[] = {"", ".stages"};
 
-absl::StatusOr<std::string> Encode(const ArtifactRecord& record, std::span<const Blob> blobs) {
+// The content of each file. Empty: there is none.
+using Contents = std::array<std::string, std::size(kSuffixes)>;
+
+absl::StatusOr<Contents> Encode(const ArtifactRecord& record, std::span<const Blob> blobs) {
   const Blob* binary = FindFinalBinary(record, blobs);
   if (binary == nullptr) return InvalidArgument("the artifact's binary is not among its blobs");
-  const NamedBlob stages[] = {{record.stages.back().stage, *binary}};
-  return EncodeArtifactFile(record.key, record.document, stages);
+  std::vector<NamedBlob> stages;
+  for (const StageReference& stage : record.stages) {
+    const auto blob = std::ranges::find(blobs, stage.digest, &Blob::digest);
+    if (blob != blobs.end()) stages.push_back({stage.stage, *blob});
+  }
+  const std::span<const NamedBlob> last = std::span(stages).last(1);
+  const std::span<const NamedBlob> earlier = std::span(stages).first(stages.size() - 1);
+  Contents contents;
+  KILN_ASSIGN_OR_RETURN(contents[0], EncodeArtifactFile(record.key, record.document, last));
+  if (earlier.empty()) return contents;
+  KILN_ASSIGN_OR_RETURN(contents[1],
+                        EncodeArtifactFile(record.key, binary->digest().Bytes(), earlier));
+  return contents;
+}
+
+// Lets the user of a user cache entry read its file, by an access list (acl(5)). UNIMPLEMENTED
+// where the file system has none.
+absl::Status LetUserRead(const std::string& path, const ArtifactRecord& entry) {
+  KILN_ASSIGN_OR_RETURN(const UserCacheRecord own, DecodeUserCacheRecord(entry.document));
+  if (own.uid == geteuid()) return absl::OkStatus();
+  constexpr auto kNobody = static_cast<uint32_t>(ACL_UNDEFINED_ID);
+  const struct {
+    posix_acl_xattr_header header{POSIX_ACL_XATTR_VERSION};
+    posix_acl_xattr_entry entries[5];
+  } list{.entries = {{ACL_USER_OBJ, ACL_READ, kNobody},
+                     {ACL_USER, ACL_READ, own.uid},
+                     {ACL_GROUP_OBJ, 0, kNobody},
+                     {ACL_MASK, ACL_READ, kNobody},
+                     {ACL_OTHER, 0, kNobody}}};
+  const int result = setxattr(path.c_str(), "system.posix_acl_access", &list, sizeof list, 0);
+  if (result == 0) return absl::OkStatus();
+  if (errno == ENOTSUP) return absl::UnimplementedError(path + ": no access lists here");
+  return ErrnoStatus(errno, "set the access list of " + path);
 }
 
 bool IsShardName(std::string_view name) {
@@ -69,7 +113,8 @@ absl::StatusOr<std::unique_ptr<HotDirectory>> HotDirectory::Open(const std::stri
 }
 
 void HotDirectory::OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) {
-  if (IsUserCacheKey(record.key)) return;  // everybody may read what is published
+  // An entry that only names outputs has nothing of its own to publish.
+  if (record.stages.empty() && IsUserCacheKey(record.key)) return Drop(record.key);
   const absl::Status status = Write(record, blobs, Source::kPut);
   if (status.ok()) return;
   // The published file is the key's earlier one.
@@ -112,17 +157,26 @@ absl::Status HotDirectory::Replace(const std::string& path, std::string_view con
 
 absl::Status HotDirectory::Write(const ArtifactRecord& record, std::span<const Blob> blobs,
                                  Source source) {
-  KILN_ASSIGN_OR_RETURN(const std::string content, Encode(record, blobs));
-  if (content.size() > options_.bytes_max || options_.files_max == 0) {
+  KILN_ASSIGN_OR_RETURN(const Contents contents, Encode(record, blobs));
+  const uint64_t size_bytes = contents[0].size() + contents[1].size();
+  if (size_bytes > options_.bytes_max || options_.files_max == 0) {
     if (source == Source::kPut) Drop(record.key);
     return absl::OkStatus();
   }
-  KILN_RETURN_IF_ERROR(LeaveFree(content.size()));
+  KILN_RETURN_IF_ERROR(LeaveFree(size_bytes));
+  const bool is_own = IsUserCacheKey(record.key);
   const std::string unpublished = UnpublishedPath();
-  KILN_RETURN_IF_ERROR(filesystem_.WriteNew(unpublished, content, kFileMode));
-  const absl::Status published = MoveIn(unpublished, content.size(), record.key, source);
-  (void)filesystem_.Remove(unpublished);  // there only where it was not published
-  return published;
+  absl::Status status;
+  for (size_t i = 0; i < contents.size() && status.ok(); ++i) {
+    if (contents[i].empty()) continue;
+    status = filesystem_.WriteNew(unpublished + kSuffixes[i], contents[i],
+                                  is_own ? kPrivateFileMode : kFileMode);
+  }
+  if (status.ok() && is_own) status = LetUserRead(unpublished, record);
+  if (status.ok()) status = MoveIn(unpublished, size_bytes, record.key, source);
+  // They are there only where they were not published.
+  for (const char* suffix : kSuffixes) (void)filesystem_.Remove(unpublished + suffix);
+  return status;
 }
 
 absl::Status HotDirectory::MoveIn(const std::string& unpublished, uint64_t size_bytes,
@@ -132,11 +186,16 @@ absl::Status HotDirectory::MoveIn(const std::string& unpublished, uint64_t size_
   while (!Fits(key, size_bytes)) KILN_RETURN_IF_ERROR(EvictOldest().status());
   KILN_RETURN_IF_ERROR(filesystem_.MakeDirectory(ShardOf(key), kDirectoryMode));
   KILN_RETURN_IF_ERROR(filesystem_.Rename(unpublished, PathOf(key)));
-  const MutexLock lock(mutex_);
-  entries_.Insert(key, size_bytes, size_bytes);
-  ++counters_.published;
-  if (source == Source::kPut) changes_.Insert(key, clock_.Now(), 0);
-  return absl::OkStatus();
+  {
+    const MutexLock lock(mutex_);
+    entries_.Insert(key, size_bytes, size_bytes);
+    ++counters_.published;
+    if (source == Source::kPut) changes_.Insert(key, clock_.Now(), 0);
+  }
+  // A reader between the two asks the daemon for the earlier stages.
+  const absl::Status earlier =
+      filesystem_.Rename(unpublished + kSuffixes[1], PathOf(key) + kSuffixes[1]);
+  return absl::IsNotFound(earlier) ? absl::OkStatus() : earlier;
 }
 
 std::string HotDirectory::ShardOf(const Digest& key) const {
@@ -202,8 +261,12 @@ absl::Status HotDirectory::RemoveFile(const Digest& key) {
     const MutexLock lock(mutex_);
     if (!entries_.Erase(key)) return absl::OkStatus();
   }
-  const absl::Status removed = filesystem_.Remove(PathOf(key));
-  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+  absl::Status status;
+  for (const char* suffix : kSuffixes) {
+    const absl::Status removed = filesystem_.Remove(PathOf(key) + suffix);
+    if (!absl::IsNotFound(removed)) status.Update(removed);
+  }
+  return status;
 }
 
 void HotDirectory::Drop(const Digest& key) {
@@ -220,6 +283,7 @@ void HotDirectory::Drop(const Digest& key) {
 }
 
 void HotDirectory::CountFailure(const absl::Status& status) {
+  if (absl::IsUnimplemented(status)) return;  // other users' own entries are had by calls alone
   uint64_t unreported;
   {
     const MutexLock lock(mutex_);

@@ -42,9 +42,10 @@ struct HotDirectoryStats {
 };
 
 // Mirrors the most recently used part of an index: document and final binary of each artifact
-// (storage/hot/artifact_file.h) as <path>/<2 hex digits>/<64 hex digits of the key>. Hears of new
-// and removed artifacts as a listener, and of hits through NoteUse and PublishFrom. When full,
-// removes the least recently used files.
+// (storage/hot/artifact_file.h) as <path>/<2 hex digits>/<64 hex digits of the key>, its earlier
+// stages in a file of the same name with ".stages" behind it. Hears of new and removed artifacts as
+// a listener, and of hits through NoteUse and PublishFrom. When full, removes the least recently
+// used files.
 //
 // Files appear by rename and never change, so a reader keeps an open or mapped file that is
 // replaced or removed. REQUIRES: nobody else may write to the directory or those above it, and one
@@ -52,7 +53,9 @@ struct HotDirectoryStats {
 //
 // A failure never fails a compile: failures are counted, and logged at most once a minute.
 //
-// Every user of the machine can read the files, so user cache entries are never published.
+// Every user of the machine can read the files. That of a user cache entry only its user can, by
+// an access list: where the file system has none, only entries of the daemon's own user are
+// published.
 //
 // Thread-safe. Blocks to write a file; NoteUse and Stats block on a short mutex only.
 class HotDirectory final : public ArtifactListener {
@@ -73,7 +76,8 @@ class HotDirectory final : public ArtifactListener {
   bool NoteUse(const Digest& key);
   // Publishes an artifact that was found in the store. Does nothing where the key is published, or
   // changed so recently that the found artifact may be out of date. Writes a file, so answer the
-  // hit before. REQUIRES: `blobs` holds the final binary.
+  // hit before. REQUIRES: `blobs` holds the final binary. Other stages that are not there are not
+  // published.
   void Publish(const ArtifactRecord& record, std::span<const Blob> blobs);
 
   // Publishes a file of the daemon's own, `name`, in place of the one before. Where that fails, or
@@ -111,7 +115,7 @@ class HotDirectory final : public ArtifactListener {
   std::string UnpublishedPath();
   absl::Status Replace(const std::string& path, std::string_view content);
   absl::Status Write(const ArtifactRecord& record, std::span<const Blob> blobs, Source source);
-  // Gives a written file its published name, unless it holds an outdated hit.
+  // Gives written files their published names, unless they hold an outdated hit.
   absl::Status MoveIn(const std::string& unpublished, uint64_t size_bytes, const Digest& key,
                       Source source);
   absl::Status LeaveFree(uint64_t needed_bytes);

@@ -7,7 +7,6 @@
 #include "storage/base/log.h"
 #include "storage/hot/hot_directory.h"
 #include "storage/index_peek.h"
-#include "storage/user_cache_record.h"
 
 namespace kiln {
 namespace {
@@ -32,9 +31,9 @@ class Selection {
 
   void Offer(const FoundArtifact& found) {
     const ArtifactRecord& record = *found.record;
-    if (record.stages.empty() || IsUserCacheKey(record.key)) return;
-    const uint64_t size =
-        record.stages.back().size_bytes + record.document.size() + kFileOverheadBytes;
+    if (record.stages.empty()) return;
+    uint64_t size = record.document.size() + kFileOverheadBytes;
+    for (const StageReference& stage : record.stages) size += stage.size_bytes;
     if (size > bytes_max_) return;
     chosen_.push({found.usage.last_use_unix_ms, found.usage.hits, record.key, size});
     bytes_ += size;
@@ -94,13 +93,17 @@ absl::StatusOr<std::vector<Digest>> HotDirectory::Choose(
 }
 
 absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key) {
-  if (options_.bytes_max == 0 || IsUserCacheKey(key) || NoteUse(key)) return absl::OkStatus();
+  if (options_.bytes_max == 0 || NoteUse(key)) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const auto found, Peek({}, index, key));
-  if (!found || found->record->stages.empty()) return absl::OkStatus();
-  const auto binary = blobs.GetBlob({}, found->record->stages.back().digest);
-  // Evicted meanwhile, or damaged: the next request handles that.
-  if (!binary.ok()) return absl::OkStatus();
-  Publish(*found->record, {&binary->blob, 1});
+  if (!found) return absl::OkStatus();
+  std::vector<Blob> contents;
+  for (const StageReference& stage : found->record->stages) {
+    // Evicted meanwhile, or damaged: the next request handles that.
+    if (const auto blob = blobs.GetBlob({}, stage.digest); blob.ok()) {
+      contents.push_back(blob->blob);
+    }
+  }
+  if (FindFinalBinary(*found->record, contents) != nullptr) Publish(*found->record, contents);
   return absl::OkStatus();
 }
 

@@ -64,6 +64,7 @@ TEST_F(BehaviourTest, HotFilesAreReadInPlace) {
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(places().artifacts + "/hot")) {
     if (!entry.is_regular_file() || entry.path().filename() == "toolchains") continue;
+    if (entry.path().extension() == ".stages") continue;  // earlier ones, without a binary
     ASSERT_LAUNCH_OK(kiln_launch_artifact_open_hot(entry.path().c_str(), nullptr, &artifact));
     kiln_launch_artifact_close(artifact);
     ++found;

@@ -211,6 +211,19 @@ TEST_F(UserCacheTest, UserWithTooManyEntriesLosesTheLeastRecentlyUsedEntry) {
   EXPECT_EQ(store_.Stats().artifacts, 4u);
 }
 
+TEST_F(UserCacheTest, AnEntryThatIsReadElsewhereStays) {
+  for (const char* key : {"1", "2", "3"}) {
+    clock_.Advance(std::chrono::seconds(1));
+    ASSERT_TRUE(own_.Put(alice_, key, {File("a", key)}).ok());
+  }
+  clock_.Advance(std::chrono::seconds(1));
+  own_.NoteUse(UserCacheKey(alice_.principal.uid, "1"));
+  own_.NoteUse(Digest::Of("an artifact"));
+  ASSERT_TRUE(own_.Put(alice_, "4", {File("a", "4")}).ok());
+  EXPECT_THAT(Read(alice_, "1"), ElementsAre("a=1"));
+  EXPECT_THAT(Read(alice_, "2"), ElementsAre("NOT_FOUND"));
+}
+
 TEST_F(UserCacheTest, EntriesThatAFailedPutLeavesAreCounted) {
   for (const char* key : {"1", "2", "3"}) {
     clock_.Advance(std::chrono::seconds(1));

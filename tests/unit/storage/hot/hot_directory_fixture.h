@@ -10,6 +10,7 @@
 
 #include "storage/hot/artifact_file.h"
 #include "storage/hot/hot_directory.h"
+#include "storage/user_cache_record.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_filesystem.h"
@@ -48,13 +49,21 @@ class HotDirectoryFixture : public testing::Test {
     EXPECT_EQ(mapped->layout().stages[0].name, made.record.stages.back().stage);
     EXPECT_EQ(mapped->layout().stages[0].bytes, made.blobs.back().bytes());
   }
+  // An entry of a user's own namespace.
+  static MadeArtifact MakeOwn(uid_t uid) {
+    MadeArtifact own = MakeArtifact("own");
+    own.record.key = UserCacheKey(uid, "key");
+    own.record.document = EncodeUserCacheRecord({uid, "key", {}});
+    own.record.stages = {own.record.stages.back()};
+    return own;
+  }
   // What the directory says of itself is what is on the disk.
   void ExpectBooksBalance() {
     uint64_t files = 0;
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
       if (!entry.is_regular_file()) continue;
-      ++files;
+      files += entry.path().extension() != ".stages";
       bytes += entry.file_size();
     }
     EXPECT_EQ(hot().Stats().files, files);

@@ -1,13 +1,16 @@
 #include "storage/hot/hot_directory.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <random>
 #include <thread>
 
-#include "storage/user_cache_record.h"
 #include "tests/unit/storage/hot/hot_directory_fixture.h"
 
 namespace kiln {
@@ -17,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr uint64_t kBytesOfOne = 1192;  // of the file of MakeArtifact(name of one letter)
+constexpr uint64_t kBytesOfOne = 1417;  // of the files of MakeArtifact(name of one letter)
 
 class HotDirectoryTest : public HotDirectoryFixture {
  protected:
@@ -32,6 +35,19 @@ class HotDirectoryTest : public HotDirectoryFixture {
     struct stat info = {};
     EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
     return info.st_mode & 07777;
+  }
+  // REQUIRES: this process is root's.
+  static bool MayRead(uid_t uid, const fs::path& file) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool is_ready = chdir(file.parent_path().c_str()) == 0 && setgroups(0, nullptr) == 0 &&
+                            setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0;
+      _exit(!is_ready ? 2 : open(file.filename().c_str(), O_RDONLY) < 0 ? 1 : 0);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_NE(WEXITSTATUS(status), 2);
+    return status == 0;
   }
 };
 
@@ -61,13 +77,54 @@ TEST_F(HotDirectoryTest, RemovingWhatWasNeverPublishedIsFine) {
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
-TEST_F(HotDirectoryTest, UserCacheEntriesAreNotPublished) {
-  MadeArtifact own = MakeArtifact("own");
-  own.record.key = UserCacheKey(1000, "key");
+TEST_F(HotDirectoryTest, EarlierStagesHaveAFileOfTheirOwn) {
+  const MadeArtifact made = PutOne("add");
+  const std::string path = PathOf(made.record.key) + ".stages";
+  auto mapped = MappedArtifact::Open(path, made.record.key);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  EXPECT_EQ(mapped->layout().document, made.blobs.back().digest().Bytes());
+  ASSERT_EQ(mapped->layout().stages.size(), 1u);
+  EXPECT_EQ(mapped->layout().stages[0].name, "ptx");
+  EXPECT_EQ(mapped->layout().stages[0].bytes, made.blobs.front().bytes());
+  EXPECT_EQ(ModeOf(path), 0444u);
+  hot().OnRemove(made.record.key);
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(HotDirectoryTest, StagesThatAHitDoesNotHaveAreNotPublished) {
+  const MadeArtifact made = MakeArtifact("add");
+  hot().Publish(made.record, {&made.blobs[1], 1});
+  EXPECT_FALSE(fs::exists(PathOf(made.record.key) + ".stages"));
+  ExpectBooksBalance();
+}
+
+TEST_F(HotDirectoryTest, AUserCacheEntryOfTheDaemonsUserIsForThatUserAlone) {
+  const MadeArtifact own = MakeOwn(geteuid());
+  hot().OnPut(own.record, own.blobs);
+  ExpectPublished(own);
+  EXPECT_EQ(ModeOf(PathOf(own.record.key)), 0400u);
+  hot().OnRemove(own.record.key);
+  EXPECT_FALSE(IsThere(own));
+}
+
+TEST_F(HotDirectoryTest, AUserCacheEntryOfAnotherUserIsForThatUserAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be other users";
+  const MadeArtifact own = MakeOwn(12345);
+  hot().OnPut(own.record, own.blobs);
+  EXPECT_EQ(hot().Stats().failures, 0u);
+  if (!IsThere(own)) GTEST_SKIP() << "this file system has no access lists";
+  EXPECT_TRUE(MayRead(12345, PathOf(own.record.key)));
+  EXPECT_FALSE(MayRead(12346, PathOf(own.record.key)));
+  EXPECT_EQ(ModeOf(PathOf(own.record.key)) & 0333, 0u);  // nobody writes, no others read
+  EXPECT_TRUE(MayRead(12346, PathOf(PutOne("everybody's").record.key)));
+}
+
+TEST_F(HotDirectoryTest, AUserCacheEntryThatSaysNotWhoseItIsIsNotPublished) {
+  MadeArtifact own = MakeOwn(12345);
+  own.record.document = "damaged";
   hot().OnPut(own.record, own.blobs);
   EXPECT_FALSE(IsThere(own));
-  EXPECT_EQ(hot().Stats().files, 0u);
-  EXPECT_EQ(hot().Stats().failures, 0u);
+  ExpectBooksBalance();
 }
 
 TEST_F(HotDirectoryTest, ASecondPutReplacesTheFirst) {

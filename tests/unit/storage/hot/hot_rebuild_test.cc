@@ -47,15 +47,11 @@ TEST_F(HotRebuildTest, EverythingIsPublishedWhereItFits) {
   ExpectPublished(c);
 }
 
-TEST_F(HotRebuildTest, UserCacheEntriesAreNotPublished) {
-  MadeArtifact own = MakeArtifact("own");
-  own.record.key = UserCacheKey(1000, "key");
+TEST_F(HotRebuildTest, UserCacheEntriesArePublishedForTheirUser) {
+  const MadeArtifact own = MakeOwn(geteuid());
   ASSERT_TRUE(store_.index().Put(context_, own.record, own.blobs).ok());
-  const MadeArtifact a = Store("a");
   Rebuild();
-  ExpectPublished(a);
-  EXPECT_EQ(hot().Stats().files, 1u);
-  EXPECT_EQ(found_, 2);
+  ExpectPublished(own);
 }
 
 TEST_F(HotRebuildTest, PublishesTheMostRecentlyUsedWhereNotAllFit) {
@@ -180,13 +176,13 @@ TEST_F(HotRebuildTest, AUsedArtifactIsPublishedAsItIsStored) {
   EXPECT_EQ(store_.Scan({}, std::nullopt, 1)->front().usage.hits, 0u);
 }
 
-TEST_F(HotRebuildTest, AUsedUserCacheEntryOrEvictedArtifactIsNotPublished) {
-  MadeArtifact own = MakeArtifact("own");
-  own.record.key = UserCacheKey(1000, "key");
+TEST_F(HotRebuildTest, AUsedUserCacheEntryIsPublishedAndAnEvictedArtifactIsNot) {
+  const MadeArtifact own = MakeOwn(geteuid());
   ASSERT_TRUE(store_.Put(context_, own.record, own.blobs).ok());
   ASSERT_TRUE(hot().PublishFrom(store_, store_, own.record.key).ok());
   ASSERT_TRUE(hot().PublishFrom(store_, store_, MadeKey("evicted")).ok());
-  EXPECT_EQ(hot().Stats().files, 0u);
+  ExpectPublished(own);
+  EXPECT_EQ(hot().Stats().files, 1u);
   EXPECT_EQ(hot().Stats().failures, 0u);
 }
 
