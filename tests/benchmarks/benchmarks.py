@@ -530,7 +530,9 @@ def plugin(setting):
     package = [str(setting.binaries.parent / "python"), *site.getsitepackages()]
     environment = {**setting.env, "PYTHONPATH": os.pathsep.join(package), "TRITON_CACHE_MANAGER": "kiln.triton:CacheManager"}
     ask = ("import kiln.triton as plug_in; plug_in._prepare_to_ask(); "
-           "plug_in._plugin('service').service(plug_in._settings).get_own(b'not there'); ")
+           "assert plug_in._plugin('service').service(plug_in._settings).get_own(b'first ask'); ")
+    put = "import kiln; kiln.Client().put_own({b'first ask': {'name': b'content'}})"
+    subprocess.run([setting.python, "-c", put], env=environment, check=True)
 
     def median_ms(clock, then):
         script = (f"from time import {clock} as now; from triton import knobs; import triton.runtime.cache; begin = now(); "
@@ -546,7 +548,7 @@ def plugin(setting):
     return [Row("plugin-import", median_ms("perf_counter", ""), 30, "lower",
                 "1 ms: what importing kiln.triton adds to a process that has imported Triton"),
             Row("plugin-first-ask", median_ms("process_time", ask), 15, "lower",
-                "1 ms of processor time, from importing kiln.triton to the daemon's first answer")]
+                "1 ms of processor time, from importing kiln.triton to the first hit")]
 
 
 class Jobs:

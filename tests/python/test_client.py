@@ -42,9 +42,16 @@ LARGE = kiln.CompileRequest(""".version 8.0
 
 
 def request(tag="", **changes):
-    """Each tag is a kernel of its own. With a stage that the hot directory has not, so that it takes a call."""
+    """Each tag is a kernel of its own."""
     fields = dict(source=f"{KERNEL}// {tag}\n", target="cuda:90", toolchain="triton==3.6.0", options={"num_warps": 4}, stages=("cubin", "ptx"))
     return kiln.CompileRequest(**{**fields, **changes})
+
+
+@pytest.fixture(scope="module")
+def daemon(first_daemon, tmp_path_factory):
+    """Publishes nothing: each hit takes a call."""
+    with first_daemon.beside(tmp_path_factory.mktemp("kiln"), KILN_HOT_SIZE="0B") as running:
+        yield running
 
 
 @pytest.fixture

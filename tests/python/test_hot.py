@@ -2,9 +2,11 @@
 
 import asyncio
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
+import struct
 import time
 
 import pytest
@@ -66,6 +68,8 @@ def key_here(client, asked):
     request("amd", target="hip:gfx942"),
     request("by name", toolchain="", stages=("cubin",), cache="only-if-cached"),
     request("named parameters", parameters=[kiln.Parameter("a", "*fp32", {"tt.divisibility": 16}), kiln.Parameter("n", "i32", {}, 7)]),
+    request("earlier stages", stages=("ptx", "cubin", "ttgir")),
+    request("earlier stages alone", stages=("llir",)),
     kiln.CompileRequest(PTX, "cuda:90", kind="ptx"),
 ], ids=lambda asked: asked.source[-20:].strip())
 def test_a_hit_has_every_field_of_the_daemons_answer(client, calls, asked):
@@ -183,6 +187,59 @@ def test_a_file_that_is_damaged_or_not_trusted_is_a_miss(other_daemon, change):
         change(path)
         again = client.compile(asked)
         assert (again.outcome, again.tier) in (("hit", "memory"), ("hit", "disk"))
+
+
+def test_earlier_stages_of_another_compile_are_not_taken(client):
+    asked, other = request("stages", stages=("ttgir", "cubin")), request("other stages", options={"num_warps": 1})
+    stages, others = (pathlib.Path(f"{published(client, one)}.stages") for one in (asked, other))
+    assert client._hot.find(asked).tier == "hot"
+    key = stages.read_bytes()[32:64]
+    replace(stages, b"".join((others.read_bytes()[:32], key, others.read_bytes()[64:])))
+    assert client._hot.find(asked) is None and client.compile(asked).tier != "hot"
+
+
+# --- Own entries -----------------------------------------------------------------------------------------------------
+
+
+def own_file(client, key):
+    """The file that the daemon has published of that entry."""
+    digits = (hashlib.sha256(b"kiln-own-1\n" + struct.pack("<I", os.geteuid()) + key).digest()[:24] + b"KILN-OWN").hex()
+    return pathlib.Path(client.socket_path).parent / "hot" / digits[:2] / digits
+
+
+def test_an_own_entry_is_read_from_its_file(client):
+    artifact = client.compile(request("own", stages=("ptx", "cubin")))
+    outputs = {f"k.{name}": kiln.ArtifactOutput(artifact.key, name, stage.digest) for name, stage in artifact.stages.items()}
+    client.put_own({b"of files": {"b": b"second", **outputs, "a": b""}})
+    found = client._hot.own(b"of files")
+    assert found == client.get_own([b"of files"])[b"of files"] and list(found) == ["b", *outputs, "a"]
+    client.put_own({b"of files": {"b": b"third"}})
+    assert client._hot.own(b"of files") == {"b": b"third"} and client._hot.own(b"of others") is None
+    client.put_own({b"of files": outputs})
+    assert client._hot.own(b"of files") is None and list(client.get_own([b"of files"])[b"of files"]) == list(outputs)
+
+
+def test_an_own_entry_that_is_not_as_it_was_put_is_asked_for(client):
+    artifact = client.compile(request("damaged", stages=("ptx",)))
+    client.put_own({b"damaged": {"a": b"content", "k.ptx": kiln.ArtifactOutput(artifact.key, "ptx", artifact.stages["ptx"].digest)}})
+    path = own_file(client, b"damaged")
+    whole = path.read_bytes()
+    for damaged in (whole.replace(b"content", b"connect"), whole.replace(b"KILNOWN", b"KILN___"), whole[:-1], b""):
+        replace(path, damaged)
+        assert client._hot.own(b"damaged") is None
+    replace(path, whole)
+    path.chmod(0o420)
+    assert client._hot.own(b"damaged") is None
+    path.chmod(0o400)
+    assert client._hot.own(b"damaged")["a"] == b"content"
+
+
+def test_an_own_entry_goes_with_its_artifact(daemon, client):
+    artifact = client.compile(request("gone with it", stages=("ptx",)))
+    client.put_own({b"evicted": {"a": b"content", "k.ptx": kiln.ArtifactOutput(artifact.key, "ptx", artifact.stages["ptx"].digest)}})
+    assert client._hot.own(b"evicted")
+    assert daemon.kiln("evict", artifact.key).code == 0
+    assert client._hot.own(b"evicted") is None and client.get_own([b"evicted"]) == {}
 
 
 def test_a_file_of_the_servers_user_is_trusted(client):

@@ -922,16 +922,17 @@ def test_what_a_signals_handler_raises_is_no_kernel_without_a_name(newest, tmp_p
 
 
 def test_what_a_tuning_waited_for_when_it_was_broken_off_is_asked_for_again(daemon, newest, tmp_path):
-    with Job(tmp_path, newest, daemon.root, cache="first") as job:
-        job.run("autotune", blocks=[256, 512])
-    forget_own(daemon)
-    with Job(tmp_path, newest, daemon.root, cache="second", KILN_MODE="require") as job:
-        job.run("be patient")
-        job.run("import", module="kiln.triton")
-        tune = {"autotune": {"blocks": [256, 512]}}
-        assert job.run("preempt", command=tune, daemon=daemon.pid, method="compile").get("error") == "Preempted"
-        got = job.run("autotune", blocks=[256, 512], hooked=("compilation", "listener"))
-        assert got["urgent"] == 4 and job.report()["refused"] == 0, job.report()
+    with daemon.beside(tmp_path, KILN_HOT_SIZE="0B") as asked:  # what is published is not waited for
+        with Job(tmp_path, newest, asked.root, cache="first") as job:
+            job.run("autotune", blocks=[256, 512])
+        forget_own(asked)
+        with Job(tmp_path, newest, asked.root, cache="second", KILN_MODE="require") as job:
+            job.run("be patient")
+            job.run("import", module="kiln.triton")
+            tune = {"autotune": {"blocks": [256, 512]}}
+            assert job.run("preempt", command=tune, daemon=asked.pid, method="compile").get("error") == "Preempted"
+            got = job.run("autotune", blocks=[256, 512], hooked=("compilation", "listener"))
+            assert got["urgent"] == 4 and job.report()["refused"] == 0, job.report()
 
 
 # --- Modes -----------------------------------------------------------------------------------------------------------
@@ -1002,6 +1003,28 @@ def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="use") as job:
         job.compile("vector_add", "cuda:95")
         assert job.report()["local"] == {"the daemon's toolchain does not compile for cuda:95": 1}
+
+
+def test_a_published_kernel_needs_no_call(daemon, newest, tmp_path):
+    """Not even a daemon, nor protobuf. Its uses are told when the process ends."""
+    with Job(tmp_path, newest, cache="plain") as plain:
+        expected = [plain.compile(kernel) for kernel in KERNELS]
+    other = daemon.beside(tmp_path)
+    with other:
+        with Job(tmp_path, newest, other.root, cache="first") as job:
+            for kernel in KERNELS:
+                job.compile(kernel)
+        with Job(tmp_path, newest, other.root, cache="second") as job:
+            job.compile(KERNELS[0])
+        uses = json.loads(other.kiln("stats", "--json").out)["hot_uses"]
+        assert uses == 2  # the entry, and the artifact behind it
+        with Job(tmp_path, newest, other.root, cache="third") as job:
+            other.kill()
+            got = [job.compile(kernel) for kernel in KERNELS]
+            state = job.run("state")
+            assert job.report()["hits"] == {"own": len(KERNELS)} and state["lowered"] == 0, job.log
+            assert state["modules"] == ["kiln", "kiln.triton"] and "kiln" not in job.log, job.log
+    assert [one["hash"] for one in got] == [one["hash"] for one in expected] and job.files() == plain.files()
 
 
 def test_a_published_kernel_is_taken_from_the_hot_directory(own_daemon, newest, tmp_path):

@@ -151,7 +151,8 @@ def test_off_there_is_nothing_to_tell(daemon, tmp_path):
 
 
 @pytest.mark.slow
-def test_hits_by_tier_save_what_the_compile_took(other_daemon, tmp_path):
+def test_hits_by_tier_save_what_the_compile_took(daemon, tmp_path):
+    other_daemon = daemon.beside(tmp_path, KILN_HOT_SIZE="0B")
     with other_daemon:
         with Job(tmp_path, PYTHON, other_daemon.root, cache="first") as job:
             job.run("be patient")

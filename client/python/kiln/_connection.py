@@ -11,15 +11,13 @@ from typing import Any, Dict, Optional, Set, Tuple
 from kiln import _process, _validate, _wire
 from kiln._signals import reraise_from_handler, suppressed
 from kiln.errors import CallCancelledError, DeadlineExceededError, InternalError, KilnError, UnavailableError, WedgedError
-from kiln.sockets import Endpoint
+from kiln.sockets import PREAMBLE, Endpoint, frame
 from kiln.v1 import kernel_service_pb2 as pb
 from kiln.v1 import light_pb2
 
-PREAMBLE = b"kiln/1\r\n"
 # The daemon reads no more than 256: this leaves room for a question for a sign of life.
 IN_FLIGHT_MAX = 250
 ANSWER = struct.Struct("<IQB")
-_REQUEST = struct.Struct("<IQIB")
 _COUNTED = 4  # the length counts what follows it
 _TIMEOUT_MS_MAX = (1 << 32) - 1
 _POLL_MS_MAX = (1 << 31) - 1
@@ -65,12 +63,11 @@ def request_frame(number: int, method: str, message: Any, deadline: Optional[flo
     if left_s == 0.0:
         raise too_late()
     timeout_ms = 0 if left_s is None else min(math.ceil(left_s * 1e3), _TIMEOUT_MS_MAX)
-    body: bytes = message.SerializeToString()
-    return _REQUEST.pack(_REQUEST.size - _COUNTED + len(body), number, timeout_ms, _METHODS[method][0]) + body
+    return frame(number, timeout_ms, _METHODS[method][0], message.SerializeToString())
 
 
 def cancel_frame(number: int) -> bytes:
-    return _REQUEST.pack(_REQUEST.size - _COUNTED, number, 0, light_pb2.LIGHT_METHOD_CANCEL)
+    return frame(number, 0, light_pb2.LIGHT_METHOD_CANCEL, b"")
 
 
 def result(method: str, code: int, body: bytes) -> Any:
@@ -139,9 +136,9 @@ class Connection:
     def start(self, method: str, message: Any, deadline: Optional[float]) -> int:
         """Makes a request. Its number."""
         number = self._last = self._last + 1
-        frame = request_frame(number, method, message, deadline)
+        asked = request_frame(number, method, message, deadline)
         self._methods[number] = method
-        self._out += frame
+        self._out += asked
         return number
 
     def push(self) -> None:

@@ -6,14 +6,14 @@ import time
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from kiln import _calls, _process, _validate
-from kiln._connection import (ANSWER, IN_FLIGHT_MAX, PREAMBLE, cancel_frame, cancelled, deadline_of, request_frame, result, seconds_left,
+from kiln._connection import (ANSWER, IN_FLIGHT_MAX, cancel_frame, cancelled, deadline_of, request_frame, result, seconds_left,
                               too_late, wedged)
 from kiln._hot import HotReader
 from kiln._signals import suppressed
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
-from kiln.sockets import Endpoint, Place, _Socket
+from kiln.sockets import PREAMBLE, Endpoint, Place, _Socket
 from kiln.v1 import kernel_service_pb2 as pb
 
 _T = TypeVar("_T")

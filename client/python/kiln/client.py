@@ -1,18 +1,15 @@
 """The blocking client."""
 
-import atexit
 import contextlib
 import random
 import threading
 import time
-import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar, Union
 
 from kiln import _calls, _process, _validate
 from kiln._batch import Batch
 from kiln._connection import Connection, deadline_of
 from kiln._hot import HotReader
-from kiln._signals import suppressed
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
@@ -24,7 +21,6 @@ _IDLE_MAX = 4
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _HINT_MAX_S = 30.0
-_TELLING_S = 0.1
 
 
 class Client:
@@ -58,7 +54,6 @@ class Client:
             connection.greet(self._endpoint.greeting_s(began))
         finally:
             self._give_back(connection)
-        _clients.add(self)
 
     def reset_after_fork(self) -> None:
         """Not for callers: the child opens a connection of its own when it needs one."""
@@ -74,7 +69,7 @@ class Client:
 
     def close(self) -> None:
         """Ends the connection: CallCancelledError for calls under way. A later call opens a new one."""
-        self._tell_uses()
+        self._hot.tell_uses()
         idle, self._idle = self._idle, []
         for connection in [*idle, *self._busy]:
             connection.cancel()
@@ -158,16 +153,6 @@ class Client:
             connection.tell("NoteUses", pb.NoteUsesRequest(keys=uses))
         return connection
 
-    def _tell_uses(self) -> None:
-        """For whoever makes no more calls, if a connection is open. Losing some is fine."""
-        connection = self._pop_idle()
-        if connection is None:
-            return
-        with suppressed(KilnError):
-            if uses := self._hot.take_uses():
-                connection.call("NoteUses", pb.NoteUsesRequest(keys=uses), time.monotonic() + _TELLING_S)
-        self._idle.append(connection)
-
     def _pop_idle(self) -> Optional[Connection]:
         while self._idle:
             with contextlib.suppress(IndexError):  # another thread has taken it
@@ -200,15 +185,6 @@ class Client:
                     raise
             pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
         raise AssertionError("the last attempt returns or raises")
-
-
-_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
-
-
-@atexit.register
-def _tell_uses_at_exit() -> None:
-    for client in list(_clients):
-        client._tell_uses()
 
 
 def _is_worth_repeating(error: KilnError) -> bool:

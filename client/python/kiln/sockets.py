@@ -19,6 +19,15 @@ _PATH_BYTES_MAX = 107
 _ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
 _SAYING_S = 0.05
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+# The light protocol's first bytes, and what a request of it begins with.
+PREAMBLE = b"kiln/1\r\n"
+_REQUEST = struct.Struct("<IQIB")
+_COUNTED = 4  # the length counts what follows it
+
+
+def frame(number: int, timeout_ms: int, method: int, body: bytes) -> bytes:
+    """A request of the light protocol."""
+    return _REQUEST.pack(_REQUEST.size - _COUNTED + len(body), number, timeout_ms, method) + body
 
 
 class _Socket(socket.socket):

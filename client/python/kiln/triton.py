@@ -17,7 +17,7 @@ import os
 import shutil
 import sys
 import uuid
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 import triton
 from triton.runtime.cache import FileCacheManager
@@ -182,13 +182,14 @@ class _Hook:
             return _NO_KEY if self._before is None else self._before()
         given = self._validate(*arguments, **named)
         answer = None if self._before is None else self._before(*arguments, **named)
-        if given is not None and given.is_unchanged():  # the other hook has not changed the pipeline
+        if given is not None and list(given.stages.items()) == list(given.before.items()):  # the other hook has not changed the pipeline
             self._take_over(given)
         return answer
 
     def _validate(self, /, *arguments: Any, **named: Any) -> "Optional[_Given]":
         try:
-            return _Given(*(*arguments, *(named[name] for name in ("self", "stages", "options")[len(arguments):]))[:3])
+            backend, stages, options = (*arguments, *(named[name] for name in ("self", "stages", "options")[len(arguments):]))[:3]
+            return _Given(backend, stages, options, dict(stages))
         except Exception as error:  # the arguments have another form
             self._give_up(error)
             return None
@@ -199,7 +200,8 @@ class _Hook:
                 self._pipeline = _plugin("pipeline").Pipeline(self._settings)
             self._pipeline.take_over(given.backend, given.stages, given.options)
         except Exception as error:
-            given.restore()
+            given.stages.clear()
+            given.stages.update(given.before)
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
@@ -208,21 +210,12 @@ class _Hook:
         _leave_out("the daemon is not asked for kernels", error)
 
 
-class _Given:
-    """The arguments of the hook: the backend, its stages by name, the options."""
-
-    def __init__(self, backend: Any, stages: Dict[str, Any], options: Any) -> None:
-        self.backend = backend
-        self.stages = stages
-        self.options = options
-        self._before = dict(stages)
-
-    def is_unchanged(self) -> bool:
-        return list(self.stages) == list(self._before) and all(self.stages[name] is stage for name, stage in self._before.items())
-
-    def restore(self) -> None:
-        self.stages.clear()
-        self.stages.update(self._before)
+class _Given(NamedTuple):
+    """The arguments of the hook: the backend, its stages by name, the options; and the stages as they were given."""
+    backend: Any
+    stages: Dict[str, Any]
+    options: Any
+    before: Dict[str, Any]
 
 
 def _install() -> None:
@@ -283,7 +276,7 @@ def _remember_triton_key() -> None:
 def _prepare_to_ask() -> None:
     """Does what the first look for a kernel would wait for: protobuf's import, and the digest of the same files."""
     _plugin("eligibility").check_switches()
-    _plugin("service").service(_settings).connect()
+    _plugin("service").service(_settings).prepare()
     _plugin("identity").toolchain_fingerprint()
 
 

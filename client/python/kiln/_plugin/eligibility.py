@@ -12,6 +12,8 @@ from typing import Any, Dict, Mapping
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
 
+from kiln._plugin.service import Declined
+
 # In Triton's key, without effect after TTIR: the hook's options carry the result of the first two, the module that of the third.
 _HARMLESS_VARIABLES = frozenset({
     "TRITON_DEFAULT_FP_FUSION", "TRITON_FORCE_DISABLE_FP_FUSION", "TRITON_F32_DEFAULT", "TRITON_ENABLE_PYTHON_STACKTRACE",
@@ -34,7 +36,7 @@ _COMPUTED_FROM_TARGET = ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dty
 _ALWAYS_RECORDED = frozenset({"num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "ptx_options"})
 
 
-class NotExpressible(Exception):
+class NotExpressible(Declined):
     """A request cannot describe this compile. The text is the reason, for the report."""
 
 

@@ -11,23 +11,26 @@ import hashlib
 import json
 import os
 import time
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
 import triton
 
-from kiln._plugin import announcement, eligibility, identity, own, source_dependencies
+from kiln import _process
+from kiln._plugin import announcement, eligibility, own, source_dependencies
 from kiln._plugin.attempt import attempt
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import Settings
 from kiln._report import counters
-from kiln.artifact import Artifact, ArtifactOutput
+
+if TYPE_CHECKING:
+    from kiln.artifact import Artifact
 
 _SECONDS = "kiln.seconds"  # how long the compile took; not a file of Triton's
 _ANSWERS_MAX = 256
 # Before this version Triton runs the machine's linker for AMD; Triton's key has only its version.
 _LINKS_BY_ITSELF = (3, 5)
 # Expected reasons for not looking or not keeping.
-_FORESEEN = (Declined, eligibility.NotExpressible, identity.ChangedError, source_dependencies.Unknown)
+_FORESEEN = (Declined, source_dependencies.Unknown)
 
 
 class Groups:
@@ -36,9 +39,9 @@ class Groups:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         # Answers for compiles that Triton has not finished, by the name of Triton's folder. None: the daemon lacks the toolchain.
-        self._answers: Dict[str, Optional[Artifact]] = {}
+        self._answers: "Dict[str, Optional[Artifact]]" = {}
 
-    def note(self, triton_hash: str, artifact: Optional[Artifact]) -> None:
+    def note(self, triton_hash: str, artifact: "Optional[Artifact]") -> None:
         """Notes the daemon's answer for the kernel of that key. None: it has no toolchain for it."""
         if len(self._answers) >= _ANSWERS_MAX:  # left by compiles that failed afterwards
             self._answers.clear()
@@ -53,7 +56,7 @@ class Groups:
         announcement.end()  # of a kernel that did not compile
         with attempt(f"to look for {name} by Triton's key", _FORESEEN):
             eligibility.check_switches()
-            service(self._settings).connect()
+            service(self._settings).prepare()
             key = _key(folder, name, asked)
             if is_wanted:
                 found = service(self._settings).get_own(key)
@@ -80,14 +83,14 @@ class Groups:
             announcement.end()
 
     def _keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]],
-              artifact: Optional[Artifact]) -> None:
+              artifact: "Optional[Artifact]") -> None:
         files = {file: _encoded(content) for file, content in contents.items()}
         if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked) != key:
             return
         if artifact is None:
             eligibility.check_switches()
             _check_metadata(json.loads(files[name]))
-            kept: "Dict[str, Union[bytes, ArtifactOutput]]" = {**files}
+            kept: Dict[str, Any] = {**files}
         else:
             kept = {file: _output(artifact, file, content) or content for file, content in files.items()}
             kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
@@ -107,10 +110,12 @@ def _encoded(content: Union[str, bytes]) -> bytes:
     return content if isinstance(content, bytes) else content.encode(own.encoding())
 
 
-def _output(artifact: Artifact, file: str, content: bytes) -> Optional[ArtifactOutput]:
+def _output(artifact: "Artifact", file: str, content: bytes) -> Any:
     """None if the file is not the artifact's: two different kernels may have one key of Triton's and compile at once."""
     stage = artifact.stages.get(file.rpartition(".")[2])
-    return ArtifactOutput(artifact.key, stage.name, stage.digest) if stage and stage.digest == hashlib.sha256(content).hexdigest() else None
+    if not stage or stage.digest != hashlib.sha256(content).hexdigest():
+        return None
+    return _process.imported("kiln.artifact").ArtifactOutput(artifact.key, stage.name, stage.digest)
 
 
 def _is_file_name(name: str) -> bool:

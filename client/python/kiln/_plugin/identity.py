@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, List
 
 from kiln import _files
 from kiln._plugin.file_lock import locked_within
+from kiln._plugin.service import Declined
 from kiln._signals import reraise_from_handler, suppressed
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
@@ -24,15 +25,13 @@ _LEFT_OUT_ENDS = (".pyc", ".a", ".h")
 _SMALL_BYTES = 4 << 20  # hashing is as fast as remembering
 _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
-
-
 # PF_FORKNOEXEC of Linux: a process that was forked and has run no program since.
 _FORKED_ONLY = 0x40
 # The number for how the daemon's worker calls Triton: kTritonCall in daemon/toolchain/toolchain_files.cc.
 _TRITON_CALL = 3
 
 
-class ChangedError(Exception):
+class ChangedError(Declined):
     """Files changed, or may have changed, after this process loaded some. Which version it has is not known."""
 
 
@@ -121,9 +120,9 @@ def _files_at_first(package: str) -> List[_files.File]:
 def _list_files(package: str) -> List[_files.File]:
     """The files that can decide a result, in the order of their paths' bytes."""
     found = []
-    for folder, _, names in os.walk(package, followlinks=True):
-        inside = os.path.relpath(folder, package)
-        prefix = "" if inside == "." else inside + "/"
+    for folder, inside, names in os.walk(package, followlinks=True):
+        prefix = f"{folder}/"[len(package) + 1:]
+        inside[:] = [name for name in inside if _decides_output(f"{prefix}{name}/")]
         for name in names:
             path = prefix + name
             if _decides_output(path) and os.path.isfile(os.path.join(package, path)):

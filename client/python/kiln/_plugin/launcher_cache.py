@@ -41,7 +41,7 @@ class _Unknown(Exception):
     """The inputs of the build cannot be determined."""
 
 
-_FORESEEN = (Declined, _Unknown, identity.ChangedError)
+_FORESEEN = (Declined, _Unknown)
 
 
 def get_or_build(settings: Settings, build: Callable[..., str], *arguments: Any, **more: Any) -> str:
@@ -62,7 +62,7 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
     key = b""
     with attempt("to look for a library", _FORESEEN):
         name, source, folder, *rest = arguments
-        service(settings).connect()  # before the compiler is looked at
+        service(settings).prepare()  # before the compiler is looked at
         key = _key(name, source, folder, rest, more)
         found = _ask(settings, key)
         if found and _FILE in found:

@@ -91,14 +91,5 @@ def _append_line(descriptor: int, line: bytes) -> None:
 
 def manifest_line(request: CompileRequest) -> bytes:
     """One request, source included."""
-    source = request.source if isinstance(request.source, str) else request.source.decode()
-    fields: Dict[str, Any] = {
-        "name": request.name,
-        "source": source,
-        "kind": request.kind,
-        "target": request.target,
-        "options": dict(request.options),
-        "toolchain": request.toolchain,
-        "ptxas": request.ptxas,
-    }
+    fields: Dict[str, Any] = {name: getattr(request, name) for name in ("name", "source", "kind", "target", "options", "toolchain", "ptxas")}
     return json.dumps({name: value for name, value in fields.items() if value}, separators=(",", ":")).encode() + b"\n"

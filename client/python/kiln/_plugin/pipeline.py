@@ -78,7 +78,7 @@ class Pipeline:
         started = time.monotonic()
         request: Optional[CompileRequest] = None
         try:
-            self._check(backend, stages, options)
+            eligibility.check(backend, stages, options)
             if not autotune_prefetch.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
                 raise declined.again()
             if self._manifest is None:
@@ -137,20 +137,9 @@ class Pipeline:
         words = f"KILN_MODE=require: {reason}: {_described(request)}"
         return CacheMissError(f"{words}. {near}. {_HOW_TO_STORE}" if was_looked_up else words, request=request, nearest=nearest)
 
-    @staticmethod
-    def _check(backend: Any, stages: Dict[str, _Stage], options: Any) -> None:
-        try:
-            eligibility.check(backend, stages, options)
-        except eligibility.NotExpressible as why:
-            raise Declined(str(why)) from None
-
     def _request(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any) -> CompileRequest:
         """The request of a compile that was checked."""
-        try:
-            given = eligibility.expressed(backend, options)
-            toolchain, ptxas = identity.toolchain_fingerprint(), _ptxas(backend)
-        except (eligibility.NotExpressible, identity.ChangedError) as why:
-            raise Declined(str(why)) from None
+        given = eligibility.expressed(backend, options)
         wanted = [stage for stage in list(stages)[list(stages).index("ttgir"):]
                   if stage in _BINARIES or not knobs.compilation.store_binary_only]
         return CompileRequest(
@@ -158,8 +147,8 @@ class Pipeline:
             target=eligibility.target_name(backend.target),
             name=_name(module),
             options=given,
-            toolchain=toolchain,
-            ptxas=ptxas,
+            toolchain=identity.toolchain_fingerprint(),
+            ptxas=_ptxas(backend),
             stages=wanted,
             cache="only-if-cached" if self._settings.mode == "require" else "use",
             priority="autotune" if autotune_prefetch.is_ahead() else "waiting-rank")

@@ -14,20 +14,23 @@ import re
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
 import kiln
 from kiln import _process
+from kiln._hot_files import HotFiles
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.attempt import attempt
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
 from kiln._signals import reraise_from_handler
-from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError, NotFoundError,
                          PermissionDeniedError, UnavailableError, WedgedError)
-from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
+
+if TYPE_CHECKING:
+    from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
+    from kiln.request import CompileRequest
 
 _AWAY_PAUSE_S = 3.0
 _WEDGED_PAUSE_S = 30.0
@@ -98,6 +101,8 @@ class Service:
         self._is_away = False
         self._said: Dict[str, None] = {}
         self._own_closed_until: Dict[str, float] = {}
+        self._endpoint = Endpoint(server_uid=settings.server_uid)
+        self._hot = HotFiles(self._endpoint)
         self.reset_after_fork()
         _process.reset_in_children(self)
 
@@ -114,6 +119,11 @@ class Service:
         """Connects. Declined if there is no daemon. Call before any longer work."""
         self._connected()
 
+    def prepare(self) -> None:
+        """Declined if nothing can be found: there is neither a hot directory nor a daemon. Call before any longer work."""
+        if not self._hot.is_there():
+            self._connected()
+
     def check(self, target: str) -> None:
         """Declined if it is known that no kernel for that target is to be had now."""
         self._connected()
@@ -121,13 +131,13 @@ class Service:
             if unsuited == target:
                 pause.check(Unsuited)
 
-    def compile(self, request: CompileRequest) -> Artifact:
+    def compile(self, request: "CompileRequest") -> "Artifact":
         """The artifact. Declined if there is none to be had now; NotFoundError for an only-if-cached request alone."""
         what = (request.toolchain, str(request.ptxas), request.target)
         self._unsuited.get(what, _NO_PAUSE).check(Unsuited)
         client = self._connected()
         try:
-            artifact: Artifact = client.compile(request, timeout=self._settings.timeout_s)
+            artifact: "Artifact" = client.compile(request, timeout=self._settings.timeout_s)
             return artifact
         except NotFoundError:
             if request.cache == "only-if-cached":
@@ -155,15 +165,17 @@ class Service:
             self._say(f"the daemon gave no kernel; {self._otherwise}: {error.code}: {error}")
             raise Declined(f"the daemon answered {error.code}", str(error)) from None
 
-    def nearest(self, request: CompileRequest) -> Optional[NearestArtifact]:
+    def nearest(self, request: "CompileRequest") -> "Optional[NearestArtifact]":
         """The stored artifact of the same kernel that comes closest; None if there is none, or if the look-up fails."""
         with attempt("to look up the nearest artifact"):
-            found: Optional[NearestArtifact] = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
+            found: "Optional[NearestArtifact]" = self._connected().nearest(request, timeout=_NEAREST_TIMEOUT_S)
             return found
         return None
 
     def get_own(self, key: bytes) -> Optional[Dict[str, bytes]]:
-        """The files under that key of the own namespace, or None. Declined if the daemon does not answer now."""
+        """The files under that key of the own namespace, or None. Declined if the daemon has to be asked and does not answer now."""
+        if files := self._hot.own(key):
+            return files
         found: Optional[Dict[str, bytes]] = self._on_own(
             "get", lambda client: client.get_own([key], timeout=_OWN_TIMEOUT_S)).get(key)
         return found
@@ -207,7 +219,7 @@ class Service:
             began = time.monotonic()
             self._is_connecting = True
             try:
-                Endpoint(server_uid=self._settings.server_uid).connect()[1].close()
+                self._endpoint.connect()[1].close()
                 # Only now: importing protobuf takes some hundredths of a second.
                 self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
@@ -268,7 +280,7 @@ class Service:
             LOG.warning("kiln: %s", words)
 
 
-def _why_unsuited(client: Any, request: CompileRequest) -> Tuple[str, str]:
+def _why_unsuited(client: Any, request: "CompileRequest") -> Tuple[str, str]:
     """What the daemon lacks for the request, by its list of toolchains, and advice."""
     with attempt("to list the toolchains"):  # they are only for people
         there = {one.fingerprint: one for one in client.toolchains(timeout=_NEAREST_TIMEOUT_S)}
