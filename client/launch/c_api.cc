@@ -233,6 +233,19 @@ kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* runtime,
   });
 }
 
+kiln_launch_code kiln_launch_kernel_open_response(kiln_launch_runtime* runtime,
+                                                  const void* response, uint64_t response_bytes,
+                                                  int32_t device, kiln_launch_kernel** kernel) {
+  return Guarded({runtime, response, kernel}, [&]() -> Status {
+    LAUNCH_ASSIGN_OR_RETURN(
+        auto artifact,
+        Artifact::FromResponse({static_cast<const char*>(response), response_bytes}));
+    LAUNCH_ASSIGN_OR_RETURN(auto opened, runtime->launcher.Open(std::move(artifact), device));
+    *kernel = new kiln_launch_kernel{runtime->launcher, std::move(opened)};
+    return Status();
+  });
+}
+
 void kiln_launch_kernel_close(kiln_launch_kernel* kernel) {
   if (kernel == nullptr) return;
   Guarded({}, [&] {

@@ -2,8 +2,8 @@
 /* libkiln_launch: loads kernels that Kiln compiled and puts them on a GPU's streams.
  *
  * For C, C++ and whatever can call C (Python's ctypes among them). Needs no CUDA toolkit: the
- * driver is opened at run time. Speaks to no daemon: kernels come from files of the hot directory,
- * from what `kiln compile -o` writes, or from bytes that libkiln returned.
+ * driver is opened at run time. Speaks to no daemon: kernels come from what libkiln or the daemon
+ * answered, from files of the hot directory, or from what `kiln compile -o` writes.
  *
  *   kiln_launch_runtime* runtime;
  *   kiln_launch_artifact* artifact;
@@ -282,6 +282,14 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* ru
                                                          kiln_launch_artifact* artifact,
                                                          int32_t device,
                                                          kiln_launch_kernel** kernel);
+/* Opens the kernel of a serialized kiln.v1.CompileResponse, which every client of the daemon gets:
+ * artifact and kernel in one call. Errors of kiln_launch_kernel_open, and INVALID_ARGUMENT: no such
+ * message, or without the content of a cubin or HSACO. DATA_LOSS. */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open_response(kiln_launch_runtime* runtime,
+                                                                  const void* response,
+                                                                  uint64_t response_bytes,
+                                                                  int32_t device,
+                                                                  kiln_launch_kernel** kernel);
 /* The last close of a kernel unloads it. Unloading waits for the device and ends no capture. A
  * kernel that a live graph launches is unloaded after the end of the graph, at a later load, close
  * or trim in its context. */
@@ -515,6 +523,16 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_autotune(kiln_launch_runtime* runti
 
 #ifdef __cplusplus
 }
+#if __cplusplus >= 201103L
+/* The same with protobuf's message itself, of any class that can serialize it. */
+template <typename CompileResponse>
+kiln_launch_code kiln_launch_kernel_open_response(kiln_launch_runtime* runtime,
+                                                  const CompileResponse& response, int32_t device,
+                                                  kiln_launch_kernel** kernel) {
+  const auto bytes = response.SerializeAsString();
+  return kiln_launch_kernel_open_response(runtime, bytes.data(), bytes.size(), device, kernel);
+}
+#endif
 #endif
 
 #endif /* KILN_LAUNCH_H_ */

@@ -52,6 +52,7 @@ NATIVE_WORKER_MAY_READ = {"daemon/kernel/command_option.h", "daemon/kernel/kerne
 AT_HOME = {
     r"grpc(pp)?/": {"daemon/rpc", "client/rpc"},
     r"rocksdb/": {"storage/rocks"},
+    r"protozero/": {"client/launch/artifact"},
     r"CLI/": {"daemon", "daemon/worker/native", "client/cli", "client/cli/commands"},
     r"toml\+\+|toml\.hpp": {"daemon/config"},
     r"seccomp\.h": {"daemon/sandbox"},

@@ -49,6 +49,9 @@ class Artifact {
       std::string_view json, std::string_view binary, const std::optional<Sha256Digest>& digest,
       const std::optional<Sha256Digest>& key);
 
+  // A serialized kiln.v1.CompileResponse with the content of a cubin or HSACO. INVALID_ARGUMENT.
+  static StatusOr<std::shared_ptr<const Artifact>> FromResponse(std::string_view response);
+
   const ArtifactId& id() const { return id_; }
   const KernelMetadata& metadata() const { return metadata_; }
   // At a multiple of 64.
