@@ -52,7 +52,9 @@ std::string EncodeRunTimes(const RunTimes& times) {
 std::optional<RunTimes> DecodeRunTimes(std::string_view record) {
   try {
     const auto json = nlohmann::json::parse(record);
-    if (json.at("format") != kTuningFormat) return std::nullopt;
+    if (json.at("format") != kTuningFormat || !json.at("runs").is_number_unsigned()) {
+      return std::nullopt;
+    }
     return RunTimes{json.at("median_ms").get<double>(), json.at("low_ms").get<double>(),
                     json.at("high_ms").get<double>(), json.at("runs").get<uint32_t>()};
   } catch (const nlohmann::json::exception&) {

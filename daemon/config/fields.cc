@@ -177,9 +177,10 @@ std::vector<Field> MakeFields() {
              "What the store may occupy on disk, after compression.");
   store.Size("free_disk", &Config::Store::free_disk_bytes, 0, 64 * kTiB,
              "Nothing is stored while less than this is free on the store's file system.");
-  store.Size("memory", &Config::Store::memory_bytes, 16 * kMiB, kTiB,
-             "What all caches in the daemon's memory may take together: half for artifacts, a "
-             "quarter for known requests, the rest for the indexes of the store's files.");
+  store.Size(
+      "memory", &Config::Store::memory_bytes, 16 * kMiB, kTiB,
+      "What the caches in the daemon's memory may take: half of it artifacts, a quarter known "
+      "requests. The indexes of the store's files come on top.");
   Section<Config::Hot> hot{"hot", &Config::hot, fields};
   hot.Size("size", &Config::Hot::size_bytes, 0, kTiB,
            "What the published files in the hot directory may occupy.");

@@ -381,7 +381,11 @@ absl::Status ToProto(const Artifact& artifact, Outcome outcome, std::optional<Ti
                      std::span<const std::string> wanted, v1::CompileResponse& out) {
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, wanted));
   ToProto(artifact.key, outcome, tier, out);
-  DescribeTo(artifact, out);
+  if (const std::string* description = artifact.description.Get(); description == nullptr) {
+    DescribeTo(artifact, out);
+  } else if (!out.MergeFromString(*description)) {
+    return DataLoss("the description of artifact {} is damaged", artifact.key.ShortHex());
+  }
   for (const StageBlob* stage : selected.stages) {
     v1::StageBlob& converted = *out.add_stages();
     ToProto({stage->stage, stage->blob.digest(), stage->blob.size_bytes()}, converted);

@@ -25,8 +25,7 @@ std::string_view BytesOf(const ReplyPiece& piece);
 const std::string& DescriptionOf(const Artifact& artifact);
 
 // Exactly what serializing the message of ToProto(artifact, …) gives a parser, but the content of
-// the stages is not copied: the reply shares it with the artifact. Errors
-// as there.
+// the stages is not copied: the reply shares it with the artifact. Errors as there.
 absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
                                            std::optional<Tier> tier,
                                            std::span<const std::string> stages);

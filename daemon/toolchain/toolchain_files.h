@@ -68,9 +68,9 @@ Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFil
 //   <64 hex digits of the file's SHA-256><space><space><label>\n     for each file
 //
 // The number in the first line stands for how kiln_triton_worker calls Triton. A Triton's labels
-// are paths relative to its package: where it is installed decides nothing. Reads every file: about
-// half a second for a release. UNAVAILABLE where a file is no longer what it was: whoever installs
-// it has not finished.
+// are paths relative to its package: where it is installed decides nothing. Reads every file, for a
+// release some 700 MB. UNAVAILABLE where a file is no longer what it was: whoever installs it has
+// not finished.
 absl::StatusOr<Digest> Fingerprint(const FoundToolchain& found,
                                    const std::vector<ToolchainFile>& files);
 

@@ -274,7 +274,7 @@ def _remember_triton_key() -> None:
 
 
 def _prepare_to_ask() -> None:
-    """Does what the first look for a kernel would wait for: protobuf's import, and the digest of the same files."""
+    """Does what the first look for a kernel would wait for: the hot directory or the daemon's greeting, and the digest of the same files."""
     _plugin("eligibility").check_switches()
     _plugin("service").service(_settings).prepare()
     _plugin("identity").toolchain_fingerprint()

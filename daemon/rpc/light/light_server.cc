@@ -97,10 +97,11 @@ void LightServer::TakeTurn(uid_t uid) {
   Watch(epoll_, EPOLL_CTL_MOD, user->epoll, EPOLLIN | EPOLLONESHOT, kFirstUser + uid);
   if (count != 1) return;
   const uint64_t number = event.data.u64;
+  ConnectionPtr connection;  // may end here, without the lock
   MutexLock lock(mutex_);
   const auto found = open_.find(number);
   if (found == open_.end()) return;
-  const ConnectionPtr connection = found->second;
+  connection = found->second;
   lock.Unlock();
   if (connection->OnEvents(event.events)) return;
   lock.Lock();

@@ -1,6 +1,8 @@
 // libkiln and a real daemon: hits are read in the hot directory.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
 #include "client/rpc/metric_value.h"
@@ -60,6 +62,17 @@ TEST_F(HotHitsTest, ASecondCompileMakesNoCallAndGivesTheDaemonsAnswer) {
   EXPECT_EQ(daemons.outcome(), v1::OUTCOME_HIT);
   EXPECT_EQ(hit.DebugString(), daemons.DebugString());
   EXPECT_EQ(others.DebugString(), daemons.DebugString());
+
+  v1::CompileResponse streamed;
+  bool is_sent = false;
+  const absl::Status status = daemon_.Connect(asking)->CompileMany(
+      [&](v1::CompileRequest& next) {
+        next = SimpleKernel(0);
+        return !std::exchange(is_sent, true);
+      },
+      [&](uint64_t, absl::StatusOr<v1::CompileResponse> answer) { streamed = *std::move(answer); });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(streamed.DebugString(), daemons.DebugString());
 }
 
 TEST_F(HotHitsTest, HitsAreKnownToTheEvictionAndToTheStats) {

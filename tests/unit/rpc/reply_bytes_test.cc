@@ -58,6 +58,25 @@ TEST(ReplyBytes, WithoutContentPastTheInlineLimit) {
   ExpectSame(artifact, {});
 }
 
+// As a store gives it.
+TEST(ReplyBytes, OfADescriptionWithoutADocument) {
+  const auto whole = MakeArtifactOf(*MakeJob("a"));
+  Artifact stored;
+  stored.key = whole->key;
+  stored.stages = whole->stages;
+  stored.description.Set(std::make_unique<const std::string>(DescriptionOf(*whole)));
+  ExpectSame(stored, {});
+  v1::CompileResponse message;
+  ASSERT_TRUE(ToProto(stored, Outcome::kHit, Tier::kDisk, {}, message).ok());
+  EXPECT_EQ(message.metadata().name(), whole->metadata.name);
+
+  Artifact damaged;
+  damaged.key = whole->key;
+  damaged.stages = whole->stages;
+  damaged.description.Set(std::make_unique<const std::string>("\xff"));
+  EXPECT_TRUE(absl::IsDataLoss(ToProto(damaged, Outcome::kHit, Tier::kDisk, {}, message)));
+}
+
 TEST(ReplyBytes, OutliveTheArtifact) {
   auto artifact = std::make_unique<Artifact>(*MakeArtifactOf(*MakeJob("a")));
   const std::string content(artifact->stages.back().blob.bytes());
