@@ -15,10 +15,12 @@ def test_a_spare_copies_what_a_compile_writes_to_and_nothing_else():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert faults_in_fork(lambda: write_pages(block[:256 * PAGE])) > 200
-        assert faults_in_fork(lambda: write_pages(block[:256 * PAGE]), before=lambda: written.copy(ours)) < 100
-        assert faults_in_fork(lambda: write_pages(block[256 * PAGE:]), before=lambda: written.copy(ours)) > 200
+        assert faults_in_fork(lambda: write_pages(block[:256 * PAGE]), before=lambda: written.copy(ours, 0)) < 100
+        assert faults_in_fork(lambda: write_pages(block[256 * PAGE:]), before=lambda: written.copy(ours, 0)) > 200
+        assert faults_in_fork(lambda: write_pages(block[:256 * PAGE]), before=lambda: written.copy(ours, 0.05)) < 100
         theirs.send(b"a request")
-        assert faults_in_fork(lambda: write_pages(block[:256 * PAGE]), before=lambda: written.copy(ours)) > 200
+        assert faults_in_fork(lambda: write_pages(block[:256 * PAGE]), before=lambda: written.copy(ours, 0)) > 200
+        assert faults_in_fork(lambda: write_pages(block[:256 * PAGE]), before=lambda: written.copy(ours, 60)) > 200
 
 
 def test_a_compile_that_fails_leaves_nothing_to_copy():

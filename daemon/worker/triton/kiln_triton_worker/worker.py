@@ -20,6 +20,8 @@ from kiln_triton_worker.output import Output
 from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
+BUSY_SECONDS = 0.5  # who got no job for so long has time, though it was forked while all cores compiled
+
 
 def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, told_fd):
     """What a forked child does. Never returns."""
@@ -35,8 +37,7 @@ def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, t
         worker = Worker(compiler, job, message)
         with open(told_fd, "w") as told:
             json.dump(worker.confine(), told)
-        if message["spare"]:
-            written.copy(job)
+        written.copy(job, 0 if message["spare"] else BUSY_SECONDS)
         worker.serve()
         os._exit(0)
     except BaseException:

@@ -38,11 +38,12 @@ class WrittenMemory:
             self._steps = json.load(found)
         os.waitpid(pid, 0)
 
-    def copy(self, job):
-        """In a later fork: until all is copied, or there is something to read on `job`."""
+    def copy(self, job, delay):
+        """In a later fork: after `delay` seconds, until all is copied, or there is something to read on `job`."""
         for begin, size in self._steps:
-            if select.select([job], [], [], 0)[0]:
+            if select.select([job], [], [], delay)[0]:
                 return
+            delay = 0
             LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), MADV_POPULATE_WRITE)
 
 
