@@ -61,8 +61,8 @@ class Examination {
                   << '\n';
       return;
     }
-    console.out << console.Styled(fmt::format("{:<8}", verdict.word), verdict.style) << check << ": "
-                << Printable(detail) << '\n';
+    console.out << console.Styled(fmt::format("{:<8}", verdict.word), verdict.style) << check
+                << ": " << Printable(detail) << '\n';
     if (!advice.empty()) console.out << "          try: " << advice << '\n';
   }
 
@@ -76,8 +76,7 @@ class Examination {
                  "kiln toolchain add triton==3.6.0, as root for the system's service");
     }
     if (!listed->toolchains(0).is_default()) {
-      Add("toolchains", kBad,
-          "the default toolchain is not here ('kiln toolchain list' names it)",
+      Add("toolchains", kBad, "the default toolchain is not here ('kiln toolchain list' names it)",
           "kiln toolchain add it, or choose one of those below with kiln toolchain default, or the "
           "newest with --newest, unless the daemon's toolchain.default is set; until then name one "
           "with --toolchain");
@@ -93,8 +92,7 @@ class Examination {
   void CheckHotDirectory(Client& client) {
     const std::string& path = client.hot_directory();
     if (::access(path.c_str(), R_OK | X_OK) != 0) {
-      return Add("hot directory", kWarning,
-                 fmt::format("{}: {}", path, std::strerror(errno)),
+      return Add("hot directory", kWarning, fmt::format("{}: {}", path, std::strerror(errno)),
                  "hits go through the socket meanwhile; the directory must be readable for you");
     }
     // No artifact has this key: whatever else comes back says what is wrong.
@@ -141,9 +139,8 @@ class Examination {
     for (const auto& toolchain : stats.toolchains()) names.push_back(toolchain.name());
     for (const auto& toolchain : stats.toolchains()) {
       if (!toolchain.state().starts_with("failed")) continue;
-      Add("toolchain " + ToolchainLabel(toolchain.name(), toolchain.fingerprint(), names),
-          kBad, toolchain.state(),
-          "install it anew; kilnd's log has what its Python said");
+      Add("toolchain " + ToolchainLabel(toolchain.name(), toolchain.fingerprint(), names), kBad,
+          toolchain.state(), "install it anew; kilnd's log has what its Python said");
     }
     if (const uint64_t changes = MetricValue(stats, "toolchains_changed"); changes > 0) {
       Add("toolchains", kWarning,
@@ -155,8 +152,7 @@ class Examination {
           "alone");
     }
     if (const uint64_t damaged = MetricValue(stats, "quarantined"); damaged > 0) {
-      Add("integrity", kWarning,
-          fmt::format("{} damaged artifacts were put aside", damaged),
+      Add("integrity", kWarning, fmt::format("{} damaged artifacts were put aside", damaged),
           "kiln verify, and look at the disk's health");
     }
     if (const uint64_t wrong = MetricValue(stats, "audits_differed"); wrong > 0) {
@@ -201,8 +197,7 @@ class Examination {
 
   void CheckBounds(const admin::v1::GetStatsResponse& stats) {
     if (stats.plain_limits().empty()) {
-      return Add("bounds", kGood,
-                 "the kernel bounds the threads, memory and files of each worker");
+      return Add("bounds", kGood, "the kernel bounds the threads, memory and files of each worker");
     }
     Add("bounds", kGood,
         fmt::format("some limits hold for each process of a worker only: {}",
