@@ -23,12 +23,14 @@ class AdminClient {
   AdminClient& operator=(const AdminClient&) = delete;
 
 // The calls of AdminService with one answer. protos/ describes them.
-#define KILN_ADMIN_CALLS(CALL)                                                                  \
-  CALL(GetStats)                                                                                \
-  CALL(ListArtifacts)                                                                           \
-  CALL(InspectArtifact) CALL(GetRequest) CALL(Evict) CALL(Pin) CALL(ListToolchains)             \
-      CALL(ReloadToolchains) CALL(SetDefaultToolchain) CALL(AddToolchain) CALL(RemoveToolchain) \
-          CALL(Drain)
+// clang-format off
+#define KILN_ADMIN_CALLS(CALL)                                        \
+  CALL(GetStats) CALL(ListArtifacts) CALL(InspectArtifact)            \
+  CALL(GetRequest) CALL(Evict) CALL(Pin)                              \
+  CALL(ListToolchains) CALL(ReloadToolchains)                         \
+  CALL(SetDefaultToolchain) CALL(AddToolchain) CALL(RemoveToolchain)  \
+  CALL(Drain)
+// clang-format on
 #define KILN_ADMIN_CALL(Name)                                   \
   [[nodiscard]] absl::StatusOr<admin::v1::Name##Response> Name( \
       const CallOptions& options, const admin::v1::Name##Request& request = {});
