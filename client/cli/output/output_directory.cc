@@ -1,5 +1,6 @@
 #include "client/cli/output/output_directory.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cassert>
@@ -12,6 +13,7 @@
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "storage/base/filesystem.h"
+#include "storage/base/unique_fd.h"
 
 namespace kiln::cli {
 namespace {
@@ -20,6 +22,23 @@ namespace {
 std::string TemporaryName(const std::string& path) {
   const size_t slash = path.rfind('/') + 1;
   return fmt::format("{}.{}.{}.tmp", path.substr(0, slash), path.substr(slash), ::getpid());
+}
+
+// Names the file when it is whole, so that nothing stays of a command that is interrupted. False
+// where the file system has no files without a name, something has that name, or a write failed.
+bool WriteNewAtOnce(const std::string& path, std::string_view content) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const UniqueFd file(
+      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  while (file && !content.empty()) {
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  const std::string nameless = fmt::format("/proc/self/fd/{}", file.get());
+  return file &&
+         ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 Json Describe(const std::string& name, const std::string& file,
@@ -36,6 +55,7 @@ Json Describe(const std::string& name, const std::string& file,
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  if (WriteNewAtOnce(path, content)) return absl::OkStatus();
   const std::string temporary = TemporaryName(path);
   OsFilesystem().Remove(temporary).IgnoreError();  // of a dead process with our number
   if (const absl::Status written = OsFilesystem().WriteNew(temporary, content, 0666);
