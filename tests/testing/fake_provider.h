@@ -17,7 +17,7 @@ namespace kiln {
 CompileJobPtr MakeJob(std::string_view source, CachePolicy policy = CachePolicy::kUse,
                       std::vector<std::string> stages = {});
 
-// The same with a header of so many bytes, which decides nothing here.
+// Makes such a job with a header of so many bytes, which decides nothing here.
 CompileJobPtr MakeJobWithHeader(std::string_view source, size_t header_bytes);
 
 // What the fake compiler makes of a job: a "ptx" and a "cubin" stage decided by its source.

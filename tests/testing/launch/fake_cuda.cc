@@ -475,7 +475,7 @@ extern "C" {
 
 EXPORT FakeCuda* fake_cuda() { return &state(); }
 
-// The same for tests in Python.
+// Tests in Python call these.
 EXPORT void fake_cuda_define(const char* kernel, const size_t* parameter_bytes, size_t count) {
   state().Define(kernel, {.parameter_bytes = {parameter_bytes, parameter_bytes + count}});
 }

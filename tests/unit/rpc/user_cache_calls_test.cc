@@ -81,7 +81,7 @@ TEST_F(UserCacheCallsTest, AnotherUserHasOthersUnderTheSameKey) {
   EXPECT_THAT(Read(*bob_, {"a"}), ElementsAre());
   ASSERT_TRUE(Put(*bob_, {Entry("a", "bob's")}).ok());
   EXPECT_THAT(Read(*alice_, {"a"}), ElementsAre("a=alice's"));
-  // The same user, on the socket of administrators.
+  // Alice finds her entry on the socket of administrators, too.
   const auto admin = v1::KernelService::NewStub(Connect({1000, true}));
   EXPECT_THAT(Read(*admin, {"a"}), ElementsAre("a=alice's"));
 }

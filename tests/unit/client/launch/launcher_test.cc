@@ -1000,7 +1000,7 @@ TEST_F(LauncherTest, ACaptureDoesNotWaitForWorkOutsideIt) {
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("have its work done before the capture begins"));
   EXPECT_EQ(launcher_.Order(*kernel, nullptr, kStream).code(), Code::kFailedPrecondition);
-  // The same beside a capture.
+  // A stream that captures nothing is ordered beside a capture.
   EXPECT_TRUE(launcher_.Order(*kernel, reinterpret_cast<Stream>(0x8000), other).ok());
   EXPECT_EQ(fake_->calls("cuStreamWaitEvent"), 1);
   for (const Stream stream : {kStream, captures_elsewhere}) {
