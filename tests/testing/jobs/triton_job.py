@@ -555,8 +555,8 @@ def preempt(command, daemon, method):
         raise Preempted("the machine is taken away")
 
     def calling(*arguments, **more):
+        stop(daemon)  # before other threads call the method itself
         setattr(Client, method, called)
-        stop(daemon)
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         return called(*arguments, **more)
 
