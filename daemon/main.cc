@@ -54,8 +54,27 @@ int Fail(int code, const absl::Status& status) {
   return code;
 }
 
+// A user who may write the configuration decides what this daemon does. One who may rename entries
+// of its directory could replace the hot directory, whose files are code that jobs run.
+absl::Status CheckUnshared(const std::string& path) {
+  struct stat found;
+  if (stat(path.c_str(), &found) != 0) return ErrnoStatus(errno, "stat " + path);
+  if (found.st_uid != geteuid() && found.st_uid != 0) {
+    return FailedPrecondition(
+        "{} belongs to uid {}, this kilnd runs as uid {}; change its owner (chown), or choose "
+        "another one",
+        path, found.st_uid, geteuid());
+  }
+  const bool is_sticky = S_ISDIR(found.st_mode) && (found.st_mode & S_ISVTX) != 0;
+  if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !is_sticky) {
+    return FailedPrecondition("others may write to {}; chmod go-w it or choose another one", path);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) {
   ConfigSources sources;
+  std::error_code error;
   sources.root_origin = "--root";
   if (flags.root.empty()) {
     sources.root_origin = "KILN_ROOT";
@@ -64,7 +83,6 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
   }
   // A person's `--root ./try` is as good as any, but the configuration has absolute paths only.
   if (!flags.root.empty()) {
-    std::error_code error;
     flags.root = std::filesystem::absolute(flags.root, error).lexically_normal();
     if (error) return ErrnoStatus(error.value(), sources.root_origin + " " + flags.root);
     if (flags.root.size() > 1 && flags.root.back() == '/') flags.root.pop_back();
@@ -72,6 +90,9 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
   sources.file_must_exist = !flags.config_file.empty();
   sources.file = sources.file_must_exist ? flags.config_file
                                          : DefaultConfigFile(flags.root, getuid(), environment);
+  if (std::filesystem::exists(sources.file, error)) {
+    KILN_RETURN_IF_ERROR(Annotate(CheckUnshared(sources.file), "the configuration file"));
+  }
   sources.environment = environment;
   sources.settings = flags.settings;
   sources.root = flags.root;
@@ -100,25 +121,6 @@ std::string WorkerProgram(std::string_view name) {
   std::error_code error;  // leaves an empty path behind, which Prepare then reports
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   return program.parent_path().parent_path() / "lib/kiln" / name;
-}
-
-// A user who may rename entries of our directory could replace the hot directory, whose files are
-// code that jobs run.
-absl::Status CheckUnshared(const std::string& directory) {
-  struct stat found;
-  if (stat(directory.c_str(), &found) != 0) return ErrnoStatus(errno, "stat " + directory);
-  if (found.st_uid != geteuid() && found.st_uid != 0) {
-    return FailedPrecondition(
-        "{} belongs to uid {}, this kilnd runs as uid {}; change its owner (chown), or choose "
-        "another directory",
-        directory, found.st_uid, geteuid());
-  }
-  const bool is_shared = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  if (is_shared && (found.st_mode & S_ISVTX) == 0) {
-    return FailedPrecondition("others may write to {}; chmod go-w it or choose another directory",
-                              directory);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status MakeDirectories(const std::string& path, mode_t mode) {

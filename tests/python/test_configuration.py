@@ -70,3 +70,20 @@ def test_a_configuration_that_cannot_be_written(kilnd):
         printed = kilnd("--print-config", stdout=full)
     assert printed.returncode == 1
     assert "standard output" in printed.stderr
+
+
+@pytest.mark.parametrize("mode, owner", [(0o666, None), (0o664, None), (0o644, 65533)], ids=["everybody", "the group", "another user"])
+def test_a_configuration_that_others_may_write(kilnd, tmp_path, mode, owner):
+    if owner is not None and os.geteuid() != 0:
+        pytest.skip("needs root: it gives a file away")
+    file = tmp_path / "kilnd.toml"
+    file.write_text('[workers]\njail = "off"\n')
+    file.chmod(0o600)
+    assert kilnd("--check-config", "--config", str(file)).returncode == 0
+    file.chmod(mode)
+    if owner is not None:
+        os.chown(file, owner, -1)
+    for arguments in (["--config", str(file)], ["--root", str(tmp_path)]):
+        refused = kilnd("--check-config", *arguments)
+        assert refused.returncode == 2
+        assert str(file) in refused.stderr and ("chown" if owner else "chmod go-w") in refused.stderr
