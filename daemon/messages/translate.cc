@@ -45,7 +45,7 @@ absl::StatusOr<SourceKind> ToSourceKind(v1::SourceKind kind) {
   return InvalidArgument("source.kind is missing: say which language source.text is in");
 }
 
-absl::StatusOr<OptionValue> ToOptionValue(v1::OptionValue&& value, size_t depth) {
+absl::StatusOr<OptionValue> ToOptionValue(v1::OptionValue&& value, size_t depth = 0) {
   if (depth > limits::kOptionDepthMax) {
     return InvalidArgument("tuples are nested deeper than {} levels", limits::kOptionDepthMax);
   }
@@ -80,7 +80,7 @@ absl::StatusOr<Parameter> ToParameter(v1::Parameter&& parameter) {
   converted.type = std::move(*parameter.mutable_type());
   converted.attributes.insert(parameter.attributes().begin(), parameter.attributes().end());
   if (parameter.has_constant()) {
-    auto constant = ToOptionValue(std::move(*parameter.mutable_constant()), 1);
+    auto constant = ToOptionValue(std::move(*parameter.mutable_constant()));
     if (!constant.ok()) {
       return Annotate(constant.status(),
                       fmt::format("specialization.parameters \"{}\".constant", converted.name));
@@ -117,7 +117,7 @@ absl::StatusOr<Options> ToOptions(google::protobuf::Map<std::string, v1::OptionV
   }
   Options converted;
   for (auto& [name, value] : options) {
-    auto option = ToOptionValue(std::move(value), 1);
+    auto option = ToOptionValue(std::move(value));
     if (!option.ok()) {
       return Annotate(option.status(), fmt::format("options[\"{}\"]", Excerpt(name)));
     }
@@ -138,7 +138,7 @@ absl::StatusOr<BackendDescription> ToBackend(const v1::Backend& backend) {
     declaration.type = *type;
     if (!option.has_default_value()) continue;
     KILN_ASSIGN_OR_RETURN(declaration.default_value,
-                          ToOptionValue(v1::OptionValue(option.default_value()), 1));
+                          ToOptionValue(v1::OptionValue(option.default_value())));
   }
   return converted;
 }

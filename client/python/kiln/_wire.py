@@ -115,7 +115,7 @@ def _add_parameter(message: Any, parameter: Parameter) -> None:
         _set_value(message.constant, parameter.constant, f"the constant of {what}")
 
 
-def _set_value(message: Any, value: Any, what: str, depth: int = 1) -> None:
+def _set_value(message: Any, value: Any, what: str, depth: int = 0) -> None:
     if depth > _OPTION_DEPTH_MAX:
         raise InvalidArgumentError(f"{what}: tuples are nested deeper than {_OPTION_DEPTH_MAX} levels")
     if isinstance(value, bool):  # before int, which it is too

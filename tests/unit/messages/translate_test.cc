@@ -113,7 +113,7 @@ TEST(TranslateRequest, TuplesAsDeepAsTheLimitAndDeeper) {
   const auto nested = [](size_t depth) {
     v1::CompileRequest request = Minimal();
     v1::OptionValue* value = &(*request.mutable_options())["deep"];
-    for (size_t i = 1; i < depth; ++i) value = value->mutable_tuple_value()->add_items();
+    for (size_t i = 0; i < depth; ++i) value = value->mutable_tuple_value()->add_items();
     value->set_int_value(1);
     return request;
   };
