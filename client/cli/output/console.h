@@ -23,8 +23,8 @@ struct Console {
   std::string Styled(std::string_view text, Style style) const;
 };
 
-// Control characters (escape sequences, line ends, tabs) become \xNN: a kernel's name must not move
-// the cursor or forge a row.
+// Control characters (escape sequences, line ends, tabs, and those that turn the direction of text)
+// become \xNN: a kernel's name must not move the cursor or forge a row.
 [[nodiscard]] std::string Printable(std::string_view text);
 
 // The number of columns that `text` takes: one for each code point.

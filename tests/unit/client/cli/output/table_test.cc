@@ -52,8 +52,10 @@ TEST_F(TableTest, CountsColumnsNotBytes) {
 
 TEST_F(TableTest, ANameCannotForgeARowOrMoveTheCursor) {
   Table table = Make();
-  table.AddRow({std::string("a\nb\t\x1b[2J\xC2\x9B"), std::string("1"), std::string("k")});
-  EXPECT_EQ(out_.str(), "a\\x0ab\\x09\\x1b[2J\\xc2\\x9b\t1\tk\n");
+  table.AddRow({std::string("a\nb\t\x1b[2J\xC2\x9B\u202E\u2066é\u2009"), std::string("1"),
+                std::string("k")});
+  EXPECT_EQ(out_.str(),
+            "a\\x0ab\\x09\\x1b[2J\\xc2\\x9b\\xe2\\x80\\xae\\xe2\\x81\\xa6é\u2009\t1\tk\n");
 }
 
 TEST_F(TableTest, ALongTableFlowsAfterItsFirstRows) {
