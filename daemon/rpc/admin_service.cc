@@ -76,7 +76,8 @@ class AdminService final : public pb::AdminService::CallbackService {
   Unary* ReloadToolchains(Call*, const pb::ReloadToolchainsRequest*,
                           pb::ReloadToolchainsResponse*) override {
     return DeferredCall::StartAnswered({}, [this](const CallContext&, DeferredCall::Answer answer) {
-      actions_.reload_toolchains(std::move(answer));
+      actions_.reload_toolchains(
+          [answer = std::move(answer)](const absl::Status& status) { answer(status, nullptr); });
     });
   }
   Unary* SetDefaultToolchain(Call* call, const pb::SetDefaultToolchainRequest* request,

@@ -1,9 +1,7 @@
 #include "daemon/rpc/compile_call.h"
 
-#include <grpc/slice.h>
 #include <grpcpp/support/slice.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,46 +9,37 @@
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/status.h"
-#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
 
+// Until gRPC has sent it.
+struct KeptPiece {
+  ReplyPiece piece;
+  ByteBudget::Share share;
+};
+
 // Takes the piece, and keeps what it shares alive.
-grpc::Slice ToSlice(ReplyPiece piece) {
-  auto* kept = new ReplyPiece(std::move(piece));
-  const std::string_view bytes = BytesOf(*kept);
+grpc::Slice ToSlice(ReplyPiece piece, ByteBudget::Share share) {
+  auto* kept = new KeptPiece{std::move(piece), std::move(share)};
+  const std::string_view bytes = BytesOf(kept->piece);
   return grpc::Slice(
       const_cast<char*>(bytes.data()), bytes.size(),
-      [](void* held) { delete static_cast<ReplyPiece*>(held); }, kept);
+      [](void* held) { delete static_cast<KeptPiece*>(held); }, kept);
 }
 
-// To copy as little as this costs less than what keeps each piece alive.
-constexpr size_t kCopiedBytesMax = 64 * limits::kKiB;
-
-grpc::Slice CopyOf(const ReplyPieces& pieces, size_t size_bytes) {
-  const grpc::Slice slice(grpc_slice_malloc(size_bytes), grpc::Slice::STEAL_REF);
-  auto* end = const_cast<uint8_t*>(slice.begin());
-  for (const ReplyPiece& piece : pieces) {
-    const std::string_view bytes = BytesOf(piece);
-    end = std::copy(bytes.begin(), bytes.end(), end);
-  }
-  return slice;
-}
-
-grpc::Status FillResponse(const CompileAnswer& answer, grpc::ByteBuffer& response) {
+grpc::Status FillResponse(const CompileAnswer& answer, ByteBudget& unread,
+                          grpc::ByteBuffer& response) {
   CompileReply reply = SerializeAnswer(answer);
   if (const auto* error = std::get_if<v1::RpcStatus>(&reply)) return ToGrpcStatus(*error);
   auto& pieces = std::get<ReplyPieces>(reply);
-  size_t size_bytes = 0;
-  for (const ReplyPiece& piece : pieces) size_bytes += BytesOf(piece).size();
-  if (size_bytes <= kCopiedBytesMax) {
-    const grpc::Slice slice = CopyOf(pieces, size_bytes);
-    grpc::ByteBuffer(&slice, 1).Swap(&response);
-    return grpc::Status::OK;
-  }
+  auto share = unread.Take(SizeOf(pieces));
+  if (!share.ok()) return ToGrpcStatus(share.status());
   std::vector<grpc::Slice> slices;
-  for (ReplyPiece& piece : pieces) slices.push_back(ToSlice(std::move(piece)));
+  for (ReplyPiece& piece : pieces) {
+    const bool is_last = &piece == &pieces.back();
+    slices.push_back(ToSlice(std::move(piece), is_last ? *std::move(share) : nullptr));
+  }
   grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response);
   return grpc::Status::OK;
 }
@@ -66,18 +55,19 @@ Prepared PrepareBytes(const RpcDependencies& parts, const grpc::ByteBuffer& requ
 // Deletes itself in OnDone.
 class WaitingCall final : public grpc::ServerUnaryReactor {
  public:
-  WaitingCall(const CallContext& context, grpc::ByteBuffer& response)
-      : cancellation_(context.cancellation), response_(response) {}
+  WaitingCall(const CallContext& context, ByteBudget& unread, grpc::ByteBuffer& response)
+      : cancellation_(context.cancellation), unread_(unread), response_(response) {}
 
   void Answer(const CompileAnswer& answer) {
     pass_ = answer.pass;
-    Finish(FillResponse(answer, response_));
+    Finish(FillResponse(answer, unread_, response_));
   }
   void OnCancel() override { cancellation_.Cancel(); }
   void OnDone() override { delete this; }
 
  private:
   Cancellation cancellation_;
+  ByteBudget& unread_;
   grpc::ByteBuffer& response_;
   RequestGate::Pass pass_;  // until gRPC is through with the answer
 };
@@ -85,15 +75,15 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
 }  // namespace
 
 grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const Principal& principal,
-                                           grpc::CallbackServerContext& call,
+                                           ByteBudget& unread, grpc::CallbackServerContext& call,
                                            const grpc::ByteBuffer& request,
                                            grpc::ByteBuffer& response) {
   const Prepared prepared = PrepareBytes(parts, request);
   const CallContext context = CallContextOf(call, principal);
   if (const auto found = FindAnswer(parts, context, prepared)) {
-    return FinishedCall(call, FillResponse(*found, response));
+    return FinishedCall(call, FillResponse(*found, unread, response));
   }
-  auto* waiting = new WaitingCall(context, response);
+  auto* waiting = new WaitingCall(context, unread, response);
   StartCompile(parts, context, prepared,
                [waiting](const CompileAnswer& answer) { waiting->Answer(answer); });
   return waiting;

@@ -18,7 +18,7 @@ namespace kiln {
 //
 // Returns the reactor that gRPC wants from the method.
 grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const Principal& principal,
-                                           grpc::CallbackServerContext& call,
+                                           ByteBudget& unread, grpc::CallbackServerContext& call,
                                            const grpc::ByteBuffer& request,
                                            grpc::ByteBuffer& response);
 

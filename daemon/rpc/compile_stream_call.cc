@@ -36,10 +36,10 @@ size_t BytesOf(const CompileAnswer& answer) {
 }  // namespace
 
 CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
-                                            const Principal& principal,
+                                            const Principal& principal, ByteBudget& unread,
                                             const grpc::CallbackServerContext& call) {
   const std::shared_ptr<CompileStreamCall> stream(
-      new CompileStreamCall(parts, CallContextOf(call, principal)));
+      new CompileStreamCall(parts, unread, CallContextOf(call, principal)));
   stream->self_ = stream;
   const MutexLock lock(stream->mutex_);
   stream->Proceed();
@@ -92,6 +92,7 @@ void CompileStreamCall::OnWriteDone(bool ok) {
   const MutexLock lock(mutex_);
   is_writing_ = false;
   writing_.reset();
+  share_.reset();
   --in_flight_;
   if (!ok) is_broken_ = true;
   Proceed();
@@ -143,6 +144,13 @@ void CompileStreamCall::WriteNext() {
   response_.Clear();
   response_.set_id(next.id);
   Fill(next.answer, response_);
+  // The message, and what gRPC makes of it.
+  if (auto share = unread_.Take(2 * response_.ByteSizeLong()); share.ok()) {
+    share_ = *std::move(share);
+  } else {
+    response_.clear_response();
+    SetError(share.status(), KeyOf(next.answer), response_);
+  }
   is_writing_ = true;
   writing_ = std::move(next.answer.pass);
   StartWrite(&response_);

@@ -21,7 +21,7 @@ namespace kiln {
 // kStreamInFlightMax are, and no further one is read while those there are hold more than
 // kStreamRequestBytesMax, or while unwritten answers hold more than kStreamUnsentBytesMax. Answers
 // wait as references to the artifact, which the memory tier holds anyway, and become messages one
-// at a time.
+// at a time, which count in the user's budget.
 //
 // Threads: reads, writes, cancellation and the compile path's answers meet here on any thread;
 // `mutex_` guards the state. gRPC is called with it held, which is safe because StartRead,
@@ -34,7 +34,7 @@ class CompileStreamCall final
  public:
   // Started; gRPC takes it from here.
   static CompileStreamCall* Start(const RpcDependencies& parts, const Principal& principal,
-                                  const grpc::CallbackServerContext& call);
+                                  ByteBudget& unread, const grpc::CallbackServerContext& call);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -42,8 +42,8 @@ class CompileStreamCall final
   void OnDone() override { self_.reset(); }
 
  private:
-  CompileStreamCall(const RpcDependencies& parts, CallContext context)
-      : parts_(parts), context_(std::move(context)) {}
+  CompileStreamCall(const RpcDependencies& parts, ByteBudget& unread, CallContext context)
+      : parts_(parts), unread_(unread), context_(std::move(context)) {}
 
   struct Waiting {
     uint64_t id;
@@ -59,6 +59,7 @@ class CompileStreamCall final
   bool MayRead() const KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
+  ByteBudget& unread_;
   CallContext context_;
   std::shared_ptr<CompileStreamCall> self_;  // gRPC's share
 
@@ -66,6 +67,7 @@ class CompileStreamCall final
   v1::CompileStreamRequest request_ KILN_GUARDED_BY(mutex_);
   v1::CompileStreamResponse response_ KILN_GUARDED_BY(mutex_);
   RequestGate::Pass writing_ KILN_GUARDED_BY(mutex_);  // of the answer that is being written
+  ByteBudget::Share share_ KILN_GUARDED_BY(mutex_);    // of that answer
   std::deque<Waiting> unsent_ KILN_GUARDED_BY(mutex_);
   size_t in_flight_ KILN_GUARDED_BY(mutex_) = 0;  // read, and not yet written
   size_t request_bytes_ KILN_GUARDED_BY(mutex_) = 0;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "daemon/rpc/byte_budget.h"
 #include "daemon/rpc/status.h"
 #include "storage/base/call_context.h"
 #include "storage/base/executor.h"
@@ -49,18 +50,22 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
   static DeferredCall* Start(Executor& executor, CallContext context, Work work) {
     return StartAnswered(std::move(context), [&](const CallContext& cancellable, Answer answer) {
       executor.Run([cancellable, work = std::move(work), answer = std::move(answer)] {
-        answer(work(cancellable));
+        answer(work(cancellable), nullptr);
       });
     });
   }
 
-  // Starts work that answers later: it calls its Answer once, from any thread.
-  using Answer = std::function<void(const absl::Status&)>;
+  // Starts work that answers later: it calls its Answer once, from any thread. The share is given
+  // back when gRPC is through with the answer.
+  using Answer = std::function<void(const absl::Status&, ByteBudget::Share)>;
   static DeferredCall* StartAnswered(CallContext context,
                                      const std::function<void(const CallContext&, Answer)>& work) {
     auto* call = new DeferredCall;
     context.cancellation = call->cancellation_;
-    work(context, [call](const absl::Status& status) { call->Finish(ToGrpcStatus(status)); });
+    work(context, [call](const absl::Status& status, ByteBudget::Share share) {
+      call->share_ = std::move(share);
+      call->Finish(ToGrpcStatus(status));
+    });
     return call;
   }
 
@@ -69,6 +74,7 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
 
  private:
   Cancellation cancellation_;
+  ByteBudget::Share share_;  // of the answer
 };
 
 }  // namespace kiln

@@ -14,17 +14,20 @@ namespace kiln {
 namespace {
 
 // Reads the blob off gRPC's threads, then writes it chunk by chunk, one at a time: a client that
-// stops reading holds one blob and one chunk. Deletes itself in OnDone.
+// stops reading holds one blob, which counts, and one chunk. Deletes itself in OnDone.
 class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
  public:
   // Started; gRPC takes it from here.
-  static FetchCall* Start(const RpcDependencies& parts, CallContext context,
+  static FetchCall* Start(const RpcDependencies& parts, ByteBudget& unread, CallContext context,
                           const v1::FetchRequest& request) {
     auto* call = new FetchCall;
     context.cancellation = call->cancellation_;
     // The call stays until Finish, which nothing else calls.
-    Fetch(parts, context, request, [call](absl::StatusOr<Blob> found) {
+    Fetch(parts, context, request, [call, &unread](absl::StatusOr<Blob> found) {
       if (!found.ok()) return call->Finish(ToGrpcStatus(found.status()));
+      auto share = unread.Take(found->size_bytes());
+      if (!share.ok()) return call->Finish(ToGrpcStatus(share.status()));
+      call->share_ = *std::move(share);
       call->blob_ = *std::move(found);
       call->WriteNext();
     });
@@ -49,6 +52,7 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
   }
 
   Cancellation cancellation_;
+  ByteBudget::Share share_;  // of the blob
   Blob blob_;
   size_t sent_bytes_ = 0;
   v1::FetchChunk chunk_;
@@ -73,11 +77,11 @@ class KernelService final : public KernelServiceBase {
   using Call = grpc::CallbackServerContext;
   using Unary = grpc::ServerUnaryReactor;
   Unary* Compile(Call* call, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) override {
-    return StartCompileCall(parts_, principal_, *call, *request, *response);
+    return StartCompileCall(parts_, principal_, *unread_, *call, *request, *response);
   }
   grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>* CompileStream(
       Call* call) override {
-    return CompileStreamCall::Start(parts_, principal_, *call);
+    return CompileStreamCall::Start(parts_, principal_, *unread_, *call);
   }
   Unary* Lookup(Call* call, const v1::LookupRequest* request,
                 v1::LookupResponse* response) override {
@@ -89,7 +93,7 @@ class KernelService final : public KernelServiceBase {
   }
   grpc::ServerWriteReactor<v1::FetchChunk>* Fetch(Call* call,
                                                   const v1::FetchRequest* request) override {
-    return FetchCall::Start(parts_, CallContextOf(*call, principal_), *request);
+    return FetchCall::Start(parts_, *unread_, CallContextOf(*call, principal_), *request);
   }
   Unary* ListToolchains(Call* call, const v1::ListToolchainsRequest* request,
                         v1::ListToolchainsResponse* response) override {
@@ -115,12 +119,20 @@ class KernelService final : public KernelServiceBase {
     return DeferredCall::StartAnswered(
         CallContextOf(call, principal_),
         [&](const CallContext& cancellable, DeferredCall::Answer answered) {
-          method(parts_, cancellable, request, response, std::move(answered));
+          method(parts_, cancellable, request, response,
+                 [this, &response, answered = std::move(answered)](const absl::Status& status) {
+                   // The message, and what gRPC makes of it.
+                   auto share = unread_->Take(2 * response.ByteSizeLong());
+                   if (share.ok()) return answered(status, *std::move(share));
+                   response = Response();
+                   answered(share.status(), nullptr);
+                 });
         });
   }
 
   const RpcDependencies& parts_;
   const Principal principal_;
+  const std::shared_ptr<ByteBudget> unread_ = std::make_shared<ByteBudget>(parts_.unread);
 };
 
 }  // namespace

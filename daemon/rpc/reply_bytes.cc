@@ -61,6 +61,12 @@ std::string_view BytesOf(const ReplyPiece& piece) {
   return std::get<std::string>(piece);
 }
 
+size_t SizeOf(const ReplyPieces& pieces) {
+  size_t bytes = 0;
+  for (const ReplyPiece& piece : pieces) bytes += BytesOf(piece).size();
+  return bytes;
+}
+
 ReplyPieces SerializeChunk(const Blob& content) {
   std::string start;
   AppendFieldStart(v1::FetchChunk::kContentFieldNumber, content.size_bytes(), start);

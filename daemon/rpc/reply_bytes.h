@@ -19,6 +19,7 @@ namespace kiln {
 using ReplyPiece = std::variant<std::string, Blob>;
 using ReplyPieces = absl::InlinedVector<ReplyPiece, 4>;
 std::string_view BytesOf(const ReplyPiece& piece);
+size_t SizeOf(const ReplyPieces& pieces);
 
 // The artifact's metadata, timings and provenance as fields of a CompileResponse. The artifact
 // keeps them.

@@ -2,18 +2,22 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "daemon/chain/compilation_provider.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/kernel/toolchain.h"
+#include "daemon/rpc/byte_budget.h"
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
 #include "storage/base/call_context.h"
 #include "storage/base/executor.h"
+#include "storage/base/limits.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "storage/user_cache.h"
@@ -42,6 +46,10 @@ struct RpcDependencies {
   std::function<bool(const Digest&)> is_published;
   // A principal with this uid has no user cache (shared_uid.h).
   std::optional<uid_t> shared_uid = {};
+  // Answers that are built and not yet sent.
+  std::shared_ptr<SharedBytes> unread{new SharedBytes{limits::kUnreadBytesMax}};
+  // Connections on which nothing happens for once to twice as long end.
+  std::chrono::milliseconds silent_time = limits::kSilentTime;
 };
 
 }  // namespace kiln

@@ -71,8 +71,7 @@ inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
 // Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;
-// gRPC slows down a principal's connections that have buffered this much. The light protocol
-// refuses requests beyond it.
+// gRPC slows down a principal's connections that have buffered this much.
 inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
 // Reflection is the only service that takes a thread per call.
 inline constexpr int kReflectionThreadsMax = 8;
@@ -80,11 +79,13 @@ inline constexpr int kReflectionThreadsMax = 8;
 inline constexpr int kLightThreads = 4;
 // Requests that one connection starts before others have their turn.
 inline constexpr int kLightRequestsPerTurn = 8;
-// Answers of one user that wait to be read. More than the largest blob.
-inline constexpr size_t kLightUnreadBytesMax = kGiB / 2;
+// Answers of all users that wait to be read.
+inline constexpr size_t kUnreadBytesMax = 320 * kMiB;
+// Requests of the light protocol that are under way, of all users.
+inline constexpr size_t kLightRequestBytesMax = kGiB;
 // A connection ends when nothing moved on it for once to twice this time and no work is under way.
 // Jobs keep idle connections between compiles and connect again when they need to.
-inline constexpr auto kLightSilentTime = std::chrono::minutes(10);
+inline constexpr auto kSilentTime = std::chrono::minutes(10);
 inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 
 // --- Configuration ---

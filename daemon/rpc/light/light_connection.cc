@@ -22,12 +22,6 @@ namespace {
 constexpr size_t kReadBytes = 64 * limits::kKiB;
 constexpr size_t kPiecesAtOnce = 16;
 
-size_t SizeOf(const ReplyPieces& pieces) {
-  size_t bytes = 0;
-  for (const ReplyPiece& piece : pieces) bytes += BytesOf(piece).size();
-  return bytes;
-}
-
 std::string AnswerHeader(uint64_t id, uint8_t code, const ReplyPieces& body) {
   const size_t length = sizeof id + sizeof code + SizeOf(body);
   const uint32_t wire_length = htole32(static_cast<uint32_t>(length));
@@ -57,7 +51,7 @@ LightConnection::LightConnection(UniqueFd socket, const Principal& principal,
       user_(std::move(user)),
       number_(number),
       reader_([this](size_t frame_bytes) {
-        KILN_ASSIGN_OR_RETURN(share_, user_->requests.Take(frame_bytes));
+        KILN_ASSIGN_OR_RETURN(share_, user_->requests->Take(frame_bytes));
         return absl::OkStatus();
       }) {}
 
@@ -123,7 +117,6 @@ bool LightConnection::StartRequest(LightFrame frame) {
   }
   absl::StatusOr<RequestGate::Pass> pass = gate_.Enter();
   auto call = std::make_shared<Call>();
-  call->user = user_;
   call->id = frame.id;
   call->context.principal = principal_;
   if (frame.timeout_ms > 0) {
@@ -226,7 +219,7 @@ void LightConnection::Cancel(uint64_t id) {
 void LightConnection::Send(const CallPtr& call, CompileReply reply, RequestGate::Pass compile) {
   ByteBudget::Share share;
   if (const auto* pieces = std::get_if<ReplyPieces>(&reply)) {
-    absl::StatusOr<ByteBudget::Share> taken = user_->answers.Take(SizeOf(*pieces));
+    absl::StatusOr<ByteBudget::Share> taken = user_->answers->Take(SizeOf(*pieces));
     if (taken.ok()) {
       share = *std::move(taken);
     } else {

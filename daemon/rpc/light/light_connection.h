@@ -45,7 +45,6 @@ class LightConnection : public std::enable_shared_from_this<LightConnection> {
  private:
   // What a call holds until it is answered.
   struct Call {
-    std::shared_ptr<LightUser> user;  // outlives the shares
     uint64_t id = 0;
     CallContext context;
     RequestGate::Pass pass;

@@ -24,16 +24,13 @@ itimerspec Every(std::chrono::nanoseconds interval) {
 
 }  // namespace
 
-LightServer::LightServer(const RpcDependencies& parts, const LightLimits& limits)
-    : parts_(parts), limits_(limits) {}
-
 LightServer::~LightServer() { Shutdown(SteadyTime::min()); }
 
 absl::Status LightServer::Start() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   silence_.Reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  const itimerspec interval = Every(limits_.silent_time);
+  const itimerspec interval = Every(parts_.silent_time);
   if (!epoll_ || !stop_ || !Watch(epoll_, EPOLL_CTL_ADD, stop_, EPOLLIN, kStop) ||
       ::timerfd_settime(silence_.get(), 0, &interval, nullptr) != 0 ||
       !Watch(epoll_, EPOLL_CTL_ADD, silence_, EPOLLIN, kSilence)) {
@@ -59,7 +56,9 @@ absl::Status LightServer::Serve(UniqueFd connection, const Principal& principal)
 absl::StatusOr<std::shared_ptr<LightUser>> LightServer::UserOf(uid_t uid) {
   std::erase_if(users_, [](const auto& user) { return user.second.expired(); });
   if (std::shared_ptr<LightUser> known = users_[uid].lock()) return known;
-  auto user = std::make_shared<LightUser>(limits_.unread_bytes_max);
+  auto user = std::make_shared<LightUser>();
+  user->requests = std::make_shared<ByteBudget>(requests_);
+  user->answers = std::make_shared<ByteBudget>(parts_.unread);
   user->epoll.Reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!user->epoll ||
       !Watch(epoll_, EPOLL_CTL_ADD, user->epoll, EPOLLIN | EPOLLONESHOT, kFirstUser + uid)) {

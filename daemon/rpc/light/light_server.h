@@ -1,8 +1,6 @@
 // Serves the light protocol (protos/kiln/v1/light.proto).
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,18 +14,13 @@
 
 namespace kiln {
 
-struct LightLimits {
-  size_t unread_bytes_max = limits::kLightUnreadBytesMax;
-  std::chrono::nanoseconds silent_time = limits::kLightSilentTime;
-};
-
 // A few threads wait for all connections together, read requests and answer hits; everything that
 // waits or reads much goes elsewhere, as with gRPC. Users take turns, and so do the connections of
 // a user: the kernel keeps both orders, in an epoll of the users' epolls. Thread-safe. Parts
 // outlive it.
 class LightServer final : public ConnectionSink {
  public:
-  explicit LightServer(const RpcDependencies& parts, const LightLimits& limits = {});
+  explicit LightServer(const RpcDependencies& parts) : parts_(parts) {}
   // Shuts down, at once.
   ~LightServer() override;
 
@@ -49,8 +42,8 @@ class LightServer final : public ConnectionSink {
   absl::StatusOr<std::shared_ptr<LightUser>> UserOf(uid_t uid) KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
-  const LightLimits limits_;
   RequestGate calls_;
+  const std::shared_ptr<SharedBytes> requests_{new SharedBytes{limits::kLightRequestBytesMax}};
   UniqueFd epoll_;
   UniqueFd stop_;
   UniqueFd silence_;  // a timer

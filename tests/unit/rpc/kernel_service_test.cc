@@ -350,6 +350,62 @@ TEST_F(KernelServiceTest, FetchInChunks) {
   EXPECT_EQ(content, blob.bytes());
 }
 
+TEST_F(KernelServiceTest, AnswersThatNobodyReadsAreRefusedBeyondTheBudget) {
+  parts_.unread.reset(new SharedBytes{2 * limits::kMiB});
+  const auto others = std::make_shared<ByteBudget>(parts_.unread)->Take(1);
+  const auto stub = v1::KernelService::NewStub(Connect({1001, false}));
+  const MadeArtifact made = MakeArtifact("large", 2 * limits::kMiB);
+  ASSERT_TRUE(store_.Put({}, made.record, made.blobs).ok());
+  provider_.FinishAtOnce();
+  provider_.AnswerWith([&](const CompileJob& job) {
+    auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
+    artifact->stages.back().blob = made.blobs.back();
+    return CompileResult{Outcome::kCompiled, std::nullopt, std::move(artifact)};
+  });
+  const auto expect_refused = [](const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(),
+                HasSubstr("the daemon holds 0 bytes for this user, 1 for all"));
+  };
+  {
+    grpc::ClientContext context;
+    v1::CompileResponse response;
+    expect_refused(stub->Compile(&context, Request(), &response));
+  }
+  {
+    grpc::ClientContext context;
+    v1::FetchRequest request;
+    request.set_digest(std::string(made.blobs.back().digest().Bytes()));
+    const auto reader = stub->Fetch(&context, request);
+    v1::FetchChunk chunk;
+    EXPECT_FALSE(reader->Read(&chunk));
+    expect_refused(reader->Finish());
+  }
+  {
+    grpc::ClientContext context;
+    const auto stream = stub->CompileStream(&context);
+    v1::CompileStreamRequest item;
+    *item.mutable_request() = Request();
+    stream->Write(item);
+    v1::CompileStreamResponse answer;
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_FALSE(answer.has_response());
+    expect_refused({static_cast<grpc::StatusCode>(answer.code()), answer.message()});
+  }
+  CallContext caller;
+  caller.principal = {1001, false};
+  const std::string content(limits::kMiB, 'x');
+  ASSERT_TRUE(own_.Put(caller, "key", {UserCacheFile{"x", content, {}, {}}}).ok());
+  {
+    grpc::ClientContext context;
+    v1::GetOwnRequest request;
+    request.add_keys("key");
+    v1::GetOwnResponse response;
+    expect_refused(stub->GetOwn(&context, request, &response));
+  }
+  EXPECT_EQ(parts_.unread->bytes, 1u);
+}
+
 TEST_F(KernelServiceTest, FetchOfNothingAndOfNonsense) {
   for (const auto& [digest, code] :
        {std::pair(std::string(32, 'x'), grpc::StatusCode::NOT_FOUND),
