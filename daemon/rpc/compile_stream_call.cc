@@ -50,6 +50,7 @@ void CompileStreamCall::OnReadDone(bool ok) {
   const auto share = shared_from_this();
   uint64_t id;
   size_t bytes;
+  bool is_new;
   v1::CompileRequest request;
   {
     const MutexLock lock(mutex_);
@@ -61,11 +62,14 @@ void CompileStreamCall::OnReadDone(bool ok) {
     id = request_.id();
     bytes = request_.request().ByteSizeLong();
     request.Swap(request_.mutable_request());
+    is_new = !ids_.contains(id);
+    ids_.insert(id);
     ++in_flight_;
     request_bytes_ += bytes;
   }
   // Compiled without the lock: a hit answers before this returns.
-  const Prepared prepared = Prepare(parts_, std::move(request));
+  const Prepared prepared = is_new ? Prepare(parts_, std::move(request))
+                                   : InvalidArgument("the id {} is in flight already", id);
   if (auto found = FindAnswer(parts_, context_, prepared)) {
     Answer(id, bytes, *std::move(found));
   } else {
@@ -143,6 +147,8 @@ void CompileStreamCall::WriteNext() {
   unsent_bytes_ -= next.bytes;
   response_.Clear();
   response_.set_id(next.id);
+  // The client may use it again as soon as the answer is there.
+  ids_.erase(ids_.find(next.id));
   Fill(next.answer, response_);
   // The message, and what gRPC makes of it.
   if (auto share = unread_.Take(2 * response_.ByteSizeLong()); share.ok()) {

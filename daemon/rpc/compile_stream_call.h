@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 #include "daemon/rpc/compile_start.h"
@@ -69,7 +70,8 @@ class CompileStreamCall final
   RequestGate::Pass writing_ KILN_GUARDED_BY(mutex_);  // of the answer that is being written
   ByteBudget::Share share_ KILN_GUARDED_BY(mutex_);    // of that answer
   std::deque<Waiting> unsent_ KILN_GUARDED_BY(mutex_);
-  size_t in_flight_ KILN_GUARDED_BY(mutex_) = 0;  // read, and not yet written
+  std::unordered_multiset<uint64_t> ids_ KILN_GUARDED_BY(mutex_);  // read, and not yet answered
+  size_t in_flight_ KILN_GUARDED_BY(mutex_) = 0;                   // read, and not yet written
   size_t request_bytes_ KILN_GUARDED_BY(mutex_) = 0;
   size_t unsent_bytes_ KILN_GUARDED_BY(mutex_) = 0;
   bool is_reading_ KILN_GUARDED_BY(mutex_) = false;

@@ -64,6 +64,28 @@ TEST_F(CompileStreamCallTest, OneBadRequestDoesNotEndTheStream) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+TEST_F(CompileStreamCallTest, AnIdThatIsInFlightIsRefused) {
+  const auto stream = stub_->CompileStream(&context_);
+  stream->Write(Item(1));
+  AwaitHeld(1);
+  v1::CompileStreamResponse answer;
+  for (int again = 0; again < 2; ++again) {
+    stream->Write(Item(1));
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_EQ(answer.code(), static_cast<int>(grpc::StatusCode::INVALID_ARGUMENT));
+    EXPECT_THAT(answer.message(), ::testing::HasSubstr("id 1"));
+  }
+  provider_.FinishAtOnce();
+  provider_.FinishAll();
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.code(), 0) << answer.message();
+  stream->Write(Item(1));  // it is free now
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.code(), 0) << answer.message();
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(CompileStreamCallTest, AnswersComeAsTheyFinish) {
   const auto stream = stub_->CompileStream(&context_);
   stream->Write(Item(1));
