@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
 // What is not said here is gRPC's own choice, and nothing of that grows without bound.
-void SetLimits(grpc::ServerBuilder& builder) {
+void SetLimits(grpc::ServerBuilder& builder, milliseconds silent_time) {
   builder.SetMaxReceiveMessageSize(limits::kRequestBytesMax);
   builder.SetMaxSendMessageSize(limits::kClientReceiveBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
@@ -38,8 +38,12 @@ void SetLimits(grpc::ServerBuilder& builder) {
                              static_cast<int>(limits::kMetadataBytesMax));
   // The kernel tells at once when a local peer is gone; pings would only wake idle processes.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  // No limit. gRPC would keep 3 kB of words for each ping beyond it while the client does not read;
+  // of answers to pings it keeps 10,000 and then reads no more.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  // Also where a client never says all of its preface.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             static_cast<int>(silent_time.count()));
   grpc::ResourceQuota quota;
   quota.Resize(limits::kPrincipalBufferBytesMax);
   quota.SetMaxThreads(limits::kReflectionThreadsMax);
@@ -77,7 +81,7 @@ struct PrincipalServers::Server {
       : kernel(MakeKernelService(parts, principal)),
         admin(MakeAdminService(parts, actions, principal)) {
     grpc::ServerBuilder builder;
-    SetLimits(builder);
+    SetLimits(builder, parts.silent_time);
     builder.RegisterService(kernel.get());
     if (principal.is_admin) {
       builder.RegisterService(admin.get());

@@ -114,6 +114,7 @@ void Listener::Loop() {
         Forget(events[i].data.fd);
       }
     }
+    EndUndecided();
     SetListening(true);
     for (const Socket& socket : sockets_) {
       if (!AcceptFrom(socket)) {
@@ -167,6 +168,16 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   open_.emplace(number, Connection{std::move(duplicate), principal, std::move(connection)});
   open_count_.store(open_.size(), std::memory_order_relaxed);
   if (light_ == nullptr) Serve(number, sink_);
+}
+
+void Listener::EndUndecided() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now - looked_at_ < limits_.silent_time) return;
+  looked_at_ = now;
+  for (auto& [number, connection] : open_) {
+    const bool is_old = std::exchange(connection.was_looked_at, true);
+    if (is_old && connection.undecided) ::shutdown(number, SHUT_RDWR);  // Loop hears of it
+  }
 }
 
 void Listener::Decide(int duplicate) {

@@ -1,7 +1,12 @@
 #include "daemon/rpc/principal_servers.h"
 
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
+
+#include <chrono>
+#include <string_view>
 
 #include "tests/unit/rpc/service_fixture.h"
 
@@ -37,6 +42,20 @@ TEST_F(PrincipalServersTest, WhoHasOneStays) {
   servers_.OnClosed({7, false});
   EXPECT_TRUE(Serve(other).ok());
   EXPECT_EQ(Serve(7).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(PrincipalServersTest, ConnectionsThatNeverGreetOrCallEnd) {
+  parts_.silent_time = std::chrono::milliseconds(100);
+  PrincipalServers servers(parts_, actions_);
+  for (const std::string_view said : {"", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    const UniqueFd client(ends[1]);
+    ASSERT_TRUE(servers.Serve(UniqueFd(ends[0]), {1000, false}).ok());
+    ASSERT_EQ(::send(client.get(), said.data(), said.size(), 0), ssize_t(said.size()));
+    pollfd hang_up{client.get(), 0, 0};
+    EXPECT_EQ(::poll(&hang_up, 1, 60'000), 1) << said;
+  }
 }
 
 TEST_F(PrincipalServersTest, ServesNobodyAfterShutdown) {

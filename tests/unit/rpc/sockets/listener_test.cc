@@ -125,14 +125,14 @@ TEST(ListenerLimitsTest, LeaveHalfOfTheDescriptors) {
 class ListenerTest : public ::testing::Test {
  protected:
   // Listens, and accepts nobody yet.
-  void Open(const ListenerLimits& limits = {}) {
+  void Open(const ListenerLimits& limits = {}, ConnectionSink* light = nullptr) {
     std::vector<Listener::Socket> sockets;
     for (const bool is_admin : {false, true}) {
       auto file = SocketFile::Open({is_admin ? admin_ : path_, 0600, std::nullopt});
       ASSERT_TRUE(file.ok()) << file.status();
       sockets.push_back({*std::move(file), is_admin});
     }
-    listener_ = std::make_unique<Listener>(std::move(sockets), sink_, nullptr, limits);
+    listener_ = std::make_unique<Listener>(std::move(sockets), sink_, light, limits);
   }
   void Start(const ListenerLimits& limits = {}) {
     Open(limits);
@@ -188,6 +188,22 @@ TEST_F(ListenerTest, FirstByteDecidesWhoServes) {
   EXPECT_TRUE(light.last().is_admin);
   listener.Stop();
   AwaitEnd(silent);
+}
+
+TEST_F(ListenerTest, ConnectionThatNeverSaysAnythingEnds) {
+  KeepingSink light;
+  Open({.silent_time = std::chrono::milliseconds(50)}, &light);
+  ASSERT_TRUE(listener_->Start().ok());
+  const UniqueFd grpc = Connect(path_);
+  ASSERT_EQ(::send(grpc.get(), "P", 1, 0), 1);
+  sink_.AwaitKept(1);
+  const UniqueFd silent[] = {Connect(path_), Connect(admin_)};
+  for (const UniqueFd& each : silent) {
+    for (pollfd ended{each.get(), POLLRDHUP, 0}; ::poll(&ended, 1, 10) == 0;) {
+      const UniqueFd next = Connect(path_);
+    }
+  }
+  while (listener_->connections() != 1) std::this_thread::yield();
 }
 
 TEST_F(ListenerTest, CountsUntilEitherSideEnds) {
