@@ -7,6 +7,7 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -46,12 +47,24 @@ void SetLimits(grpc::ServerBuilder& builder, milliseconds silent_time) {
                              static_cast<int>(silent_time.count()));
   grpc::ResourceQuota quota;
   quota.Resize(limits::kPrincipalBufferBytesMax);
-  quota.SetMaxThreads(limits::kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
-  // Only reflection is served by threads.
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+}
+
+// Reflection is the only service that takes threads: at least one for each server.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
+
+// False: gRPC would end the process.
+bool CanHaveThread() {
+  pthread_t thread;
+  const auto run = [](void*) -> void* { return nullptr; };
+  return ::pthread_create(&thread, nullptr, run, nullptr) == 0 &&
+         ::pthread_join(thread, nullptr) == 0;
 }
 
 class RefusedCall final : public grpc::ServerGenericBidiReactor {
@@ -83,6 +96,9 @@ struct PrincipalServers::Server {
     grpc::ServerBuilder builder;
     SetLimits(builder, parts.silent_time);
     builder.RegisterService(kernel.get());
+    if (!principal.is_admin || !CanHaveThread()) {
+      builder.SetOption(std::make_unique<WithoutReflection>());
+    }
     if (principal.is_admin) {
       builder.RegisterService(admin.get());
     } else {
@@ -121,7 +137,9 @@ absl::Status PrincipalServers::Serve(UniqueFd connection, const Principal& princ
   std::unique_ptr<Server> idle;
   const MutexLock lock(mutex_);
   if (is_shut_down_) return Unavailable("the daemon is shutting down");
-  if (servers_.count(principal) == 0 && servers_.size() >= limits::kPrincipalsMax) {
+  // An operator must get in when everybody else is in.
+  const bool is_operator = principal.is_admin || principal.uid == 0;
+  if (servers_.count(principal) == 0 && servers_.size() >= limits::kPrincipalsMax && !is_operator) {
     idle = TakeIdle();
     if (idle == nullptr) {
       return ResourceExhausted("{} users are connected; that is the most", servers_.size());

@@ -13,8 +13,9 @@
 namespace kiln {
 
 // gRPC hands a service no peer on a Unix socket, so whoever connects is served by a server (about
-// 20 kB and one idle thread) whose services already know the principal. Made on the first
-// connection and kept; when there are too many, those without a connection make room.
+// 20 kB, and a thread for an operator's) whose services already know the principal. Made on the
+// first connection and kept; when there are too many, those without a connection make room.
+// Operators always find room.
 //
 // Thread-safe. Parts and actions outlive it.
 class PrincipalServers final : public ConnectionSink {

@@ -73,8 +73,6 @@ inline constexpr int kConcurrentStreamsPerConnection = 256;
 inline constexpr size_t kPrincipalsMax = 256;
 // gRPC slows down a principal's connections that have buffered this much.
 inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
-// Reflection is the only service that takes a thread per call.
-inline constexpr int kReflectionThreadsMax = 8;
 // They read the requests of the light protocol and answer its hits.
 inline constexpr int kLightThreads = 4;
 // Requests that one connection starts before others have their turn.

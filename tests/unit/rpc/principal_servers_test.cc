@@ -44,6 +44,14 @@ TEST_F(PrincipalServersTest, WhoHasOneStays) {
   EXPECT_EQ(Serve(7).code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(PrincipalServersTest, OperatorsGetInWhereEverybodyElseIs) {
+  for (uid_t uid = 1; uid <= limits::kPrincipalsMax; ++uid) ASSERT_TRUE(Serve(uid).ok());
+  EXPECT_EQ(Serve(limits::kPrincipalsMax + 1).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Serve(0).ok());
+  EXPECT_NE(Connect({0, true}), nullptr);
+  EXPECT_NE(Connect({limits::kPrincipalsMax + 1, true}), nullptr);
+}
+
 TEST_F(PrincipalServersTest, ConnectionsThatNeverGreetOrCallEnd) {
   parts_.silent_time = std::chrono::milliseconds(100);
   PrincipalServers servers(parts_, actions_);

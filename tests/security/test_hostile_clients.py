@@ -1,0 +1,195 @@
+"""What a user of the socket can take away from the others: memory, places, threads. Each test is the attack; it sends a few megabytes."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import socket
+import struct
+import tempfile
+import time
+
+import pytest
+
+import http2
+from daemon import Daemon
+from kiln._connection import Connection
+from kiln.sockets import Endpoint
+from kiln.v1 import kernel_service_pb2 as pb
+
+MIB = 1 << 20
+# As docs/reference.md has it.
+MEMORY_MAX = 600_000_000
+GROUP_BYTES = 1024 * MIB
+FIRST_UID = 20_000
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it connects as other users")
+
+
+@pytest.fixture
+def folder():
+    """One that every user can look into."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield pathlib.Path(path)
+
+
+@pytest.fixture
+def victim(programs, folder):
+    """A daemon without toolchains that lets everybody in."""
+    (folder / "toolchains").mkdir()
+    with Daemon(dataclasses.replace(programs, toolchains=folder / "toolchains"), folder, environment={"KILN_SOCKETS_MODE": "0666"}) as daemon:
+        yield daemon
+
+
+class ControlGroup:
+    """Bounds a process, in the kernel's words for either version of control groups."""
+
+    def __init__(self, controller, limit, value):
+        is_unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+        self.folder = pathlib.Path("/sys/fs/cgroup") / ("" if is_unified else controller) / f"kiln-test-{os.getpid()}"
+        try:
+            self.folder.mkdir()
+            (self.folder / limit[is_unified]).write_text(str(value))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+            pytest.skip(f"no control group for {controller} can be made here: {error}")
+
+    def add(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self):
+        """Once its processes have ended or left."""
+        for pid in (self.folder / "cgroup.procs").read_text().split():
+            (self.folder.parent / "cgroup.procs").write_text(pid)
+        self.folder.rmdir()
+
+
+@contextlib.contextmanager
+def bounded(daemon, controller, limit, value):
+    group = ControlGroup(controller, limit, value)
+    try:
+        group.add(daemon.pid)
+        yield
+    finally:
+        group.remove()
+
+
+def in_a_small_group(daemon):
+    return bounded(daemon, "memory", ("memory.limit_in_bytes", "memory.max"), GROUP_BYTES)
+
+
+def memory_of(daemon, field="VmRSS"):
+    lines = pathlib.Path(f"/proc/{daemon.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+def threads_of(daemon):
+    return len(os.listdir(f"/proc/{daemon.pid}/task"))
+
+
+@contextlib.contextmanager
+def acting_as(uid):
+    """The kernel notes who connects."""
+    before = os.geteuid()
+    if uid is not None:
+        os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def connect(daemon, said=http2.GREETING, uid=None, name="kilnd.sock"):
+    with acting_as(uid):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(daemon.root / "run" / name))
+    connection.sendall(said)
+    return connection
+
+
+def is_served(connection):
+    """gRPC greets whoever greets it."""
+    connection.settimeout(60)
+    with contextlib.suppress(ConnectionError):
+        return connection.recv(1) != b""
+    return False
+
+
+def push(connection, data):
+    """As much of it as the daemon takes."""
+    connection.settimeout(1)
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        connection.sendall(data)
+
+
+def ask(daemon, method, request, uid=None):
+    with acting_as(uid):
+        connection = Connection(Endpoint(socket=str(daemon.root / "run" / "kilnd.sock"), answer_s=60))
+    return connection.call(method, request, time.monotonic() + 60)
+
+
+@pytest.mark.parametrize("flood", [http2.PINGS, http2.frame(http2.SETTINGS, 0, 0), http2.frame(http2.SETTINGS, 0, 0, struct.pack(">HI", 3, 9))],
+                         ids=["pings", "settings", "settings that change"])
+def test_frames_whose_answers_nobody_reads(victim, flood):
+    """0.5 MB of pings on each of 10 connections took 1 GB."""
+    before = memory_of(victim)
+    connections = [connect(victim) for _ in range(10)]
+    for connection in connections:
+        push(connection, flood * (MIB // 2 // len(flood)))
+    assert victim.kiln("stats").code == 0
+    for connection in connections:
+        connection.close()
+    assert victim.kiln("stats").code == 0
+    assert memory_of(victim, "VmHWM") - before < 50 * MIB
+
+
+def own_calls(count):
+    request = pb.GetOwnRequest(keys=[b"0", b"1"]).SerializeToString()
+    return b"".join(http2.call(2 * index + 1, "/kiln.v1.KernelService/GetOwn", request) for index in range(count))
+
+
+@needs_root
+def test_answers_that_nobody_reads(victim):
+    """60 calls of each of three users, with an answer of 30 MB each, took 4.9 GB. In a control group of 1 GiB the daemon lives, serves others
+    and gives the memory back."""
+    users = range(FIRST_UID, FIRST_UID + 3)
+    for user in users:
+        for key in (b"0", b"1"):
+            entry = pb.OwnEntry(key=key, files=[pb.OwnFile(name="x", content=os.urandom(15 * MIB))])
+            ask(victim, "PutOwn", pb.PutOwnRequest(entries=[entry]), user)
+    before = memory_of(victim)
+    with in_a_small_group(victim):
+        connections = [connect(victim, http2.GREETING + own_calls(60), user) for user in users]
+        for _ in range(200):  # behind the calls
+            assert ask(victim, "GetOwn", pb.GetOwnRequest(keys=[b"absent"]), FIRST_UID + 9) == pb.GetOwnResponse()
+        assert memory_of(victim, "VmHWM") < MEMORY_MAX
+        for connection in connections:
+            connection.close()
+        deadline = time.monotonic() + 60
+        while memory_of(victim) > before + 100 * MIB and time.monotonic() < deadline:
+            time.sleep(0.1)
+        print(f"{before / MIB:.0f} MiB before, {memory_of(victim, 'VmHWM') / MIB:.0f} at most, {memory_of(victim) / MIB:.0f} afterwards")
+        assert memory_of(victim) <= before + 100 * MIB
+
+
+@needs_root
+def test_many_users_lock_no_operator_out_and_cost_no_thread(victim):
+    """256 users did, on both sockets, with a thread for each."""
+    threads = threads_of(victim)
+    connections = [connect(victim, uid=FIRST_UID + index) for index in range(300)]
+    served = sum(map(is_served, connections))
+    assert 250 < served < 300
+    assert threads_of(victim) < threads + 8
+    assert is_served(connect(victim)) and is_served(connect(victim, name="admin.sock"))
+    assert victim.kiln("stats").code == 0
+
+
+@needs_root
+def test_users_where_no_thread_can_be_had(victim):
+    """gRPC ended the daemon of everybody."""
+    with bounded(victim, "pids", ("pids.max", "pids.max"), threads_of(victim)):
+        connections = [connect(victim, uid=FIRST_UID + index) for index in range(20)]
+        assert all(map(is_served, connections))
+        assert is_served(connect(victim, name="admin.sock"))
+    assert victim.is_running()
