@@ -17,11 +17,11 @@ bool Says(const std::string& words, std::initializer_list<int> error_numbers) {
   return false;
 }
 
-// A missing file or an unreadable sector is damage. A lack of descriptors is not.
+// Damage is no file, another thing in its place, a bad sector. A lack of descriptors is none.
 bool IsDamage(const rocksdb::Status& status) {
   if (status.IsCorruption()) return true;
   if (!status.IsIOError()) return false;
-  return status.IsPathNotFound() || Says(status.ToString(), {EIO});
+  return status.IsPathNotFound() || Says(status.ToString(), {EIO, EISDIR, ELOOP});
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using absl::StatusCode;
 namespace fs = std::filesystem;
 
-enum class Damage { kFlippedBits, kZeroedPage, kTruncation };
+enum class Damage { kFlippedBits, kZeroedPage, kTruncation, kDirectory, kLinkLoop };
 
 class RocksDamageTest : public RocksFixture {
  protected:
@@ -45,6 +45,12 @@ class RocksDamageTest : public RocksFixture {
   }
 
   void Apply(Damage damage, const fs::path& file) {
+    if (damage == Damage::kDirectory || damage == Damage::kLinkLoop) {
+      fs::remove(file);
+      if (damage == Damage::kDirectory) fs::create_directory(file);
+      if (damage == Damage::kLinkLoop) fs::create_symlink(file.filename(), file);
+      return;
+    }
     const uint64_t size = fs::file_size(file);
     if (damage == Damage::kTruncation) {
       fs::resize_file(file, random_() % size);
@@ -121,6 +127,8 @@ TEST_F(RocksDamageTest, TruncatedTables) { Rounds(".sst", Damage::kTruncation, 6
 TEST_F(RocksDamageTest, FlippedBitsInBlobFiles) { Rounds(".blob", Damage::kFlippedBits, 15); }
 TEST_F(RocksDamageTest, ZeroedPagesInBlobFiles) { Rounds(".blob", Damage::kZeroedPage, 8); }
 TEST_F(RocksDamageTest, TruncatedBlobFiles) { Rounds(".blob", Damage::kTruncation, 6); }
+TEST_F(RocksDamageTest, DirectoriesInPlaceOfBlobFiles) { Rounds(".blob", Damage::kDirectory, 3); }
+TEST_F(RocksDamageTest, LinkLoopsInPlaceOfBlobFiles) { Rounds(".blob", Damage::kLinkLoop, 3); }
 TEST_F(RocksDamageTest, FlippedBitsInTheLog) { Rounds(".log", Damage::kFlippedBits, 15); }
 TEST_F(RocksDamageTest, TruncatedLog) { Rounds(".log", Damage::kTruncation, 8); }
 

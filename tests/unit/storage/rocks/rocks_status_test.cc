@@ -30,6 +30,7 @@ TEST(RocksStatusTest, OnlyLostDataIsDamage) {
   EXPECT_EQ(CodeOf(rocksdb::Status::Corruption("checksum")), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(rocksdb::Status::PathNotFound("a table")), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(Failed(EIO)), StatusCode::kDataLoss);
+  EXPECT_EQ(CodeOf(Failed(EISDIR)), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(Failed(EACCES)), StatusCode::kPermissionDenied);
   EXPECT_EQ(CodeOf(Failed(EROFS)), StatusCode::kPermissionDenied);
   EXPECT_EQ(CodeOf(Failed(EMFILE)), StatusCode::kResourceExhausted);
