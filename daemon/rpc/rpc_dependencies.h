@@ -48,7 +48,7 @@ struct RpcDependencies {
   std::optional<uid_t> shared_uid = {};
   // Answers that are built and not yet sent.
   std::shared_ptr<SharedBytes> unread{new SharedBytes{limits::kUnreadBytesMax}};
-  // Connections on which nothing happens for once to twice as long end.
+  // gRPC's connections on which nothing happens for about as long end.
   std::chrono::milliseconds silent_time = limits::kSilentTime;
 };
 

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,14 +12,7 @@ namespace {
 
 // What events of the server's epoll say.
 constexpr uint64_t kStop = 0;
-constexpr uint64_t kSilence = 1;
-constexpr uint64_t kFirstUser = 2;
-
-itimerspec Every(std::chrono::nanoseconds interval) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(interval);
-  const timespec spec{seconds.count(), (interval - seconds).count()};
-  return {spec, spec};
-}
+constexpr uint64_t kFirstUser = 1;
 
 }  // namespace
 
@@ -29,11 +21,7 @@ LightServer::~LightServer() { Shutdown(SteadyTime::min()); }
 absl::Status LightServer::Start() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  silence_.Reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  const itimerspec interval = Every(parts_.silent_time);
-  if (!epoll_ || !stop_ || !Watch(epoll_, EPOLL_CTL_ADD, stop_, EPOLLIN, kStop) ||
-      ::timerfd_settime(silence_.get(), 0, &interval, nullptr) != 0 ||
-      !Watch(epoll_, EPOLL_CTL_ADD, silence_, EPOLLIN, kSilence)) {
+  if (!epoll_ || !stop_ || !Watch(epoll_, EPOLL_CTL_ADD, stop_, EPOLLIN, kStop)) {
     return ErrnoStatus(errno, "cannot start the light server");
   }
   for (int i = 0; i < limits::kLightThreads; ++i) threads_.emplace_back([this] { Loop(); });
@@ -75,11 +63,7 @@ void LightServer::Loop() {
     if (::epoll_wait(epoll_.get(), &event, 1, -1) != 1) continue;
     const uint64_t number = event.data.u64;  // nothing may refer into the struct, which is packed
     if (number == kStop) return;
-    if (number == kSilence) {
-      CloseSilent();
-    } else {
-      TakeTurn(static_cast<uid_t>(number - kFirstUser));
-    }
+    TakeTurn(static_cast<uid_t>(number - kFirstUser));
   }
 }
 
@@ -108,8 +92,6 @@ void LightServer::TakeTurn(uid_t uid) {
 }
 
 void LightServer::CloseSilent() {
-  uint64_t count = 0;
-  if (::read(silence_.get(), &count, sizeof count) != sizeof count) return;  // another thread's
   std::unordered_map<uint64_t, ConnectionPtr> open;
   {
     MutexLock lock(mutex_);

@@ -28,6 +28,7 @@ class LightServer final : public ConnectionSink {
   // UNAVAILABLE after Shutdown.
   absl::Status Serve(UniqueFd connection, const Principal& principal) override;
   void OnClosed(const Principal&) override {}
+  void CloseSilent() override;
 
   // Calls under way have until `deadline`, then they are cancelled and all connections end.
   // Idempotent; blocks until all have ended.
@@ -38,7 +39,6 @@ class LightServer final : public ConnectionSink {
 
   void Loop();
   void TakeTurn(uid_t uid);
-  void CloseSilent();
   absl::StatusOr<std::shared_ptr<LightUser>> UserOf(uid_t uid) KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
@@ -46,7 +46,6 @@ class LightServer final : public ConnectionSink {
   const std::shared_ptr<SharedBytes> requests_{new SharedBytes{limits::kLightRequestBytesMax}};
   UniqueFd epoll_;
   UniqueFd stop_;
-  UniqueFd silence_;  // a timer
   std::vector<std::thread> threads_;
 
   Mutex mutex_;

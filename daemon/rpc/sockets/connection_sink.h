@@ -16,6 +16,8 @@ class ConnectionSink {
   virtual absl::Status Serve(UniqueFd connection, const Principal& principal) = 0;
   // A connection of `principal` has ended.
   virtual void OnClosed(const Principal& principal) = 0;
+  // Closes connections on which nothing happened since the last call.
+  virtual void CloseSilent() {}
 };
 
 }  // namespace kiln

@@ -18,7 +18,7 @@ namespace kiln {
 namespace {
 
 // Without a connection that ends, this often the backlog is tried again after descriptors ran out.
-constexpr int kRetryMillis = 100;
+constexpr auto kRetryTime = std::chrono::milliseconds(100);
 // Between two sockets' backlogs, and before connections that ended are looked at.
 constexpr int kAcceptsAtOnce = 64;
 constexpr uint64_t kDescriptorsEach = 2;  // of a connection
@@ -102,8 +102,9 @@ void Listener::SetListening(bool is_listening) {
 void Listener::Loop() {
   std::array<epoll_event, 64> events;
   while (true) {
+    const auto wait_ms = is_listening_ ? limits_.silent_time : kRetryTime;
     const int count =
-        ::epoll_wait(epoll_.get(), events.data(), events.size(), is_listening_ ? -1 : kRetryMillis);
+        ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(wait_ms.count()));
     // Ends first: they make room.
     for (size_t i = 0; i < static_cast<size_t>(std::max(count, 0)); ++i) {
       if (events[i].data.fd == wake_.get()) return;
@@ -114,7 +115,7 @@ void Listener::Loop() {
         Forget(events[i].data.fd);
       }
     }
-    EndUndecided();
+    CloseSilent();
     SetListening(true);
     for (const Socket& socket : sockets_) {
       if (!AcceptFrom(socket)) {
@@ -170,7 +171,7 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   if (light_ == nullptr) Serve(number, sink_);
 }
 
-void Listener::EndUndecided() {
+void Listener::CloseSilent() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now - looked_at_ < limits_.silent_time) return;
   looked_at_ = now;
@@ -178,6 +179,7 @@ void Listener::EndUndecided() {
     const bool is_old = std::exchange(connection.was_looked_at, true);
     if (is_old && connection.undecided) ::shutdown(number, SHUT_RDWR);  // Loop hears of it
   }
+  if (light_ != nullptr) light_->CloseSilent();
 }
 
 void Listener::Decide(int duplicate) {

@@ -24,7 +24,7 @@ namespace kiln {
 struct ListenerLimits {
   size_t connections_max = limits::kConnectionsMax;
   size_t connections_per_principal_max = limits::kConnectionsPerPrincipalMax;
-  // A connection that has said nothing for once to twice this time ends when another one comes.
+  // Connections on which nothing happens for once to twice this time end.
   std::chrono::milliseconds silent_time = limits::kSilentTime;
 
   // The limits for a process with so many descriptors: half of them stay free for compiles and the
@@ -71,7 +71,7 @@ class Listener {
     UniqueFd duplicate;
     Principal principal;
     UniqueFd undecided;              // until its first byte is here
-    bool was_looked_at = false;      // when EndUndecided last looked
+    bool was_looked_at = false;      // when CloseSilent last looked
     ConnectionSink* sink = nullptr;  // afterwards
   };
 
@@ -86,8 +86,8 @@ class Listener {
   size_t HeldBy(const Principal& principal) const;
   // epoll_ctl. Events bring the descriptor's number.
   bool Control(int operation, int fd, uint32_t events);
-  // Ends those that have said nothing, from time to time.
-  void EndUndecided();
+  // From time to time: those that have said nothing, and those of `light_`.
+  void CloseSilent();
   // By the first byte, which is here.
   void Decide(int duplicate);
   void Serve(int duplicate, ConnectionSink& sink);
@@ -108,7 +108,7 @@ class Listener {
   bool is_starved_ = false;                   // of descriptors
   std::unordered_map<int, Connection> open_;  // by the duplicate's number
   std::map<Principal, size_t> open_by_principal_;
-  SteadyTime looked_at_ = std::chrono::steady_clock::now();  // by EndUndecided
+  SteadyTime looked_at_ = std::chrono::steady_clock::now();  // by CloseSilent
   SteadyTime warned_at_{};
 
   std::atomic<size_t> open_count_{0};

@@ -24,6 +24,10 @@ class LightServerTest : public ServiceTest {
     LightClient other(ConnectLight());
     EXPECT_EQ(other.Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest()).code, 0);
   }
+  // As the listener does, with less time in between.
+  static void CloseSilentUntilHangUp(LightServer& server, const LightClient& client) {
+    for (pollfd hang_up{client.fd(), 0, 0}; ::poll(&hang_up, 1, 10) == 0;) server.CloseSilent();
+  }
   std::string PutBlob(size_t bytes) {
     const MadeArtifact made = MakeArtifact("large", bytes);
     EXPECT_TRUE(store_.Put({}, made.record, made.blobs).ok());
@@ -211,7 +215,6 @@ TEST_F(LightServerTest, AnswersThatNobodyReadsAreBounded) {
 }
 
 TEST_F(LightServerTest, ConnectionsWhereNothingMovesEnd) {
-  parts_.silent_time = std::chrono::milliseconds(100);
   LightServer server(parts_);
   ASSERT_TRUE(server.Start().ok());
   const std::string frame = LightFrameBytes(1, v1::LIGHT_METHOD_COMPILE, "half of it");
@@ -221,7 +224,7 @@ TEST_F(LightServerTest, ConnectionsWhereNothingMovesEnd) {
   for (const std::string& bytes : {std::string(), frame.substr(0, 6), frame.substr(0, 20)}) {
     LightClient silent(ConnectLight(server));
     ASSERT_TRUE(silent.SendBytes(bytes));
-    EXPECT_FALSE(silent.Receive().has_value());
+    CloseSilentUntilHangUp(server, silent);
   }
   // Three times as long nothing moved on this one, but its compile was under way.
   provider_.FinishAll();
@@ -229,16 +232,13 @@ TEST_F(LightServerTest, ConnectionsWhereNothingMovesEnd) {
 }
 
 TEST_F(LightServerTest, AnswersThatAreNotReadForLongEnd) {
-  parts_.silent_time = std::chrono::milliseconds(100);
   LightServer server(parts_);
   ASSERT_TRUE(server.Start().ok());
   v1::FetchRequest request;
   request.set_digest(PutBlob(4 * limits::kMiB));
   LightClient client(ConnectLight(server));
   ASSERT_TRUE(client.Send(1, v1::LIGHT_METHOD_FETCH, request));
-  pollfd hang_up{client.fd(), 0, 0};
-  EXPECT_EQ(::poll(&hang_up, 1, -1), 1);
-  EXPECT_NE(hang_up.revents & POLLHUP, 0);
+  CloseSilentUntilHangUp(server, client);
 }
 
 TEST_F(LightServerTest, UserWhoFloodsDelaysNobody) {

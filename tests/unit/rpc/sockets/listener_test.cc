@@ -198,11 +198,7 @@ TEST_F(ListenerTest, ConnectionThatNeverSaysAnythingEnds) {
   ASSERT_EQ(::send(grpc.get(), "P", 1, 0), 1);
   sink_.AwaitKept(1);
   const UniqueFd silent[] = {Connect(path_), Connect(admin_)};
-  for (const UniqueFd& each : silent) {
-    for (pollfd ended{each.get(), POLLRDHUP, 0}; ::poll(&ended, 1, 10) == 0;) {
-      const UniqueFd next = Connect(path_);
-    }
-  }
+  for (const UniqueFd& each : silent) AwaitEnd(each);
   while (listener_->connections() != 1) std::this_thread::yield();
 }
 
