@@ -71,8 +71,8 @@ inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
 // Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;
-// gRPC slows down a principal's connections that have buffered this much.
-inline constexpr size_t kPrincipalBufferBytesMax = kGiB;
+// What gRPC buffers of a principal's requests; it ends calls beyond that.
+inline constexpr size_t kPrincipalBufferBytesMax = kGiB / 4;
 // They read the requests of the light protocol and answer its hits.
 inline constexpr int kLightThreads = 4;
 // Requests that one connection starts before others have their turn.

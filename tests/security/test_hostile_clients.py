@@ -84,6 +84,15 @@ def memory_of(daemon, field="VmRSS"):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 
+def await_memory(daemon, at_most):
+    """The daemon gives it back within seconds."""
+    deadline = time.monotonic() + 60
+    while memory_of(daemon) > at_most and time.monotonic() < deadline:
+        time.sleep(0.1)
+    print(f"{memory_of(daemon, 'VmHWM') / MIB:.0f} MiB at most, {memory_of(daemon) / MIB:.0f} afterwards")
+    assert memory_of(daemon) <= at_most
+
+
 def threads_of(daemon):
     return len(os.listdir(f"/proc/{daemon.pid}/task"))
 
@@ -144,6 +153,19 @@ def test_frames_whose_answers_nobody_reads(victim, flood):
     assert memory_of(victim, "VmHWM") - before < 50 * MIB
 
 
+def test_requests_without_an_end(victim):
+    """One user's took 1.3 GB, of which 450 MB stayed when the user was gone."""
+    before = memory_of(victim)
+    with in_a_small_group(victim):
+        connections = [connect(victim) for _ in range(3)]
+        for connection in connections:
+            http2.send_without_end(connection, "/kiln.v1.KernelService/Compile", 12, 16 * MIB)
+        assert memory_of(victim, "VmHWM") < MEMORY_MAX
+        for connection in connections:
+            connection.close()
+        await_memory(victim, before + 100 * MIB)
+
+
 def own_calls(count):
     request = pb.GetOwnRequest(keys=[b"0", b"1"]).SerializeToString()
     return b"".join(http2.call(2 * index + 1, "/kiln.v1.KernelService/GetOwn", request) for index in range(count))
@@ -166,11 +188,7 @@ def test_answers_that_nobody_reads(victim):
         assert memory_of(victim, "VmHWM") < MEMORY_MAX
         for connection in connections:
             connection.close()
-        deadline = time.monotonic() + 60
-        while memory_of(victim) > before + 100 * MIB and time.monotonic() < deadline:
-            time.sleep(0.1)
-        print(f"{before / MIB:.0f} MiB before, {memory_of(victim, 'VmHWM') / MIB:.0f} at most, {memory_of(victim) / MIB:.0f} afterwards")
-        assert memory_of(victim) <= before + 100 * MIB
+        await_memory(victim, before + 100 * MIB)
 
 
 @needs_root
