@@ -1,8 +1,8 @@
 """Measures Kiln against what a job does without it, and prints one table of ratios.
 
-Every ratio is taken against something measured in the same run, in turns, so that a machine that slows down slows both. The figures are medians. These are
-measurements, not tests: a row that misses its goal says so and the exit code stays 0, unless --strict. What cannot be measured is told
-with its reason, the others are measured all the same, and the exit code is 1.
+Every ratio is taken against something measured in the same run, in turns, so that a machine that slows down slows both. The figures are
+medians of at least five runs, with their range. These are measurements, not tests: a row that misses its goal says so and the exit code
+stays 0, unless --strict. What cannot be measured is told with its reason, the others are measured all the same, and the exit code is 1.
 """
 
 import argparse
@@ -28,18 +28,61 @@ ROOT = HERE.parent.parent
 
 
 class Row:
-    """One measured ratio and the goal it should meet; None where it stands beside another's."""
+    """A ratio that was measured some times, and the goal that its median should meet; None where it stands beside another's.
 
-    def __init__(self, name, value, goal, better, of):
-        self.name, self.value, self.goal, self.better, self.of = name, value, goal, better, of
+    p99: the same ratio of the 99th percentiles. cpu_ms: the daemon's, its workers' and the clients' processor time for one operation.
+    kernels: how many one run has.
+    """
+
+    def __init__(self, name, runs, goal, better, of, p99=None, cpu_ms=None, kernels=None):
+        self.name, self.runs, self.goal, self.better, self.of = name, sorted(runs), goal, better, of
+        self.p99, self.cpu_ms, self.kernels = p99, cpu_ms, kernels
+
+    @property
+    def value(self):
+        return statistics.median(self.runs)
 
     @property
     def holds(self):
         return self.goal is None or (self.value <= self.goal if self.better == "lower" else self.value >= self.goal)
 
     def as_json(self):
-        return {"name": self.name, "value": round(self.value, 4), "goal": self.goal,
-                "better": self.better, "holds": self.holds}
+        rounded = {name: value and round(value, 4) for name, value in
+                   (("value", self.value), ("least", self.runs[0]), ("most", self.runs[-1]), ("p99", self.p99), ("cpu_ms", self.cpu_ms))}
+        return {"name": self.name, **rounded, "runs": len(self.runs), "kernels": self.kernels, "goal": self.goal, "better": self.better,
+                "holds": self.holds}
+
+
+class Cpu:
+    """The processor time of a daemon, its workers and the clients that end meanwhile, summed over `with` blocks."""
+
+    def __init__(self, daemon):
+        self._daemon = daemon
+        self.seconds = 0
+
+    def __enter__(self):
+        self._before = self._taken()
+
+    def __exit__(self, *_):
+        self.seconds += self._taken() - self._before
+
+    def _taken(self):
+        of_clients = os.times()
+        return of_clients.children_user + of_clients.children_system + tree_cpu_seconds(self._daemon.pid)
+
+
+def tree_cpu_seconds(pid):
+    """What a process and those that it has started have taken so far; with those that have ended and were waited for."""
+    children, ticks = {}, {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = stat.read_text().rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+            ticks[int(stat.parent.name)] = sum(map(int, fields[11:15]))
+    tree = [pid]
+    for each in tree:
+        tree += children.get(each, [])
+    return sum(ticks.get(each, 0) for each in tree) / os.sysconf("SC_CLK_TCK")
 
 
 class Setting:
@@ -154,6 +197,9 @@ class Setting:
             return {name: variables[name] for name in ("LD_PRELOAD", "MALLOC_CONF") if name in variables}
         sys.exit("the daemon has no zygote of a Triton")
 
+    def cpu(self):
+        return Cpu(self.daemon)
+
     def sequence_ms(self, requests):
         """One after the other; as an ordinary user, where this is root."""
         user = ["65534"] if os.geteuid() == 0 else []
@@ -166,31 +212,38 @@ class Setting:
         return json.loads(output)
 
 
-def median_ratio(pairs):
-    """The median of the ratios of things that ran next to each other."""
-    return statistics.median(a / b for a, b in pairs)
+def ratios(pairs):
+    """Those of things that ran next to each other."""
+    return [a / b for a, b in pairs]
 
 
 def hits(setting):
     """Hits by RPC and through the hot directory, against bare echoes and bare file reads of the same sizes."""
     matmul = next(r for r in setting.requests if "matmul" in r["name"])
     path = setting.request_file([matmul])
-    report = setting.micro("--request", str(path), "--benchmark_format=json",
-                           "--benchmark_repetitions=15", "--benchmark_min_time=0.2",
-                           "--benchmark_enable_random_interleaving=true")
-    p50 = {}
-    for run in report["benchmarks"]:
-        if run.get("run_type") == "iteration":
-            p50.setdefault(run["name"].split("/")[0], []).append(run["p50_us"])
-    p50 = {name: statistics.median(values) for name, values in p50.items()}
+    def measured(*flags):
+        report = setting.micro("--request", str(path), "--benchmark_format=json", *flags)
+        runs = {}
+        for run in report["benchmarks"]:
+            if run.get("run_type") == "iteration":
+                runs.setdefault(run["name"].split("/")[0], []).append(run)
+        return runs
+
+    runs = measured("--benchmark_repetitions=15", "--benchmark_min_time=0.1", "--benchmark_enable_random_interleaving=true")
+
+    def row(name, ours, theirs, goal, of):
+        columns = [[[run[percentile] for run in runs[side]] for side in (ours, theirs)] for percentile in ("p50_us", "p99_us")]
+        (p50, of_p50), (p99, of_p99) = columns
+        with (cpu := setting.cpu()):
+            (alone,) = measured(f"--benchmark_filter=^{ours}$", "--benchmark_min_time=1")[ours]
+        return Row(name, ratios(zip(p50, of_p50)), goal, "lower", of, statistics.median(p99) / statistics.median(of_p99),
+                   1000 * cpu.seconds / alone["calls"], 1)
+
     return [
-        Row("hit-rpc", p50["HitRpc"] / p50["EchoRpc"], 1.15, "lower",
-            "p50 of a bare gRPC echo of the same sizes over a Unix socket"),
-        Row("hit-rpc-first", p50["FirstHitRpc"] / p50["EchoRpc"], 1.3, "lower",
-            "the same echo; the client has not seen the binary before, so it hashes it"),
-        Row("hit-hot", p50["HitHot"] / p50["OpenReadClose"], 1.2, "lower",
-            "p50 of open+read+close of a file of that size"),
-        Row("hit-client", p50["HitClient"] / p50["PlainSocket"], 2, "lower",
+        row("hit-rpc", "HitRpc", "EchoRpc", 1.15, "p50 of a gRPC echo of the same sizes over a Unix socket, which neither parses nor serializes"),
+        row("hit-rpc-first", "FirstHitRpc", "EchoRpc", 1.3, "the same echo; the client has not seen the binary before, so it hashes it"),
+        row("hit-hot", "HitHot", "OpenReadClose", 1.2, "p50 of open+read+close of a file of that size"),
+        row("hit-client", "HitClient", "PlainSocket", 2,
             "p50 of a plain Unix socket's round trip with the same bytes; libkiln computes the key and makes the answer of the file"),
     ]
 
@@ -214,9 +267,9 @@ def counted_hits(setting):
     per_hit = [[(many - few) / 1000 for many, few in zip(counted(1200), counted(200))] for _ in range(5)]
     daemon.terminate()
     daemon.wait(60)
-    mallocs, locks = (statistics.median(column) for column in zip(*per_hit))
-    return [Row("hit-mallocs", mallocs, 12, "lower", "1 hit by RPC: allocations in kilnd, gRPC's included"),
-            Row("hit-locks", locks, 3, "lower", "1 hit by RPC: mutexes that kilnd locks, without those of gRPC's own kind")]
+    mallocs, locks = zip(*per_hit)
+    return [Row("hit-mallocs", mallocs, 12, "lower", "1 hit by RPC: allocations in kilnd, gRPC's included", kernels=1),
+            Row("hit-locks", locks, 3, "lower", "1 hit by RPC: mutexes that kilnd locks, without those of gRPC's own kind", kernels=1)]
 
 
 def load(setting):
@@ -227,22 +280,25 @@ def load(setting):
     path = setting.request_file([matmul])
     reports = []
     for _ in range(6):
+        before = tree_cpu_seconds(daemon.pid)  # the clients' is not told from the echo's
         output = subprocess.run([setting.binaries / "load_benchmark", path, "64", "1"], env={**setting.env, "KILN_ROOT": str(root)},
                                 check=True, stdout=subprocess.PIPE, text=True).stdout
-        reports.append(json.loads(output))
+        report = json.loads(output)
+        reports.append({**report, "cpu_ms": 1000 * (tree_cpu_seconds(daemon.pid) - before) / (report["hits_per_s"] + 1000)})
     daemon.terminate()
     daemon.wait(60)
-    ratios = [report["hits_per_s"] / report["echoes_per_s"] for report in reports[1:]]  # the first one compiles
-    return [Row("throughput-64", statistics.median(ratios), 0.9, "higher",
-                "calls per second of 64 processes to a gRPC echo of the same sizes that neither parses nor serializes"),
-            Row("batch-hit", statistics.median(report["batch_us"] for report in reports[1:]), 30, "lower",
-                "1 µs: a hit's share of a batch of 1000")]
+    reports = reports[1:]  # the first one compiles
+    return [Row("throughput-64", ratios((report["hits_per_s"], report["echoes_per_s"]) for report in reports), 0.9, "higher",
+                "calls per second of 64 processes to a gRPC echo of the same sizes that neither parses nor serializes",
+                cpu_ms=statistics.median(report["cpu_ms"] for report in reports), kernels=1),
+            Row("batch-hit", [report["batch_us"] for report in reports], 30, "lower", "1 µs: a hit's share of a batch of 1000", kernels=1)]
 
 
 class StoredEntries:
-    """Hits of a daemon whose store has so many entries, and whose memory has none: it was killed and started again."""
+    """Hits of a daemon whose store has so many entries, and whose memory has none: it was killed and started again, five times."""
 
     def __init__(self, setting, count):
+        self.count = count
         root = setting.folder / f"store-{count}"
         (root / "state").mkdir(parents=True)
         smallest = min((r for r in setting.requests if r["target"] == "cuda:90"), key=lambda r: len(r["source"]))
@@ -250,25 +306,31 @@ class StoredEntries:
         store_benchmark(setting, "--fill", path, root / "state/store", str(count))
         settings = (f"toolchain.directories={setting.toolchain}", "hot.size=0B")
         daemon = setting.start_daemon(root, *settings)  # looks at the toolchain for the first time
-        daemon.kill()
-        daemon.wait()
-        begin = time.monotonic()
-        daemon = setting.start_daemon(root, *settings)
-        self.ready_s = time.monotonic() - begin
-        # It reads all entries once, beside its work.
-        while b"hot directory filled" not in (setting.folder / f"{root.name}.log").read_bytes():
-            time.sleep(0.1)
-        report = json.loads(store_benchmark(setting, "--hits", path, str(count), root=root))
-        self.echo_us, self.first_us, self.uniform_us = (report[name] for name in ("echo_us", "first_us", "uniform_us"))
-        status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
-        self.resident_mb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1000
+        self.ready_s, self.resident_mb, self.reports = [], [], []
+        for _ in range(5):
+            daemon.kill()
+            daemon.wait()
+            begin = time.monotonic()
+            daemon = setting.start_daemon(root, *settings)
+            self.ready_s.append(time.monotonic() - begin)
+            # It reads all entries once, beside its work.
+            while b"hot directory filled" not in (setting.folder / f"{root.name}.log").read_bytes():
+                time.sleep(0.1)
+            self.reports.append(json.loads(store_benchmark(setting, "--hits", path, str(count), root=root)))
+            status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+            self.resident_mb.append(next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1000)
         daemon.terminate()
         daemon.wait(60)
         shutil.rmtree(root)
 
-    def first_touch(self, count):
-        return Row(f"first-touch-{count}", self.first_us / self.echo_us, 2, "lower",
-                   f"p50 of a bare gRPC echo of the same sizes; a hit of one of {count} entries, not in memory")
+    def ratios(self, hits, percentile):
+        """Those of `hits` to an echo, by the percentile."""
+        return ratios((report[hits][percentile], report["echo"][percentile]) for report in self.reports)
+
+    def first_touch(self):
+        return Row(f"first-touch-{self.count}", self.ratios("first", "p50"), 2, "lower",
+                   f"p50 of a bare gRPC echo of the same sizes; a hit of one of {self.count} entries, not in memory",
+                   statistics.median(self.ratios("first", "p99")), kernels=self.count)
 
 
 def store_benchmark(setting, *arguments, root=None):
@@ -278,29 +340,31 @@ def store_benchmark(setting, *arguments, root=None):
 
 def first_touch(setting):
     """A hit that memory does not have."""
-    return [StoredEntries(setting, 1000).first_touch(1000)]
+    return [StoredEntries(setting, 1000).first_touch()]
 
 
 def scale(setting):
     """What a hit, a start and the daemon's memory grow to with the number of entries."""
     few, many, most = (StoredEntries(setting, count) for count in (1000, 100_000, 1_000_000))
-    return [many.first_touch(100_000), most.first_touch(1_000_000),
-            Row("scale-hit", (most.uniform_us / most.echo_us) / (few.uniform_us / few.echo_us), 1.3, "lower",
-                "p50 of hits of any of 1000 entries, both to an echo; ours of any of 1000000"),
-            Row("scale-ready", most.ready_s, 2, "lower", "1 s: the start of a daemon that was killed, with 1000000 entries"),
-            Row("scale-resident", most.resident_mb, 200, "lower", "1 MB: what such a daemon has in memory after hits of any entry")]
+    p50, p99 = (ratios(zip(most.ratios("uniform", percentile), few.ratios("uniform", percentile))) for percentile in ("p50", "p99"))
+    return [many.first_touch(), most.first_touch(),
+            Row("scale-hit", p50, 1.3, "lower", "p50 of hits of any of 1000 entries, both to an echo; ours of any of 1000000",
+                statistics.median(p99), kernels=most.count),
+            Row("scale-ready", most.ready_s, 2, "lower", "1 s: the start of a daemon that was killed, with 1000000 entries", kernels=most.count),
+            Row("scale-resident", most.resident_mb, 200, "lower", "1 MB: what such a daemon has in memory after hits of any entry",
+                kernels=most.count)]
 
 
 def full_store(setting):
     """Hits and puts where each put needs room."""
-    ratios = []
+    turns = []
     for turn in range(5):
         folder = setting.folder / f"full-{turn}"
         folder.mkdir()
         report = json.loads(store_benchmark(setting, "--full", folder))
-        ratios.append([report["full"][name] / report["half"][name] for name in ("hit_us", "put_us")])
+        turns.append([report["full"][name] / report["half"][name] for name in ("hit_us", "put_us")])
         shutil.rmtree(folder)
-    hit, put = (statistics.median(column) for column in zip(*ratios))
+    hit, put = zip(*turns)
     return [Row("full-store-hit", hit, 1.5, "lower", "p99 of a store that is half full; ours is at its limit and evicts"),
             Row("full-store-put", put, 1.5, "lower", "the same of puts")]
 
@@ -312,9 +376,14 @@ def hit_light(setting):
     environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python")}
     output = subprocess.run([sys.executable, HERE / "python_hits.py"], input=json.dumps(given), env=environment, check=True,
                             stdout=subprocess.PIPE, text=True).stdout
-    p50 = json.loads(output)
-    return [Row("hit-light", p50["light"] / p50["echo"], 0.4, "lower", "p50 of a gRPC echo of the same sizes, in Python at both ends"),
-            Row("hit-python", p50["hot"] / p50["echo"], None, "lower", "the same echo; the hit is in the hot directory, its key computed")]
+    measured = json.loads(output)
+
+    def row(name, ours, goal, of):
+        p50, p99 = (ratios(zip(measured[ours][percentile], measured["echo"][percentile])) for percentile in ("p50", "p99"))
+        return Row(name, p50, goal, "lower", of, statistics.median(p99), statistics.median(measured[ours]["cpu_ms"]), 1)
+
+    return [row("hit-light", "light", 0.4, "p50 of a gRPC echo of the same sizes, in Python at both ends"),
+            row("hit-python", "hot", None, "the same echo; the hit is in the hot directory, its key computed")]
 
 
 def cold_compile(setting):
@@ -332,18 +401,20 @@ def cold_compile(setting):
     bares = [setting.bare("warm"), setting.bare("warm", setting.allocator())]
     for bare in bares:
         bare_ms(bare, batch())  # warm
-    pairs = [[], []]
+    pairs, cpu, kernels = [[], []], setting.cpu(), len(setting.requests)
     for _ in range(5):
-        ours = setting.sequence_ms(batch())
+        with cpu:
+            ours = setting.sequence_ms(batch())
         for bare, into in zip(bares, pairs):
             into.append((ours, bare_ms(bare, batch())))
     for bare in bares:
         bare.stdin.close()
         bare.wait()
-    return [Row("cold-compile", median_ratio(pairs[0]), 0.95, "lower",
-                "the same kernels in a warm in-process Triton; ours for an ordinary user"),
-            Row("cold-compile-allocator", median_ratio(pairs[1]), 1.05, "lower",
-                "the same, with our workers' allocator in that Triton too")]
+    cpu_ms = 1000 * cpu.seconds / (5 * kernels)
+    return [Row("cold-compile", ratios(pairs[0]), 0.95, "lower", "the same kernels in a warm in-process Triton; ours for an ordinary user",
+                cpu_ms=cpu_ms, kernels=kernels),
+            Row("cold-compile-allocator", ratios(pairs[1]), 1.05, "lower", "the same, with our workers' allocator in that Triton too",
+                cpu_ms=cpu_ms, kernels=kernels)]
 
 
 def ptx_to_cubin(setting):
@@ -375,12 +446,14 @@ def ptx_to_cubin(setting):
             total += 1000 * (time.perf_counter() - begin)
         return total
 
-    pairs = []
+    pairs, cpu = [], setting.cpu()
     for turn in range(6):
         varied = [f"{text}\n// turn {turn}\n" for text in texts]
-        pairs.append((daemon_ms(varied), hand_ms(varied)))
-    return [Row("ptx-to-cubin", median_ratio(pairs[1:]), 1.1, "lower",  # the first one starts the workers
-                "the same PTX through the same ptxas by hand")]
+        with cpu:
+            ours = daemon_ms(varied)
+        pairs.append((ours, hand_ms(varied)))
+    return [Row("ptx-to-cubin", ratios(pairs[1:]), 1.1, "lower",  # the first one starts the workers
+                "the same PTX through the same ptxas by hand", cpu_ms=1000 * cpu.seconds / (6 * len(texts)), kernels=len(texts))]
 
 
 def nvrtc_warm(setting):
@@ -403,14 +476,17 @@ def nvrtc_warm(setting):
         bare.stdin.flush()
         return sum(result["ms"] for result in json.loads(bare.stdout.readline()))
 
-    pairs = []
+    pairs, cpu = [], setting.cpu()
     for turn in range(12):
         varied = {name: f"{text}\n// turn {turn}\n" for name, text in sources.items()}
-        pairs.append((daemon_ms(varied), bare_ms(varied)))
+        with cpu:
+            ours = daemon_ms(varied)
+        pairs.append((ours, bare_ms(varied)))
     bare.stdin.close()
     bare.wait()
-    return [Row("nvrtc-warm", median_ratio(pairs[2:]), 1.1, "lower",  # the first ones start the workers
-                "the same CUDA C++ through NVRTC's interface in a warm process; ours for an ordinary user")]
+    return [Row("nvrtc-warm", ratios(pairs[2:]), 1.1, "lower",  # the first ones start the workers
+                "the same CUDA C++ through NVRTC's interface in a warm process; ours for an ordinary user",
+                cpu_ms=1000 * cpu.seconds / (12 * len(sources)), kernels=len(sources))]
 
 
 def first_kernel(setting):
@@ -421,32 +497,36 @@ def first_kernel(setting):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=setting.env, **kwargs)
         return time.perf_counter() - begin
 
-    cold, hit = [], []
+    cold, hit, cpu = [], [], [setting.cpu(), setting.cpu()]
     for request in setting.distinct(len(setting.requests)):
         # Both sides compile this kernel, each from a file of its own.
         other = dict(request, source_file=request["source_file"] + ".bare.ttir")
         shutil.copy(request["source_file"], other["source_file"])
         path = setting.request_file([request])
         command = [setting.binaries / "kiln", "compile", "--requests", path]
-        daemon_cold = seconds(command)
-        daemon_hit = seconds(command)
+        with cpu[0]:
+            daemon_cold = seconds(command)
+        with cpu[1]:
+            daemon_hit = seconds(command)
         bare = seconds([setting.python, HERE / "bare_triton.py", "once"], text=True,
                        input=json.dumps([other]))
         cold.append((daemon_cold, bare))
         hit.append((daemon_hit, bare))
     of = "a fresh Python process: import triton and the same compile"
-    return [Row("first-kernel-cold", median_ratio(cold), 0.5, "lower", of),
-            Row("first-kernel-hit", median_ratio(hit), 0.05, "lower", of)]
+    cold_ms, hit_ms = (1000 * each.seconds / len(cold) for each in cpu)
+    return [Row("first-kernel-cold", ratios(cold), 0.5, "lower", of, cpu_ms=cold_ms, kernels=1),
+            Row("first-kernel-hit", ratios(hit), 0.05, "lower", of, cpu_ms=hit_ms, kernels=1)]
 
 
 def cold_batch(setting):
     """100 kernels at once, against one bare process per core that share the list."""
     cores = len(os.sched_getaffinity(0))
-    busy, pairs = [], []
-    for _ in range(3):
+    busy, pairs, taken = [], [], setting.cpu()
+    for _ in range(5):
         before = setting.stats()
         requests = setting.distinct(100)
-        wall = setting.compile_through_daemon(requests)
+        with taken:
+            wall = setting.compile_through_daemon(requests)
         cpu = (setting.stats()["compile_cpu_micros"] - before["compile_cpu_micros"]) / 1e6
         busy.append(cpu / (cores * wall))
 
@@ -470,10 +550,10 @@ def cold_batch(setting):
                 process.stdin.close()
                 process.wait()
         pairs.append((wall, bare_wall))
-    return [Row("cold-batch-busy", statistics.median(busy), 0.9, "higher",
-                "cores × wall time: CPU time spent in compilers"),
-            Row("cold-batch", median_ratio(pairs), 1.1, "lower",
-                f"{cores} warm bare Triton processes sharing the same list")]
+    cpu_ms = 1000 * taken.seconds / (5 * 100)
+    return [Row("cold-batch-busy", busy, 0.9, "higher", "cores × wall time: CPU time spent in compilers", cpu_ms=cpu_ms, kernels=100),
+            Row("cold-batch", ratios(pairs), 1.1, "lower", f"{cores} warm bare Triton processes sharing the same list",
+                cpu_ms=cpu_ms, kernels=100)]
 
 
 def tuning_batch(setting):
@@ -495,19 +575,23 @@ def tuning_batch(setting):
         printed = subprocess.run([setting.python, script, "compile", out], check=True, stdout=subprocess.PIPE, text=True, env=setting.env).stdout
         return float(printed.split()[0])  # for all; the longest alone stands behind it
 
-    measured = cores.measure(visible)
-    ratio = median_ratio([(stock(), ours(turn)) for turn in range(5)])
+    measured, taken, pairs = cores.measure(visible), setting.cpu(), []
+    for turn in range(5):
+        theirs = stock()
+        with taken:
+            pairs.append((theirs, ours(turn)))
     of = f"as fast as Triton alone, one after the other; {len(requests)} configurations, {visible} cores"
-    return [Row("tuning-batch", ratio, cores.goal(visible, len(requests)), "higher", of),
+    return [Row("tuning-batch", ratios(pairs), cores.goal(visible, len(requests)), "higher", of,
+                cpu_ms=1000 * taken.seconds / (5 * len(requests)), kernels=len(requests)),
             Row("cores-measured", measured, None, "higher",
                 f"what one process gets done that only computes; {visible} at once. The goal of tuning-batch for so many cores is "
-                f"{cores.goal(measured, len(requests)):.2f}")]
+                f"{cores.goal(statistics.median(measured), len(requests)):.2f}")]
 
 
 def workers(setting):
     """What a worker costs besides its compiles: its jail, its replacement, its memory."""
     sources = []
-    for request in setting.requests:
+    for request in setting.requests[::2]:
         path = setting.folder / f"worker-{request['name']}.ttir"
         path.write_text(request["source"])
         sources.append(path)
@@ -516,11 +600,11 @@ def workers(setting):
                             stdout=subprocess.PIPE, text=True).stdout
     report = json.loads(output)
     return [
-        Row("jail-overhead", median_ratio(zip(report["jailed_ms"], report["free_ms"])), 1.05, "lower",
-            "the same kernels in a worker that is not jailed"),
-        Row("worker-replacement", statistics.median(report["replace_ms"]), 20, "lower",
+        Row("jail-overhead", ratios(zip(report["jailed_ms"], report["free_ms"])), 1.05, "lower",
+            "the same kernels in a worker that is not jailed", kernels=len(sources)),
+        Row("worker-replacement", report["replace_ms"], 20, "lower",
             "1 ms: from a dead worker to a jailed one that waits for work"),
-        Row("worker-memory", statistics.median(report["private_mb"]), 20, "lower",
+        Row("worker-memory", report["private_mb"], 20, "lower",
             "1 MB: what a worker has to itself right after the fork"),
     ]
 
@@ -534,7 +618,7 @@ def plugin(setting):
     put = "import kiln; kiln.Client().put_own({b'first ask': {'name': b'content'}})"
     subprocess.run([setting.python, "-c", put], env=environment, check=True)
 
-    def median_ms(clock, then):
+    def each_ms(clock, then):
         script = (f"from time import {clock} as now; from triton import knobs; import triton.runtime.cache; begin = now(); "
                   f"knobs.cache.manager_class; {then}print(1000 * (now() - begin))")
 
@@ -543,11 +627,11 @@ def plugin(setting):
             return float(done.stdout)
 
         once()  # leaves the bytecode, and the fingerprint
-        return statistics.median(once() for _ in range(15))
+        return [once() for _ in range(15)]
 
-    return [Row("plugin-import", median_ms("perf_counter", ""), 30, "lower",
+    return [Row("plugin-import", each_ms("perf_counter", ""), 30, "lower",
                 "1 ms: what importing kiln.triton adds to a process that has imported Triton"),
-            Row("plugin-first-ask", median_ms("process_time", ask), 15, "lower",
+            Row("plugin-first-ask", each_ms("process_time", ask), 15, "lower",
                 "1 ms of processor time, from importing kiln.triton to the first hit")]
 
 
@@ -590,23 +674,24 @@ def second_process(setting):
     """A process that asks for kernels which another has had before it."""
     jobs = Jobs(setting)
 
-    def ms(cache, plug_in):
-        return jobs.run("cuda:90", [cache], plug_in)[0]["ms"]
+    def done(cache, plug_in):
+        return jobs.run("cuda:90", [cache], plug_in)[0]
 
-    files, empty, against_cold = [], [], []
+    turns = []
     for _ in range(6):
         cache = jobs.new_cache()
-        cold = ms(cache, False)
-        stock = ms(cache, False)
-        files.append((ms(cache, True), stock))
-        ours = ms(jobs.new_cache(), True)
-        empty.append((ours, stock))
-        against_cold.append((ours, cold))
-    # The first turn has the daemon compile and the plug-in read Triton.
-    return [Row("second-process", median_ratio(files[1:]), 0.5, "lower", "the same process without Kiln: Triton finds all in its files"),
-            Row("second-process-empty", median_ratio(empty[1:]), 0.5, "lower",
+        turns.append({"cold": done(cache, False), "stock": done(cache, False), "files": done(cache, True), "empty": done(jobs.new_cache(), True)})
+
+    def row(name, ours, theirs, goal, of):
+        some = turns[1:]  # the first turn has the daemon compile and the plug-in read Triton
+        kernels = some[0][ours]["kernels"]
+        cpu_ms = statistics.median(1000 * turn[ours]["cpu_s"] / kernels for turn in some)  # the process's own
+        return Row(name, ratios((turn[ours]["ms"], turn[theirs]["ms"]) for turn in some), goal, "lower", of, cpu_ms=cpu_ms, kernels=kernels)
+
+    return [row("second-process", "files", "stock", 0.5, "the same process without Kiln: Triton finds all in its files"),
+            row("second-process-empty", "empty", "stock", 0.5,
                 "the same process without Kiln whose files are there; ours are not, the daemon has them"),
-            Row("second-process-cold", median_ratio(against_cold[1:]), 0.1, "lower", "the same process without Kiln, which compiles; ours has no files")]
+            row("second-process-cold", "empty", "cold", 0.1, "the same process without Kiln, which compiles; ours has no files")]
 
 
 def plugin_kernels(count):
@@ -615,17 +700,21 @@ def plugin_kernels(count):
     def measure(setting):
         jobs = Jobs(setting, "many_kernels.py")
 
-        def ms(cache, plug_in, *workers):
-            return jobs.run(str(count), [cache], plug_in, setting.folder / f"many-{count}", *workers)[0]["ms"]
+        def done(cache, plug_in, *workers):
+            return jobs.run(str(count), [cache], plug_in, setting.folder / f"many-{count}", *workers)[0]
 
         (setting.folder / f"many-{count}").mkdir()
         cache = jobs.new_cache()
-        ms(cache, True, str(len(os.sched_getaffinity(0))))  # the daemon compiles; Triton's files are those that it would have made by itself
-        turns = [(ms(cache, False), ms(cache, True), ms(jobs.new_cache(), True)) for _ in range(6)]
+        done(cache, True, str(len(os.sched_getaffinity(0))))  # the daemon compiles; Triton's files are those that it would have made by itself
+        turns = [(done(cache, False), done(cache, True), done(jobs.new_cache(), True)) for _ in range(6)][1:]
+
+        def row(name, ours, goal, of):
+            cpu_ms = statistics.median(1000 * turn[ours]["cpu_s"] / count for turn in turns)  # the process's own
+            return Row(name, ratios((turn[ours]["ms"], turn[0]["ms"]) for turn in turns), goal, "lower", of, cpu_ms=cpu_ms, kernels=count)
+
         of = f"the same process without Kiln, {count} kernels, whose files are there"
-        return [Row(f"plugin-kernels-{count}", median_ratio((files, stock) for stock, files, _ in turns[1:]), 1.1, "lower", of),
-                Row(f"plugin-kernels-{count}-empty", median_ratio((empty, stock) for stock, _, empty in turns[1:]), _EMPTY_GOALS[count], "lower",
-                    f"{of}; ours are not, the daemon has them")]
+        return [row(f"plugin-kernels-{count}", 1, 1.1, of),
+                row(f"plugin-kernels-{count}-empty", 2, _EMPTY_GOALS[count], f"{of}; ours are not, the daemon has them")]
 
     return measure
 
@@ -644,8 +733,13 @@ def inductor_like(setting):
         folder.mkdir()
         return jobs.run(str(kernels), [cache], plug_in, folder, str(cores))[0]["ms"]
 
-    pairs = [(ms(True), ms(False)) for _ in range(6)]
-    return [Row("inductor-like", median_ratio(pairs[1:]), 1.0, "lower", f"{cores} such workers without Kiln; {kernels} kernels, all of them new")]
+    pairs, cpu = [], setting.cpu()
+    for _ in range(6):
+        with cpu:
+            ours = ms(True)
+        pairs.append((ours, ms(False)))
+    return [Row("inductor-like", ratios(pairs[1:]), 1.0, "lower", f"{cores} such workers without Kiln; {kernels} kernels, all of them new",
+                cpu_ms=1000 * cpu.seconds / (6 * kernels), kernels=kernels)]
 
 
 def eight_processes(setting):
@@ -662,10 +756,13 @@ def eight_processes(setting):
         (alone,) = jobs.run(targets, [jobs.new_cache()], False)
         compilers.append((cpu, jobs.compile_lowered(targets)["cpu_s"]))
         whole.append((cpu + sum(answer["cpu_s"] for answer in answers), alone["cpu_s"]))
-    return [Row("eight-processes", median_ratio(compilers), 1.15, "lower",
-                "CPU seconds of one process without Kiln that compiles the same Triton IR; ours are those in compilers"),
-            Row("eight-processes-whole", median_ratio(whole), 1.4, "lower",
-                "CPU seconds of one process without Kiln, lowering too; ours are those in compilers and in all eight processes")]
+    kernels = answers[0]["kernels"]
+    return [Row("eight-processes", ratios(compilers), 1.15, "lower",
+                "CPU seconds of one process without Kiln that compiles the same Triton IR; ours are those in compilers",
+                cpu_ms=1000 * statistics.median(ours for ours, _ in compilers) / kernels, kernels=kernels),
+            Row("eight-processes-whole", ratios(whole), 1.4, "lower",
+                "CPU seconds of one process without Kiln, lowering too; ours are those in compilers and in all eight processes",
+                cpu_ms=1000 * statistics.median(ours for ours, _ in whole) / kernels, kernels=kernels)]
 
 
 # What each function measures, by the names of its rows.
@@ -694,15 +791,18 @@ GROUPS = {
 LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit")
 
 
-def print_line(name, ratio, goal, verdict, of):
+def print_line(name, *cells):
     longest = max(len(name) for group in GROUPS for name in group)
-    print(name.ljust(longest), ratio.ljust(6), goal.ljust(6), verdict.ljust(6), of, sep="  ", flush=True)
+    *cells, of = cells
+    print(name.ljust(longest), *(cell.ljust(width) for cell, width in zip(cells, (6, 16, 6, 6, 6, 8, 7))), of, sep="  ", flush=True)
 
 
 def print_row(row):
     sign = "≤" if row.better == "lower" else "≥"
-    goal, verdict = ("", "") if row.goal is None else (f"{sign} {row.goal}", "holds" if row.holds else "MISSED")
-    print_line(row.name, f"{row.value:.3f}", goal, verdict, row.of)
+    goal, verdict = ("", "") if row.goal is None else (f"{sign} {row.goal:.4g}", "holds" if row.holds else "MISSED")
+    p99, cpu_ms = ("" if value is None else f"{value:.3g}" for value in (row.p99, row.cpu_ms))
+    print_line(row.name, f"{row.value:.3g}", f"{row.runs[0]:.3g}–{row.runs[-1]:.3g} of {len(row.runs)}", goal, verdict, p99, cpu_ms,
+               str(row.kernels or ""), row.of)
 
 
 def main():
@@ -718,7 +818,7 @@ def main():
     arguments = parser.parse_args()
 
     if not arguments.json:
-        print_line("name", "ratio", "goal", "", "of")
+        print_line("name", "median", "range of runs", "goal", "", "p99", "CPU, ms", "kernels", "of")
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="kiln-bench-") as folder, contextlib.ExitStack() as stack:
         setting = Setting(arguments.binaries, arguments.toolchain, arguments.nvrtc, pathlib.Path(folder))

@@ -27,8 +27,7 @@
 
 #include "client/cli/requests/request_file.h"
 #include "client/rpc/client.h"
-#include "echo.grpc.pb.h"
-#include "tests/benchmarks/echo_server.h"
+#include "tests/benchmarks/echo.h"
 #include "tests/benchmarks/samples.h"
 #include "tests/testing/temp_directory.h"
 
@@ -129,21 +128,13 @@ void Hits(const std::string& path, int argc, char** argv) {
   const TempDirectory folder;
   const std::string socket = folder.File("echo.sock");
   const EchoServerProcess server(socket);
-  const auto echo =
-      Echo::NewStub(grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials()));
-  EchoRequest echo_request;
-  echo_request.set_payload(std::string(request.ByteSizeLong(), 'x'));
-  echo_request.set_reply_bytes(answer.ByteSizeLong());
+  const EchoClient echo(socket);
 
   const std::string file = folder.File("file");
   std::ofstream(file) << std::string(hot.document().size() + hot.binary().size(), 'x');
 
   benchmark::RegisterBenchmark("EchoRpc", [&](benchmark::State& state) {
-    MeasureEach(state, [&] {
-      grpc::ClientContext context;
-      EchoReply reply;
-      if (!echo->Call(&context, echo_request, &reply).ok()) std::exit(1);
-    });
+    MeasureEach(state, [&] { echo.Call(request.ByteSizeLong(), answer.ByteSizeLong()); });
   });
   benchmark::RegisterBenchmark("HitRpc", [&](benchmark::State& state) {
     MeasureEach(state, [&] {

@@ -6,10 +6,6 @@
 // {"hits_per_s": …, "echoes_per_s": …, "batch_us": …}: requests of all processes together, the same
 // of a bare gRPC server that neither parses nor serializes, and a hit's share of a batch of 1000.
 
-#include <grpc/slice.h>
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/client_unary_call.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,10 +16,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/cli/requests/request_file.h"
 #include "client/rpc/client.h"
+#include "tests/benchmarks/echo.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln::benchmarks {
@@ -32,7 +30,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Call = std::function<void()>;
 
-constexpr char kEchoMethod[] = "/kiln.benchmarks.RawEcho/Call";
 constexpr int kBatch = 1000;
 
 void Check(bool is_well, const std::string& what) {
@@ -53,38 +50,6 @@ v1::CompileRequest FirstRequest(const std::string& path) {
   Check(entry.has_value(), "the file has no request");
   return OrDie(std::move(entry->request));
 }
-
-grpc::ByteBuffer Bytes(size_t count) {
-  const grpc::Slice slice(grpc_slice_malloc(count), grpc::Slice::STEAL_REF);
-  return grpc::ByteBuffer(&slice, 1);
-}
-
-// Answers every call with so many bytes, the same each time.
-class RawEchoService final : public grpc::CallbackGenericService {
- public:
-  explicit RawEchoService(size_t reply_bytes) : reply_(Bytes(reply_bytes)) {}
-
- private:
-  class Reactor final : public grpc::ServerGenericBidiReactor {
-   public:
-    explicit Reactor(const grpc::ByteBuffer& reply) : reply_(reply) { StartRead(&request_); }
-    void OnReadDone(bool ok) override {
-      if (!ok) return Finish(grpc::Status::CANCELLED);
-      StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
-    }
-    void OnDone() override { delete this; }
-
-   private:
-    grpc::ByteBuffer request_;
-    grpc::ByteBuffer reply_;
-  };
-
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
-    return new Reactor(reply_);
-  }
-
-  const grpc::ByteBuffer reply_;
-};
 
 // A process of its own, so that this one never starts a thread before it forks. Ends with the pipe.
 class Child {
@@ -181,29 +146,11 @@ void Run(const std::string& path, int processes, double seconds) {
   const auto reply_bytes = static_cast<size_t>(first.Number());
 
   const TempDirectory folder;
-  const std::string address = "unix:" + folder.File("echo.sock");
-  const Child server([&](int in, int out) {
-    RawEchoService service(reply_bytes);
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-    builder.RegisterCallbackGenericService(&service);
-    const std::unique_ptr<grpc::Server> serving = builder.BuildAndStart();
-    Send(out, 0);
-    Await(in);
-    serving->Shutdown();
-  });
-  server.Number();
-
+  const std::string socket = folder.File("echo.sock");
+  const EchoServerProcess server(socket);
   const double echoes = PerSecond(processes, seconds, [&]() -> Call {
-    const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
-    return [channel, asked = Bytes(request.ByteSizeLong())] {
-      const grpc::internal::RpcMethod method(kEchoMethod, grpc::internal::RpcMethod::NORMAL_RPC);
-      grpc::ClientContext context;
-      grpc::ByteBuffer reply;
-      const grpc::Status status =
-          grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-              channel.get(), method, &context, asked, &reply);
-      Check(status.ok(), status.error_message());
+    return [echo = EchoClient(socket), asked = request.ByteSizeLong(), reply_bytes] {
+      echo.Call(asked, reply_bytes);
     };
   });
   const double hits = PerSecond(processes, seconds, [&]() -> Call {
@@ -222,6 +169,9 @@ void Run(const std::string& path, int processes, double seconds) {
 }  // namespace kiln::benchmarks
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "--echo-server") {
+    return kiln::benchmarks::RunEchoServer(argv[2]);
+  }
   if (argc != 4) {
     std::fprintf(stderr, "usage: load_benchmark FILE.jsonl PROCESSES SECONDS\n");
     return 2;

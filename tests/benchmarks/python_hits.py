@@ -1,5 +1,5 @@
 """Hits by the Python client, by a call and in the hot directory, beside a gRPC echo of the same sizes, in Python at both ends, in turns.
-Prints the medians in µs.
+Prints {"echo": {"p50": […], "p99": […], "cpu_ms": […]}, …}: percentiles in µs and the client's processor time for a call, of each round.
 
     python_hits.py < REQUEST           a request with source, target and options, as JSON; KILN_ROOT names the daemon
     python_hits.py serve SOCKET BYTES  the echo, whose replies have so many bytes
@@ -8,7 +8,6 @@ Prints the medians in µs.
 import concurrent.futures
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,13 +30,14 @@ def serve(socket, reply_bytes):
     sys.stdin.read()
 
 
-def median_us(call):
-    times = []
+def round_of(call):
+    times, cpu = [], time.process_time()
     for _ in range(CALLS):
         began = time.perf_counter()
         call()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e6
+        times.append(1e6 * (time.perf_counter() - began))
+    times.sort()
+    return {"p50": times[CALLS // 2], "p99": times[CALLS * 99 // 100], "cpu_ms": 1000 * (time.process_time() - cpu) / CALLS}
 
 
 def measure(socket, echo, hits):
@@ -45,8 +45,8 @@ def measure(socket, echo, hits):
         call = channel.unary_unary(METHOD)
         call(echo, wait_for_ready=True)
         calls = {"echo": lambda: call(echo), **hits}
-        rounds = [{name: median_us(one) for name, one in calls.items()} for _ in range(ROUNDS)]
-    return {name: statistics.median(each[name] for each in rounds) for name in calls}
+        rounds = [{name: round_of(one) for name, one in calls.items()} for _ in range(ROUNDS)]
+    return {name: {figure: [each[name][figure] for each in rounds] for figure in ("p50", "p99", "cpu_ms")} for name in calls}
 
 
 def main():

@@ -4,9 +4,9 @@
 //       makes a store of COUNT variants of the file's first kernel. Needs a daemon (KILN_ROOT) to
 //       compile the kernel. Ends like a process that was killed.
 //   store_benchmark --hits FILE.jsonl COUNT
-//       asks the daemon (KILN_ROOT) that has such a store for its entries: {"first_us": …,
-//       "uniform_us": …, "echo_us": …}: medians of entries that are not in memory, of any entries,
-//       and of a bare gRPC echo of the same sizes
+//       asks the daemon (KILN_ROOT) that has such a store for its entries: {"first": {"p50": …,
+//       "p99": …}, "uniform": …, "echo": …}: microseconds for entries that are not in memory, for
+//       any entries, and for a bare gRPC echo of the same sizes
 //   store_benchmark --full FOLDER
 //       {"half": {"hit_us": …, "put_us": …}, "full": {…}}: the 99th percentile in a store at half
 //       its limit, and at its limit, where puts evict
@@ -37,12 +37,11 @@
 #include "daemon/kernel/request_document.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/messages/translate.h"
-#include "echo.grpc.pb.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/quota_store.h"
 #include "storage/rocks/rocks_open.h"
-#include "tests/benchmarks/echo_server.h"
+#include "tests/benchmarks/echo.h"
 #include "tests/benchmarks/samples.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/temp_directory.h"
@@ -137,27 +136,21 @@ void Hits(const std::string& path, size_t count) {
   const TempDirectory folder;
   const std::string socket = folder.File("echo.sock");
   const EchoServerProcess server(socket);
-  const auto stub =
-      Echo::NewStub(grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials()));
+  const EchoClient echo(socket);
   ConnectOptions by_rpc;
   by_rpc.reads_hot_directory = false;
   const std::unique_ptr<Client> client = OrDie(Client::Connect(by_rpc));
 
   const v1::CompileRequest request = FirstRequest(path);
-  EchoRequest echoed;
   std::vector<double> echoes;
   const auto hit = [&](size_t number, std::vector<double>& micros) {
     const v1::CompileRequest asked = Variant(request, number);
     v1::CompileResponse answer;
     micros.push_back(MicrosOf([&] { answer = OrDie(client->Compile(asked)); }));
     if (answer.outcome() != v1::OUTCOME_HIT) Check(Internal("entry {} is not a hit", number));
-    echoed.set_reply_bytes(answer.ByteSizeLong());
-    echoed.mutable_payload()->resize(asked.ByteSizeLong(), 'x');
-    echoes.push_back(MicrosOf([&] {
-      grpc::ClientContext context;
-      EchoReply reply;
-      if (!stub->Call(&context, echoed, &reply).ok()) Check(Internal("no echo"));
-    }));
+    const size_t asked_bytes = asked.ByteSizeLong();
+    const size_t answer_bytes = answer.ByteSizeLong();
+    echoes.push_back(MicrosOf([&] { echo.Call(asked_bytes, answer_bytes); }));
   };
 
   std::mt19937_64 random(count);
@@ -168,11 +161,13 @@ void Hits(const std::string& path, size_t count) {
   for (size_t i = 0; i < std::min(count, kTouched); ++i) hit(entries[i], first);
   std::vector<double> uniform;
   for (int i = 0; i < kUniform; ++i) hit(random() % count, uniform);
-  std::printf("%s\n", nlohmann::json{{"first_us", Percentile(first, 50)},
-                                     {"uniform_us", Percentile(uniform, 50)},
-                                     {"echo_us", Percentile(echoes, 50)}}
-                          .dump()
-                          .c_str());
+  const auto percentiles = [](std::vector<double>& micros) {
+    return nlohmann::json{{"p50", Percentile(micros, 50)}, {"p99", Percentile(micros, 99)}};
+  };
+  const nlohmann::json report = {{"first", percentiles(first)},
+                                 {"uniform", percentiles(uniform)},
+                                 {"echo", percentiles(echoes)}};
+  std::printf("%s\n", report.dump().c_str());
 }
 
 MadeArtifact Entry(size_t number) {

@@ -23,7 +23,7 @@ def autotune(setting, row):
     stock = statistics.median(seconds for seconds, _ in rounds)
     bound = statistics.median(seconds / longest for seconds, longest in rounds)
     root, visible = setting.kilnd.root, len(os.sched_getaffinity(0))
-    measured = cores.measure(visible)  # right before, since others may share the machine
+    measured = statistics.median(cores.measure(visible))  # right before, since others may share the machine
     setting.report.measure([cores.row(measured)])
     row("0.7 × min(cores, 18)", f"{cores.goal(visible, 18):.1f} for the {visible} cores that show, which is the goal; "
         f"{cores.goal(measured, 18):.1f} for the {measured:.1f} measured")
