@@ -21,8 +21,8 @@
 namespace kiln {
 
 // Reads or maps files, and never writes them. Their content runs in this process. So the directory
-// and each file must belong to root, to this user or to the configured server, and others must not
-// be able to write to them. The directory is checked when it is opened, a file each time.
+// must belong to root, to this user or to the configured server, and others must not be able to
+// write to it. This is checked when the directory is opened. It vouches for the artifacts in it.
 //
 // The directory stays open. A miss looks whether a new daemon has replaced the directory.
 // Thread-safe. Blocks for one open and one read or mmap.
@@ -32,8 +32,8 @@ class HotReader {
       : path_(std::move(path)), own_uid_(::geteuid()), server_uid_(server_uid) {}
 
   // NOT_FOUND: not published, or there is no hot directory. DATA_LOSS: the checksum of the file is
-  // wrong. PERMISSION_DENIED: an untrusted user owns, or others may write to, the directory or the
-  // file. FAILED_PRECONDITION: published by a newer Kiln.
+  // wrong. PERMISSION_DENIED: an untrusted user owns, or others may write to, the directory.
+  // FAILED_PRECONDITION: published by a newer Kiln.
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
   // What the file beside the artifacts says; read again only when it was replaced. Errors as Find,

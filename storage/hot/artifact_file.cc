@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -19,6 +20,9 @@ namespace {
 
 // Up to this size reading is faster than mapping: mapping a page costs more than copying it.
 constexpr size_t kReadBytesMax = 512 * limits::kKiB;
+// What is shorter is read without a look at the file's size: fstat(2) costs as much as its
+// checksum.
+constexpr size_t kFirstReadBytes = 64 * limits::kKiB;
 
 size_t Aligned(size_t offset) {
   return (offset + kArtifactAlignment - 1) / kArtifactAlignment * kArtifactAlignment;
@@ -78,8 +82,7 @@ absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::string& path,
-                                                      const Digest& expected_key,
-                                                      const FileCheck& check) {
+                                                      const Digest& expected_key) {
   // O_NONBLOCK: opening a pipe must not hang.
   const UniqueFd fd(
       openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
@@ -87,24 +90,31 @@ absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::
     if (errno == ELOOP) return FailedPrecondition("{} is a symbolic link", path);
     return ErrnoStatus(errno, path);
   }
+  KILN_ASSIGN_OR_RETURN(MappedArtifact artifact, Load(fd.get(), path));
+  const std::string_view bytes(static_cast<const char*>(artifact.address_), artifact.size_bytes_);
+  const ArtifactLayoutError error = ParseArtifactLayout(bytes, artifact.layout_);
+  if (error.is_newer) return FailedPrecondition("{}: {}", path, error.message);
+  if (!error.message.empty()) return DataLoss("{}: {}", path, error.message);
+  if (artifact.layout_.key != expected_key.Bytes()) {
+    return DataLoss("{} holds the artifact {}", path,
+                    Digest::FromBytes(artifact.layout_.key)->Hex());
+  }
+  return artifact;
+}
+
+absl::StatusOr<MappedArtifact> MappedArtifact::Load(int fd, const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(MappedArtifact beginning, Read(fd, kFirstReadBytes, path));
+  const bool is_whole =
+      beginning.size_bytes_ >= sizeof(ArtifactHeader) && beginning.size_bytes_ < kFirstReadBytes;
+  if (is_whole) return beginning;
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (fstat(fd, &info) != 0) return ErrnoStatus(errno, path);
   if (!S_ISREG(info.st_mode)) return FailedPrecondition("{} is not a regular file", path);
-  if (check) KILN_RETURN_IF_ERROR(check(info, path));
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size < sizeof(ArtifactHeader) || size > ArtifactFileBytesMax()) {
     return DataLoss("{} has {} bytes, too few or too many for an artifact file", path, size);
   }
-  KILN_ASSIGN_OR_RETURN(MappedArtifact mapped, size <= kReadBytesMax ? Read(fd.get(), size, path)
-                                                                     : Map(fd.get(), size, path));
-  const std::string_view bytes(static_cast<const char*>(mapped.address_), size);
-  const ArtifactLayoutError error = ParseArtifactLayout(bytes, mapped.layout_);
-  if (error.is_newer) return FailedPrecondition("{}: {}", path, error.message);
-  if (!error.message.empty()) return DataLoss("{}: {}", path, error.message);
-  if (mapped.layout_.key != expected_key.Bytes()) {
-    return DataLoss("{} holds the artifact {}", path, Digest::FromBytes(mapped.layout_.key)->Hex());
-  }
-  return mapped;
+  return size <= kReadBytesMax ? Read(fd, size, path) : Map(fd, size, path);
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const std::string& path) {
@@ -114,16 +124,9 @@ absl::StatusOr<MappedArtifact> MappedArtifact::Read(int fd, size_t size, const s
   void* address = allocated;
   size_t room = size + kArtifactAlignment - 1;
   std::align(kArtifactAlignment, size, address, room);
-  MappedArtifact artifact(address, size, allocated);
-  size_t filled = 0;
-  while (filled < size) {
-    const ssize_t got = read(fd, static_cast<char*>(address) + filled, size - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoStatus(errno, path);
-    if (got == 0) return DataLoss("{} ends after {} bytes, it had {}", path, filled, size);
-    filled += static_cast<size_t>(got);
-  }
-  return artifact;
+  // From a regular file one call reads all that there is.
+  const ssize_t got = pread(fd, address, size, 0);
+  return MappedArtifact(address, got < 0 ? 0 : static_cast<size_t>(got), allocated);
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Map(int fd, size_t size, const std::string& path) {

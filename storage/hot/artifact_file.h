@@ -2,10 +2,7 @@
 // RPC or parser (layout: storage/format.md).
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,13 +32,9 @@ class MappedArtifact {
   // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: a newer
   // Kiln wrote it, or it is no regular file. Follows no symbolic link in the last component.
   static absl::StatusOr<MappedArtifact> Open(const std::string& path, const Digest& expected_key);
-  // Checks fstat(2)'s result and the path before anything is read from the file. Its error is
-  // returned. None: every regular file is fine.
-  using FileCheck = std::function<absl::Status(const struct stat&, const std::string&)>;
   // Opens a path relative to an open directory (openat(2)), with the errors of Open.
   static absl::StatusOr<MappedArtifact> OpenAt(int directory, const std::string& path,
-                                               const Digest& expected_key,
-                                               const FileCheck& check = nullptr);
+                                               const Digest& expected_key);
 
   MappedArtifact(MappedArtifact&& other) noexcept;
   MappedArtifact& operator=(MappedArtifact&& other) noexcept;
@@ -54,6 +47,8 @@ class MappedArtifact {
  private:
   MappedArtifact(void* address, size_t size_bytes, void* allocated)
       : address_(address), size_bytes_(size_bytes), allocated_(allocated) {}
+  static absl::StatusOr<MappedArtifact> Load(int fd, const std::string& path);
+  // The first `size` bytes of the file; fewer where it is shorter or cannot be read.
   static absl::StatusOr<MappedArtifact> Read(int fd, size_t size, const std::string& path);
   static absl::StatusOr<MappedArtifact> Map(int fd, size_t size, const std::string& path);
   void Release();
