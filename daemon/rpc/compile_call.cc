@@ -1,9 +1,9 @@
 #include "daemon/rpc/compile_call.h"
 
+#include <absl/container/inlined_vector.h>
 #include <grpcpp/support/slice.h>
 
 #include <utility>
-#include <vector>
 
 #include "daemon/rpc/compile_start.h"
 #include "daemon/rpc/deferred_call.h"
@@ -35,7 +35,7 @@ grpc::Status FillResponse(const CompileAnswer& answer, ByteBudget& unread,
   auto& pieces = std::get<ReplyPieces>(reply);
   auto share = unread.Take(SizeOf(pieces));
   if (!share.ok()) return ToGrpcStatus(share.status());
-  std::vector<grpc::Slice> slices;
+  absl::InlinedVector<grpc::Slice, 4> slices;
   for (ReplyPiece& piece : pieces) {
     const bool is_last = &piece == &pieces.back();
     slices.push_back(ToSlice(std::move(piece), is_last ? *std::move(share) : nullptr));

@@ -7,6 +7,7 @@
 
 #include "daemon/messages/translate.h"
 #include "daemon/rpc/status.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -15,6 +16,8 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
 constexpr size_t kFieldBytesMax = 20;  // a tag and a number
+// To copy a content of this size costs less than to keep it alive until it is sent.
+constexpr size_t kCopiedBytesMax = 64 * limits::kKiB;
 
 void AppendNumber(int field, uint64_t value, std::string& out,
                   WireFormatLite::WireType type = WireFormatLite::WIRETYPE_VARINT) {
@@ -35,10 +38,10 @@ void AppendBytes(int field, std::string_view bytes, std::string& out) {
   out += bytes;
 }
 
-// A StageBlob up to its content.
-std::string StageHead(const StageBlob& stage, bool is_inline) {
-  std::string head;
-  head.reserve(5 * kFieldBytesMax + stage.stage.size() + Digest::kSizeBytes);
+// A StageBlob up to its content. Valid until this thread makes the next one.
+std::string_view StageHead(const StageBlob& stage, bool is_inline) {
+  thread_local std::string head;
+  head.clear();
   AppendBytes(v1::StageBlob::kStageFieldNumber, stage.stage, head);
   AppendBytes(v1::StageBlob::kDigestFieldNumber, stage.blob.digest().Bytes(), head);
   const size_t size_bytes = stage.blob.size_bytes();
@@ -79,18 +82,27 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
   KILN_ASSIGN_OR_RETURN(const ReplyStages selected, SelectStages(artifact, stages));
   const std::string& description = DescriptionOf(artifact);
   ReplyPieces pieces;
-  std::string next;  // up to the content that follows
-  next.reserve(description.size() + 256);
+  std::string next;  // up to the content that is shared
+  size_t bytes = description.size() + 256;
+  for (const StageBlob* stage : selected.stages) {
+    const size_t size_bytes = stage->blob.size_bytes();
+    if (selected.is_inline && size_bytes <= kCopiedBytesMax) bytes += size_bytes;
+  }
+  next.reserve(bytes);
   AppendBytes(v1::CompileResponse::kKeyFieldNumber, artifact.key.Bytes(), next);
   AppendNumber(v1::CompileResponse::kOutcomeFieldNumber, static_cast<uint64_t>(outcome), next);
   if (tier) AppendNumber(v1::CompileResponse::kTierFieldNumber, ToProto(*tier), next);
   next += description;
   for (const StageBlob* stage : selected.stages) {
-    const std::string head = StageHead(*stage, selected.is_inline);
+    const std::string_view head = StageHead(*stage, selected.is_inline);
     const size_t content_bytes = selected.is_inline ? stage->blob.size_bytes() : 0;
     AppendFieldStart(v1::CompileResponse::kStagesFieldNumber, head.size() + content_bytes, next);
     next += head;
     if (!selected.is_inline) continue;
+    if (content_bytes <= kCopiedBytesMax) {
+      next += stage->blob.bytes();
+      continue;
+    }
     pieces.emplace_back(std::exchange(next, {}));
     pieces.emplace_back(stage->blob);
   }

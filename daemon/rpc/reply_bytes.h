@@ -1,4 +1,4 @@
-// A CompileResponse as bytes, without copying what was compiled.
+// A CompileResponse as bytes.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -25,8 +25,8 @@ size_t SizeOf(const ReplyPieces& pieces);
 // keeps them.
 const std::string& DescriptionOf(const Artifact& artifact);
 
-// Exactly what serializing the message of ToProto(artifact, …) gives a parser, but the content of
-// the stages is not copied: the reply shares it with the artifact. Errors as there.
+// Exactly what serializing the message of ToProto(artifact, …) gives a parser, but a large content
+// is not copied: the reply shares it with the artifact. Errors as there.
 absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
                                            std::optional<Tier> tier,
                                            std::span<const std::string> stages);
