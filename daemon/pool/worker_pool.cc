@@ -158,19 +158,25 @@ void WorkerPool::Cancel(const TaskPtr& task) {
 void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
   Cancellation::Registration registration;
   Done done;
+  bool frees_core = false;
   {
     const MutexLock lock(mutex_);
     if (task->state == Task::State::kDone) return;
-    if (task->state == Task::State::kRunning) --stats_.running;
+    if (task->state == Task::State::kRunning) {
+      --stats_.running;
+      frees_core = queue_.empty();
+    }
     used_at_ = Steady::now();
     task->state = Task::State::kDone;
     registration = std::move(task->registration);
     done = std::move(task->done);
   }
-  changed_.NotifyAll();  // one more compile may run
+  if (!frees_core) changed_.NotifyAll();  // one more compile may run
   // Waits for a cancellation under way, which takes the mutex.
   registration.reset();
   done(std::move(result));
+  // On the slot's thread. Not before: `done` may submit the task that the core is for.
+  if (frees_core) changed_.NotifyAll();
 }
 
 void WorkerPool::SlotLoop(Slot& slot) {
@@ -248,17 +254,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerPool::StartIn(
     Slot& slot, const std::shared_ptr<Zygote>& zygote) {
   // Without it nothing could be cancelled.
   KILN_RETURN_IF_ERROR(slot.wake.Open());
-  bool is_spare = false;
-  {
-    const MutexLock lock(mutex_);
-    // Where all cores compile, it would take their time for what this compile may not need.
-    is_spare = queue_.empty() && stats_.running < running_max_;
-  }
-  auto worker = WorkerProcess::Start(zygote, slot.directory, options_.worker_limits, is_spare);
+  auto worker = WorkerProcess::Start(zygote, slot.directory, options_.worker_limits);
   if (!absl::IsNotFound(worker.status())) return worker;
   // Somebody tidied up beneath a running daemon.
   KILN_RETURN_IF_ERROR(RestoreDirectory(options_.work_directory));
-  return WorkerProcess::Start(zygote, slot.directory, options_.worker_limits, is_spare);
+  return WorkerProcess::Start(zygote, slot.directory, options_.worker_limits);
 }
 
 void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do_better) {
@@ -292,10 +292,19 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
   const auto has_task = [&]() KILN_REQUIRES(mutex_) {
     return !queue_.empty() && stats_.running < running_max_;
   };
-  Await([&]() KILN_REQUIRES(mutex_) {
+  const auto is_over = [&]() KILN_REQUIRES(mutex_) {
     const bool is_one_too_many = CountReady(/*starting_too=*/false) > ReadyWanted();
     return stopping_ || has_task() || !IsOfUse(slot) || is_one_too_many;
-  });
+  };
+  // Where all cores compile, to prepare would take time from them.
+  const auto is_core_free = [&]() KILN_REQUIRES(mutex_) {
+    return queue_.empty() && stats_.running < running_max_;
+  };
+  Await([&]() KILN_REQUIRES(mutex_) { return is_over() || is_core_free(); });
+  if (!is_over()) {
+    slot.worker->Prepare();
+    Await(is_over);
+  }
   const bool takes_task = !stopping_ && has_task() && IsOfUse(slot) && slot.worker->IsReady();
   if (!stopping_ && !has_task() && IsOfUse(slot)) counters_.idled.Add();
   slot.stage = Slot::Stage::kUsed;

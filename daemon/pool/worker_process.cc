@@ -41,8 +41,7 @@ WorkerProcess::WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directo
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_ptr<Zygote> zygote,
                                                                     const std::string& directory,
-                                                                    const WorkerLimits& limits,
-                                                                    bool is_spare) {
+                                                                    const WorkerLimits& limits) {
   KILN_RETURN_IF_ERROR(MakeEmptyDirectory(directory));
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
@@ -52,7 +51,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
   const UniqueFd theirs(sockets[1]);
   KILN_ASSIGN_OR_RETURN(OutputCapture output, OutputCapture::Create());
   KILN_ASSIGN_OR_RETURN(const pid_t pid,
-                        zygote->Fork(theirs.get(), output.fd(), directory, limits, is_spare));
+                        zygote->Fork(theirs.get(), output.fd(), directory, limits));
   std::unique_ptr<WorkerProcess> worker(
       new WorkerProcess(std::move(zygote), directory, std::move(ours), std::move(output)));
   worker->pid_ = pid;
@@ -67,6 +66,11 @@ WorkerProcess::~WorkerProcess() {
   if (const absl::Status wiped = MakeEmptyDirectory(directory_); !wiped.ok()) {
     LogWarning("worker's directory not emptied", {{"error", Message(wiped)}});
   }
+}
+
+void WorkerProcess::Prepare() {
+  // The socket has room. A worker that is gone shows in IsReady.
+  SendFrame(socket_.get(), FrameType::kPrepare, 0, "{}", "", {}).IgnoreError();
 }
 
 absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {

@@ -31,9 +31,12 @@ class WorkerProcess {
   // UNAVAILABLE when the zygote is dead.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(std::shared_ptr<Zygote> zygote,
                                                               const std::string& directory,
-                                                              const WorkerLimits& limits,
-                                                              bool is_spare);
+                                                              const WorkerLimits& limits);
   ~WorkerProcess();
+
+  // Has the worker get ahead what a compile needs, until its request comes. It takes processor
+  // time. REQUIRES: called once, before Run.
+  void Prepare();
 
   // Blocks for the compile. DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when the
   // worker died, INTERNAL when it answered nonsense. REQUIRES: not called before.

@@ -142,13 +142,11 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
   return absl::OkStatus();
 }
 
-absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLimits limits,
-                                         bool is_spare) const {
+absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLimits limits) const {
   // The kernel counts all that a user runs, with threads, and the daemon's user may run a job as
   // well.
   limits.processes = RunningThreads() + limits::kWorkerThreadsMax;
-  Json request = {
-      {"type", "fork"}, {"directory", directory}, {"spare", is_spare}, {"jail", nullptr}};
+  Json request = {{"type", "fork"}, {"directory", directory}, {"jail", nullptr}};
   request["limits"] = EncodeLimits(limits);
   std::optional<JailDescription> jail;
   if (jail_ != nullptr) {
@@ -166,8 +164,8 @@ absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLim
 }
 
 absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string& directory,
-                                   const WorkerLimits& limits, bool is_spare) {
-  KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits, is_spare));
+                                   const WorkerLimits& limits) {
+  KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
   const MutexLock lock(mutex_);
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));

@@ -61,11 +61,11 @@ class Zygote {
   ~Zygote();
 
   // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
-  // is jailed. A spare has time to prepare what a compile needs. UNAVAILABLE when the zygote is
-  // dead or cannot fork; FAILED_PRECONDITION where the worker did not enter the jail that it must
-  // be in, or where the jail's description exceeds a message.
+  // is jailed. UNAVAILABLE when the zygote is dead or cannot fork; FAILED_PRECONDITION where the
+  // worker did not enter the jail that it must be in, or where the jail's description exceeds a
+  // message.
   absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
-                             const WorkerLimits& limits, bool is_spare = false);
+                             const WorkerLimits& limits);
 
   // Kills everything in the group of `worker`, and returns the wait status where it is known.
   // REQUIRES: Fork returned `worker`, and it has not been ended yet.
@@ -89,8 +89,8 @@ class Zygote {
   absl::Status SendMessage(const std::string& text, const int* descriptors, size_t count);
   absl::StatusOr<nlohmann::json> ReceiveMessage(std::chrono::steady_clock::time_point deadline,
                                                 int wake_fd);
-  absl::StatusOr<nlohmann::json> ForkRequest(const std::string& directory, WorkerLimits limits,
-                                             bool is_spare) const;
+  absl::StatusOr<nlohmann::json> ForkRequest(const std::string& directory,
+                                             WorkerLimits limits) const;
   // Kills and reaps a worker.
   std::optional<int> EndWorkerLocked(pid_t worker) KILN_REQUIRES(mutex_);
   // Whether `worker` leads a group of the zygote's session, into which nobody comes from elsewhere.

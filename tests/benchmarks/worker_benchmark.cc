@@ -29,7 +29,7 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr int kReplacements = 50;
-constexpr int kRounds = 7;
+constexpr int kRounds = 5;
 
 template <typename T>
 T OrDie(absl::StatusOr<T> result) {
@@ -52,7 +52,7 @@ struct Side {
     zygote = OrDie(Zygote::Start(command, stop));
   }
   std::unique_ptr<WorkerProcess> Start() {
-    return OrDie(WorkerProcess::Start(zygote, directory.File("slot"), {}, /*is_spare=*/true));
+    return OrDie(WorkerProcess::Start(zygote, directory.File("slot"), {}));
   }
 
   TempDirectory directory;

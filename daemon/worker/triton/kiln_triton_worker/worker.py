@@ -12,15 +12,13 @@ import traceback
 
 from kiln_triton_worker.diagnosis import classify, is_tainted
 from kiln_triton_worker.failure import Failure
-from kiln_triton_worker.frames import read_frame, write_frame
+from kiln_triton_worker.frames import FRAME_PREPARE, read_frame, write_frame
 from kiln_triton_worker.jail import Confinement
 from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import mount_work_directory, set_limits
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
-
-BUSY_SECONDS = 0.5  # who got no job for so long has time, though it was forked while all cores compiled
 
 
 def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, told_fd):
@@ -34,10 +32,9 @@ def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, t
         os.dup2(output_fd, 2)
         os.close(output_fd)
         job = socket.socket(fileno=job_fd)
-        worker = Worker(compiler, job, message)
+        worker = Worker(compiler, written, job, message)
         with open(told_fd, "w") as told:
             json.dump(worker.confine(), told)
-        written.copy(job, 0 if message["spare"] else BUSY_SECONDS)
         worker.serve()
         os._exit(0)
     except BaseException:
@@ -50,8 +47,9 @@ def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, t
 class Worker:
     """Compiles what comes in on a job socket."""
 
-    def __init__(self, compiler, job, message):
+    def __init__(self, compiler, written, job, message):
         self._compiler = compiler
+        self._written = written
         self._job = job
         self._message = message
         self._hides_files = False
@@ -76,7 +74,11 @@ class Worker:
     def serve(self):
         """Until the daemon ends this process, after its first answer, or closes the socket."""
         while frame := read_frame(self._job):
-            self._compile(*frame)
+            kind, *request = frame
+            if kind == FRAME_PREPARE:
+                self._written.copy(self._job)
+            else:
+                self._compile(*request)
 
     def _compile(self, identifier, request, source):
         before = taken_so_far()

@@ -20,7 +20,7 @@ class WrittenMemory:
     """Of this process's memory, what `compile_once` writes to. Finds out in a fork, which ends then.
 
     A fork copies a page of its parent's when it first writes to it. For a compile these are some thousand page faults, a twentieth of
-    its time. A spare worker takes them ahead, since nothing of that depends on what it will compile.
+    its time. A worker that waits takes them ahead, since nothing of that depends on what it will compile.
     """
 
     def __init__(self, compile_once):
@@ -38,12 +38,11 @@ class WrittenMemory:
             self._steps = json.load(found)
         os.waitpid(pid, 0)
 
-    def copy(self, job, delay):
-        """In a later fork: after `delay` seconds, until all is copied, or there is something to read on `job`."""
+    def copy(self, job):
+        """In a later fork: until all is copied, or there is something to read on `job`."""
         for begin, size in self._steps:
-            if select.select([job], [], [], delay)[0]:
+            if select.select([job], [], [], 0)[0]:
                 return
-            delay = 0
             LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), MADV_POPULATE_WRITE)
 
 
