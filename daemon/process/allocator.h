@@ -13,9 +13,11 @@ namespace kiln {
 // with the C library's malloc (docs/adr/0042). The results are the same.
 
 // For the environment of programs that a worker starts, such as ptxas: the C library's malloc with
-// pages of two megabytes, where the kernel gives them on request. Spares ptxas two of three page
-// faults, and a twelfth of its time.
-inline constexpr char kProgramAllocation[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
+// pages of two megabytes, where the kernel gives them on request, taken 16 MB at a time and kept.
+// Spares ptxas four of five page faults, and a twelfth to a fifth of its time.
+inline constexpr char kProgramAllocation[] =
+    "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216"
+    ":glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=1073741824";
 
 // Whether the daemon may run the file at `path`, which a search of `directory` has found.
 using MayRun = std::function<absl::Status(const std::string& directory, const std::string& path)>;

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
+#include "daemon/process/allocator.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -36,7 +38,7 @@ TEST_F(ProgramTest, RunsWithItsArgumentsAndNothingOfTheEnvironment) {
 TEST_F(ProgramTest, AllocatesInLargePagesAndKeepsItsFilesHere) {
   const auto result = Program::Open("/usr/bin/env", "env")->Run({}, log_);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->output, "TMPDIR=.\nGLIBC_TUNABLES=glibc.malloc.hugetlb=1\n");
+  EXPECT_EQ(result->output, std::string("TMPDIR=.\n") + kProgramAllocation + "\n");
 }
 
 TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
