@@ -16,6 +16,7 @@ class Toolchain:
     def __init__(self):
         import triton
         from triton import knobs
+        from triton._C import libtriton
         from triton._C.libtriton import get_cache_invalidating_env_vars, ir
         from triton.backends import backends, compiler
         from triton.backends.compiler import GPUTarget
@@ -23,6 +24,7 @@ class Toolchain:
 
         self.version = triton.__version__
         self.directory = os.path.dirname(triton.__file__)
+        self.library = libtriton.__file__
         # Triton names its backends after vendors, and targets after platforms.
         self.backends = [name for name, probe in (("cuda", 80), ("hip", "gfx942"))
                          if any(entry.compiler.supports_target(GPUTarget(name, probe, 32)) for entry in backends.values())]

@@ -16,6 +16,7 @@ import traceback
 
 from kiln_triton_worker.failure import one_line
 from kiln_triton_worker.frames import PROTOCOL
+from kiln_triton_worker.large_pages import FreshHeap, move_library
 from kiln_triton_worker.libc import die_with, prctl
 from kiln_triton_worker.warm_kernel import compile_warm, warm
 from kiln_triton_worker.worker import run_worker
@@ -47,9 +48,10 @@ def check_forkable():
 class Zygote:
     """Forks workers at the daemon's request, one request at a time."""
 
-    def __init__(self, control, compiler, written):
+    def __init__(self, control, compiler, heap, written):
         self._control = control
         self._compiler = compiler
+        self._heap = heap
         self._written = written
         self._workers = set()
 
@@ -98,6 +100,7 @@ class Zygote:
             os.close(write_end)
             raise
         if pid == 0:
+            self._heap.enter()
             os.close(read_end)
             run_worker(self._compiler, self._written, self._control, job, output, message, zygote, write_end)
         os.close(write_end)
@@ -165,7 +168,15 @@ def run_zygote(make_compiler, control_fd, parent, backends):
         # Objects that live until the end need not be looked at by any child's collector, which would only copy their pages.
         gc.collect()
         gc.freeze()
-        zygote = Zygote(control, compiler, WrittenMemory(lambda: compile_warm(compiler, backends)))
+        with contextlib.suppress(OSError):  # then forks map it page by page
+            move_library(compiler.toolchain.library)
+        heap = FreshHeap()
+
+        def compile_in_fork():
+            heap.enter()
+            compile_warm(compiler, backends)
+
+        zygote = Zygote(control, compiler, heap, WrittenMemory(compile_in_fork))
     except Exception as error:
         traceback.print_exc()
         control.send(json.dumps({"type": "failed", "message": one_line(repr(error))}).encode())

@@ -1,0 +1,97 @@
+"""What makes the forks of a Triton's zygote cheaper: libtriton in large pages, and a heap that is all free."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from kiln_triton_worker import large_pages
+from places import TOOLCHAIN, WORKER
+
+JEMALLOC = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
+SETTING = pathlib.Path(large_pages.SETTING)
+needs_large_pages = pytest.mark.skipif(not SETTING.exists() or "[never]" in SETTING.read_text(), reason="this machine has no large pages")
+
+FIND_PACKAGE = f"import sys; sys.path.insert(0, {str(WORKER)!r})\n"
+FORKS = FIND_PACKAGE + """
+import hashlib, json, os, resource
+from kiln_triton_worker.compiler import Compiler
+from kiln_triton_worker.large_pages import FreshHeap, move_library
+from kiln_triton_worker.warm_kernel import WARM_KERNEL, request_for
+
+compiler = Compiler()
+
+# The page faults of a compile in a fork, and the digest of the binary.
+def compile_in_fork(prepare):
+    read_end, write_end = os.pipe()
+    if os.fork() == 0:
+        prepare()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        stages, _ = compiler.compile(request_for("cuda", "90"), WARM_KERNEL.encode())
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        os.write(write_end, json.dumps([faults, hashlib.sha256(stages[-1][1]).hexdigest()]).encode())
+        os._exit(0)
+    os.wait()
+    return json.loads(os.read(read_end, 1000))
+
+compiler.compile(request_for("cuda", "90"), WARM_KERNEL.encode())
+plain = compile_in_fork(lambda: None)
+move_library(compiler.toolchain.library)
+with_library = compile_in_fork(lambda: None)
+heap = FreshHeap()
+with_both = compile_in_fork(heap.enter)
+print(json.dumps([plain, with_library, with_both]))
+"""
+
+
+def run(script, folder, python=sys.executable, **environment):
+    ran = subprocess.run([python, "-B", "-c", script], cwd=folder, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", **environment})
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@needs_large_pages
+@pytest.mark.skipif(JEMALLOC is None, reason="there is no jemalloc")
+def test_a_fork_compiles_the_same_with_half_the_page_faults(tmp_path):
+    environment = {"LD_PRELOAD": str(JEMALLOC), "MALLOC_CONF": "narenas:1,thp:always,metadata_thp:always"}
+    (plain, binary), *others = json.loads(run(FORKS, tmp_path, TOOLCHAIN / "bin" / "python", **environment))
+    assert [made for _, made in others] == [binary, binary]
+    (with_library, _), (with_both, _) = others
+    assert with_library < plain - 300
+    assert with_both < plain / 2
+
+
+@needs_large_pages
+def test_another_malloc_stays_as_it_is(tmp_path):
+    (_, binary), (with_library, _), (with_both, same) = json.loads(run(FORKS, tmp_path, TOOLCHAIN / "bin" / "python"))
+    assert same == binary
+    assert with_both > with_library / 2
+
+
+# The kernel may forbid that memory becomes code.
+@needs_large_pages
+def test_code_that_may_not_move_stays_where_it_is(tmp_path):
+    library = next((TOOLCHAIN / "lib").resolve().glob("python*/site-packages/triton/_C/libtriton.so"))
+    script = FIND_PACKAGE + f"""
+import ctypes
+from kiln_triton_worker.large_pages import LIBC, move_library
+from triton._C.libtriton import ir
+PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1
+def code():
+    with open("/proc/self/maps") as maps:
+        return [line for line in maps if " r-xp " in line and {str(library)!r} in line]
+before = code()
+assert before
+if LIBC.prctl(PR_SET_MDWE, ctypes.c_ulong(REFUSE_EXEC_GAIN), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) == 0:
+    try:
+        move_library({str(library)!r})
+    except PermissionError:
+        assert code() == before
+        ir.load_dialects(ir.context())
+        print("stayed")
+else:
+    print("not to be forbidden")
+"""
+    assert run(script, tmp_path, TOOLCHAIN / "bin" / "python") in ("stayed\n", "not to be forbidden\n")
