@@ -223,7 +223,7 @@ def test_a_fork_that_fails_costs_the_zygote_nothing(monkeypatch):
     monkeypatch.setattr(os, "fork", refuse)
     before = os.listdir("/proc/self/fd")
     with pytest.raises(BlockingIOError):
-        Zygote(None, None, None, None)._fork({}, -1, -1)
+        Zygote(None, None, None)._fork({}, -1, -1)
     assert os.listdir("/proc/self/fd") == before
 
 

@@ -13,7 +13,6 @@ Runs with nothing but the standard library and `triton`. A module imports only w
   compiler                             from a request to the outputs of its stages
   reply                                what the daemon takes of these
   warm_kernel, description             what the toolchain can do
-  written_memory                       what a worker copies ahead
   worker, zygote                       processes
   program                              the command line
 

@@ -41,12 +41,6 @@ def warm(compiler, backends):
     return results
 
 
-def compile_warm(compiler, backends):
-    """WARM_KERNEL once, for the first target that there is."""
-    target = next(target for target in WARM_TARGETS if target[0] in backends)
-    compiler.compile(request_for(*target), WARM_KERNEL.encode())
-
-
 def compiles(compiler, backend, architecture):
     """Whether WARM_KERNEL compiles. Tried in a child, since a compiler that does not know an architecture may abort."""
     pid = os.fork()

@@ -12,7 +12,7 @@ import traceback
 
 from kiln_triton_worker.diagnosis import classify, is_tainted
 from kiln_triton_worker.failure import Failure
-from kiln_triton_worker.frames import FRAME_PREPARE, read_frame, write_frame
+from kiln_triton_worker.frames import FRAME_COMPILE, read_frame, write_frame
 from kiln_triton_worker.jail import Confinement
 from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import mount_work_directory, set_limits
@@ -21,7 +21,7 @@ from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
 
-def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, told_fd):
+def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
     """What a forked child does. Never returns."""
     try:
         os.setpgid(0, 0)
@@ -32,7 +32,7 @@ def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, t
         os.dup2(output_fd, 2)
         os.close(output_fd)
         job = socket.socket(fileno=job_fd)
-        worker = Worker(compiler, written, job, message)
+        worker = Worker(compiler, job, message)
         with open(told_fd, "w") as told:
             json.dump(worker.confine(), told)
         worker.serve()
@@ -47,9 +47,8 @@ def run_worker(compiler, written, control, job_fd, output_fd, message, zygote, t
 class Worker:
     """Compiles what comes in on a job socket."""
 
-    def __init__(self, compiler, written, job, message):
+    def __init__(self, compiler, job, message):
         self._compiler = compiler
-        self._written = written
         self._job = job
         self._message = message
         self._hides_files = False
@@ -75,9 +74,7 @@ class Worker:
         """Until the daemon ends this process, after its first answer, or closes the socket."""
         while frame := read_frame(self._job):
             kind, *request = frame
-            if kind == FRAME_PREPARE:
-                self._written.copy(self._job)
-            else:
+            if kind == FRAME_COMPILE:  # there is nothing to prepare
                 self._compile(*request)
 
     def _compile(self, identifier, request, source):

@@ -18,9 +18,8 @@ from kiln_triton_worker.failure import one_line
 from kiln_triton_worker.frames import PROTOCOL
 from kiln_triton_worker.large_pages import FreshHeap, move_library
 from kiln_triton_worker.libc import die_with, prctl
-from kiln_triton_worker.warm_kernel import compile_warm, warm
+from kiln_triton_worker.warm_kernel import warm
 from kiln_triton_worker.worker import run_worker
-from kiln_triton_worker.written_memory import WrittenMemory
 
 PR_SET_CHILD_SUBREAPER = 36
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
@@ -48,11 +47,10 @@ def check_forkable():
 class Zygote:
     """Forks workers at the daemon's request, one request at a time."""
 
-    def __init__(self, control, compiler, heap, written):
+    def __init__(self, control, compiler, heap):
         self._control = control
         self._compiler = compiler
         self._heap = heap
-        self._written = written
         self._workers = set()
 
     def serve(self):
@@ -102,7 +100,7 @@ class Zygote:
         if pid == 0:
             self._heap.enter()
             os.close(read_end)
-            run_worker(self._compiler, self._written, self._control, job, output, message, zygote, write_end)
+            run_worker(self._compiler, self._control, job, output, message, zygote, write_end)
         os.close(write_end)
         # In both processes, so that the group exists before anyone hears of the pid.
         with contextlib.suppress(OSError):
@@ -170,13 +168,7 @@ def run_zygote(make_compiler, control_fd, parent, backends):
         gc.freeze()
         with contextlib.suppress(OSError):  # then forks map it page by page
             move_library(compiler.toolchain.library)
-        heap = FreshHeap()
-
-        def compile_in_fork():
-            heap.enter()
-            compile_warm(compiler, backends)
-
-        zygote = Zygote(control, compiler, heap, WrittenMemory(compile_in_fork))
+        zygote = Zygote(control, compiler, FreshHeap())
     except Exception as error:
         traceback.print_exc()
         control.send(json.dumps({"type": "failed", "message": one_line(repr(error))}).encode())
