@@ -103,10 +103,9 @@ class Client::Core {
     v1::NoteUsesRequest request;
     for (const Digest& key : keys) request.add_keys(std::string(key.Bytes()));
     v1::NoteUsesResponse none;
-    CallOptions options;
-    options.deadline = std::chrono::steady_clock::now() + limits::kUnreportedUsesBudget;
+    const auto deadline = std::chrono::steady_clock::now() + limits::kUnreportedUsesBudget;
     const absl::Status told =
-        WatchedCall(*stubs->kernels, connection->Limits(options))
+        WatchedCall(*stubs->kernels, connection->Limits({.deadline = deadline}))
             .Unary(*stubs->kernels, &KernelStub::PrepareAsyncNoteUses, request, none);
     if (absl::IsUnavailable(told)) connection->Drop(stubs);
   }

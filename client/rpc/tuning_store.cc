@@ -9,9 +9,7 @@ namespace kiln {
 namespace {
 
 CallOptions Within(std::chrono::milliseconds budget) {
-  CallOptions options;
-  options.deadline = std::chrono::steady_clock::now() + budget;
-  return options;
+  return {.deadline = std::chrono::steady_clock::now() + budget};
 }
 
 }  // namespace

@@ -78,8 +78,7 @@ class WatchedCall {
     while (is_open) {
       reader->Read(&message, nullptr);
       is_open = Next()->ok;
-      if (!is_open || !is_wanted) continue;
-      is_wanted = take(message);
+      if (is_open && is_wanted) is_wanted = take(message);
       if (!is_wanted) context_.TryCancel();
     }
     grpc::Status status;

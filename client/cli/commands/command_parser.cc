@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "client/cli/commands/errors.h"
@@ -16,17 +17,6 @@ namespace {
 
 std::string CheckPath(const std::string& text) {
   return text.empty() ? "is empty; name a path, or leave it out" : "";
-}
-
-template <typename Value>
-CLI::Option& AddOption(CLI::App& app, const std::string& names, Value& value,
-                       const std::string& help, const ArgumentTraits& traits) {
-  CLI::Option& option = *app.add_option(names, value, help);
-  if (!traits.value_name.empty()) option.type_name(traits.value_name);
-  option.required(traits.is_required);
-  option.delimiter(traits.separator);
-  if (traits.is_path) option.check(CheckPath);
-  return option;
 }
 
 // What is wrong with a whole number's text; "" where nothing is. CLI11's own conversion says less.
@@ -91,32 +81,28 @@ std::vector<std::string> WithHelpFlag(std::vector<std::string> arguments) {
 
 }  // namespace
 
-void Arguments::Add(const std::string& names, std::string& value, const std::string& help,
+template <typename Value>
+void Arguments::Add(const std::string& names, Value& value, const std::string& help,
                     const ArgumentTraits& traits) {
-  AddOption(app_, names, value, help, traits);
+  CLI::Option& option = *app_.add_option(names, value, help);
+  if (!traits.value_name.empty()) option.type_name(traits.value_name);
+  option.required(traits.is_required);
+  option.delimiter(traits.separator);
+  if (traits.is_path) option.check(CheckPath);
+  if constexpr (std::is_same_v<Value, uint64_t>) option.check(CheckWhole<uint64_t>);
+  if constexpr (std::is_same_v<Value, std::optional<uid_t>>) option.check(CheckWhole<uid_t>);
+  if constexpr (std::is_same_v<Value, std::optional<double>>) option.check(CheckSeconds);
+  // What follows one of several values belongs to the option no more.
+  const bool is_list = std::is_same_v<Value, std::vector<std::string>>;
+  if (is_list && !option.get_positional()) option.allow_extra_args(false);
 }
 
-void Arguments::Add(const std::string& names, std::vector<std::string>& values,
-                    const std::string& help, const ArgumentTraits& traits) {
-  CLI::Option& option = AddOption(app_, names, values, help, traits);
-  // What follows one value belongs to the option no more.
-  if (!option.get_positional()) option.allow_extra_args(false);
-}
-
-void Arguments::Add(const std::string& names, uint64_t& value, const std::string& help,
-                    const ArgumentTraits& traits) {
-  AddOption(app_, names, value, help, traits).check(CheckWhole<uint64_t>);
-}
-
-void Arguments::Add(const std::string& names, std::optional<uid_t>& value, const std::string& help,
-                    const ArgumentTraits& traits) {
-  AddOption(app_, names, value, help, traits).check(CheckWhole<uid_t>);
-}
-
-void Arguments::Add(const std::string& names, std::optional<double>& value, const std::string& help,
-                    const ArgumentTraits& traits) {
-  AddOption(app_, names, value, help, traits).check(CheckSeconds);
-}
+using Text = const std::string&;
+template void Arguments::Add(Text, std::string&, Text, const ArgumentTraits&);
+template void Arguments::Add(Text, std::vector<std::string>&, Text, const ArgumentTraits&);
+template void Arguments::Add(Text, uint64_t&, Text, const ArgumentTraits&);
+template void Arguments::Add(Text, std::optional<uid_t>&, Text, const ArgumentTraits&);
+template void Arguments::Add(Text, std::optional<double>&, Text, const ArgumentTraits&);
 
 void Arguments::AddFlag(const std::string& names, bool& value, const std::string& help) {
   app_.add_flag(names, value, help);

@@ -33,18 +33,11 @@ class Arguments {
  public:
   explicit Arguments(CLI::App& app) : app_(app) {}
 
-  // `names` is "-o,--output" for an option and "KEY" for a positional argument. An option with many
-  // values takes one value each time.
-  void Add(const std::string& names, std::string& value, const std::string& help,
-           const ArgumentTraits& traits = {});
-  void Add(const std::string& names, std::vector<std::string>& values, const std::string& help,
-           const ArgumentTraits& traits = {});
-  void Add(const std::string& names, uint64_t& value, const std::string& help,
-           const ArgumentTraits& traits = {});
-  void Add(const std::string& names, std::optional<uid_t>& value, const std::string& help,
-           const ArgumentTraits& traits = {});
-  // Seconds, above zero.
-  void Add(const std::string& names, std::optional<double>& value, const std::string& help,
+  // `names` is "-o,--output" for an option and "KEY" for a positional argument. A value is a
+  // string, strings (an option takes one each time), a uint64_t, or an optional uid_t or double:
+  // seconds, above zero.
+  template <typename Value>
+  void Add(const std::string& names, Value& value, const std::string& help,
            const ArgumentTraits& traits = {});
   void AddFlag(const std::string& names, bool& value, const std::string& help);
 

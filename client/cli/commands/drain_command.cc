@@ -8,14 +8,10 @@ namespace kiln::cli {
 namespace {
 
 absl::StatusOr<ExitCode> RunDrain(Session& session) {
-  Console& console = session.console();
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   KILN_RETURN_IF_ERROR(admin->Drain(session.Call(kQuestionTime)).status());
-  if (session.json()) {
-    console.out << Dump(Json{{"draining", true}}) << std::endl;
-  } else {
-    console.out << "draining: the daemon exits when the requests under way are answered\n";
-  }
+  const std::string text = "draining: the daemon exits when the requests under way are answered";
+  session.console().out << (session.json() ? Dump(Json{{"draining", true}}) : text) << std::endl;
   return kOk;
 }
 

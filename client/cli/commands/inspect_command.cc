@@ -101,16 +101,14 @@ absl::StatusOr<ExitCode> RunInspect(const InspectArguments& arguments, Session& 
       About(arguments.key_prefix, admin->InspectArtifact(session.Call(kQuestionTime), request)));
   if (session.json()) {
     console.out << Dump(Describe(found)) << std::endl;
-    return kOk;
-  }
-  if (!console.aligned) {
+  } else if (!console.aligned) {
     PrintTabbed(console, Flatten(Describe(found)));
-    return kOk;
+  } else {
+    PrintArtifact(console, found);
+    PrintKernel(console, found.metadata());
+    PrintOrigin(console, found.provenance());
+    PrintStages(console, found);
   }
-  PrintArtifact(console, found);
-  PrintKernel(console, found.metadata());
-  PrintOrigin(console, found.provenance());
-  PrintStages(console, found);
   return kOk;
 }
 

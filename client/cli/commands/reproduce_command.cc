@@ -108,7 +108,6 @@ absl::Status WriteReproducer(const Reproducer& reproducer, const std::string& di
 }
 
 absl::StatusOr<ExitCode> RunReproduce(const ReproduceArguments& arguments, Session& session) {
-  Console& console = session.console();
   KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   admin::v1::GetRequestRequest request;
@@ -121,12 +120,8 @@ absl::StatusOr<ExitCode> RunReproduce(const ReproduceArguments& arguments, Sessi
                                     : arguments.directory;
   KILN_ASSIGN_OR_RETURN(const Reproducer reproducer, MakeReproducer(found));
   KILN_RETURN_IF_ERROR(CannotRun(About("cannot write", WriteReproducer(reproducer, directory))));
-  if (session.json()) {
-    console.out << Dump(Json{{"key", Hex(found.key())}, {"directory", directory}, {"script", true}})
-                << std::endl;
-    return kOk;
-  }
-  console.out << directory << std::endl;
+  const Json json{{"key", Hex(found.key())}, {"directory", directory}, {"script", true}};
+  session.console().out << (session.json() ? Dump(json) : directory) << std::endl;
   return kOk;
 }
 

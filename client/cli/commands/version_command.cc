@@ -18,16 +18,11 @@ std::optional<std::string> DaemonVersion(Session& session) {
 
 ExitCode RunVersion(Session& session) {
   const auto daemon = DaemonVersion(session);
-  if (session.json()) {
-    session.console().out << Dump(Json{
-                                 {"kiln", KILN_VERSION},
-                                 {"kilnd", daemon.has_value() ? Json(*daemon) : Json(nullptr)}})
-                          << std::endl;
-    return kOk;
-  }
-  session.console().out << "kiln  " << KILN_VERSION << '\n'
-                        << "kilnd " << daemon.value_or("not reachable on its administration socket")
-                        << '\n';
+  const Json json{{"kiln", KILN_VERSION}, {"kilnd", daemon ? Json(*daemon) : Json(nullptr)}};
+  const std::string text =
+      fmt::format("kiln  {}\nkilnd {}", KILN_VERSION,
+                  daemon.value_or("not reachable on its administration socket"));
+  session.console().out << (session.json() ? Dump(json) : text) << std::endl;
   return kOk;
 }
 
