@@ -26,22 +26,10 @@ void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
   arguments.AddFlag("--no-color", options.no_color, "Print no colors ($NO_COLOR does the same)");
 }
 
-void AddSubcommands(CommandParser& parser) {
-  AddCompile(parser);
-  AddWarm(parser);
-  AddGet(parser);
-  AddLs(parser);
-  AddInspect(parser);
-  AddReproduce(parser);
-  AddStats(parser);
-  AddEvict(parser);
-  AddPin(parser);
-  AddVerify(parser);
-  AddDrain(parser);
-  AddDoctor(parser);
-  AddToolchainCommand(parser);
-  AddVersion(parser);
-}
+// In the order of the help.
+constexpr AddCommand* kCommands[] = {
+    AddCompile, AddWarm, AddGet,    AddLs,    AddInspect, AddReproduce,        AddStats,
+    AddEvict,   AddPin,  AddVerify, AddDrain, AddDoctor,  AddToolchainCommand, AddVersion};
 
 }  // namespace
 
@@ -53,7 +41,7 @@ int RunCommandLine(std::vector<std::string> arguments, std::ostream& out, std::o
       "Exit status: 0 done, 1 something that was asked for failed, 2 could not run.");
   GlobalOptions options;
   AddGlobalOptions(parser.CommonArguments(), options);
-  AddSubcommands(parser);
+  for (AddCommand* const add : kCommands) add(parser);
   const auto chosen = parser.Parse(std::move(arguments), out, err);
   Console console{out, err};
   console.aligned = terminals.out || options.table;

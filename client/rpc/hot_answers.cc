@@ -23,9 +23,7 @@ absl::StatusOr<v1::CompileResponse> FindHotAnswer(const HotReader& reader,
                                                   const v1::CompileRequest& request) {
   if (!MayBeAnswered(request)) return NotFound("the daemon must answer such a request");
   KILN_ASSIGN_OR_RETURN(const auto toolchains, reader.Toolchains());
-  v1::CompileRequest asked = request;
-  asked.clear_stages();  // the file has one, which is compared below
-  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(asked)));
+  KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(v1::CompileRequest(request)));
   KILN_ASSIGN_OR_RETURN(const CompileJobPtr job,
                         RequestResolver(*toolchains).Resolve(std::move(converted)));
   KILN_ASSIGN_OR_RETURN(const HotArtifact found, reader.Find(job->key));

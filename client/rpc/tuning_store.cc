@@ -6,20 +6,13 @@
 #include "client/rpc/client.h"
 
 namespace kiln {
-namespace {
-
-CallOptions Within(std::chrono::milliseconds budget) {
-  return {.deadline = std::chrono::steady_clock::now() + budget};
-}
-
-}  // namespace
-
 uint64_t TuningStore::Find(void* user, const void* key, uint64_t key_bytes, void* value,
                            uint64_t capacity) noexcept {
   auto& store = *static_cast<TuningStore*>(user);
   if (!store.status().ok()) return 0;
-  const auto entries = store.client_.GetOwn({std::string(static_cast<const char*>(key), key_bytes)},
-                                            Within(store.budget_));
+  const std::string name(static_cast<const char*>(key), key_bytes);
+  const auto deadline = std::chrono::steady_clock::now() + store.budget_;
+  const auto entries = store.client_.GetOwn({name}, {.deadline = deadline});
   store.Note(entries.status());
   if (!entries.ok() || entries->empty() || entries->front().files_size() != 1) return 0;
   const std::string& content = entries->front().files(0).content();
@@ -37,7 +30,8 @@ void TuningStore::Put(void* user, const void* key, uint64_t key_bytes, const voi
   v1::OwnFile& file = *entry.add_files();
   file.set_name("times");
   file.set_content(value, value_bytes);
-  store.Note(store.client_.PutOwn({entry}, Within(store.budget_)));
+  const auto deadline = std::chrono::steady_clock::now() + store.budget_;
+  store.Note(store.client_.PutOwn({entry}, {.deadline = deadline}));
 }
 
 absl::Status TuningStore::status() const {

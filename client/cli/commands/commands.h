@@ -5,19 +5,8 @@
 
 namespace kiln::cli {
 
-void AddCompile(CommandParser& parser);
-void AddWarm(CommandParser& parser);
-void AddGet(CommandParser& parser);
-void AddLs(CommandParser& parser);
-void AddInspect(CommandParser& parser);
-void AddReproduce(CommandParser& parser);
-void AddStats(CommandParser& parser);
-void AddEvict(CommandParser& parser);
-void AddPin(CommandParser& parser);
-void AddVerify(CommandParser& parser);
-void AddDrain(CommandParser& parser);
-void AddDoctor(CommandParser& parser);
-void AddToolchainCommand(CommandParser& parser);
-void AddVersion(CommandParser& parser);
+using AddCommand = void(CommandParser& parser);
+AddCommand AddCompile, AddWarm, AddGet, AddLs, AddInspect, AddReproduce, AddStats, AddEvict, AddPin,
+    AddVerify, AddDrain, AddDoctor, AddToolchainCommand, AddVersion;
 
 }  // namespace kiln::cli
