@@ -366,9 +366,9 @@ def test_a_failure_is_the_same_the_second_time(ask, good):
     ('{"name": "k", "target": "cuda:90", "source": ["module {}"]}', "source is array, not a string"),
     ('{"name": "k", "target": "cuda:90", "sauce": "module {}"}', "there are cache_policy defines headers job"),
     ("{" * 50_000, "not JSON: column 2: "),
-    ('{"name": "k", "target": "cuda:90", "source": "m", "options": {"num_warps": NaN}}', "not JSON: column "),
+    ('{"name": "k", "target": "cuda:90", "source": "m", "options": {"num_warps": NaN}}', "not JSON, near options.num_warps: column "),
     ('{"name": "k", "target": "cuda:90", "source": "m", "specialization": {"parameters": [{"constant": 99999999999999999999}]}}',
-     "99999999999999999999 does not fit in 64 bits"),
+     "specialization.parameters.0.constant: 99999999999999999999 does not fit in 64 bits"),
 ])
 def test_a_bad_line_is_an_answer_and_the_others_go_on(daemon, good, tmp_path, line, words):
     path = tmp_path / "requests.jsonl"

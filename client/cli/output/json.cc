@@ -1,11 +1,11 @@
 #include "client/cli/output/json.h"
 
 #include <absl/strings/str_replace.h>
+#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
@@ -93,7 +93,7 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
   bool end_array() override { return Close(); }
   bool key(std::string& name) override {
     // nlohmann's reader would silently take the last one.
-    if (!open_.back().names.insert(name).second) {
+    if (open_.back().value->contains(name)) {
       return Refuse(InvalidArgument("the JSON says \"{}\" twice", name));
     }
     open_.back().name = std::move(name);
@@ -102,15 +102,15 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t, const std::string& token, const Json::exception& error) override {
     if (error.id == kNumberOverflow) return RefuseNumber(token, "a double");
-    return Refuse(InvalidArgument("this is not JSON: {}", WithoutLibrary(error.what())));
+    return Refuse(InvalidArgument("this is not JSON{}: {}", Place(", near ", ""),
+                                  WithoutLibrary(error.what())));
   }
 
  private:
   // An object or an array that has not ended yet.
   struct Level {
     Json* value;
-    std::string name;             // of the field whose value is read
-    std::set<std::string> names;  // all so far
+    std::string name;  // of the field whose value is read
   };
 
   bool Refuse(absl::Status why) {
@@ -118,7 +118,19 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
     return false;
   }
   bool RefuseNumber(std::string_view number, std::string_view type) {
-    return Refuse(absl::OutOfRangeError(fmt::format("{} does not fit in {}", number, type)));
+    return Refuse(absl::OutOfRangeError(
+        fmt::format("{}{} does not fit in {}", Place("", ": "), number, type)));
+  }
+
+  // "options.entry.1" between the two: the field that is read, or that ended last. "" without one.
+  std::string Place(std::string_view before, std::string_view behind) const {
+    std::vector<std::string> parts;
+    for (const Level& level : open_) {
+      const size_t index = level.value->size() - (&level == &open_.back() ? 0 : 1);
+      parts.push_back(level.value->is_array() ? std::to_string(index) : level.name);
+    }
+    const std::string path = fmt::format("{}", fmt::join(parts, "."));
+    return path.empty() ? "" : fmt::format("{}{}{}", before, path, behind);
   }
 
   Json* Put(Json value) {
@@ -136,7 +148,7 @@ class ValueBuilder final : public nlohmann::json_sax<Json> {
     }
     // What holds it does not grow before it has ended, so it stays where it is.
     Json* const value = Put(std::move(empty));
-    open_.push_back({value, "", {}});
+    open_.push_back({value, ""});
     return true;
   }
   bool Close() {

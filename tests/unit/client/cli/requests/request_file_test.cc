@@ -151,27 +151,30 @@ TEST_F(RequestFileTest, NestedErrorsNameTheirPlace) {
 
 TEST_F(RequestFileTest, ANumberThatWouldBeRoundedIsRefused) {
   ExpectWrong(R"({"source": "m", "options": {"o": 99999999999999999999}})",
-              "99999999999999999999 does not fit in 64 bits with a sign");
+              "options.o: 99999999999999999999 does not fit in 64 bits with a sign");
   ExpectWrong(R"({"source": "m", "options": {"o": ["a", [-9223372036854775809]]}})",
-              "-9223372036854775809 does not fit in 64 bits with a sign");
+              "options.o.1.0: -9223372036854775809 does not fit in 64 bits with a sign");
   ExpectWrong(R"({"source": "m", "launch": {"maxnreg": 18446744073709551616}})",
-              "18446744073709551616 does not fit");
+              "launch.maxnreg: 18446744073709551616 does not fit");
   ExpectWrong(R"({"source": "m", "specialization": {"parameters": [{"name": "x"}, )"
               R"({"constant": 99999999999999999999}]}})",
-              "99999999999999999999 does not fit");
+              "specialization.parameters.1.constant: 99999999999999999999 does not fit");
   ExpectWrong(R"({"source": "m", "options": {"a": 1, "o": 1e400}})",
-              "1e400 does not fit in a double");
+              "options.o: 1e400 does not fit in a double");
   EXPECT_TRUE(ReadOne(R"({"source": "m", "options": {"o": 1e20}})").request.ok());
 }
 
-TEST_F(RequestFileTest, JsonErrorsNameTheirColumn) {
+TEST_F(RequestFileTest, JsonErrorsNameTheirField) {
   for (const char* number : {"NaN", "Infinity", "-Infinity"}) {
     ExpectWrong(fmt::format(R"({{"source": "m", "options": {{"a": 1, "o": [2, {}]}}}})", number),
-                "this is not JSON: column 4");
+                "this is not JSON, near options.o.1: column 4");
   }
-  ExpectWrong(R"({"source": "m", "options": {"o": "\ud800"}})", "this is not JSON: column 4");
-  ExpectWrong(R"({"source": "m", "options": {"a": 1, "\udc00": 1}})", "this is not JSON: column ");
-  ExpectWrong(R"({"source": "m", "options": {"a": 1},})", "this is not JSON: column 37: ");
+  ExpectWrong(R"({"source": "m", "options": {"o": "\ud800"}})",
+              "this is not JSON, near options.o: column 4");
+  ExpectWrong(R"({"source": "m", "options": {"a": 1, "\udc00": 1}})",
+              "this is not JSON, near options.a: column ");
+  ExpectWrong(R"({"source": "m", "options": {"a": 1},})",
+              "this is not JSON, near options: column 37: ");
   ExpectWrong(R"({"source": "m", "options": {"o": [{"a": 1, "a": 2}]}})",
               "the JSON says \"a\" twice");
   ExpectWrong(R"({"source": "m", "job": "a", "job": "b"})", "the JSON says \"job\" twice");

@@ -55,7 +55,7 @@ TEST(Assignments, WhatIsWrongIsNamed) {
               HasSubstr("--option a: 99999999999999999999 does not fit in 64 bits with a sign"));
   EXPECT_THAT(wrong({"a=-99999999999999999999"}), HasSubstr("does not fit in 64 bits"));
   EXPECT_THAT(wrong({"a=[1,99999999999999999999]"}),
-              HasSubstr("--option a: 99999999999999999999 does not fit in 64 bits"));
+              HasSubstr("--option a: 1: 99999999999999999999 does not fit in 64 bits"));
   EXPECT_THAT(wrong({"a=1e400"}), HasSubstr("--option a: 1e400 does not fit in a double"));
 }
 
