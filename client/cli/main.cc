@@ -19,6 +19,7 @@ bool WantsColor() {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  std::cin.tie(nullptr);  // requests are read on one thread, answers written on another
   const kiln::cli::Terminals terminals{
       .out = ::isatty(STDOUT_FILENO) == 1,
       .err = ::isatty(STDERR_FILENO) == 1,

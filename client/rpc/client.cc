@@ -69,13 +69,14 @@ class Client::Core {
     return content;
   }
 
-  // From the hot directory; nothing where the daemon must be asked.
-  std::optional<v1::CompileResponse> FindHot(const v1::CompileRequest& request) {
+  // From the hot directory, or RESOURCE_EXHAUSTED; nothing where the daemon must be asked.
+  std::optional<RequestWindow::Answer> AnswerHere(const v1::CompileRequest& request) {
+    if (absl::Status status = CheckSize(request); !status.ok()) return status;
     if (!reads_hot_) return std::nullopt;
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
     TellOf(uses_.Add(*Digest::FromBytes(found->key()), std::chrono::steady_clock::now()));
-    return *std::move(found);
+    return found;
   }
 
   // Checks every blob that came along and fetches the others.
@@ -135,8 +136,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& op
 
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
-  KILN_RETURN_IF_ERROR(CheckSize(request));
-  if (auto found = core_->FindHot(request)) return *std::move(found);
+  if (auto answer = core_->AnswerHere(request)) return *std::move(answer);
   KILN_ASSIGN_OR_RETURN(v1::CompileResponse response,
                         core_->Call(&KernelStub::PrepareAsyncCompile, request, options));
   KILN_RETURN_IF_ERROR(core_->Complete(response, options));
@@ -147,27 +147,27 @@ absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& an
                                  const ManyOptions& options) {
   Connection& connection = *core_->connection;
   RequestWindow window(
-      next, answer, [this](const auto& request) { return core_->FindHot(request); }, options,
+      next, answer, [this](const auto& request) { return core_->AnswerHere(request); }, options,
       connection.retry());
-  if (!window.NeedsDaemon()) return absl::OkStatus();
   const AnswerCompletion complete = [&](v1::CompileResponse& response) {
     return core_->Complete(response, options.call);
   };
   Backoff backoff(connection.retry());
   uint64_t answers_before = 0;
   while (true) {
+    const absl::StatusOr<bool> needs_daemon = window.AwaitNeed();
+    if (!needs_daemon.ok() || !*needs_daemon) return window.End(needs_daemon.status());
     const auto stubs = connection.Get();
     const absl::Status status =
         stubs.ok() ? RunCompileStream(*(*stubs)->kernels, connection.Limits(options.call), complete,
                                       window)
                    : stubs.status();
-    if (status.ok()) return status;
     if (stubs.ok() && absl::IsUnavailable(status)) connection.Drop(*stubs);
     if (window.answers() > answers_before) backoff.Reset();
     answers_before = window.answers();
-    if (!WaitBeforeRepeating(status, backoff, options.call.deadline)) {
-      window.FailAll(status);
-      return status;
+    // A stream may end while nothing is under way: the next request opens another one.
+    if (!window.IsIdle() && !WaitBeforeRepeating(status, backoff, options.call.deadline)) {
+      return window.End(status);
     }
     window.SendAllAgain();
   }

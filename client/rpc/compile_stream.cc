@@ -1,7 +1,9 @@
 #include "client/rpc/compile_stream.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/support/async_stream.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -13,7 +15,7 @@ namespace {
 
 // At most one read and one write are under way at any moment, as gRPC demands; both complete on the
 // same queue, so one thread drives the stream. A read is always under way while the stream is open:
-// its failure is how the end of the stream is noticed.
+// its failure is how the end of the stream is noticed. An alarm brings word of the source.
 class CompileStream {
  public:
   CompileStream(KernelStub& stub, const CallLimits& limits, const AnswerCompletion& complete,
@@ -28,20 +30,30 @@ class CompileStream {
     if (!call_.Next()->ok) return Finish();
     stream_->Read(&answer_, Tag(kRead));
     is_reading_ = true;
+    window_.WakeBy([this] { Wake(); });
     while (is_reading_ || is_writing_) {
-      SendNext();
-      const auto event = call_.Next(WakeTime());
+      const auto event = call_.Next(SendNext());
       if (event.has_value()) OnEvent(*event);
     }
+    window_.WakeBy(nullptr);
+    if (is_woken_) call_.Next();
     return Finish();
   }
 
  private:
-  enum Operation : intptr_t { kStart = 1, kRead, kWrite, kFinish };
+  enum Operation : intptr_t { kStart = 1, kRead, kWrite, kWake, kFinish };
   static void* Tag(Operation operation) { return reinterpret_cast<void*>(operation); }
 
-  void SendNext() {
-    if (is_writing_ || is_half_closed_ || !is_reading_) return;
+  // On the source's thread. The alarm must not be set again, or destroyed, before its event is
+  // taken. The event is there at once: a moment that has passed needs no timer.
+  void Wake() {
+    constexpr std::chrono::system_clock::time_point kPast;
+    if (!is_woken_.exchange(true)) alarm_.Set(call_.queue(), kPast, Tag(kWake));
+  }
+
+  // Returns when to call it again, whatever happens meanwhile.
+  Deadline SendNext() {
+    if (is_writing_ || is_half_closed_ || !is_reading_) return std::nullopt;
     if (const auto id = window_.TakeDue(std::chrono::steady_clock::now())) {
       v1::CompileStreamRequest message;
       message.set_id(*id);
@@ -53,17 +65,17 @@ class CompileStream {
       stream_->WritesDone(Tag(kWrite));
       is_writing_ = is_half_closed_ = true;
     }
-  }
-
-  Deadline WakeTime() const {
-    if (is_writing_ || is_half_closed_ || !is_reading_) return std::nullopt;
-    return window_.NextDue();
+    return is_writing_ ? std::nullopt : window_.NextDue();
   }
 
   void OnEvent(const WatchedCall::Event& event) {
     if (event.tag == Tag(kWrite)) {
       is_writing_ = false;
       if (!event.ok) is_half_closed_ = true;  // broken: the read fails next
+      return;
+    }
+    if (event.tag == Tag(kWake)) {
+      is_woken_ = false;
       return;
     }
     is_reading_ = event.ok;
@@ -77,11 +89,8 @@ class CompileStream {
   void OnAnswer(v1::CompileStreamResponse& answer) {
     absl::Status status = FromStreamAnswer(answer);
     if (status.ok()) status = complete_(*answer.mutable_response());
-    if (status.ok()) {
-      window_.OnAnswer(answer.id(), std::move(*answer.mutable_response()));
-    } else {
-      window_.OnAnswer(answer.id(), std::move(status));
-    }
+    RequestWindow::Answer checked = std::move(*answer.mutable_response());
+    window_.OnAnswer(answer.id(), status.ok() ? std::move(checked) : status);
   }
 
   absl::Status Finish() {
@@ -100,6 +109,8 @@ class CompileStream {
   std::unique_ptr<
       grpc::ClientAsyncReaderWriter<v1::CompileStreamRequest, v1::CompileStreamResponse>>
       stream_;
+  grpc::Alarm alarm_;
+  std::atomic<bool> is_woken_ = false;
   bool is_reading_ = false;
   bool is_writing_ = false;
   bool is_half_closed_ = false;

@@ -1,5 +1,6 @@
 #include "client/rpc/request_window.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/rpc/retry.h"
@@ -7,46 +8,87 @@
 
 namespace kiln {
 
-bool RequestWindow::HasRoom() const {
-  return held_.empty() ||
-         (held_.size() < options_.in_flight_max && held_bytes_ < limits::kClientInFlightBytesMax);
+void RequestWindow::ReadAhead() {
+  const size_t room = options_.in_flight_max - std::min(options_.in_flight_max, held_.size());
+  // Several at once: each time costs two switches between threads.
+  const bool has_room =
+      room > options_.in_flight_max / 8 && held_bytes_ < limits::kClientInFlightBytesMax;
+  const MutexLock lock(mutex_);
+  if (is_reading_ || is_exhausted_ || !read_.empty() || !(has_room || held_.empty())) return;
+  is_reading_ = true;
+  reader_.Run([this, room, bytes = held_bytes_] { Read(room, bytes); });
 }
 
-std::optional<uint64_t> RequestWindow::TakeDue(Moment now) {
-  if (!due_.empty() && due_.begin()->first <= now) {
-    const uint64_t id = due_.begin()->second;
-    due_.erase(due_.begin());
-    return id;
+void RequestWindow::Read(size_t room, size_t bytes) {
+  bool goes_on = true;
+  for (size_t count = 1; goes_on; ++count) {
+    v1::CompileRequest request;
+    const bool is_taken = next_(request);
+    bytes += request.ByteSizeLong();
+    const MutexLock lock(mutex_);
+    if (is_taken) read_.push_back(std::move(request));
+    is_exhausted_ = is_exhausted_ || !is_taken;
+    goes_on = !is_exhausted_ && count < room && bytes < limits::kClientInFlightBytesMax;
+    is_reading_ = goes_on;
+    has_read_.NotifyOne();
+    if (wake_) wake_();
   }
-  while (!is_exhausted_ && HasRoom()) {
-    Held held{{}, 0, Backoff(retry_)};
-    if (!next_(held.request)) {
-      is_exhausted_ = true;
-      break;
-    }
-    const uint64_t id = next_id_++;
-    if (absl::Status status = CheckSize(held.request); !status.ok()) {
-      answer_(id, std::move(status));
-      continue;
-    }
-    if (auto found = find_(held.request)) {
-      answer_(id, *std::move(found));
-      continue;
-    }
-    held.size_bytes = held.request.ByteSizeLong();
-    held_bytes_ += held.size_bytes;
-    held_.emplace(id, std::move(held));
-    return id;
-  }
+}
+
+std::optional<uint64_t> RequestWindow::TakeDue(Moment until) {
+  if (!due_.empty() && due_.begin()->first <= until) return due_.extract(due_.begin()).mapped();
+  MutexLock lock(mutex_);
+  has_read_.WaitUntil(mutex_, until,
+                      [this]() KILN_REQUIRES(mutex_) { return !read_.empty() || !is_reading_; });
+  if (read_.empty()) return std::nullopt;
+  const uint64_t id = next_id_++;
+  const auto held = held_.emplace(id, Held{std::move(read_.front()), Backoff(retry_)}).first;
+  read_.pop_front();
+  lock.Unlock();
+  held_bytes_ += held->second.request.ByteSizeLong();
+  ReadAhead();
+  std::optional<Answer> found = find_(held->second.request);
+  if (!found.has_value()) return id;
+  Finish(id, *std::move(found));
   return std::nullopt;
 }
 
-bool RequestWindow::NeedsDaemon() {
-  if (const auto id = TakeDue(std::chrono::steady_clock::now())) due_.emplace(Moment(), *id);
-  return !IsAllAnswered();
+absl::StatusOr<bool> RequestWindow::AwaitNeed() {
+  const Deadline& deadline = options_.call.deadline;
+  while (!IsAllAnswered()) {
+    if (const auto id = TakeDue(deadline.value_or(Moment::max()))) due_.emplace(Moment(), *id);
+    if (!due_.empty()) return true;
+    if (deadline.has_value() && std::chrono::steady_clock::now() >= *deadline) {
+      return DeadlineExceeded("the deadline passed before the source of requests had ended");
+    }
+  }
+  return false;
 }
 
-void RequestWindow::OnAnswer(uint64_t id, absl::StatusOr<v1::CompileResponse> answer) {
+absl::Status RequestWindow::End(const absl::Status& status) {
+  {
+    const MutexLock lock(mutex_);
+    is_exhausted_ = true;
+  }
+  while (!held_.empty()) Finish(held_.begin()->first, status);
+  while (!IsAllAnswered()) {
+    if (const auto id = TakeDue(Moment::max())) Finish(*id, status);
+  }
+  return status;
+}
+
+bool RequestWindow::IsAllAnswered() const {
+  const MutexLock lock(mutex_);
+  return is_exhausted_ && !is_reading_ && read_.empty() && held_.empty();
+}
+
+std::optional<RequestWindow::Moment> RequestWindow::NextDue() const {
+  const MutexLock lock(mutex_);
+  if (!read_.empty()) return Moment();
+  return due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
+}
+
+void RequestWindow::OnAnswer(uint64_t id, Answer answer) {
   const auto found = held_.find(id);
   if (found == held_.end()) return;
   ++answers_;
@@ -64,16 +106,13 @@ void RequestWindow::SendAllAgain() {
   for (const auto& [id, held] : held_) due_.emplace(Moment(), id);
 }
 
-void RequestWindow::FailAll(const absl::Status& status) {
-  while (!held_.empty()) Finish(held_.begin()->first, status);
-}
-
-void RequestWindow::Finish(uint64_t id, absl::StatusOr<v1::CompileResponse> answer) {
+void RequestWindow::Finish(uint64_t id, Answer answer) {
   const auto held = held_.find(id);
-  held_bytes_ -= held->second.size_bytes;
+  held_bytes_ -= held->second.request.ByteSizeLong();
   held_.erase(held);
   std::erase_if(due_, [id](const auto& entry) { return entry.second == id; });
   answer_(id, std::move(answer));
+  ReadAhead();
 }
 
 absl::Status CheckSize(const v1::CompileRequest& request) {

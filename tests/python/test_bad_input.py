@@ -8,6 +8,7 @@ and something that it was asked for failed.
 import json
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -405,6 +406,24 @@ def test_names_that_are_not_file_names_stay_in_the_folder(daemon, good, tmp_path
 # --- For people ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_a_program_may_wait_for_an_answer_before_it_writes_the_next_line(daemon, good, options):
+    with subprocess.Popen(daemon.kiln_command("compile", "--requests", "-", *options), env=daemon.environment(), text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as command:
+        deadline = threading.Timer(60, command.kill)
+        deadline.start()
+        for name in ("first", "second", "third"):
+            command.stdin.write(json.dumps({**good["vector_add-cuda-90"], "name": name}) + "\n")
+            command.stdin.flush()
+            assert name in command.stdout.readline()
+        command.stdin.write("not JSON\n")
+        command.stdin.flush()
+        assert "failed" in command.stdout.readline()
+        command.stdin.close()
+        assert command.wait(60) == 1
+        deadline.cancel()
+
+
 def test_an_interrupted_compile_leaves_only_what_is_complete(daemon, good, tmp_path):
     out = tmp_path / "out"
     # Where the tests run in the background, a shell has them, and what they start, pass over the signal.
@@ -414,7 +433,7 @@ def test_an_interrupted_compile_leaves_only_what_is_complete(daemon, good, tmp_p
         for number in range(300):
             command.stdin.write(json.dumps({**good["vector_add-cuda-90"], "name": f"k{number}"}) + "\n")
         command.stdin.flush()
-        while len(list(out.glob("*.json"))) < 20:
+        while not (out / "k20.json").exists():
             assert command.poll() is None
             time.sleep(0.001)
         command.send_signal(signal.SIGINT)

@@ -16,6 +16,7 @@
 #include "client/cli/requests/ptxas_selector.h"
 #include "client/cli/requests/sass.h"
 #include "storage/base/clock.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::cli {
 namespace {
@@ -139,14 +140,12 @@ class Batch {
 
   ExitCode Run() {
     const SteadyTime started = clock_.Now();
-    ManyOptions many;
-    many.call = call_;
     absl::Status ended =
         client_.CompileMany([&](v1::CompileRequest& request) { return Next(request); },
                             [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
                               OnAnswer(index, std::move(answer));
                             },
-                            many);
+                            {.call = call_});
     if (!ended.ok() && options_.requests.empty()) ReportUnsent(ended);
     const auto wall = std::chrono::duration_cast<microseconds>(clock_.Now() - started);
     if (options_.output != nullptr && !options_.requests.empty()) {
@@ -160,6 +159,7 @@ class Batch {
   // The next request that can be sent; those that could not be read are reported on the way.
   bool Next(v1::CompileRequest& request) {
     while (auto named = next_()) {
+      const MutexLock lock(mutex_);
       Item item = Describe(*named);
       const absl::Status status = TakeSass(named->request, item);
       if (status.ok()) {
@@ -182,6 +182,7 @@ class Batch {
   }
 
   void OnAnswer(uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
+    const MutexLock lock(mutex_);
     const auto found = sent_.extract(index);
     Item& item = found.mapped();
     if (!answer.ok()) {
@@ -250,6 +251,7 @@ class Batch {
       if (item.nearest) PrintNearest(console_, *item.nearest);
     }
     if (!options_.is_warming) table_.AddRow(RowOf(item, console_.aligned));
+    console_.out.flush();
     progress_.Update(answers_, failed_ == 0 ? "" : fmt::format("{} failed", failed_));
   }
 
@@ -282,6 +284,7 @@ class Batch {
     return failed_ == 0 ? kOk : kFailed;
   }
 
+  Mutex mutex_;  // the batch is read on one thread and answered on another
   const Clock& clock_ = SystemClock();
   Client& client_;
   Session& session_;

@@ -8,6 +8,7 @@
 #include "client/cli/output/format.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::cli {
 namespace {
@@ -26,18 +27,17 @@ absl::StatusOr<std::string> Sha256Of(const std::string& path) {
 }
 
 // The files that were named, each with its digest. Every line of a file of requests names the same
-// file, which takes 30 MB of reading. One thread uses it.
-std::map<std::string, std::string>& DigestsByPath() {
-  static auto* const digests = new std::map<std::string, std::string>();
-  return *digests;
-}
+// file, which takes 30 MB of reading.
+Mutex digests_mutex;
+std::map<std::string, std::string> digests_by_path KILN_GUARDED_BY(digests_mutex);
 
 }  // namespace
 
 absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
   std::string path(word);
   if (path.find('/') == std::string::npos) return path;
-  std::string& digest = DigestsByPath()[path];
+  const MutexLock lock(digests_mutex);
+  std::string& digest = digests_by_path[path];
   if (digest.empty()) {
     KILN_ASSIGN_OR_RETURN(digest, Sha256Of(path));
   }
@@ -46,10 +46,10 @@ absl::StatusOr<std::string> PtxasSelector(std::string_view word) {
 
 absl::Status PtxasNamer::Annotated(const absl::Status& status, std::string_view selector) {
   if (!absl::IsFailedPrecondition(status) || selector.empty()) return status;
-  const auto& digests = DigestsByPath();
-  const auto file = std::find_if(digests.begin(), digests.end(),
+  const MutexLock lock(digests_mutex);
+  const auto file = std::find_if(digests_by_path.begin(), digests_by_path.end(),
                                  [&](const auto& each) { return each.second == selector; });
-  if (file == digests.end()) return status;
+  if (file == digests_by_path.end()) return status;
   // A ptxas that the daemon has may not fit, and another toolchain may be what is missing.
   if (!listed_.has_value()) listed_ = client_.ListToolchains(call_);
   if (!listed_->ok()) return status;

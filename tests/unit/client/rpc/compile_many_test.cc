@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "client/rpc/client.h"
 #include "storage/base/limits.h"
@@ -31,20 +34,30 @@ class CompileManyTest : public ::testing::Test {
   absl::Status Run(uint64_t count, ManyOptions options = {}) {
     auto client = Client::Connect(options_);
     if (!client.ok()) return client.status();
-    uint64_t taken = 0;
     return (*client)->CompileMany(
         [&](v1::CompileRequest& request) {
-          if (taken == count) return false;
-          request = RequestFor(sources_.empty() ? std::to_string(taken) : sources_.at(taken));
-          ++taken;
-          in_flight_max_ = std::max(in_flight_max_, taken - answers_.size());
+          await_(taken_);
+          if (taken_ == count) return false;
+          request = RequestFor(sources_.empty() ? std::to_string(taken_) : sources_.at(taken_));
+          ++taken_;
+          const std::lock_guard lock(mutex_);
+          in_flight_max_ = std::max(in_flight_max_, taken_ - answers_.size());
           return true;
         },
         [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
+          const std::lock_guard lock(mutex_);
+          answered_.notify_all();
           EXPECT_TRUE(answers_.emplace(index, std::move(answer)).second)
               << index << " was answered twice";
         },
         options);
+  }
+
+  // For a source that blocks; false where the answer does not come.
+  bool AwaitAnswerTo(uint64_t index) {
+    std::unique_lock lock(mutex_);
+    return answered_.wait_for(lock, std::chrono::seconds(20),
+                              [&] { return answers_.count(index) == 1; });
   }
 
   void ExpectAllGood(uint64_t count) {
@@ -58,7 +71,11 @@ class CompileManyTest : public ::testing::Test {
   FakeDaemon daemon_;
   ConnectOptions options_ = daemon_.Options();
   std::vector<std::string> sources_;
+  std::function<void(uint64_t)> await_ = [](uint64_t) {};  // before that request is taken
+  std::mutex mutex_;
+  std::condition_variable answered_;
   std::map<uint64_t, absl::StatusOr<v1::CompileResponse>> answers_;
+  uint64_t taken_ = 0;
   uint64_t in_flight_max_ = 0;
 };
 
@@ -96,6 +113,71 @@ TEST_F(CompileManyTest, BytesInFlightAreBoundedToo) {
   EXPECT_TRUE(Run(12).ok());
   EXPECT_EQ(answers_.size(), 12u);
   EXPECT_LE(in_flight_max_, 6u);
+}
+
+TEST_F(CompileManyTest, AnswersComeWhileTheSourceBlocks) {
+  await_ = [&](uint64_t index) {
+    if (index > 0) {
+      EXPECT_TRUE(AwaitAnswerTo(index - 1));
+    }
+  };
+  EXPECT_TRUE(Run(5).ok());
+  ExpectAllGood(5);
+  EXPECT_EQ(daemon_.kernels().streams, 1);
+}
+
+TEST_F(CompileManyTest, ABrokenStreamFailsWhatIsUnderWayBeforeTheSourceReturns) {
+  daemon_.kernels().on_stream = [](Stream*) {
+    return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no");
+  };
+  await_ = [&](uint64_t index) {
+    if (index == 1) {
+      EXPECT_TRUE(AwaitAnswerTo(0));
+    }
+    EXPECT_LE(index, 1u) << "the source was asked again";
+  };
+  EXPECT_EQ(Run(3).code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_EQ(answers_.at(1).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(CompileManyTest, ADeadlineEndsABatchWhoseSourceBlocks) {
+  ManyOptions options;
+  options.call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  await_ = [&](uint64_t index) {
+    constexpr auto kNoticed = std::chrono::milliseconds(300);
+    if (index == 1) std::this_thread::sleep_until(*options.call.deadline + kNoticed);
+  };
+  EXPECT_EQ(Run(10, options).code(), absl::StatusCode::kDeadlineExceeded);
+  ASSERT_EQ(answers_.size(), 2u);
+  EXPECT_TRUE(answers_.at(0).ok()) << answers_.at(0).status();
+  EXPECT_EQ(answers_.at(1).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+// The daemon may be stopped, or be another one, while the source has nothing.
+TEST_F(CompileManyTest, ADaemonThatFallsSilentBetweenRequestsIsAskedAgain) {
+  options_.answer_budget = std::chrono::milliseconds(100);
+  const auto given_up = std::make_shared<Gate>();
+  daemon_.kernels().on_stream = [&](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) stream->Write(AnswerTo(request));
+    given_up->Open();
+    return grpc::Status::OK;
+  };
+  const auto is_silent = std::make_shared<std::atomic<bool>>(false);
+  daemon_.kernels().on_lookup = [given_up, is_silent](const auto&, auto*) {
+    if (*is_silent) given_up->Await();
+    return grpc::Status::OK;
+  };
+  await_ = [&](uint64_t index) {
+    if (index != 1) return;
+    EXPECT_TRUE(AwaitAnswerTo(0));
+    *is_silent = true;
+    given_up->Await();
+  };
+  EXPECT_TRUE(Run(2).ok());
+  ExpectAllGood(2);
+  EXPECT_EQ(daemon_.kernels().streams, 2);
 }
 
 TEST_F(CompileManyTest, AnswersComeInAnyOrder) {
@@ -264,7 +346,7 @@ TEST_F(CompileManyTest, ADeadlineEndsIt) {
   ManyOptions options;
   options.call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   EXPECT_EQ(Run(10, options).code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(answers_.size(), 10u);
+  EXPECT_EQ(answers_.size(), taken_);
 }
 
 TEST_F(CompileManyTest, ADaemonThatFallsSilentIsGivenUp) {
@@ -279,7 +361,7 @@ TEST_F(CompileManyTest, ADaemonThatFallsSilentIsGivenUp) {
   };
   EXPECT_EQ(Run(10).code(), absl::StatusCode::kUnavailable);
   gate->Open();
-  EXPECT_EQ(answers_.size(), 10u);
+  EXPECT_EQ(answers_.size(), taken_);
   EXPECT_EQ(daemon_.kernels().streams, 1);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <future>
 
 #include "client/rpc/unreported_uses.h"
 #include "daemon/kernel/artifact_document.h"
@@ -213,6 +214,50 @@ TEST_F(HotAnswersTest, ManyAsksForTheMissesAlone) {
   EXPECT_EQ(daemon_.kernels().streams, 1);
   EXPECT_EQ(run(2, 3).size(), 1u);
   EXPECT_EQ(daemon_.kernels().streams, 1);
+}
+
+TEST_F(HotAnswersTest, ManyGivesAHitWhileTheSourceBlocks) {
+  Publish();
+  std::promise<void> answered;
+  int asked = 0;
+  const absl::Status status = Connect()->CompileMany(
+      [&](v1::CompileRequest& request) {
+        request = request_;
+        if (asked == 1) {
+          EXPECT_EQ(answered.get_future().wait_for(std::chrono::seconds(20)),
+                    std::future_status::ready);
+        }
+        return asked++ == 0;
+      },
+      [&](uint64_t, const absl::StatusOr<v1::CompileResponse>& answer) {
+        EXPECT_TRUE(answer.ok()) << answer.status();
+        answered.set_value();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(daemon_.kernels().streams, 0);
+}
+
+TEST_F(HotAnswersTest, ABatchOfHitsEndsAtItsDeadline) {
+  Publish();
+  ManyOptions options;
+  options.call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  const auto run = [&](bool begins_with_a_miss) {
+    uint64_t taken = 0;
+    uint64_t answered = 0;
+    const absl::Status status = Connect()->CompileMany(
+        [&](v1::CompileRequest& request) {
+          const bool is_miss = begins_with_a_miss && taken == 0;
+          request = is_miss ? RequestFor("miss") : request_;
+          ++taken;
+          return true;
+        },
+        [&](uint64_t, const auto&) { ++answered; }, options);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_EQ(answered, taken);
+  };
+  run(false);
+  options.call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  run(true);
 }
 
 TEST_F(HotAnswersTest, TheDaemonIsToldOfUsesAtTheEnd) {
