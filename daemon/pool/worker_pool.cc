@@ -158,25 +158,19 @@ void WorkerPool::Cancel(const TaskPtr& task) {
 void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
   Cancellation::Registration registration;
   Done done;
-  bool frees_core = false;
   {
     const MutexLock lock(mutex_);
     if (task->state == Task::State::kDone) return;
-    if (task->state == Task::State::kRunning) {
-      --stats_.running;
-      frees_core = queue_.empty();
-    }
+    if (task->state == Task::State::kRunning) --stats_.running;
     used_at_ = Steady::now();
     task->state = Task::State::kDone;
     registration = std::move(task->registration);
     done = std::move(task->done);
   }
-  if (!frees_core) changed_.NotifyAll();  // one more compile may run
+  changed_.NotifyAll();  // one more compile may run
   // Waits for a cancellation under way, which takes the mutex.
   registration.reset();
   done(std::move(result));
-  // On the slot's thread. Not before: `done` may submit the task that the core is for.
-  if (frees_core) changed_.NotifyAll();
 }
 
 void WorkerPool::SlotLoop(Slot& slot) {
@@ -292,19 +286,10 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
   const auto has_task = [&]() KILN_REQUIRES(mutex_) {
     return !queue_.empty() && stats_.running < running_max_;
   };
-  const auto is_over = [&]() KILN_REQUIRES(mutex_) {
+  Await([&]() KILN_REQUIRES(mutex_) {
     const bool is_one_too_many = CountReady(/*starting_too=*/false) > ReadyWanted();
     return stopping_ || has_task() || !IsOfUse(slot) || is_one_too_many;
-  };
-  // Where all cores compile, to prepare would take time from them.
-  const auto is_core_free = [&]() KILN_REQUIRES(mutex_) {
-    return queue_.empty() && stats_.running < running_max_;
-  };
-  Await([&]() KILN_REQUIRES(mutex_) { return is_over() || is_core_free(); });
-  if (!is_over()) {
-    slot.worker->Prepare();
-    Await(is_over);
-  }
+  });
   const bool takes_task = !stopping_ && has_task() && IsOfUse(slot) && slot.worker->IsReady();
   if (!stopping_ && !has_task() && IsOfUse(slot)) counters_.idled.Add();
   slot.stage = Slot::Stage::kUsed;

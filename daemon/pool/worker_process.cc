@@ -68,11 +68,6 @@ WorkerProcess::~WorkerProcess() {
   }
 }
 
-void WorkerProcess::Prepare() {
-  // The socket has room. A worker that is gone shows in IsReady.
-  SendFrame(socket_.get(), FrameType::kPrepare, 0, "{}", "", {}).IgnoreError();
-}
-
 absl::StatusOr<WorkerReply> WorkerProcess::Run(const WorkerRequest& request, FrameWait wait) {
   wait.peer_fd = process_.get();
   const uint32_t id = RandomId();

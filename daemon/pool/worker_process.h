@@ -34,10 +34,6 @@ class WorkerProcess {
                                                               const WorkerLimits& limits);
   ~WorkerProcess();
 
-  // Has the worker get ahead what a compile needs, until its request comes. It takes processor
-  // time. REQUIRES: called once, before Run.
-  void Prepare();
-
   // Blocks for the compile. DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when the
   // worker died, INTERNAL when it answered nonsense. REQUIRES: not called before.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);

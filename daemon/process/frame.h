@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-enum class FrameType : uint16_t { kCompile = 1, kResult = 2, kPrepare = 3 };
+enum class FrameType : uint16_t { kCompile = 1, kResult = 2 };
 
 struct Frame {
   FrameType type = FrameType::kCompile;

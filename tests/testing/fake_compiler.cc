@@ -217,18 +217,12 @@ std::string& TakenOverBy() {
   return *text;
 }
 
-bool& IsPrepared() {
-  static bool is_prepared = false;
-  return is_prepared;
-}
-
 void Obey(int job, const kiln::Frame& frame) {
   if (!TakenOverBy().empty()) return Answer(job, frame.id, TakenOverBy());
   const size_t space = frame.payload.find(' ');
   const std::string what = frame.payload.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : frame.payload.substr(space + 1);
   if (what == "answer") return Answer(job, frame.id, argument);
-  if (what == "prepared") return Answer(job, frame.id, IsPrepared() ? "yes" : "no");
   if (what == "await") {
     AwaitRemovalOf(argument.substr(0, argument.find('\n')));
     return Answer(job, frame.id, argument);
@@ -352,11 +346,7 @@ std::vector<std::string> Confine(const Json& message) {
   while (true) {
     const absl::StatusOr<kiln::Frame> frame = kiln::ReceiveFrame(job, {});
     if (!frame.ok()) std::_Exit(0);
-    if (frame->type == kiln::FrameType::kPrepare) {
-      IsPrepared() = true;
-    } else {
-      Obey(job, *frame);
-    }
+    Obey(job, *frame);
   }
 }
 

@@ -7,7 +7,6 @@
 //   await PATH       makes a file "begun" in its directory and answers once PATH is not there; a
 //                    second line may tell it from another
 //   where            its directory, what is in it, and its environment, as the ptx; leaves files
-//   prepared         whether it was told to prepare, as the ptx
 //   fail             an INVALID_ARGUMENT at 3:7
 //   waver PATH       a failure that is not deterministic, unless PATH exists; makes PATH
 //   taint            says that the compiler caught a signal

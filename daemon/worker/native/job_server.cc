@@ -99,13 +99,8 @@ WorkerReply RefuseOutsideJail() {
 }
 
 // UNAVAILABLE when the daemon is gone; everything else is a mistake of one of the two.
-absl::Status ServeJob(NativeCompiler& compiler, bool is_jailed, const TouchedMemory& touched,
-                      int job) {
+absl::Status ServeJob(NativeCompiler& compiler, bool is_jailed, int job) {
   KILN_ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(job, {}));
-  if (frame.type == FrameType::kPrepare) {
-    touched.TouchAgain([job] { return IsReadable(job); });
-    return absl::OkStatus();
-  }
   KILN_ASSIGN_OR_RETURN(const CompileRequest request, DecodeCompile(frame));
   const bool may_compile = is_jailed || !compiler.NeedsJail();
   const ResultMessage result =
@@ -136,8 +131,9 @@ void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,
   std::vector<std::string> problems;
   absl::Status status = Settle(surroundings, problems);
   const bool is_jailed = status.ok() && Confine(surroundings, std::move(problems), std::move(told));
+  touched.TouchAgain([&job] { return IsReadable(job.get()); });
   // The daemon ends this process after its answer.
-  while (status.ok()) status = ServeJob(compiler, is_jailed, touched, job.get());
+  while (status.ok()) status = ServeJob(compiler, is_jailed, job.get());
   const bool is_over = absl::IsUnavailable(status);
   if (!is_over) std::fprintf(stderr, "kiln-worker: %s\n", std::string(Message(status)).c_str());
   std::fflush(stderr);

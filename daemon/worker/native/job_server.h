@@ -24,7 +24,7 @@ struct Surroundings {
 };
 
 // What a forked child does: confines itself and compiles what comes over `job`. The daemon ends it
-// after its first answer. Where it is told to prepare, it makes `touched`, its zygote's, its own.
+// after its first answer. While it waits for the request it makes `touched`, its zygote's, its own.
 // `output` becomes its standard output and error. What of its jail it could not enter is written to
 // `told`, as a JSON array, which is then closed.
 [[noreturn]] void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,

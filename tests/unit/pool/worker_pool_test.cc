@@ -568,19 +568,6 @@ TEST_F(WorkerPoolTest, SparesThatAreNotNeededEndUnderALightLoadToo) {
   } while (pool_->Stats().workers > 2);
 }
 
-TEST_F(WorkerPoolTest, AWorkerPreparesOnceACoreIsFree) {
-  Start();
-  const std::string busy = directory_.File("busy");
-  WriteFileOrDie(busy, "");
-  auto running = Submit("await " + busy);
-  WaitUntil([](const PoolStats& stats) { return stats.running == 1 && stats.workers == 2; });
-  auto next = Submit("prepared");
-  std::filesystem::remove(busy);
-  EXPECT_EQ(next.get()->stages.at(0).bytes, "no");
-  EXPECT_TRUE(running.get().ok());
-  while (Ptx("prepared") != "yes") Pause();
-}
-
 TEST_F(WorkerPoolTest, AnIdleZygoteEndsWithItsWorkersAndComesBack) {
   Start([](WorkerPoolOptions& options) {
     options.slots = 2;

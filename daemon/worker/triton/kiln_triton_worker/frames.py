@@ -9,7 +9,6 @@ FRAME = struct.Struct("<4sHHIIQ")
 FRAME_MAGIC = b"KILN"
 FRAME_COMPILE = 1
 FRAME_RESULT = 2
-FRAME_PREPARE = 3
 HEADER_BYTES_MAX = 2 << 20
 PAYLOAD_BYTES_MAX = 256 << 20
 
@@ -27,18 +26,17 @@ def read_exactly(connection, size):
 
 
 def read_frame(job):
-    """(type, id, header, payload) of what the daemon says, or None when it is gone."""
     start = read_exactly(job, FRAME.size)
     if start is None:
         return None
     magic, version, kind, header_bytes, identifier, payload_bytes = FRAME.unpack(start)
-    if magic != FRAME_MAGIC or version != PROTOCOL or kind not in (FRAME_COMPILE, FRAME_PREPARE):
-        raise ValueError(f"not a frame of the daemon's: {start!r}")
+    if magic != FRAME_MAGIC or version != PROTOCOL or kind != FRAME_COMPILE:
+        raise ValueError(f"not a compile frame: {start!r}")
     if header_bytes > HEADER_BYTES_MAX or payload_bytes > PAYLOAD_BYTES_MAX:
         raise ValueError(f"a frame of {header_bytes} + {payload_bytes} bytes is over the limit")
     header = read_exactly(job, header_bytes)
     payload = read_exactly(job, payload_bytes)
-    return None if header is None or payload is None else (kind, identifier, json.loads(header), payload)
+    return None if header is None or payload is None else (identifier, json.loads(header), payload)
 
 
 def to_json(header):

@@ -12,7 +12,7 @@ import traceback
 
 from kiln_triton_worker.diagnosis import classify, is_tainted
 from kiln_triton_worker.failure import Failure
-from kiln_triton_worker.frames import FRAME_COMPILE, read_frame, write_frame
+from kiln_triton_worker.frames import read_frame, write_frame
 from kiln_triton_worker.jail import Confinement
 from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import mount_work_directory, set_limits
@@ -73,9 +73,7 @@ class Worker:
     def serve(self):
         """Until the daemon ends this process, after its first answer, or closes the socket."""
         while frame := read_frame(self._job):
-            kind, *request = frame
-            if kind == FRAME_COMPILE:  # there is nothing to prepare
-                self._compile(*request)
+            self._compile(*frame)
 
     def _compile(self, identifier, request, source):
         before = taken_so_far()
