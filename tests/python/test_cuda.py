@@ -55,6 +55,20 @@ def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
     assert metadata["name"] == "_Z5writeI6__halfEvPT_" and metadata["registers"] > 0
 
 
+@pytest.mark.parametrize("directive", ['#include "{file}"', '#if __has_include("{file}")\n#error\n#endif'], ids=["include", "has_include"])
+def test_an_include_does_not_tell_what_is_there(daemon, tmp_path, directive):
+    """NVRTC said "Permission denied" of a file in a folder of the daemon's user, and nothing of one that is not there."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (private / "there.h").write_text("")
+    said = set()
+    for name in ("there.h", "missing", "there.h/deeper"):
+        source = directive.format(file=private / name) + '\nextern "C" __global__ void k(int* x) { *x = 1; }\n'
+        answer = ask(daemon, tmp_path, source=source, headers={}, name_expressions=[])
+        said.add(json.dumps([answer["outcome"], answer.get("error")]).replace(str(private / name), "FILE"))
+    assert len(said) == 1, said
+
+
 @pytest.mark.parametrize("options", [{"name-expressions": ["write<__half>"]}, {"name-expressions": ("write<float>",), "std": "c++17"},
                                      {"name-expressions": ["write<int>"], "dlink-time-opt": True}], ids=str)
 def test_a_hit_in_the_hot_directory_is_the_daemons_answer(daemon, options):

@@ -1,5 +1,6 @@
 #include "daemon/worker/native/nvrtc_library.h"
 
+#include <absl/strings/str_replace.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -161,6 +162,8 @@ absl::StatusOr<NvrtcOutput> NvrtcLibrary::Compile(const NvrtcInput& input) const
       functions_->compile_program(program, static_cast<int>(arguments.size()), arguments.data());
   output.log = functions_->Text(program, functions_->get_log_size, functions_->get_log);
   while (!output.log.empty() && output.log.back() == '\0') output.log.pop_back();
+  // These words tell which of the files are there that the jail hides.
+  absl::StrReplaceAll({{": Permission denied", ""}, {": Not a directory", ""}}, &output.log);
   if (result != kNvrtcSuccess) {
     output.problem = functions_->Error(result);
     output.ran_out = result == kNvrtcOutOfMemory || result == kNvrtcInternalError;
