@@ -7,10 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "daemon/rpc/status.h"
 #include "kiln/v1/light.pb.h"

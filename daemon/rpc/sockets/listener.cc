@@ -102,7 +102,7 @@ void Listener::SetListening(bool is_listening) {
 void Listener::Loop() {
   std::array<epoll_event, 64> events;
   while (true) {
-    const auto wait_ms = is_listening_ ? limits_.silent_time : kRetryTime;
+    const auto wait_ms = is_listening_ ? limits_.silent_time / 16 : kRetryTime;
     const int count =
         ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(wait_ms.count()));
     // Ends first: they make room.

@@ -7,7 +7,6 @@
 #include <systemd/sd-daemon.h>
 
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
