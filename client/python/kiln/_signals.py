@@ -18,7 +18,7 @@ def from_handler(error: BaseException) -> bool:
     trace = error.__traceback__
     if trace is None or trace.tb_next is None:
         return False  # spares most callers the handlers
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    handlers = {_code_of(handler) for handler in map(signal.getsignal, range(1, signal.NSIG)) if callable(handler)} - {None}
     while trace is not None and trace.tb_next is not None:
         frame = trace.tb_next.tb_frame
         if frame.f_code in handlers or _is_given(frame, trace.tb_frame):
