@@ -32,19 +32,18 @@ def move_library(library):
     with open("/proc/self/maps") as maps:
         mappings = [line.split(maxsplit=5) for line in maps]
     for addresses, rights, _, _, _, *name in mappings:
-        if rights in PROTECTIONS and name == [path + "\n"]:
-            begin, end = (int(address, 16) for address in addresses.split("-"))
-            move_to_large_pages(-(-begin // LARGE_PAGE) * LARGE_PAGE, end // LARGE_PAGE * LARGE_PAGE, PROTECTIONS[rights])
+        begin, end = (int(address, 16) for address in addresses.split("-"))
+        begin, end = -(-begin // LARGE_PAGE) * LARGE_PAGE, end // LARGE_PAGE * LARGE_PAGE
+        if rights in PROTECTIONS and name == [path + "\n"] and begin < end:
+            move_to_large_pages(begin, end, PROTECTIONS[rights])
 
 
 def move_to_large_pages(begin, end, protection):
     """What lies between addresses that are multiples of LARGE_PAGE."""
-    if begin >= end:
-        return
     size = ctypes.c_size_t(end - begin)
-    # Its unaligned ends, which nothing touches, stay mapped.
-    room = checked(LIBC.mmap(None, ctypes.c_size_t(end - begin + LARGE_PAGE), mmap.PROT_READ | mmap.PROT_WRITE,
-                             mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, ctypes.c_long(0)))
+    room_size = ctypes.c_size_t(end - begin + LARGE_PAGE)  # with unaligned ends, which stay mapped, and nothing touches
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    room = checked(LIBC.mmap(None, room_size, mmap.PROT_READ | mmap.PROT_WRITE, private, -1, ctypes.c_long(0)))
     copy = ctypes.c_void_p(-(-room // LARGE_PAGE) * LARGE_PAGE)
     try:
         checked(LIBC.madvise(copy, size, mmap.MADV_HUGEPAGE))
@@ -52,7 +51,7 @@ def move_to_large_pages(begin, end, protection):
         checked(LIBC.mprotect(copy, size, protection))
         checked(LIBC.mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, ctypes.c_void_p(begin)))
     except OSError:
-        LIBC.munmap(ctypes.c_void_p(room), ctypes.c_size_t(end - begin + LARGE_PAGE))
+        LIBC.munmap(ctypes.c_void_p(room), room_size)
         raise
 
 
@@ -62,8 +61,8 @@ class FreshHeap:
 
     def __init__(self):
         self._arena = None
-        arena, size = ctypes.c_uint(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_uint))
-        if hasattr(LIBC, "mallctl") and not LIBC.mallctl(b"arenas.create", ctypes.byref(arena), ctypes.byref(size), None, ctypes.c_size_t(0)):
+        arena, size, zero = ctypes.c_uint(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_uint)), ctypes.c_size_t(0)
+        if hasattr(LIBC, "mallctl") and not LIBC.mallctl(b"arenas.create", ctypes.byref(arena), ctypes.byref(size), None, zero):
             LIBC.mallocx.restype = ctypes.c_void_p
             flags = (arena.value + 1) << ARENA_SHIFT | NO_CACHE | LARGE_PAGE_ALIGNED
             # The arena keeps what is given back: one mapping, which nothing has touched.
