@@ -413,7 +413,8 @@ def test_a_program_may_wait_for_an_answer_before_it_writes_the_next_line(daemon,
         deadline = threading.Timer(60, command.kill)
         deadline.start()
         for name in ("first", "second", "third"):
-            command.stdin.write(json.dumps({**good["vector_add-cuda-90"], "name": name}) + "\n")
+            # The PTX is not in the hot directory: the daemon answers.
+            command.stdin.write(json.dumps({**good["vector_add-cuda-90"], "name": name, "stages": ["ptx"]}) + "\n")
             command.stdin.flush()
             assert name in command.stdout.readline()
         command.stdin.write("not JSON\n")
