@@ -47,6 +47,13 @@ void OfferToTheOutOfMemoryKiller(pid_t pid, int score) {
   }
 }
 
+// Waits until a process is dead, at most kDeathTime. That takes milliseconds.
+void AwaitDeath(pid_t pid) {
+  const UniqueFd process = OpenProcess(pid);
+  pollfd polled{process.get(), POLLIN, 0};
+  ::poll(&polled, 1, static_cast<int>(kDeathTime.count()));
+}
+
 // Passes over the children of this process. An orphan may fork before it dies, but not for ever.
 constexpr int kOrphanPassesMax = 100;
 
@@ -199,6 +206,7 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
 
 std::optional<int> Zygote::EndWorker(pid_t worker) {
   ::kill(-worker, SIGKILL);
+  AwaitDeath(worker);  // others have workers forked meanwhile
   const MutexLock lock(mutex_);
   return EndWorkerLocked(worker);
 }
@@ -206,6 +214,7 @@ std::optional<int> Zygote::EndWorker(pid_t worker) {
 std::optional<int> Zygote::EndWorkerLocked(pid_t worker) {
   ::kill(-worker, SIGKILL);
   if (groups_ != nullptr) groups_->Kill(worker);
+  AwaitDeath(worker);
   workers_.erase(worker);
   if (alive_) {
     const auto reply = Ask({{"type", "reap"}, {"pid", worker}}, nullptr, 0);

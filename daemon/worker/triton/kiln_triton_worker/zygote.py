@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import socket
-import time
 import traceback
 
 from kiln_triton_worker.failure import one_line
@@ -112,19 +111,12 @@ class Zygote:
         return pid, json.loads(told) if told else ["the worker ended on the way into it"]
 
     def _reap(self, pid):
-        """The wait status of a worker that the daemon has killed; None if it refuses to die within a second."""
+        """The wait status of a worker that the daemon has killed; None if it is not dead."""
         if pid not in self._workers:
             raise ValueError(f"{pid} is not a worker")
-        deadline = time.monotonic() + 1.0
-        pause = 0.0002
-        while True:
-            waited, status = os.waitpid(pid, os.WNOHANG)
-            if waited:
-                break
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(pause)
-            pause = min(2 * pause, 0.01)
+        waited, status = os.waitpid(pid, os.WNOHANG)
+        if not waited:
+            return None
         self._workers.discard(pid)
         self._end_orphans()
         return status
