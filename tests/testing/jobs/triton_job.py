@@ -416,10 +416,10 @@ class Calls:
 
 
 def count_calls():
-    """Of the client's, of Triton's first stage that takes long, and of what comes before the stages."""
+    """Of the client's, of what takes long in Triton's stages, and of what comes before the stages."""
     from kiln.client import Client
-    from triton.backends.nvidia.compiler import CUDABackend
-    return Calls(Client, "compile"), Calls(CUDABackend, "make_llir"), Calls(triton.compiler.ASTSource, "make_ir")
+    from triton._C.libtriton import llvm
+    return Calls(Client, "compile"), Calls(llvm, "optimize_module"), Calls(triton.compiler.ASTSource, "make_ir")
 
 
 class Odd:

@@ -6,12 +6,17 @@ compile local. This covers switches that a later Triton adds.
 """
 
 import dataclasses
+import functools
 import os
+import sys
+from types import FunctionType
 from typing import Any, Dict, Mapping
 
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
+from triton.backends import backends
 
+from kiln._plugin import identity
 from kiln._plugin.service import Declined
 
 # In Triton's key, without effect after TTIR: the hook's options carry the result of the first two, the module that of the third.
@@ -24,7 +29,7 @@ _OTHER_VARIABLES = ("TRITON_REPRODUCER_PATH", "TRITON_PLUGIN_PATHS", "LLVM_PASS_
 # Without effect after TTIR, or with an effect that the request's options or ptxas carry.
 _HARMLESS_KNOBS = frozenset({
     "store_binary_only", "front_end_debugging", "allow_non_constexpr_globals", "listener", "cuobjdump", "nvdisasm", "ptxas",
-    "ptxas_blackwell", "ptxas_options", "libdevice_path", "libcuda_path", "libhip_path"
+    "ptxas_blackwell", "ptxas_options", "libcuda_path", "libhip_path"
 })
 _VENDORS = {"cuda": "nvidia", "hip": "amd"}
 # Follow from the target. Left out, so that a recorded request can be repeated for another target.
@@ -48,22 +53,51 @@ def target_name(target: Any) -> str:
 def check(backend: Any, stages: Mapping[str, Any], options: Any) -> None:
     """Raises NotExpressible if the daemon's result might differ from this process's."""
     vendor = _VENDORS.get(backend.target.backend)
-    if vendor is None or type(backend).__module__ != f"triton.backends.{vendor}.compiler":
+    if vendor is None or type(backend) is not backends[vendor].compiler:
         raise NotExpressible("its backend is not one of Triton's own")
+    if not stages or not all(_is_tritons(stage, backend, options) for stage in stages.values()):
+        raise NotExpressible("a hook of the program's has changed its stages")
     if "ttir" not in stages or "ttgir" not in stages:
         raise NotExpressible("it is not a Triton kernel (Gluon)")
-    if getattr(type(backend), "instrumentation", None) or getattr(options, "instrumentation_mode", ""):
+    if getattr(options, "instrumentation_mode", ""):
         raise NotExpressible("it is instrumented")
     if getattr(options, "ir_override", None):
         raise NotExpressible("ir_override names a file")
     check_switches(vendor)
 
 
+def _is_tritons(stage: Any, backend: Any, options: Any) -> bool:
+    """Whether this is a stage as Triton makes it for this backend and these options, and runs nothing that a hook gave the backend."""
+    made_for = [cell.cell_contents for cell in getattr(stage, "__closure__", None) or ()]
+    return (getattr(stage, "__code__", None) in type(backend).add_stages.__code__.co_consts
+            and all(one is backend or one is options or type(one) is int for one in made_for)
+            and not vars(backend).keys() & vars(type(backend)).keys())
+
+
 def check_switches(*vendors: str) -> None:
-    """Raises NotExpressible if a switch keeps every compile local. Without vendors, checks those of all."""
+    """Raises NotExpressible if a switch, or what the program has changed of Triton's backends, keeps every compile local. Without
+    vendors, checks those of all."""
     _check_variables()
-    for group in (knobs.compilation, *(getattr(knobs, vendor) for vendor in vendors or _VENDORS.values())):
-        _check_knobs(group)
+    _check_knobs(knobs.compilation)
+    for vendor in vendors or _VENDORS.values():
+        _check_knobs(getattr(knobs, vendor))
+        if vendor in backends:
+            _check_backend(vendor, backends[vendor].compiler)
+
+
+def _check_backend(vendor: str, backend: type) -> None:
+    if getattr(backend, "instrumentation", None):
+        raise NotExpressible("it is instrumented")
+    if backend.__module__ != f"triton.backends.{vendor}.compiler":
+        raise NotExpressible("its backend is not one of Triton's own")
+    for owner in backend.__mro__[:-1]:
+        file = sys.modules[owner.__module__].__file__
+        for name, member in vars(owner).items():
+            function = member.__func__ if type(member) is staticmethod else member
+            if isinstance(function, functools._lru_cache_wrapper):
+                function = function.__wrapped__
+            if callable(function) and (type(function) is not FunctionType or function.__code__.co_filename != file):
+                raise NotExpressible(f"{owner.__name__}.{name} is not Triton's own")
 
 
 def _check_variables() -> None:
@@ -130,9 +164,10 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _check_libraries(given: Any, default: Any) -> None:
     # The daemon has the toolchain's own libraries, and reads no file of a client.
-    package = os.path.dirname(knobs.__file__) + os.sep
-    if given != default or not all(path.startswith(package) for _, path in given):
+    if given != default:
         raise NotExpressible("extern_libs names files")
+    for _, path in given:
+        identity.check_installed(path)
 
 
 def _check_target(target: Any, given: Dict[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -146,6 +181,6 @@ def _check_target(target: Any, given: Dict[str, Any], defaults: Mapping[str, Any
 
 
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, tuple):  # a list is for Triton to refuse
         return all(map(_is_plain, value))
     return isinstance(value, (bool, int, float, str))

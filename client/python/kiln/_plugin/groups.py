@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 import triton
 
 from kiln import _process
-from kiln._plugin import announcement, eligibility, own, source_dependencies
+from kiln._plugin import announcement, eligibility, identity, own, source_dependencies
 from kiln._plugin.attempt import attempt
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import Settings
@@ -99,6 +99,8 @@ class Groups:
 
 
 def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:
+    for _, library in asked[1].extern_libs:
+        identity.check_installed(library)
     return own.key_of("kernel", folder=folder, name=name, source=source_dependencies.digest(*asked), **own.triton_here())
 
 
@@ -132,9 +134,6 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
         raise eligibility.NotExpressible("its linker is a program of the machine's")
     if metadata.get("instrumentation_mode") or metadata.get("ir_override"):
         raise eligibility.NotExpressible("it is instrumented")
-    package = triton.__path__[0] + os.sep
-    if not all(path.startswith(package) for _, path in metadata.get("extern_libs") or ()):
-        raise eligibility.NotExpressible("extern_libs names files")
 
 
 @functools.lru_cache(maxsize=None)

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, Iterator, List
+from typing import Any, Callable, Dict, Iterable, Iterator
 
 from kiln import _files
 from kiln._plugin.file_lock import locked_within
@@ -29,6 +29,9 @@ _VALUE_LENGTH_MAX = 1 << 20
 _FORKED_ONLY = 0x40
 # The number for how the daemon's worker calls Triton: kTritonCall in daemon/toolchain/toolchain_files.cc.
 _TRITON_CALL = 3
+_ASSEMBLERS = ("ptxas", "ptxas_blackwell")  # knobs of Triton's
+# Digests of ptxas that are not the toolchain's, by path.
+_assemblers_at_first: Dict[str, str] = {}
 
 
 class ChangedError(Declined):
@@ -38,34 +41,28 @@ class ChangedError(Declined):
 @functools.lru_cache(maxsize=None)
 def toolchain_fingerprint() -> str:
     """64 hex digits that name this process's Triton. ChangedError; OSError if a file cannot be read."""
-    import triton
-    package = os.path.dirname(os.path.abspath(triton.__file__))
     python = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
-    version = _distribution_version(package)
+    preamble = f"kiln-toolchain-{_TRITON_CALL}\npython {python}\ntriton {_distribution_version(_package())}\n"
 
-    preamble = f"kiln-toolchain-{_TRITON_CALL}\npython {python}\ntriton {version}\n"
-
-    def fingerprint(files: List[_files.File]) -> str:
+    def fingerprint() -> str:
         whole = hashlib.sha256(preamble.encode())
-        for file in files:
+        for path in _files_at_first():
             # File names are bytes in any encoding.
-            whole.update(f"{_files.sha256(os.path.join(package, file.path))}  ".encode() + os.fsencode(file.path) + b"\n")
+            whole.update(f"{_files.sha256(os.path.join(_package(), path))}  ".encode() + os.fsencode(path) + b"\n")
         return whole.hexdigest()
 
-    return _of_installation(package, f"{preamble}{package}\n", fingerprint)
+    return _of_installation(preamble, fingerprint)
 
 
 def triton_key(compute: Callable[[], str], beside: Callable[[], Any]) -> str:
     """The result of `compute`, Triton's triton_key, remembered. ChangedError; OSError. While it is computed, `beside` runs in
     another thread; what `beside` raises is dropped."""
-    import triton
-    package = os.path.dirname(os.path.abspath(triton.__file__))
 
-    def value(_: List[_files.File]) -> str:
+    def value() -> str:
         with _running(beside):
             return compute()
 
-    return _of_installation(package, f"key\n{package}\n", value)
+    return _of_installation("key\n", value)
 
 
 @contextlib.contextmanager
@@ -84,17 +81,41 @@ def _running(work: Callable[[], Any]) -> Iterator[None]:
         thread.join()
 
 
-def _of_installation(package: str, what: str, compute: Callable[[List[_files.File]], str]) -> str:
-    files = _files_at_first(package)
-    listing = what + "".join(" ".join(map(str, file)) + "\n" for file in files)
+def _of_installation(what: str, compute: Callable[[], str]) -> str:
+    files = _files_at_first()
+    listing = f"{what}{_package()}\n" + "".join(" ".join(map(str, file)) + "\n" for file in files.values())
 
     def value() -> str:
-        computed = compute(files)
-        if _list_files(package) != files:
+        computed = compute()
+        if _list_files() != files:
             raise ChangedError("its files changed while they were read")
         return computed
 
     return _remembered(listing, value)
+
+
+def check_installed(path: str) -> None:
+    """Raises ChangedError unless this is a file of this process's Triton, as it was when the process first looked. OSError."""
+    inside = path[len(_package()) + 1:]
+    if _files_at_first().get(inside) != _files.File.of(inside, os.stat(path)):
+        raise ChangedError(f"{path} is no file of this Triton's, or has changed")
+
+
+def assemblers() -> Dict[str, str]:
+    """By path, the digest of each ptxas that this process may run; "" for the toolchain's own ones in their places, which the
+    fingerprint covers. ChangedError if one changed since the process first looked: Triton remembers its version. OSError."""
+    from triton import knobs
+    found: Dict[str, str] = {}
+    for knob in filter(None, map(knobs.nvidia.knob_descriptors.get, _ASSEMBLERS)):
+        path = getattr(knobs.nvidia, knob.name).path
+        if path == getattr(knob, "default_path", None) and path not in found:
+            check_installed(path)
+            found[path] = ""
+        else:
+            found[path] = file_digest(path)
+            if _assemblers_at_first.setdefault(path, found[path]) != found[path]:
+                raise ChangedError(f"{path} has changed")
+    return found
 
 
 def file_digest(path: str) -> str:
@@ -110,16 +131,22 @@ def _digest_of(file: _files.File) -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def _files_at_first(package: str) -> List[_files.File]:
+def _package() -> str:
+    import triton
+    return os.path.dirname(os.path.abspath(str(triton.__file__)))
+
+
+@functools.lru_cache(maxsize=None)
+def _files_at_first() -> Dict[str, _files.File]:
     """The files as they were when this process first looked: those that it has loaded. ChangedError; OSError."""
-    files = _list_files(package)
-    _check_unchanged(files)
+    files = _list_files()
+    _check_unchanged(files.values())
     return files
 
 
-def _list_files(package: str) -> List[_files.File]:
-    """The files that can decide a result, in the order of their paths' bytes."""
-    found = []
+def _list_files() -> Dict[str, _files.File]:
+    """The files that can decide a result, by path, in the order of the paths' bytes."""
+    package, found = _package(), []
     for folder, inside, names in os.walk(package, followlinks=True):
         prefix = f"{folder}/"[len(package) + 1:]
         inside[:] = [name for name in inside if _decides_output(f"{prefix}{name}/")]
@@ -127,7 +154,7 @@ def _list_files(package: str) -> List[_files.File]:
             path = prefix + name
             if _decides_output(path) and os.path.isfile(os.path.join(package, path)):
                 found.append(_files.File.of(path, os.stat(os.path.join(package, path))))
-    return sorted(found, key=lambda file: os.fsencode(file.path))
+    return {file.path: file for file in sorted(found, key=lambda file: os.fsencode(file.path))}
 
 
 def _decides_output(path: str) -> bool:
@@ -149,7 +176,7 @@ def _distribution_version(package: str) -> str:
     return "unknown"
 
 
-def _check_unchanged(files: List[_files.File]) -> None:
+def _check_unchanged(files: Iterable[_files.File]) -> None:
     if _STARTED_AT is None:
         raise ChangedError("the start of the program that this process was forked from is not known")
     if max(file.changed_ns for file in files) / 1e9 > _STARTED_AT:

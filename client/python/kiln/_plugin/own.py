@@ -7,7 +7,6 @@ leaves out. docs/python.md has the lists.
 import hashlib
 import json
 import locale
-import os
 from typing import Any, Dict
 
 import triton
@@ -16,7 +15,7 @@ from triton import knobs
 from kiln._plugin import identity
 
 BYTES_MAX = 16 << 20  # of one entry
-_FORMAT = 2  # of the keys, and of what is under them
+_FORMAT = 3  # of the keys, and of what is under them
 
 
 def key_of(what: str, **decides: Any) -> bytes:
@@ -32,7 +31,7 @@ def triton_here() -> Dict[str, Any]:
         "toolchain": identity.toolchain_fingerprint(),
         "package": triton.__path__[0],
         "language": [(name, repr(getattr(knobs.language, name))) for name in sorted(knobs.language.knob_descriptors)],
-        "ptxas": [_assembler(name) for name in ("ptxas", "ptxas_blackwell")],
+        "ptxas": list(identity.assemblers().values()),
         "binary only": knobs.compilation.store_binary_only,
         "encoding": encoding(),
     }
@@ -41,11 +40,3 @@ def triton_here() -> Dict[str, Any]:
 def encoding() -> str:
     """The encoding in which Triton's cache writes text."""
     return locale.getpreferredencoding(False)
-
-
-def _assembler(name: str) -> str:
-    """Its digest. "" for the toolchain's own, which the fingerprint covers, and for a name that this Triton lacks."""
-    if name not in knobs.nvidia.knob_descriptors:
-        return ""
-    path = getattr(knobs.nvidia, name).path
-    return "" if path.startswith(triton.__path__[0] + os.sep) else identity.file_digest(path)

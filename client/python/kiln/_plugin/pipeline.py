@@ -8,6 +8,7 @@ import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 from triton import knobs
+from triton.compiler import compiler
 
 from kiln._plugin import announcement, autotune_prefetch, eligibility, identity
 from kiln._plugin.groups import groups
@@ -52,11 +53,15 @@ class Pipeline:
         if "ttgir" not in stages:
             return
         local = dict(stages)
+        taken: Dict[str, _Stage] = {}  # the stages as they are after this
         after = list(stages)[list(stages).index("ttgir") + 1:]
         outputs: Dict[str, Any] = {}
 
         def first(module: Any, metadata: Dict[str, Any]) -> Any:
-            answer = self._ask(backend, local, options, module, metadata)
+            compiling = sys._getframe(1)  # Triton's compile(), unless a hook has wrapped this stage
+            is_alone = compiling.f_globals is vars(compiler) and compiling.f_locals.get("stages") == taken
+            taken.clear()  # holds this function
+            answer = self._ask(backend, local if is_alone else {}, options, module, metadata)
             if answer is None:
                 return local["ttgir"](module, metadata)
             outputs.update(answer.outputs)
@@ -69,11 +74,13 @@ class Pipeline:
         stages["ttgir"] = first
         for stage in after:
             stages[stage] = later(stage)
+        taken.update(stages)
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
              metadata: Dict[str, Any]) -> Optional[_Answer]:
-        """None: Triton compiles. In the mode `require` raises CacheMissError, or Triton's own error for a source that is known not to
-        compile. Ahead of an Autotuner raises whatever failed. A signal handler's exception always passes."""
+        """stages: as Triton has made them; none if a hook has changed them since. None: Triton compiles. In the mode `require` raises
+        CacheMissError, or Triton's own error for a source that is known not to compile. Ahead of an Autotuner raises whatever failed.
+        A signal handler's exception always passes."""
         triton_hash = metadata.get("hash", "")
         started = time.monotonic()
         request: Optional[CompileRequest] = None
@@ -158,12 +165,8 @@ def _ptxas(backend: Any) -> str:
     """The digest of the ptxas that this process would run; "" for the toolchain's own."""
     if backend.target.backend != "cuda":
         return ""
-    import triton
     from triton.backends.nvidia.compiler import get_ptxas
-    path = get_ptxas(backend.target.arch).path
-    if path.startswith(triton.__path__[0] + "/"):
-        return ""  # its bytes are in the fingerprint
-    return identity.file_digest(path)
+    return identity.assemblers()[get_ptxas(backend.target.arch).path]
 
 
 def _name(module: Any) -> str:

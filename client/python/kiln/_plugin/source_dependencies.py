@@ -79,7 +79,7 @@ class _Walk:
         self._values = 0
         self._asked_for: Set[str] = set()  # names of all attributes
         self._added: Set[str] = set()  # attributes that the program has set on functions
-        self._tritons: "Dict[FunctionType, int]" = {}  # of Triton's functions, with how many attributes
+        self._tritons: "Dict[FunctionType, Tuple[Any, ...]]" = {}  # Triton's functions, with their parts
         self._lasts = True  # what is written changes only with _Members
 
     def written(self, source: Any) -> List[Any]:
@@ -165,12 +165,12 @@ class _Walk:
         if issubclass(kind, _JITCallable):
             return self._jit(value)
         if kind is FunctionType and _is_tritons(value.__globals__):
-            self._tritons[value] = len(vars(value))
+            self._tritons[value] = _parts_of(value)
             self._added.update(vars(value).keys() - _OF_A_FUNCTION)
             return [self._place("function", value), self._behind(value)]
         if kind is BuiltinFunctionType and value.__self__ is math:
             return ["math", value.__name__]
-        if issubclass(kind, enum.Enum) and _is_known_class(kind):
+        if issubclass(kind, (enum.Enum, tl.PropagateNan)) and _is_known_class(kind):
             return ["enumerator", kind.__qualname__, value.name]
         if issubclass(kind, type) and _is_known_class(value):
             return ["class", value.__module__, value.__qualname__]
@@ -196,9 +196,15 @@ class _Walk:
         """The place of one of Triton's own functions. The fingerprint covers its text, but it may wrap a function that it was given."""
         if function.__globals__.get("__name__") == "triton.language.target_info":
             raise Unknown("it asks for the device of the process, whatever it is compiled for")
+        if function is tl.static_print:
+            raise Unknown("it prints while it is lowered")
         code = function.__code__
+        if not code.co_filename.startswith((_PACKAGE, "<")):  # "<string>": of a dataclass
+            raise Unknown("it reaches a function of Triton's that the program has changed")
+        self._lasts &= function.__kwdefaults__ is None
         return [what, code.co_filename, code.co_firstlineno, code.co_name,
-                [self._value(cell.cell_contents) for cell in function.__closure__ or ()]]
+                [self._value(cell.cell_contents) for cell in function.__closure__ or ()],
+                self._value(function.__defaults__), self._value(tuple(sorted((function.__kwdefaults__ or {}).items())))]
 
     def _behind(self, function: FunctionType) -> Any:
         """The function that Triton takes for a function that dispatches on the backend."""
@@ -214,17 +220,22 @@ class _Members:
 
     def __init__(self) -> None:
         self.written: "Dict[Tuple[str, ...], Tuple[str, FrozenSet[str]]]" = {}  # and what the program has set on them
-        self.functions: "Dict[FunctionType, int]" = {}  # that were written down, with how many attributes
+        self.functions: "Dict[FunctionType, Tuple[Any, ...]]" = {}  # that were written down, with their parts
         self._held = _held_by_kinds()
 
     def are_current(self) -> bool:
         """Whether the program has changed none of them since."""
         now = _held_by_kinds()
         return (len(now) == len(self._held) and all(map(operator.is_, now, self._held))
-                and all(map(operator.eq, map(len, map(vars, self.functions)), self.functions.values())))
+                and all(map(operator.is_, itertools.chain(*map(_parts_of, self.functions)), itertools.chain(*self.functions.values()))))
 
 
 _members: "Optional[_Members]" = None
+
+
+def _parts_of(function: FunctionType) -> Tuple[Any, ...]:
+    """What a program may exchange of a function. Of its attributes only how many there are."""
+    return len(vars(function)), function.__code__, function.__defaults__, function.__kwdefaults__
 
 
 def _current_members() -> _Members:
