@@ -199,7 +199,7 @@ bool DecidesOutput(std::string_view path) {
   for (const std::string_view tool : {"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"}) {
     if (name == tool) return false;
   }
-  return !name.ends_with(".pyc") && !name.ends_with(".a") && !name.ends_with(".h");
+  return !name.ends_with(".a") && !name.ends_with(".h");
 }
 
 absl::StatusOr<FileListing> ListFiles(const FoundToolchain& found, const FileOwners& owners) {

@@ -44,7 +44,7 @@ struct FileListing {
 };
 
 // Whether a file of Triton's package (its path relative to that) can decide what a compile gives.
-// Left out is what no compile reads: bytecode that Python makes (`__pycache__`, `*.pyc`), headers
+// Left out is what no compile reads: bytecode that Python makes (`__pycache__`), headers
 // (`include/`, `*.h`), static libraries (`*.a`), the profiler (`libproton.so`, `profiler/`,
 // `lib/cupti/`), and the tools `cuobjdump`, `nvdisasm` and `FileCheck`. Everything else counts,
 // known or not: a file too many costs a compile, one too few a wrong answer.

@@ -34,11 +34,11 @@ constexpr const char* kDeciding[] = {
     "backends/amd/lib/ockl.bc",
     // Nobody knows yet what it is, so it counts.
     "backends/nvidia/lib/new.table",
+    "sourceless.pyc",
 };
 constexpr const char* kIdle[] = {
     "__pycache__/knobs.cpython-311.pyc",
     "compiler/__pycache__/compiler.cpython-311.pyc",
-    "old.pyc",
     "backends/nvidia/include/cuda.h",
     "backends/nvidia/include/crt/nvfunctional",
     "backends/amd/include/hip/hip_runtime.h",

@@ -21,7 +21,7 @@ from kiln._signals import reraise_from_handler, suppressed
 
 _LEFT_OUT_FOLDERS = ("__pycache__", "include", "profiler", "lib/cupti")
 _LEFT_OUT_NAMES = frozenset({"cuobjdump", "nvdisasm", "FileCheck", "libproton.so"})
-_LEFT_OUT_ENDS = (".pyc", ".a", ".h")
+_LEFT_OUT_ENDS = (".a", ".h")
 _SMALL_BYTES = 4 << 20  # hashing is as fast as remembering
 _LOCK_SECONDS_MAX = 5.0
 _VALUE_LENGTH_MAX = 1 << 20
