@@ -610,14 +610,17 @@ def test_the_configurations_of_a_tuning_are_lowered_in_turns_the_largest_first(d
 
 
 @pytest.mark.parametrize("what", [
-    {"pre_hook": True}, {"hooked": ("runtime", "jit_post_compile_hook")}, {"hooked": ("compilation", "listener")}, {"odd": True}
-], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a kernel of the program's kind"])
+    {"pre_hook": True}, {"hooked": ("runtime", "jit_post_compile_hook")}, {"hooked": ("compilation", "listener")}, {"odd": True},
+    {"heuristics": True}
+], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a kernel of the program's kind", "heuristics"])
 def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp_path, what):
     with Job(tmp_path, newest, daemon.root) as job:
         job.run("import", module="kiln.triton")
         answer = job.run("autotune", blocks=[64, 128], **what)
         assert served(job.report()) == 4
     assert len(set(answer["launched"])) == 4 and (answer["at_once"], answer["urgent"]) == (1, 4)
+    # For each of the four that is measured, and for the launch.
+    assert answer["asked_in"] == ([True] * 5 if "heuristics" in what else [])
 
 
 @pytest.mark.parametrize("bad", ["--no-such-option", REFUSED_BY_PTXAS], ids=["refused by the daemon", "refused by ptxas"])

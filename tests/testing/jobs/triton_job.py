@@ -463,9 +463,10 @@ def lower_slowly(seconds):
     return {"done": True}
 
 
-def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=4096):
+def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=4096, heuristics=False):
     """vector_add with each of these blocks and 4 and 8 warps. `bad`: an option that breaks the first configuration. `hooked`: the name
-    of a hook of the program's own. `odd`: the tuner has a kernel of the program's own kind."""
+    of a hook of the program's own. `odd`: the tuner has a kernel of the program's own kind. `heuristics`: a function of the program's gives
+    the block."""
     from triton.runtime.driver import driver
     from triton.runtime.jit import MockTensor
     from vector_add import vector_add
@@ -491,12 +492,18 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=409
     if hooked:
         group, name = hooked
         setattr(getattr(knobs, group), name, lambda **_: None)
-    tuned = triton.autotune(configs, key=["n"], do_bench=bench)(vector_add)
+    asked_in = []  # is it the main thread?
+
+    def block(arguments):
+        asked_in.append(threading.current_thread() is threading.main_thread())
+        return arguments["BLOCK"]
+
+    tuned = triton.autotune(configs, key=["n"], do_bench=bench)(triton.heuristics({"BLOCK": block})(vector_add) if heuristics else vector_add)
     if odd:
         tuned.fn = Odd(tuned.fn)
     pointer = MockTensor(triton.language.float32)
     tuned[(4,)](pointer, pointer, pointer, size)
-    return {"launched": stand_in.launched, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
+    return {"launched": stand_in.launched, "asked_in": asked_in, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
             "at_once": asked and asked.at_once, "urgent": asked and asked.urgent, "asked": asked and asked.all,
             "begins_urgent": asked and asked.begins_urgent,
             "at_once_here": local and local.at_once, "lowered_at_once": lowering and lowering.at_once, "begun_ahead": begun_ahead}

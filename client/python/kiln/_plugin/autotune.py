@@ -8,7 +8,7 @@ The rest is Triton's own: AsyncCompileMode and warmup(), from threads that mostl
 the kernels in Triton's memory or cache and measures them in the same order. These threads compile nothing themselves: what
 the daemon does not give, the Autotuner compiles in its turn, and raises there what it always raises.
 
-The plug-in leaves the tuning to Triton if the program could see a difference (a hook, a listener or a mode of its own,
+The plug-in leaves the tuning to Triton if the program could see a difference (a hook, a listener or a mode of its own, heuristics,
 configurations with a pre_hook), or if there is no daemon that could help. docs/adr/0028 has the reasons.
 """
 
@@ -92,10 +92,7 @@ def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
     """False if the program could see a difference, or if Triton may have the tuning's result on disk."""
     from triton.runtime._async_compile import active_mode
     from triton.runtime.jit import JITFunction
-    function = tuner.fn
-    while hasattr(function, "fn") and not isinstance(function, JITFunction):
-        function = function.fn
-    return (len(configs) > 1 and isinstance(function, JITFunction) and not function.pre_run_hooks and active_mode.get() is None
+    return (len(configs) > 1 and isinstance(tuner.fn, JITFunction) and not tuner.fn.pre_run_hooks and active_mode.get() is None
             and not tuner.cache_results and not knobs.runtime.jit_cache_hook and not knobs.runtime.jit_post_compile_hook
             and not knobs.compilation.listener
             and not any(config.pre_hook or getattr(config, "ir_override", None) for config in configs))
