@@ -385,14 +385,30 @@ def test_an_older_triton_keeps_its_own_results(daemon, unhooked, tmp_path):
         assert job.files() == plain.files()
 
 
+COUNTING_COMPILER = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    if (strcmp(arguments[i], "-shared") != 0) continue;
+    FILE* const file = fopen("FILE_OF_BUILDS", "a");
+    fputs("built\\n", file);
+    fclose(file);
+  }
+  arguments[0] = "gcc";  // where it looks for its parts
+  return execvp(arguments[0], arguments);
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
     """A library to link with in the place of the driver's, and a compiler that notes what it builds."""
     folder = tmp_path_factory.mktemp("driver")
     subprocess.run(["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", "-x", "c", "/dev/null"], check=True)
-    compiler = folder / "cc"
-    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo built >> {folder}/built;; esac\nexec gcc "$@"\n')
-    compiler.chmod(0o755)
+    source = COUNTING_COMPILER.replace("FILE_OF_BUILDS", str(folder / "built"))
+    subprocess.run(["gcc", "-o", folder / "cc", "-x", "c", "-"], input=source, text=True, check=True)
     return folder
 
 
@@ -426,7 +442,7 @@ def test_another_compiler_or_another_header_makes_another_library(daemon, newest
     (tmp_path / "headers").mkdir()
     (tmp_path / "headers" / "dlfcn.h").write_text("#include_next <dlfcn.h>\n")
     compiler = tmp_path / "cc"
-    compiler.write_text((driver / "cc").read_text() + "# another\n")
+    compiler.write_bytes((driver / "cc").read_bytes() + b"another")
     compiler.chmod(0o755)
     with building(tmp_path, newest, daemon.root, driver, compiler) as job:
         job.run("import", module="kiln.triton")
@@ -434,6 +450,20 @@ def test_another_compiler_or_another_header_makes_another_library(daemon, newest
             job.run("variable", name="CPATH", value=str(tmp_path / headers) if headers else None)
             assert build(driver, job) == ran, headers
             anew(job)
+
+
+def test_what_a_script_compiles_is_not_shared(daemon, newest, driver, tmp_path):
+    """It may read variables of its own."""
+    compiler = tmp_path / "cc"
+    compiler.write_text(f'#!/bin/sh\nexec {driver}/cc $OWN_FLAGS "$@"\n')
+    compiler.chmod(0o755)
+    libraries = []
+    for flags in "-g", "-g0":
+        with building(tmp_path, newest, daemon.root, driver, compiler, cache=flags, OWN_FLAGS=flags) as job:
+            job.run("import", module="kiln.triton")
+            assert build(driver, job) == 1
+        libraries += [content for name, content in job.files().items() if name.endswith(".so")]
+    assert len(set(libraries)) == 2
 
 
 def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):

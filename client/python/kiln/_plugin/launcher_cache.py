@@ -162,6 +162,9 @@ def _parts_of(compiler: str) -> Tuple[str, ...]:
     path = shutil.which(compiler)
     if path is None:
         raise _Unknown(f"there is no {compiler}")
+    with open(path, "rb") as program:
+        if program.read(2) == b"#!":
+            raise _Unknown(f"{compiler} is a script, which may read variables of its own")
     directories = dict(line.split(": =", 1) for line in _run([path, "-print-search-dirs"]).splitlines() if ": =" in line)
     programs = [shutil.which(name, path=directories.get("programs", "")) or shutil.which(name) for name in _PROGRAMS]
     files = [_first_of(directories.get("libraries", ""), name) for name in _FILES]
