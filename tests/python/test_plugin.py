@@ -779,6 +779,17 @@ def test_threads_ask_at_once_without_grpc(daemon, newest, tmp_path):
         assert job.report()["local"] == {} and "grpc" not in job.run("state")["modules"]
 
 
+def test_where_no_thread_and_no_process_can_start_the_daemon_compiles(daemon, newest, tmp_path):
+    """Triton cannot: it runs the ptxas."""
+    with Job(tmp_path, newest, daemon.root) as job:
+        job.compile("vector_add", num_stages=60)
+        job.run("no more processes")
+        assert "hash" in job.compile("vector_add", num_stages=61)
+        assert len(job.run("autotune", blocks=[64, 128, 256], size=4100)["launched"]) == 7
+        report = job.report()
+    assert report["local"] == {} and served(report) == 8, (report, job.log)
+
+
 # --- No daemon -------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ takes longer than compiling a kernel.
 """
 
 import atexit
+import ctypes
 import functools
 import gc
 import hashlib
@@ -17,6 +18,7 @@ import importlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import sys
@@ -152,6 +154,23 @@ def be_patient(seconds=120.0):
     client.Client.__init__.__kwdefaults__.update(connect_timeout=seconds, answer_timeout=seconds)
     service._OWN_TIMEOUT_S = seconds
     return {"done": True}
+
+
+def allow_no_more_processes():
+    """As for a user who has as many as are allowed. Root is not limited, so another user is charged, and rights are given up."""
+    if os.geteuid() == 0:
+        os.setresuid(65534, 0, 0)
+        libc = ctypes.CDLL(None)
+        process, rights = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        assert libc.capget(process, rights) == 0
+        rights[0] &= ~(1 << 21 | 1 << 24)  # CAP_SYS_ADMIN, CAP_SYS_RESOURCE
+        assert libc.capset(process, rights) == 0
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    try:
+        threading.Thread(target=int).start()
+    except RuntimeError:
+        return {"done": True}
+    raise AssertionError("a thread started")
 
 
 def set_knob(group, name, value):
@@ -638,7 +657,7 @@ def unloadable(build):
 
 
 COMMANDS = {
-    "compile": compile_kernel, "be patient": be_patient, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
+    "compile": compile_kernel, "be patient": be_patient, "no more processes": allow_no_more_processes, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "forget": forget, "fingerprint": fingerprint,
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
