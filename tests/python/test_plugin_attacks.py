@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -19,6 +20,7 @@ CHANGES = (
     "a hook with a method of its own", "a hook with options of its own", "defaults", "keyword defaults", "code", "defaults of a kernel", "a method",
     "a method that looks like the first", "instrumentation", "another ptxas of Triton's", "a libdevice whose path begins as Triton's", "a list",
     "a print")
+FEW = tuple(f"{free} free descriptors" for free in range(2, 6))
 
 
 def run(folder, root, *attacks, site=None, **variables):
@@ -58,3 +60,49 @@ def test_what_a_program_changes_decides_what_it_gets(answers, change):
 def test_what_a_program_has_changed_is_not_kept_for_others(answers):
     stock, *with_kiln, afterwards = (one["none"] for one in answers)
     assert [one["made"] for one in (*with_kiln, afterwards)] == [stock["made"]] * 3 and afterwards["served"] == len(stock["made"])
+
+
+def test_what_triton_compiles_with_few_descriptors_it_compiles_with_kiln(daemon, tmp_path):
+    stock, first, second = (run(tmp_path, root, *FEW) for root in (None, daemon.root, daemon.root))
+    enough = [few for few in FEW if not isinstance(stock[few]["made"], str)]
+    assert 0 < len(enough) < len(FEW)
+    assert [one[few]["made"] for one in (first, second) for few in enough] == [stock[few]["made"] for few in enough] * 2
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with a Triton of links to another's files, but for two that are its own."""
+    there, = (TOOLCHAIN / "lib").glob("python3*/site-packages")
+    here = tmp_path_factory.mktemp("site")
+    for information in there.glob("triton*.dist-info"):
+        (here / information.name).symlink_to(information)
+    shutil.copytree(there / "triton", here / "triton", copy_function=lambda file, copy: os.symlink(file, copy),
+                    ignore=shutil.ignore_patterns("__pycache__"))
+    for own in "ptxas", "libdevice.10.bc":
+        file, = (here / "triton" / "backends" / "nvidia").rglob(own)
+        content = file.read_bytes()
+        file.unlink()
+        file.write_bytes(content)
+        file.chmod(0o755)
+    return here
+
+
+@pytest.mark.parametrize("name, other", [("bin/ptxas", "bin/ptxas-blackwell"), ("lib/libdevice.10.bc", "")])
+def test_a_file_that_is_exchanged_under_a_job_is_the_one_that_is_read(daemon, site, tmp_path, name, other):
+    nvidia = site / "triton" / "backends" / "nvidia"
+    first = (nvidia / name).read_bytes()
+    run(tmp_path, daemon.root, "none", site=site)  # from now on the daemon has each kernel
+
+    def made(root):
+        (tmp_path / "other").write_bytes((nvidia / other).read_bytes() if other else OTHER_LIBDEVICE.encode())
+        (tmp_path / "other").chmod(0o755)
+        try:
+            return run(tmp_path, root, "an exchanged file", site=site, OTHER=str(tmp_path / "other"), EXCHANGED=str(nvidia / name))
+        finally:
+            (tmp_path / "first").write_bytes(first)
+            (tmp_path / "first").chmod(0o755)
+            (tmp_path / "first").rename(nvidia / name)
+            time.sleep(2 / os.sysconf("SC_CLK_TCK"))  # the next program starts in a later tick of the clock
+
+    stock, with_kiln = (made(root)["an exchanged file"] for root in (None, daemon.root))
+    assert without_count(with_kiln) == without_count(stock) and with_kiln["served"] == 2

@@ -9,6 +9,7 @@
 docs/adr/0034 has the reasons.
 """
 
+import errno
 import os
 import re
 import sys
@@ -39,6 +40,7 @@ _UNSUITED_PAUSE_S = 60.0
 _NEAREST_TIMEOUT_S = 10.0
 _OWN_TIMEOUT_S = 2.0
 _OWN_PAUSE_S = 60.0
+_SPARE_DESCRIPTORS = 16
 _PACKAGE = "google"  # of protobuf
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")  # a version that install-toolchain takes
 
@@ -219,7 +221,9 @@ class Service:
             began = time.monotonic()
             self._is_connecting = True
             try:
-                self._endpoint.connect()[1].close()
+                with self._endpoint.connect()[1] as probe:
+                    if 0 < os.sysconf("SC_OPEN_MAX") < probe.fileno() + _SPARE_DESCRIPTORS:
+                        raise OSError(errno.EMFILE, "only few file descriptors are left, and Triton needs some")
                 # Only now: importing protobuf takes some hundredths of a second.
                 self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
