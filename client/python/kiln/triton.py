@@ -171,7 +171,7 @@ class _Hook:
     def __init__(self, settings: Settings, before: Any) -> None:
         self._settings = settings
         self._before = before
-        self._pipeline: Any = None
+        self._pipelines: Dict[str, Any] = {}  # the one; a dict, since threads may make it at once
 
     @property
     def is_alone(self) -> bool:
@@ -196,9 +196,9 @@ class _Hook:
 
     def _take_over(self, given: "_Given") -> None:
         try:
-            if self._pipeline is None:
-                self._pipeline = _plugin("pipeline").Pipeline(self._settings)
-            self._pipeline.take_over(given.backend, given.stages, given.options)
+            if not self._pipelines:
+                self._pipelines.setdefault("", _plugin("pipeline").Pipeline(self._settings))
+            self._pipelines[""].take_over(given.backend, given.stages, given.options)
         except Exception as error:
             given.stages.clear()
             given.stages.update(given.before)
