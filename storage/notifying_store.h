@@ -24,8 +24,22 @@ class NotifyingStore final : public ForwardingStore {
   void AddListener(ArtifactListener& listener) { listeners_.push_back(&listener); }
 
   absl::Status Put(const CallContext& context, const ArtifactRecord& record,
-                   std::span<const Blob> blobs) override;
-  absl::Status Remove(const CallContext& context, const Digest& key) override;
+                   std::span<const Blob> blobs) override {
+    const MutexLock lock(StripeOf(record.key));
+    KILN_RETURN_IF_ERROR(inner().Put(context, record, blobs));
+    for (ArtifactListener* listener : listeners_) listener->OnPut(record, blobs);
+    return absl::OkStatus();
+  }
+
+  absl::Status Remove(const CallContext& context, const Digest& key) override {
+    const MutexLock lock(StripeOf(key));
+    const absl::Status removed = inner().Remove(context, key);
+    // A listener may still hold an artifact that the store has lost.
+    if (removed.ok() || absl::IsNotFound(removed)) {
+      for (ArtifactListener* listener : listeners_) listener->OnRemove(key);
+    }
+    return removed;
+  }
 
  private:
   Mutex& StripeOf(const Digest& key) { return stripes_[DigestHash()(key) % stripes_.size()]; }

@@ -108,7 +108,7 @@ absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key)
   std::string path;
   path.reserve(name.size() + 3);
   path.append(name, 0, 2).append("/").append(name);
-  return MappedArtifact::OpenAt(directory, path, key);
+  return MappedArtifact::Open(path, key, directory);
 }
 
 absl::Status HotReader::CheckOwner(const struct stat& info, const std::string& name) const {

@@ -1,6 +1,6 @@
 // The one small interface that the compile path is composed of (after XLA's CompilationProvider):
 //
-//   coalescing(caching(admission(routing(pooled(triton-3.6.0), …))))
+//   counting(coalescing(caching(admission(routing(checking(pooled(triton-3.6.0)), …)))))
 //
 // Asynchronous, because a job of ten thousand ranks waits for one compile, and a waiting rank must
 // not cost a thread. RequestResolver stands before the chain: it validates a CompileRequest and

@@ -1,6 +1,5 @@
 #include "storage/hot/artifact_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,12 +76,7 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
 }
 
 absl::StatusOr<MappedArtifact> MappedArtifact::Open(const std::string& path,
-                                                    const Digest& expected_key) {
-  return OpenAt(AT_FDCWD, path, expected_key);
-}
-
-absl::StatusOr<MappedArtifact> MappedArtifact::OpenAt(int directory, const std::string& path,
-                                                      const Digest& expected_key) {
+                                                    const Digest& expected_key, int directory) {
   // O_NONBLOCK: opening a pipe must not hang.
   const UniqueFd fd(
       openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));

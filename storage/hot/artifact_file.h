@@ -2,6 +2,8 @@
 // RPC or parser (layout: storage/format.md).
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -31,10 +33,9 @@ class MappedArtifact {
  public:
   // NOT_FOUND: no such file. DATA_LOSS: damaged, or of another key. FAILED_PRECONDITION: a newer
   // Kiln wrote it, or it is no regular file. Follows no symbolic link in the last component.
-  static absl::StatusOr<MappedArtifact> Open(const std::string& path, const Digest& expected_key);
-  // Opens a path relative to an open directory (openat(2)), with the errors of Open.
-  static absl::StatusOr<MappedArtifact> OpenAt(int directory, const std::string& path,
-                                               const Digest& expected_key);
+  // `directory`: as of openat(2).
+  static absl::StatusOr<MappedArtifact> Open(const std::string& path, const Digest& expected_key,
+                                             int directory = AT_FDCWD);
 
   MappedArtifact(MappedArtifact&& other) noexcept;
   MappedArtifact& operator=(MappedArtifact&& other) noexcept;

@@ -33,7 +33,7 @@ void DropForeignStages(const v1::ListToolchainsResponse& listed, v1::CompileRequ
 // nobody but root and this user may change. FAILED_PRECONDITION where there is none.
 [[nodiscard]] absl::StatusOr<std::string> FindNvdisasm(const std::string& named);
 
-// Blocks for some milliseconds; nvdisasm may use 20 seconds of the processor and 4 GiB of memory.
+// Blocks until nvdisasm has ended, some milliseconds.
 // FAILED_PRECONDITION, with what nvdisasm says, where it fails.
 [[nodiscard]] absl::StatusOr<std::string> Disassemble(const std::string& nvdisasm,
                                                       std::string_view cubin);
