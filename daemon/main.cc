@@ -91,7 +91,9 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
   sources.file_must_exist = !flags.config_file.empty();
   sources.file = sources.file_must_exist ? flags.config_file
                                          : DefaultConfigFile(flags.root, getuid(), environment);
-  if (std::filesystem::exists(sources.file, error)) {
+  // /dev/null is an empty one.
+  if (std::filesystem::exists(sources.file, error) &&
+      !std::filesystem::is_character_file(sources.file, error)) {
     KILN_RETURN_IF_ERROR(Annotate(CheckUnshared(sources.file), "the configuration file"));
   }
   sources.environment = environment;

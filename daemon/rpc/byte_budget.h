@@ -17,9 +17,9 @@ struct SharedBytes {
   std::atomic<size_t> bytes{0};
 };
 
-// What one user holds of it: never more than is left. One user alone has at most half, two have a
-// third each, and so on: nobody takes everything. Where nobody holds any, one share may be larger.
-// Made by std::make_shared. Thread-safe; does not block.
+// What one user holds of SharedBytes: never more than is left. One user alone has at most half, two
+// that grow together a third each. Where nobody holds any, one share may be larger. Made by
+// std::make_shared. Thread-safe; does not block.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
   struct Return {

@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-// Until gRPC has sent it.
+// A piece of an answer and its share of the budget. Lives until gRPC has sent the piece.
 struct KeptPiece {
   ReplyPiece piece;
   ByteBudget::Share share;

@@ -121,6 +121,7 @@ class KernelService final : public KernelServiceBase {
         [&](const CallContext& cancellable, DeferredCall::Answer answered) {
           method(parts_, cancellable, request, response,
                  [this, &response, answered = std::move(answered)](const absl::Status& status) {
+                   if (!status.ok()) return answered(status, nullptr);
                    // The message, and what gRPC makes of it.
                    auto share = unread_->Take(2 * response.ByteSizeLong());
                    if (share.ok()) return answered(status, *std::move(share));

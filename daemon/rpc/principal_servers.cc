@@ -42,7 +42,7 @@ void SetLimits(grpc::ServerBuilder& builder, milliseconds silent_time) {
   // No limit. gRPC would keep 3 kB of words for each ping beyond it while the client does not read;
   // of answers to pings it keeps 10,000 and then reads no more.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  // Also where a client never says all of its preface.
+  // Also ends connections whose client never completes its preface.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(silent_time.count()));
   grpc::ResourceQuota quota;

@@ -80,7 +80,7 @@ inline constexpr int kLightRequestsPerTurn = 8;
 // Answers of all users that wait to be read.
 inline constexpr size_t kUnreadBytesMax = 320 * kMiB;
 // Requests of the light protocol that are under way, of all users.
-inline constexpr size_t kLightRequestBytesMax = kGiB;
+inline constexpr size_t kLightRequestBytesMax = kGiB / 4;
 // A connection ends when nothing moved on it for once to twice this time and no work is under way.
 // Jobs keep idle connections between compiles and connect again when they need to.
 inline constexpr auto kSilentTime = std::chrono::minutes(10);

@@ -17,7 +17,8 @@ bool Says(const std::string& words, std::initializer_list<int> error_numbers) {
   return false;
 }
 
-// Damage is no file, another thing in its place, a bad sector. A lack of descriptors is none.
+// A missing file, another kind of file in its place, and an unreadable sector are damage. A lack of
+// descriptors is not.
 bool IsDamage(const rocksdb::Status& status) {
   if (status.IsCorruption()) return true;
   if (!status.IsIOError()) return false;

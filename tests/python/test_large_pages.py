@@ -94,4 +94,7 @@ if LIBC.prctl(PR_SET_MDWE, ctypes.c_ulong(REFUSE_EXEC_GAIN), ctypes.c_ulong(0), 
 else:
     print("not to be forbidden")
 """
-    assert run(script, tmp_path, TOOLCHAIN / "bin" / "python") in ("stayed\n", "not to be forbidden\n")
+    said = run(script, tmp_path, TOOLCHAIN / "bin" / "python")
+    if said == "not to be forbidden\n":
+        pytest.skip("this kernel cannot forbid it")
+    assert said == "stayed\n"

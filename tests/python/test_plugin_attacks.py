@@ -106,3 +106,14 @@ def test_a_file_that_is_exchanged_under_a_job_is_the_one_that_is_read(daemon, si
 
     stock, with_kiln = (made(root)["an exchanged file"] for root in (None, daemon.root))
     assert without_count(with_kiln) == without_count(stock) and with_kiln["served"] == 2
+
+
+# Last: it takes the file from the folder.
+def test_a_triton_without_an_assembler_for_blackwell_has_the_other_one(site, tmp_path):
+    blackwell = site / "triton" / "backends" / "nvidia" / "bin" / "ptxas-blackwell"
+    blackwell.unlink()
+    environment = Job(tmp_path, PYTHON, None, "cache").environment
+    environment["PYTHONPATH"] = f"{site}{os.pathsep}{environment['PYTHONPATH']}"
+    script = "import json; from kiln._plugin import identity; print(json.dumps(identity.assemblers()))"
+    found = json.loads(subprocess.run([PYTHON, "-B", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout)
+    assert found == {str(blackwell.with_name("ptxas")): ""}

@@ -86,7 +86,7 @@ class Listener {
   size_t HeldBy(const Principal& principal) const;
   // epoll_ctl. Events bring the descriptor's number.
   bool Control(int operation, int fd, uint32_t events);
-  // From time to time: those that have said nothing, and those of `light_`.
+  // Closes connections that have said nothing, and the silent ones of `light_`.
   void CloseSilent();
   // By the first byte, which is here.
   void Decide(int duplicate);

@@ -103,11 +103,15 @@ def check_installed(path: str) -> None:
 
 def assemblers() -> Dict[str, str]:
     """By path, the digest of each ptxas that this process may run; "" for the toolchain's own ones in their places, which the
-    fingerprint covers. ChangedError if one changed since the process first looked: Triton remembers its version. OSError."""
+    fingerprint covers. Without those that this Triton lacks. ChangedError if one changed since the process first looked: Triton
+    remembers its version. OSError."""
     from triton import knobs
     found: Dict[str, str] = {}
     for knob in filter(None, map(knobs.nvidia.knob_descriptors.get, _ASSEMBLERS)):
-        path = getattr(knobs.nvidia, knob.name).path
+        try:
+            path = getattr(knobs.nvidia, knob.name).path
+        except RuntimeError:  # it cannot be found
+            continue
         if path == getattr(knob, "default_path", None) and path not in found:
             check_installed(path)
             found[path] = ""

@@ -21,9 +21,10 @@ from kiln_triton_worker.reply import compiled_reply, failed_reply
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
 
-def run_worker(compiler, control, job_fd, output_fd, message, zygote, told_fd):
+def run_worker(compiler, heap, control, job_fd, output_fd, message, zygote, told_fd):
     """What a forked child does. Never returns."""
     try:
+        heap.enter()
         os.setpgid(0, 0)
         die_with(zygote, signal.SIGKILL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -97,9 +97,8 @@ class Zygote:
             os.close(write_end)
             raise
         if pid == 0:
-            self._heap.enter()
             os.close(read_end)
-            run_worker(self._compiler, self._control, job, output, message, zygote, write_end)
+            run_worker(self._compiler, self._heap, self._control, job, output, message, zygote, write_end)
         os.close(write_end)
         # In both processes, so that the group exists before anyone hears of the pid.
         with contextlib.suppress(OSError):

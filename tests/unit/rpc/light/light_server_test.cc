@@ -26,7 +26,10 @@ class LightServerTest : public ServiceTest {
   }
   // As the listener does, with less time in between.
   static void CloseSilentUntilHangUp(LightServer& server, const LightClient& client) {
-    for (pollfd hang_up{client.fd(), 0, 0}; ::poll(&hang_up, 1, 10) == 0;) server.CloseSilent();
+    int polls = 0;
+    for (pollfd hang_up{client.fd(), 0, 0}; ::poll(&hang_up, 1, 10) == 0; server.CloseSilent()) {
+      ASSERT_LT(++polls, 6000) << "the connection stays";
+    }
   }
   std::string PutBlob(size_t bytes) {
     const MadeArtifact made = MakeArtifact("large", bytes);
