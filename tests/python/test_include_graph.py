@@ -125,4 +125,5 @@ def test_a_library_stays_in_its_folder(library):
 
 def test_no_folder_is_crowded():
     files = collections.Counter(str(path.parent) for path in tracked())
+    del files["docs/adr"]  # decisions only become more
     assert not {folder: count for folder, count in files.items() if count > FILES_MAX}
