@@ -68,16 +68,22 @@ def test_a_wait_ends_with_the_process(key):
         assert seconds_of_wait(key) < SOON_S
 
 
-def test_a_wait_ends_where_a_child_of_that_process_keeps_the_socket(key):
-    def end_beside_a_child():
+def test_a_forked_child_keeps_no_name(key):
+    """The next process announces the kernel while a child of the first lives on."""
+    until_the_end, this_process = os.pipe()
+
+    def fork_and_end():
         if os.fork() == 0:
-            time.sleep(SOON_S)  # longer than this test takes
+            os.close(this_process)
+            os.read(until_the_end, 1)
             os._exit(0)
-        time.sleep(0.1)
         announcement.end()
 
-    with announcing(key, end_beside_a_child):
-        assert seconds_of_wait(key) < SOON_S
+    with announcing(key, fork_and_end):
+        deadline = time.monotonic() + SOON_S
+        while announcement.waited(key):
+            assert time.monotonic() < deadline
+    os.close(until_the_end), os.close(this_process)
 
 
 def test_a_forked_child_ends_nothing(key, monkeypatch):

@@ -13,8 +13,10 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from typing import Optional
 
+from kiln import _process
 from kiln._plugin import autotune_prefetch
 from kiln._signals import reraise_from_handler, suppressed
 
@@ -27,10 +29,21 @@ _CREDENTIALS = struct.Struct("3i")
 class _Here(threading.local):
     """What this thread announces: a thread lowers one kernel at a time."""
     listener: "Optional[socket.socket]" = None
-    process = 0
 
 
-_here = _Here()
+class _Listeners:
+    """Those of all threads. A forked child closes its copies, which would keep the names after their end here."""
+
+    def __init__(self) -> None:
+        self.open: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+        _process.reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        for listener in list(self.open):
+            listener.close()
+
+
+_here, _listeners = _Here(), _Listeners()
 
 
 def waited(key: bytes) -> bool:
@@ -39,6 +52,7 @@ def waited(key: bytes) -> bool:
     end()
     name = f"\0kiln/{os.geteuid()}/{hashlib.sha256(key).hexdigest()}"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    _listeners.open.add(listener)
     try:
         listener.bind(name)
         listener.listen(_WAITING_MAX)
@@ -46,20 +60,15 @@ def waited(key: bytes) -> bool:
         listener.close()
         reraise_from_handler(error)
         return error.errno == errno.EADDRINUSE and _waited_for(name)
-    _here.listener, _here.process = listener, os.getpid()
+    _here.listener = listener
     return False
 
 
 def end() -> None:
     """Lets those go on who wait for the kernel that this thread has announced."""
     listener, _here.listener = _here.listener, None
-    if listener is None:
-        return
-    with suppressed(OSError), listener:
-        if _here.process == os.getpid():  # not for the parent, in a forked child
-            listener.shutdown(socket.SHUT_RDWR)
-            while True:  # a child that was forked meanwhile may keep the socket open
-                listener.accept()[0].close()
+    if listener is not None:
+        listener.close()
 
 
 def _waited_for(name: str) -> bool:
