@@ -35,7 +35,7 @@ class _Socket(socket.socket):
     __del__ = socket.SocketType.close
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)  # making those takes a job half a millisecond
 class Endpoint:
     """The place of the daemon, and the limits in seconds for finding it."""
     socket: Place = ""

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import stat
 import sys
 import threading
 import time
@@ -153,19 +154,14 @@ def _list_files() -> Dict[str, _files.File]:
     package, found = _package(), []
     for folder, inside, names in os.walk(package, followlinks=True):
         prefix = f"{folder}/"[len(package) + 1:]
-        inside[:] = [name for name in inside if _decides_output(f"{prefix}{name}/")]
+        inside[:] = [name for name in inside if not any(f"/{left_out}/" in f"/{prefix}{name}/" for left_out in _LEFT_OUT_FOLDERS)]
         for name in names:
-            path = prefix + name
-            if _decides_output(path) and os.path.isfile(os.path.join(package, path)):
-                found.append(_files.File.of(path, os.stat(os.path.join(package, path))))
+            if name not in _LEFT_OUT_NAMES and not name.endswith(_LEFT_OUT_ENDS):
+                with suppressed(OSError):  # a link to nothing
+                    info = os.stat(f"{folder}/{name}")
+                    if stat.S_ISREG(info.st_mode):
+                        found.append(_files.File.of(prefix + name, info))
     return {file.path: file for file in sorted(found, key=lambda file: os.fsencode(file.path))}
-
-
-def _decides_output(path: str) -> bool:
-    if any(f"/{folder}/" in f"/{path}" for folder in _LEFT_OUT_FOLDERS):
-        return False
-    name = path.rpartition("/")[2]
-    return name not in _LEFT_OUT_NAMES and not name.endswith(_LEFT_OUT_ENDS)
 
 
 def _distribution_version(package: str) -> str:

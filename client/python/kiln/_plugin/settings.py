@@ -4,8 +4,7 @@ import contextlib
 import logging
 import math
 import os
-from dataclasses import dataclass
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
 from kiln import _validate
 from kiln._signals import suppressed
@@ -17,8 +16,7 @@ LOG = logging.getLogger("kiln")
 _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """mode: one of MODES. manifest: the file that `record` writes. timeout_s: for one kernel. server_uid: a uid whose daemon
     is trusted besides root's and this user's. exit_line: print a report when the process ends."""
     mode: str = "use"
