@@ -37,7 +37,7 @@ TEST_P(BlobStoreConformance, UnknownDigestIsNotFound) {
   EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(BlobStoreConformance, WhatWasPutComesBack) {
+TEST_P(BlobStoreConformance, GetReturnsTheStoredBlob) {
   const Blob blob = Blob::FromBytes("some bytes");
   ASSERT_TRUE(Put(blob).ok());
   ExpectStored(blob);

@@ -80,7 +80,7 @@ class HostileCompilerTest : public testing::Test {
   std::atomic<bool> is_over_ = false;
 };
 
-TEST_F(HostileCompilerTest, OthersAreServedThroughout) {
+TEST_F(HostileCompilerTest, HostileSourcesDoNotDelayOtherClients) {
   const auto started = Stats().started_unix_ms();
   std::vector<std::thread> hostile;
   for (int thread = 0; thread < 3; ++thread) {

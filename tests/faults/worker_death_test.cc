@@ -48,7 +48,7 @@ std::string Summary(std::vector<double>& millis) {
                      millis[millis.size() * 99 / 100], millis.back());
 }
 
-TEST(WorkerDeath, WhatHangsIsKilledAtItsDeadlineAndReplaced) {
+TEST(WorkerDeath, HungCompileIsKilledAtItsDeadlineAndItsWorkerReplaced) {
   const char* wanted = std::getenv("KILN_TEST_DEATHS");
   const int rounds = wanted == nullptr ? 12 : std::max(1, std::atoi(wanted) / 10);
   const TempDirectory directory;

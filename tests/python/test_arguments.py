@@ -151,7 +151,7 @@ REQUESTS = (
 
 
 @pytest.mark.parametrize("changes,words", REQUESTS, ids=label)
-def test_what_a_request_cannot_hold_is_named(refused, changes, words):
+def test_a_value_that_a_request_cannot_hold_is_named(refused, changes, words):
     asked = request(**changes)
     for ask in (lambda client: client.compile(asked), lambda client: client.compile_many([asked]), lambda client: client.nearest(asked)):
         for said in refused(ask):
@@ -189,13 +189,13 @@ TIMED = {
 
 @pytest.mark.parametrize("function", TIMED)
 @pytest.mark.parametrize("timeout", ["5", b"5", -1, -0.001, NAN, float("inf"), True, Integer(5)], ids=label)
-def test_a_timeout_that_is_none_is_named(refused, function, timeout):
+def test_an_invalid_timeout_is_named(refused, function, timeout):
     for said in refused(lambda client: TIMED[function](client, timeout=timeout)):
         assert said.startswith("timeout is ") and "must be a number of seconds from 0 on, or None" in said, said
 
 
 @pytest.mark.parametrize("timeout", [10**10, 1e300, 10**400])
-def test_a_timeout_longer_than_anybody_waits_is_none_at_all(daemon, timeout):
+def test_a_huge_timeout_means_no_timeout(daemon, timeout):
     with kiln.Client(root=str(daemon.root), connect_timeout=5, answer_timeout=20) as client:
         assert client.lookup(["0" * 64], timeout=timeout) == [None]
 
@@ -216,7 +216,7 @@ def test_a_call_is_attempted_once_at_least(daemon, attempts):
 
 
 @pytest.mark.parametrize("given", ["0" * 63, b"0" * 64, 5, None, SURROGATE, "00 " * 20 + "0000", "g" * 64, "\u0663" * 64], ids=label)
-def test_what_is_no_digest_is_named(refused, given):
+def test_a_malformed_digest_is_named(refused, given):
     for said in refused(lambda client: client.fetch(given)):
         assert said.startswith("digest: ") and said.endswith("is not 64 hex digits"), said
     for said in refused(lambda client: client.lookup([given])):

@@ -96,7 +96,7 @@ def test_not_mlir(ask, source):
 
 
 @pytest.mark.parametrize("source, kind", [("extern \"C\" __global__ void k() {}\n", "cuda"), ("//\n.version 8.4\n.target sm_90\n", "ptx")])
-def test_another_language(ask, source, kind):
+def test_a_source_of_another_kind_is_refused(ask, source, kind):
     answer = ask(source=source)
     assert_failed(answer, "INVALID_ARGUMENT", f"say that its kind is {kind} (--kind {kind}, in Python kind='{kind}')")
 

@@ -117,7 +117,7 @@ def test_a_source_that_does_not_compile(client):
     assert copy.key == caught.value.key == caught.value.diagnostics.key and len(copy.key) == 64
 
 
-def test_what_the_compiler_adds_to_its_complaint(client):
+def test_notes_of_the_compiler_are_returned(client):
     bitcast = "%b = arith.bitcast %a : tensor<128xf8E4M3FN> to tensor<128xi8>"
     source = ("module {\n  tt.func public @k(%x: i32) {\n    %c = arith.constant dense<1.0> : tensor<128xf32>\n    %a = tt.fp_to_fp %c, "
               f"rounding = rtne : tensor<128xf32> -> tensor<128xf8E4M3FN>\n    {bitcast}\n    tt.return\n  }}\n}}\n")
@@ -153,7 +153,7 @@ def test_errors_have_a_class_of_their_own(client, changes, kind, words):
     (dict(source="/" * (17 << 20)), "the source is 17825792 bytes long; at most 16777216 .16 MiB."),
     (dict(kind="cuda", headers={"a.h": "/" * (16 << 20)}), "source and headers are .* .16 MiB"),
 ])
-def test_what_is_longer_than_the_daemon_takes_is_not_sent(client, changes, words):
+def test_a_request_over_the_limit_is_not_sent(client, changes, words):
     with pytest.raises(kiln.ResourceExhaustedError, match=words):
         client.compile(request(**changes))
 
@@ -215,7 +215,7 @@ def test_a_ptxas_that_the_daemon_has_not_got_is_named(client, daemon, tmp_path):
     assert str(path) not in str(caught.value)
 
 
-def test_a_path_of_no_ptxas_is_said_to_be_none(client, tmp_path):
+def test_a_path_that_is_not_a_ptxas_is_refused(client, tmp_path):
     (tmp_path / "text").write_text("text")
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe", 0o755)
@@ -266,7 +266,7 @@ def test_many_with_bad_ones_among_them(client):
     assert all(isinstance(answer, kiln.Artifact) and answer.binary for answer in answers.values())
 
 
-def test_what_is_no_request_is_answered_as_the_others_are(client, daemon):
+def test_a_malformed_request_is_answered_like_the_others(client, daemon):
     client.compile(request("beside others"))
     given = [request("beside others"), "foo", None, request("beside others")]
 
@@ -295,7 +295,7 @@ def fetching(monkeypatch):
     return before
 
 
-def test_one_whose_binary_is_gone_does_not_end_many(client, daemon, fetching):
+def test_a_missing_binary_does_not_end_a_batch(client, daemon, fetching):
     fetching(lambda: daemon.kiln("evict", "--all"))
     answers = dict(client.compile_many([LARGE, request("beside a large one"), LARGE]))
     assert type(answers[0]) is type(answers[2]) is kiln.NotFoundError and isinstance(answers[1], kiln.Artifact)
@@ -328,7 +328,7 @@ def test_more_than_may_be_in_flight(client):
     assert seen == 300
 
 
-def test_whoever_stops_early_can_go_on(client):
+def test_a_batch_that_is_left_early_can_go_on(client):
     client.compile(request("flight"))
     for _, answer in client.compile_many(request("flight") for _ in range(100)):
         break
@@ -459,7 +459,7 @@ def test_asynchronous_errors(daemon, tmp_path):
 # --- The own namespace -----------------------------------------------------------------------------------------------
 
 
-def test_what_one_process_puts_another_of_the_same_user_gets(client, daemon):
+def test_a_process_gets_the_entries_of_the_same_user(client, daemon):
     client.put_own({b"a": {"x": b"1", "y": b""}, b"b\0\xff": {"z": b"2"}})
     with kiln.Client(root=str(daemon.root)) as other:
         assert other.get_own([b"b\0\xff", b"none", b"a"]) == {b"b\0\xff": {"z": b"2"}, b"a": {"x": b"1", "y": b""}}
@@ -479,7 +479,7 @@ def test_an_artifacts_output_is_there_as_long_as_the_artifact(client, daemon):
         client.put_own({b"output": {"k.cubin": kiln.ArtifactOutput(artifact.key, "cubin", cubin.digest)}})
 
 
-def test_what_is_too_long_or_too_much_is_refused(client):
+def test_fields_over_their_limits_are_refused(client):
     for wrong in ({b"": {"x": b""}}, {b"k" * 257: {"x": b""}}, {b"k": {}}, {b"k": {"": b""}}, {b"k": {"x": b"y" * (16 << 20) + b"y"}}):
         with pytest.raises(kiln.InvalidArgumentError):
             client.put_own(wrong)
@@ -488,7 +488,7 @@ def test_what_is_too_long_or_too_much_is_refused(client):
     assert client.get_own([b"k"]) == {}
 
 
-def test_any_number_of_keys_and_bytes_is_answered(client):
+def test_answers_any_number_of_keys_and_bytes(client):
     for number in range(3):
         client.put_own({b"large%d" % number: {"x": b"%d" % number * (12 << 20)}})
     keys = [b"none%d" % number for number in range(300)] + [b"large0", b"large1", b"large2"]
@@ -505,7 +505,7 @@ def test_the_own_namespace_in_a_loop(daemon):
     assert in_loop(daemon, work) == {b"loop": {"x": b"1"}}
 
 
-def test_who_puts_without_a_pause_is_told_when_to_go_on(other_daemon):
+def test_a_put_over_the_rate_limit_gets_a_retry_hint(other_daemon):
     entries = {b"%d" % number: {"file": b""} for number in range(256)}
     with other_daemon as daemon, kiln.Client(root=str(daemon.root), attempts=1) as client:
         with pytest.raises(kiln.ResourceExhaustedError, match="into its own namespace") as refused:
@@ -541,14 +541,14 @@ def test_the_plug_in_keeps_nothing_until_the_daemon_takes_it_again(monkeypatch):
     assert plugin.get_own(b"key") is None
 
 
-def test_nobody_there_is_said_at_once(tmp_path):
+def test_a_missing_daemon_is_reported_at_once(tmp_path):
     started = time.monotonic()
     with pytest.raises(kiln.UnavailableError, match="no socket at"):
         kiln.Client(root=str(tmp_path))
     assert time.monotonic() - started < 0.1
 
 
-def test_what_is_no_socket_is_said_to_be_none_and_what_to_name(tmp_path):
+def test_a_path_that_is_not_a_socket_is_refused_with_advice(tmp_path):
     (tmp_path / "file").write_text("")
     for path, words in ((tmp_path, f"{tmp_path} is a directory, not a daemon's socket: name the kilnd.sock in it"),
                         (tmp_path / "file", f"{tmp_path}/file is a file, not a daemon's socket: start kilnd, or say where"),
@@ -612,7 +612,7 @@ def test_a_greeting_that_is_cancelled(stopped):
         connection.greet(60)
 
 
-def test_what_it_takes_to_look_for_a_daemon_counts_towards_its_answer(daemon, monkeypatch):
+def test_the_time_to_find_a_daemon_counts_towards_its_answer(daemon, monkeypatch):
     waited, greet = [], Connection.greet
     monkeypatch.setattr(Connection, "greet", lambda self, within_s: waited.append(within_s) or greet(self, 20))
     for began in (None, time.monotonic() - 3, time.monotonic() - 60):
@@ -729,7 +729,7 @@ def test_a_socket_of_somebody_else(tmp_path):
     ("", "", {"XDG_RUNTIME_DIR": "/x"}, 7, ("/run/kiln/kilnd.sock",), "/run/kiln/kilnd.sock"),
     ("", "", {"XDG_RUNTIME_DIR": "/x"}, 0, ("/x/kiln/kilnd.sock", "/run/kiln/kilnd.sock"), "/run/kiln/kilnd.sock"),
 ])
-def test_where_it_looks_for_the_socket(explicit, root, environment, uid, there, expected):
+def test_the_client_searches_the_sockets_usual_places(explicit, root, environment, uid, there, expected):
     assert find_socket(explicit, root, environment=environment, uid=uid, exists=there.__contains__) == expected
 
 

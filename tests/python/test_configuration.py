@@ -28,7 +28,7 @@ def test_the_defaults_are_fine(kilnd):
     ("toolchain.directories=/nonexistent", "toolchain.directories: there is no directory /nonexistent"),
     ("toolchain.default=banana", "toolchain.default: a toolchain is named as name==version"),
 ])
-def test_what_a_setting_names_is_not_there(kilnd, setting, words):
+def test_a_setting_that_names_a_missing_file_is_refused(kilnd, setting, words):
     checked = kilnd("--check-config", "--set", setting)
     assert checked.returncode == 2
     assert f"--set: {words}" in checked.stderr

@@ -220,7 +220,7 @@ def test_an_idle_connection_that_the_daemon_closed_is_not_used(serving):
     assert client.toolchains() == []
 
 
-def test_what_a_handler_raises_in_a_wait_comes_out_and_the_next_call_works(serving):
+def test_a_handlers_exception_leaves_the_wait_and_the_next_call_works(serving):
     is_silent = [True]
     endpoint, _ = serving(lambda number, method: b"" if is_silent[0] and method != LOOKUP else ok(number))
 

@@ -79,7 +79,7 @@ def test_a_hit_in_the_hot_directory_is_the_daemons_answer(daemon, options):
     assert (found.tier, answer.outcome) == ("hot", "hit") and dataclasses.replace(answer, tier="hot") == found
 
 
-def test_what_nvrtc_adds_to_its_complaint(daemon, tmp_path):
+def test_notes_of_nvrtc_are_returned(daemon, tmp_path):
     header = "template<class T> __device__ int call(T t) { return t.foo(); }\n"
     source = '#include "call.h"\n__global__ void f(int* x) {\n  *x = call(1);\n}\n'
     answer = ask(daemon, tmp_path, source=source, headers={"call.h": header}, name_expressions=[])
@@ -175,7 +175,7 @@ def test_without_a_jail_nothing_of_it_is_compiled(start, tmp_path):
         assert "in a jail only" in answer["error"]
 
 
-def test_what_is_wrong_with_the_request_is_said_first(daemon, tmp_path):
+def test_a_mistake_in_the_request_is_reported_first(daemon, tmp_path):
     assert "std" in ask(daemon, tmp_path, options={"standard": "c++17"})["error"]
     assert ask(daemon, tmp_path, headers={"": "x"})["code"] == "INVALID_ARGUMENT"
     assert "give one of the two" in ask(daemon, tmp_path, std="c++17", options={"std": "c++20"})["error"]
@@ -219,7 +219,7 @@ extern "C" __global__ void f(float* x, double* y, __half* h, __nv_fp8_e5m2* b, i
 
 # The zygote has compiled an empty kernel for sm_80 before it forks a worker.
 @pytest.mark.slow
-def test_what_the_zygote_compiled_before_decides_nothing(daemon, tmp_path):
+def test_a_zygotes_earlier_compile_does_not_change_results(daemon, tmp_path):
     packages = next(pathlib.Path(CUDA).glob("lib/python3.*/site-packages/nvidia")).resolve()
     [library] = packages.glob("*/lib/libnvrtc.so.*")
     builtins = max(library.parent.glob("libnvrtc-builtins.so.*"))

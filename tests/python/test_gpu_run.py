@@ -66,7 +66,7 @@ def report(tmp_path, is_right=True, **measured):
     return result, text.getvalue()
 
 
-def test_all_right_holds(tmp_path):
+def test_a_run_without_failures_holds(tmp_path):
     result, text = report(tmp_path)
     assert result.holds
     assert "1 of 1 right" in text and "≤ 1.05  holds" in text
@@ -99,7 +99,7 @@ def test_a_skipped_check_counts_neither_as_right_nor_as_wrong(tmp_path):
 
 @pytest.mark.parametrize("script, is_right", [("echo '[       OK ] A.B'", True), ("echo '[  SKIPPED ] A.B'", None), ("exit 1", False),
                                               ("echo '[  SKIPPED ] A.B'; exit 1", False)])
-def test_what_a_check_says_becomes_a_row(script, is_right):
+def test_a_checks_line_becomes_a_row(script, is_right):
     rows = []
     setting = SimpleNamespace(limit=lambda seconds: seconds, report=Report(io.StringIO(), None))
     library.check(setting, lambda *row: rows.append(row), ["/bin/sh", "-c", script], "A.B")

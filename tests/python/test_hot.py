@@ -120,7 +120,7 @@ def test_a_ptxas_is_in_the_key(client):
     dict(stages="cubin"), dict(stages=("nonsense",)), dict(cache="refresh"), dict(cache="c"), dict(priority="p"), dict(job=5),
     dict(name="x" * 2000), dict(source=5), dict(source="\ud800"), dict(parameters=[5]), dict(options=5), dict(headers={"a.h": ""}),
 ], ids=str)
-def test_whatever_is_wrong_or_not_sure_is_asked(client, changes):
+def test_doubtful_requests_go_to_the_daemon(client, changes):
     client.compile(request("asked"))
     asked = request("asked", **changes)
     assert client._hot.find(asked) is None
@@ -267,7 +267,7 @@ def test_a_hit_needs_no_daemon(other_daemon):
             client.compile(request("not there"), timeout=0.2)
 
 
-def test_what_is_missing_compiles_while_hits_are_handed_out(daemon):
+def test_misses_compile_while_hits_are_handed_out(daemon):
     there, missing = request("handed out"), request("missing meanwhile")
     with kiln.Client(root=str(daemon.root)) as client, kiln.Client(root=str(daemon.root)) as other:
         published(client, there)

@@ -25,7 +25,7 @@ THERE_ARE = "there are triton and nvrtc, as triton==3.6.0 or nvrtc==12.9.86"
     (["3.6.0", "--system"], "'--system' is too much"),
     (["--into", "here"], "--into takes a directory, from / on"),
 ])
-def test_what_it_does_not_take_is_said_with_an_example(given, why, tmp_path):
+def test_unsupported_arguments_are_refused_with_an_example(given, why, tmp_path):
     done = subprocess.run([ROOT / "deploy" / "install-toolchain", *given], capture_output=True, text=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, ""), done

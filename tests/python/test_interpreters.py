@@ -79,7 +79,7 @@ def test_an_interpreter(version, tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCES)))
-def test_what_the_text_asks_for(path):
+def test_the_package_needs_no_newer_python(path):
     """Neither grammar nor library of a later Python than the oldest."""
     text = path.read_text()
     ast.parse(text, feature_version=OLDEST)

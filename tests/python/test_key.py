@@ -45,7 +45,7 @@ def test_vector(case):
         assert canonical_encoding(**_request(case)).hex() == case["encoding"]
 
 
-def test_there_are_vectors_and_no_two_share_a_key():
+def test_no_two_vectors_share_a_key():
     keys = [case["key"] for case in _VECTORS["cases"]]
     assert len(keys) >= 25
     assert len(set(keys)) == len(keys)
@@ -65,7 +65,7 @@ def test_the_order_of_insertion_does_not_matter():
     assert _key(options={"a": 1, "b": 2}) == _key(options={"b": 2, "a": 1})
 
 
-def test_none_is_absent():
+def test_the_option_none_is_absent():
     assert _key(options={"maxfoo": None}, launch={"maxnreg": None}) == _key()
 
 

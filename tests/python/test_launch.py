@@ -113,7 +113,7 @@ MISFITS = (
 
 
 @pytest.mark.parametrize("kind,value,words", MISFITS, ids=lambda value: str(value)[:12])
-def test_what_does_not_fit_is_named(driver, runtime, kind, value, words):
+def test_an_unfit_argument_is_named(driver, runtime, kind, value, words):
     size = {"1": 1, "8": 1, "6": 2, "2": 4, "4": 8}[kind[-1]] if kind[0] != "*" else 8
     kernel = load(runtime, driver, "i32", kind, sizes=(4, size))
     with pytest.raises(kiln.LaunchError, match="typed") as caught:
@@ -305,7 +305,7 @@ class Interrupted(Interface):
         signal.raise_signal(signal.SIGUSR1)
 
 
-def test_what_a_signals_handler_raises_is_not_the_arrays(kernel):
+def test_a_signal_handlers_exception_is_not_taken_for_the_arrays(kernel):
     class Preempted(Exception):
         pass
 
@@ -421,7 +421,7 @@ def test_prepare_and_strict(driver, runtime, kernel):
     assert kernel.facts() == kiln.KernelFacts(32, 0, 0, 1024)
 
 
-def test_a_kernel_that_nobody_has_is_unloaded(driver, runtime):
+def test_a_kernel_without_references_is_unloaded(driver, runtime):
     first, second = (runtime.load(artifact("*fp32", "i32")) for _ in range(2))
     first.prepare()
     second[1](X, 1)
@@ -514,7 +514,7 @@ def test_without_a_context(driver, runtime):
 # --- What a daemon compiles ------------------------------------------------------------------------------------------
 
 
-def test_what_the_daemon_compiled(daemon, driver, runtime, tmp_path):
+def test_a_compiled_artifact_launches(daemon, driver, runtime, tmp_path):
     """As an artifact, out of the files of the command, and out of the hot directory."""
     from test_client import KERNEL, request
     with kiln.Client(root=str(daemon.root)) as client:

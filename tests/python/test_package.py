@@ -50,7 +50,7 @@ def test_the_wheel_has_the_whole_package(installed):
         assert not missing, (inside, missing)
 
 
-def test_what_was_installed_works(installed, tmp_path):
+def test_an_installed_package_works(installed, tmp_path):
     """With protobuf, and without a daemon; a launch finds its library."""
     text = ("import kiln\ntry:\n    kiln.Client()\nexcept kiln.UnavailableError as error: print(error.code)\n"
             "try:\n    kiln.Runtime('no-such-driver.so')\nexcept kiln.LaunchError as error: print(error)\n")

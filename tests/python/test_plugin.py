@@ -174,7 +174,7 @@ def test_files_that_triton_has_lost_come_back_beside_the_others(daemon, newest, 
 
 
 @pytest.mark.parametrize("target, options", [("cuda:90", {"num_stages": 9}), ("hip:gfx942", {"num_stages": 5}), ("cuda:80", {"num_warps": 64})])
-def test_what_no_block_has_room_for_is_compiled_as_triton_compiles_it(daemon, python, tmp_path, target, options):
+def test_a_kernel_too_large_for_a_block_compiles_as_with_triton(daemon, python, tmp_path, target, options):
     """Triton finds out when it loads the kernel, and then tunes on without it."""
     kernel = "vector_add" if "num_warps" in options else "matmul_128x128x64"
     with Job(tmp_path, python, cache="plain") as plain:
@@ -222,7 +222,7 @@ def test_the_fingerprint_is_taken_beside_tritons_key_where_there_is_a_daemon(dae
         assert len(list((own / "kiln/fingerprints").glob("*[0-9a-f]"))) == expected
 
 
-def test_what_is_remembered_of_triton_is_not_believed_when_it_was_cut(daemon, newest, tmp_path):
+def test_a_truncated_memory_of_triton_is_not_believed(daemon, newest, tmp_path):
     own = tmp_path / "own"
     with Job(tmp_path, newest, daemon.root, XDG_CACHE_HOME=str(own)) as job:
         first = job.run("triton_key")
@@ -283,7 +283,7 @@ def reached(daemon, python, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", KNOWN + UNKNOWN)
-def test_what_a_kernel_reaches_decides_what_is_found(reached, name):
+def test_values_that_a_kernel_reads_decide_its_key(reached, name):
     """Triton's own key is the same for both numbers, in these ways of reaching them."""
     plain, turns = reached
     assert [answers[name]["made"] for _, answers in turns] == [plain[number][name]["made"] for number, _ in turns]
@@ -292,7 +292,7 @@ def test_what_a_kernel_reaches_decides_what_is_found(reached, name):
 
 
 @pytest.mark.parametrize("name", ["../planted", "/tmp/planted", ".planted", "__grp__planted"])
-def test_what_has_the_name_of_another_place_is_not_written(switched, name):
+def test_a_file_name_that_leads_elsewhere_is_not_written(switched, name):
     """Only this user's processes could have put it there, and they may be mistaken."""
     hash_ = switched.compile("vector_add", num_stages=23)["hash"]
     anew(switched)
@@ -311,7 +311,7 @@ def wait_for_announcement():
         time.sleep(0.01)
 
 
-def test_of_two_processes_that_want_a_new_kernel_one_lowers_it(daemon, newest, tmp_path):
+def test_two_processes_lower_a_new_kernel_once(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="first") as first:
         first.run("lower slowly", seconds=0.5)
         first.run("be patient")
@@ -324,7 +324,7 @@ def test_of_two_processes_that_want_a_new_kernel_one_lowers_it(daemon, newest, t
             assert "hash" in first.answer() and second.report()["hits"] == {"own": 1}
 
 
-def test_what_is_kept_is_gone_with_its_artifact(own_daemon, newest, tmp_path):
+def test_an_entry_goes_with_its_artifact(own_daemon, newest, tmp_path):
     with Job(tmp_path, newest, own_daemon.root) as job:
         job.compile("vector_add")
         anew(job)
@@ -349,7 +349,7 @@ def another_ptxas(python, folder):
     return {"TRITON_PTXAS_PATH": str(copy), "TRITON_PTXAS_BLACKWELL_PATH": str(copy)}
 
 
-def test_what_the_daemon_has_no_toolchain_for_is_kept_whole(daemon, newest, tmp_path):
+def test_a_kernel_without_a_toolchain_is_kept_whole(daemon, newest, tmp_path):
     """As with a Triton that has no hook: for this user alone."""
     with Job(tmp_path, newest, daemon.root, **another_ptxas(newest, tmp_path)) as job:
         job.compile("vector_add")
@@ -361,7 +361,7 @@ def test_what_the_daemon_has_no_toolchain_for_is_kept_whole(daemon, newest, tmp_
         assert job.files() == files
 
 
-def test_where_there_is_no_hook_triton_compiles_and_its_results_are_kept(daemon, newest, tmp_path):
+def test_a_triton_without_a_hook_compiles_and_its_results_are_kept(daemon, newest, tmp_path):
     with Job(tmp_path, newest, cache="plain") as plain:
         plain.compile("vector_add", num_stages=21)
     with Job(tmp_path, newest, daemon.root) as job:
@@ -426,7 +426,7 @@ def build(driver, job, *signatures):
     return len((driver / "built").read_text()[len(before):].splitlines())
 
 
-def test_what_the_c_compiler_makes_is_made_once(daemon, python, driver, tmp_path):
+def test_a_library_of_the_c_compiler_is_built_once(daemon, python, driver, tmp_path):
     launchers = (["*fp32", "i32"], ["*fp16", "i64", "i32"]) if "3.6.0" in str(python) else ()
     libraries = []
     for cache in ("first", "second"):
@@ -452,7 +452,7 @@ def test_another_compiler_or_another_header_makes_another_library(daemon, newest
             anew(job)
 
 
-def test_what_a_script_compiles_is_not_shared(daemon, newest, driver, tmp_path):
+def test_a_library_of_a_compiler_script_is_not_shared(daemon, newest, driver, tmp_path):
     """It may read variables of its own."""
     compiler = tmp_path / "cc"
     compiler.write_text(f'#!/bin/sh\nexec {driver}/cc $OWN_FLAGS "$@"\n')
@@ -473,7 +473,7 @@ def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):
         assert "google.protobuf" not in job.run("state")["modules"]
 
 
-def test_without_what_asks_the_daemon_the_c_compiler_does_it(daemon, newest, driver, tmp_path):
+def test_without_the_client_the_c_compiler_runs(daemon, newest, driver, tmp_path):
     with building(tmp_path, newest, daemon.root, driver) as job:
         job.run("hide", module="kiln._plugin.launcher_cache")
         job.run("import", module="kiln.triton")
@@ -513,7 +513,7 @@ def test_a_switch_that_a_request_cannot_carry_keeps_the_compile_here(switched, n
     assert served(report) == served(before) and len(reasons) == 1 and name in reasons[0], report
 
 
-def test_what_was_kept_is_not_taken_where_a_switch_is_set(switched):
+def test_a_kept_kernel_is_not_taken_where_a_switch_is_set(switched):
     switched.compile("vector_add", num_stages=20)
     for name, hits in (("TRITON_KERNEL_DUMP", 0), ("TRITON_STORE_BINARY_ONLY", 0), ("TRITON_ENABLE_PYTHON_STACKTRACE", 1)):
         before = switched.report()["hits"].get("own", 0)
@@ -554,7 +554,7 @@ def test_the_ptxas_that_the_process_would_use_is_named(daemon, newest, tmp_path)
         assert served(job.report()) == 0 and job.report()["local"] == {"the daemon has no such ptxas": 1}
 
 
-def test_what_does_not_compile_raises_what_triton_raises(daemon, python, tmp_path):
+def test_a_compile_error_raises_tritons_exception(daemon, python, tmp_path):
     with Job(tmp_path, python, cache="plain") as job:
         expected = job.compile("vector_add", ptx_options="--no-such-option")
     with Job(tmp_path, python, daemon.root, cache="kiln") as job:
@@ -563,7 +563,7 @@ def test_what_does_not_compile_raises_what_triton_raises(daemon, python, tmp_pat
     assert expected["error"] == got["error"] == "PTXASError"
 
 
-def test_what_needs_too_much_shared_memory_raises_what_triton_raises(daemon, python, tmp_path):
+def test_too_much_shared_memory_raises_tritons_exception(daemon, python, tmp_path):
     kernel = {"kernel": "matmul_128x128x64", "target": "cuda:90", "options": {"num_stages": 8}}
     with Job(tmp_path, python, cache="plain") as job:
         expected = job.run("load", **kernel)
@@ -584,7 +584,7 @@ def test_importing_it_starts_nothing(daemon, python, tmp_path):
     assert after["modules"] == ["kiln", "kiln.triton"]
 
 
-def test_what_each_launch_asks_the_hook_is_a_constant(daemon, newest, tmp_path):
+def test_the_hook_answers_launches_with_a_constant(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root) as job:
         job.run("import", module="kiln.triton")
         assert job.run("hook")["value"] == ["", ""]
@@ -643,7 +643,7 @@ def test_the_configurations_of_a_tuning_are_lowered_in_turns_the_largest_first(d
     {"pre_hook": True}, {"hooked": ("runtime", "jit_post_compile_hook")}, {"hooked": ("compilation", "listener")}, {"odd": True},
     {"heuristics": True}
 ], ids=["configurations with a hook", "a hook of the program's", "a listener of the program's", "a kernel of the program's kind", "heuristics"])
-def test_where_a_program_could_see_a_difference_they_are_not(daemon, newest, tmp_path, what):
+def test_configurations_are_not_compiled_ahead_where_a_program_would_see_it(daemon, newest, tmp_path, what):
     with Job(tmp_path, newest, daemon.root) as job:
         job.run("import", module="kiln.triton")
         answer = job.run("autotune", blocks=[64, 128], **what)
@@ -681,7 +681,7 @@ def test_a_configuration_that_does_not_compile_fails_alone_in_the_mode_that_requ
     assert got["launched"] == expected["launched"]
 
 
-def test_what_the_daemon_has_no_toolchain_for_is_tuned_as_ever(daemon, newest, tmp_path):
+def test_a_kernel_without_a_toolchain_is_tuned_by_triton(daemon, newest, tmp_path):
     """One compile at a time, and nothing is done ahead once it is known."""
     copy = another_ptxas(newest, tmp_path)
     with Job(tmp_path, newest, cache="plain", **copy) as plain:
@@ -879,7 +879,7 @@ def changed(job, number, what, **more):
 
 
 @pytest.mark.parametrize("number", range(len(CHANGES)), ids=lambda number: list(CHANGES)[number])
-def test_what_does_not_fit_is_left_out(bare, number):
+def test_unfit_entries_are_left_out(bare, number):
     what, (words, count) = list(CHANGES.items())[number]
     answer, log = changed(bare, number, what)
     assert "hash" in answer, answer
@@ -887,7 +887,7 @@ def test_what_does_not_fit_is_left_out(bare, number):
     assert words in log and log.count("kiln:") <= 3, log
 
 
-def test_in_the_mode_that_requires_only_a_cache_miss_comes_out(bare):
+def test_require_raises_only_cache_miss_errors(bare):
     for number, what in enumerate(("no kiln._plugin.pipeline", "the hook is called by other names")):
         answer, _ = changed(bare, 20 + number, what, variables={"KILN_MODE": "require"})
         assert answer.get("error") == "CacheMissError", answer
@@ -906,7 +906,7 @@ def test_an_answer_that_is_not_whole_is_none(daemon, newest, tmp_path):
     assert all(job.files().values()) and sum(name.endswith(".cubin") for name in job.files()) == len(spoiled)
 
 
-def test_in_the_mode_that_requires_it_is_a_cache_miss(daemon, newest, tmp_path):
+def test_require_raises_a_cache_miss_error(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="first") as job:
         job.compile("vector_add", num_stages=50)
     forget_own(daemon)
@@ -944,7 +944,7 @@ TUNE = {"autotune": {"blocks": [64, 128, 256, 512, 1024, 2048]}}
 @pytest.mark.parametrize("mode", ["use", "require"])
 @pytest.mark.parametrize("method, command", [("compile", COMPILE), ("__init__", COMPILE), ("get_own", COMPILE), ("compile", TUNE)],
                          ids=["for a kernel", "for the connection", "for the own namespace", "for a tuning's kernels"])
-def test_what_a_signals_handler_raises_ends_the_wait(daemon, newest, tmp_path, method, command, mode):
+def test_a_signal_handlers_exception_ends_the_wait(daemon, newest, tmp_path, method, command, mode):
     """And is no reason not to use the daemon afterwards."""
     forget_own(daemon)
     with Job(tmp_path, newest, daemon.root, KILN_MODE=mode) as job:
@@ -960,12 +960,12 @@ def test_what_a_signals_handler_raises_ends_the_wait(daemon, newest, tmp_path, m
     assert job.log.count("kiln:") == 0, job.log
 
 
-def test_what_a_signals_handler_raises_is_no_kernel_without_a_name(newest, tmp_path):
+def test_a_signal_handlers_exception_is_not_taken_for_an_unnamed_kernel(newest, tmp_path):
     with Job(tmp_path, newest, tmp_path / "nowhere") as job:
         assert job.run("preempt naming") == {"error": "Preempted"}
 
 
-def test_what_a_tuning_waited_for_when_it_was_broken_off_is_asked_for_again(daemon, newest, tmp_path):
+def test_kernels_of_an_interrupted_tuning_are_asked_for_again(daemon, newest, tmp_path):
     with daemon.beside(tmp_path, KILN_HOT_SIZE="0B") as asked:  # what is published is not waited for
         with Job(tmp_path, newest, asked.root, cache="first") as job:
             job.run("autotune", blocks=[256, 512])
@@ -1087,7 +1087,7 @@ def test_a_published_kernel_is_taken_from_the_hot_directory(own_daemon, newest, 
     assert [one["hash"] for one in got] == [one["hash"] for one in expected] and job.files() == plain.files()
 
 
-def test_what_is_recorded_warms_another_daemon(daemon, other_daemon, newest, tmp_path):
+def test_a_recorded_manifest_warms_another_daemon(daemon, other_daemon, newest, tmp_path):
     manifest = tmp_path / "manifest.jsonl"
     with Job(tmp_path, newest, daemon.root, KILN_MODE="record", KILN_MANIFEST=str(manifest)) as job:
         for kernel in KERNELS:

@@ -57,7 +57,7 @@ def soon(do):
         os._exit(0)
 
 
-def test_whoever_comes_first_announces_and_does_not_wait(key):
+def test_the_first_process_announces_and_does_not_wait(key):
     assert not announcement.waited(key)
     assert not announcement.waited(key + b"another")
 
@@ -103,7 +103,7 @@ def test_a_wait_for_a_process_that_stands_still_ends(key, monkeypatch):
         assert 0.2 <= seconds_of_wait(key) < SOON_S
 
 
-def test_another_kernel_is_announced_in_the_place_of_the_first(key):
+def test_announcing_a_second_kernel_ends_the_first_announcement(key):
     with announcing(key, lambda: announcement.waited(key + b"another")):
         deadline = time.monotonic() + SOON_S
         while announcement.waited(key):

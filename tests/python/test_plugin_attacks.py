@@ -51,18 +51,18 @@ def answers(daemon, tmp_path_factory):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_a_program_changes_decides_what_it_gets(answers, change):
+def test_values_that_a_program_changes_decide_the_result(answers, change):
     stock, *with_kiln, _ = answers
     assert stock[change]["made"] not in stock["none"]["made"] or stock[change]["seen"], "the change changes nothing"
     assert [without_count(one[change]) for one in with_kiln] == [without_count(stock[change])] * 2
 
 
-def test_what_a_program_has_changed_is_not_kept_for_others(answers):
+def test_kernels_of_a_changed_triton_are_not_shared(answers):
     stock, *with_kiln, afterwards = (one["none"] for one in answers)
     assert [one["made"] for one in (*with_kiln, afterwards)] == [stock["made"]] * 3 and afterwards["served"] == len(stock["made"])
 
 
-def test_what_triton_compiles_with_few_descriptors_it_compiles_with_kiln(daemon, tmp_path):
+def test_few_descriptors_suffice_with_kiln_where_they_do_without(daemon, tmp_path):
     stock, first, second = (run(tmp_path, root, *FEW) for root in (None, daemon.root, daemon.root))
     enough = [few for few in FEW if not isinstance(stock[few]["made"], str)]
     assert 0 < len(enough) < len(FEW)

@@ -56,7 +56,7 @@ def recorded(tmp_path, monkeypatch):
     return tmp_path / "manifest.jsonl"
 
 
-def test_whoever_holds_the_manifest_does_not_hold_up_the_job(recorded, caplog):
+def test_a_locked_manifest_does_not_delay_the_job(recorded, caplog):
     recorded.write_bytes(b"")
     with open(recorded, "ab") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -95,7 +95,7 @@ def interrupted(monkeypatch):
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_what_a_handler_compiles_in_the_middle_of_it_is_recorded_as_well(recorded, interrupted, caplog):
+def test_a_compile_inside_a_handler_is_recorded(recorded, interrupted, caplog):
     file = manifest.Manifest(str(recorded))
     interrupted(lambda: file.add(OTHER))
     file.add(REQUEST)
@@ -116,7 +116,7 @@ def test_a_handler_that_raises_in_the_middle_of_it_loses_no_line(recorded, inter
     assert recorded.read_bytes() == LINE + (b"" if again is REQUEST else manifest.manifest_line(OTHER)) and not caplog.text
 
 
-def test_a_pipe_that_nobody_reads_does_not_either(recorded, caplog):
+def test_a_manifest_that_is_a_pipe_does_not_block(recorded, caplog):
     os.mkfifo(recorded)
     manifest.Manifest(str(recorded)).add(REQUEST)
     assert "recording to" in caplog.text
@@ -154,7 +154,7 @@ def test_the_line_of_a_report():
     assert str(Report(seconds_saved=1.5)).endswith("waited 0.00 s, saved 1.50 s")
 
 
-def test_what_took_longer_than_compiling_is_not_said_to_be_saved():
+def test_a_slow_answer_is_not_counted_as_saved():
     assert str(Report(seconds_waited=0.05, seconds_saved=-0.03)).endswith("waited 0.05 s, lost 0.03 s")
 
 
@@ -265,7 +265,7 @@ def test_a_child_that_is_forked_meanwhile_does_not_hold_up_who_looks_something_u
     assert not is_locked(lock)
 
 
-def test_what_is_remembered_needs_no_lock(remembered, monkeypatch):
+def test_a_remembered_key_needs_no_lock(remembered, monkeypatch):
     remembered(lambda: "value")
     monkeypatch.setattr(identity, "_locked", None)
     assert remembered(lambda: "another")[0] == "value"

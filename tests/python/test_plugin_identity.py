@@ -61,7 +61,7 @@ def run(python, environment, *arguments):
     return json.loads(output_of(python, environment, _JOB, *arguments))
 
 
-def test_what_is_remembered_of_files_is_for_one_way_to_call_triton(python, environment):
+def test_a_remembered_file_list_belongs_to_one_path_of_triton(python, environment):
     script = "import sys, triton; from kiln._plugin import identity; identity._TRITON_CALL = sys.argv[1]; print(identity.toolchain_fingerprint())"
     older, newer, again = (output_of(python, environment, "-c", script, call) for call in "121")
     assert older == again != newer
@@ -117,15 +117,15 @@ def test_a_forked_process_started_with_the_program_above_it(processes):
     assert started(processes(self=("7", FORKED, 500), _7=("6", FORKED, 400), _6=("1", OWN, 300))) == 300 / os.sysconf("SC_CLK_TCK")
 
 
-def test_where_nobody_is_seen_above_it_nobody_knows(processes):
+def test_an_invisible_parent_is_unknown(processes):
     assert started(processes(self=("0", FORKED, 500))) is None
 
 
-def test_what_started_later_is_no_parent(processes):
+def test_a_process_that_started_later_is_not_a_parent(processes):
     assert started(processes(self=("7", FORKED, 500), _7=("1", OWN, 600))) is None
 
 
-def test_without_a_proc_nobody_knows(tmp_path):
+def test_without_proc_the_parent_is_unknown(tmp_path):
     assert started(str(tmp_path / "none")) is None
 
 

@@ -87,16 +87,16 @@ def caught(work):
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_what_a_handler_raises_is_known(handled, name):
+def test_a_handlers_exception_is_recognized(handled, name):
     assert from_handler(caught(lambda: handled(HANDLERS[name])))
 
 
-def test_what_a_handler_raises_into_a_wait_is_known(handled):
+def test_a_handlers_exception_in_a_wait_is_recognized(handled):
     handled(HANDLERS["a function"], after_s=0.05)
     assert from_handler(caught(lambda: threading.Event().wait(60)))
 
 
-def test_what_something_else_raises_is_not():
+def test_another_exception_is_not_a_handlers():
     assert not from_handler(caught(_fail))
     assert not from_handler(caught(lambda: HANDLERS["a method"](10, None)))
     assert not from_handler(caught(lambda: HANDLERS["that deletes its arguments"](10, None)))
@@ -205,12 +205,12 @@ def waiting():
     lambda plugin: plugin.compile(REQUEST), lambda plugin: plugin.nearest(REQUEST),
     lambda plugin: service._why_unsuited(plugin._client, REQUEST)
 ], ids=["a kernel", "what comes closest", "the toolchains"])
-def test_it_comes_out_of_waiting_for_the_daemon(handled, ask):
+def test_a_handlers_exception_leaves_the_wait_for_the_daemon(handled, ask):
     handled(HANDLERS["a function"], after_s=0.05)
     caught(lambda: ask(waiting()))
 
 
-def test_it_comes_out_of_connecting_and_the_client_is_tried_again(handled, monkeypatch, caplog):
+def test_a_handlers_exception_leaves_connecting_and_the_client_is_tried_again(handled, monkeypatch, caplog):
     plugin = service.Service(settings.Settings())
     monkeypatch.setattr(service.Endpoint, "connect", lambda _: time.sleep(60))
     for _ in range(2):
@@ -229,7 +229,7 @@ class _Silent:
         time.sleep(60)
 
 
-def test_it_comes_out_of_waiting_for_many_without_any_being_answered(handled):
+def test_a_handlers_exception_leaves_the_wait_for_a_batch(handled):
     handled(HANDLERS["a function"], after_s=0.05)
     answers = []
     caught(lambda: answers.extend(Batch(_Silent, HotReader(Endpoint(root="/nowhere")), [REQUEST] * 2, None, 2).answers()))

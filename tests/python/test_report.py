@@ -26,7 +26,7 @@ def lines(log):
 # --- What is counted -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_waited_and_what_was_saved():
+def test_the_report_counts_seconds_waited_and_saved():
     counters = Counters()
     counters.answered("hit", "memory", 0.5, 2.0)
     counters.answered("hit", "memory", 0.25, 1.0)

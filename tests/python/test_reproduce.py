@@ -83,7 +83,7 @@ def test_a_stored_kernel_compiles_to_the_same_without_the_daemon(daemon, which, 
 
 
 @pytest.mark.parametrize("target, end", [("cuda:90", "\n"), ("cuda:90", "\r\n"), ("hip:gfx942", "\n")])
-def test_where_loops_variables_come_from_is_put_back(daemon, ask, target, end, tmp_path):
+def test_the_places_of_loops_variables_are_restored(daemon, ask, target, end, tmp_path):
     answer = ask(with_origins(ORIGINS).replace("\n", end), target)
     assert answer["outcome"] == "compiled", answer
     assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "made").code == 0
@@ -108,7 +108,7 @@ def test_the_environment_of_a_shell_has_no_say(daemon, ask, requests, tmp_path):
 
 
 @pytest.mark.parametrize("origins", [ORIGINS[:3], [*ORIGINS, "unknown"], [*ORIGINS[:3], "nothing"]])
-def test_what_stands_behind_another_module_is_refused(daemon, ask, origins, tmp_path):
+def test_the_trailer_of_another_module_is_refused(daemon, ask, origins, tmp_path):
     answer = ask(with_origins(origins), "cuda:90")
     assert answer["outcome"] == "failed" and answer["key"], answer
     assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "made").code == 0
@@ -168,7 +168,7 @@ def test_a_kernel_that_crashed_its_compiler(daemon, ask, tmp_path):
     assert again.code == 1 and f"kiln reproduce {crashed['key']}" in again.error, again
 
 
-def test_what_llvm_gives_up_on_is_the_sources_fault(daemon, ask):
+def test_an_llvm_error_is_a_failure_of_the_source(daemon, ask):
     before = daemon.kiln("stats", "--json").objects()[0]
     failed = ask(FP8, "cuda:80")
     assert failed["code"] == "INVALID_ARGUMENT", failed
@@ -290,7 +290,7 @@ def test_ptx_and_cuda_compile_to_the_same_with_their_compiler_alone(native, name
     assert all((tmp_path / "made" / "out" / f"kernel.{stage}").stat().st_size > 0 for stage in stages)
 
 
-def test_what_is_said_to_crash_is_compiled_apart(native, tmp_path):
+def test_a_crashing_conversion_is_compiled_alone(native, tmp_path):
     """Neither ptxas nor NVRTC is known to crash, so this is what does not compile, as if that were a crash."""
     daemon, answers = native
     for name in ("ptx-wrong", "cuda-wrong"):
@@ -310,7 +310,7 @@ def test_another_ptxas_is_not_taken(native, tmp_path):
 
 
 @pytest.mark.parametrize("given, why", [("/usr", "Is a directory"), ("/nowhere/ptxas", "No such file"), (None, "no ptxas in PATH")])
-def test_what_is_no_ptxas_is_named_with_the_one_that_is_wanted(native, given, why, tmp_path):
+def test_a_program_that_is_not_a_ptxas_is_named(native, given, why, tmp_path):
     daemon, answers = native
     wanted = hashlib.sha256(ptxas().read_bytes()).hexdigest()
     assert daemon.kiln("reproduce", answers["ptx"]["key"], "-o", tmp_path / "ptx").code == 0
@@ -359,7 +359,7 @@ def test_the_script_says_what_it_takes(folders, kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ttir", "ttgir", "ptx", "cuda"])
-def test_what_cannot_be_tried_is_told_from_what_comes_out_otherwise(folders, kind, tmp_path):
+def test_a_check_that_cannot_run_is_not_a_failure(folders, kind, tmp_path):
     folder = tmp_path / kind
     shutil.copytree(folders / kind, folder)
     whose = {"ptx": [ptxas()], "cuda": [CUDA]}.get(kind, [])

@@ -93,7 +93,7 @@ def test_amds_kernels_have_none(daemon, run_with_triton, tmp_path):
     assert answer["code"] == "INVALID_ARGUMENT" and "amdgcn" in answer["error"], answer
 
 
-def test_what_the_disassembler_does_not_know_is_said(daemon, tmp_path):
+def test_an_architecture_unknown_to_the_disassembler_is_reported(daemon, tmp_path):
     answer = ask(daemon, tmp_path, "--emit", "sass", target="cuda:121a", ptxas="ptxas-blackwell",
                  text=PTX.replace("8.0", "8.8").replace("sm_80", "sm_121a"))
     assert answer["code"] == "FAILED_PRECONDITION", answer

@@ -45,7 +45,7 @@ def test_another_daemon_runs_on_the_directory(fresh, programs, tmp_path, request
         assert outcome(running, request_file) == "hit"
 
 
-def test_what_was_stored_is_there_after_a_restart(fresh, request_file):
+def test_a_stored_kernel_survives_a_restart(fresh, request_file):
     with fresh as running:
         assert outcome(running, request_file) == "compiled"
     with fresh as running:
@@ -83,7 +83,7 @@ def test_a_link_to_somebody_elses_socket(fresh, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
-def test_something_else_where_a_socket_should_be(fresh, kind):
+def test_a_path_that_is_not_a_socket_is_named(fresh, kind):
     path = fresh.root / "run" / "kilnd.sock"
     path.parent.mkdir(parents=True)
     if kind == "file":

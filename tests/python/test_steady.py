@@ -84,7 +84,7 @@ def two_daemons(programs, tmp_path_factory):
 
 @pytest.mark.parametrize("options", [{}, {"generate-line-info": True}, {"device-debug": True}], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_a_worker_runs_is_not_in_the_binary(two_daemons, tmp_path, kind, options):
+def test_the_work_directory_is_not_in_the_binary(two_daemons, tmp_path, kind, options):
     request = {"name": "k", "kind": kind, "options": options, **KINDS[kind]}
     (tmp_path / "requests.jsonl").write_text(json.dumps(request))
     made = []

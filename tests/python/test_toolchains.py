@@ -107,7 +107,7 @@ def assert_is_of(ptxas, folder, name):
     assert (folder / "out" / f"{name}.cubin").read_bytes() == (folder / "by-hand.cubin").read_bytes()
 
 
-def test_one_is_added_while_the_daemon_runs(daemon, own, tmp_path):
+def test_a_toolchain_is_added_while_the_daemon_runs(daemon, own, tmp_path):
     with daemon:
         assert compile_ptx(daemon, tmp_path, "a")["code"] == "FAILED_PRECONDITION"
         toolkit = install(OLD, tmp_path / "cuda-12.8")
@@ -129,7 +129,7 @@ def test_one_is_added_while_the_daemon_runs(daemon, own, tmp_path):
         assert names(daemon) == [f"ptxas=={added['version']}"]
 
 
-def test_what_is_served_already_is_not_added_a_second_time(programs, place, tmp_path):
+def test_a_served_toolchain_is_not_added_again(programs, place, tmp_path):
     toolkit = install(OLD, tmp_path / "cuda-12.8")
     (tmp_path / "cuda").symlink_to(toolkit)
     environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{place}:{tmp_path}/cuda"}
@@ -145,7 +145,7 @@ def test_what_is_served_already_is_not_added_a_second_time(programs, place, tmp_
             assert answer.code != 0 and said in answer.error, answer
 
 
-def test_what_holds_none_is_not_added(daemon, place, tmp_path):
+def test_a_folder_without_a_toolchain_is_not_added(daemon, place, tmp_path):
     (tmp_path / "empty").mkdir()
     with daemon:
         broken = tmp_path / "broken"
@@ -185,7 +185,7 @@ def test_a_directory_without_it_is_refused_with_what_is_looked_for(daemon, place
     assert list(place.iterdir()) == []
 
 
-def test_what_others_may_write_to_is_refused_with_what_to_do(daemon, own, tmp_path):
+def test_a_toolchain_writable_by_others_is_refused_with_advice(daemon, own, tmp_path):
     toolkit = install(OLD, tmp_path / "cuda")
     (toolkit / "bin").chmod(0o777)
     with daemon:
@@ -210,13 +210,13 @@ def test_an_nvrtc_that_does_not_open_is_named_with_the_reason(daemon, place, tmp
     assert "mend that or install it anew, and add it again" in answer.error
 
 
-def test_one_of_another_version_is_told_by_its_own(daemon, tmp_path):
+def test_a_ptxas_of_another_version_is_named_by_its_version(daemon, tmp_path):
     with daemon:
         answer = daemon.kiln("toolchain", "add", "ptxas==1.2.3", "--path", install(OLD, tmp_path / "cuda"))
         assert answer.code == 1 and "what it has is ptxas==12" in answer.error and "and not ptxas==1.2.3" in answer.error, answer
 
 
-def test_one_that_is_there_by_another_path_is_told_so(daemon, place, tmp_path):
+def test_a_toolchain_that_is_served_by_another_path_is_reported(daemon, place, tmp_path):
     install(OLD, place / "cuda")
     with daemon:
         answer = daemon.kiln("toolchain", "add", "ptxas", "--path", install(OLD, tmp_path / "copy"))
@@ -241,7 +241,7 @@ def test_a_file_that_does_not_work_is_named_with_the_reason(daemon, name, file, 
 
 @pytest.mark.parametrize("replace", [shutil.copyfile, lambda new, path: (shutil.copy(new, f"{path}.new"), os.rename(f"{path}.new", path))],
                          ids=["written over", "renamed over"])
-def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path, replace):
+def test_a_replaced_ptxas_never_answers_for_the_old_one(daemon, place, tmp_path, replace):
     path = install(OLD, place / "cuda") / "bin" / "ptxas"
     old, new = digest_of(OLD), digest_of(NEW)
     with daemon:
@@ -270,7 +270,7 @@ def test_one_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path,
 
 
 @pytest.mark.slow
-def test_one_that_triton_assembles_with_and_that_is_replaced_never_answers_for_the_old(daemon, place, tmp_path):
+def test_a_replaced_ptxas_of_triton_never_answers_for_the_old_one(daemon, place, tmp_path):
     (place / "triton").symlink_to(TOOLCHAIN)
     path = install(OLD, place / "cuda") / "bin" / "ptxas"
     with open(path, "ab") as file:
@@ -319,7 +319,7 @@ def test_the_default_is_chosen_and_kept(daemon, place, programs, tmp_path):
         assert refused.code == 1 and "toolchain.default" in refused.error
 
 
-def test_one_is_removed_while_it_compiles(daemon, own, tmp_path):
+def test_a_toolchain_is_removed_while_it_compiles(daemon, own, tmp_path):
     toolkit = install(OLD, tmp_path / "cuda-12.8")
     with daemon:
         assert daemon.kiln("toolchain", "add", "ptxas", "--path", toolkit).code == 0
@@ -363,7 +363,7 @@ def test_an_installation_is_deleted_and_nothing_else(programs, place, tmp_path):
         assert names(daemon) == [newest]
 
 
-def test_of_two_of_one_name_a_fingerprint_says_which_goes(daemon, place):
+def test_a_fingerprint_tells_two_toolchains_of_one_name_apart(daemon, place):
     toolkits = [install(OLD, place / name) for name in ("one", "other")]
     with open(toolkits[1] / "bin" / "ptxas", "ab") as file:
         file.write(b"x")  # runs as before, with another digest

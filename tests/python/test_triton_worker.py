@@ -22,7 +22,7 @@ FIND_PACKAGE = f"import sys; sys.path.insert(0, {str(WORKER)!r})\n"
 
 
 # As in an installation, where somebody else's modules may lie.
-def test_what_lies_beside_the_program_has_no_say_and_is_left_alone(tmp_path):
+def test_files_beside_the_program_are_ignored(tmp_path):
     shutil.copytree(WORKER / "kiln_triton_worker", tmp_path / "lib" / "kiln_triton_worker", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(WORKER / "triton_worker.py", tmp_path / "lib")
     for name in ("argparse.py", "triton.py"):
@@ -42,7 +42,7 @@ def test_every_module_is_imported_before_anything_is_done():
     assert modules - {"kiln_triton_worker.__init__"} <= set(ran.stdout.split())
 
 
-def test_what_a_worker_starts_has_the_malloc_that_it_has_anywhere_with_large_pages():
+def test_programs_of_a_worker_keep_their_allocator_and_get_large_pages():
     script = FIND_PACKAGE + """
 import os, socket
 from kiln_triton_worker.zygote import run_zygote
@@ -66,7 +66,7 @@ print(ours.recv(1000).decode())
     (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "internal"),
     (MemoryError(), "internal"),
 ], ids=repr)
-def test_only_what_the_machine_lacks_is_held_against_nobody(error, code):
+def test_only_a_lack_of_the_machine_is_nondeterministic(error, code):
     failure = classify(error, "cubin", None)
     assert (failure.code, failure.deterministic) == (code, False)
 
@@ -76,7 +76,7 @@ def complaints():
 
 
 @pytest.mark.parametrize("case", complaints(), ids=lambda case: case["log"][:40])
-def test_what_ptxas_says_means_the_same_to_both_workers(case):
+def test_both_workers_read_ptxas_complaints_alike(case):
     log = case["log"]
     failure = ptxas_failure(f"`ptxas` failed with error code 255\n`ptxas` stderr:\n{log}\nRepro command: ptxas x.ptx\n", "cubin")
     assert (failure.code, failure.deterministic) == (case["code"], case["deterministic"])
@@ -161,7 +161,7 @@ for mode in (0o700, 0o600):
 """, ptxas, directory=tmp_path)
 
 
-def test_what_stands_behind_a_module_says_where_its_loops_variables_come_from(tmp_path):
+def test_the_trailer_of_a_module_names_its_loops_variables(tmp_path):
     in_triton("""
 def stages(source):
     return {stage: content.decode() for stage, content, _ in compiler.compile(request, source.encode())[0] if stage in ("ttgir", "ptx")}
@@ -177,7 +177,7 @@ assert os.listdir() == ["stderr"], os.listdir()
     ([*ORIGINS[:3], "unknown)\n// x("], "something else among them"), ([*ORIGINS[:3], "nothing"], "no. 4 cannot be read (expected location instance)"),
     ([*ORIGINS[:3], "unknown) arith.constant true loc(unknown"], "something else among them"),
     ([*ORIGINS[:3], "unknown) } module { arith.constant true loc(unknown"], "something else among them")])
-def test_what_stands_behind_another_module_is_refused(tmp_path, origins, why):
+def test_the_trailer_of_another_module_is_refused(tmp_path, origins, why):
     in_triton("""
 said = answer(sys.argv[1])
 assert said["outcome"] == "failed", said
@@ -204,7 +204,7 @@ assert (failure["code"], failure["deterministic"]) == ("internal", False), failu
 """, with_origins(ORIGINS), module, directory=tmp_path)
 
 
-def test_what_the_machine_lacks_while_the_source_is_written_is_not_the_sources_fault(tmp_path):
+def test_a_full_disk_is_not_a_failure_of_the_source(tmp_path):
     (tmp_path / "kernel.ttir").symlink_to("/dev/full")
     in_triton("""
 said = answer(WARM_KERNEL)
@@ -228,7 +228,7 @@ def test_a_fork_that_fails_costs_the_zygote_nothing(monkeypatch):
 
 
 # What a local compile accepts comes back, and what it refuses is refused in its own words, however long or odd.
-def test_what_the_daemon_would_not_take_is_cut(tmp_path):
+def test_text_over_the_daemons_limit_is_cut(tmp_path):
     in_triton("""
 def kernel(parameters, body="", name="k"):
     return "module {\\n  tt.func public @%s(%s) {\\n    %s\\n    tt.return\\n  }\\n}\\n" % (name, parameters, body)

@@ -56,7 +56,7 @@ def test_it_is_for_the_target_and_the_launch_that_it_was_made_for(daemon, compil
 
 
 @pytest.mark.parametrize("blocks", [-1, 2_000_000])
-def test_what_it_says_of_itself_may_be_impossible(daemon, tmp_path, blocks):
+def test_an_impossible_module_is_refused(daemon, tmp_path, blocks):
     source = tmp_path / "kernel.ttgir"
     source.write_text(f"""module attributes {{"ttg.num-ctas" = {blocks} : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
   tt.func public @k(%x: !tt.ptr<i32>) {{

@@ -43,7 +43,7 @@ def test_each_request_of_a_file_has_its_own_stages(compile_all, tmp_path):
     assert ".amdgcn_target" in (tmp_path / "vector_add-hip-gfx942.amdgcn").read_text()
 
 
-def test_a_request_that_has_none_of_them_fails_alone(compile_all):
+def test_a_request_without_such_stages_fails_alone(compile_all):
     code, answers = compile_all("--emit", "amdgcn,hsaco")
     assert code == 1
     assert answers["hip:gfx942"]["outcome"] != "failed"
@@ -52,7 +52,7 @@ def test_a_request_that_has_none_of_them_fails_alone(compile_all):
         assert word in answers["cuda:90"]["error"]
 
 
-def test_a_stage_that_nobody_has_fails_everywhere(compile_all):
+def test_an_unknown_stage_fails_every_request(compile_all):
     code, answers = compile_all("--emit", "ptx,amdgcn,spirv")
     assert code == 1
     for target in TARGETS:

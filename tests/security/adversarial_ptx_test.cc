@@ -62,7 +62,7 @@ size_t LivingAssemblers() {
   }));
 }
 
-TEST(AdversarialPtx, ItIsEndedAtItsDeadlineAndOthersAreServedMeanwhile) {
+TEST(AdversarialPtx, EndsAtItsDeadlineWhileOthersAreServed) {
   const TempDirectory directory;
   WorkerPoolOptions options;
   options.slots = 2;

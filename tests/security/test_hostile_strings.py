@@ -103,7 +103,7 @@ def test_the_corpus_is_large(tmp_path):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nothing_comes_of_it(daemon, canaries, tmp_path, place):
+def test_a_hostile_string_has_no_effect(daemon, canaries, tmp_path, place):
     strings = corpus(str(canaries / "canary"))
     home = files_beneath(tmp_path)
     work = pathlib.Path(daemon.root) / "run" / "work"

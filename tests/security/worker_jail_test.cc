@@ -186,7 +186,7 @@ TEST_F(WorkerJailTest, TheFirstProcessKeepsItsSecrets) {
   ExpectOnlyTheJailPrevents({std::string("read ") + kEnvironment});
 }
 
-TEST_F(WorkerJailTest, NothingChangesOutsideTheJobsDirectory) {
+TEST_F(WorkerJailTest, CannotChangeFilesOutsideTheJobDirectory) {
   ExpectOnlyTheJailPrevents({"write OUT", "write OUT-new", "remove OUT", "rename OUT",
                              "make-directory OUT-new", "truncate OUT", "hard-link OUT", "chmod OUT",
                              "chown OUT", "utime OUT", "write /dev/shm/kiln-jail-test",
@@ -220,7 +220,7 @@ TEST_F(WorkerJailTest, NoAttributeIsSetOutsideTheJobsDirectory) {
   ExpectOnlyTheJailPrevents({"set-attribute OUT"});
 }
 
-TEST_F(WorkerJailTest, ThereIsNoNetworkAndNoSocket) {
+TEST_F(WorkerJailTest, CannotMakeSockets) {
   ExpectOnlyTheJailPrevents(
       {"inet-socket", "datagram-socket", "unix-socket", "netlink-socket", "socket-pair"});
 }
@@ -313,14 +313,14 @@ TEST_F(WorkerJailTest, FiltersWithoutLandlockStillHoldSockets) {
 }
 
 // These two run on any kernel.
-TEST(WorkerJailFallback, WithoutAnythingItWorksAndSaysSo) {
+TEST(WorkerJailFallback, KernelWithoutJailSupportCompilesAndReportsIt) {
   TakenOver unjailed(Jail::Mode::kOn, {});
   const auto compiled = unjailed.Compile(SimpleSource(1));
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_THAT(unjailed.Problems(), ElementsAre(HasSubstr("Landlock"), HasSubstr("seccomp")));
 }
 
-TEST(WorkerJailFallback, WhereAJailIsRequiredNothingIsCompiled) {
+TEST(WorkerJailFallback, RequiredJailRefusesCompilesWhereUnsupported) {
   TakenOver unjailed(Jail::Mode::kRequired, {});
   const absl::Status status = unjailed.Compile(SimpleSource(1)).status();
   // So that a client compiles locally.

@@ -98,7 +98,7 @@ def compiled(daemon, tmp_path_factory):
 
 
 @pytest.mark.parametrize("version", NVRTC_VERSIONS)
-def test_each_gives_what_its_own_interface_gives(compiled, version):
+def test_each_nvrtc_gives_what_its_own_interface_gives(compiled, version):
     answers, out = compiled
     for case, made in by_hand(version).items():
         name = f"{version}-{case}"
@@ -133,13 +133,13 @@ def test_without_a_name_the_highest_compiles_it(daemon, compiled, tmp_path):
 
 
 @pytest.mark.parametrize("selector", ["nvrtc==12.9", "nvrtc==12.8.93", "0" * 64])
-def test_another_is_not_taken_for_one_of_them(daemon, tmp_path, selector):
+def test_a_missing_version_is_not_replaced_by_another(daemon, tmp_path, selector):
     answer = ask(daemon, tmp_path, [line("k", selector)])["k"]
     assert answer["code"] == "FAILED_PRECONDITION", answer
     assert all(f"nvrtc=={version}" in answer["error"] for version in NVRTC_VERSIONS)
 
 
-def test_what_only_one_of_them_compiles_for(daemon, tmp_path):
+def test_a_target_of_one_toolchain_chooses_that_toolchain(daemon, tmp_path):
     """CUDA 13 dropped what CUDA 12 still compiles for."""
     old, new = NVRTC_VERSIONS
     answers = ask(daemon, tmp_path, [line(name, selector, target="cuda:70")

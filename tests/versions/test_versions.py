@@ -109,7 +109,7 @@ def _renamed(folder, version):
 
 
 @pytest.mark.parametrize("version, target", CASES)
-def test_it_compiles_what_the_table_says(compiled, daemon, version, target):
+def test_each_version_compiles_what_the_table_says(compiled, daemon, version, target):
     folders, answers, files = compiled
     if target not in CLAIMED[version]:
         return refuses(daemon, version, target, next(folders[version].glob("*.ttir")))
@@ -173,7 +173,7 @@ def test_the_assembler_that_is_on_record_is_the_one_that_ran(compiled, version, 
 
 @pytest.mark.parametrize("version", WANTED)
 @pytest.mark.parametrize("target", ["cuda:90", "cuda:100"])
-def test_what_any_ptxas_refuses_is_the_compilers_verdict(compiled, daemon, version, target):
+def test_a_refusal_of_any_ptxas_is_a_compile_error(compiled, daemon, version, target):
     """Each calls itself by the name of its own file, and versions differ in which they run."""
     folders, _, _ = compiled
     if target not in CLAIMED[version]:
@@ -190,7 +190,7 @@ def test_versions_share_nothing(compiled):
     assert len({answer["key"] for answer in answers.values()}) == len(answers)
 
 
-def test_each_says_what_it_compiles_for(daemon):
+def test_each_toolchain_lists_its_targets(daemon):
     listed = daemon.kiln("doctor")
     assert listed.code == 0, listed
     for version in WANTED:

@@ -94,7 +94,7 @@ TEST_F(AutotuneTest, EighteenMatmulsOnceAndNeverAgain) {
   EXPECT_EQ(Stats().loads, loads);
 }
 
-TEST_F(AutotuneTest, OneMoreConfigurationIsTheOnlyOneThatIsTimed) {
+TEST_F(AutotuneTest, AnAddedConfigurationIsTheOnlyOneTimed) {
   TunedMatmul matmul(512, 512, 512);
   for (const TunedMatmul::Tile& tile : TunedMatmul::Tiles()) matmul.Add(tile, Open(tile.name));
   TableStore store;
@@ -110,7 +110,7 @@ TEST_F(AutotuneTest, OneMoreConfigurationIsTheOnlyOneThatIsTimed) {
   EXPECT_EQ(tuned_.back().is_stored, 0u);
 }
 
-TEST_F(AutotuneTest, WhatAKernelOverwritesIsPutBack) {
+TEST_F(AutotuneTest, RestoresBuffersThatAKernelOverwrites) {
   const auto x = Random(VectorAdd::kCount), y = Random(VectorAdd::kCount);
   const Buffer<float> x_buffer(x), y_buffer(y);
   // x += y, in place.
@@ -134,7 +134,7 @@ TEST_F(AutotuneTest, WhatAKernelOverwritesIsPutBack) {
   std::printf("  in place: %.4f ms, %u runs\n", tuned_[0].median_ms, tuned_[0].runs);
 }
 
-TEST_F(AutotuneTest, WhatIsOnItsWayIntoTheBuffersIsWaitedFor) {
+TEST_F(AutotuneTest, WaitsForPendingCopiesIntoTheBuffers) {
   const auto x = Random(VectorAdd::kCount), y = Random(VectorAdd::kCount);
   const Buffer<float> x_buffer(VectorAdd::kCount), y_buffer(y);
   const Buffer<float> staging(x);
@@ -233,7 +233,7 @@ TEST_F(AutotuneTest, NeighbouringAllocationsArePutBack) {
   EXPECT_TRUE(y.Read() == before_y);
 }
 
-TEST_F(AutotuneTest, WhatCannotBeLaunchedIsLeftOut) {
+TEST_F(AutotuneTest, LeavesOutAConfigurationThatCannotBeLaunched) {
   const VectorAdd add(Random(VectorAdd::kCount), Random(VectorAdd::kCount));
   const auto arguments = add.arguments();
   auto impossible = Config(1 << 20);

@@ -93,7 +93,7 @@ TEST_F(ScratchTest, FromTheCallersAllocator) {
   for (const DevicePointer address : allocator.live) GPU(cuMemFree_v2(address));
 }
 
-TEST_F(ScratchTest, InAGraphItIsTheGraphs) {
+TEST_F(ScratchTest, CapturedLaunchUsesScratchOfItsGraph) {
   DescriptorAdd add(Random(kCount), Random(kCount));
   OwnStream stream;
   ASSERT_LAUNCH_OK(kiln_launch_prepare(kernel_));
@@ -114,7 +114,7 @@ TEST_F(ScratchTest, InAGraphItIsTheGraphs) {
 }
 
 // An allocator that gives what came back to whoever asks next, as those of frameworks do.
-TEST_F(ScratchTest, InAGraphItIsNotTheCallersAllocators) {
+TEST_F(ScratchTest, CapturedLaunchDoesNotUseTheCallersAllocator) {
   const Buffer<uint8_t> pool(size_t{64} << 20);
   const DevicePointer pool_address = pool.address();
   kiln_launch_settings settings{};

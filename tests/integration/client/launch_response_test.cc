@@ -36,7 +36,7 @@ class LaunchResponseTest : public ::testing::Test {
   kiln_launch_runtime* runtime_ = nullptr;
 };
 
-TEST_F(LaunchResponseTest, OneCallFromTheAnswerToAKernel) {
+TEST_F(LaunchResponseTest, OpensAKernelFromACompileResponse) {
   const v1::CompileResponse response = Compile(SimpleKernel(1));
   const std::string bytes = response.SerializeAsString();
   kiln_launch_kernel* kernel = nullptr;

@@ -264,7 +264,7 @@ class AlmostFullDiskTest : public ::testing::TestWithParam<uint64_t> {
   std::optional<SmallDisk> disk_;
 };
 
-TEST_P(AlmostFullDiskTest, NothingIsLostAndNothingIsTakenForDamaged) {
+TEST_P(AlmostFullDiskTest, KeepsEveryArtifactAndSetsNothingAside) {
   ASSERT_EQ(InAProcess(PutAll), "");
   disk_->FillUp(GetParam() * limits::kKiB);
   // The second one finds what the first has left behind.

@@ -212,7 +212,7 @@ TEST_F(ServeTest, ConnectionsAreCountedAndForgotten) {
 }
 
 // Needs root, as which CI runs, to connect as somebody else; otherwise the only user is oneself.
-TEST_F(ServeTest, EachUserIsKnownByItsUid) {
+TEST_F(ServeTest, IdentifiesAUserByItsUid) {
   const bool is_root = ::getuid() == 0;
   const uid_t other = is_root ? kNobody : ::getuid();
   const auto channel = is_root ? ConnectAsNobody() : ConnectTo(daemon_.socket());

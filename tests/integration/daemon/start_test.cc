@@ -82,7 +82,7 @@ TEST(Start, StaleSocketIsReplaced) {
   EXPECT_EQ(daemon.Stop(), 0);
 }
 
-TEST(Start, WhatIsNoSocketIsLeftAlone) {
+TEST(Start, LeavesAFileThatIsNotASocketAlone) {
   TemporaryDaemon daemon;
   fs::create_directories(daemon.root() + "/run");
   const std::string target = daemon.root() + "/precious";

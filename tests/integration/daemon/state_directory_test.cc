@@ -88,7 +88,7 @@ class StateDirectoryTest : public ::testing::Test {
   TemporaryDaemon daemon_;
 };
 
-TEST_F(StateDirectoryTest, OneWhoseParentCannotBeWritten) {
+TEST_F(StateDirectoryTest, RefusedWhereItsParentIsReadOnly) {
   fs::remove_all(State());
   fs::permissions(daemon_.root(), fs::perms(0555));
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("cannot make " + State() + ": Permission denied"),
@@ -98,7 +98,7 @@ TEST_F(StateDirectoryTest, OneWhoseParentCannotBeWritten) {
 }
 
 // Where the tests are run by an ordinary user, the one that belongs to somebody else is root's.
-TEST_F(StateDirectoryTest, OneOfAnotherUser) {
+TEST_F(StateDirectoryTest, RefusedWhereAnotherUserOwnsIt) {
   TemporaryDaemon foreign(IsRoot() ? std::vector<std::string>{}
                                    : std::vector<std::string>{"--set", "paths.state=/usr"});
   if (IsRoot()) {
@@ -109,14 +109,14 @@ TEST_F(StateDirectoryTest, OneOfAnotherUser) {
   EXPECT_THAT(foreign.Log(), AllOf(HasSubstr(state), HasSubstr("chown")));
 }
 
-TEST_F(StateDirectoryTest, OneOfRootsForAnOrdinaryUser) {
+TEST_F(StateDirectoryTest, RefusedToAnOrdinaryUserWhereRootOwnsIt) {
   if (!IsRoot()) GTEST_SKIP() << "only root can make a directory of root's";
   ASSERT_EQ(lchown(State().c_str(), 0, static_cast<gid_t>(-1)), 0);
   EXPECT_THAT(Refusal(), AllOf(HasSubstr(State()), HasSubstr("uid 65534 must own"),
                                HasSubstr("--set paths.state=DIR")));
 }
 
-TEST_F(StateDirectoryTest, OneWhoseLockFileIsAnothers) {
+TEST_F(StateDirectoryTest, RefusedWhereAnotherUserOwnsTheLockFile) {
   WriteFileOrDie(State() + "/lock", "");
   fs::permissions(State() + "/lock", fs::perms::none);
   if (IsRoot()) {
@@ -126,7 +126,7 @@ TEST_F(StateDirectoryTest, OneWhoseLockFileIsAnothers) {
                                HasSubstr("--set paths.state=DIR")));
 }
 
-TEST_F(StateDirectoryTest, OneWhoseStoreIsAnothers) {
+TEST_F(StateDirectoryTest, RefusedWhereAnotherUserOwnsTheStore) {
   if (!IsRoot()) GTEST_SKIP() << "only root can make a directory of root's";
   ASSERT_EQ(mkdir((State() + "/store").c_str(), 0755), 0);
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("the store " + State() + "/store belongs to uid 0"),
@@ -134,7 +134,7 @@ TEST_F(StateDirectoryTest, OneWhoseStoreIsAnothers) {
 }
 
 // Its owner can put that right, and does.
-TEST_F(StateDirectoryTest, OneThatIsReadOnlyForItsOwnerIsMadeWritable) {
+TEST_F(StateDirectoryTest, ReadOnlyDirectoryOfItsOwnerIsMadeWritable) {
   fs::permissions(State(), fs::perms(0555));
   WriteFileOrDie(daemon_.root() + "/run",
                  "a file, so that it ends after it has prepared its state");

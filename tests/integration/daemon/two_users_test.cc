@@ -56,7 +56,7 @@ class TwoUsersTest : public ::testing::Test {
   std::vector<std::unique_ptr<v1::KernelService::Stub>> users_;
 };
 
-TEST_F(TwoUsersTest, EachCompileGetsAFreshWorker) {
+TEST_F(TwoUsersTest, StartsAFreshWorkerForEachCompile) {
   for (int kernel = 0; kernel < 6; ++kernel) {
     EXPECT_EQ(Compile(kernel / 2 % 2, kernel), v1::OUTCOME_COMPILED);
   }
@@ -70,7 +70,7 @@ TEST_F(TwoUsersTest, EachCompileGetsAFreshWorker) {
 
 // One of them sends a source that takes its worker over, and then a kernel that the other is about
 // to ask for.
-TEST(TakenOverWorkerTest, NobodyGetsItsBinariesUnderAnotherKey) {
+TEST(TakenOverWorkerTest, CannotPlantABinaryUnderAnotherKey) {
   if (geteuid() != 0) GTEST_SKIP() << "it takes root to be two other users";
   const TempDirectory toolchains;
   MakeFakeToolchain(toolchains.File("triton-3.6.0"));

@@ -164,7 +164,7 @@ TEST_F(NvrtcCompilerTest, TheSameBytesAsTheLibraryGives) {
   EXPECT_TRUE(reply.stages[1].bytes == made.cubin);
 }
 
-TEST_F(NvrtcCompilerTest, WhereItRunsIsNotInTheBinary) {
+TEST_F(NvrtcCompilerTest, BinaryDoesNotDependOnTheWorkDirectory) {
   CompileRequest request = Request(kReverse);
   request.options = {{"name-expressions", Names({"reverse<float>"})},
                      {"generate-line-info", {true}}};
@@ -237,7 +237,7 @@ TEST_F(NvrtcCompilerTest, BadSourcesSayWhatIsWrongAndWhere) {
   EXPECT_EQ(Fail(unknown).stage, "options");
 }
 
-TEST_F(NvrtcCompilerTest, WhatDoesNotFitTheTargetIsResourceExhausted) {
+TEST_F(NvrtcCompilerTest, TooMuchSharedMemoryIsResourceExhausted) {
   const CompileFailure failure =
       Fail(Request("__global__ void f(int i) { __shared__ volatile char s[300000]; s[i] = 1; s[i + "
                    "1] = s[i]; }"));

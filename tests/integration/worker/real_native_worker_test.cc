@@ -240,7 +240,7 @@ TEST_F(NativeWorkerTest, BadSourcesSayWhatIsWrongAndWhere) {
   }
 }
 
-TEST_F(NativeWorkerTest, WhatDoesNotFitTheTargetIsResourceExhausted) {
+TEST_F(NativeWorkerTest, TooMuchSharedMemoryIsResourceExhausted) {
   const CompileFailure failure =
       Fail({".version 8.0\n.target sm_80\n.address_size 64\n.entry a(.param .u32 p) {\n"
             ".shared .b8 x[100000]; .reg .u64 %r; mov.u64 %r, x; st.shared.u64 [x], %r; ret; }"});

@@ -250,7 +250,7 @@ TEST_F(RealWorkerTest, ASourceThatIsNoTtirIsToldWhatWouldBe) {
 }
 
 // Versions differ in syntax too, so a mistake may be another version's right words.
-TEST_F(RealWorkerTest, WhatDoesNotParseSuggestsTheToolchainThatPrintedIt) {
+TEST_F(RealWorkerTest, ParseErrorSuggestsTheToolchainThatPrintedTheText) {
   for (const std::string words : {"tt.reduce_max", "%0 = triton_gpu.foo : i32",
                                   "%0 = tt.undef : !tt.tensordescr<f32>", "tt.return %x"}) {
     const CompileFailure failure = Fail(
@@ -263,7 +263,7 @@ TEST_F(RealWorkerTest, WhatDoesNotParseSuggestsTheToolchainThatPrintedIt) {
   }
 }
 
-TEST_F(RealWorkerTest, WhatAPassRefusesIsAnInvalidArgumentAsWell) {
+TEST_F(RealWorkerTest, PassFailureIsAnInvalidArgument) {
   // It parses, but nothing can be returned to a launcher.
   const CompileFailure failure =
       Fail({"module { tt.func public @k(%x: i32) -> i32 {\n tt.return %x : i32 } }",
@@ -295,7 +295,7 @@ TEST_F(RealWorkerTest, BadOptionsSayWhatIsWrong) {
 }
 
 // The error comes when it is loaded, as with Triton's own compile.
-TEST_F(RealWorkerTest, WhatNoBlockHasRoomForIsCompiledAllTheSame) {
+TEST_F(RealWorkerTest, CompilesAKernelTooLargeForABlock) {
   const auto shared = Compile({Square(256), {"hip", "gfx942", 0}, {}, {}});
   ASSERT_NE(shared, nullptr);
   EXPECT_GT(shared->metadata.shared_bytes, 64 << 10);

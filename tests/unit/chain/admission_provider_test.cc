@@ -182,7 +182,7 @@ TEST_F(AdmissionProviderTest, UnderPressureOneRunsAtATime) {
   fake_.FinishAll();
 }
 
-TEST_F(AdmissionProviderTest, WhoIsHeldBackIsLookedAtAgainWithoutAnythingHappening) {
+TEST_F(AdmissionProviderTest, RetriesACompileHeldBackForMemoryAfterATime) {
   memory_.available = 0;
   Ask("a");
   Ask("b");
@@ -197,7 +197,7 @@ TEST_F(AdmissionProviderTest, WhoIsHeldBackIsLookedAtAgainWithoutAnythingHappeni
   fake_.FinishAll();
 }
 
-TEST_F(AdmissionProviderTest, NobodyOvertakesWhoIsHeldBack) {
+TEST_F(AdmissionProviderTest, LaterCompilesDoNotOvertakeOneHeldBackForMemory) {
   memory_.available = 0;
   Ask("a");
   Ask("b");
@@ -277,7 +277,7 @@ TEST_F(AdmissionProviderTest, ASharedKeyGivesEveryPlaceBackWhenItIsAbandoned) {
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
 }
 
-TEST_F(AdmissionProviderTest, WhereThereIsNoPlaceForAnotherItSharesTheFirst) {
+TEST_F(AdmissionProviderTest, WaiterOfAFullQueueSharesTheFirstPlaceOfItsKey) {
   for (const char* source : {"a", "b", "c", "d", "e"}) Ask(source, Priority::kWarm, 1);
   Ask("shared", Priority::kWarm, 1);
   CallContext other;
@@ -382,7 +382,7 @@ TEST(AdmissionProvider, DescribesItself) {
       "admission(fake)");
 }
 
-TEST_F(AdmissionProviderTest, WhatWaitsCountsWithAllItsWords) {
+TEST_F(AdmissionProviderTest, QueuedBytesCountEveryTextOfARequest) {
   Ask("a");
   Ask("b");
   const size_t before = provider_.Stats().queued_bytes;

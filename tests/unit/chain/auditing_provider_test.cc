@@ -70,7 +70,7 @@ class AuditingProviderTest : public testing::Test {
   std::unique_ptr<AuditingProvider> provider_;
 };
 
-TEST_F(AuditingProviderTest, WhatIsFoundIsCompiledAgainAndCompared) {
+TEST_F(AuditingProviderTest, CompilesAHitAgainAndComparesTheBinaries) {
   Hit("a");
   EXPECT_EQ(fake_.held(), 0u);
   EXPECT_EQ(provider_->waiting(), 1u);
@@ -99,7 +99,7 @@ TEST_F(AuditingProviderTest, AWrongBinaryIsEvicted) {
   EXPECT_EQ(counters_.same.value(), 1u);
 }
 
-TEST_F(AuditingProviderTest, WithoutAWorkerItIsGivenUp) {
+TEST_F(AuditingProviderTest, GivesUpAnAuditWithoutAWorker) {
   Hit("a");
   PassTime();
   EXPECT_TRUE(fake_.FinishOne(Unavailable("the pool shuts down")));
@@ -178,7 +178,7 @@ TEST_F(AuditingProviderTest, AHitDisturbsNoAudit) {
   EXPECT_EQ(counters_.same.value(), 1u);
 }
 
-TEST_F(AuditingProviderTest, EachKeyOnce) {
+TEST_F(AuditingProviderTest, AuditsEachKeyOnce) {
   Hit("a");
   PassTime();
   fake_.FinishAll();
@@ -189,13 +189,13 @@ TEST_F(AuditingProviderTest, EachKeyOnce) {
   EXPECT_EQ(timer_.PendingCount(), 0u);
 }
 
-TEST_F(AuditingProviderTest, OneInSoMany) {
+TEST_F(AuditingProviderTest, AuditsOneHitInTheConfiguredNumber) {
   Build(3);
   for (const char* source : {"a", "b", "c", "d", "e", "f", "g"}) Hit(source);
   EXPECT_EQ(provider_->waiting(), 3u);  // a, d, g
 }
 
-TEST_F(AuditingProviderTest, WhatDoesNotCompileAnyMoreIsGivenUp) {
+TEST_F(AuditingProviderTest, GivesUpAnAuditWhoseCompileFails) {
   for (const absl::StatusOr<CompileResult>& answer :
        {absl::StatusOr<CompileResult>(Unavailable("draining")),
         absl::StatusOr<CompileResult>(FailedWith("does not parse"))}) {

@@ -114,7 +114,7 @@ class CachingProviderTest : public testing::Test {
       std::make_unique<BorrowedProvider>(fake_), index_, blobs_, negatives_, clock_, executor_};
 };
 
-TEST_F(CachingProviderTest, WhatWasCompiledIsAHitNextTime) {
+TEST_F(CachingProviderTest, SecondCompileOfAKeyIsAHit) {
   const CompileJobPtr job = MakeJob("a");
   const absl::StatusOr<CompileResult> compiled = Ask(job);
   EXPECT_EQ(compiled->outcome, Outcome::kCompiled);
@@ -200,7 +200,7 @@ TEST_F(CachingProviderTest, OnlyIfCachedNeverCompiles) {
   EXPECT_EQ(HowAnswered(job), Outcome::kHit);
 }
 
-TEST_F(CachingProviderTest, OnlyIfCachedTellsAnAbsentOneFromAStoreThatCannotLook) {
+TEST_F(CachingProviderTest, OnlyIfCachedReportsAStoreFailureInsteadOfNotFound) {
   index_.get_status = Unavailable("disk asleep");
   EXPECT_EQ(Ask(MakeJob("a", CachePolicy::kOnlyIfCached)).status().code(),
             absl::StatusCode::kUnavailable);
@@ -257,7 +257,7 @@ TEST_F(CachingProviderTest, ADeterministicFailureIsRememberedForAWhile) {
   EXPECT_EQ(fake_.started(), 2u);
 }
 
-TEST_F(CachingProviderTest, OnlyIfCachedIsToldOfAFailureHoweverOldItIs) {
+TEST_F(CachingProviderTest, OnlyIfCachedReturnsAnOldFailure) {
   FailWith(FailedWith("ptxas: no such option"));
   Prepare(MakeJob("a"));
   clock_.Advance(std::chrono::hours(1000));
@@ -268,7 +268,7 @@ TEST_F(CachingProviderTest, OnlyIfCachedIsToldOfAFailureHoweverOldItIs) {
   EXPECT_EQ(fake_.started(), 1u);
 }
 
-TEST_F(CachingProviderTest, WhatIsStoredCountsForMoreThanAnOldFailure) {
+TEST_F(CachingProviderTest, StoredArtifactWinsOverAnOldFailure) {
   FailWith(FailedWith("ptxas: no such option"));
   Prepare(MakeJob("a"));
   clock_.Advance(seconds(60));
@@ -279,7 +279,7 @@ TEST_F(CachingProviderTest, WhatIsStoredCountsForMoreThanAnOldFailure) {
   EXPECT_NE(Ask(MakeJob("a", CachePolicy::kOnlyIfCached))->artifact(), nullptr);
 }
 
-TEST_F(CachingProviderTest, AFailureThatIsNoneAnyMoreIsForgotten) {
+TEST_F(CachingProviderTest, ForgetsAFailureOnceTheSourceCompiles) {
   FailWith(FailedWith("ptxas: no such option"));
   Prepare(MakeJob("a"));
   fake_.AnswerWith(CompiledFrom);
@@ -311,7 +311,7 @@ TEST_F(CachingProviderTest, RefreshForgetsAFailure) {
   EXPECT_NE(Ask(MakeJob("a"))->artifact(), nullptr);
 }
 
-TEST_F(CachingProviderTest, WhatWasCompiledIsKeptEvenWhereNobodyWaitsAnyMore) {
+TEST_F(CachingProviderTest, StoresAnArtifactWhoseCallersHaveLeft) {
   FakeProvider held;
   held.IgnoreCancellation();
   CachingProvider provider(std::make_unique<BorrowedProvider>(held), index_, blobs_, negatives_,

@@ -55,7 +55,7 @@ class CheckingProviderTest : public testing::Test {
                              }};
 };
 
-TEST_F(CheckingProviderTest, WithUntouchedFilesTheAnswerCounts) {
+TEST_F(CheckingProviderTest, ReturnsTheAnswerWhereTheFilesAreUnchanged) {
   ResultProbe probe;
   Compile(probe, {}, /*names_ptxas=*/true);
   EXPECT_EQ(seal_->looks, 0);  // afterwards, not before
@@ -66,7 +66,7 @@ TEST_F(CheckingProviderTest, WithUntouchedFilesTheAnswerCounts) {
   EXPECT_TRUE(changed_.empty());
 }
 
-TEST_F(CheckingProviderTest, AnArtifactOfChangedFilesDoesNotCount) {
+TEST_F(CheckingProviderTest, DropsAnArtifactOfChangedFiles) {
   ResultProbe probe;
   Compile(probe);
   seal_->broken = true;
@@ -79,7 +79,7 @@ TEST_F(CheckingProviderTest, AnArtifactOfChangedFilesDoesNotCount) {
   EXPECT_THAT(changed_, ElementsAre("triton"));
 }
 
-TEST_F(CheckingProviderTest, NeitherDoFailuresAndCrashes) {
+TEST_F(CheckingProviderTest, DropsFailuresAndCrashesOfChangedFiles) {
   ResultProbe failure;
   ResultProbe crash;
   Compile(failure);
@@ -93,7 +93,7 @@ TEST_F(CheckingProviderTest, NeitherDoFailuresAndCrashes) {
   EXPECT_FALSE(IsCompilerCrash(crash.Result().status()));
 }
 
-TEST_F(CheckingProviderTest, NothingIsCompiledThereAnyMore) {
+TEST_F(CheckingProviderTest, RefusesLaterCompilesOfAChangedToolchain) {
   ResultProbe first;
   Compile(first);
   seal_->broken = true;
@@ -106,7 +106,7 @@ TEST_F(CheckingProviderTest, NothingIsCompiledThereAnyMore) {
   EXPECT_EQ(workers_.started(), 1u);
 }
 
-TEST_F(CheckingProviderTest, WhereItCannotBeToldTheNextAnswerMayCount) {
+TEST_F(CheckingProviderTest, AcceptsALaterAnswerAfterFilesWereUnreadable) {
   ResultProbe first;
   Compile(first);
   seal_->unreadable = true;
@@ -133,7 +133,7 @@ TEST_F(CheckingProviderTest, AChangedPtxasSpoilsOnlyWhatNamesIt) {
   EXPECT_THAT(changed_, ElementsAre("ptxas"));
 }
 
-TEST_F(CheckingProviderTest, WhoeverLeftHearsThatAndNothingElse) {
+TEST_F(CheckingProviderTest, CancelledCallerHearsOnlyOfItsCancellation) {
   CallContext context;
   ResultProbe probe;
   Compile(probe, context);

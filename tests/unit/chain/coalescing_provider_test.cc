@@ -45,7 +45,7 @@ class CoalescingProviderTest : public testing::Test {
   std::deque<Caller> callers_;
 };
 
-TEST_F(CoalescingProviderTest, OneCompileAnswersEveryoneWhoAsksMeanwhile) {
+TEST_F(CoalescingProviderTest, OneCompileAnswersAllConcurrentCallers) {
   Caller& first = Ask(MakeJob("a"));
   Caller& second = Ask(MakeJob("a"));
   Caller& third = Ask(MakeJob("a"));
@@ -74,7 +74,7 @@ TEST_F(CoalescingProviderTest, AfterTheLandingANewFlightStarts) {
 }
 
 // Between the two looks of whoever boards late, another's compile may have landed.
-TEST_F(CoalescingProviderTest, WhoMissedBeforeALandingCompilesNothingAfterIt) {
+TEST_F(CoalescingProviderTest, CallerThatMissedBeforeALandingFindsItsArtifact) {
   MemoryStore store(uint64_t{1} << 30, clock_);
   InlineExecutor executor;
   NegativeCache negatives(clock_, seconds(60));
@@ -177,7 +177,7 @@ TEST_F(CoalescingProviderTest, AnAnswerClearsTheAlarms) {
   EXPECT_EQ(timer_.PendingCount(), 0u);
 }
 
-TEST_F(CoalescingProviderTest, WhoComesTooLateStartsNothing) {
+TEST_F(CoalescingProviderTest, CallerWithoutTimeStartsNoCompile) {
   Caller& late = Ask(MakeJob("a"), Priority::kWaitingRank, seconds(0));
   EXPECT_EQ(late.probe.Code(), absl::StatusCode::kDeadlineExceeded);
   CallContext gone;
@@ -275,7 +275,7 @@ TEST_F(CoalescingProviderTest, ARaiseThatComesDuringTheLaunchIsNotLost) {
   fake_.FinishAll();
 }
 
-TEST_F(CoalescingProviderTest, AnotherPrincipalsWaiterIsToldOf) {
+TEST_F(CoalescingProviderTest, ReportsAWaiterOfAnotherPrincipal) {
   const CompileJobPtr job = MakeJob("a");
   CallContext context;
   ResultProbe first;
@@ -291,7 +291,7 @@ TEST_F(CoalescingProviderTest, AnotherPrincipalsWaiterIsToldOf) {
 }
 
 // Its own line may be longer than that of the one that is more urgent already.
-TEST_F(CoalescingProviderTest, EachPrincipalsMostUrgentWaiterIsToldOf) {
+TEST_F(CoalescingProviderTest, ReportsTheMostUrgentWaiterOfEachPrincipal) {
   const CompileJobPtr job = MakeJob("a");
   std::deque<ResultProbe> probes;
   const auto ask = [&](uid_t uid, Priority priority) {

@@ -88,7 +88,7 @@ void AskOnce(CoalescingProvider& provider, const CompileJobPtr& job, std::mt1993
   Count(probe.Result(), *job, tally);
 }
 
-TEST(CoalescingStress, OneCompilePerKeyWhoeverLeaves) {
+TEST(CoalescingStress, CompilesEachKeyOnceWhileCallersLeave) {
   const uint64_t seed = std::random_device()();
   std::cerr << "seed: " << seed << "\n";
   constexpr int kThreads = 64;
@@ -125,7 +125,7 @@ TEST(CoalescingStress, OneCompilePerKeyWhoeverLeaves) {
 
 // As above, with nobody leaving: then not only what is completed but also what is started is
 // exactly one.
-TEST(CoalescingStress, OneStartPerKeyWhereNobodyLeaves) {
+TEST(CoalescingStress, StartsEachKeyOnceWhereAllCallersStay) {
   Chain chain;
   std::atomic<int> compiled = 0;
   std::vector<std::thread> threads;

@@ -89,7 +89,7 @@ std::set<pid_t> Zygotes() {
   return zygotes;
 }
 
-TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
+TEST_F(ToolchainPoolsTest, AddsAPoolWhileAnotherCompiles) {
   const auto one = MakeFakeCompiler("1.0");
   const auto two = MakeFakeCompiler("2.0");
   Serve({one});
@@ -101,7 +101,7 @@ TEST_F(ToolchainPoolsTest, OneIsAddedWhileAnotherWorks) {
   EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "fake==2.0"));
 }
 
-TEST_F(ToolchainPoolsTest, WhatRunsOnOneThatIsRemovedIsNotCutOff) {
+TEST_F(ToolchainPoolsTest, RemovingAToolchainLetsItsRunningCompileFinish) {
   const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   ResultProbe running;
@@ -127,7 +127,7 @@ TEST_F(ToolchainPoolsTest, AnIdleOneThatIsRemovedEndsAndItsCountsStay) {
   EXPECT_EQ(LivingDescendants().size(), 0u);
 }
 
-TEST_F(ToolchainPoolsTest, NobodyWaitsForAnswersThatCountForNothing) {
+TEST_F(ToolchainPoolsTest, RemovingAChangedToolchainCancelsItsCompiles) {
   auto one = MakeFakeCompiler("1.0");
   one->seal = std::make_shared<BrokenSeal>();
   Serve({one});

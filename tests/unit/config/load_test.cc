@@ -51,7 +51,7 @@ TEST_F(LoadConfigTest, AJailCannotBeRequiredAndSwitchedOff) {
   EXPECT_THAT(Error(), HasSubstr("must be \"on\" or \"off\""));
 }
 
-TEST_F(LoadConfigTest, NothingGivenIsTheDefault) {
+TEST_F(LoadConfigTest, UsesDefaultsWithoutSources) {
   const auto loaded = LoadConfig(sources_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->config.store.size_bytes, limits::kStoreBytesDefault);
@@ -180,7 +180,7 @@ TEST_F(LoadConfigTest, ListsMayBeWrittenAsInTheFile) {
   }
 }
 
-TEST_F(LoadConfigTest, OneDirectoryHasOneSpelling) {
+TEST_F(LoadConfigTest, NormalizesDirectories) {
   sources_.environment = {
       {"KILN_TOOLCHAIN_DIRECTORIES", "/x/inc/:/x//inc:/x/./inc:/x/inc/.:/:/x/../y"}};
   const auto loaded = LoadConfig(sources_);
@@ -190,7 +190,7 @@ TEST_F(LoadConfigTest, OneDirectoryHasOneSpelling) {
               ::testing::ElementsAre("/x/inc", "/x/inc", "/x/inc", "/x/inc", "/", "/x/../y"));
 }
 
-TEST_F(LoadConfigTest, WhatIsPrintedIsReadBack) {
+TEST_F(LoadConfigTest, PrintedConfigurationReadsBackEqual) {
   sources_.settings = {"store.size=3GiB",
                        "workers.slots=7",
                        "workers.compile_time=90s",

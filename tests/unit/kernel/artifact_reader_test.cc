@@ -40,7 +40,7 @@ TEST_F(ArtifactReaderTest, GivesTheFinalBinaryUnlessMoreIsWanted) {
   EXPECT_EQ(Read(found, {"sass"}).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(ArtifactReaderTest, AStageWithoutItsBlobIsNotThere) {
+TEST_F(ArtifactReaderTest, StageWithoutItsBlobIsMissing) {
   const FoundArtifact found = Keep(*artifact_, "ptx");
   EXPECT_TRUE(Read(found).ok());
   EXPECT_EQ(Read(found, {"ptx"}).status().code(), absl::StatusCode::kNotFound);
@@ -81,7 +81,7 @@ TEST_F(ArtifactReaderTest, ReadsAKeptRecordOnce) {
   EXPECT_EQ(Read(found, {"ptx"}).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(ArtifactReaderTest, WhatWasReadOutlivesItsRecord) {
+TEST_F(ArtifactReaderTest, ReadArtifactOutlivesItsRecord) {
   std::shared_ptr<const Artifact> read = Read(Keep(*artifact_))->artifact;
   EXPECT_EQ(read.use_count(), 1);
   EXPECT_EQ(read->stages.back().blob.bytes(), artifact_->stages.back().blob.bytes());

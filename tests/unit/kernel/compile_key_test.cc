@@ -237,7 +237,7 @@ TEST_F(KeyProperties, ValuesOfDifferentTypesAreDifferent) {
   EXPECT_EQ(encoded.size(), values.size());
 }
 
-TEST_F(KeyProperties, WhatDecidesNothingIsNotInTheKey) {
+TEST_F(KeyProperties, NamesAndPlacesAreNotInTheKey) {
   const auto triton = MakeTriton();
   const auto elsewhere = MakeTriton();
   elsewhere->directory = "/opt/elsewhere";
@@ -258,7 +258,7 @@ TEST_F(KeyProperties, WhatDecidesNothingIsNotInTheKey) {
   }
 }
 
-TEST_F(KeyProperties, SayingWhatIsTheDefaultAnywayIsNotInTheKey) {
+TEST_F(KeyProperties, ExplicitDefaultsAreNotInTheKey) {
   const FakeCatalog catalog({MakeTriton()});
   const RequestResolver resolver(catalog);
   CompileRequest request = Request();

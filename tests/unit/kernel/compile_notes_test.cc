@@ -91,7 +91,7 @@ TEST(CompileNotesTest, PtxasHasNone) {
               IsEmpty());
 }
 
-TEST(CompileNotesTest, WhatASourceMayHaveThemWriteIsBounded) {
+TEST(CompileNotesTest, BoundsNumberAndSizeOfNotes) {
   std::string output = "kernel.cu(1): error: x\n";
   for (int i = 0; i < 100; ++i) output += "kernel.cu(1): note: " + std::string(5000, 'n') + "\n";
   const auto notes = NotesIn(output);

@@ -7,13 +7,13 @@
 namespace kiln {
 namespace {
 
-TEST(Target, IsWrittenAndReadTheSameWay) {
+TEST(Target, WritesAndReadsTheSameText) {
   for (const char* text : {"cuda:90", "hip:gfx942"})
     EXPECT_EQ(Target::Parse(text)->ToString(), text);
   EXPECT_EQ(*Target::Parse("cuda:90"), (Target{"cuda", "90", 0}));
 }
 
-TEST(Target, RefusesWhatIsNotOfItsForm) {
+TEST(Target, RefusesOtherForms) {
   for (const char* text : {"", "cuda", "cuda:", ":90", ":", "cuda:90:a"}) {
     EXPECT_EQ(Target::Parse(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }

@@ -64,7 +64,7 @@ class NearestArtifactTest : public ::testing::Test {
   MemoryStore store_{limits::kGiB, clock_};
 };
 
-TEST_F(NearestArtifactTest, NothingIsStored) {
+TEST_F(NearestArtifactTest, EmptyStoreHasNoNearestArtifact) {
   const NearestSearch search = Find(Job());
   EXPECT_FALSE(search.nearest);
   EXPECT_TRUE(search.has_seen_all);
@@ -154,7 +154,7 @@ TEST_F(NearestArtifactTest, OtherKernelsAreFarAway) {
   EXPECT_FALSE(Find(named("__global__ void other(int)", SourceKind::kCudaCxx)).nearest);
 }
 
-TEST_F(NearestArtifactTest, WithoutARequestNothingIsKnown) {
+TEST_F(NearestArtifactTest, ArtifactWithoutARequestIsNotCompared) {
   Store([](CompileJob&) {}, 1, /*keeps_request=*/false);
   const NearestSearch search = Find(Job());
   EXPECT_FALSE(search.nearest);
@@ -173,7 +173,7 @@ TEST_F(NearestArtifactTest, ALimitOfWhatIsReadIsSaid) {
   EXPECT_FALSE(search.has_seen_all);
 }
 
-TEST_F(NearestArtifactTest, WhoeverLeavesEndsIt) {
+TEST_F(NearestArtifactTest, CancellationEndsTheSearch) {
   Store([](CompileJob& job) { job.request.launch.num_warps = 8; });
   CallContext context;
   context.cancellation.Cancel();

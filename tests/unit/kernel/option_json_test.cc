@@ -20,7 +20,7 @@ TEST(OptionJsonTest, TypesSurvive) {
             (OptionValue{OptionTuple{{int64_t{1}}, {OptionTuple{{std::string("a")}}}}}));
 }
 
-TEST(OptionJsonTest, WhatIsNoValueIsRefused) {
+TEST(OptionJsonTest, RefusesJsonThatIsNotAnOptionValue) {
   for (const char* text : {"null", "{}", "9223372036854775808", "[null]"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(OptionFromJson(Json::parse(text)).status())) << text;
   }

@@ -17,7 +17,7 @@ TEST(PtxOptions, KnownFlagsAndTheirValuesPass) {
   }
 }
 
-TEST(PtxOptions, AnythingElseIsRefused) {
+TEST(PtxOptions, RefusesOtherFlags) {
   for (const char* text : {"-ofile",
                            "-o file",
                            "-o=file",

@@ -19,7 +19,7 @@ TEST(RequestDocument, SaysWhatTheToolchainIs) {
   EXPECT_EQ(json["fingerprint"], job->toolchain->fingerprint.Hex());
 }
 
-TEST(RequestDocument, IsALineOfAFileOfRequests) {
+TEST(RequestDocument, WritesALineOfAFileOfRequests) {
   CompileJob job = *MakeJob("module {}");
   job.request.source.name = "softmax";
   job.request.ptxas = std::string(64, 'a');

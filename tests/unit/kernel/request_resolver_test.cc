@@ -61,7 +61,7 @@ TEST_F(RequestResolverTest, APtxasThatIsNotHereIsNotReplaced) {
   ExpectRefused(kFailedPrecondition, HasSubstr("ptxas"));
 }
 
-TEST_F(RequestResolverTest, OfPtxThePtxasIsTheToolchain) {
+TEST_F(RequestResolverTest, ThePtxasIsTheToolchainOfPtx) {
   request_.source = {SourceKind::kPtx, ".version 8.0", ""};
   request_.target.architecture = "90a";
   request_.ptxas = "ptxas==13.0.88";

@@ -67,7 +67,7 @@ TEST(TranslateRequest, EveryFieldArrives) {
   EXPECT_EQ(converted->cache_policy, CachePolicy::kRefresh);
 }
 
-TEST(TranslateRequest, WhatIsMissingIsNamed) {
+TEST(TranslateRequest, NamesMissingFields) {
   v1::CompileRequest request = Minimal();
   request.clear_source();
   EXPECT_THAT(Error(request), HasSubstr("source is missing"));

@@ -14,7 +14,7 @@ class CoreCountTest : public testing::Test {
   KernelFiles files_;
 };
 
-TEST_F(CoreCountTest, WithoutAQuotaAllOfThem) {
+TEST_F(CoreCountTest, CountsAllCoresWithoutAQuota) {
   EXPECT_EQ(Of(8), 8);
   files_.Write("proc/self/cgroup", KernelFiles::kVersion2);
   files_.Write("sys/fs/cgroup/system.slice/cpu.max", "max 100000\n");
@@ -68,7 +68,7 @@ TEST_F(CoreCountTest, NonsenseIsNoQuota) {
   }
 }
 
-TEST(CoreCount, OfThisProcess) {
+TEST(CoreCount, CountsCoresOfThisProcess) {
   EXPECT_GE(AffinityCores(), 1);
   EXPECT_GE(CoresWithinQuota(ControlGroups::Find(OsFilesystem(), ""), OsFilesystem(), 1), 1);
 }

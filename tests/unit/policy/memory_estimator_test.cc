@@ -38,7 +38,7 @@ TEST_F(MemoryEstimatorTest, AFewLargeOnesCountAtOnce) {
   ExpectAbout(job_, 1024 * kMiB);
 }
 
-TEST_F(MemoryEstimatorTest, IsAHighPercentile) {
+TEST_F(MemoryEstimatorTest, EstimatesAHighPercentile) {
   Learn(job_, 30 * kMiB, 97);
   Learn(job_, 2000 * kMiB, 3);
   ExpectAbout(job_, 30 * kMiB);
@@ -46,7 +46,7 @@ TEST_F(MemoryEstimatorTest, IsAHighPercentile) {
   ExpectAbout(job_, 2000 * kMiB);
 }
 
-TEST_F(MemoryEstimatorTest, WhatIsLongAgoCountsNoMore) {
+TEST_F(MemoryEstimatorTest, ForgetsOldMeasurements) {
   Learn(job_, 2000 * kMiB, 200);
   Learn(job_, 30 * kMiB, 100);
   ExpectAbout(job_, 2000 * kMiB);
@@ -54,7 +54,7 @@ TEST_F(MemoryEstimatorTest, WhatIsLongAgoCountsNoMore) {
   ExpectAbout(job_, 30 * kMiB);
 }
 
-TEST_F(MemoryEstimatorTest, WhatNobodyMeasuredTeachesNothing) {
+TEST_F(MemoryEstimatorTest, IgnoresUnmeasuredCompiles) {
   Learn(job_, 0, 100);
   EXPECT_EQ(estimator_.BytesFor(*job_), kDefault);
 }

@@ -21,12 +21,12 @@ class MemoryProbeTest : public testing::Test {
 
 constexpr char kMeminfo[] = "MemTotal:  4000 kB\nMemFree:  100 kB\nMemAvailable:  2000 kB\n";
 
-TEST_F(MemoryProbeTest, IsWhatTheMachineSays) {
+TEST_F(MemoryProbeTest, ReadsTheMachinesAvailableMemory) {
   Write("proc/meminfo", kMeminfo);
   EXPECT_EQ(Available(), 2000u * 1024);
 }
 
-TEST_F(MemoryProbeTest, IsWhatTheControlGroupLeavesWhereThatIsLess) {
+TEST_F(MemoryProbeTest, ControlGroupLimitWinsWhereItIsLower) {
   Write("proc/meminfo", kMeminfo);
   Write("proc/self/cgroup", "0::/kiln.slice\n");
   Write("sys/fs/cgroup/kiln.slice/memory.max", "1000000\n");
@@ -38,7 +38,7 @@ TEST_F(MemoryProbeTest, IsWhatTheControlGroupLeavesWhereThatIsLess) {
   EXPECT_EQ(Available(), 2000u * 1024);
 }
 
-TEST_F(MemoryProbeTest, WhatSlowsTheGroupDownIsALimitToo) {
+TEST_F(MemoryProbeTest, MemoryHighIsALimit) {
   Write("proc/self/cgroup", "0::/kiln.slice\n");
   Write("sys/fs/cgroup/kiln.slice/memory.max", "max\n");
   Write("sys/fs/cgroup/kiln.slice/memory.high", "500\n");
@@ -82,7 +82,7 @@ TEST_F(MemoryProbeTest, Version1AndHybrid) {
   }
 }
 
-TEST_F(MemoryProbeTest, IsUnknownWhereNothingSays) { EXPECT_EQ(Available(), std::nullopt); }
+TEST_F(MemoryProbeTest, UnreadableFilesLeaveMemoryUnknown) { EXPECT_EQ(Available(), std::nullopt); }
 
 TEST_F(MemoryProbeTest, PressureIsTheHigherOfMachineAndGroups) {
   EXPECT_EQ(Look().pressure_percent, 0);
@@ -97,7 +97,7 @@ TEST_F(MemoryProbeTest, PressureIsTheHigherOfMachineAndGroups) {
   EXPECT_EQ(Look().pressure_percent, 0);
 }
 
-TEST_F(MemoryProbeTest, LooksAgainWhenWhatItKnowsIsOld) {
+TEST_F(MemoryProbeTest, ReadsAgainWhenTheLastReadingIsOld) {
   Write("proc/meminfo", "MemAvailable: 1 kB\n");
   const SystemMemoryProbe probe(OsFilesystem(), clock_, files_.root());
   EXPECT_EQ(probe.Look().available_bytes, 1024u);

@@ -24,7 +24,7 @@ std::string With(const std::string& name, const std::string& content) {
   return MakeSmallElf(sections);
 }
 
-TEST(SameCodeTest, WhatIsForDebuggersIsNot) {
+TEST(SameCodeTest, IgnoresDebugSections) {
   const std::string one = MakeSmallElf(SomeSections());
   EXPECT_TRUE(HaveSameCode(one, one));
   for (const char* name : {".debug_line", ".rela.debug_frame", ".nv_debug_line_sass"}) {
@@ -32,7 +32,7 @@ TEST(SameCodeTest, WhatIsForDebuggersIsNot) {
   }
 }
 
-TEST(SameCodeTest, AllElseIs) {
+TEST(SameCodeTest, ComparesEveryOtherSection) {
   const std::string one = MakeSmallElf(SomeSections());
   for (const char* name : {".text.k", ".nv.info"}) {
     EXPECT_FALSE(HaveSameCode(one, With(name, "other"))) << name;
@@ -42,21 +42,21 @@ TEST(SameCodeTest, AllElseIs) {
   EXPECT_FALSE(HaveSameCode(one, MakeSmallElf(more)));
 }
 
-TEST(SameCodeTest, WhatIsLoadedCountsWhateverItsName) {
+TEST(SameCodeTest, ComparesLoadedSectionsOfAnyName) {
   const auto make = [](const std::string& content) {
     return MakeSmallElf({{".debug_line", content, SHF_ALLOC}});
   };
   EXPECT_FALSE(HaveSameCode(make("one"), make("two")));
 }
 
-TEST(SameCodeTest, AHeaderCounts) {
+TEST(SameCodeTest, ComparesHeaders) {
   const std::string one = MakeSmallElf(SomeSections());
   std::string other = one;
   other[offsetof(Elf64_Ehdr, e_flags)] = 1;
   EXPECT_FALSE(HaveSameCode(one, other));
 }
 
-TEST(SameCodeTest, NothingIsReadBeyondTheEnd) {
+TEST(SameCodeTest, TruncatedFilesAreNotTheSame) {
   const std::string whole = MakeSmallElf(SomeSections());
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::string part = whole.substr(0, size);

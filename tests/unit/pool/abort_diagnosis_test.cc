@@ -10,7 +10,7 @@ namespace {
 constexpr char kUnsupported[] =
     "LLVM ERROR: Conversion from/to f8e4m3nv is only supported on compute capability >= 89\n";
 
-TEST(DiagnoseAbortTest, WhatTheCompilerDoesNotSupportIsTheSourcesFault) {
+TEST(DiagnoseAbortTest, UnsupportedFeatureIsAFailureOfTheSource) {
   const auto failure = DiagnoseAbort(std::string("warning: something\n") + kUnsupported, "llir");
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->code, absl::StatusCode::kInvalidArgument);
@@ -21,7 +21,7 @@ TEST(DiagnoseAbortTest, WhatTheCompilerDoesNotSupportIsTheSourcesFault) {
   EXPECT_NE(failure->output.find("warning: something"), std::string::npos);
 }
 
-TEST(DiagnoseAbortTest, WhatFollowsTheWordsDoesNotHideThem) {
+TEST(DiagnoseAbortTest, CutsTheStackTraceBehindTheMessage) {
   const auto failure = DiagnoseAbort(kUnsupported + std::string("#0 0x1234 in pass\n"), "");
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->message.find('#'), std::string::npos);
@@ -31,7 +31,7 @@ TEST(DiagnoseAbortTest, TheLastWordsCount) {
   EXPECT_EQ(DiagnoseAbort("LLVM ERROR: first\nLLVM ERROR: second\n", "")->message, "second");
 }
 
-TEST(DiagnoseAbortTest, OtherDeathsAreNotTheSourcesFault) {
+TEST(DiagnoseAbortTest, OtherAbortsAreNotAFailureOfTheSource) {
   for (const char* output :
        {"", "Segmentation fault\n", "LLVM ERROR: ", "LLVM ERROR: \n", "not an LLVM ERROR: x\n",
         "LLVM ERROR: out of memory\n", "LLVM ERROR: Unable to allocate section memory!\n",

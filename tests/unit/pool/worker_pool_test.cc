@@ -104,7 +104,7 @@ CallContext Until(steady_clock::duration patience) {
   return context;
 }
 
-TEST_F(WorkerPoolTest, AnswersArrive) {
+TEST_F(WorkerPoolTest, ReturnsTheAnswerOfAWorker) {
   Start();
   const auto reply = Do("answer hello");
   ASSERT_TRUE(reply.ok()) << reply.status();
@@ -113,7 +113,7 @@ TEST_F(WorkerPoolTest, AnswersArrive) {
   EXPECT_EQ(pool_->counters().cpu_micros.value(), 1000u);
 }
 
-TEST_F(WorkerPoolTest, NothingStartsBeforeItIsNeeded) {
+TEST_F(WorkerPoolTest, StartsNoProcessBeforeTheFirstRequest) {
   Start();
   EXPECT_THAT(LivingDescendants(), IsEmpty());
   EXPECT_EQ(pool_->Stats().zygote, "not started");
@@ -139,7 +139,7 @@ TEST_F(WorkerPoolTest, AnEagerPoolIsReadyBeforeTheFirstRequest) {
   EXPECT_EQ(pool_->Stats().zygote, "ready");
 }
 
-TEST_F(WorkerPoolTest, EachRequestGetsAWorkerOfItsOwn) {
+TEST_F(WorkerPoolTest, EachRequestGetsItsOwnWorker) {
   Start();
   std::set<std::string> processes;
   for (int i = 0; i < 20; ++i) processes.insert(Ptx(fmt::format("process\n{}", i)));
@@ -249,7 +249,7 @@ TEST_F(WorkerPoolTest, TwoCrashesAreInternalWithSignalAndLastWords) {
 }
 
 // It may have been bad luck, and nobody is going to find out.
-TEST_F(WorkerPoolTest, OneCrashThatIsNotTriedAgainIsNotHeldAgainstTheSource) {
+TEST_F(WorkerPoolTest, CrashWithoutARetryDoesNotBlameTheSource) {
   Start();
   const std::string marker = directory_.File("not-yet");
   ASSERT_TRUE(OsFilesystem().WriteNew(marker, "", 0600).ok());
@@ -270,7 +270,7 @@ TEST_F(WorkerPoolTest, OneCrashThatIsNotTriedAgainIsNotHeldAgainstTheSource) {
   EXPECT_EQ(pool_->counters().crashed.value(), 1u);
 }
 
-TEST_F(WorkerPoolTest, WhatIsNotDeterministicIsTriedOnceMore) {
+TEST_F(WorkerPoolTest, NondeterministicFailureIsRetriedOnce) {
   Start();
   const auto reply = Do("waver " + directory_.File("marker"));
   ASSERT_TRUE(reply.ok()) << reply.status();
@@ -278,7 +278,7 @@ TEST_F(WorkerPoolTest, WhatIsNotDeterministicIsTriedOnceMore) {
 }
 
 // Every source would get that answer, so none is to blame, nor is the worker.
-TEST_F(WorkerPoolTest, WhatTheMachineLacksIsAStatus) {
+TEST_F(WorkerPoolTest, LackOfTheMachineIsAStatus) {
   Start();
   const absl::Status no_space = Do("lack unavailable").status();
   EXPECT_TRUE(absl::IsUnavailable(no_space)) << no_space;
@@ -396,7 +396,7 @@ CallContext Of(uid_t uid, bool is_admin = false) {
 // A user that is neither root nor this process's own.
 uid_t Stranger(uid_t number) { return 40'000 + number; }
 
-TEST_F(WorkerPoolTest, WhatTookItsWorkerOverAnswersForNothingElse) {
+TEST_F(WorkerPoolTest, TakenOverWorkerAnswersNoOtherRequest) {
   Start();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Ptx("take-over evil", Of(Stranger(1))), "evil");
@@ -407,7 +407,7 @@ TEST_F(WorkerPoolTest, WhatTookItsWorkerOverAnswersForNothingElse) {
   }
 }
 
-TEST_F(WorkerPoolTest, AWorkerEndsWhateverItAnswered) {
+TEST_F(WorkerPoolTest, EndsAWorkerAfterAnyAnswer) {
   Start();
   std::set<std::string> processes;
   for (const char* what : {"fail", "lack unavailable", "answer x", "segfault"}) {
@@ -460,7 +460,7 @@ TEST_F(WorkerPoolTest, RequestsRunInTheOrderOfArrival) {
   }
 }
 
-TEST_F(WorkerPoolTest, WhatIsCancelledInTheQueueNeverRuns) {
+TEST_F(WorkerPoolTest, RequestCancelledInTheQueueNeverRuns) {
   Start();
   CallContext first;
   CallContext second;
@@ -474,14 +474,14 @@ TEST_F(WorkerPoolTest, WhatIsCancelledInTheQueueNeverRuns) {
   EXPECT_EQ(pool_->counters().compiles.value(), 0u);
 }
 
-TEST_F(WorkerPoolTest, WhatIsCancelledBeforeItIsSubmittedNeverRuns) {
+TEST_F(WorkerPoolTest, RequestCancelledBeforeSubmissionNeverRuns) {
   Start();
   CallContext context;
   context.cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled(Do("sleep", context).status()));
 }
 
-TEST_F(WorkerPoolTest, WhatIsLateWhenAWorkerTakesItIsKilledAtOnce) {
+TEST_F(WorkerPoolTest, RequestPastItsDeadlineIsKilledAtOnce) {
   Start();
   EXPECT_TRUE(absl::IsDeadlineExceeded(Submit("spin", Until(seconds(0))).get().status()));
   EXPECT_EQ(pool_->counters().killed.value(), 1u);
@@ -531,7 +531,7 @@ TEST_F(WorkerPoolTest, AnyOtherAbortIsACrash) {
   EXPECT_EQ(pool_->counters().crashed.value(), 4u);
 }
 
-TEST_F(WorkerPoolTest, OnlyCrashesAreMarkedAsSuch) {
+TEST_F(WorkerPoolTest, MarksOnlyCrashesAsCrashes) {
   Start([](WorkerPoolOptions& options) { options.compile_time_max = milliseconds(300); });
   EXPECT_TRUE(IsCompilerCrash(Do("segfault").status()));
   EXPECT_TRUE(IsCompilerCrash(Do("taint").status()));
@@ -611,7 +611,7 @@ TEST_F(WorkerPoolTest, ManyCrashesReplaceTheZygoteOnce) {
   EXPECT_EQ(Ptx("answer next"), "next");
 }
 
-TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteIsReplacedIsLeftAlone) {
+TEST_F(WorkerPoolTest, ReplacingTheZygoteKeepsRunningCompiles) {
   Start([](WorkerPoolOptions& options) {
     options.slots = 2;
     options.crashes_per_hour = 2;
@@ -649,7 +649,7 @@ TEST_F(WorkerPoolTest, ADeadZygoteIsReplaced) {
   EXPECT_EQ(Ptx("answer y"), "y");
 }
 
-TEST_F(WorkerPoolTest, WhatRunsWhenTheZygoteDiesIsTriedOnceMore) {
+TEST_F(WorkerPoolTest, RunningCompileOfADeadZygoteIsRetriedOnce) {
   Start();
   auto running = Submit("sleep", Until(seconds(2)));
   WaitUntilRunning(1);
@@ -713,7 +713,7 @@ TEST_F(WorkerPoolTest, AForkBombIsHeldByItsControlGroup) {
 }
 
 // It says nothing of the source, which would be quarantined, nor of its worker.
-TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
+TEST_F(WorkerPoolTest, LackOfDescriptorsKeepsRunningCompiles) {
   Start();
   const std::string busy = directory_.File("busy");
   WriteFileOrDie(busy, "");
@@ -731,7 +731,7 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatRunsIsLeftAlone) {
   EXPECT_EQ(pool_->counters().crashed.value(), 0u);
 }
 
-TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
+TEST_F(WorkerPoolTest, LackOfDescriptorsIsUnavailable) {
   Start();
   EXPECT_EQ(Ptx("answer before"), "before");
   WaitUntil([this](const PoolStats& stats) {
@@ -752,7 +752,7 @@ TEST_F(WorkerPoolTest, WhereDescriptorsRunOutWhatIsAskedForIsToBeTriedAgain) {
   }
 }
 
-TEST_F(WorkerPoolTest, WhereDescriptorsRunOutAPoolIsMadeAllTheSame) {
+TEST_F(WorkerPoolTest, LackOfDescriptorsDoesNotKeepAPoolFromStarting) {
   {
     const NoMoreDescriptors shortage;
     Start([](WorkerPoolOptions& options) { options.zygote.retry_first = milliseconds(1); });
@@ -774,7 +774,7 @@ void Obstruct(const std::string& slot_directory) {
   ASSERT_TRUE(OsFilesystem().WriteNew(slot_directory, "", 0600).ok());
 }
 
-TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
+TEST_F(WorkerPoolTest, BrokenSlotLeavesOtherSlotsWorking) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
   for (int i = 0; i < 3; ++i) Obstruct(directory_.File(fmt::format("work/slot-{}", i)));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Ptx("answer x", Of(Stranger(1))), "x");
@@ -790,7 +790,7 @@ TEST_F(WorkerPoolTest, OneSlotsTroubleIsNotTheOthers) {
   EXPECT_TRUE(absl::IsCancelled(second.get().status()));
 }
 
-TEST_F(WorkerPoolTest, WhereNoSlotCanHaveAWorkerNothingWaits) {
+TEST_F(WorkerPoolTest, RequestsFailAtOnceWhereAllSlotsAreBroken) {
   Start([](WorkerPoolOptions& options) { options.slots = 2; });
   for (int i = 0; i < 4; ++i) Obstruct(directory_.File(fmt::format("work/slot-{}", i)));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsUnavailable(Do("answer x").status()));
@@ -827,7 +827,7 @@ TEST_F(WorkerPoolTest, ShutdownWhileTheZygoteStarts) {
 }
 
 // A daemon that is not root, and has no more descriptors than most processes.
-TEST_F(WorkerPoolTest, WhatAWorkerBuriesIsRemoved) {
+TEST_F(WorkerPoolTest, RemovesDeepDirectoriesThatAWorkerLeaves) {
   std::thread([this] {
     ASSERT_THAT(EnterJail({}), IsEmpty());  // gives up what root may
     Start();

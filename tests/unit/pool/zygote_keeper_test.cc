@@ -55,7 +55,7 @@ TEST(ZygoteKeeperTest, CallersSleepWhileTheZygoteStarts) {
   EXPECT_LT(cpu_s, std::chrono::duration<double>(Steady::now() - begin).count() / 4);
 }
 
-TEST(ZygoteKeeperTest, ItIsTriedAgainWhenItsTimeHasCome) {
+TEST(ZygoteKeeperTest, RetriesAFailedStartAfterItsPause) {
   ZygoteCommand command = FakeZygote("failed");
   command.retry_first = std::chrono::milliseconds(1);
   std::atomic<int> changes = 0;
@@ -64,7 +64,7 @@ TEST(ZygoteKeeperTest, ItIsTriedAgainWhenItsTimeHasCome) {
 }
 
 // As where a Python's C library is older than the one that a library to preload wants.
-TEST(ZygoteKeeperTest, OneThatDoesNotStartWithItsPreferencesStartsWithoutThem) {
+TEST(ZygoteKeeperTest, RetriesAFailedStartWithoutThePreferences) {
   ZygoteCommand command = FakeZygote();
   command.retry_first = std::chrono::hours(1);
   command.preferences = {"KILN_FAKE_NO_START=1"};
@@ -77,7 +77,7 @@ TEST(ZygoteKeeperTest, OneThatDoesNotStartWithItsPreferencesStartsWithoutThem) {
   keeper.Stop();
 }
 
-TEST(ZygoteKeeperTest, ADeadOneIsReplacedOnlyWhenSomeoneAsks) {
+TEST(ZygoteKeeperTest, DeadZygoteIsReplacedAtTheNextRequest) {
   std::atomic<int> changes = 0;
   ZygoteKeeper keeper(FakeZygote(), [&] { ++changes; });
   std::vector<std::thread> askers;

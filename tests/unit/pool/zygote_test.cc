@@ -75,7 +75,7 @@ TEST_F(ZygoteTest, WorkersAreTheFirstToGoWhenMemoryEnds) {
   EXPECT_EQ(*score, "1000\n");
 }
 
-TEST_F(ZygoteTest, WhatIsNotAsItWasFoundIsNotRun) {
+TEST_F(ZygoteTest, ChangedInterpreterIsNotRun) {
   ZygoteCommand command = FakeZygote();
   command.seal = std::make_shared<FixedSeal>(FailedPrecondition("bin/python is another"));
   const absl::Status refused = Zygote::Start(command, stop_).status();
@@ -83,7 +83,7 @@ TEST_F(ZygoteTest, WhatIsNotAsItWasFoundIsNotRun) {
   EXPECT_THAT(std::string(Message(refused)), HasSubstr("was changed: bin/python is another"));
 }
 
-TEST_F(ZygoteTest, WhatCannotBeLookedAtIsNotRunNorCalledChanged) {
+TEST_F(ZygoteTest, UnreadableInterpreterIsNotRunNorCalledChanged) {
   ZygoteCommand command = FakeZygote();
   command.seal = std::make_shared<FixedSeal>(Unavailable("too many open files"));
   const absl::Status refused = Zygote::Start(command, stop_).status();
@@ -93,7 +93,7 @@ TEST_F(ZygoteTest, WhatCannotBeLookedAtIsNotRunNorCalledChanged) {
                     Not(HasSubstr("changed"))));
 }
 
-TEST_F(ZygoteTest, NothingIsLeftOfIt) {
+TEST_F(ZygoteTest, LeavesNoProcessBehind) {
   {
     const auto zygote = Zygote::Start(FakeZygote(), stop_);
     const auto worker = Fork(**zygote);
@@ -144,7 +144,7 @@ TEST_F(ZygoteTest, AJailThatNoMessageHoldsIsRefusedAndTheZygoteLives) {
   (*zygote)->EndWorker(*worker);
 }
 
-TEST_F(ZygoteTest, SilentOneIsGivenUp) {
+TEST_F(ZygoteTest, GivesUpASilentProgram) {
   ZygoteCommand command = FakeZygote("silent");
   // Long enough that a loaded machine has started it by then: its words are looked for.
   command.start_time = std::chrono::seconds(3);
@@ -161,7 +161,7 @@ TEST_F(ZygoteTest, StartingCanBeStopped) {
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());
 }
 
-TEST_F(ZygoteTest, WhatDoesNotGreetProperlyIsEnded) {
+TEST_F(ZygoteTest, EndsAProgramThatDoesNotGreetProperly) {
   EXPECT_THAT(std::string(Message(StartError("dies"))), HasSubstr("zygote's words"));
   EXPECT_THAT(std::string(Message(StartError("garbage"))), HasSubstr("JSON"));
   EXPECT_THAT(std::string(Message(StartError("failed"))), HasSubstr("no module named triton"));
@@ -185,7 +185,7 @@ TEST_F(ZygoteTest, RefusalToForkIsPassedOn) {
 }
 
 // It takes none to know whose child a worker is.
-TEST_F(ZygoteTest, WhereDescriptorsRunOutItIsBelievedAllTheSame) {
+TEST_F(ZygoteTest, LackOfDescriptorsDoesNotHideAChild) {
   const auto zygote = Zygote::Start(FakeZygote(), stop_);
   ASSERT_TRUE(zygote.ok()) << zygote.status();
   std::array<int, 2> sockets{};
@@ -203,7 +203,7 @@ TEST_F(ZygoteTest, WhereDescriptorsRunOutItIsBelievedAllTheSame) {
 }
 
 // Otherwise it could have the daemon kill any process group.
-TEST_F(ZygoteTest, APidThatIsNotItsChildIsNotBelieved) {
+TEST_F(ZygoteTest, RefusesAPidThatIsNotAChildOfTheZygote) {
   const auto zygote = Zygote::Start(FakeZygote("barren"), stop_);
   EXPECT_TRUE(absl::IsUnavailable(Fork(**zygote).status()));
   EXPECT_FALSE((*zygote)->IsAlive());

@@ -12,7 +12,7 @@ namespace {
 
 absl::Status Anything(const std::string&, const std::string&) { return absl::OkStatus(); }
 
-TEST(AllocatorTest, TheOneThatWasCarriedAlongComesFirst) {
+TEST(AllocatorTest, BundledAllocatorComesFirst) {
   const TempDirectory directory;
   const std::string carried = directory.File("libjemalloc.so.2");
   EXPECT_NE(FindJemalloc(directory.path(), Anything), carried);
@@ -20,7 +20,7 @@ TEST(AllocatorTest, TheOneThatWasCarriedAlongComesFirst) {
   EXPECT_EQ(FindJemalloc(directory.path(), Anything), carried);
 }
 
-TEST(AllocatorTest, WhatMayNotBeRunIsPassedOver) {
+TEST(AllocatorTest, SkipsALibraryThatMayNotBeRun) {
   const TempDirectory directory;
   const std::string carried = directory.File("libjemalloc.so.2");
   WriteFileOrDie(carried, "");
@@ -42,7 +42,7 @@ TEST(AllocatorTest, APathThatTheLoaderWouldTakeForTwoIsPassedOver) {
   }
 }
 
-TEST(AllocatorTest, WhereThereIsNoneTheEnvironmentSaysNothing) {
+TEST(AllocatorTest, WithoutAnAllocatorTheEnvironmentIsEmpty) {
   EXPECT_TRUE(AllocatorEnvironment("").empty());
   EXPECT_THAT(AllocatorEnvironment("/lib/libjemalloc.so.2"),
               testing::ElementsAre("LD_PRELOAD=/lib/libjemalloc.so.2",

@@ -30,7 +30,7 @@ TEST_F(ControlGroupsTest, Version2) {
   EXPECT_THAT(groups.cpu, IsEmpty());
 }
 
-TEST_F(ControlGroupsTest, InANamespaceTheMountIsTheOwnGroup) {
+TEST_F(ControlGroupsTest, MountOfANamespaceIsItsOwnGroup) {
   EXPECT_THAT(Find(KernelFiles::kVersion2Namespace).unified, ElementsAre(At("")));
   EXPECT_THAT(Find("0::/../../elsewhere\n").unified, ElementsAre(At("")));
 }
@@ -63,7 +63,7 @@ TEST_F(ControlGroupsTest, NonsenseIsNoGroup) {
   EXPECT_THAT(KernelFiles().Groups().memory, IsEmpty());
 }
 
-TEST(ReadNumber, OfWhatKernelsWrite) {
+TEST(ReadNumber, ReadsNumbersAsKernelsWriteThem) {
   KernelFiles files;
   const auto number = [&files](const std::string& content) {
     files.Write("number", content);
@@ -76,7 +76,7 @@ TEST(ReadNumber, OfWhatKernelsWrite) {
   EXPECT_EQ(ReadNumber(OsFilesystem(), files.root() + "/absent"), std::nullopt);
 }
 
-TEST(ReadField, OfWhatKernelsWrite) {
+TEST(ReadField, ReadsFieldsAsKernelsWriteThem) {
   KernelFiles files;
   files.Write("stat", "anon 1\ninactive_file_other 2\ninactive_file 3\nMemAvailable:   4 kB\n");
   const auto field = [&files](std::string_view name) {

@@ -42,7 +42,7 @@ FrameStart SmallStart() {
   return start;
 }
 
-TEST_F(FrameTest, WhatIsSentArrives) {
+TEST_F(FrameTest, ReceivesASentFrame) {
   const std::string payload(3 * limits::kMiB, 'p');  // more than a socket buffers
   std::thread sender([&] {
     EXPECT_TRUE(SendFrame(near_.get(), FrameType::kCompile, 42, "{}", payload, {}).ok());

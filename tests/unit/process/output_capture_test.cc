@@ -12,7 +12,7 @@ void Write(const OutputCapture& capture, std::string_view text) {
   ASSERT_EQ(write(capture.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
 }
 
-TEST(OutputCaptureTest, NothingWritten) { EXPECT_EQ(OutputCapture::Create()->Tail(100), ""); }
+TEST(OutputCaptureTest, EmptyWithoutWrites) { EXPECT_EQ(OutputCapture::Create()->Tail(100), ""); }
 
 TEST(OutputCaptureTest, TailIsTheEnd) {
   auto capture = OutputCapture::Create();

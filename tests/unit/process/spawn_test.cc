@@ -35,7 +35,7 @@ TEST(SpawnTest, OutputAndErrorAreCaptured) {
   EXPECT_EQ(RunScript("echo out; echo err >&2").output, "out\nerr\n");
 }
 
-TEST(SpawnTest, NothingIsInherited) {
+TEST(SpawnTest, InheritsNoVariablesOrDescriptors) {
   ASSERT_EQ(setenv("KILN_SPAWN_TEST", "leaked", 1), 0);
   const int leaked = dup(STDERR_FILENO);  // not close-on-exec
   SpawnCommand command;

@@ -25,7 +25,7 @@ std::vector<std::string> NamesIn(const std::string& path) {
   return names;
 }
 
-TEST(WorkDirectoryTest, IsMadeAndEmptied) {
+TEST(WorkDirectoryTest, MakesAndEmptiesADirectory) {
   const TempDirectory directory;
   AsEachUser(directory.path(), [] {
     for (int i = 0; i < 2; ++i) {
@@ -42,7 +42,7 @@ TEST(WorkDirectoryTest, IsMadeAndEmptied) {
   });
 }
 
-TEST(WorkDirectoryTest, WhatCannotBeEmptiedIsSetAside) {
+TEST(WorkDirectoryTest, SetsADirectoryAsideThatCannotBeEmptied) {
   if (::geteuid() != 0) GTEST_SKIP() << "it takes root to have another user's files";
   const TempDirectory directory;
   // Twice, since the first must not be in the way of the second.
@@ -63,7 +63,7 @@ TEST(WorkDirectoryTest, WhatCannotBeEmptiedIsSetAside) {
 }
 
 // That passes, and what was set aside would stay.
-TEST(WorkDirectoryTest, WhereThereAreNoDescriptorsNothingIsSetAside) {
+TEST(WorkDirectoryTest, LackOfDescriptorsSetsNothingAside) {
   const TempDirectory directory;
   const std::string path = directory.File("work");
   std::filesystem::create_directories(path);
@@ -77,7 +77,7 @@ TEST(WorkDirectoryTest, WhereThereAreNoDescriptorsNothingIsSetAside) {
   EXPECT_THAT(NamesIn(path), IsEmpty());
 }
 
-TEST(WorkDirectoryTest, WhereNoneCanBeNoneIsSetAside) {
+TEST(WorkDirectoryTest, MissingParentSetsNothingAside) {
   const TempDirectory directory;
   EXPECT_TRUE(absl::IsNotFound(MakeEmptyDirectory(directory.File("absent/work"))));
   EXPECT_THAT(NamesIn(directory.path()), IsEmpty());

@@ -75,7 +75,7 @@ TEST_F(WorkerGroupsVersion2Test, AGroupWithOtherProcessesIsLeftAlone) {
   EXPECT_EQ(Read("daemon/cgroup.procs"), "absent");
 }
 
-TEST_F(WorkerGroupsVersion2Test, WithoutAMemoryControllerThreadsAreBounded) {
+TEST_F(WorkerGroupsVersion2Test, BoundsThreadsWithoutAMemoryController) {
   Write("cgroup.controllers", "pids\n");
   const auto groups = Open();
   ASSERT_TRUE(groups.ok()) << groups.status();
@@ -83,7 +83,7 @@ TEST_F(WorkerGroupsVersion2Test, WithoutAMemoryControllerThreadsAreBounded) {
   EXPECT_EQ(Read("cgroup.subtree_control"), "+pids");
 }
 
-TEST_F(WorkerGroupsVersion2Test, WithoutControllersThereAreNoGroups) {
+TEST_F(WorkerGroupsVersion2Test, MissingControllersAreAFailedPrecondition) {
   Write("cgroup.controllers", "\n");
   EXPECT_TRUE(absl::IsFailedPrecondition(Open().status()));
 }

@@ -125,7 +125,7 @@ TEST_F(AdminServiceTest, ListsAndInspectsByTheBeginningOfAKey) {
   EXPECT_EQ(inspect(std::string(64, '0')), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(AdminServiceTest, EvictsWhatIsNamedUnlessPinned) {
+TEST_F(AdminServiceTest, EvictsNamedArtifactsUnlessPinned) {
   const std::string pinned = Store("a");
   const std::string other = Store("b");
   admin::v1::PinRequest pin;
@@ -177,7 +177,7 @@ TEST_F(AdminServiceTest, EvictingReleasesFromQuarantine) {
   EXPECT_EQ(response.released(), 2u);
 }
 
-TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
+TEST_F(AdminServiceTest, GivesTheRequestOfARememberedFailure) {
   const CompileJobPtr job = MakeJob("module {}");
   negatives_.RememberFailure(job, std::get<FailurePtr>(FailedWith("does not parse").value));
   admin::v1::GetRequestResponse response;
@@ -193,7 +193,7 @@ TEST_F(AdminServiceTest, GivesTheRequestBehindAFailureThatIsRemembered) {
   EXPECT_FALSE(response.has_diagnostics());
 }
 
-TEST_F(AdminServiceTest, GivesTheRequestBehindAnArtifact) {
+TEST_F(AdminServiceTest, GivesTheRequestOfAnArtifact) {
   const CompileJobPtr job = MakeJob("module {}");
   FakeProvider fake;
   fake.FinishAtOnce();
@@ -212,7 +212,7 @@ TEST_F(AdminServiceTest, GivesTheRequestBehindAnArtifact) {
   EXPECT_EQ(response.stages(1).stage(), "cubin");
 }
 
-TEST_F(AdminServiceTest, KnowsNoRequestOfWhatIsNotThereOrOld) {
+TEST_F(AdminServiceTest, HasNoRequestOfMissingAndOldArtifacts) {
   admin::v1::GetRequestResponse response;
   EXPECT_EQ(GetRequest(std::string(64, '0'), &response).error_code(), grpc::StatusCode::NOT_FOUND);
   for (const char* prefix : {"", "abc", "not hex", "../../etc"}) {
@@ -226,7 +226,7 @@ TEST_F(AdminServiceTest, KnowsNoRequestOfWhatIsNotThereOrOld) {
   EXPECT_THAT(status.error_message(), HasSubstr("--cache refresh"));
 }
 
-TEST_F(AdminServiceTest, RequestsThatNameNothing) {
+TEST_F(AdminServiceTest, RefusesRequestsWithoutNames) {
   admin::v1::EvictResponse response;
   EXPECT_EQ(Evict({}, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   grpc::ClientContext context;

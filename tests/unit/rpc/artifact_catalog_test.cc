@@ -45,7 +45,7 @@ TEST(KeysBeginningWithTest, DigitsOfEitherCase) {
   EXPECT_EQ(range->first, Key("abc", '0'));
 }
 
-TEST(KeysBeginningWithTest, WhatIsNoBeginningOfAKey) {
+TEST(KeysBeginningWithTest, RefusesTextThatIsNotAPrefixOfAKey) {
   for (const std::string& prefix :
        {std::string("xyz"), std::string("12 "), std::string("0x12"), std::string("ab\0", 3),
         std::string(65, 'a'), std::string(100'000, 'a')}) {
@@ -107,7 +107,7 @@ TEST_F(ArtifactCatalogTest, KeysOfAllZeroesAndAllOnesAreThere) {
   EXPECT_THAT(Page("", Key("", 'f'), 100), IsEmpty());
 }
 
-TEST_F(ArtifactCatalogTest, MoreOnlyWhereThereIsAnotherOfTheRange) {
+TEST_F(ArtifactCatalogTest, SaysMoreOnlyWhereTheRangeGoesOn) {
   for (const char* digits : {"abc0", "abcd", "abcf", "ffff"}) Put(Key(digits));
   EXPECT_THAT(Page("abc", std::nullopt, 2), ElementsAre("abc0", "abcd", "more"));
   EXPECT_THAT(Page("abc", std::nullopt, 3), ElementsAre("abc0", "abcd", "abcf"));
@@ -139,7 +139,7 @@ TEST_F(ArtifactCatalogTest, FindsTheOnlyOneThatBeginsSo) {
   EXPECT_EQ(code("abce"), absl::StatusCode::kNotFound);
 }
 
-TEST_F(ArtifactCatalogTest, LookingIsNoUse) {
+TEST_F(ArtifactCatalogTest, ListingCountsNoUse) {
   Put(Key("abcd"));
   for (int i = 0; i < 3; ++i) {
     const auto found = FindByPrefix(store_.index(), {}, "abcd");

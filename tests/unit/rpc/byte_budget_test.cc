@@ -12,7 +12,7 @@ class ByteBudgetTest : public ::testing::Test {
   const std::shared_ptr<SharedBytes> all_{new SharedBytes{100}};
 };
 
-TEST_F(ByteBudgetTest, WhatIsOverIsRefusedUntilSomeIsGivenBack) {
+TEST_F(ByteBudgetTest, RefusesBytesOverTheBudgetUntilSomeAreGivenBack) {
   const auto user = NewUser();
   EXPECT_TRUE(user->Take(70).ok());  // where nobody holds any
   auto first = user->Take(30);

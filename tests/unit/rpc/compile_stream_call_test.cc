@@ -44,7 +44,7 @@ TEST_F(CompileStreamCallTest, ManyHitsInOneGo) {
   EXPECT_EQ(ids.size(), kCount);
 }
 
-TEST_F(CompileStreamCallTest, OneBadRequestDoesNotEndTheStream) {
+TEST_F(CompileStreamCallTest, ABadRequestDoesNotEndTheStream) {
   provider_.FinishAtOnce();
   const auto stream = stub_->CompileStream(&context_);
   v1::CompileStreamRequest bad = Item(1);

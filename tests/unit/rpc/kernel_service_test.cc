@@ -73,7 +73,7 @@ TEST_F(KernelServiceTest, TellsTheNearestArtifact) {
   EXPECT_EQ(searches_, 0u);
 }
 
-TEST_F(KernelServiceTest, NotEverybodySearchesAtOnce) {
+TEST_F(KernelServiceTest, BoundsConcurrentNearestSearches) {
   searches_ = limits::kNearestSearchesMax;
   v1::NearestResponse response;
   grpc::ClientContext context;
@@ -251,7 +251,7 @@ TEST_F(KernelServiceTest, MessageOverTheLimitIsRefused) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
-TEST_F(KernelServiceTest, SourceOverTheLimitInsideAMessageWithinItIsRefused) {
+TEST_F(KernelServiceTest, RefusesASourceOverTheLimit) {
   const grpc::Status status = Compile(Request(std::string(limits::kSourceBytesMax + 1, 'x')));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
@@ -283,7 +283,7 @@ TEST_F(KernelServiceTest, LookupTellsWhichKeysAreStored) {
   EXPECT_FALSE(response.entries(1).stages(0).has_content());
 }
 
-TEST_F(KernelServiceTest, WhatCannotBeReadIsNotFoundAndHarmsNoOther) {
+TEST_F(KernelServiceTest, UnreadableRecordIsNotFound) {
   const CompileJobPtr job = MakeJob("a");
   Store(*job);
   for (const absl::Status& fault : {DataLoss("damaged"), FailedPrecondition("of a newer daemon")}) {

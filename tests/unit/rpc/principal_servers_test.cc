@@ -24,7 +24,7 @@ class PrincipalServersTest : public ServiceTest {
   }
 };
 
-TEST_F(PrincipalServersTest, WhoHasNoConnectionMakesRoom) {
+TEST_F(PrincipalServersTest, PrincipalWithoutConnectionsMakesRoom) {
   for (uid_t uid = 0; uid < limits::kPrincipalsMax + 5; ++uid) {
     const absl::Status served = Serve(uid);
     ASSERT_TRUE(served.ok()) << served;
@@ -32,7 +32,7 @@ TEST_F(PrincipalServersTest, WhoHasNoConnectionMakesRoom) {
   }
 }
 
-TEST_F(PrincipalServersTest, WhoHasOneStays) {
+TEST_F(PrincipalServersTest, PrincipalWithAConnectionStays) {
   for (uid_t uid = 0; uid < limits::kPrincipalsMax; ++uid) ASSERT_TRUE(Serve(uid).ok());
   const uid_t other = limits::kPrincipalsMax;
   EXPECT_EQ(Serve(other).code(), absl::StatusCode::kResourceExhausted);

@@ -36,7 +36,7 @@ void ExpectSame(const Artifact& artifact, const std::vector<std::string>& stages
   }
 }
 
-TEST(ReplyBytes, AreThoseOfTheMessage) {
+TEST(ReplyBytes, MatchTheSerializedMessage) {
   const auto artifact = MakeArtifactOf(*MakeJob("a"));
   ExpectSame(*artifact, {});
   ExpectSame(*artifact, {"cubin"});
@@ -52,14 +52,14 @@ TEST(ReplyBytes, ContentsOfEverySizeClass) {
   }
 }
 
-TEST(ReplyBytes, WithoutContentPastTheInlineLimit) {
+TEST(ReplyBytes, LeaveOutContentPastTheInlineLimit) {
   Artifact artifact = *MakeArtifactOf(*MakeJob("a"));
   artifact.stages.back().blob = Blob::FromBytes(std::string(limits::kInlineBytesMax + 1, 'x'));
   ExpectSame(artifact, {});
 }
 
 // As a store gives it.
-TEST(ReplyBytes, OfADescriptionWithoutADocument) {
+TEST(ReplyBytes, MatchForADescriptionWithoutADocument) {
   const auto whole = MakeArtifactOf(*MakeJob("a"));
   Artifact stored;
   stored.key = whole->key;

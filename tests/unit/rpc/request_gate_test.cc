@@ -33,7 +33,7 @@ TEST(RequestGateTest, ClosedGateLetsNobodyInAndSaysWhenToComeBack) {
   EXPECT_TRUE(gate.AwaitEmpty(kPast));
 }
 
-TEST(RequestGateTest, WhoIsInsideStaysInsideWhenItCloses) {
+TEST(RequestGateTest, ClosingKeepsPassesThatWereGiven) {
   RequestGate gate;
   auto first = gate.Enter();
   auto second = gate.Enter();
@@ -59,7 +59,7 @@ TEST(RequestGateTest, WaitsForTheLastToLeave) {
   EXPECT_TRUE(emptied.get());
 }
 
-TEST(RequestGateTest, NobodyIsInsideOnceItIsClosedAndEmpty) {
+TEST(RequestGateTest, ClosedAndEmptyGateHasNobodyInside) {
   RequestGate gate;
   std::atomic<int> inside = 0;
   std::atomic<int> entered = 0;

@@ -16,7 +16,7 @@ std::shared_ptr<const PreparedRequest> Prepared(std::string_view source) {
   return prepared;
 }
 
-TEST(RequestMemo, OnlyEqualBytesAreKnownAgain) {
+TEST(RequestMemo, FindsOnlyEqualBytes) {
   RequestMemo memo(1'000'000);
   const auto prepared = Prepared("a");
   memo.Remember("bytes", prepared, 0);
@@ -34,7 +34,7 @@ TEST(RequestMemo, TheSameBytesAgainTakeTheNewMeaning) {
   EXPECT_EQ(memo.Find("bytes"), newer);
 }
 
-TEST(RequestMemo, ForgetsWhatWasUsedLeastRecently) {
+TEST(RequestMemo, ForgetsTheLeastRecentlyUsedRequest) {
   // Each costs 1000 bytes, those of a request that holds next to nothing, and 1024: room for 33.
   const size_t cost = 1000 + RequestBytes(Prepared("12")->job->request) + 1024;
   RequestMemo memo(33 * cost);
@@ -47,7 +47,7 @@ TEST(RequestMemo, ForgetsWhatWasUsedLeastRecently) {
   EXPECT_NE(memo.Find(bytes(2)), nullptr);
 }
 
-TEST(RequestMemo, OneLargeRequestDoesNotPushOutTheOthers) {
+TEST(RequestMemo, ALargeRequestDoesNotEvictOthers) {
   RequestMemo memo(100'000);
   memo.Remember("small", Prepared("a"), 0);
   const std::string large(90'000, 'x');
@@ -79,7 +79,7 @@ TEST(RequestMemo, EmptyParametersCostWhatTheyHold) {
   EXPECT_GE(known, fit / 2);
 }
 
-TEST(RequestMemo, AfterAClearNothingIsKnown) {
+TEST(RequestMemo, ClearForgetsAllRequests) {
   RequestMemo memo(100'000);
   memo.Remember("bytes", Prepared("a"), memo.epoch());
   memo.Clear();
@@ -89,7 +89,7 @@ TEST(RequestMemo, AfterAClearNothingIsKnown) {
   EXPECT_EQ(memo.Find("bytes"), newer);
 }
 
-TEST(RequestMemo, WhatWasPreparedBeforeAClearIsNotRememberedAfterIt) {
+TEST(RequestMemo, IgnoresARequestPreparedBeforeAClear) {
   RequestMemo memo(100'000);
   const uint64_t before = memo.epoch();
   memo.Clear();

@@ -86,7 +86,7 @@ TEST_F(UserCacheCallsTest, AnotherUserHasOthersUnderTheSameKey) {
   EXPECT_THAT(Read(*admin, {"a"}), ElementsAre("a=alice's"));
 }
 
-TEST_F(UserCacheCallsTest, NeitherALookupNorAFetchFindsWhatIsInThem) {
+TEST_F(UserCacheCallsTest, LookupAndFetchDoNotFindUserCacheEntries) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "secret")}).ok());
   v1::LookupRequest lookup;
   lookup.add_keys(std::string(UserCacheKey(1000, "a").Bytes()));
@@ -124,7 +124,7 @@ TEST_F(UserCacheCallsTest, AnArtifactsOutputIsNamedAndComesBackWithItsContent) {
   EXPECT_EQ(Put(*alice_, {entry}).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(UserCacheCallsTest, WhatIsWrongIsNamed) {
+TEST_F(UserCacheCallsTest, NamesTheMistakeOfAnEntry) {
   EXPECT_THAT(Refusal(*alice_, Entry("", "x")), HasSubstr("entries[0]"));
   EXPECT_THAT(Refusal(*alice_, Entry(std::string(limits::kUserCacheKeyBytesMax + 1, 'k'), "x")),
               HasSubstr("257 bytes"));
@@ -154,7 +154,7 @@ TEST_F(UserCacheCallsTest, AsManyAsAreAllowedAtOnceAndNoMore) {
   EXPECT_EQ(Put(*alice_, entries).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(UserCacheCallsTest, WhatFindsNoRoomInOneAnswerIsAskedForAgain) {
+TEST_F(UserCacheCallsTest, AnswerOverTheLimitLeavesEntriesForALaterCall) {
   const std::string content(limits::kUserCacheEntryBytesMax / 2 + 1, 'x');
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Put(*alice_, {Entry(key, content)}).ok());
   v1::GetOwnResponse response;
@@ -164,7 +164,7 @@ TEST_F(UserCacheCallsTest, WhatFindsNoRoomInOneAnswerIsAskedForAgain) {
   EXPECT_THAT(response.unanswered_keys(), ElementsAre("c"));
 }
 
-TEST_F(UserCacheCallsTest, WhoPutsWithoutAPauseIsToldToWaitAndNobodyElseIs) {
+TEST_F(UserCacheCallsTest, RateLimitOfOneUserDoesNotTouchOthers) {
   const std::vector<v1::OwnEntry> entries(limits::kUserCacheEntriesPerCallMax, Entry("a", "x"));
   const auto calls =
       limits::kUserCachePutBytesAtOnce / limits::kUserCachePutEntryBytesMin / entries.size();
@@ -183,7 +183,7 @@ TEST_F(UserCacheCallsTest, WhoPutsWithoutAPauseIsToldToWaitAndNobodyElseIs) {
   EXPECT_TRUE(Put(*alice_, {Entry("b", "x")}).ok());
 }
 
-TEST_F(UserCacheCallsTest, WhatTheStoreCannotReadIsAnErrorAndNoMiss) {
+TEST_F(UserCacheCallsTest, UnreadableStoreIsAnErrorAndNotAMiss) {
   ASSERT_TRUE(Put(*alice_, {Entry("a", "1")}).ok());
   faults_.FailGets(Unavailable("the disk does not answer"));
   v1::GetOwnResponse response;

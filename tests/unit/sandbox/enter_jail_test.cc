@@ -102,7 +102,7 @@ TEST_F(EnterJailTest, InsideThereAreThreadsAndProcesses) {
             0);
 }
 
-TEST_F(EnterJailTest, OneThatAbortsStillDies) {
+TEST_F(EnterJailTest, JailedProcessThatAbortsDies) {
   if (!has_all_) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
   EXPECT_LT(InChild([&] {
               if (!EnterJail(jail_).empty()) return false;
@@ -112,7 +112,7 @@ TEST_F(EnterJailTest, OneThatAbortsStillDies) {
             0);
 }
 
-TEST_F(EnterJailTest, WhatTheKernelRefusesIsAProblemAndTheRestHolds) {
+TEST_F(EnterJailTest, ReportsARefusedPartAndKeepsTheRest) {
   if (!has_all_) GTEST_SKIP() << "this kernel has no Landlock or no seccomp";
   jail_.handled_files = uint64_t{1} << 63;
   EXPECT_EQ(InChild([&] {

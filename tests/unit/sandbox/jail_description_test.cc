@@ -19,13 +19,13 @@ JailDescription SomeJail() {
   return jail;
 }
 
-TEST(JailDescriptionTest, WhatIsEncodedIsDecoded) {
+TEST(JailDescriptionTest, DecodesAnEncodedJail) {
   const auto decoded = DecodeJail(EncodeJail(SomeJail()));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(EncodeJail(*decoded), EncodeJail(SomeJail()));
 }
 
-TEST(JailDescriptionTest, LimitsToo) {
+TEST(JailDescriptionTest, DecodesEncodedLimits) {
   WorkerLimits limits;
   limits.address_space_bytes = uint64_t{1} << 40;
   limits.cpu_seconds = 7;
@@ -37,7 +37,7 @@ TEST(JailDescriptionTest, LimitsToo) {
   EXPECT_EQ(EncodeLimits(*decoded), EncodeLimits(limits));
 }
 
-TEST(JailDescriptionTest, AnythingElseIsRefused) {
+TEST(JailDescriptionTest, RefusesMalformedDescriptions) {
   for (const auto& [field, value] : {std::pair<const char*, Json>{"scopes", "all"},
                                      {"paths", Json::array({"/usr"})},
                                      {"paths", Json::array({Json::array({"/usr"})})},

@@ -21,7 +21,7 @@ TEST(JailNeedsTest, AProgramIsStartedWithItsLoader) {
   EXPECT_THAT(needs.programs, Contains(HasSubstr("/ld-")));
 }
 
-TEST(JailNeedsTest, WhatIsNoProgramNeedsNone) {
+TEST(JailNeedsTest, AScriptNeedsNoLoader) {
   const TempDirectory directory;
   WriteFileOrDie(directory.File("script"), "#!/bin/sh\n");
   const JailNeeds needs = NeedsOfThisProcess({directory.File("script")});

@@ -35,7 +35,7 @@ TEST(JailTest, SwitchedOffItDescribesNothingAndSaysSo) {
   EXPECT_THAT(jail.Problems(), ElementsAre(HasSubstr("workers.jail")));
 }
 
-TEST(JailTest, OnlyTheJobsDirectoryIsWrittenAndOnlyProgramsAreRun) {
+TEST(JailTest, AllowsWritingOnlyInTheJobDirectory) {
   const Jail jail(Jail::Mode::kOn, kEverything);
   const auto described = jail.Describe(kNeeds, "/job/slot-0");
   ASSERT_TRUE(described.ok() && described->has_value());
@@ -51,7 +51,7 @@ TEST(JailTest, OnlyTheJobsDirectoryIsWrittenAndOnlyProgramsAreRun) {
   EXPECT_THAT(jail.Problems(), IsEmpty());
 }
 
-TEST(JailTest, OnlyWhoStartsOrLoadsSomethingGetsWhatThatTakes) {
+TEST(JailTest, GrantsLoadersOnlyToProgramsThatNeedThem) {
   const std::string assembler = std::filesystem::read_symlink("/proc/self/exe").string();
   Jail jail(Jail::Mode::kOn, kEverything);
   jail.SetAssemblers({assembler});
@@ -81,7 +81,7 @@ TEST(JailTest, AnOldKernelIsAskedOnlyForWhatItKnows) {
   }
 }
 
-TEST(JailTest, WhatAKernelLacksIsAProblemAndNoReasonToStop) {
+TEST(JailTest, MissingKernelSupportIsReported) {
   const Jail jail(Jail::Mode::kOn, JailSupport{});
   const auto described = jail.Describe(kNeeds, "/work");
   ASSERT_TRUE(described.ok() && described->has_value());
@@ -90,7 +90,7 @@ TEST(JailTest, WhatAKernelLacksIsAProblemAndNoReasonToStop) {
   EXPECT_THAT(jail.Problems(), ElementsAre(HasSubstr("Landlock"), HasSubstr("seccomp")));
 }
 
-TEST(JailTest, WhereItIsRequiredItIsAReasonToStop) {
+TEST(JailTest, MissingKernelSupportFailsARequiredJail) {
   const Jail jail(Jail::Mode::kRequired, JailSupport{});
   const absl::Status status = jail.Describe(kNeeds, "/work").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
@@ -139,13 +139,13 @@ TEST_F(JailedZygoteTest, AWorkerThatIsNotInItsJailIsUsedAndReported) {
   zygote_->EndWorker(*worker);
 }
 
-TEST_F(JailedZygoteTest, WhereTheJailIsRequiredItIsEndedBeforeItReadsAnything) {
+TEST_F(JailedZygoteTest, WorkerOutsideARequiredJailEndsBeforeItReads) {
   const auto worker = Fork(Jail::Mode::kRequired, "escapes");
   EXPECT_TRUE(absl::IsFailedPrecondition(worker.status())) << worker.status();
   EXPECT_EQ(LivingDescendants().size(), 1u);  // the zygote
 }
 
-TEST_F(JailedZygoteTest, WhoDiesOnTheWayIntoItIsAProblemToo) {
+TEST_F(JailedZygoteTest, WorkerThatDiesEnteringTheJailIsReported) {
   std::filesystem::remove_all(directory_.path());
   const auto worker = Fork(Jail::Mode::kOn, "");
   ASSERT_TRUE(worker.ok()) << worker.status();

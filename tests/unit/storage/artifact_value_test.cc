@@ -22,7 +22,7 @@ double Value(const ArtifactRecord& record, uint64_t hits = 0, int64_t idle_ms = 
   return ArtifactValue(record, {kNow, hits, false}, kNow + idle_ms);
 }
 
-TEST(ArtifactValueTest, MoreToCompileIsWorthMore) {
+TEST(ArtifactValueTest, LongerCompileIsWorthMore) {
   EXPECT_GT(Value(Record(2'000'000, 1000)), Value(Record(1'000'000, 1000)));
 }
 

@@ -57,7 +57,7 @@ TEST(BackgroundTaskTest, RunsWithoutARequestWhereItIsDue) {
   has_run.get_future().wait();
 }
 
-TEST(BackgroundTaskTest, WhoWaitsIsToldTheEndOrThatItStops) {
+TEST(BackgroundTaskTest, WaitersLearnOfTheEndOrOfTheStop) {
   std::promise<absl::Status> first, second, third;
   std::atomic<bool> has_begun = false;
   BackgroundTask task({[&](const std::function<bool()>& is_stopping) {

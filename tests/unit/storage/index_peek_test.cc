@@ -49,7 +49,7 @@ TEST_F(IndexPeekTest, FindsFirstKeyAndKeysThatEndInZeroBytes) {
   }
 }
 
-TEST_F(IndexPeekTest, IsNotAUse) {
+TEST_F(IndexPeekTest, PeekCountsNoUse) {
   Put(MadeKey("here"));
   ASSERT_TRUE(Finds(MadeKey("here")));
   const auto found = Peek(context_, store_.index(), MadeKey("here"));

@@ -36,7 +36,7 @@ TEST(UserCacheRecordTest, DocumentOfAnArtifactIsRefused) {
       absl::IsDataLoss(DecodeUserCacheRecord(MakeArtifact("add").record.document).status()));
 }
 
-TEST(UserCacheRecordTest, EachUserHasKeysOfTheirOwn) {
+TEST(UserCacheRecordTest, KeysOfUsersDiffer) {
   const std::set<Digest> keys = {UserCacheKey(0, "a"), UserCacheKey(1000, "a"),
                                  UserCacheKey(1001, "a"), UserCacheKey(1000, "b"),
                                  UserCacheKey(1000, "")};

@@ -154,7 +154,7 @@ TEST_F(VerificationTest, AnArtifactReplacedMeanwhileIsNoDamage) {
   EXPECT_TRUE(IsThere(renewed.record.key));
 }
 
-TEST_F(VerificationTest, ItGoesThroughAllPages) {
+TEST_F(VerificationTest, VerifiesEveryPage) {
   const size_t count = limits::kListPageMax + 1;
   for (size_t i = 0; i < count; ++i) Put(fmt::format("kernel {}", i));
   const auto progress = Verify();

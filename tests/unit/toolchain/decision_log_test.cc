@@ -37,7 +37,7 @@ TEST(DecisionLogTest, CountsWhatDoesNotFit) {
   EXPECT_LE(log.ToString().size(), limits::kDecisionLogBytesMax + 20);
 }
 
-TEST(DecisionLogTest, NothingButPrintableAscii) {
+TEST(DecisionLogTest, WritesOnlyPrintableAscii) {
   EXPECT_EQ(ShortAscii("a\n\x1b[31m\xc3\xa4", 100), "a??[31m??");
   EXPECT_EQ(ShortAscii("abcdef", 6), "abcdef");
   EXPECT_EQ(ShortAscii("abcdefg", 6), "abc...");

@@ -84,7 +84,7 @@ TEST_F(DescribeProgramTest, GivesTheAnswer) {
   EXPECT_EQ(*answer, "{\"protocol\": 1}");
 }
 
-TEST_F(DescribeProgramTest, WhatElseItPrintsIsNotPartOfTheAnswer) {
+TEST_F(DescribeProgramTest, OtherOutputIsNotPartOfTheAnswer) {
   toolchain_.Run("echo noise; echo warning >&2");
   toolchain_.Answer("{}");
   EXPECT_EQ(*Describe(), "{}");
@@ -136,7 +136,7 @@ TEST_F(DescribeProgramTest, LastWordsAreOneLineOfText) {
   EXPECT_THAT(Failure(), HasSubstr("a?[31mb?"));
 }
 
-TEST_F(DescribeProgramTest, OneThatHangsIsEndedWithAllItStarted) {
+TEST_F(DescribeProgramTest, EndsAHungProgramWithItsChildren) {
   toolchain_.Run("sleep 600 & echo $! > '" + directory_.File("pid") + "'; wait");
   // Long enough for a busy machine to get as far as writing the number down.
   const auto answer = Describe(milliseconds(2000));
@@ -149,7 +149,7 @@ TEST_F(DescribeProgramTest, OneThatHangsIsEndedWithAllItStarted) {
 }
 
 // However many are lacking: nothing of that is the program's fault.
-TEST_F(DescribeProgramTest, WhereDescriptorsRunOutItMayWorkInAMoment) {
+TEST_F(DescribeProgramTest, ProgramWithoutDescriptorsMayBeTriedAgain) {
   toolchain_.Answer("{}");
   size_t free = 0;
   absl::StatusOr<std::string> answer = Describe();
@@ -163,7 +163,7 @@ TEST_F(DescribeProgramTest, WhereDescriptorsRunOutItMayWorkInAMoment) {
   EXPECT_GT(free, 0u);
 }
 
-TEST_F(DescribeProgramTest, OneThatLeavesSomethingRunningIsNotWaitedFor) {
+TEST_F(DescribeProgramTest, KillsProcessesThatAProgramLeavesRunning) {
   toolchain_.Run("sleep 600 & echo $! > '" + directory_.File("pid") + "'");
   EXPECT_TRUE(Describe().ok());
   const pid_t child = std::stoi(ReadFileOrDie(directory_.File("pid")));

@@ -61,7 +61,7 @@ class DiscoveredToolchainsTest : public testing::Test {
   DiscoveryOptions options_;
 };
 
-TEST_F(DiscoveredToolchainsTest, FindsOneAndSaysWhatItCanDo) {
+TEST_F(DiscoveredToolchainsTest, FindsAndDescribesAToolchain) {
   const FakeToolchain installed = Install("triton-3.6.0");
   const auto catalog = Discover();
   ASSERT_THAT(Names(*catalog), ElementsAre("triton==3.6.0"));
@@ -74,7 +74,7 @@ TEST_F(DiscoveredToolchainsTest, FindsOneAndSaysWhatItCanDo) {
   EXPECT_THAT(catalog->rejected(), IsEmpty());
 }
 
-TEST_F(DiscoveredToolchainsTest, ThoseOfANamedOwnerAreFound) {
+TEST_F(DiscoveredToolchainsTest, FindsToolchainsOfATrustedOwner) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   constexpr uid_t kInstaller = 1'234'567;
   const FakeToolchain installed = Install("triton-3.6.0");
@@ -89,7 +89,7 @@ TEST_F(DiscoveredToolchainsTest, ThoseOfANamedOwnerAreFound) {
   EXPECT_THAT(Names(*Discover()), ElementsAre("triton==3.6.0"));
 }
 
-TEST_F(DiscoveredToolchainsTest, NoneIsNoErrorUntilOneIsAskedFor) {
+TEST_F(DiscoveredToolchainsTest, EmptyCatalogFailsOnlyRequests) {
   options_.search_path.push_back(directory_.File("missing"));
   const auto catalog = Discover();
   EXPECT_THAT(catalog->List(), IsEmpty());
@@ -171,7 +171,7 @@ TEST_F(DiscoveredToolchainsTest, TheSameBytesTwiceAreOneToolchain) {
   EXPECT_EQ(second.TimesAsked(), 0);
 }
 
-TEST_F(DiscoveredToolchainsTest, WhyNoneFitsIsSaidOfEach) {
+TEST_F(DiscoveredToolchainsTest, SaysForEachToolchainWhyItDoesNotFit) {
   Install("a", "3.6.0");
   Install("b", "3.9.0");
   const auto catalog = Discover();
@@ -184,7 +184,7 @@ TEST_F(DiscoveredToolchainsTest, WhyNoneFitsIsSaidOfEach) {
               HasSubstr("does not compile cuda sources; it compiles ttir"));
 }
 
-TEST_F(DiscoveredToolchainsTest, AnUnknownOneIsAnsweredWithThoseThereAre) {
+TEST_F(DiscoveredToolchainsTest, UnknownNameListsTheAvailableToolchains) {
   Install("a");
   const auto catalog = Discover();
   EXPECT_THAT(Reason(*catalog, "triton==9.9.9"),
@@ -202,7 +202,7 @@ TEST_F(DiscoveredToolchainsTest, AnUnknownOneIsAnsweredWithThoseThereAre) {
   EXPECT_EQ(Find(*catalog, "triton").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(DiscoveredToolchainsTest, ABrokenOneIsKeptWithItsReason) {
+TEST_F(DiscoveredToolchainsTest, KeepsABrokenToolchainWithItsReason) {
   Install("good", "3.6.0");
   Install("broken", "3.9.0").Run("echo 'ImportError: libtriton.so' >&2; exit 1");
   Install("garbage", "3.8.0").Answer("Hello");
@@ -219,7 +219,7 @@ TEST_F(DiscoveredToolchainsTest, ABrokenOneIsKeptWithItsReason) {
                     Not(HasSubstr(directory_.path()))));
 }
 
-TEST_F(DiscoveredToolchainsTest, OneThatHangsIsGivenUp) {
+TEST_F(DiscoveredToolchainsTest, GivesUpAToolchainThatHangs) {
   Install("slow").Run("sleep 600");
   options_.describe_time = std::chrono::milliseconds(300);
   const auto catalog = Discover();
@@ -272,7 +272,7 @@ TEST_F(DiscoveredToolchainsTest, ADamagedCacheCostsTimeOnly) {
   EXPECT_EQ(installed.TimesAsked(), 2);
 }
 
-TEST_F(DiscoveredToolchainsTest, TheCacheForgetsWhatIsGone) {
+TEST_F(DiscoveredToolchainsTest, CacheForgetsRemovedToolchains) {
   const FakeToolchain installed = Install("a");
   Discover();
   EXPECT_FALSE(fs::is_empty(options_.cache_directory));
@@ -289,7 +289,7 @@ TEST_F(DiscoveredToolchainsTest, WorksWithoutACache) {
   EXPECT_EQ(installed.TimesAsked(), 2);
 }
 
-TEST_F(DiscoveredToolchainsTest, OneThatIsTooOldIsNotEvenAsked) {
+TEST_F(DiscoveredToolchainsTest, DoesNotRunATooOldTriton) {
   const FakeToolchain old = Install("old", "3.2.0");
   const auto catalog = Discover();
   EXPECT_EQ(old.TimesAsked(), 0);
@@ -319,7 +319,7 @@ TEST_F(DiscoveredToolchainsTest, ALocalPartOfTheVersionIsNoOtherTriton) {
   EXPECT_THAT(Names(*Discover()), ElementsAre("triton==3.6.0"));
 }
 
-TEST_F(DiscoveredToolchainsTest, OneThatCompilesNothingIsRefused) {
+TEST_F(DiscoveredToolchainsTest, RejectsAToolchainWithoutTargets) {
   Install("a").Answer(R"({"protocol": 1, "name": "triton", "version": "3.6.0", "assembler": "",
                           "hidden_pointers": 2, "kinds": ["ttir"], "backends": []})");
   const auto catalog = Discover();
@@ -327,7 +327,7 @@ TEST_F(DiscoveredToolchainsTest, OneThatCompilesNothingIsRefused) {
   EXPECT_THAT(catalog->rejected()[0].reason, HasSubstr("compiles for no target"));
 }
 
-TEST_F(DiscoveredToolchainsTest, WithoutTheWorkersProgramNothingIsUsable) {
+TEST_F(DiscoveredToolchainsTest, MissingWorkerScriptRejectsToolchains) {
   Install("a");
   fs::remove(options_.worker_script);
   const auto catalog = Discover();
@@ -371,7 +371,7 @@ TEST_F(DiscoveredToolchainsTest, AnotherPythonIsNoticed) {
   }
 }
 
-TEST_F(DiscoveredToolchainsTest, WhatIsWrongForGoodIsSettled) {
+TEST_F(DiscoveredToolchainsTest, PermanentProblemsAreSettled) {
   Install("fails").Run("exit 1");
   Install("silent").Answer("");
   WriteProgram(Install("no-program").interpreter(), "no program");

@@ -40,7 +40,7 @@ class FoundNativeTest : public testing::Test {
   const TempDirectory directory_;
 };
 
-TEST_F(FoundNativeTest, InToolkitsAndPythonEnvironments) {
+TEST_F(FoundNativeTest, FindsProgramsInToolkitsAndPythonEnvironments) {
   const std::string packages = "c/lib/python3.11/site-packages/";
   const std::vector<std::string> installed = {
       Install("a-cuda/bin/ptxas"),
@@ -59,7 +59,7 @@ TEST_F(FoundNativeTest, ADirectoryMayBeTheToolkitItself) {
   EXPECT_THAT(Find("cuda"), ElementsAre(ptxas));
 }
 
-TEST_F(FoundNativeTest, WhatLiesBeneathAToolkitIsFoundToo) {
+TEST_F(FoundNativeTest, FindsProgramsBeneathAToolkit) {
   const std::string ptxas = Install("bin/ptxas");
   const std::string beneath = Install("x/lib/python3.12/site-packages/torch/bin/ptxas");
   EXPECT_THAT(Find(), ElementsAre(ptxas, beneath));
@@ -104,13 +104,13 @@ TEST_F(FoundNativeTest, NvrtcsOfWheels) {
   EXPECT_THAT(found[1].includes, IsEmpty());
 }
 
-TEST_F(FoundNativeTest, NoneIsNoError) {
+TEST_F(FoundNativeTest, FindsNothingInAMissingDirectory) {
   EXPECT_THAT(Find("missing"), IsEmpty());
   fs::create_directories(directory_.File("x/bin/ptxas"));
   EXPECT_THAT(Find(), IsEmpty());
 }
 
-TEST_F(FoundNativeTest, OneThatOthersMayChangeIsNotRun) {
+TEST_F(FoundNativeTest, DoesNotRunAProgramWritableByOthers) {
   const fs::path ptxas = Install("cuda/bin/ptxas");
   const auto problem = [&] {
     return Problem(FindToolchains({directory_.path()}, FileTrust()).at(0));

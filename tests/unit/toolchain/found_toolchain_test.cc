@@ -64,7 +64,7 @@ TEST_F(FoundTritonTest, AConfiguredDirectoryMayBeOneItself) {
   EXPECT_THAT(Paths({toolchain.path()}), ElementsAre(toolchain.path()));
 }
 
-TEST_F(FoundTritonTest, OneThatIsReachedTwiceCountsOnce) {
+TEST_F(FoundTritonTest, CountsADirectoryReachedTwiceOnce) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::create_directory_symlink(toolchain.path(), directory_.File("latest"));
   EXPECT_THAT(Paths({directory_.path(), directory_.path() + "/", toolchain.path()}),
@@ -78,7 +78,7 @@ TEST_F(FoundTritonTest, LinksAreFollowed) {
   EXPECT_THAT(Paths({directory_.File("link")}), ElementsAre(directory_.File("link/a")));
 }
 
-TEST_F(FoundTritonTest, EverythingElseIsPassedOver) {
+TEST_F(FoundTritonTest, SkipsEverythingThatIsNotATriton) {
   fs::create_directories(directory_.File("empty"));
   fs::create_directories(directory_.File("venv/lib/python3.11/site-packages"));
   fs::create_directories(directory_.File("namespace/lib/python3.11/site-packages/triton"));
@@ -110,13 +110,13 @@ TEST_F(FoundTritonTest, TritonForTwoPythonsIsAProblem) {
   EXPECT_THAT(Problem(), HasSubstr("more than one Python"));
 }
 
-TEST_F(FoundTritonTest, OneThatEveryoneMayWriteToIsAProblem) {
+TEST_F(FoundTritonTest, RejectsAWorldWritableInstallation) {
   const FakeToolchain toolchain(directory_.File("a"));
   fs::permissions(toolchain.path(), fs::perms::all);
   EXPECT_THAT(Problem(), HasSubstr("chmod o-w"));
 }
 
-TEST_F(FoundTritonTest, WhatDecidesItsCodeMayBeWrittenToByNobodyElse) {
+TEST_F(FoundTritonTest, RejectsDecidingFilesWritableByOthers) {
   const FakeToolchain toolchain(directory_.File("a"));
   WriteFileOrDie(toolchain.site_packages() + "/zz.pth", "import os");
   WriteFileOrDie(toolchain.path() + "/pyvenv.cfg", "home = /usr/bin");
@@ -189,7 +189,7 @@ TEST_F(FoundTritonTest, ALinkRoundInACircleLeadsNowhere) {
   EXPECT_EQ(Problem(), "");
 }
 
-TEST_F(FoundTritonTest, WhatIsAboveTheSearchedDirectoryIsNotAskedFor) {
+TEST_F(FoundTritonTest, IgnoresPermissionsAboveTheSearchedDirectory) {
   fs::create_directories(directory_.File("open/searched"));
   const FakeToolchain toolchain(directory_.File("open/searched/a"));
   fs::permissions(directory_.File("open"), fs::perms(0777));

@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(KnownBadTest, WhatIsNotInTheTableIsGood) {
+TEST(KnownBadTest, VersionOutsideTheTableIsGood) {
   EXPECT_THAT(KnownBad("triton", "3.6.0", ""), IsEmpty());
   EXPECT_THAT(KnownBad("triton", "3.6.0", "cuda"), IsEmpty());
   EXPECT_THAT(KnownBad("triton", "3.5.0", "hip"), IsEmpty());

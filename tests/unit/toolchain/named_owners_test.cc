@@ -28,7 +28,7 @@ class NamedOwnersTest : public testing::Test {
   int asked_ = 0;
 };
 
-TEST_F(NamedOwnersTest, WhoIsKnownIsGiven) {
+TEST_F(NamedOwnersTest, GivesTheUidsOfKnownNames) {
   NamedOwners owners = Of({"one", "two"});
   EXPECT_TRUE(owners.Ask());
   EXPECT_THAT(owners.known().further, ElementsAre(1001, 1002));
@@ -37,7 +37,7 @@ TEST_F(NamedOwnersTest, WhoIsKnownIsGiven) {
   EXPECT_EQ(NamedOwners({}, 65534, never).known().shared, 65534);
 }
 
-TEST_F(NamedOwnersTest, WhoIsNotKnownIsLeftOutUntilHeIs) {
+TEST_F(NamedOwnersTest, LeavesOutAnUnknownNameUntilItIsKnown) {
   NamedOwners owners = Of({"late", "one"});
   EXPECT_TRUE(owners.Ask());
   EXPECT_THAT(owners.known().further, ElementsAre(1001));
@@ -48,7 +48,7 @@ TEST_F(NamedOwnersTest, WhoIsNotKnownIsLeftOutUntilHeIs) {
   EXPECT_FALSE(owners.Ask());
 }
 
-TEST_F(NamedOwnersTest, WhoWasKnownStaysSo) {
+TEST_F(NamedOwnersTest, KeepsKnownUidsWhileTheDatabaseIsDown) {
   NamedOwners owners = Of({"one"});
   EXPECT_TRUE(owners.Ask());
   is_down_ = true;

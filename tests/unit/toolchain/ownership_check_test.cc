@@ -34,16 +34,16 @@ class OwnershipCheckTest : public testing::Test {
   const std::string path_ = directory_.File("ptxas");
 };
 
-TEST_F(OwnershipCheckTest, WhatNobodyElseMayWriteTo) {
+TEST_F(OwnershipCheckTest, AcceptsAFileWritableByItsOwnerAlone) {
   EXPECT_EQ(With(0755), "");
   EXPECT_EQ(WhyNot(FileTrust(), directory_.path()), "");
 }
 
-TEST_F(OwnershipCheckTest, NotWhatEveryoneMayWriteTo) {
+TEST_F(OwnershipCheckTest, RejectsAWorldWritableFile) {
   EXPECT_THAT(With(0757), HasSubstr("chmod o-w"));
 }
 
-TEST_F(OwnershipCheckTest, NotWhatIsNotThere) {
+TEST_F(OwnershipCheckTest, RejectsAMissingFile) {
   EXPECT_NE(WhyNot(FileTrust(), path_ + "-not"), "");
 }
 
@@ -55,18 +55,18 @@ class OwnershipCheckOfRootTest : public OwnershipCheckTest {
   void Give(uid_t uid, gid_t gid) const { ASSERT_EQ(::chown(path_.c_str(), uid, gid), 0); }
 };
 
-TEST_F(OwnershipCheckOfRootTest, AGroupOfTheOwnersAloneMay) {
+TEST_F(OwnershipCheckOfRootTest, AcceptsAFileWritableByAGroupOfItsOwnerAlone) {
   Give(0, 0);
   EXPECT_EQ(With(0775), "");
 }
 
-TEST_F(OwnershipCheckOfRootTest, AnotherGroupMayNot) {
+TEST_F(OwnershipCheckOfRootTest, RejectsAFileWritableByAnotherGroup) {
   Give(0, kStranger);
   EXPECT_THAT(With(0775), HasSubstr("chmod g-w"));
   EXPECT_EQ(With(0755), "");
 }
 
-TEST_F(OwnershipCheckOfRootTest, AGroupThatCannotBeLookedUpIsNobodysYet) {
+TEST_F(OwnershipCheckOfRootTest, RejectsAFileOfAGroupThatCannotBeLookedUp) {
   Give(kStranger, kStranger);
   ASSERT_EQ(::chmod(path_.c_str(), 0775), 0);
   FileTrust trust({.further = {kStranger}});
@@ -77,19 +77,19 @@ TEST_F(OwnershipCheckOfRootTest, AGroupThatCannotBeLookedUpIsNobodysYet) {
   EXPECT_TRUE(trust.Check(path_).ok());
 }
 
-TEST_F(OwnershipCheckOfRootTest, AnotherOwnerMayNot) {
+TEST_F(OwnershipCheckOfRootTest, RejectsAFileOfAnotherOwner) {
   Give(kStranger, 0);
   EXPECT_THAT(With(0755), HasSubstr("belongs to user 1234567"));
 }
 
-TEST_F(OwnershipCheckOfRootTest, UnlessTheyAreNamed) {
+TEST_F(OwnershipCheckOfRootTest, AcceptsAFileOfATrustedOwner) {
   Give(kStranger, 0);
   EXPECT_THAT(With(0755), HasSubstr("toolchain.trusted_owners"));
   EXPECT_EQ(WhyNot(FileTrust({.further = {kStranger + 1, kStranger}}), path_), "");
   EXPECT_NE(WhyNot(FileTrust({.further = {kStranger + 1}}), path_), "");
 }
 
-TEST_F(OwnershipCheckOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
+TEST_F(OwnershipCheckOfRootTest, RejectsAUidThatSeveralUsersShare) {
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
   Give(kStranger, 0);
   EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
@@ -102,7 +102,7 @@ TEST_F(OwnershipCheckOfRootTest, AUidOfSeveralUsersIsNobodysOwn) {
   EXPECT_EQ(named, "");
 }
 
-TEST_F(OwnershipCheckOfRootTest, TheDaemonsOwnUserMay) {
+TEST_F(OwnershipCheckOfRootTest, AcceptsAFileOfTheDaemonsOwnUser) {
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0711), 0);
   Give(kStranger, kStranger);
   EXPECT_EQ(::chmod(path_.c_str(), 0775), 0);

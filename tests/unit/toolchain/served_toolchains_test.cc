@@ -94,7 +94,7 @@ class ServedToolchainsTest : public testing::Test {
   std::atomic<bool> outdated_ = false;
 };
 
-TEST_F(ServedToolchainsTest, WhatIsInstalledWhileItRunsIsFoundWhenAsked) {
+TEST_F(ServedToolchainsTest, ReloadFindsAToolchainInstalledWhileServing) {
   const auto served = Start();
   EXPECT_EQ(Chosen(*served), "3.6.0");
   Install({MakeTritonOf("3.6.0"), MakeTritonOf("3.9.0")});
@@ -146,7 +146,7 @@ TEST_F(ServedToolchainsTest, AnIdleToolchainThatChangesIsNoticed) {
   EXPECT_EQ(served->changes(), 1u);
 }
 
-TEST_F(ServedToolchainsTest, WhatCannotBeLookedAtHasNotChanged) {
+TEST_F(ServedToolchainsTest, UnreadableFilesAreNotTakenForChanged) {
   auto seal = std::make_shared<FakeSeal>();
   seal->unreadable = true;
   auto sealed = MakeTritonOf("3.6.0");
@@ -160,13 +160,13 @@ TEST_F(ServedToolchainsTest, WhatCannotBeLookedAtHasNotChanged) {
   EXPECT_EQ(served->List().size(), 1u);
 }
 
-TEST_F(ServedToolchainsTest, WhatWasBeingInstalledIsLookedAtAgain) {
+TEST_F(ServedToolchainsTest, LooksAgainAtAnUnfinishedInstallation) {
   rejected_ = {{"/x", "its files changed while they were read", "/x", /*is_unsettled=*/true}};
   const auto served = Start("", std::chrono::milliseconds(1));
   while (discoveries_ < 2) std::this_thread::yield();
 }
 
-TEST_F(ServedToolchainsTest, WhatDiscoveryWouldFindNowIsLookedFor) {
+TEST_F(ServedToolchainsTest, NoticesANewInstallation) {
   const auto served = Start("", std::chrono::milliseconds(1));
   Install({MakeTritonOf("3.9.0")});
   EXPECT_EQ(Chosen(*served), "3.6.0");
@@ -217,7 +217,7 @@ class ServedDirectoryTest : public ServedToolchainsTest {
   DiscoveryOptions options_;
 };
 
-TEST_F(ServedDirectoryTest, ALackOfDescriptorsTakesNoToolchainAway) {
+TEST_F(ServedDirectoryTest, LackOfDescriptorsKeepsToolchains) {
   const FakeToolchain second(directory_.File("second/a"), "3.6.0");
   const FakeToolchain first(directory_.File("first/b"), "3.6.0");
   first.Write("patch.py", "another");
@@ -239,7 +239,7 @@ TEST_F(ServedDirectoryTest, ALackOfDescriptorsTakesNoToolchainAway) {
   EXPECT_EQ(Unsettled(*served), 0u);
 }
 
-TEST_F(ServedDirectoryTest, WhatCouldNotBeLookedAtAtTheStartIsFoundSoon) {
+TEST_F(ServedDirectoryTest, FindsSoonAToolchainThatWasUnreadableAtTheStart) {
   const FakeToolchain toolchain(directory_.File("first/a"));
   std::unique_ptr<ServedToolchains> served;
   {
@@ -249,7 +249,7 @@ TEST_F(ServedDirectoryTest, WhatCouldNotBeLookedAtAtTheStartIsFoundSoon) {
   while (served->List().empty()) std::this_thread::yield();
 }
 
-TEST_F(ServedDirectoryTest, WhatChangedMeanwhileIsNotKept) {
+TEST_F(ServedDirectoryTest, KeepingDropsAToolchainThatChanged) {
   const FakeToolchain same(directory_.File("first/a"), "3.6.0");
   const FakeToolchain changed(directory_.File("first/b"), "3.9.0");
   const auto served = StartReal(std::chrono::hours(1));
@@ -279,7 +279,7 @@ TEST_F(ServedToolchainsTest, AChosenDefaultOutlivesTheProcess) {
   EXPECT_EQ(Chosen(*Start()), "3.9.0");
 }
 
-TEST_F(ServedToolchainsTest, OnlyWhatIsHereCanBeTheDefault) {
+TEST_F(ServedToolchainsTest, RefusesAMissingToolchainAsTheDefault) {
   const auto served = Start();
   EXPECT_EQ(served->SetDefault("triton==9.9.9").code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(served->SetDefault("newest").code(), absl::StatusCode::kInvalidArgument);
@@ -319,7 +319,7 @@ TEST_F(ServedToolchainsTest, ADamagedChoiceIsNone) {
   EXPECT_EQ(Chosen(*Start()), "3.6.0");
 }
 
-TEST_F(ServedToolchainsTest, WhoeverWaitsHearsThatItStops) {
+TEST_F(ServedToolchainsTest, StoppingAnswersWaitingReloads) {
   const auto served = Start();
   std::promise<void> open;
   gate_ = open.get_future().share();

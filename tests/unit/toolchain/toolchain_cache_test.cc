@@ -45,14 +45,14 @@ TEST_F(ToolchainCacheTest, RemembersAcrossRestarts) {
   EXPECT_EQ(cache.FindDescription(Digest::Of("another"), script_), std::nullopt);
 }
 
-TEST_F(ToolchainCacheTest, NothingOfAnUnfinishedWriteStays) {
+TEST_F(ToolchainCacheTest, LeavesNoTemporaryFiles) {
   ToolchainCache cache = Open();
   cache.StoreFingerprint(listing_, fingerprint_);
   cache.StoreFingerprint(listing_, fingerprint_);
   EXPECT_EQ(Files().size(), 1u);
 }
 
-TEST_F(ToolchainCacheTest, ADamagedFingerprintIsNone) {
+TEST_F(ToolchainCacheTest, IgnoresADamagedFingerprint) {
   for (const char* damage :
        {"", "abc", "not hex, not hex, not hex, not hex, not hex, not hex, not"}) {
     ToolchainCache cache = Open();
@@ -71,7 +71,7 @@ TEST_F(ToolchainCacheTest, ALinkInPlaceOfAFileIsNotFollowed) {
   EXPECT_EQ(cache.FindFingerprint(listing_), std::nullopt);
 }
 
-TEST_F(ToolchainCacheTest, WhatNobodyAskedForGoesAndStrangersStay) {
+TEST_F(ToolchainCacheTest, RemovesUnusedEntriesAndKeepsForeignFiles) {
   ToolchainCache earlier = Open();
   earlier.StoreFingerprint(listing_, fingerprint_);
   earlier.StoreFingerprint(Digest::Of("gone"), fingerprint_);
@@ -105,7 +105,7 @@ TEST_F(ToolchainCacheTest, ALinkToADirectoryIsNotUsed) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(ToolchainCacheTest, WithoutADirectoryNothingIsKept) {
+TEST_F(ToolchainCacheTest, KeepsNothingWithoutADirectory) {
   for (const std::string& path : {std::string(), directory_.File("no/parent")}) {
     ToolchainCache cache(path, OsFilesystem());
     cache.StoreFingerprint(listing_, fingerprint_);

@@ -83,7 +83,7 @@ TEST_F(ToolchainFilesTest, EveryDecidingFileChangesTheFingerprint) {
   }
 }
 
-TEST_F(ToolchainFilesTest, NoOtherFileChangesIt) {
+TEST_F(ToolchainFilesTest, OtherFilesDoNotChangeTheFingerprint) {
   const Digest before = FingerprintNow();
   for (const char* path : kIdle) {
     EXPECT_FALSE(DecidesOutput(path)) << path;
@@ -111,7 +111,7 @@ TEST_F(ToolchainFilesTest, PythonAndTheDistributionAreCovered) {
   EXPECT_NE(FingerprintOf(other), FingerprintNow());
 }
 
-TEST_F(ToolchainFilesTest, TimesDecideNothingButAreSeen) {
+TEST_F(ToolchainFilesTest, TimesKeepTheFingerprintAndChangeTheListing) {
   const Digest fingerprint = FingerprintNow();
   const Digest listing = ListingOf(toolchain_);
   EXPECT_EQ(ListingOf(toolchain_), listing);
@@ -121,14 +121,14 @@ TEST_F(ToolchainFilesTest, TimesDecideNothingButAreSeen) {
   EXPECT_NE(ListingOf(toolchain_), listing);
 }
 
-TEST_F(ToolchainFilesTest, ThePlaceDecidesNothingButIsSeen) {
+TEST_F(ToolchainFilesTest, MovingKeepsTheFingerprintAndChangesTheListing) {
   const FakeToolchain elsewhere(directory_.File("elsewhere"));
   EXPECT_EQ(FingerprintOf(elsewhere.AsFound()), FingerprintNow());
   EXPECT_NE(ListingOf(elsewhere), ListingOf(toolchain_));
 }
 
 // The text as docs/toolchains.md gives it, written by hand.
-TEST_F(ToolchainFilesTest, IsTheDigestOfTheDocumentedText) {
+TEST_F(ToolchainFilesTest, TritonFingerprintIsTheDigestOfTheDocumentedText) {
   const std::string expected =
       "kiln-toolchain-3\n"
       "python 3.11\n"
@@ -213,14 +213,14 @@ TEST_F(ToolchainFilesTest, ADeviceInThePlaceOfAFileIsNotRead) {
   EXPECT_TRUE(absl::IsUnavailable(Fingerprint(Ptxas(path), listing->files).status()));
 }
 
-TEST_F(ToolchainFilesTest, ThatOfAPtxasIsTheDigestOfTheFile) {
+TEST_F(ToolchainFilesTest, PtxasFingerprintIsTheDigestOfTheFile) {
   WriteFileOrDie(directory_.File("ptxas"), "program");
   EXPECT_EQ(FingerprintOf(Ptxas(directory_.File("ptxas"))), Digest::Of("program"));
 }
 
 // The text as docs/toolchains.md gives it, written by hand. The second include directory lies in
 // the first, as cccl does.
-TEST_F(ToolchainFilesTest, ThatOfAnNvrtcIsTheDigestOfTheDocumentedText) {
+TEST_F(ToolchainFilesTest, NvrtcFingerprintIsTheDigestOfTheDocumentedText) {
   FoundToolchain nvrtc{std::string(kNvrtc), directory_.File("libnvrtc.so.12"), directory_.path()};
   nvrtc.libraries = {directory_.File("libnvrtc-builtins.so.12.9")};
   nvrtc.includes = {directory_.File("include"), directory_.File("include/cccl")};
@@ -238,7 +238,7 @@ TEST_F(ToolchainFilesTest, ThatOfAnNvrtcIsTheDigestOfTheDocumentedText) {
   EXPECT_EQ(FingerprintOf(nvrtc), Digest::Of(expected));
 }
 
-TEST_F(ToolchainFilesTest, WhatOthersMayWriteToIsNotListed) {
+TEST_F(ToolchainFilesTest, RejectsFilesWritableByOthers) {
   toolchain_.Write("compiler/__pycache__/compiler.cpython-311.pyc", "bytecode");
   toolchain_.Write("compiler/compiler.py", "source");
   const auto listed = [&] { return ListFiles(toolchain_.AsFound(), {}).status(); };

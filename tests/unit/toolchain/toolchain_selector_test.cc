@@ -50,7 +50,7 @@ TEST(ToolchainSelectorTest, AFingerprintInEitherCaseWithOrWithoutItsKind) {
   EXPECT_FALSE(ToolchainSelector::Parse(hex)->IsAny());
 }
 
-TEST(ToolchainSelectorTest, AnythingElseIsRefusedWithTheFormsThereAre) {
+TEST(ToolchainSelectorTest, RefusesOtherFormsAndListsTheValidOnes) {
   const std::string hex = Digest::Of("bytes").Hex();
   for (const std::string& text :
        {std::string("triton"), std::string("3.6.0"), std::string("triton=3.6.0"),

@@ -26,14 +26,14 @@ class WorkerDigestTest : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(WorkerDigestTest, IsThatOfWhatSha256sumPrints) {
+TEST_F(WorkerDigestTest, EqualsTheDigestOfSha256sumsOutput) {
   EXPECT_EQ(OfScript(),
             Digest::Of(Digest::Of("import kiln_triton_worker").Hex() + "  triton_worker.py\n" +
                        Digest::Of("a").Hex() + "  kiln_triton_worker/a.py\n" +
                        Digest::Of("b").Hex() + "  kiln_triton_worker/b.py\n"));
 }
 
-TEST_F(WorkerDigestTest, CountsTheModulesAndWhatElseLiesThereNot) {
+TEST_F(WorkerDigestTest, CoversModulesAndIgnoresOtherFiles) {
   const Digest before = OfScript();
   std::filesystem::create_directory(directory_.File("kiln_triton_worker/__pycache__"));
   Write("kiln_triton_worker/a.py~", "draft");
@@ -49,7 +49,7 @@ TEST_F(WorkerDigestTest, AScriptMayStandAlone) {
             Digest::Of(Digest::Of("import kiln_triton_worker").Hex() + "  triton_worker.py\n"));
 }
 
-TEST_F(WorkerDigestTest, WhatCannotBeReadIsAnError) {
+TEST_F(WorkerDigestTest, UnreadableFileIsAnError) {
   std::filesystem::create_directory(directory_.File("kiln_triton_worker/c.py"));
   EXPECT_FALSE(DigestOfWorker(directory_.File("triton_worker.py"), OsFilesystem()).ok());
   EXPECT_FALSE(DigestOfWorker(directory_.File("missing"), OsFilesystem()).ok());

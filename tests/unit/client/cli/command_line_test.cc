@@ -166,7 +166,7 @@ TEST_F(CommandLineTest, SeveralTargetsStandInTheNames) {
                                                     "k.cuda-90.cubin", "k.cuda-90.json"}));
 }
 
-TEST_F(CommandLineTest, RequestsForTwoBackendsWantTheirOwnStages) {
+TEST_F(CommandLineTest, RequestsForTwoBackendsRequestTheirOwnStages) {
   std::map<std::string, std::vector<std::string>> wanted;
   NoteStages(wanted);
   const std::string requests =
@@ -198,7 +198,7 @@ TEST_F(CommandLineTest, TheBarCountsEachLineForEachTarget) {
   EXPECT_THAT(err_.str(), HasSubstr("] 1/4"));
 }
 
-TEST_F(CommandLineTest, SourceFilesForTwoBackendsWantTheirOwnStages) {
+TEST_F(CommandLineTest, SourceFilesForTwoBackendsRequestTheirOwnStages) {
   std::map<std::string, std::vector<std::string>> wanted;
   NoteStages(wanted);
   const std::string source = Write("k.ttir", "m");
@@ -209,7 +209,7 @@ TEST_F(CommandLineTest, SourceFilesForTwoBackendsWantTheirOwnStages) {
   EXPECT_THAT(wanted["hip:gfx942"], ElementsAre("hsaco"));
 }
 
-TEST_F(CommandLineTest, SourceFilesForOneBackendWantWhatWasNamed) {
+TEST_F(CommandLineTest, SourceFilesForOneBackendRequestTheNamedStages) {
   std::map<std::string, std::vector<std::string>> wanted;
   NoteStages(wanted);
   const std::string source = Write("k.ttir", "m");
@@ -738,7 +738,7 @@ TEST_F(AdminCommandTest, TheDoctorSaysHowWorkersAreJailed) {
   EXPECT_THAT(out_.str(), HasSubstr("bad     jail: this kernel has no Landlock"));
 }
 
-TEST_F(CommandLineTest, WithoutADaemonItCouldNotRun) {
+TEST_F(CommandLineTest, CommandsWithoutADaemonExitWith2) {
   const std::string requests = Write("r.jsonl", "{\"source\": \"m\"}\n");
   daemon_.Stop();
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"warm", requests},
@@ -755,7 +755,7 @@ TEST_F(CommandLineTest, WithoutADaemonItCouldNotRun) {
   EXPECT_EQ(Run({"doctor"}), 1);
 }
 
-TEST_F(CommandLineTest, ADaemonThatIsNamedByItsSocketIsMissedThere) {
+TEST_F(CommandLineTest, MissingDaemonIsNamedByItsSocket) {
   const std::string socket = files_.File("nope.sock");
   for (const char* command : {"stats", "doctor"}) {
     EXPECT_NE(RunCommandLine({"--socket", socket, command}, out_, err_, {}), 0);
@@ -763,7 +763,7 @@ TEST_F(CommandLineTest, ADaemonThatIsNamedByItsSocketIsMissedThere) {
   EXPECT_THAT(err_.str(), HasSubstr("there is no socket at " + socket + "\n"));
 }
 
-TEST_F(CommandLineTest, ADirectoryIsNoSocket) {
+TEST_F(CommandLineTest, ADirectoryIsRefusedAsASocket) {
   for (const char* command : {"stats", "ls"}) {
     EXPECT_NE(RunCommandLine({"--socket", files_.path(), command}, out_, err_, {}), 0);
     EXPECT_THAT(err_.str(), HasSubstr(files_.path() + " is a directory, not a daemon's socket\n"));
@@ -771,7 +771,7 @@ TEST_F(CommandLineTest, ADirectoryIsNoSocket) {
   }
 }
 
-TEST_F(CommandLineTest, ALockWithoutAKilndIsNoDaemonThatStarts) {
+TEST_F(CommandLineTest, AStaleLockIsNotTakenForAStartingDaemon) {
   daemon_.Stop();
   // A process, but none of kilnd's.
   WriteFileOrDie(daemon_.root() + "/run/lock", "1");
@@ -879,7 +879,7 @@ TEST_F(CommandLineTest, AnOptionWithoutItsValue) {
 }
 
 // A script whose variable is not set gives an empty path.
-TEST_F(CommandLineTest, AnEmptyPathIsNone) {
+TEST_F(CommandLineTest, AnEmptyPathIsRefused) {
   EXPECT_EQ(RunCommandLine({"--root", "", "stats"}, out_, err_, {}), 2);
   EXPECT_THAT(err_.str(), HasSubstr(": --root: is empty; name a path, or leave it out\n"));
   const std::string key = Digest::Of("x").Hex();
@@ -909,7 +909,7 @@ TEST_F(CommandLineTest, AnOptionThatIsCutShort) {
   EXPECT_THAT(err_.str(), HasSubstr("'--opt' is not known here; did you mean --option?"));
 }
 
-TEST_F(CommandLineTest, AFileOfRequestsIsNoSource) {
+TEST_F(CommandLineTest, AFileOfRequestsIsRefusedAsASource) {
   const std::string file = Write("requests.jsonl", "{}\n");
   EXPECT_EQ(Run({"compile", file, "--target", "cuda:90"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("write --requests " + file));

@@ -40,7 +40,7 @@ class LaunchPlanTest : public testing::Test {
   LaunchCall call_ = Call();
 };
 
-TEST(ArchitectureTest, WhatRunsWhere) {
+TEST(ArchitectureTest, DeviceRunsKernelsOfCompatibleArchitectures) {
   struct Case {
     const char* backend;
     const char* kernel;
@@ -78,7 +78,7 @@ TEST(ArchitectureTest, WhatRunsWhere) {
   }
 }
 
-TEST(ArchitectureTest, ErrorNamesBoth) {
+TEST(ArchitectureTest, ErrorNamesKernelAndDeviceArchitecture) {
   const Status status = MakeStatus(Metadata(R"({"target": "cuda:100"})"));
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_EQ(status.message(),
@@ -238,7 +238,7 @@ TEST_F(LaunchPlanTest, ScratchIsForTheWholeGrid) {
   EXPECT_EQ(plan.ScratchBytes(call_, 384), uint64_t{1} << 60);
 }
 
-TEST(LaunchPlanLimitsTest, MoreThanTheDeviceHasIsRefusedAtOnce) {
+TEST(LaunchPlanLimitsTest, RefusesAKernelThatExceedsTheDevice) {
   EXPECT_EQ(MakeStatus(Metadata(R"({"shared_bytes": 232449})")).code(), Code::kResourceExhausted);
   EXPECT_TRUE(MakeStatus(Metadata(R"({"shared_bytes": 232448})")).ok());
   EXPECT_EQ(MakeStatus(Metadata(R"({"num_warps": 33})")).code(), Code::kResourceExhausted);
@@ -287,7 +287,7 @@ TEST(LaunchPlanFunctionTest, OnlyKernelsWithMuchSharedMemoryPreferItToCache) {
   EXPECT_FALSE(prefers(R"({"shared_bytes": 0, "hidden_pointers": 0})"));
 }
 
-TEST_F(LaunchPlanTest, MoreDynamicSharedMemoryThanThereIsIsRefused) {
+TEST_F(LaunchPlanTest, RefusesTooMuchDynamicSharedMemory) {
   for (const uint32_t bytes : {uint32_t{227 << 10}, ~uint32_t{0}}) {
     call_.dynamic_shared_bytes = bytes;
     const auto launch = Resolve(R"({"shared_bytes": 4096})");

@@ -411,7 +411,7 @@ TEST_F(LauncherTest, TheLeastRecentlyLaunchedIsUnloadedAtTheLimitAndComesBack) {
   EXPECT_EQ(fake_->launches().size(), 6u);
 }
 
-TEST_F(LauncherTest, BytesCountToo) {
+TEST_F(LauncherTest, BoundsTheBytesOfLoadedKernels) {
   const auto a = Open("a");
   const uint64_t bytes = a->artifact().binary().size();
   launcher_.Configure(Limits(0, 2 * bytes));
@@ -776,7 +776,7 @@ TEST_F(LauncherTest, ScratchOfACapturedLaunchIsNotTheCallers) {
   fake_->DestroyGraph(graph);
 }
 
-TEST_F(LauncherTest, WithoutScratchThereIsNoLaunch) {
+TEST_F(LauncherTest, FailedScratchAllocationFailsTheLaunch) {
   fake_->Fail("cuMemAllocAsync", kOutOfMemory);
   const Status status = Enqueue(Open("k", R"({"global_scratch_bytes": 384})"));
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
@@ -959,7 +959,7 @@ TEST_F(LauncherTest, KernelCapturedDuringItsEvictionStaysLoaded) {
   EXPECT_EQ(broken, 0) << "graphs whose code was unloaded";
 }
 
-TEST_F(LauncherTest, NothingIsUnloadedForALoadUnderCapture) {
+TEST_F(LauncherTest, ALoadUnderCaptureUnloadsNothing) {
   launcher_.Configure(Limits(1));
   EnqueueOk(Open("a"));
   fake_->BeginCapture(kStream);

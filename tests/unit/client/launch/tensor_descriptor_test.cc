@@ -48,7 +48,7 @@ class TensorDescriptorTest : public testing::Test {
   kiln_launch_tensor tensor_{0, 2, 0xabcd00, {1000, 512}, {2048, 1}, 0, 0};
 };
 
-TEST_F(TensorDescriptorTest, IsAMapByValueThenShapeThenStrides) {
+TEST_F(TensorDescriptorTest, PassesTheMapByValueThenShapeAndStrides) {
   const auto made = Make(kMaps, kTwoDescriptors, 3);
   ASSERT_TRUE(made.ok()) << made.status().message();
   const auto& arguments = (*made)->arguments();
@@ -112,7 +112,7 @@ TEST_F(TensorDescriptorTest, AnIm2colDescriptorIsRefusedByItsName) {
   EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("im2col"));
 }
 
-TEST_F(TensorDescriptorTest, WithoutTmaIsPointerLengthsFlagsAndLengthsAgain) {
+TEST_F(TensorDescriptorTest, DeviceWithoutTmaGetsPointerLengthsAndFlags) {
   Parameters parameters = {{"a", "*f16"}, {"", "i64"}, {"", "i64"}, {"", "i64"}, {"", "i64"},
                            {"", "i1"},    {"", "i32"}, {"", "i32"}, {"", "i64"}, {"", "i64"}};
   tensor_.fills_with_nan = 1;

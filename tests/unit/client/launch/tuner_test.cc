@@ -197,7 +197,7 @@ TEST_F(TunerTest, ASecondProcessTimesNothing) {
   EXPECT_THAT(fake_->launches(), SizeIs(launches));
 }
 
-TEST_F(TunerTest, OneMoreCandidateLeavesTheOthersTimesAlone) {
+TEST_F(TunerTest, AnAddedCandidateKeepsTheStoredTimesOfOthers) {
   request_.store = store_.callbacks();
   std::vector<Candidate> candidates = {Taking("a", 2), Taking("b", 4)};
   TuneOk(candidates);
@@ -309,7 +309,7 @@ TEST_F(TunerTest, AStoreNeedsTheProblem) {
 
 // --- Memory ---
 
-TEST_F(TunerTest, EachRunAndTheCallerSeeTheInputsAsTheyWere) {
+TEST_F(TunerTest, RestoresInputsBeforeEachRunAndAtTheEnd) {
   ReadAndWrite("A234");
   std::vector<char> seen;
   TuneOk({Make("k", Adding(seen)), Make("l", Adding(seen))});
@@ -319,7 +319,7 @@ TEST_F(TunerTest, EachRunAndTheCallerSeeTheInputsAsTheyWere) {
   EXPECT_EQ(fake_->Read(x_, 4), "A234");
 }
 
-TEST_F(TunerTest, OnlyWhatIsReadAndWrittenIsKept) {
+TEST_F(TunerTest, CopiesOnlyMemoryThatIsReadAndWritten) {
   x_ = fake_->MakeBuffer("AbcdEfgh");
   const uint64_t other = fake_->MakeBuffer("out");
   request_.reads = {{x_, 6}};
@@ -334,7 +334,7 @@ TEST_F(TunerTest, OnlyWhatIsReadAndWrittenIsKept) {
   EXPECT_EQ(fake_->Read(other, 3), "000");
 }
 
-TEST_F(TunerTest, NothingIsCopiedWhereNothingOverlaps) {
+TEST_F(TunerTest, CopiesNothingWhereNoBuffersOverlap) {
   x_ = fake_->MakeBuffer("in");
   request_.reads = {{x_, 2}};
   request_.writes = {{fake_->MakeBuffer("out"), 3}};
@@ -386,7 +386,7 @@ TEST_F(TunerTest, PiecesThatAreMappedOneBehindTheOtherAreOneBuffer) {
   EXPECT_THAT(fake_->launches(), SizeIs(launches));
 }
 
-TEST_F(TunerTest, WithoutMemoryForTheCopiesNothingRuns) {
+TEST_F(TunerTest, FailedCopyAllocationRunsNoCandidate) {
   ReadAndWrite("A234");
   const Candidate candidate = Taking("k", 1);
   fake_->Fail("cuMemAllocAsync", kNoMemory);
@@ -450,7 +450,7 @@ TEST_F(TunerTest, CancellingKeepsTimesAndRestoresInputs) {
 
 // --- Beside the job ---
 
-TEST_F(TunerTest, NothingRunsUnderCapture) {
+TEST_F(TunerTest, CaptureRefusesTheTuning) {
   const Candidate candidate = Taking("k", 1);
   for (const uintptr_t capturing : {0x5000, 0x6000}) {
     const auto stream = reinterpret_cast<Stream>(capturing);

@@ -52,14 +52,14 @@ TEST_F(AdminClientTest, ADaemonThatFallsSilentIsGivenUp) {
   EXPECT_THAT(std::string(Message(verified)), HasSubstr("does not answer"));
 }
 
-TEST_F(AdminClientTest, OneThatIsSilentFromTheStartIsNotConnectedTo) {
+TEST_F(AdminClientTest, ConnectGivesUpASilentDaemon) {
   HangSignsOfLife();
   ConnectOptions options = daemon_.Options();
   options.answer_budget = milliseconds(50);
   EXPECT_EQ(AdminClient::Connect(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(AdminClientTest, LongWorkIsNoSilentDaemon) {
+TEST_F(AdminClientTest, LongWorkIsNotTakenForSilence) {
   const auto client = Connect();
   std::atomic<int> signs = 0;
   daemon_.kernels().on_lookup = [&](const auto&, auto*) {

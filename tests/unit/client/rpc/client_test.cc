@@ -233,7 +233,7 @@ class Lookups {
   int count_ = 0;
 };
 
-TEST_F(ClientTest, ALongCompileIsNoSilentDaemon) {
+TEST_F(ClientTest, ALongCompileIsNotTakenForSilence) {
   ConnectOptions options = daemon_.Options();
   options.answer_budget = milliseconds(200);
   Lookups lookups;
@@ -268,7 +268,7 @@ TEST_F(ClientTest, ADaemonThatFallsSilentIsGivenUp) {
   gate->Open();
 }
 
-TEST_F(ClientTest, OneMissedSignOfLifeIsNotTheEnd) {
+TEST_F(ClientTest, ClientToleratesOneMissedSignOfLife) {
   ConnectOptions options = daemon_.Options();
   options.answer_budget = milliseconds(1000);
   const auto gate = std::make_shared<Gate>();
@@ -375,7 +375,7 @@ TEST_F(ClientTest, ManyThreadsShareOneClient) {
   EXPECT_EQ(good, 160);
 }
 
-TEST(ClientConnect, NobodyThere) {
+TEST(ClientConnect, MissingDaemonIsUnavailable) {
   const TempDirectory directory;
   ConnectOptions options;
   options.root = directory.path();

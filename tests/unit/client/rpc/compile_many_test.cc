@@ -79,7 +79,7 @@ class CompileManyTest : public ::testing::Test {
   uint64_t in_flight_max_ = 0;
 };
 
-TEST_F(CompileManyTest, NothingToDo) {
+TEST_F(CompileManyTest, EmptyBatchSucceeds) {
   EXPECT_TRUE(Run(0).ok());
   EXPECT_TRUE(answers_.empty());
 }
@@ -91,7 +91,7 @@ TEST_F(CompileManyTest, ThousandsWithFewInFlight) {
   EXPECT_EQ(daemon_.kernels().streams, 1);
 }
 
-TEST_F(CompileManyTest, InFlightIsAsTheCallerSays) {
+TEST_F(CompileManyTest, KeepsToTheCallersLimitInFlight) {
   ManyOptions options;
   options.in_flight_max = 3;
   EXPECT_TRUE(Run(50, options).ok());
@@ -195,7 +195,7 @@ TEST_F(CompileManyTest, AnswersComeInAnyOrder) {
   ExpectAllGood(100);
 }
 
-TEST_F(CompileManyTest, OneBadRequestDoesNotEndTheStream) {
+TEST_F(CompileManyTest, ABadRequestDoesNotEndTheStream) {
   daemon_.kernels().on_stream = [](Stream* stream) {
     v1::CompileStreamRequest request;
     while (stream->Read(&request)) {

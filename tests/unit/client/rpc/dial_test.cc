@@ -42,7 +42,7 @@ TEST(Dial, NoSocketAndAStaleSocketAreUnavailable) {
   EXPECT_THAT(std::string(Message(stale.status())), HasSubstr("no process listens"));
 }
 
-TEST(Dial, WhatIsNoSocketIsSaidToBeNone) {
+TEST(Dial, FileThatIsNotASocketIsNamed) {
   const TempDirectory directory;
   const std::string file = directory.File("s");
   WriteFileOrDie(file, "");
@@ -75,7 +75,7 @@ TEST(Dial, AFullQueueIsTriedUntilTheBudgetIsSpent) {
   EXPECT_THAT(std::string(Message(status)), HasSubstr("stayed full"));
 }
 
-TEST(Dial, OnlyRootOurselvesAndAConfiguredUidMayServe) {
+TEST(Dial, TrustsServersOfRootOwnAndConfiguredUid) {
   EXPECT_TRUE(MayServe(0, 1000, std::nullopt));
   EXPECT_TRUE(MayServe(1000, 1000, std::nullopt));
   EXPECT_FALSE(MayServe(1001, 1000, std::nullopt));

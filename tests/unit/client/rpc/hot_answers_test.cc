@@ -276,7 +276,7 @@ TEST_F(HotAnswersTest, AClientThatShallNotReadAsks) {
   EXPECT_FALSE(IsHit());
 }
 
-TEST(UnreportedUses, AreDueByNumberOrByTime) {
+TEST(UnreportedUses, UsesAreDueByNumberOrByTime) {
   UnreportedUses uses;
   const UnreportedUses::Moment start{};
   EXPECT_TRUE(uses.Add(Digest::Of("a"), start).empty());

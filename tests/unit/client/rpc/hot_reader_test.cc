@@ -30,7 +30,7 @@ class HotReaderTest : public ::testing::Test {
   const Digest key_ = Digest::Of("key");
 };
 
-TEST_F(HotReaderTest, FindsWhatIsPublished) {
+TEST_F(HotReaderTest, FindsAPublishedArtifact) {
   Publish(key_, "the binary");
   const HotReader hot(Path(), std::nullopt);
   const auto found = hot.Find(key_);
@@ -40,7 +40,7 @@ TEST_F(HotReaderTest, FindsWhatIsPublished) {
   EXPECT_EQ(found->document(), "{\"a\":1}");
 }
 
-TEST_F(HotReaderTest, WhatWasFoundOutlivesItsFile) {
+TEST_F(HotReaderTest, FoundArtifactOutlivesItsFile) {
   Publish(key_, "the binary");
   absl::StatusOr<HotArtifact> found = NotFound("");
   {
@@ -53,7 +53,7 @@ TEST_F(HotReaderTest, WhatWasFoundOutlivesItsFile) {
   EXPECT_EQ(copy.binary(), "the binary");
 }
 
-TEST_F(HotReaderTest, NotPublishedAndNoDirectoryAreNotFound) {
+TEST_F(HotReaderTest, UnpublishedKeyAndMissingDirectoryAreNotFound) {
   EXPECT_EQ(HotReader(Path(), std::nullopt).Find(key_).status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(HotReader(Path() + "/none", std::nullopt).Find(key_).status().code(),

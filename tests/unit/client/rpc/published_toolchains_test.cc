@@ -95,7 +95,7 @@ TEST(PublishedToolchains, AnAmbiguousNameIsTheDaemonsToDecide) {
   EXPECT_FALSE((*published)->Find("triton==3.6.0", SourceKind::kTtir, {"cuda", "90", 0}).ok());
 }
 
-TEST(PublishedToolchains, WhatIsNotKnownHereIsNotUsed) {
+TEST(PublishedToolchains, IgnoresToolchainsOfUnknownKinds) {
   EXPECT_FALSE(PublishedToolchains::Parse("\x0a\xff damaged").ok());
   v1::ListToolchainsResponse newer;
   newer.add_toolchains()->set_fingerprint(std::string(32, 'x'));

@@ -29,7 +29,7 @@ struct Place {
   }
 };
 
-TEST(FindSocket, WhatIsNamedWins) {
+TEST(FindSocket, NamedSocketWinsOverRootAndVariables) {
   const Place place{{{"KILN_ROOT", "/variable"}}, {"/run/kiln/kilnd.sock"}};
   EXPECT_EQ(*place.Find("/named.sock", "/root"), "/named.sock");
   EXPECT_EQ(*place.Find("", "/root"), "/root/run/kilnd.sock");
@@ -50,7 +50,7 @@ TEST(FindSocket, APersonsDaemonComesBeforeTheSystems) {
   EXPECT_EQ(*place.Find(), "/run/kiln/kilnd.sock");
 }
 
-TEST(FindSocket, WithoutARuntimeDirectoryThereIsTheStateDirectory) {
+TEST(FindSocket, UsesTheStateDirectoryWithoutARuntimeDirectory) {
   Place place{{{"HOME", "/home/u"}}, {"/home/u/.local/state/kiln/run/kilnd.sock"}};
   EXPECT_EQ(*place.Find(), "/home/u/.local/state/kiln/run/kilnd.sock");
   place.variables["XDG_STATE_HOME"] = "/state";
@@ -65,7 +65,7 @@ TEST(FindSocket, RootHasOnlyTheSystems) {
   EXPECT_EQ(*place.Find(), "/run/kiln/kilnd.sock");
 }
 
-TEST(FindSocket, NothingFoundNamesEveryPlace) {
+TEST(FindSocket, ErrorNamesEverySearchedPlace) {
   const Place place{{{"XDG_RUNTIME_DIR", "/run/user/1000"}}, {}};
   const auto found = place.Find();
   EXPECT_EQ(found.status().code(), absl::StatusCode::kUnavailable);
@@ -73,7 +73,7 @@ TEST(FindSocket, NothingFoundNamesEveryPlace) {
               HasSubstr("/run/user/1000/kiln/kilnd.sock or /run/kiln/kilnd.sock"));
 }
 
-TEST(BesideSocket, IsInTheSameFolder) {
+TEST(BesideSocket, NamesAFileInTheSocketsFolder) {
   EXPECT_EQ(BesideSocket("/a/b/kilnd.sock", "hot"), "/a/b/hot");
   EXPECT_EQ(BesideSocket("kilnd.sock", "hot"), "hot");
 }

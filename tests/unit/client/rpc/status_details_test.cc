@@ -31,7 +31,7 @@ TEST(StatusDetails, GarbageInTheDetailsCostsOnlyTheDetails) {
   EXPECT_FALSE(DiagnosticsOf(status).has_value());
 }
 
-TEST(StatusDetails, OnlyTheCompilerDecidesForGood) {
+TEST(StatusDetails, OnlyCompilerDiagnosticsAreFinal) {
   v1::CompileStreamResponse answer;
   answer.set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
   EXPECT_FALSE(IsCompilersVerdict(FromStreamAnswer(answer)));

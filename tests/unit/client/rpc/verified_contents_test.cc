@@ -21,7 +21,7 @@ TEST(VerifiedContents, ComparesWithTheDigestTheFirstTimeAndAgain) {
   EXPECT_TRUE(verified.Matches(digest, content)) << "a wrong one does not change what is known";
 }
 
-TEST(VerifiedContents, WhatIsTooLargeToKeepIsHashedEachTime) {
+TEST(VerifiedContents, HashesLargeContentsEachTime) {
   VerifiedContents verified(kBytesMax);
   std::string content(kBytesMax / 8 + 1, 'x');
   const Digest digest = Digest::Of(content);
@@ -30,7 +30,7 @@ TEST(VerifiedContents, WhatIsTooLargeToKeepIsHashedEachTime) {
   EXPECT_FALSE(verified.Matches(digest, content));
 }
 
-TEST(VerifiedContents, WhatWasForgottenIsHashedAgain) {
+TEST(VerifiedContents, HashesForgottenContentsAgain) {
   VerifiedContents verified(kBytesMax);
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < 10; ++i) {
@@ -43,7 +43,7 @@ TEST(VerifiedContents, WhatWasForgottenIsHashedAgain) {
   }
 }
 
-TEST(VerifiedContents, WithoutRoomEachIsHashed) {
+TEST(VerifiedContents, HashesEachContentWithoutRoom) {
   VerifiedContents verified(0);
   const Digest digest = Digest::Of("a binary");
   EXPECT_TRUE(verified.Matches(digest, "a binary"));

@@ -41,7 +41,7 @@ TEST_F(LightFrameReaderTest, SeveralRequestsInOnePiece) {
   EXPECT_TRUE(frame.ok() && !*frame);
 }
 
-TEST_F(LightFrameReaderTest, OneByteAtATime) {
+TEST_F(LightFrameReaderTest, ReadsAFrameByteByByte) {
   const std::string bytes = preamble_ + LightFrameBytes(7, 1, "kernel");
   for (size_t i = 0; i + 1 < bytes.size(); ++i) {
     const auto frame = Next(bytes.substr(i, 1));

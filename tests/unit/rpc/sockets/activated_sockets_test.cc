@@ -121,7 +121,7 @@ TEST_F(ActivatedSocketsTest, NamesStayWithSystemd) {
   EXPECT_EQ(::access(directory_.File("kilnd.sock").c_str(), F_OK), 0);
 }
 
-TEST_F(ActivatedSocketsTest, NoneWithoutTheVariables) {
+TEST_F(ActivatedSocketsTest, TakesNoneWithoutTheVariables) {
   const UniqueFd socket = Listening("kilnd.sock");
   EXPECT_EQ(
       TakenByAProcess({socket.get()},
@@ -143,7 +143,7 @@ TEST_F(ActivatedSocketsTest, CountThatIsNoNumber) {
               HasSubstr("LISTEN_FDS"));
 }
 
-TEST_F(ActivatedSocketsTest, WhatDoesNotListenForStreamsIsNamed) {
+TEST_F(ActivatedSocketsTest, NamesADescriptorThatIsNotAListeningStream) {
   const UniqueFd good = Listening("kilnd.sock");
   const UniqueFd file(::open("/dev/null", O_RDWR));
   const UniqueFd only_bound = Bound("bound.sock");
@@ -162,7 +162,7 @@ TEST_F(ActivatedSocketsTest, WhatDoesNotListenForStreamsIsNamed) {
   }
 }
 
-TEST_F(ActivatedSocketsTest, SocketWithoutAPath) {
+TEST_F(ActivatedSocketsTest, RefusesASocketWithoutAPath) {
   const UniqueFd abstract = Listening(fmt::format("@kiln-test-{}", ::getpid()));
   const std::string taken = TakenByAProcess({abstract.get()});
   EXPECT_THAT(taken, StartsWith("FAILED_PRECONDITION"));

@@ -127,7 +127,7 @@ TEST_F(OpenSocketsTest, ActivatedTwiceUnderOneNameIsRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(OpenSocketsTest, SocketThatSomebodyListensOnIsLeftAlone) {
+TEST_F(OpenSocketsTest, LeavesASocketWithAListenerAlone) {
   const auto first = OpenSockets({clients_}, {});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(OpenSockets({clients_}, {}).status().code(), absl::StatusCode::kAlreadyExists);

@@ -57,7 +57,7 @@ TEST_F(SocketFileTest, StaleSocketIsReplaced) {
   EXPECT_TRUE(Open().ok());
 }
 
-TEST_F(SocketFileTest, WhatIsNoSocketStays) {
+TEST_F(SocketFileTest, LeavesAFileThatIsNotASocket) {
   WriteFileOrDie(path_, "x");
   EXPECT_THAT(std::string(Message(Open().status())), HasSubstr("a regular file"));
   std::filesystem::remove(path_);

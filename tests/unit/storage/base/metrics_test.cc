@@ -46,7 +46,7 @@ TEST(Counter, CountsFromManyThreadsWhileItIsRead) {
   EXPECT_EQ(ReadMetric("test_threads"), 4000);
 }
 
-TEST(Metrics, ThoseOfOneNameAreToldApartByTheirLabels) {
+TEST(Metrics, LabelsTellMetricsOfOneNameApart) {
   const Counter one("test_labels", "Things.", {{"toolchain", "one"}});
   Counter two("test_labels", "", {{"toolchain", "two"}});
   two.Add(2);

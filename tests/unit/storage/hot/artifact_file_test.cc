@@ -53,7 +53,7 @@ class MappedArtifactTest : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST(ArtifactFileTest, WhatWasEncodedIsDecoded) {
+TEST(ArtifactFileTest, DecodesAnEncodedFile) {
   const std::string file = Encoded();
   const ArtifactLayout layout = Decode(file);
   EXPECT_EQ(layout.key, MadeKey("k").Bytes());

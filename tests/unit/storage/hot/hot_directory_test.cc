@@ -290,7 +290,7 @@ TEST_F(HotDirectoryTest, ARestartFollowsNoLinksAndLeavesForeignFilesAlone) {
   EXPECT_TRUE(fs::exists(path_ + "/README"));
 }
 
-TEST_F(HotDirectoryTest, OthersMayReadAndNobodyMayWrite) {
+TEST_F(HotDirectoryTest, FilesAreReadableByAllAndReadOnly) {
   const mode_t before = umask(022);  // the daemon's
   const MadeArtifact made = PutOne("add");
   umask(before);
@@ -318,7 +318,7 @@ TEST_F(HotDirectoryTest, RefusesAnythingButADirectory) {
   EXPECT_EQ(orphan.status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(HotDirectoryTest, NothingIsPublishedThroughALinkedShard) {
+TEST_F(HotDirectoryTest, DoesNotPublishThroughALinkedShard) {
   const std::string name = MadeKey("add").Hex();
   fs::create_directory(temp_.File("elsewhere"));
   WriteFileOrDie(temp_.File("elsewhere/" + name), "precious");

@@ -20,7 +20,7 @@ std::string Encoded(const ArtifactRecord& record) {
   return encoded.value_or("");
 }
 
-TEST(RecordCodecTest, WhatWasEncodedIsDecoded) {
+TEST(RecordCodecTest, DecodesAnEncodedRecord) {
   const ArtifactRecord record = MakeArtifact("add").record;
   const auto decoded = DecodeRecord(Encoded(record), record.key);
   ASSERT_TRUE(decoded.ok()) << decoded.status();

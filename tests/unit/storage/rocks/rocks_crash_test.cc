@@ -76,7 +76,7 @@ class RocksCrashTest : public testing::Test {
   }
 };
 
-TEST_F(RocksCrashTest, WhatWasAcknowledgedSurvivesKillNine) {
+TEST_F(RocksCrashTest, AcknowledgedPutsSurviveKillNine) {
   constexpr int kRounds = 20;
   const TempDirectory directory;
   const std::string path = directory.File("store");

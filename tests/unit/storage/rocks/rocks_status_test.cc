@@ -26,7 +26,7 @@ TEST(RocksStatusTest, FullDiskIsRecognizedInEveryWording) {
   }
 }
 
-TEST(RocksStatusTest, OnlyLostDataIsDamage) {
+TEST(RocksStatusTest, MapsOnlyLostDataToDataLoss) {
   EXPECT_EQ(CodeOf(rocksdb::Status::Corruption("checksum")), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(rocksdb::Status::PathNotFound("a table")), StatusCode::kDataLoss);
   EXPECT_EQ(CodeOf(Failed(EIO)), StatusCode::kDataLoss);

@@ -36,7 +36,7 @@ TEST(CommandArgumentsTest, NumbersShareAnArgument) {
   EXPECT_THAT(*arguments, ElementsAre("--diag-suppress=177,550"));
 }
 
-TEST(CommandArgumentsTest, WhatIsNotOnTheListNeverReachesNvrtc) {
+TEST(CommandArgumentsTest, UnlistedOptionsNeverReachNvrtc) {
   const std::vector<std::pair<std::string, OptionValue>> hostile = {
       {"include-path", {std::string("/etc")}},
       {"pre-include", Strings({"/etc/passwd"})},

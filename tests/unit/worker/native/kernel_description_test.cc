@@ -76,7 +76,7 @@ TEST(KernelDescriptionTest, NamesAreLeftOutAsTheTritonWorkerLeavesThemOut) {
   }
 }
 
-TEST(KernelDescriptionTest, OfManyKernelsAsManyAsThereIsRoomForAreDescribed) {
+TEST(KernelDescriptionTest, DescribesAsManyKernelsAsFit) {
   std::string ptx;
   for (int i = 0; i < 300; ++i) ptx += Entry(fmt::format("{}{}", std::string(200, 'k'), i), 40);
   const WorkerReply reply = Describe(ptx);

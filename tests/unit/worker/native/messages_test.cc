@@ -75,7 +75,7 @@ TEST(MessagesTest, AHeaderBeyondThePayloadIsAnError) {
   }
 }
 
-TEST(MessagesTest, ARequestThatIsNoneIsAnError) {
+TEST(MessagesTest, MalformedRequestIsAnError) {
   for (const char* header :
        {"", "{", "null", "[]", "{}", R"({"backend": "cuda"})",
         R"({"backend": "cuda", "architecture": "90", "warp_size": 32, "options": {"a": null}})",
@@ -131,7 +131,7 @@ TEST(MessagesTest, AFailureSurvivesTheWayWhateverItsEncoding) {
   EXPECT_THAT(decoded->failure.message, HasSubstr("too much"));
 }
 
-TEST(MessagesTest, WhatACompilerSaysAtLengthIsCut) {
+TEST(MessagesTest, CutsLongCompilerOutput) {
   // Three bytes as one character; one byte that becomes three.
   for (const std::string word : {"error ", "\u20ac", "\xff"}) {
     WorkerReply reply;
@@ -228,7 +228,7 @@ TEST(MessagesTest, ADescriptionIsTooLargeWhereItIsForTheTritonWorker) {
   }
 }
 
-TEST(MessagesTest, OnlyWhatIsDecidedIsDeterministic) {
+TEST(MessagesTest, MarksOnlyVerdictsOnTheSourceAsDeterministic) {
   EXPECT_TRUE(FailedReply("options", InvalidArgument("x")).failure.deterministic);
   EXPECT_TRUE(FailedReply("cubin", ResourceExhausted("x")).failure.deterministic);
   for (const absl::Status& status : {Internal("x"), NotFound("x"), Cancelled("x")}) {
@@ -238,7 +238,7 @@ TEST(MessagesTest, OnlyWhatIsDecidedIsDeterministic) {
   }
 }
 
-TEST(MessagesTest, WhatTheMachineLacksIsNoFailureOfTheSource) {
+TEST(MessagesTest, LackOfTheMachineIsNotAFailureOfTheSource) {
   // A full disk has the code of a kernel that is too large.
   for (const absl::Status& status :
        {OfThisMachine(ErrnoStatus(ENOSPC, "write")), FailedPrecondition("no jail")}) {

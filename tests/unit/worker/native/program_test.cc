@@ -41,7 +41,7 @@ TEST_F(ProgramTest, AllocatesInLargePagesAndKeepsItsFilesHere) {
   EXPECT_EQ(result->output, std::string("TMPDIR=.\n") + kProgramAllocation + "\n");
 }
 
-TEST_F(ProgramTest, RunsWhatWasOpenedAndNotWhatTookItsPlace) {
+TEST_F(ProgramTest, RunsTheOpenedFileAfterItWasReplaced) {
   const std::string path = directory_.File("tool");
   fs::copy_file("/bin/true", path);
   const auto program = Program::Open(path, "tool");
@@ -71,7 +71,7 @@ TEST_F(ProgramTest, ASignalIsSeen) {
   EXPECT_TRUE(WIFSIGNALED(result->wait_status));
 }
 
-TEST_F(ProgramTest, WhatCannotBeStartedIsAnError) {
+TEST_F(ProgramTest, ProgramThatDoesNotStartIsAnError) {
   EXPECT_FALSE(Program::Open(directory_.File("missing"), "x").ok());
   WriteFileOrDie(directory_.File("text"), "no program");
   const auto program = Program::Open(directory_.File("text"), "text");

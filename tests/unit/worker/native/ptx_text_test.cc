@@ -51,7 +51,7 @@ $L__BB0_1:
   EXPECT_EQ(entries[1].required_threads, std::nullopt);
 }
 
-TEST(PtxTextTest, CommentsAndStringsAreNoCode) {
+TEST(PtxTextTest, IgnoresCommentsAndStrings) {
   EXPECT_THAT(PtxEntries("// .entry a() { }\n/* .entry b() {\n} */ .file 1 \".entry c() {\""),
               IsEmpty());
 }
@@ -64,11 +64,11 @@ TEST(PtxTextTest, TheArchitectureThatItIsWrittenFor) {
   }
 }
 
-TEST(PtxTextTest, ADeclarationIsNoDefinition) {
+TEST(PtxTextTest, IgnoresDeclarations) {
   EXPECT_THAT(PtxEntries(".extern .entry a(.param .u32 x);"), IsEmpty());
 }
 
-TEST(PtxTextTest, AnyTextIsReadToItsEnd) {
+TEST(PtxTextTest, ReadsMalformedTextToItsEnd) {
   for (const char* text : {"", ".entry", ".entry a", ".entry a(", ".entry a(.param .u64", "/*",
                            "\"", ".entry a() .reqntid", ".entry a() .reqntid 1,", "\xff\xfe",
                            ".entry a() .reqntid 99999999999999999999, 1"}) {

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(PtxasOptionsTest, InTheOrderOfTheirNames) {
+TEST(PtxasOptionsTest, ArgumentsStandInTheOrderOfTheirNames) {
   const auto arguments = ArgumentsFor(PtxasOptions(), {{"opt-level", {int64_t{2}}},
                                                        {"fmad", {false}},
                                                        {"generate-line-info", {true}},
@@ -29,7 +29,7 @@ TEST(PtxasOptionsTest, InTheOrderOfTheirNames) {
   EXPECT_THAT(*ArgumentsFor(PtxasOptions(), {}), IsEmpty());
 }
 
-TEST(PtxasOptionsTest, WhatIsNotOnTheListNeverReachesACommandLine) {
+TEST(PtxasOptionsTest, UnlistedOptionsNeverReachACommandLine) {
   const std::vector<std::pair<std::string, OptionValue>> hostile = {
       {"output-file", {std::string("/tmp/x")}},
       {"options-file", {std::string("/etc/passwd")}},

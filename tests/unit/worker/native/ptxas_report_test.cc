@@ -39,7 +39,7 @@ ptxas info    : Used 10 registers, used 1 barriers, 256 bytes smem, 372 bytes cm
   EXPECT_EQ(add.spill_load_bytes, 32);
 }
 
-TEST(PtxasReportTest, WhatIsNotSaidIsAbsent) {
+TEST(PtxasReportTest, UnreportedUsageIsAbsent) {
   const auto usage = ReadPtxasUsage("ptxas info    : Compiling entry function 'a' for 'sm_90'\n");
   ASSERT_EQ(usage.count("a"), 1u);
   EXPECT_EQ(usage.at("a").registers, std::nullopt);
@@ -62,7 +62,7 @@ TEST(PtxasReportTest, TheFirstComplaintWithItsLine) {
   EXPECT_THAT(failure.output, HasSubstr("aborted"));
 }
 
-TEST(PtxasReportTest, WhatDoesNotFitExhaustsAResource) {
+TEST(PtxasReportTest, TooMuchSharedMemoryIsResourceExhausted) {
   const auto failure = ReadPtxasFailure(
       "ptxas error   : Entry function 'a' uses too much shared data (0x186a0 bytes, 0xc000 max)\n",
       "");
@@ -70,7 +70,7 @@ TEST(PtxasReportTest, WhatDoesNotFitExhaustsAResource) {
   EXPECT_EQ(failure.line, 0);
 }
 
-TEST(PtxasReportTest, AMachineThatGaveOutHasDecidedNothing) {
+TEST(PtxasReportTest, FaultOfTheMachineIsNotAVerdict) {
   for (const char* log : {"", "ptxas fatal   : Memory allocation failure\n", "Killed\n"}) {
     const auto failure = ReadPtxasFailure(log, "it was killed");
     EXPECT_EQ(failure.code, absl::StatusCode::kInternal) << log;
@@ -79,14 +79,14 @@ TEST(PtxasReportTest, AMachineThatGaveOutHasDecidedNothing) {
   EXPECT_EQ(ReadPtxasFailure("", "it was killed").message, "it was killed");
 }
 
-TEST(PtxasReportTest, AFileThatCannotBeWrittenIsTheMachines) {
+TEST(PtxasReportTest, UnwritableFileIsAFaultOfTheMachine) {
   const auto failure =
       ReadPtxasFailure("ptxas fatal   : Could not open output file 'kernel.cubin'\n", "");
   EXPECT_EQ(failure.code, absl::StatusCode::kUnavailable);
   EXPECT_FALSE(failure.deterministic);
 }
 
-TEST(PtxasReportTest, WhatItSaysMeansTheSameToBothWorkers) {
+TEST(PtxasReportTest, BothWorkersReadComplaintsAlike) {
   std::ifstream file(KILN_SOURCE_DIR "/tests/vectors/ptxas_complaints.json");
   const auto cases = nlohmann::json::parse(file).at("cases");
   ASSERT_FALSE(cases.empty());
@@ -120,7 +120,7 @@ TEST(PtxasReportTest, ATextForAnotherArchitectureNamesTheOneToAskFor) {
   EXPECT_EQ(other.message, message);
 }
 
-TEST(PtxasReportTest, WordsOfTheSourceAreNoComplaint) {
+TEST(PtxasReportTest, IgnoresWordsOfTheSource) {
   const auto failure = ReadPtxasFailure(
       "ptxas info    : error: fatal\n"
       "ptxas warning : my error handler is called : x\n"

@@ -72,7 +72,7 @@ TEST(TouchedMemoryTest, AForkThatTouchedItAgainHasNoMorePageFaults) {
   }));
 }
 
-TEST(TouchedMemoryTest, ItStopsWhenThereIsSomethingToDo) {
+TEST(TouchedMemoryTest, StopsWhenAJobArrives) {
   WrittenPages pages;
   const TouchedMemory touched = TouchedMemory::OfThisProcess();
   EXPECT_TRUE(HoldsInFork([&] {
@@ -81,7 +81,7 @@ TEST(TouchedMemoryTest, ItStopsWhenThereIsSomethingToDo) {
   }));
 }
 
-TEST(TouchedMemoryTest, WhatIsGoneByThenDoesNoHarm) {
+TEST(TouchedMemoryTest, UnmappedMemoryIsHarmless) {
   std::optional<WrittenPages> pages(std::in_place);
   const TouchedMemory touched = TouchedMemory::OfThisProcess();
   pages.reset();

@@ -23,7 +23,7 @@ TEST(SafeFileName, OrdinaryNamesStay) {
   }
 }
 
-TEST(SafeFileName, EverythingElseIsEscaped) {
+TEST(SafeFileName, EscapesEveryOtherByte) {
   EXPECT_EQ(SafeFileName(""), "~empty");
   EXPECT_EQ(SafeFileName("../x"), "%2E.%2Fx");
   EXPECT_EQ(SafeFileName("a/b"), "a%2Fb");

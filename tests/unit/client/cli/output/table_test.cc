@@ -70,7 +70,7 @@ TEST_F(TableTest, ALongTableFlowsAfterItsFirstRows) {
   EXPECT_GT(out_.str().size(), before);
 }
 
-TEST_F(TableTest, OneLongCellDoesNotWidenTheOthers) {
+TEST_F(TableTest, ALongCellDoesNotWidenOtherRows) {
   console_.aligned = true;
   Table table(console_, {{"N"}, {"X"}});
   table.AddRow({std::string(200, 'n'), std::string("1")});

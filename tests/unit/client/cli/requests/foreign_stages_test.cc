@@ -32,13 +32,13 @@ std::vector<std::string> Left(const std::string& backend, v1::SourceKind kind,
   return {request.stages().begin(), request.stages().end()};
 }
 
-TEST(ForeignStages, EachBackendKeepsItsOwnInTheirOrder) {
+TEST(ForeignStages, KeepsTheStagesOfTheBackendInTheirOrder) {
   const std::vector<std::string> wanted = {"hsaco", "ptx", "amdgcn", "ttgir", "cubin"};
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("ptx", "ttgir", "cubin"));
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_TTIR, wanted), ElementsAre("hsaco", "amdgcn", "ttgir"));
 }
 
-TEST(ForeignStages, EachKindOfSourceKeepsItsOwn) {
+TEST(ForeignStages, KeepsTheStagesOfTheSourceKind) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_CUDA_CXX, {"ttgir", "ptx"}), ElementsAre("ptx"));
 }
 
@@ -47,12 +47,12 @@ TEST(ForeignStages, UnknownNamesStay) {
               ElementsAre("ptx", "amdgcm"));
 }
 
-TEST(ForeignStages, AllStayWhereNoneWouldBeLeft) {
+TEST(ForeignStages, KeepsAllStagesWhereNoneWouldBeLeft) {
   EXPECT_THAT(Left("cuda", v1::SOURCE_KIND_TTIR, {"amdgcn", "hsaco"}),
               ElementsAre("amdgcn", "hsaco"));
 }
 
-TEST(ForeignStages, AllStayForABackendThatNoToolchainHas) {
+TEST(ForeignStages, KeepsAllStagesForAnUnknownBackend) {
   EXPECT_THAT(Left("metal", v1::SOURCE_KIND_TTIR, {"ptx", "air"}), ElementsAre("ptx", "air"));
   EXPECT_THAT(Left("hip", v1::SOURCE_KIND_CUDA_CXX, {"ptx", "hsaco"}), ElementsAre("ptx", "hsaco"));
 }

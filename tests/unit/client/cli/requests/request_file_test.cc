@@ -103,7 +103,7 @@ TEST_F(RequestFileTest, NullMeansAbsentForEveryField) {
   EXPECT_FALSE(named.request->has_launch());
 }
 
-TEST_F(RequestFileTest, WhatIsWrongIsNamed) {
+TEST_F(RequestFileTest, NamesTheMistakeOfALine) {
   ExpectWrong("nonsense", "not JSON");
   ExpectWrong("[]", "array, not an object");
   ExpectWrong("null", "null, not an object");
@@ -201,7 +201,7 @@ TEST_F(RequestFileTest, ALineOverTheLimitIsPassedOver) {
   EXPECT_TRUE(requests[1].request.ok());
 }
 
-TEST_F(RequestFileTest, BracketsWithoutEndAreRefused) {
+TEST_F(RequestFileTest, RefusesNestedRepeatedAndRoundedJson) {
   ExpectWrong(std::string(1'000'000, '['), "JSON");
   ExpectWrong(R"({"source": "m", "target": "cuda:80", "target": "cuda:90"})", "\"target\" twice");
   ExpectWrong(R"({"source": "m", "options": {"num_warps": 4, "num_warps": 8}})",

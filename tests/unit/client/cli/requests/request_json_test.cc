@@ -16,7 +16,7 @@ v1::OptionValue ValueOf(const std::string& text) {
   return request.options().at("o");
 }
 
-TEST(Assignments, ReadAsJsonWhereTheyCan) {
+TEST(Assignments, ReadsJsonValues) {
   EXPECT_EQ(ValueOf("8").int_value(), 8);
   EXPECT_TRUE(ValueOf("8.0").has_double_value());
   EXPECT_EQ(ValueOf("1e-5").double_value(), 1e-5);
@@ -25,7 +25,7 @@ TEST(Assignments, ReadAsJsonWhereTheyCan) {
   EXPECT_EQ(ValueOf("\"8\"").string_value(), "8");
 }
 
-TEST(Assignments, AreStringsOtherwise) {
+TEST(Assignments, ReadsOtherValuesAsStrings) {
   for (const std::string text : {"tf32", "True", "0x10", "", "a=b", "{\"a\":1}", "[1", "-"}) {
     EXPECT_EQ(ValueOf(text).string_value(), text) << text;
     EXPECT_TRUE(ValueOf(text).has_string_value()) << text;
@@ -38,7 +38,7 @@ TEST(Assignments, NullMeansAbsent) {
   EXPECT_TRUE(request.options().empty());
 }
 
-TEST(Assignments, WhatIsWrongIsNamed) {
+TEST(Assignments, NamesTheMistakeOfAnAssignment) {
   const auto wrong = [](std::vector<std::string> assignments) {
     v1::CompileRequest request;
     const absl::Status status = SetOptions(assignments, request);

@@ -33,7 +33,7 @@ class HotFileTest : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(HotFileTest, IsRead) {
+TEST_F(HotFileTest, ReadsAHotFile) {
   const auto artifact = Artifact::FromHotFile(Write(HotFile()), Sha256("key"), std::nullopt);
   ASSERT_TRUE(artifact.ok()) << artifact.status().message();
   EXPECT_EQ((*artifact)->binary(), kBinary);
@@ -45,7 +45,7 @@ TEST_F(HotFileTest, IsRead) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>((*artifact)->binary().data()) % 64, 0u);
 }
 
-TEST_F(HotFileTest, OfAnotherKeyIsRefused) {
+TEST_F(HotFileTest, RefusesAFileOfAnotherKey) {
   const auto artifact = Artifact::FromHotFile(Write(HotFile()), Sha256("other"), std::nullopt);
   EXPECT_EQ(artifact.status().code(), Code::kDataLoss);
 }
@@ -60,7 +60,7 @@ TEST_F(HotFileTest, EveryFlippedByteIsFound) {
   }
 }
 
-TEST_F(HotFileTest, WritableByOthersIsRefused) {
+TEST_F(HotFileTest, RefusesAFileWritableByOthers) {
   EXPECT_EQ(Open(Write(HotFile(), 0664)).code(), Code::kPermissionDenied);
   ::chmod(directory_.File("artifact").c_str(), 0444);
   EXPECT_TRUE(Open(directory_.File("artifact")).ok());
@@ -68,7 +68,7 @@ TEST_F(HotFileTest, WritableByOthersIsRefused) {
   EXPECT_EQ(Open(directory_.File("link")).code(), Code::kPermissionDenied);
 }
 
-TEST_F(HotFileTest, OfTheServersUserIsRead) {
+TEST_F(HotFileTest, ReadsAFileOfTheTrustedServerUid) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes files of others";
   const std::string path = Write(HotFile());
   ASSERT_EQ(::chown(path.c_str(), 12345, 0), 0);
@@ -76,36 +76,36 @@ TEST_F(HotFileTest, OfTheServersUserIsRead) {
   EXPECT_TRUE(Artifact::FromHotFile(path, std::nullopt, 12345).ok());
 }
 
-TEST_F(HotFileTest, MissingIsNotFound) {
+TEST_F(HotFileTest, MissingFileIsNotFound) {
   const Status status = Open(directory_.File("none"));
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_NE(status.message().find("none: No such file"), std::string_view::npos);
 }
 
-TEST_F(HotFileTest, WithoutALaunchableBinaryIsRefused) {
+TEST_F(HotFileTest, RefusesAFileWithoutALaunchableBinary) {
   const Status status = Open(Write(HotFile("ptx")));
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("ends with ptx"), std::string_view::npos) << status.message();
 }
 
-TEST(ArtifactBytesTest, WithoutADigestAreRefused) {
+TEST(ArtifactBytesTest, RefusesBytesWithoutADigest) {
   const auto artifact = Artifact::FromBytes(kJson, kBinary, std::nullopt, std::nullopt);
   EXPECT_EQ(artifact.status().code(), Code::kInvalidArgument);
 }
 
-TEST(ArtifactBytesTest, OfAnotherDigestAreDataLoss) {
+TEST(ArtifactBytesTest, BytesOfAnotherDigestAreDataLoss) {
   const auto artifact = Artifact::FromBytes(kJson, kBinary, Sha256("other"), std::nullopt);
   EXPECT_EQ(artifact.status().code(), Code::kDataLoss);
   EXPECT_NE(artifact.status().message().find("kernel softmax (binary "), std::string_view::npos);
 }
 
-TEST(ArtifactBytesTest, ThatAreNoElfFileAreRefused) {
+TEST(ArtifactBytesTest, RefusesBytesThatAreNotAnElfFile) {
   const std::string text = "no ELF file, but longer than the header of one would be, surely so";
   const auto artifact = Artifact::FromBytes(kJson, text, Sha256(text), std::nullopt);
   EXPECT_EQ(artifact.status().code(), Code::kInvalidArgument);
 }
 
-TEST(ArtifactBytesTest, WithoutAKeyAreIdentifiedByTheirMetadataToo) {
+TEST(ArtifactBytesTest, IdWithoutAKeyDependsOnTheMetadata) {
   const auto id = [](const std::string& json, const std::optional<Sha256Digest>& key) {
     return (*Artifact::FromBytes(json, kBinary, Sha256(kBinary), key))->id();
   };
@@ -117,7 +117,7 @@ TEST(ArtifactBytesTest, WithoutAKeyAreIdentifiedByTheirMetadataToo) {
 }
 
 // As the daemon's document of an artifact that was evicted and compiled again.
-TEST(ArtifactBytesTest, WithoutAKeyDoNotDependOnProvenance) {
+TEST(ArtifactBytesTest, IdWithoutAKeyIgnoresProvenance) {
   const auto id = [](const std::string& json) {
     return (*Artifact::FromBytes(json, kBinary, Sha256(kBinary), std::nullopt))->id();
   };
@@ -143,7 +143,7 @@ class JsonFileTest : public testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(JsonFileTest, LeadsToTheBinaryBesideIt) {
+TEST_F(JsonFileTest, FindsTheBinaryBesideTheJsonFile) {
   const auto artifact = Artifact::FromJsonFile(Write("softmax.cubin", ToHex(Sha256(kBinary))));
   ASSERT_TRUE(artifact.ok()) << artifact.status().message();
   EXPECT_EQ((*artifact)->binary(), kBinary);
@@ -151,7 +151,7 @@ TEST_F(JsonFileTest, LeadsToTheBinaryBesideIt) {
 }
 
 // The order of --emit, which is what a person happened to type.
-TEST_F(JsonFileTest, LeadsToTheBinaryWhereverItStandsAmongTheStages) {
+TEST_F(JsonFileTest, FindsTheBinaryAtAnyPlaceAmongTheStages) {
   const std::string digest = ToHex(Sha256(kBinary));
   const std::string text =
       R"({"stage": "ptx", "digest": ")" + ToHex(Sha256("x")) + R"(", "file": "softmax.ptx"})";
@@ -164,7 +164,7 @@ TEST_F(JsonFileTest, LeadsToTheBinaryWhereverItStandsAmongTheStages) {
   EXPECT_EQ((*artifact)->binary(), kBinary);
 }
 
-TEST_F(JsonFileTest, NeverLeadsElsewhere) {
+TEST_F(JsonFileTest, RefusesABinaryInAnotherFolder) {
   for (const char* name : {"../softmax.cubin", "/etc/passwd", "..", ""}) {
     EXPECT_EQ(Artifact::FromJsonFile(Write(name, ToHex(Sha256(kBinary)))).status().code(),
               Code::kInvalidArgument)
@@ -172,7 +172,7 @@ TEST_F(JsonFileTest, NeverLeadsElsewhere) {
   }
 }
 
-TEST_F(JsonFileTest, WithAnotherDigestIsDataLoss) {
+TEST_F(JsonFileTest, BinaryOfAnotherDigestIsDataLoss) {
   EXPECT_EQ(Artifact::FromJsonFile(Write("softmax.cubin", ToHex(Sha256("x")))).status().code(),
             Code::kDataLoss);
 }

@@ -172,7 +172,7 @@ TEST(ResponseTest, RefusalsSayWhatIsMissing) {
             Code::kInvalidArgument);
 }
 
-TEST(ResponseTest, WhatIsNoSuchMessageIsRefused) {
+TEST(ResponseTest, RefusesBytesThatAreNotACompileResponse) {
   for (const std::string& bytes :
        {std::string("{}"), std::string(40, '\xff'), std::string("\x20\x01", 2),
         Message([](pbf_writer& response) { response.add_int64(1, 7); })}) {

@@ -10,20 +10,20 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(CudaDriverTest, WithoutALibraryIsUnavailable) {
+TEST(CudaDriverTest, MissingLibraryIsUnavailable) {
   const auto driver = CudaDriver::Open("/nowhere/libcuda.so.1");
   EXPECT_EQ(driver.status().code(), Code::kUnavailable);
   EXPECT_THAT(std::string(driver.status().message()), HasSubstr("/nowhere/libcuda.so.1"));
 }
 
-TEST(CudaDriverTest, AnotherLibraryIsNoDriver) {
+TEST(CudaDriverTest, RefusesALibraryThatIsNotADriver) {
   const auto driver = CudaDriver::Open("libc.so.6");
   EXPECT_EQ(driver.status().code(), Code::kUnavailable);
   EXPECT_THAT(std::string(driver.status().message()),
               HasSubstr("libc.so.6 has no cuInit: a driver for CUDA 12.0 or later is needed"));
 }
 
-TEST(CudaDriverTest, WithoutADeviceIsUnavailable) {
+TEST(CudaDriverTest, MissingDeviceIsUnavailable) {
   FakeCudaLibrary fake;
   fake->Fail("cuInit", 100);
   const auto driver = CudaDriver::Open(fake.path());

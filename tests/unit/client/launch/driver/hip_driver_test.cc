@@ -158,7 +158,7 @@ TEST_F(HipDriverTest, LocalMemoryIsTheDevicesLimit) {
   EXPECT_EQ(TryOpen(R"("shared_bytes": 65537)").status().code(), Code::kResourceExhausted);
 }
 
-TEST_F(HipDriverTest, OnlyKernelsOfItsArchitectureAndFeatures) {
+TEST_F(HipDriverTest, OpensOnlyKernelsOfTheDevicesArchitectureAndFeatures) {
   EXPECT_TRUE(TryOpen(R"("num_warps": 4)", -1, "gfx942:xnack-").ok());
   EXPECT_THAT(std::string(TryOpen(R"("num_warps": 4)", -1, "gfx942:xnack+").status().message()),
               HasSubstr("compiled for hip:gfx942:xnack+, but device 0 (Stand-in AMD GPU) is "
@@ -240,7 +240,7 @@ TEST_F(HipDriverTest, FindsTheDeviceOfAnAddressAndOrdersStreams) {
   EXPECT_EQ(fake_->calls("hipStreamWaitEvent"), 1);
 }
 
-TEST_F(HipDriverTest, IsABackendOfTheCInterface) {
+TEST_F(HipDriverTest, CInterfaceOpensTheHipBackend) {
   kiln_launch_open_options options{};
   options.size = sizeof options;
   options.backend = "hip";
