@@ -560,7 +560,7 @@ def tuning_batch(setting):
     """The 18 configurations of a matmul at once, against Triton, which compiles them one after the other."""
     visible = len(os.sched_getaffinity(0))
     script, out = ROOT / "tests/gpu/launch_kernels.py", setting.folder / "tuning"
-    subprocess.run([setting.python, script, "lower", out], check=True)
+    subprocess.run([setting.python, script, "lower", out, "cuda:90"], check=True)
     requests = [request for request in map(json.loads, (out / "requests.jsonl").read_text().splitlines()) if "tuned" in request["name"]]
 
     def ours(turn):

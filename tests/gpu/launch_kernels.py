@@ -1,7 +1,7 @@
 """The kernels that the checks of libkiln_launch on a GPU need beside the example kernels.
 
-    <toolchain>/bin/python tests/gpu/launch_kernels.py lower DIR     writes DIR/<name>.ttir and DIR/requests.jsonl, as lower.py does
-    <toolchain>/bin/python tests/gpu/launch_kernels.py compile DIR   compiles what stands there with Triton itself, one after the other
+    <toolchain>/bin/python tests/gpu/launch_kernels.py lower DIR cuda:90   writes DIR/<name>.ttir and DIR/requests.jsonl, as lower.py does
+    <toolchain>/bin/python tests/gpu/launch_kernels.py compile DIR         compiles what stands there with Triton itself, one by one
 
 `compile` prints how many seconds the 18 matmuls took, all together and the one that took longest; another kernel goes before them, so
 that nothing of Triton's first compile is counted. Needs no GPU.
@@ -24,7 +24,6 @@ import lower  # noqa: E402
 import matmul  # noqa: E402
 from declaration import Instance  # noqa: E402
 
-TARGET = "cuda:90"
 # Tiles and warps, then depth and stages: 18 configurations of one matmul. The largest first: they take the compiler longest, and what
 # is begun last keeps the whole batch waiting.
 TILES = ((128, 256, 8), (128, 128, 8), (128, 128, 4), (128, 64, 4), (64, 128, 4), (64, 64, 4))
@@ -55,14 +54,14 @@ def device_descriptors():
                     {**pointers, "rows": "i32", "columns": "i32:16", "BLOCK_ROWS": 16, "BLOCK_COLUMNS": 64})
 
 
-def write(out):
+def write(out, target):
     out.mkdir(parents=True, exist_ok=True)
     lines = []
     for instance in [device_descriptors(), *matmuls()]:
-        name = catalog.case_name(instance, TARGET)
+        name = catalog.case_name(instance, target)
         path = out / f"{name}.ttir"
-        path.write_text(lower.lower(instance, TARGET))
-        lines.append({"name": name, "source_file": str(path), "kind": "ttir", "target": TARGET, "options": instance.options,
+        path.write_text(lower.lower(instance, target))
+        lines.append({"name": name, "source_file": str(path), "kind": "ttir", "target": target, "options": instance.options,
                       "toolchain": catalog.TOOLCHAIN})
     (out / "requests.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -73,11 +72,11 @@ def compile_serially(folder):
     seconds = []
     for request in requests:
         begin = time.monotonic()
-        triton.compile(request["source_file"], target=catalog.gpu_target(TARGET), options=request["options"])
+        triton.compile(request["source_file"], target=catalog.gpu_target(request["target"]), options=request["options"])
         seconds.append(time.monotonic() - begin)
     matmuls_alone = seconds[1:]
     print(sum(matmuls_alone), max(matmuls_alone))
 
 
 if __name__ == "__main__":
-    {"lower": write, "compile": compile_serially}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve())
+    {"lower": write, "compile": compile_serially}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve(), *sys.argv[3:])

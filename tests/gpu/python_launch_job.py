@@ -3,7 +3,7 @@
     python python_launch_job.py OUT.json
 
 Runs with the plug-in and a daemon. Writes {"rows": [[what, result, is ok], ...], "benchmark": [rows as tests/benchmarks/run --json has
-them]}.
+them, and what they were made of as "raw"]}.
 """
 
 import json
@@ -14,24 +14,21 @@ import threading
 import time
 import traceback
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "kernels"))
+import torch
+import triton
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-import torch  # noqa: E402
-import triton  # noqa: E402
-
-import kiln  # noqa: E402
-import layer_norm  # noqa: E402
-import matmul  # noqa: E402
-import softmax  # noqa: E402
-import vector_add  # noqa: E402
+import kiln
+import kernel_checks
+from vector_add import vector_add
 
 BATCHES = 400
 LAUNCHES = 100  # of one batch; fewer than a stream holds, so none waits
 rows = []
 
 
-def row(what, result, is_ok=True):
-    rows.append([what, str(result), bool(is_ok)])
+def row(what, result, is_ok="measured"):
+    rows.append([what, str(result), is_ok])
 
 
 def check(what):
@@ -39,7 +36,7 @@ def check(what):
 
     def run(body):
         try:
-            row(what, body() or "right")
+            row(what, body() or "right", True)
             torch.cuda.synchronize()
         except Exception:
             row(what, traceback.format_exc()[-1500:], False)
@@ -120,7 +117,7 @@ class Vectors:
         self.kernel = through_kiln(client, self.compiled)
 
     def by_triton(self):
-        return vector_add.vector_add[GRID](self.x, self.y, self.out, SIZE, BLOCK=BLOCK)
+        return vector_add[GRID](self.x, self.y, self.out, SIZE, BLOCK=BLOCK)
 
     def by_kiln(self, stream=None, way=lambda tensor: tensor):
         self.kernel[GRID](way(self.x), way(self.y), way(self.out), SIZE, stream=stream)
@@ -148,53 +145,22 @@ def check_arguments(vectors):
 
 
 def check_kernels(client):
+    """All the example kernels."""
 
-    @check("softmax, 8 warps")
-    def _():
-        x = torch.randn(500, 1920, device="cuda")
-        out = torch.empty_like(x)
-        arguments = (out, x, x.stride(0), out.stride(0), *x.shape)
-        compiled = softmax.softmax[(132,)](*arguments, BLOCK=2048, num_warps=8)
-        out.zero_()
-        through_kiln(client, compiled, num_warps=8)[132](*arguments)
-        close(out, torch.softmax(x, 1), 1e-5)
+    def by_kiln(instance, grid, *arguments):
+        compiled = kernel_checks.compiled_by_triton(instance, grid, *arguments)
+        kernel, parameter, given = through_kiln(client, compiled, **instance.options), 0, []
+        for argument in arguments:
+            count = 1
+            if isinstance(argument, TensorDescriptor):
+                argument = kernel.descriptor(parameter, argument.base, argument.shape, argument.strides)
+                count = len(argument.values)
+            given.append(argument)
+            parameter += count
+        kernel[grid](*given)
 
-    @check("layer_norm, a float among the arguments")
-    def _():
-        x, weight, bias = (torch.randn(shape, device="cuda", dtype=torch.float16) for shape in ((256, 1024), (1024,), (1024,)))
-        y, mean, rstd = torch.empty_like(x), *(torch.empty(256, device="cuda") for _ in range(2))
-        arguments = (x, y, weight, bias, mean, rstd, 1024, 1024, 1e-5)
-        compiled = layer_norm.layer_norm_forward[(256,)](*arguments, BLOCK=1024)
-        y.zero_()
-        through_kiln(client, compiled)[256](*arguments)
-        close(y, torch.nn.functional.layer_norm(x.float(), (1024,), weight.float(), bias.float(), 1e-5), 2e-2)
-
-    @check("matmul, 96 KiB of shared memory")
-    def _():
-        a, b = (torch.randn(shape, device="cuda", dtype=torch.float16) for shape in ((512, 384), (384, 768)))
-        c = torch.empty(512, 768, device="cuda", dtype=torch.float16)
-        arguments = (a, b, c, 512, 768, 384, a.stride(0), b.stride(0), c.stride(0))
-        compiled = matmul.matmul[(24,)](*arguments, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=3)
-        c.zero_()
-        kernel = through_kiln(client, compiled, num_warps=8, num_stages=3)
-        kernel[24](*arguments)
-        close(c, a.float() @ b.float(), 5e-2)
-        return f"right; {kernel.facts()}"
-
-    @check("matmul by tensor descriptors")
-    def _():
-        from triton.tools.tensor_descriptor import TensorDescriptor
-        a, b = (torch.randn(shape, device="cuda", dtype=torch.float16) for shape in ((512, 384), (768, 384)))
-        c = torch.empty(512, 768, device="cuda", dtype=torch.float16)
-        after = (c, 512, 768, 384, c.stride(0))
-        compiled = matmul.descriptor_matmul[(24,)](
-            TensorDescriptor.from_tensor(a, [128, 64]), TensorDescriptor.from_tensor(b, [128, 64]), *after, BLOCK_M=128, BLOCK_N=128,
-            BLOCK_K=64, GROUP=8, WARP_SPECIALIZE=False, num_warps=8, num_stages=3)
-        c.zero_()
-        kernel = through_kiln(client, compiled, num_warps=8, num_stages=3)
-        first = kernel.descriptor(0, a, a.shape, a.stride())
-        kernel[24](first, kernel.descriptor(len(first.values), b, b.shape), *after)
-        close(c, a.float() @ b.float().T, 5e-2)
+    for name, text in kernel_checks.run(by_kiln).items():
+        row(f"{name} through kiln.load", text, kernel_checks.is_right(text))
 
 
 def check_streams(vectors):
@@ -356,14 +322,14 @@ def compare(name, what, our_batch, their_batch, goal):
     ratio = statistics.median(ours / theirs for ours, theirs in pairs)
     ours, theirs = (statistics.median(values) for values in zip(*pairs, strict=True))
     row(f"{name}: {what}", f"{ours:.2f} us, {theirs:.2f} us: {ratio:.3f}")
-    return {"name": name, "value": round(ratio, 4), "goal": goal, "better": "lower", "holds": ratio <= goal}
+    return {"name": name, "value": round(ratio, 4), "goal": goal, "better": "lower", "holds": ratio <= goal, "raw": pairs}
 
 
 def measure(client):
     """vector_add of next to nothing, so that the CPU's part is all there is."""
     x, y, out = (torch.rand(BLOCK, device="cuda") for _ in range(3))
     grid = (1, 1, 1)
-    compiled = vector_add.vector_add[grid](x, y, out, BLOCK, BLOCK=BLOCK)
+    compiled = vector_add[grid](x, y, out, BLOCK, BLOCK=BLOCK)
     kernel = through_kiln(client, compiled)
     benchmark = []
 
@@ -374,7 +340,7 @@ def measure(client):
         compiled[grid](x, y, out, BLOCK, BLOCK)
 
     def looked_up():
-        vector_add.vector_add[grid](x, y, out, BLOCK, BLOCK=BLOCK)
+        vector_add[grid](x, y, out, BLOCK, BLOCK=BLOCK)
 
     def compare_launches(name):
         return compare(name, "one launch by Kiln, by Triton's compiled[grid]", lambda: microseconds(ours), lambda: microseconds(theirs), 1.0)

@@ -30,9 +30,16 @@ class Instance:
     hip_options: dict = field(default_factory=lambda: dict(_NOTHING))
     needs: int = 0
 
-    def supports(self, target):
+    def lacks(self, target):
+        """In words, what a target has not that this needs; None where it is compiled for it."""
         backend, architecture = target.split(":")
-        return not self.needs or (backend == "cuda" and int(architecture) >= self.needs)
+        needs = max(self.needs, 80 if backend == "cuda" and "*bf16:16" in self.parameters.values() else 0)
+        if not needs or (backend == "cuda" and int(architecture) >= needs):
+            return None
+        return f"it needs {'bfloat16' if needs == 80 else 'clusters or warp specialization'}, of cuda:{needs} or later"
+
+    def supports(self, target):
+        return self.lacks(target) is None
 
     def signature(self):
         return {

@@ -1,5 +1,6 @@
 """The script for machines with a GPU, on one that has none."""
 
+import ast
 import io
 import json
 import os
@@ -11,11 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from fake_driver import FakeDriver
+from places import TOOLCHAIN
+
 GPU = pathlib.Path(__file__).resolve().parent.parent / "gpu"
 sys.path.append(str(GPU / "checks"))
 
 import library  # noqa: E402
-from report import Report  # noqa: E402
+import machine  # noqa: E402
+import setting as settings  # noqa: E402
+from report import MEASURED, Report  # noqa: E402
 
 
 @pytest.fixture
@@ -37,10 +43,52 @@ def test_says_what_a_machine_lacks(bundle):
     assert "kernels, training, " in done.stderr and "has no PyTorch" in done.stderr
 
 
-def test_parts_that_need_no_python_packages_ask_for_none(bundle):
-    done = run(bundle, "--part", "checks", "--part", "cost")
+def test_parts_that_need_no_pytorch_ask_for_none(bundle):
+    done = run(bundle, "--part", "launch")
     assert done.returncode == 2
-    assert "PyTorch" not in done.stderr and "Triton" not in done.stderr
+    assert "checks, cost, autotune: " in done.stderr and "has no Triton" in done.stderr and "PyTorch" not in done.stderr
+
+
+def test_the_architecture_is_what_the_driver_says(tmp_path):
+    driver = FakeDriver(tmp_path)
+    assert machine.find_gpu(driver.path) == machine.Gpu("90")
+    assert "no NVIDIA driver here" in machine.find_gpu("/none/libcuda.so.1").trouble
+
+
+def test_every_example_kernel_has_a_check(start_with_triton):
+    """Read, as PyTorch is not here."""
+    listed = start_with_triton("lower.py", "--list", "--targets", "cuda:90").finish()
+    checks, = (node.value for node in ast.parse((GPU / "kernel_checks.py").read_text()).body
+               if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "CHECKS")
+    assert sorted(ast.literal_eval(key) for key in checks.keys) == sorted(json.loads(line)["kernel"] for line in listed.splitlines())
+
+
+@pytest.mark.parametrize("target, lacking", [
+    ("cuda:75", ["cross_entropy", "matmul_128x128x64_two_ctas", "quantize_int8", "rotary", "rotary_backward", "warp_specialized_matmul"]),
+    ("cuda:86", ["matmul_128x128x64_two_ctas", "warp_specialized_matmul"]), ("cuda:120", [])])
+def test_what_a_gpu_lacks_is_known_before_anything_is_compiled(start_with_triton, target, lacking):
+    every, these = ({json.loads(line)["kernel"] for line in start_with_triton("lower.py", "--list", "--targets", one).finish().splitlines()}
+                    for one in ("cuda:90", target))
+    assert sorted(every - these) == lacking
+
+
+@pytest.mark.slow
+def test_the_kernels_are_compiled_for_the_gpu_that_is_there(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr(settings, "JOB_SECONDS_MAX", 1000)
+    monkeypatch.setattr(sys, "executable", str(TOOLCHAIN / "bin" / "python"))
+    monkeypatch.setattr(sys, "prefix", f"{TOOLCHAIN}:{os.environ['KILN_TEST_CUDA']}")
+    (tmp_path / "bin").symlink_to(programs.kilnd.parent)
+    report = Report(io.StringIO(), None)
+    setting = settings.Setting(tmp_path, tmp_path, report, "", machine.Gpu("86"), "*", 1000)
+    try:
+        compiled = {path.stem for path in setting.artifacts.glob("*.cubin")}
+        assert len(list((setting.artifacts / "hot").rglob("*"))) > len(compiled)
+    finally:
+        setting.close()
+    assert report.rows == []
+    # The example kernels but two, those of the launch checks, one for another GPU, and three that no Triton made.
+    assert len(compiled) == 19 + 19 + 1 + 3
+    assert {"vector_add-cuda-80", "softmax-cuda-86", "device_descriptor_add-cuda-86", "hold_ptx-cuda-86", "scaled_add_cu-cuda-86"} <= compiled
 
 
 def test_says_that_there_is_no_bundle(tmp_path):
@@ -52,6 +100,21 @@ def test_says_that_there_is_no_python(bundle):
     done = run(bundle, KILN_GPU_PYTHON="/none/python")
     assert (done.returncode, done.stdout) == (2, "")
     assert "/none/python is not a Python" in done.stderr
+
+
+def test_what_cannot_be_wrong_is_measured_and_not_right(tmp_path):
+    result, text = report(tmp_path, is_right=MEASURED)
+    assert "0 of 0 right" in text and "ok  " not in text
+    assert result.rows[0]["ok"] == "measured"
+
+
+def test_raw_results_are_kept(tmp_path):
+    result = Report(io.StringIO(), tmp_path)
+    result.keep("kernels-first", {"seconds": 3})
+    result.measure([{"name": "launch", "value": 1.04, "goal": 1.05, "better": "lower", "holds": True, "raw": [[2.0, 1.9]]}])
+    result.save([])
+    assert json.loads((tmp_path / "raw.json").read_text()) == {"kernels-first": [{"seconds": 3}]}
+    assert "raw" not in result.measured[0]
 
 
 def report(tmp_path, is_right=True, **measured):

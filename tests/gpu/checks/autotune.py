@@ -18,7 +18,7 @@ STOCK_ROUNDS = 3
 def autotune(setting, row):
     sources = setting.folder / "autotune"
     script = TESTS / "launch_kernels.py"
-    subprocess.run([sys.executable, script, "lower", sources], check=True, timeout=setting.limit(COMPILE_SECONDS_MAX))
+    subprocess.run([sys.executable, script, "lower", sources, setting.target], check=True, timeout=setting.limit(COMPILE_SECONDS_MAX))
     rounds = [_compile_with_triton(setting, script, sources) for _ in range(STOCK_ROUNDS)]
     stock = statistics.median(seconds for seconds, _ in rounds)
     bound = statistics.median(seconds / longest for seconds, longest in rounds)

@@ -40,9 +40,9 @@ class Kilnd:
         self.process.kill()
         self.process.wait()
 
-    def kiln(self, *arguments):
+    def kiln(self, *arguments, seconds=60):
         return subprocess.run([self._bundle / "bin" / "kiln", "--root", self.root, *arguments], capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=seconds, check=False)
 
     def stats(self):
         done = self.kiln("stats", "--json")

@@ -1,6 +1,7 @@
 """What this machine has of what the parts need."""
 
 import ctypes
+import dataclasses
 import datetime
 import importlib.util
 import platform
@@ -9,6 +10,14 @@ import subprocess
 import sys
 
 TITLES = {"torch": "PyTorch", "triton": "Triton"}
+
+
+@dataclasses.dataclass
+class Gpu:
+    """The first one that the driver has."""
+
+    architecture: str  # "90"
+    trouble: str = ""  # why it cannot be used
 
 
 def describe():
@@ -24,14 +33,18 @@ def describe():
     return lines
 
 
-def gpu_trouble(driver):
-    """Why no GPU can be used, or None."""
+def find_gpu(driver):
     try:
         library = ctypes.CDLL(driver)
     except OSError as error:
-        return f"no NVIDIA driver here: {error}"
-    result = library.cuInit(0)
-    return f"no NVIDIA GPU here: cuInit of {driver} returns {result}" if result else None
+        return Gpu("", f"no NVIDIA driver here: {error}")
+    if result := library.cuInit(0):
+        return Gpu("", f"no NVIDIA GPU here: cuInit of {driver} returns {result}")
+    version = [ctypes.c_int(), ctypes.c_int()]
+    for number, attribute in zip(version, (75, 76), strict=True):  # COMPUTE_CAPABILITY_MAJOR, and _MINOR
+        if result := library.cuDeviceGetAttribute(ctypes.byref(number), attribute, 0):
+            return Gpu("", f"no NVIDIA GPU here: cuDeviceGetAttribute of {driver} returns {result}")
+    return Gpu("".join(str(number.value) for number in version))
 
 
 def python_trouble(modules, bundled_version):

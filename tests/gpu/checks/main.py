@@ -21,8 +21,8 @@ from setting import TESTS, Setting
 ROOT = TESTS.parent.parent  # of the bundle, or of the source tree
 # What each part needs besides the bundle and a GPU.
 PARTS = {
-    "checks": (library.checks, ()),
-    "cost": (library.cost, ()),
+    "checks": (library.checks, ("triton",)),
+    "cost": (library.cost, ("triton",)),
     "autotune": (autotune.autotune, ("triton",)),
     **{part.__name__: (part, ("torch", "triton")) for part in (
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
@@ -34,8 +34,8 @@ GROUPS = {"launch": ["checks", "cost", "autotune"],
 
 def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
-        Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All but checks
-        and cost need a Python with Triton, all of plugin and first_step one with PyTorch too: KILN_GPU_PYTHON names it. first_step takes
+        Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All need a
+        Python with Triton, those of plugin and first_step one with PyTorch too: KILN_GPU_PYTHON names it. first_step takes
         eight minutes and runs where it is named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1 where something
         failed or a goal was missed, with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
@@ -45,7 +45,8 @@ def parse():
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of checks, those whose names match (as GoogleTest matches)")
     parser.add_argument("--json", action="store_true", help="the measured rows alone on standard output, as tests/benchmarks/run --json has "
                         "them; all else goes to stderr")
-    parser.add_argument("--out", type=pathlib.Path, help="a folder for output.txt, results.json and logs.txt")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder for output.txt, results.json, raw.json (what the jobs and "
+                        "benchmarks wrote) and logs.txt")
     parser.add_argument("--seconds", type=float, default=540, help="that the whole run may take (default: 540)")
     return parser.parse_args()
 
@@ -56,13 +57,13 @@ def chosen(names):
     return [part for part in PARTS if part in asked]
 
 
-def troubles(bundle, driver, parts):
+def troubles(bundle, gpu, parts):
     """Why this cannot run."""
     if not (bundle / "about.json").is_file():
         yield f"no bundle in {bundle}: tests/gpu/bundle makes one"
         return
-    if trouble := machine.gpu_trouble(driver):
-        yield trouble
+    if gpu.trouble:
+        yield gpu.trouble
     about = json.loads((bundle / "about.json").read_text())
     lacking = {}
     for part in parts:
@@ -88,7 +89,8 @@ def main():
     driver = os.environ.get("KILN_GPU_DRIVER", "libcuda.so.1")
     bundle = (arguments.bundle or (ROOT if (ROOT / "about.json").is_file() else ROOT / "build" / "gpu-bundle")).resolve()
     parts = chosen(arguments.part)
-    if lacking := list(troubles(bundle, driver, parts)):
+    gpu = machine.find_gpu(driver)
+    if lacking := list(troubles(bundle, gpu, parts)):
         print("\n".join(lacking), file=sys.stderr)
         return 2
     report = Report(sys.stderr if arguments.json else sys.stdout, arguments.out)
@@ -96,7 +98,7 @@ def main():
         report.say(line)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-gpu-"))
     try:
-        with contextlib.closing(Setting(bundle, folder, report, driver, arguments.only, arguments.seconds)) as setting:
+        with contextlib.closing(Setting(bundle, folder, report, driver, gpu, arguments.only, arguments.seconds)) as setting:
             run_parts(setting, parts, report)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,17 +4,19 @@ import json
 import time
 
 LOG_CHARACTERS_MAX = 20_000  # of one process: its end
-_WORDS = {True: "ok  ", False: "FAIL", None: "skip"}
+MEASURED = "measured"
+_WORDS = {True: "ok  ", False: "FAIL", None: "skip", MEASURED: "    "}
 
 
 class Report:
-    """`stream` gets the text; `out`, a folder or None, gets output.txt, results.json and logs.txt."""
+    """`stream` gets the text; `out`, a folder or None, gets output.txt, results.json, raw.json and logs.txt."""
 
     def __init__(self, stream, out):
         self._stream, self._out = stream, out
         self._parts = {}  # name: seconds
         self.rows = []  # of checks
         self.measured = []  # as tests/benchmarks/run --json has them
+        self._raw = {}  # what each job and benchmark wrote, in turn
         if out:
             out.mkdir(parents=True, exist_ok=True)
             (out / "output.txt").write_text("")
@@ -29,17 +31,21 @@ class Report:
             with open(self._out / "output.txt", "a") as file:
                 file.write(f"{text}\n")
 
-    def row(self, part, what, result, is_ok=True):
-        """is_ok: None where it could not be looked at here."""
-        is_ok = None if is_ok is None else bool(is_ok)
+    def row(self, part, what, result, is_ok=MEASURED):
+        """is_ok: None where it could not be looked at here, MEASURED where nothing could be wrong."""
+        is_ok = is_ok if is_ok in (None, MEASURED) else bool(is_ok)
         self.rows.append({"part": part, "what": what, "result": str(result), "ok": is_ok})
         self.say(f"{_WORDS[is_ok]}  {part:<10} {what:<52} {result}")
 
     def measure(self, rows):
-        """A goal that is None is none: the figure stands beside another's."""
+        """A goal that is None is none: the figure stands beside another's. What stands under "raw" is kept apart."""
+        rows = [{key: value for key, value in row.items() if key != "raw"} for row in rows]
         self.measured += rows
         for row in rows:
             self.say(json.dumps(row))
+
+    def keep(self, name, raw):
+        self._raw.setdefault(name, []).append(raw)
 
     def end_part(self, part, began):
         self._parts[part] = time.monotonic() - began
@@ -50,6 +56,7 @@ class Report:
             return
         results = {"checks": self.rows, "measured": self.measured, "seconds": self._parts}
         (self._out / "results.json").write_text(json.dumps(results, indent=1))
+        (self._out / "raw.json").write_text(json.dumps(self._raw))
         with open(self._out / "logs.txt", "w") as file:
             for log in logs:
                 file.write(f"===== {log.name}\n{log.read_text(errors='replace')[-LOG_CHARACTERS_MAX:]}\n")
@@ -59,8 +66,8 @@ class Report:
         lines = [("name", "ratio", "goal", "")]
         for part in self._parts:
             results = [row["ok"] for row in self.rows if row["part"] == part]
-            skipped = results.count(None)
-            what = f"{results.count(True)} of {len(results) - skipped} right" + f", {skipped} skipped" * bool(skipped)
+            skipped, measured = results.count(None), results.count(MEASURED)
+            what = f"{results.count(True)} of {len(results) - skipped - measured} right" + f", {skipped} skipped" * bool(skipped)
             lines.append((part, "", "", f"{what}, {self._parts[part]:.0f} s"))
         lines += [_line(row) for row in self.measured]
         widths = [max(len(line[i]) for line in lines) for i in range(3)]

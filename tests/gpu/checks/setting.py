@@ -17,9 +17,10 @@ JOB_SECONDS_MAX = 240
 
 class Setting:
 
-    def __init__(self, bundle, folder, report, driver, only, seconds_max):
+    def __init__(self, bundle, folder, report, driver, gpu, only, seconds_max):
         self.bundle, self.folder, self.report, self.driver, self.only = bundle, folder, report, driver, only
-        self.artifacts = bundle / "artifacts"
+        self.target = f"cuda:{gpu.architecture}"
+        self.has_unsteady_assembler = int(gpu.architecture) >= 100
         self._end = time.monotonic() + seconds_max
         self._jobs = []
 
@@ -35,6 +36,33 @@ class Setting:
             raise
         self.report.say(f"      kilnd serves after {time.monotonic() - began:.1f} s")
         return kilnd
+
+    @functools.cached_property
+    def artifacts(self):
+        """A folder with what the checks of the launch library launch, compiled for this GPU: the example kernels and others; one for
+        another GPU; and `hot`, as the daemon publishes them. Reports what does not compile."""
+        into = self.folder / "artifacts"
+        into.mkdir()
+        kernels, older = TESTS.parent / "kernels" / "lower.py", "cuda:90" if self.target == "cuda:80" else "cuda:80"
+        for index, command in enumerate(((kernels, "--targets", self.target, "--out"), (TESTS / "launch_kernels.py", "lower"),
+                                         (kernels, "--targets", older, "--kernels", "vector_add", "--out"))):
+            sources = self.folder / f"sources-{index}"
+            command += (sources, self.target) if "lower" in command else (sources,)
+            subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, timeout=self.limit(JOB_SECONDS_MAX))
+            self._compile(sources / "requests.jsonl", into)
+        plain = self.folder / "plain.jsonl"
+        names = [path for path in sorted((TESTS / "launch" / "plain").iterdir())]
+        plain.write_text("".join(json.dumps(
+            {"name": f"{path.name.replace('.', '_')}-{self.target.replace(':', '-')}", "source_file": str(path), "target": self.target}) + "\n"
+            for path in names))
+        self._compile(plain, into)
+        (into / "hot").symlink_to(self.kilnd.root / "run" / "hot")
+        return into
+
+    def _compile(self, requests, into):
+        done = self.kilnd.kiln("compile", "--requests", requests, "--emit", "cubin", "-o", into, seconds=self.limit(JOB_SECONDS_MAX))
+        if done.returncode != 0:
+            self.report.row("artifacts", "for this GPU", done.stderr[-3000:], None if "no toolchain fits" in done.stderr else False)
 
     def close(self):
         """Ends what still runs."""
@@ -65,7 +93,9 @@ class Setting:
         self.report.say(log.read_text().rstrip())
         if done.returncode != 0:
             raise RuntimeError(f"{command[0]}: exit {done.returncode}")
-        return json.loads(done.stdout)
+        rows = json.loads(done.stdout)
+        self.report.keep(part, rows)
+        return rows
 
     # Jobs: programs in the folder above that write what they saw as JSON, under this Python.
 
@@ -109,7 +139,9 @@ class Setting:
             process.log.close()
         if process.returncode != 0:
             raise RuntimeError(pathlib.Path(process.log.name).read_text()[-3000:])
-        return json.loads(process.out.read_text())
+        result = json.loads(process.out.read_text())
+        self.report.keep(process.out.stem, result)
+        return result
 
     def run(self, *arguments):
         return self.finish(self.start(*arguments))

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <random>
 #include <string>
@@ -65,10 +66,30 @@ class GpuTest : public testing::Test {
     kiln_launch_artifact_close(artifact);
     return code;
   }
-  // Closed at the end.
+  // Ends the test, from wherever in it.
+  [[noreturn]] static void Skip(const std::string& why) {
+    const auto skip = [&] { GTEST_SKIP() << "  " << why; };
+    skip();
+    throw testing::AssertionException(
+        testing::TestPartResult(testing::TestPartResult::kSkip, nullptr, -1, why.c_str()));
+  }
+  static bool IsAtLeast(int architecture) { return std::stoi(Architecture()) >= architecture; }
+  kiln_launch_device Device() {
+    kiln_launch_device device{};
+    device.size = sizeof device;
+    EXPECT_LAUNCH_OK(kiln_launch_get_device(runtime_, 0, &device));
+    return device;
+  }
+  // Closed at the end. What this GPU cannot run ends the test: the one that compiled the kernels
+  // said so of those that are not there.
   kiln_launch_kernel* Open(const std::string& name, int device = 0) {
+    if (!std::filesystem::exists(JsonOf(CaseName(name)))) {
+      Skip(name + " is not compiled for cuda:" + Architecture());
+    }
     kiln_launch_kernel* kernel = nullptr;
-    EXPECT_LAUNCH_OK(TryOpen(name + "-cuda-90", &kernel, device));
+    const kiln_launch_code code = TryOpen(CaseName(name), &kernel, device);
+    if (code == KILN_LAUNCH_RESOURCE_EXHAUSTED) Skip(kiln_launch_error());
+    EXPECT_LAUNCH_OK(code);
     if (kernel != nullptr) kernels_.push_back(kernel);
     return kernel;
   }

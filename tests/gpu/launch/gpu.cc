@@ -44,6 +44,19 @@ Places& places() {
   return places;
 }
 
+const std::string& Architecture() {
+  static const std::string architecture = [] {
+    constexpr int kMajor = 75, kMinor = 76;
+    int major = 0, minor = 0;
+    GPU(cuDeviceGetAttribute(&major, kMajor, 0));
+    GPU(cuDeviceGetAttribute(&minor, kMinor, 0));
+    return std::to_string(major) + std::to_string(minor);
+  }();
+  return architecture;
+}
+
+std::string CaseName(const std::string& kernel) { return kernel + "-cuda-" + Architecture(); }
+
 const Functions& Gpu() {
   static const Functions functions = Open();
   thread_local const Result entered = functions.cuCtxSetCurrent(Primary());

@@ -21,6 +21,7 @@ using launch::cuda::Result;
   ENTRY(cuDriverGetVersion, Result(int*))                                              \
   ENTRY(cuDeviceGet, Result(int*, int))                                                \
   ENTRY(cuDeviceGetCount, Result(int*))                                                \
+  ENTRY(cuDeviceGetAttribute, Result(int*, int, int))                                  \
   ENTRY(cuDevicePrimaryCtxRetain, Result(Handle*, int))                                \
   ENTRY(cuDevicePrimaryCtxRelease_v2, Result(int))                                     \
   ENTRY(cuCtxSetCurrent, Result(Handle))                                               \
@@ -76,6 +77,11 @@ struct Places {
   std::string driver = "libcuda.so.1";
 };
 Places& places();
+
+// What device 0 is: "90".
+const std::string& Architecture();
+// What an example kernel that was compiled for it is called: "softmax-cuda-90".
+std::string CaseName(const std::string& kernel);
 
 // The driver's functions, with the primary context of device 0 current on this thread. Ends the
 // program with a clear word where there is none.

@@ -90,7 +90,7 @@ TEST_P(PlainKernelTest, ComputesWhatItSays) {
 }
 
 TEST_P(PlainKernelTest, TakesSharedMemoryFromTheLaunch) {
-  dynamic_shared_bytes_ = 100'000;
+  dynamic_shared_bytes_ = static_cast<uint32_t>(Device().shared_bytes_max) - 1024;
   ASSERT_LAUNCH_OK(EnqueueScaledAdd());
   EXPECT_TRUE(OutIsRight());
 }
@@ -128,7 +128,7 @@ TEST_P(PlainKernelTest, FreeingABufferOfALiveGraphIsAnErrorWithAName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plain, PlainKernelTest,
-                         testing::Values(Source{"scaled_add_cuda", "scaled_add_param_0",
+                         testing::Values(Source{"scaled_add_cu", "scaled_add_param_0",
                                                 "scaled_add_param_2"},
                                          Source{"scaled_add_ptx", "out", "scale"}),
                          [](const auto& source) { return std::string(source.param.name); });

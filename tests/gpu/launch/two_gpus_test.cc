@@ -42,7 +42,7 @@ class TwoGpusTest : public GpuTest {
     // The second's, for as long as the process runs: it would be made anew each time.
     GPU(cuDevicePrimaryCtxRetain(&second_, 1));
     GPU(cuMemHostAlloc(&word_, sizeof(uint32_t), /*PORTABLE*/ 1));
-    hold_ = Open("hold");
+    hold_ = Open("hold_ptx");
   }
   void TearDown() override {
     if (word_ != nullptr) Gpu().cuMemFreeHost(word_);
