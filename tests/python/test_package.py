@@ -1,14 +1,15 @@
 """The Python package as somebody else's program has it: installed from its wheel, and with its types."""
 
+import json
 import os
-import shutil
-import site
 import subprocess
 import sys
 
 import pytest
 
-from places import PACKAGE, ROOT
+from job import Job
+from kiln_triton_worker.warm_kernel import WARM_KERNEL
+from places import BINARIES, PACKAGE, ROOT, TOOLCHAIN
 
 pytestmark = pytest.mark.slow
 
@@ -19,22 +20,16 @@ def run(*command, **options):
     return done.stdout
 
 
-def pip(*arguments):
-    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments)
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The Python of an environment with nothing but the wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(PACKAGE, folder / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
-    pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder, folder / "source")
-    wheel, = folder.glob("kiln-*.whl")
+    """The Python of an environment with what installing the wheel brings."""
+    run("cmake", "--build", BINARIES.parent, "--target", "kiln_wheel")
+    wheel, = (BINARIES.parent / "wheels").glob("kiln-*.whl")
     assert "-py3-none-linux_" in wheel.name
-    run(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
-    python = folder / "environment" / "bin" / "python"
-    pip("--python", python, "install", "--no-deps", "--no-index", wheel)
-    return python
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    run(sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check", "--no-input", "install", wheel)
+    return folder / "bin" / "python"
 
 
 def ask(python, text, **environment):
@@ -43,6 +38,7 @@ def ask(python, text, **environment):
 
 def test_the_wheel_has_the_whole_package(installed):
     where, = ask(installed, "import kiln, os; print(os.path.dirname(kiln.__file__))")
+    assert {name.split("-")[0] for name in os.listdir(os.path.dirname(where)) if name.endswith(".dist-info")} == {"kiln", "protobuf"}
     assert where.startswith(str(installed.parent.parent))
     for folder, _, names in os.walk(PACKAGE / "kiln"):
         inside = os.path.join(where, os.path.relpath(folder, PACKAGE / "kiln"))
@@ -51,11 +47,25 @@ def test_the_wheel_has_the_whole_package(installed):
 
 
 def test_an_installed_package_works(installed, tmp_path):
-    """With protobuf, and without a daemon; a launch finds its library."""
+    """Without a daemon; a launch finds its library."""
     text = ("import kiln\ntry:\n    kiln.Client()\nexcept kiln.UnavailableError as error: print(error.code)\n"
             "try:\n    kiln.Runtime('no-such-driver.so')\nexcept kiln.LaunchError as error: print(error)\n")
-    said = ask(installed, text, PYTHONPATH=os.pathsep.join(site.getsitepackages()), KILN_ROOT=str(tmp_path))
+    said = ask(installed, text, KILN_ROOT=str(tmp_path))
     assert said[0] == "UNAVAILABLE" and "no-such-driver.so" in " ".join(said[1:]), said
+
+
+def test_an_installed_package_compiles(installed, daemon):
+    text = ("import kiln\nwith kiln.Client() as client:\n    for _ in range(2):\n"
+            f"        print(client.compile(kiln.CompileRequest({WARM_KERNEL!r}, 'cuda:90')).outcome)\n")
+    assert ask(installed, text, KILN_ROOT=str(daemon.root)) == ["compiled", "hit"]
+
+
+def test_an_installed_plug_in_asks_the_daemon(installed, daemon, tmp_path):
+    """Beside a Triton of the same Python's."""
+    triton, = (TOOLCHAIN / "lib").glob("python3*/site-packages")
+    environment = {**Job(tmp_path, installed, daemon.root, "cache").environment, "PYTHONPATH": str(triton)}
+    answer = json.loads(run(installed, "-B", ROOT / "tests" / "testing" / "jobs" / "attacked_job.py", "none", env=environment))
+    assert answer["served"] == len(answer["made"]) == 8, answer
 
 
 def mypy(folder, *what):
