@@ -67,6 +67,17 @@ def test_a_remembered_file_list_belongs_to_one_path_of_triton(python, environmen
     assert older == again != newer
 
 
+def test_a_module_without_its_source_is_another_triton(python, environment):
+    """Python imports bytecode that lies where a source would."""
+    before, module = run(python, environment, "here", "nothing"), environment / "triton" / "sourceless.pyc"
+    module.write_bytes(b"")
+    try:
+        assert len({answer["fingerprint"] for answer in (before, run(python, environment, "here", "nothing"))}) == 2
+    finally:
+        module.unlink()
+    assert run(python, environment, "here", "nothing") == before
+
+
 def test_a_forked_child_has_the_triton_of_its_parent(python, environment):
     here = run(python, environment, "here", "nothing")
     assert len(here["fingerprint"]) == 64 and run(python, environment, "a child", "nothing") == here
