@@ -4,6 +4,7 @@ Runs with nothing but the standard library and `triton`. A module imports only w
 
   failure, elf, libc, usage, output    small things that know nothing of one another
   large_pages                          what makes forks cheaper
+  libdevice                            what makes linking cheaper
   frames                               what goes over a job socket
   jail, limits                         what a worker may do, and what it may take
   source_text                          a request's text, before it is parsed

@@ -5,6 +5,7 @@ import re
 import sys
 
 from kiln_triton_worker.failure import Failure
+from kiln_triton_worker.libdevice import read_libdevice_in_part
 
 # Where the system keeps libraries and nothing else: whole directories of it may be read.
 SYSTEM_LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/")
@@ -17,7 +18,7 @@ class Toolchain:
         import triton
         from triton import knobs
         from triton._C import libtriton
-        from triton._C.libtriton import get_cache_invalidating_env_vars, ir
+        from triton._C.libtriton import get_cache_invalidating_env_vars, ir, llvm
         from triton.backends import backends, compiler
         from triton.backends.compiler import GPUTarget
         from triton.compiler.compiler import make_backend
@@ -29,6 +30,7 @@ class Toolchain:
         self.backends = [name for name, probe in (("cuda", 80), ("hip", "gfx942"))
                          if any(entry.compiler.supports_target(GPUTarget(name, probe, 32)) for entry in backends.values())]
         self.ir = ir
+        read_libdevice_in_part(os.path.join(self.directory, "backends", "nvidia", "lib", "libdevice.10.bc"), llvm)
         self.knobs = knobs.nvidia
         self.environment = get_cache_invalidating_env_vars
         self._make_target = GPUTarget
