@@ -120,6 +120,19 @@ def in_triton(script, *arguments, directory):
         assert ran.returncode == 0, stderr.read()
 
 
+def test_a_compile_in_a_context_that_was_made_ahead_gives_the_same(tmp_path):
+    in_triton("""
+def stages():
+    return [content for _, content, _ in compiler.compile(request, WARM_KERNEL.encode())[0]]
+first = stages()
+compiler.prepare("cuda", "90")
+made = compiler._contexts["cuda"]
+assert stages() == first
+assert compiler._context_in_use is made and not compiler._contexts
+assert stages() == first
+""", directory=tmp_path)
+
+
 # On a full disk ptxas ends with 0 and leaves what there was room for; here a script does the leaving.
 def test_a_binary_that_is_cut_off_is_the_disks_fault(tmp_path):
     ptxas = tmp_path / "ptxas"

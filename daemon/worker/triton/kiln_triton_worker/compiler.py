@@ -28,6 +28,18 @@ class Compiler:
     def __init__(self):
         self.toolchain = Toolchain()
         self.assemblers = Assemblers(self.toolchain)
+        self._contexts = {}  # by backend, for one compile each
+        self._context_in_use = None  # until the next compile: a worker ends sooner without freeing it
+
+    def prepare(self, backend, architecture):
+        """Makes what the next compile for that backend begins with: a fork finds it made."""
+        self._contexts[backend] = self._context(self.toolchain.target(backend, architecture)[1])
+
+    def _context(self, backend):
+        context = self.toolchain.ir.context()
+        self.toolchain.ir.load_dialects(context)
+        backend.load_dialects(context)
+        return context
 
     def compile(self, request, source):
         """(list of (stage, bytes, micros), description of the kernel) of `source`, which is bytes. Raises Failure."""
@@ -40,7 +52,7 @@ class Compiler:
             kind = request["kind"]
             started = time.perf_counter_ns()
             text = decode(source)
-            context, module, name, signature = self._parse(backend, kind, source, text, output)
+            module, name, signature = self._parse(backend, kind, source, text, output)
             given = request["options"]
             if kind == "ttgir":
                 given = {**given, **options_of_ttgir(module, target, given)}
@@ -60,7 +72,6 @@ class Compiler:
                     failure.args = (str(failure) + pass_advice(str(failure), target, self.toolchain.version),)
                     raise failure from None
                 check_stage(stage, done[-1][1])
-            del context  # every module of it is gone now
         kernel = describe_kernel(target, metadata, done, printed.getvalue())
         kernel["hidden_pointers"] = self.toolchain.hidden_pointers()
         kernel["parameters"] = parameters(text, name, signature, request.get("parameters"))
@@ -69,14 +80,12 @@ class Compiler:
         return done, kernel
 
     def _parse(self, backend, kind, source, text, output):
-        """(context, module, name of its kernel, types of that one's parameters). The module lives as long as the context."""
+        """(module, name of its kernel, types of that one's parameters)."""
         ir = self.toolchain.ir
         path = SOURCE_STEM + kind
         with open(path, "wb") as file:
             file.write(source)
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
+        self._context_in_use = context = self._contexts.pop(backend.target.backend, None) or self._context(backend)
         try:
             module = ir.parse_mlir_module(path, context)
         except Exception as error:
@@ -93,7 +102,7 @@ class Compiler:
         # ptxas looks at the files that the PTX names and writes their time into the line table. Equal text must give equal
         # binaries at any time, and for a file that is not there it writes zero.
         os.unlink(path)
-        return context, module, name, signature
+        return module, name, signature
 
 
 def origins_failure(error, output):

@@ -35,6 +35,7 @@ def warm(compiler, backends):
             continue
         try:
             compiler.compile(request_for(backend, architecture), WARM_KERNEL.encode())
+            compiler.prepare(backend, architecture)
             results[f"{backend}:{architecture}"] = ""
         except Exception as error:
             results[f"{backend}:{architecture}"] = one_line(repr(error))
