@@ -13,7 +13,6 @@ import atexit
 import ctypes
 import functools
 import gc
-import hashlib
 import importlib
 import json
 import os
@@ -32,6 +31,7 @@ sys.path.insert(0, str(folder / "source"))
 
 import catalog  # noqa: E402
 import triton  # noqa: E402
+from stand_in_driver import StandInDriver  # noqa: E402
 from triton import knobs  # noqa: E402
 
 if triton.__version__ == "3.4.0":
@@ -369,33 +369,6 @@ def spoil(how):
 
     Client.compile = spoiled
     return {"done": True}
-
-
-class StandInDriver:
-    """What the Autotuner needs of a driver, without a GPU: remembers what was launched by the digest of its binary."""
-
-    def __init__(self, target):
-        self._target = target
-        self.launched = []
-        self.utils = self
-
-    def get_current_target(self):
-        return self._target
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device):
-        return 0
-
-    def get_device_properties(self, device):
-        return {"max_shared_mem": 227 << 10}
-
-    def load_binary(self, name, binary, shared, device):
-        return object(), hashlib.sha256(binary).hexdigest(), 32, 0, 1024
-
-    def launcher_cls(self, source, metadata):
-        return lambda x, y, z, stream, function, *rest: self.launched.append(function)
 
 
 def load(kernel, target, options):
