@@ -266,7 +266,7 @@ def test_a_client_that_could_not_work_is_not_made(kind, name, given):
 
 @pytest.mark.parametrize("name,given,words", [
     ("KILN_TIMEOUT", "inf", "is not a number of seconds"), ("KILN_TIMEOUT", "nan", "is not a number of seconds"),
-    ("KILN_SERVER_UID", "4294967295", "is not a uid"), ("KILN_SERVER_UID", "9" * 5000, "is not a uid"), ("KILN_SERVER_UID", "-1", "is not a uid")],
+    ("KILN_SERVER_UID", "4294967295", "is not a uid"), ("KILN_SERVER_UID", "9" * 5000, "is not a uid"), ("KILN_SERVER_UID", "-1", "is not a uid"), ("KILN_TUNINGS", "none", "is not one of use, renew, off")],
                          ids=label)
 def test_a_variable_that_no_client_could_work_with_counts_as_unset(caplog, name, given, words):
     assert Settings.of({name: given}) == Settings()

@@ -36,12 +36,12 @@ def test_the_report_counts_seconds_waited_and_saved():
     counters.compiled_here("the daemon is away", 0.0625)
     counters.add(0.5, refused=1)
     counters.add(0.25)
-    counters.add(builds_spared=1)
+    counters.add(builds_spared=1, timings_found=18)
     told = counters.snapshot()
     assert told == Report(hits={"memory": 2, "own": 1}, joined=1, compiled=1, local={"the daemon is away": 1}, refused=1, builds_spared=1,
-                          seconds_waited=0.5 + 0.25 + 0.125 + 1 + 8 + 0.0625 + 0.5 + 0.25, seconds_saved=1.5 + 0.75 + 3.875 + 2)
+                          timings_found=18, seconds_waited=0.5 + 0.25 + 0.125 + 1 + 8 + 0.0625 + 0.5 + 0.25, seconds_saved=1.5 + 0.75 + 3.875 + 2)
     assert str(told) == ("3 hits (2 in memory, 1 in own), 1 joined, 1 compiled, 1 compiled here (1 because the daemon is away), 1 refused, "
-                         "1 build spared; waited 10.69 s, saved 8.12 s")
+                         "1 build spared, 18 timings found; waited 10.69 s, saved 8.12 s")
     counters.add(1.0)
     assert told.seconds_waited == 10.6875  # as it was when it was asked for
 

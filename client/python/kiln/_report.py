@@ -19,6 +19,7 @@ class Report:
     seconds_waited: for the daemon's answers, all threads together. seconds_saved: the time of the compiles that hits and joins
     spared, less the wait for them; negative if the answers took longer.
     builds_spared: libraries that the C compiler did not have to build.
+    timings_found: configurations that Triton's Autotuner did not have to measure.
     """
     hits: Dict[str, int] = field(default_factory=dict)
     joined: int = 0
@@ -28,16 +29,18 @@ class Report:
     seconds_saved: float = 0.0
     builds_spared: int = 0
     refused: int = 0
+    timings_found: int = 0
 
     def __str__(self) -> str:
         hits = ", ".join(f"{count} in {tier}" for tier, count in self.hits.items())
         local = ", ".join(f"{count} because {reason}" for reason, count in self.local.items())
         count = sum(self.hits.values())
         refused = f"{self.refused} refused, " if self.refused else ""
+        timings = f", {self.timings_found} {'timing' if self.timings_found == 1 else 'timings'} found" if self.timings_found else ""
         saved = round(self.seconds_saved, 2) + 0.0  # no "-0.00"
         return (f"{count} {'hit' if count == 1 else 'hits'}{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
                 f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}, {refused}"
-                f"{self.builds_spared} {'build' if self.builds_spared == 1 else 'builds'} spared; "
+                f"{self.builds_spared} {'build' if self.builds_spared == 1 else 'builds'} spared{timings}; "
                 f"waited {self.seconds_waited:.2f} s, {'lost' if saved < 0 else 'saved'} {abs(saved):.2f} s")
 
 
@@ -70,12 +73,13 @@ class Counters:
             self._report.local[reason] = self._report.local.get(reason, 0) + 1
             self._report.seconds_waited += waited_s
 
-    def add(self, waited_s: float = 0.0, *, refused: int = 0, builds_spared: int = 0) -> None:
+    def add(self, waited_s: float = 0.0, *, refused: int = 0, builds_spared: int = 0, timings_found: int = 0) -> None:
         """waited_s: also for an answer that was of no use."""
         with self._lock:
             self._report.seconds_waited += waited_s
             self._report.refused += refused
             self._report.builds_spared += builds_spared
+            self._report.timings_found += timings_found
 
     def snapshot(self) -> Report:
         with self._lock:

@@ -10,11 +10,15 @@ the daemon does not give, the Autotuner compiles in its turn, and raises there w
 
 The plug-in leaves the tuning to Triton if the program could see a difference (a hook, a listener or a mode of its own, heuristics,
 configurations with a pre_hook), or if there is no daemon that could help. docs/adr/0028 has the reasons.
+
+Autotuner._bench is wrapped as well: a configuration whose times another process has kept (tunings.py) is neither compiled nor measured.
 """
 
 import functools
+import inspect
 import math
 import os
+import sys
 import threading
 import time
 from typing import Any, Callable, List, Mapping, Optional, Set, Type
@@ -35,20 +39,38 @@ _may_have_missed_one = True
 _LeaveOut = Callable[[Exception], None]
 
 
+class _Here(threading.local):
+    """The tuning of this thread, if its times are found or kept: a tunings.Tuning."""
+    tuning: Any = None
+
+
+_here = _Here()
+
+
 def install(settings: Settings, leave_out: _LeaveOut) -> None:
     """Call once in a process. Raises if this Triton's Autotuner has another form. leave_out: called if that shows later."""
     from triton.runtime.autotuner import Autotuner
-    prune = Autotuner.prune_configs
+    prune, bench = Autotuner.prune_configs, Autotuner._bench
     if hasattr(prune, "__wrapped__"):
         return
 
     @functools.wraps(prune)
     def prune_configs(self: Any, *arguments: Any, **keywords: Any) -> "List[Any]":
+        global _may_have_missed_one
         configs: List[Any] = prune(self, *arguments, **keywords)
-        _try_to_compile_ahead(settings, leave_out, self, arguments[0] if arguments else keywords.get("kwargs", {}), configs)
+        _may_have_missed_one = False
+        caller = sys._getframe(1)
+        problem = caller.f_locals.get("key") if caller.f_code is Autotuner.run.__code__ else None
+        _prepare(settings, leave_out, self, arguments[0] if arguments else keywords.get("kwargs", {}), configs, problem)
         return configs
 
-    Autotuner.prune_configs = prune_configs
+    @functools.wraps(bench)
+    def find_or_bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> Any:
+        measure = functools.partial(bench, self, *arguments, config=config, **meta)
+        tuning = _here.tuning
+        return measure() if tuning is None or tuning.tuner is not self else tuning.find_or_measure(config, measure)
+
+    Autotuner.prune_configs, Autotuner._bench = prune_configs, find_or_bench
 
 
 def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) -> None:
@@ -58,41 +80,56 @@ def join_tuning(settings: Settings, leave_out: _LeaveOut, compile_frame: Any) ->
     if not _may_have_missed_one:
         return
     _may_have_missed_one = False
+    if autotune_prefetch.is_ahead():
+        return
     try:
-        bench = None if autotune_prefetch.is_ahead() else _find_bench(compile_frame)
-        if bench is None or bench["self"].early_config_prune or bench["self"].perf_model:
+        from triton.runtime.autotuner import Autotuner
+        bench = _caller(inspect.unwrap(Autotuner._bench), compile_frame)
+        run = bench and _caller(Autotuner.run, bench)
+        if run is None:
             return
-        tuner, kwargs = bench["self"], bench["meta"]
+        tuner, kwargs, configs, problem = (run.f_locals[name] for name in ("self", "kwargs", "pruned_configs", "key"))
+        under_way = bench.f_locals["config"]
     except Exception as error:
         leave_out(error)
         return
-    _try_to_compile_ahead(settings, leave_out, tuner, kwargs, tuner.configs)
+    _prepare(settings, leave_out, tuner, kwargs, configs, problem, under_way)
 
 
-def _find_bench(frame: Any) -> "Optional[Mapping[str, Any]]":
-    """The variables of Autotuner._bench, which compiles and measures one configuration, if it is among the callers."""
-    from triton.runtime.autotuner import Autotuner
-    while frame is not None and frame.f_code is not Autotuner._bench.__code__:
+def _caller(function: Any, frame: Any) -> Any:
+    """The frame of the function, which is known by its code, if it is among the callers."""
+    while frame is not None and frame.f_code is not function.__code__:
         frame = frame.f_back
-    return None if frame is None else frame.f_locals
+    return frame
 
 
-def _try_to_compile_ahead(settings: Settings, leave_out: _LeaveOut, tuner: Any, kwargs: Mapping[str, Any], configs: "List[Any]") -> None:
+def _prepare(settings: Settings, leave_out: _LeaveOut, tuner: Any, kwargs: Mapping[str, Any], configs: "List[Any]", problem: Any,
+             under_way: Any = None) -> None:
+    """Finds the times of these configurations, and compiles those without. problem: the Autotuner's key for this tuning; None:
+    nothing is measured. under_way: a configuration that is measured already."""
+    _here.tuning = None
     try:
-        if not _may_compile_ahead(tuner, configs):
+        from triton.runtime._async_compile import active_mode
+        if not _may_prepare(tuner, configs):
             return
+        may_compile = active_mode.get() is None
     except Exception as error:
         leave_out(error)
         return
-    with attempt("to compile the configurations together"):  # Triton compiles one after the other
-        _compile_ahead(settings, tuner, kwargs, configs)
+    if problem is not None and settings.tunings != "off":
+        with attempt("to look for the times of a tuning"):
+            _here.tuning = _process.imported("kiln._plugin.tunings").find(settings, tuner, kwargs, problem, configs)
+    if _here.tuning is not None:
+        configs = [config for config in configs if config is under_way or config not in _here.tuning.times]
+    if may_compile and len(configs) > 1:
+        with attempt("to compile the configurations together"):  # Triton compiles one after the other
+            _compile_ahead(settings, tuner, kwargs, configs)
 
 
-def _may_compile_ahead(tuner: Any, configs: "List[Any]") -> bool:
+def _may_prepare(tuner: Any, configs: "List[Any]") -> bool:
     """False if the program could see a difference, or if Triton may have the tuning's result on disk."""
-    from triton.runtime._async_compile import active_mode
     from triton.runtime.jit import JITFunction
-    return (len(configs) > 1 and isinstance(tuner.fn, JITFunction) and not tuner.fn.pre_run_hooks and active_mode.get() is None
+    return (isinstance(tuner.fn, JITFunction) and not tuner.fn.pre_run_hooks
             and not tuner.cache_results and not knobs.runtime.jit_cache_hook and not knobs.runtime.jit_post_compile_hook
             and not knobs.compilation.listener
             and not any(config.pre_hook or getattr(config, "ir_override", None) for config in configs))

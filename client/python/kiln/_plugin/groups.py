@@ -99,9 +99,14 @@ class Groups:
 
 
 def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:
+    return key_of("kernel", asked, folder=folder, name=name)
+
+
+def key_of(what: str, asked: Tuple[Any, Any], **decides: Any) -> bytes:
+    """The key for what a kernel and these values decide. asked: as for Groups.find. Declined, source_dependencies.Unknown, OSError."""
     for _, library in asked[1].extern_libs:
         identity.check_installed(library)
-    return own.key_of("kernel", folder=folder, name=name, source=source_dependencies.digest(*asked), **own.triton_here())
+    return own.key_of(what, source=source_dependencies.digest(*asked), **own.triton_here(), **decides)
 
 
 def _folder(triton_hash: str) -> str:

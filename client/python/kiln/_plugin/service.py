@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
 import kiln
 from kiln import _process
@@ -176,11 +176,15 @@ class Service:
 
     def get_own(self, key: bytes) -> Optional[Dict[str, bytes]]:
         """The files under that key of the own namespace, or None. Declined if the daemon has to be asked and does not answer now."""
-        if files := self._hot.own(key):
-            return files
-        found: Optional[Dict[str, bytes]] = self._on_own(
-            "get", lambda client: client.get_own([key], timeout=_OWN_TIMEOUT_S)).get(key)
-        return found
+        return self.get_all_own([key]).get(key)
+
+    def get_all_own(self, keys: "Iterable[bytes]") -> Dict[bytes, Dict[str, bytes]]:
+        """The same for several keys: the files of those that are there."""
+        found = {key: self._hot.own(key) for key in keys}
+        missing = [key for key, files in found.items() if not files]
+        if missing:
+            found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S)))
+        return {key: files for key, files in found.items() if files}
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
         """Stores files under that key. Declined if the daemon does not answer now."""

@@ -4,13 +4,14 @@ import contextlib
 import logging
 import math
 import os
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, NamedTuple, Optional, Tuple
 
 from kiln import _validate
 from kiln._signals import suppressed
 from kiln.errors import InvalidArgumentError
 
 MODES = ("off", "use", "require", "record")
+TUNINGS = ("use", "renew", "off")
 LOG = logging.getLogger("kiln")
 
 _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
@@ -18,27 +19,34 @@ _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 class Settings(NamedTuple):
     """mode: one of MODES. manifest: the file that `record` writes. timeout_s: for one kernel. server_uid: a uid whose daemon
-    is trusted besides root's and this user's. exit_line: print a report when the process ends."""
+    is trusted besides root's and this user's. exit_line: print a report when the process ends. tunings: one of TUNINGS."""
     mode: str = "use"
     manifest: str = ""
     timeout_s: float = _TIMEOUT_S
     server_uid: Optional[int] = None
     exit_line: bool = False
+    tunings: str = "use"
 
     @staticmethod
     def of(environment: Mapping[str, str] = os.environ) -> "Settings":
         """Logs an invalid value and takes the default: a job must not end because of it."""
-        mode = environment.get("KILN_MODE", "") or "use"
-        if mode not in MODES:
-            LOG.warning("kiln: KILN_MODE=%s is not one of %s; using 'use'", mode, ", ".join(MODES))
-            mode = "use"
+        mode = _one_of(MODES, environment, "KILN_MODE")
         manifest = environment.get("KILN_MANIFEST", "") or "kiln-manifest.jsonl"
         return Settings(
             mode=mode,
             manifest=_absolute(manifest) if mode == "record" else "",
             timeout_s=_number(environment, "KILN_TIMEOUT", _TIMEOUT_S),
             server_uid=_whole(environment, "KILN_SERVER_UID"),
-            exit_line=environment.get("KILN_REPORT", "") not in ("", "0"))
+            exit_line=environment.get("KILN_REPORT", "") not in ("", "0"),
+            tunings=_one_of(TUNINGS, environment, "KILN_TUNINGS"))
+
+
+def _one_of(words: "Tuple[str, ...]", environment: Mapping[str, str], name: str) -> str:
+    word = environment.get(name, "") or "use"
+    if word in words:
+        return word
+    LOG.warning("kiln: %s=%s is not one of %s; using 'use'", name, word, ", ".join(words))
+    return "use"
 
 
 def _absolute(path: str) -> str:

@@ -69,6 +69,11 @@ def digest(source: Any, options: Any) -> str:
     return hashlib.sha256(json.dumps([*written, walk.written_options(options)]).encode()).hexdigest()
 
 
+def written(value: Any) -> Any:
+    """A value with its types, for JSON. Raises Unknown."""
+    return _Walk(_current_members())._value(value)
+
+
 class _Walk:
     """Walks one source in a fixed order. The results are JSON values."""
 
