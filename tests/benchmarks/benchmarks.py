@@ -21,10 +21,12 @@ import tempfile
 import time
 import traceback
 
-import cores
-
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.append(str(ROOT / "tests" / "testing"))
+
+import cores  # noqa: E402
+import stand_in_libcuda  # noqa: E402
 
 
 class Row:
@@ -638,9 +640,10 @@ def plugin(setting):
 class Jobs:
     """Processes that resolve kernels, with the plug-in or without: the example kernels (plugin_job.py), or others."""
 
-    def __init__(self, setting, program="plugin_job.py"):
+    def __init__(self, setting, program="plugin_job.py", **variables):
         self.setting = setting
         self._program = program
+        self._variables = variables
         self._number = 0
 
     def new_cache(self):
@@ -654,7 +657,7 @@ class Jobs:
 
     def run(self, kernels, caches, plug_in, *folder):
         """One process for each of these Triton caches, all at once; what each of them says. `kernels` and `folder`: the program's arguments."""
-        environment = dict(self.setting.env)
+        environment = {**self.setting.env, **self._variables}
         if plug_in:
             package = [str(self.setting.binaries.parent / "python"), *site.getsitepackages()]
             environment.update(PYTHONPATH=os.pathsep.join(package), TRITON_CACHE_MANAGER="kiln.triton:CacheManager")
@@ -692,6 +695,22 @@ def second_process(setting):
             row("second-process-empty", "empty", "stock", 0.5,
                 "the same process without Kiln whose files are there; ours are not, the daemon has them"),
             row("second-process-cold", "empty", "cold", 0.1, "the same process without Kiln, which compiles; ours has no files")]
+
+
+def tuned_second(setting):
+    """A process whose tuning another has made before it."""
+    jobs = Jobs(setting, "tuned_job.py", **stand_in_libcuda.make(setting.folder / "libcuda"))
+
+    def done(cache, plug_in):
+        return jobs.run("cuda:90", [cache], plug_in)[0]
+
+    cache = jobs.new_cache()
+    best = {done(cache, False)["best"], done(jobs.new_cache(), True)["best"]}
+    turns = [(done(jobs.new_cache(), True), done(cache, False)) for _ in range(6)][1:]
+    assert len(best) == 1 and all({ours["best"], stock["best"]} == best and not ours["measured"] for ours, stock in turns), turns
+    return [Row("tuned-second", ratios((ours["ms"], stock["ms"]) for ours, stock in turns), 0.2, "lower",
+                "the same process without Kiln, whose kernels Triton has in its files; measuring is a stand-in's",
+                cpu_ms=1000 * statistics.median(ours["cpu_s"] for ours, _ in turns), kernels=18)]
 
 
 def plugin_kernels(count):
@@ -783,6 +802,7 @@ GROUPS = {
     ("tuning-batch", "cores-measured"): tuning_batch,
     ("plugin-import", "plugin-first-ask"): plugin,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
+    ("tuned-second",): tuned_second,
     **{(f"plugin-kernels-{count}", f"plugin-kernels-{count}-empty"): plugin_kernels(count) for count in _EMPTY_GOALS},
     ("inductor-like",): inductor_like,
     ("eight-processes", "eight-processes-whole"): eight_processes,
