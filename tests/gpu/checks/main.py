@@ -26,10 +26,10 @@ PARTS = {
     "autotune": (autotune.autotune, ("triton",)),
     **{part.__name__: (part, ("torch", "triton")) for part in (
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
-        plugin.python)},
+        plugin.tuned_second, plugin.python)},
 }
 GROUPS = {"launch": ["checks", "cost", "autotune"],
-          "plugin": ["kernels", "training", "bundler", "ranks", "killed", "absent", "pool", "tuning", "python"]}
+          "plugin": ["kernels", "training", "bundler", "ranks", "killed", "absent", "pool", "tuning", "tuned_second", "python"]}
 
 
 def parse():
