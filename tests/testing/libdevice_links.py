@@ -61,8 +61,15 @@ def linked(link, text):
     texts = [str(made)]
     llvm.optimize_module(made, llvm.OPTIMIZE_O3)
     texts.append(str(made))
-    texts.append(llvm.translate_to_asm(texts[-1], "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", [], True, False))
-    return texts
+    return [*texts, assembled(texts[-1])]
+
+
+def assembled(text):
+    arguments = text, "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", [], True, False
+    try:
+        return llvm.translate_to_asm(*arguments)
+    except TypeError:  # after 3.6 it has one more
+        return llvm.translate_to_asm(*arguments, False)
 
 
 def main():
