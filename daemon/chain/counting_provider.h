@@ -23,10 +23,9 @@ class CountingProvider final : public ForwardingProvider {
   Counter& CounterOf(const absl::StatusOr<CompileResult>& result);
 
   Counter requests_{"requests", "Requests to compile."};
-  // By tier.
-  std::array<Counter, 3> hits_{{{"hits_memory", "Requests answered from memory."},
-                                {"hits_disk", "Requests answered from the disk."},
-                                {"hits_remote", "Requests answered from the remote tier."}}};
+  // By tier; nothing is found in another one yet.
+  std::array<Counter, 2> hits_{{{"hits_memory", "Requests answered from memory."},
+                                {"hits_disk", "Requests answered from the disk."}}};
   Counter joined_{"joined", "Requests answered with the result of another request's compile."};
   Counter compiled_{"compiled", "Requests compiled afresh."};
   Counter failed_{"failed", "Requests whose source does not compile, found out now or remembered."};

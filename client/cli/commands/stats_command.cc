@@ -34,7 +34,6 @@ constexpr Row kRows[] = {
     {"Requests", "all", "{requests}"},
     {"Requests", "hits in memory", "{hits_memory%}"},
     {"Requests", "hits on disk", "{hits_disk%}"},
-    {"Requests", "hits in the remote tier", "{hits_remote%}"},
     {"Requests", "joined", "{joined%}"},
     {"Requests", "compiled", "{compiled%}"},
     {"Requests", "failed", "{failed%}"},

@@ -13,7 +13,7 @@ from kiln import _process
 class Report:
     """Counts since the process started, or since it was forked.
 
-    hits: kernels found, by tier ("hot", "memory", "disk", "remote"; "own": by Triton's key, before lowering).
+    hits: kernels found, by tier ("hot", "memory", "disk"; "own": by Triton's key, before lowering).
     joined: kernels that another caller was compiling. compiled: kernels that the daemon compiled for this process.
     local: kernels that Triton compiled here, by reason. refused: kernels that were not stored, with KILN_MODE=require.
     seconds_waited: for the daemon's answers, all threads together. seconds_saved: the time of the compiles that hits and joins

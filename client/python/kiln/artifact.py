@@ -82,7 +82,7 @@ class Artifact:
     """A compiled kernel.
 
     key: 64 hex digits. outcome: "hit", "joined" (somebody else's compile was under way), "compiled"; "stored" in the
-    answer to a look-up. tier: where a hit was found ("hot": the hot directory, "memory", "disk", "remote"), otherwise "". stages: by name, in
+    answer to a look-up. tier: where a hit was found ("hot": the hot directory, "memory", "disk"), otherwise "". stages: by name, in
     the order in which they were asked for. timings: seconds of each stage of the compile that made it.
     """
     key: str

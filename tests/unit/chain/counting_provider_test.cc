@@ -59,7 +59,6 @@ TEST(CountingProvider, CountsEveryEndOnce) {
       Answer(Outcome::kHit, Tier::kMemory),
       Answer(Outcome::kHit, Tier::kDisk),
       Answer(Outcome::kHit, Tier::kDisk),
-      Answer(Outcome::kHit, Tier::kRemote),
       Answer(Outcome::kJoined),
       Answer(Outcome::kCompiled),
       FailedWith("no"),
@@ -79,7 +78,6 @@ TEST(CountingProvider, CountsEveryEndOnce) {
   EXPECT_EQ(growth.Of("requests"), answers.size());
   EXPECT_EQ(growth.Of("hits_memory"), 1);
   EXPECT_EQ(growth.Of("hits_disk"), 2);
-  EXPECT_EQ(growth.Of("hits_remote"), 1);
   EXPECT_EQ(growth.Of("joined"), 1);
   EXPECT_EQ(growth.Of("compiled"), 1);
   EXPECT_EQ(growth.Of("failed"), 1);
