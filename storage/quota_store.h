@@ -83,6 +83,8 @@ class QuotaStore final : public ForwardingStore {
                          [this] { return options_.bytes_max; }};
   Gauge free_gauge_{"free_disk_bytes", "Free on the store's file system.",
                     [this] { return Stats().free_disk_bytes; }};
+  Gauge free_min_gauge_{"free_disk_bytes_min", "With less free, nothing is stored.",
+                        [this] { return options_.free_disk_bytes_min; }};
   Gauge quarantined_gauge_{"quarantined", "Damaged artifacts that were set aside.",
                            [this] { return Stats().quarantined; }};
 

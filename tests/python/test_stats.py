@@ -3,6 +3,8 @@
 import pathlib
 import re
 
+import pytest
+
 CLI = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 # Absent where nobody knows the value.
 MAY_BE_ABSENT = {"available_memory_bytes"}
@@ -21,3 +23,10 @@ def test_fields_are_those_of_the_page(daemon):
     piped = dict(line.split("\t") for line in daemon.kiln("stats").out.splitlines())
     assert piped["toolchains.0.name"] == stats["toolchains"][0]["name"]
     assert "unknown" not in daemon.kiln("stats", "--table").out.replace("unknown available", "")
+
+
+@pytest.mark.parametrize("least, verdict", [("0B", "ok"), ("64TiB", "warning")])
+def test_doctor_compares_the_disk_with_the_setting(first_daemon, tmp_path, least, verdict):
+    with first_daemon.beside(tmp_path, KILN_STORE_FREE_DISK=least) as daemon:
+        found = [line["verdict"] for line in daemon.kiln("doctor", "--json").objects() if line["check"] == "disk"]
+    assert found == [verdict]

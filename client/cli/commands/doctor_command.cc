@@ -14,7 +14,6 @@
 #include "client/rpc/client.h"
 #include "client/rpc/metric_value.h"
 #include "storage/base/digest.h"
-#include "storage/base/limits.h"
 
 namespace kiln::cli {
 namespace {
@@ -208,7 +207,7 @@ class Examination {
 
   void CheckDisk(const admin::v1::GetStatsResponse& stats) {
     const uint64_t free = MetricValue(stats, "free_disk_bytes");
-    const bool is_low = free < limits::kFreeDiskBytesDefault;
+    const bool is_low = free < MetricValue(stats, "free_disk_bytes_min");
     Add("disk", is_low ? kWarning : kGood,
         fmt::format("{} free; the store takes {} of {}", FormatBytes(free),
                     FormatBytes(MetricValue(stats, "store_bytes")),

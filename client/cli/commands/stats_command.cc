@@ -44,7 +44,7 @@ constexpr Row kRows[] = {
     {"Requests", "under way", "{in_flight%}"},
     {"Store", "artifacts", "{artifacts}"},
     {"Store", "size", "{store_bytes} of {store_bytes_max}"},
-    {"Store", "free on disk", "{free_disk_bytes}"},
+    {"Store", "free on disk", "{free_disk_bytes}, {free_disk_bytes_min} to stay"},
     {"Store", "evicted", "{evicted}"},
     {"Store", "quarantined", "{quarantined}"},
     {"Store", "own namespaces", "{own_users:user}, {own_entries:key}, {own_bytes}"},
