@@ -808,7 +808,7 @@ def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_
     """Here a second is longer, for what a machine that does much else adds to it to count for little; and protobuf has been imported."""
     second_s = 8.0
     with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
-        job.run("be patient", seconds=second_s)
+        assert job.run("be patient", seconds=second_s)["before"] == 1.0
         other_daemon.stop_answering()
         try:
             job.compile("vector_add")
@@ -849,7 +849,7 @@ def test_a_daemon_that_comes_back_is_used_again(other_daemon, newest, tmp_path):
 
 # --- What is not as it should be --------------------------------------------------------------------------------------
 
-# A Triton, or a part of Kiln: what is said, and how many kernels the daemon gives all the same.
+# A Triton, or a part of Kiln: what is said ("": nothing), and how many kernels the daemon gives all the same.
 CHANGES = {
     "the key is a plain function": ("", 1),
     "no configurations are pruned": ("configurations are compiled one after the other: AttributeError", 1),
@@ -884,7 +884,7 @@ def test_unfit_entries_are_left_out(bare, number):
     answer, log = changed(bare, number, what)
     assert "hash" in answer, answer
     assert served(answer["report"]) == count if answer["report"] else count == 0, (answer, log)
-    assert words in log and log.count("kiln:") <= 3, log
+    assert words in log and log.count("kiln:") <= (3 if words else 0), log
 
 
 def test_require_raises_only_cache_miss_errors(bare):
