@@ -67,7 +67,7 @@ def test_a_second_process_measures_nothing(empty, version, tune):
     assert (first["report"]["timings_found"], second["report"]["timings_found"]) == (0, 4)
     assert (second["measured"], second["compiled"]) == (0, 1), "it needs the fastest alone"
     assert (second["best"], second["times"]) == (stock["best"], stock["times"])
-    assert "4 timings found" in second["line"] and "found" not in first["line"]
+    assert "4 timings found" in second["line"] and "timing" not in first["line"]
 
 
 def test_what_another_process_measured_decides(empty, newest, tune):

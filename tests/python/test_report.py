@@ -40,17 +40,18 @@ def test_the_report_counts_seconds_waited_and_saved():
     told = counters.snapshot()
     assert told == Report(hits={"memory": 2, "own": 1}, joined=1, compiled=1, local={"the daemon is away": 1}, refused=1, builds_spared=1,
                           timings_found=18, seconds_waited=0.5 + 0.25 + 0.125 + 1 + 8 + 0.0625 + 0.5 + 0.25, seconds_saved=1.5 + 0.75 + 3.875 + 2)
-    assert str(told) == ("3 hits (2 in memory, 1 in own), 1 joined, 1 compiled, 1 compiled here (1 because the daemon is away), 1 refused, "
-                         "1 build spared, 18 timings found; waited 10.69 s, saved 8.12 s")
+    assert str(told) == "7 kernels: 4 found, 1 compiled, 1 compiled by Triton (the daemon is away), 1 refused; 18 timings found; 8.1 s saved"
+    counters.compiled_here("another reason"), counters.compiled_here("another reason")
+    assert "3 compiled by Triton (another reason, and others)" in str(counters.snapshot())
     counters.add(1.0)
     assert told.seconds_waited == 10.6875  # as it was when it was asked for
 
 
-@pytest.mark.parametrize("compile_s,words", [(0.25, "lost 0.25 s"), (0.499, "saved 0.00 s"), (0.5, "saved 0.00 s"), (0.75, "saved 0.25 s")])
+@pytest.mark.parametrize("compile_s,words", [(0.25, "0.2 s lost"), (0.499, "0.0 s saved"), (0.5, "0.0 s saved"), (2.5, "2.0 s saved")])
 def test_answers_that_took_longer_than_the_compiles_are_a_loss(compile_s, words):
     counters = Counters()
     counters.answered("hit", "disk", 0.5, compile_s)
-    assert str(counters.snapshot()) == f"1 hit (1 in disk), 0 joined, 0 compiled, 0 compiled here, 0 builds spared; waited 0.50 s, {words}"
+    assert str(counters.snapshot()) == f"1 kernel: 1 found; {words}"
 
 
 def test_threads_lose_nothing():
@@ -102,11 +103,9 @@ def test_a_child_begins_at_nothing_and_adds_nothing_to_its_parent(tmp_path):
     done = run(tmp_path, FORKS, KILN_REPORT="1")
     pid, _, own = done.stdout.strip().partition(" ")
     told = lines(done.stderr)
-    assert told.pop(int(pid)) == own == "1 hit (1 in memory), 0 joined, 0 compiled, 0 compiled here, 0 builds spared; waited 0.50 s, saved 0.50 s"
+    assert told.pop(int(pid)) == own == "1 kernel: 1 found; 0.5 s saved"
     # In the order in which they end. The one that ends with os._exit says nothing.
-    assert list(told.values()) == [
-        "0 hits, 0 joined, 0 compiled, 1 compiled here (1 because a reason), 0 builds spared; waited 4.00 s, saved 0.00 s",
-        "0 hits, 0 joined, 1 compiled, 0 compiled here, 0 builds spared; waited 2.00 s, saved 0.00 s"]
+    assert list(told.values()) == ["1 kernel: 1 compiled by Triton (a reason); 0.0 s saved", "1 kernel: 1 compiled; 0.0 s saved"]
 
 
 @pytest.mark.parametrize("value", ["", "0"])
@@ -192,7 +191,7 @@ def test_threads_are_one_process_and_children_are_others(daemon, tmp_path):
     # Those that come later find it in Triton's own cache, in the own namespace or in the daemon.
     assert before["compiled"] == 1 and 1 <= served(before) <= 8 and before["local"] == {}, before
     assert sum(child["compiled"] for child in children) == 1 and all(served(child) <= 1 and child["local"] == {} for child in children), children
-    assert list(lines(job.log)) == [pid] and f", {before['joined']} joined, 1 compiled, 0 compiled here" in lines(job.log)[pid]
+    assert list(lines(job.log)) == [pid] and " 1 compiled" in lines(job.log)[pid] and "by Triton" not in lines(job.log)[pid]
 
 
 def test_a_job_that_goes_on_without_its_daemon(other_daemon, tmp_path):
@@ -211,4 +210,4 @@ def test_a_job_that_goes_on_without_its_daemon(other_daemon, tmp_path):
         pid = job.process.pid
     assert (report["compiled"], report["hits"], report["local"]) == (1, {}, {"the daemon is away": 2}), report
     assert report["seconds_saved"] == before["seconds_saved"] == 0
-    assert lines(job.log)[pid].startswith("0 hits, 0 joined, 1 compiled, 2 compiled here (2 because the daemon is away), ")
+    assert lines(job.log)[pid]== "3 kernels: 1 compiled, 2 compiled by Triton (the daemon is away); 0.0 s saved"

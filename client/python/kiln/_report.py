@@ -11,7 +11,7 @@ from kiln import _process
 
 @dataclass
 class Report:
-    """Counts since the process started, or since it was forked.
+    """Counts since the process started, or since it was forked. As text: what matters of them, in a few words.
 
     hits: kernels found, by tier ("hot", "memory", "disk"; "own": by Triton's key, before lowering).
     joined: kernels that another caller was compiling. compiled: kernels that the daemon compiled for this process.
@@ -32,16 +32,18 @@ class Report:
     timings_found: int = 0
 
     def __str__(self) -> str:
-        hits = ", ".join(f"{count} in {tier}" for tier, count in self.hits.items())
-        local = ", ".join(f"{count} because {reason}" for reason, count in self.local.items())
-        count = sum(self.hits.values())
-        refused = f"{self.refused} refused, " if self.refused else ""
-        timings = f", {self.timings_found} {'timing' if self.timings_found == 1 else 'timings'} found" if self.timings_found else ""
-        saved = round(self.seconds_saved, 2) + 0.0  # no "-0.00"
-        return (f"{count} {'hit' if count == 1 else 'hits'}{f' ({hits})' if hits else ''}, {self.joined} joined, {self.compiled} compiled, "
-                f"{sum(self.local.values())} compiled here{f' ({local})' if local else ''}, {refused}"
-                f"{self.builds_spared} {'build' if self.builds_spared == 1 else 'builds'} spared{timings}; "
-                f"waited {self.seconds_waited:.2f} s, {'lost' if saved < 0 else 'saved'} {abs(saved):.2f} s")
+        found, here = sum(self.hits.values()) + self.joined, sum(self.local.values())
+        count = found + self.compiled + here + self.refused
+        counts = {"found": found, "compiled": self.compiled, f"compiled by Triton ({self._why_here()})": here, "refused": self.refused}
+        parts = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+        timings = f"; {self.timings_found} timing{'' if self.timings_found == 1 else 's'} found" if self.timings_found else ""
+        saved = round(self.seconds_saved, 1) + 0.0  # no "-0.0"
+        return f"{count} kernel{'' if count == 1 else 's'}{f': {parts}' if parts else ''}{timings}; {abs(saved):.1f} s {'lost' if saved < 0 else 'saved'}"
+
+    def _why_here(self) -> str:
+        """The most frequent reason."""
+        reasons = sorted(self.local, key=lambda reason: self.local[reason])
+        return "".join(reasons[-1:]) + ("" if len(reasons) < 2 else ", and others")
 
 
 class Counters:
