@@ -1003,9 +1003,10 @@ def test_require_names_the_nearest_and_what_differs(other_daemon, newest, tmp_pa
             message = strict.compile("vector_add", num_stages=5)["message"]
             target = strict.compile("vector_add", "cuda:80", num_stages=7)["message"]
             nothing = strict.compile("softmax")["message"]
-    assert re.search(r"the nearest that is stored: [0-9a-f]{12} \(num_stages: asked 5, stored 7\)\. To have it stored: ", message), message
+    assert re.search(r"the nearest that is stored: [0-9a-f]{12} \(num_stages: asked 5, stored 7\)\n  To have it stored: ", message), message
+    assert message.count("\n") < 24 and max(map(len, message.split("\n"))) < 500, message
     assert "(target: asked cuda:80:32, stored cuda:90:32)" in target, target
-    assert "nothing of that name is known to be stored. To have it stored: " in nothing, nothing
+    assert "nothing of that name is known to be stored\n  To have it stored: " in nothing, nothing
     assert all(words in message for words in ("KILN_MODE=record", "kiln warm")), message
 
 

@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 import time
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 from triton import knobs
 from triton.compiler import compiler
@@ -22,14 +22,20 @@ from kiln._report import counters
 from kiln._signals import reraise_from_handler, suppressed
 from kiln.request import CompileRequest
 
+if TYPE_CHECKING:
+    from kiln.artifact import NearestArtifact
+
 _BINARIES = ("cubin", "hsaco")
 # The only metadata that a stage overwrites: warp specialization raises it.
 _OVERWRITTEN = ("num_warps",)
 # Triton cannot load a kernel without these.
 _NEEDED = ("name", "shared")
 _DECLINED_MAX = 256
-_HOW_TO_STORE = ("To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest. A kernel that does not compile "
-                 "is never stored, but after kiln warm the daemon remembers it until it ends")
+_HOW_TO_STORE = ("To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest.\n"
+                 "  A kernel that does not compile is never stored, but after kiln warm the daemon remembers it until it ends")
+# CacheMissError is to fit one screen.
+_OPTIONS_CHARACTERS_MAX = 400
+_DIFFERENCES_MAX, _DIFFERENCE_CHARACTERS_MAX = 5, 100
 _Stage = Callable[[Any, Dict[str, Any]], Any]
 
 
@@ -140,9 +146,9 @@ class Pipeline:
         if isinstance(request, str):  # no request could be made
             return CacheMissError(f"KILN_MODE=require, and Triton would have to compile {request}: {reason}")
         nearest = service(self._settings).nearest(request) if was_looked_up else None
-        near = f"the nearest that is stored: {nearest}" if nearest else "nothing of that name is known to be stored"
         words = f"KILN_MODE=require: {reason}: {_described(request)}"
-        return CacheMissError(f"{words}. {near}. {_HOW_TO_STORE}" if was_looked_up else words, request=request, nearest=nearest)
+        near = f"\n  {_described_nearest(nearest)}\n  {_HOW_TO_STORE}" if was_looked_up else ""
+        return CacheMissError(words + near, request=request, nearest=nearest)
 
     def _request(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any) -> CompileRequest:
         """The request of a compile that was checked."""
@@ -206,7 +212,20 @@ def _asked_for(backend: Any, module: Any) -> str:
     return f"{_name(module) or 'a kernel'} for {backend.target.backend}:{backend.target.arch}"
 
 
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[:characters - 1] + "…"
+
+
 def _described(request: CompileRequest) -> str:
     options = ", ".join(f"{name}={value}" for name, value in request.options.items())
     ptxas = f", ptxas {str(request.ptxas)[:12]}" if request.ptxas else ""
-    return f"{request.name or 'a kernel'} for {request.target}, toolchain {request.toolchain[:12]}{ptxas}, {options}"
+    return (f"{_cut(request.name or 'a kernel', _DIFFERENCE_CHARACTERS_MAX)} for {request.target}, toolchain {request.toolchain[:12]}{ptxas}\n"
+            f"  options: {_cut(options, _OPTIONS_CHARACTERS_MAX)}")
+
+
+def _described_nearest(nearest: "Optional[NearestArtifact]") -> str:
+    if nearest is None:
+        return "nothing of that name is known to be stored"
+    shown = [_cut(str(one), _DIFFERENCE_CHARACTERS_MAX) for one in nearest.differences[:_DIFFERENCES_MAX]]
+    more = len(nearest.differences) - len(shown)
+    return f"the nearest that is stored: {nearest.key[:12]} ({'; '.join(shown) or 'the same'}{f'; {more} more' if more else ''})"
