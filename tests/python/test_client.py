@@ -709,8 +709,10 @@ def test_a_socket_of_somebody_else(tmp_path):
     with subprocess.Popen([sys.executable, "-c", serve, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         try:
             server.stdout.readline()
-            with pytest.raises(kiln.PermissionDeniedError, match="served by uid 65534"):
+            with pytest.raises(kiln.PermissionDeniedError, match="served by uid 65534.*give server_uid=65534$"):
                 connected(str(path))
+            with pytest.raises(kiln.PermissionDeniedError, match="set KILN_SERVER_UID=65534$"):
+                connected(str(path), is_plugin=True)
             connected(str(path), server_uid=65534)
         finally:
             server.stdin.close()
@@ -736,6 +738,8 @@ def test_the_client_searches_the_sockets_usual_places(explicit, root, environmen
 def test_every_place_is_named_where_there_is_none():
     with pytest.raises(kiln.UnavailableError, match="/x/kiln/kilnd.sock or /run/kiln/kilnd.sock"):
         find_socket(environment={"XDG_RUNTIME_DIR": "/x"}, uid=7, exists=lambda path: False)
+    with pytest.raises(kiln.UnavailableError, match="say where it is, with KILN_ROOT \\(what"):
+        find_socket(environment={"XDG_RUNTIME_DIR": "/x"}, uid=7, exists=lambda path: False, is_plugin=True)
 
 
 def test_importing_it_imports_no_protobuf():

@@ -16,7 +16,8 @@ from kiln.errors import InvalidArgumentError, KilnError, PermissionDeniedError, 
 
 Place = Union[str, "os.PathLike[str]"]
 _PATH_BYTES_MAX = 107
-_ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
+_CLIENTS_ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
+_PLUGINS_ADVICE = "start kilnd, or say where it is, with KILN_ROOT (what kilnd --root has)"
 _SAYING_S = 0.05
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 # The light protocol's first bytes, and what a request of it begins with.
@@ -37,12 +38,14 @@ class _Socket(socket.socket):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)  # making those takes a job half a millisecond
 class Endpoint:
-    """The place of the daemon, and the limits in seconds for finding it."""
+    """The place of the daemon, and the limits in seconds for finding it. is_plugin: what is to be done about a failure is said in variables
+    of the environment, and not in arguments of a client."""
     socket: Place = ""
     root: Place = ""
     server_uid: Optional[int] = None
     connect_s: float = 0.1
     answer_s: float = 1.0
+    is_plugin: bool = False
 
     def __post_init__(self) -> None:
         """Raises InvalidArgumentError, with the names of a client's arguments."""
@@ -59,20 +62,20 @@ class Endpoint:
 
     def find(self) -> str:
         """The socket's path. UnavailableError where there is none in any of the places."""
-        return find_socket(self.socket, self.root)
+        return find_socket(self.socket, self.root, is_plugin=self.is_plugin)
 
     def connect(self) -> "Tuple[str, _Socket]":
         """A connection to a trusted server, and the socket's path. KilnError otherwise, within connect_s."""
         path = self.find()
         try:
-            return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s)
+            return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s, is_plugin=self.is_plugin)
         except OSError as error:  # this process may open no more files, say
             reraise_from_handler(error)
             raise UnavailableError(f"connect to {path}: {error.strerror or error}") from None
 
 
 def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[str, str] = os.environ,
-                uid: Optional[int] = None, exists: Callable[[str], bool] = os.path.exists) -> str:
+                uid: Optional[int] = None, exists: Callable[[str], bool] = os.path.exists, is_plugin: bool = False) -> str:
     """`explicit` where it is set; ROOT/run/kilnd.sock for `root` or $KILN_ROOT; otherwise the first that exists of the
     person's and the system's. UnavailableError, naming every place, where none does."""
     if explicit:
@@ -84,7 +87,11 @@ def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[
     for candidate in candidates:
         if exists(candidate):
             return candidate
-    raise UnavailableError(f"no daemon: there is no socket at {' or '.join(candidates)}: {_ADVICE}")
+    raise UnavailableError(f"no daemon: there is no socket at {' or '.join(candidates)}: {_advice(is_plugin)}")
+
+
+def _advice(is_plugin: bool) -> str:
+    return _PLUGINS_ADVICE if is_plugin else _CLIENTS_ADVICE
 
 
 def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
@@ -94,7 +101,7 @@ def _candidates(environment: Mapping[str, str], uid: int) -> List[str]:
     return (personal[:1] if uid != 0 else []) + ["/run/kiln/kilnd.sock"]
 
 
-def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1) -> _Socket:
+def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 0.1, is_plugin: bool = False) -> _Socket:
     """A non-blocking connection. The daemon's output runs as its client, so the daemon must be root, this user, or `server_uid`,
     and nobody else may be able to replace the socket.
 
@@ -105,22 +112,22 @@ def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 
                                    "use a shorter directory")
     connection = _Socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        _connect(connection, path, budget_s)
-        _check_server(connection, path, server_uid)
+        _connect(connection, path, budget_s, is_plugin)
+        _check_server(connection, path, server_uid, is_plugin)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _check_server(connection: socket.socket, path: str, server_uid: Optional[int]) -> None:
+def _check_server(connection: socket.socket, path: str, server_uid: Optional[int], is_plugin: bool) -> None:
     trusted = {0, os.geteuid()} | ({server_uid} if server_uid is not None else set())
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     serving = _CREDENTIALS.unpack(raw)[1]
     if serving not in trusted:
         raise PermissionDeniedError(
             f"{path} is served by uid {serving}, which is neither root nor you (uid {os.geteuid()}): what it hands out would "
-            "run as you. If that is meant, name the uid as server_uid (KILN_SERVER_UID)")
+            f"run as you. If that is meant, {f'set KILN_SERVER_UID={serving}' if is_plugin else f'give server_uid={serving}'}")
     _check_folder(os.path.dirname(path) or ".", trusted)
 
 
@@ -132,7 +139,7 @@ def _check_folder(folder: str, trusted: "set[int]") -> None:
                                     "place of the daemon's: chmod o-w, or choose another directory")
 
 
-def _connect(connection: socket.socket, path: str, budget_s: float) -> None:
+def _connect(connection: socket.socket, path: str, budget_s: float, is_plugin: bool) -> None:
     """Connects; repeats only if the listen queue is full: a burst overflows it, and the kernel fails at once instead of waiting."""
     deadline = time.monotonic() + budget_s
     ceiling = 0.001
@@ -142,18 +149,18 @@ def _connect(connection: socket.socket, path: str, budget_s: float) -> None:
             return
         wait = random.uniform(ceiling / 4, ceiling)
         if error != errno.EAGAIN or time.monotonic() + wait >= deadline:
-            raise _connect_error(error, path)
+            raise _connect_error(error, path, is_plugin)
         time.sleep(wait)
         ceiling = min(2 * ceiling, 0.016)
 
 
-def _connect_error(error: int, path: str) -> KilnError:
+def _connect_error(error: int, path: str, is_plugin: bool) -> KilnError:
     if error in (errno.ENOENT, errno.ENOTDIR):
         folder = os.path.dirname(path) or "."
         nor = "" if os.path.isdir(folder) else f", and no directory {folder}"
-        return UnavailableError(f"no daemon: there is no socket at {path}{nor}: {_ADVICE}")
+        return UnavailableError(f"no daemon: there is no socket at {path}{nor}: {_advice(is_plugin)}")
     if error == errno.ECONNREFUSED:
-        return UnavailableError(_why_refused(path))
+        return UnavailableError(_why_refused(path, is_plugin))
     if error == errno.EAGAIN:
         return UnavailableError(f"the daemon's queue of connections on {path} stayed full")
     if error in (errno.EACCES, errno.EPERM):
@@ -161,9 +168,10 @@ def _connect_error(error: int, path: str) -> KilnError:
     return UnavailableError(f"connect to {path}: {os.strerror(error)}")
 
 
-def _why_refused(path: str) -> str:
-    if os.path.isdir(path):
+def _why_refused(path: str, is_plugin: bool) -> str:
+    advice = _advice(is_plugin)
+    if os.path.isdir(path) and not is_plugin:
         return f"{path} is a directory, not a daemon's socket: name the kilnd.sock in it, or say root= where it is what kilnd --root has"
-    if os.path.isfile(path):
-        return f"{path} is a file, not a daemon's socket: {_ADVICE}"
-    return f"no daemon: no process listens on {path} (left behind by one that ended?): {_ADVICE}"
+    if os.path.isdir(path) or os.path.isfile(path):
+        return f"{path} is a {'directory' if os.path.isdir(path) else 'file'}, not a daemon's socket: {advice}"
+    return f"no daemon: no process listens on {path} (left behind by one that ended?): {advice}"

@@ -103,7 +103,7 @@ class Service:
         self._is_away = False
         self._said: Dict[str, None] = {}
         self._own_closed_until: Dict[str, float] = {}
-        self._endpoint = Endpoint(server_uid=settings.server_uid)
+        self._endpoint = Endpoint(server_uid=settings.server_uid, is_plugin=True)
         self._hot = HotFiles(self._endpoint)
         self.reset_after_fork()
         _process.reset_in_children(self)
