@@ -494,7 +494,7 @@ def switched(daemon, newest, tmp_path_factory):
 
 
 SWITCHES = (
-    ("TRITON_KERNEL_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", "1"), ("TRITON_DISABLE_LINE_INFO", "1"), ("DISABLE_PTXAS_OPT", "1"),
+    ("TRITON_KERNEL_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", "1"), ("DISABLE_PTXAS_OPT", "1"),
     ("LLVM_IR_ENABLE_DUMP", "1"), ("USE_IR_LOC", "ttir"), ("TRITON_KERNEL_OVERRIDE", "1"), ("DISABLE_LLVM_OPT", "1"),
     ("TRITON_REPRODUCER_PATH", "repro"), ("NVPTX_ENABLE_DUMP", "1"),
 )

@@ -53,9 +53,9 @@ def requests_without_locations(run_with_triton, tmp_path_factory):
 def ask(daemon, tmp_path):
     """Compiles one source for one target: the answer."""
 
-    def send(source, target):
+    def send(source, target, **options):
         path = tmp_path / "request.jsonl"
-        path.write_text(json.dumps({"name": "k", "source": source, "target": target}) + "\n")
+        path.write_text(json.dumps({"name": "k", "source": source, "target": target, "options": options}) + "\n")
         return daemon.kiln("compile", "--requests", path, "--json").objects()[0]
 
     return send
@@ -90,6 +90,20 @@ def test_the_places_of_loops_variables_are_restored(daemon, ask, target, end, tm
     done = run(tmp_path / "made")
     assert done.returncode == 0 and "NOT" not in done.stdout and done.stdout.startswith("ttgir: "), done
     assert "%turn" in next((tmp_path / "made" / "out").rglob("*.ttgir")).read_text()
+
+
+def test_a_kernel_without_line_info_is_reproduced_without_it(daemon, ask, requests, tmp_path):
+    source = next(requests.parent.glob("softmax-cuda-90.ttir")).read_text()
+    keys = []
+    for value in False, True:
+        answer = ask(source, "cuda:90", disable_line_info=value)
+        folder = tmp_path / f"made-{value}"
+        assert daemon.kiln("reproduce", answer["key"], "-o", folder).code == 0
+        done = run(folder)
+        assert done.returncode == 0 and "cubin: " in done.stdout and "NOT" not in done.stdout, done
+        assert (b".debug_line" in next(folder.rglob("*.cubin")).read_bytes()) != value
+        keys.append(answer["key"])
+    assert keys[0] == ask(source, "cuda:90")["key"] != keys[1], "the default is no part of the key"
 
 
 # What a shell may have for its jobs. The toolchain's Python has not got that manager.

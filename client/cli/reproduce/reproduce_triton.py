@@ -73,6 +73,8 @@ else:
 target = GPUTarget(backend, int(architecture) if backend == "cuda" else architecture, warp_size)
 options = {name: to_tuples(value)
            for given in ("launch", "options") for name, value in request.get(given, {}).items()}
+if options.pop("disable_line_info", False):
+    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
 
 if f"triton=={triton.__version__}" != expected["toolchain"]:
     print(f"warning: this is Triton {triton.__version__}, it was {expected['toolchain']}", file=sys.stderr)

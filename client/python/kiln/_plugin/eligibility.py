@@ -19,17 +19,18 @@ from triton.backends import backends
 from kiln._plugin import identity
 from kiln._plugin.service import Declined
 
-# In Triton's key, without effect after TTIR: the hook's options carry the result of the first two, the module that of the third.
+# In Triton's key, without effect after TTIR or carried by the request: options carry the result of the first two and the last, the
+# module that of the third.
 _HARMLESS_VARIABLES = frozenset({
     "TRITON_DEFAULT_FP_FUSION", "TRITON_FORCE_DISABLE_FP_FUSION", "TRITON_F32_DEFAULT", "TRITON_ENABLE_PYTHON_STACKTRACE",
-    "MLIR_DISABLE_MULTITHREADING"
+    "MLIR_DISABLE_MULTITHREADING", "TRITON_DISABLE_LINE_INFO"
 })
 # Not in Triton's key, but they ask the compiler to run here.
 _OTHER_VARIABLES = ("TRITON_REPRODUCER_PATH", "TRITON_PLUGIN_PATHS", "LLVM_PASS_PLUGIN_PATH")
 # Without effect after TTIR, or with an effect that the request's options or ptxas carry.
 _HARMLESS_KNOBS = frozenset({
     "store_binary_only", "front_end_debugging", "allow_non_constexpr_globals", "listener", "cuobjdump", "nvdisasm", "ptxas",
-    "ptxas_blackwell", "ptxas_options", "libcuda_path", "libhip_path"
+    "ptxas_blackwell", "ptxas_options", "libcuda_path", "libhip_path", "disable_line_info"
 })
 _VENDORS = {"cuda": "nvidia", "hip": "amd"}
 # Follow from the target. Left out, so that a recorded request can be repeated for another target.
@@ -143,6 +144,8 @@ def expressed(backend: Any, options: Any) -> Dict[str, Any]:
             raise NotExpressible(f"the option {name} is not a plain value")
         if name == "ptx_options" and "/" in value:
             raise NotExpressible("ptx_options names a file")
+    if knobs.compilation.disable_line_info:
+        given["disable_line_info"] = True
     return given
 
 

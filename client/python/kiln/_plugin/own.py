@@ -32,6 +32,7 @@ def triton_here() -> Dict[str, Any]:
         "package": triton.__path__[0],
         "language": [(name, repr(getattr(knobs.language, name))) for name in sorted(knobs.language.knob_descriptors)],
         "ptxas": list(identity.assemblers().values()),
+        "no line info": knobs.compilation.disable_line_info,
         "binary only": knobs.compilation.store_binary_only,
         "encoding": encoding(),
     }

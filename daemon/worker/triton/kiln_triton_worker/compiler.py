@@ -15,7 +15,7 @@ from kiln_triton_worker.module import check_kind, entry_function, options_of_ttg
 from kiln_triton_worker.origins import OriginsError, put_back_origins
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.source_text import SOURCE_STEM, decode
-from kiln_triton_worker.toolchain import Toolchain, options_object
+from kiln_triton_worker.toolchain import DISABLE_LINE_INFO, Toolchain, options_object
 from kiln_triton_worker.usage import elapsed_micros
 
 
@@ -53,7 +53,9 @@ class Compiler:
             started = time.perf_counter_ns()
             text = decode(source)
             module, name, signature = self._parse(backend, kind, source, text, output)
-            given = request["options"]
+            given = dict(request["options"])
+            if given.pop(DISABLE_LINE_INFO, False):
+                os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # until the end: a worker compiles once
             if kind == "ttgir":
                 given = {**given, **options_of_ttgir(module, target, given)}
             options = options_object(target, backend, defaults, given)

@@ -4,6 +4,7 @@ import sys
 import typing
 
 from kiln_triton_worker.frames import PROTOCOL
+from kiln_triton_worker.toolchain import DISABLE_LINE_INFO
 from kiln_triton_worker.warm_kernel import compiles
 
 # Architectures worth trying: a description lists those for which WARM_KERNEL compiles.
@@ -34,7 +35,7 @@ def describe_options(toolchain, backend, architectures):
     gives the same as not asking."""
     made = [toolchain.target(backend, architecture) for architecture in architectures]
     declared = {name: field.type for name, field in getattr(type(made[0][2]), "__dataclass_fields__", {}).items()}
-    described = {}
+    described = {DISABLE_LINE_INFO: {"type": "bool", "default": False}}
     for name in made[0][2].__dict__:
         resolved = [defaults.__dict__.get(name) for _, _, defaults in made]
         entry = {"type": option_type(declared.get(name, type(resolved[0])), resolved)}

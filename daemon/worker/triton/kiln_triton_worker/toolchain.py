@@ -7,6 +7,8 @@ import sys
 from kiln_triton_worker.failure import Failure
 from kiln_triton_worker.libdevice import read_libdevice_in_part
 
+# An option of ours, for Triton's variable of that name.
+DISABLE_LINE_INFO = "disable_line_info"
 # Where the system keeps libraries and nothing else: whole directories of it may be read.
 SYSTEM_LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/")
 
