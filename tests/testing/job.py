@@ -16,14 +16,14 @@ class Job:
     """Runs for as long as a `with` block lasts. Its folder holds the sources, Triton's cache, a home.
 
     python: the toolchain's. root: the daemon's; None: no plug-in. Every job of one folder's name has its sources at the same
-    paths, so what Triton makes of them is the same. Triton's key for itself is computed once for all jobs, but where `environment` has
+    paths, so what Triton makes of them is the same. user: another one's uid, where this is root. Triton's key for itself is computed once for all jobs, but where `environment` has
     an XDG_CACHE_HOME.
     """
 
-    def __init__(self, folder, python, root=None, cache="cache", **environment):
+    def __init__(self, folder, python, root=None, cache="cache", user=None, **environment):
         self.folder = folder
         self.cache = folder / cache
-        self._python = python
+        self._python = [*([] if user is None else as_user(user)), python]
         self._keys = [] if "XDG_CACHE_HOME" in environment else [folder.parent / "triton-keys"]
         plugin = {} if root is None else {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_ROOT": str(root)}
         self.environment = {
@@ -37,7 +37,7 @@ class Job:
         shutil.copytree(KERNELS, source, ignore=shutil.ignore_patterns("__pycache__"))
         self._log = open(self.folder / "job.log", "ab")
         self.process = subprocess.Popen(
-            [self._python, "-B", _PROGRAM, self.folder, *self._keys], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*self._python, "-B", _PROGRAM, self.folder, *self._keys], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._log, text=True)
         return self
 
@@ -87,6 +87,13 @@ class Job:
             str(path.relative_to(self.cache)): path.read_bytes().replace(bytes(self.cache), b"CACHE")
             for path in sorted(self.cache.rglob("*")) if path.is_file()
         }
+
+
+def as_user(user):
+    """The beginning of a command that runs as another user, as a daemon sees it. It may read everything: the toolchain may lie in
+    root's home."""
+    rights = "+dac_override,+dac_read_search"
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={rights}", f"--ambient-caps={rights}"]
 
 
 def package_environment():

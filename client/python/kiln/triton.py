@@ -161,7 +161,8 @@ def _asked_of(frame: Any) -> Tuple[Any, Any]:
 
 
 def _groups() -> Any:
-    return _plugin("groups").groups(_settings)
+    # Without the hook Triton compiles, and its line tables name the folders.
+    return _plugin("groups").groups(_settings if _HAS_HOOK else _settings._replace(basedirs=None))
 
 
 class _Hook:

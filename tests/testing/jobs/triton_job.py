@@ -95,6 +95,10 @@ def compile_kernel(kernel, target, options=None):
     return {"hash": done.hash, "seconds": time.monotonic() - started}
 
 
+def cases(targets):
+    return {"cases": [(instance.name, target) for instance, target in catalog.cases(targets)]}
+
+
 def in_children(count, command):
     """Each child runs the command; their answers in the order of their start."""
     pipes = []
@@ -631,7 +635,7 @@ def unloadable(build):
 
 
 COMMANDS = {
-    "compile": compile_kernel, "be patient": be_patient, "no more processes": allow_no_more_processes, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
+    "compile": compile_kernel, "cases": cases, "be patient": be_patient, "no more processes": allow_no_more_processes, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "forget": forget, "fingerprint": fingerprint,
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,

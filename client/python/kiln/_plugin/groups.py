@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 import triton
 
 from kiln import _process
-from kiln._plugin import announcement, eligibility, identity, own, source_dependencies
+from kiln._plugin import announcement, basedirs, eligibility, identity, own, source_dependencies
 from kiln._plugin.attempt import attempt
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import Settings
@@ -57,7 +57,7 @@ class Groups:
         with attempt(f"to look for {name} by Triton's key", _FORESEEN):
             eligibility.check_switches()
             service(self._settings).prepare()
-            key = _key(folder, name, asked)
+            key = _key(folder, name, asked, self._settings)
             if is_wanted:
                 found = service(self._settings).get_own(key)
                 if not found and announcement.waited(key):
@@ -84,10 +84,15 @@ class Groups:
 
     def _keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]],
               artifact: "Optional[Artifact]") -> None:
+        if artifact is not None and not asked[1].debug:  # it may have its name in the key without its folders
+            contents = {file: basedirs.rewritten_text(content, self._settings) if isinstance(content, str) else content
+                        for file, content in contents.items()}
         files = {file: _encoded(content) for file, content in contents.items()}
-        if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked) != key:
+        if sum(map(len, files.values())) > own.BYTES_MAX or _key(folder, name, asked, self._settings) != key:
             return
         if artifact is None:
+            if _key(folder, name, asked) != key:  # Triton's line tables name the folder
+                return
             eligibility.check_switches()
             _check_metadata(json.loads(files[name]))
             kept: Dict[str, Any] = {**files}
@@ -98,15 +103,17 @@ class Groups:
         service(self._settings).put_own(key, kept)
 
 
-def _key(folder: str, name: str, asked: Tuple[Any, Any]) -> bytes:
-    return key_of("kernel", asked, folder=folder, name=name)
+def _key(folder: str, name: str, asked: Tuple[Any, Any], settings: Optional[Settings] = None) -> bytes:
+    return key_of("kernel", asked, settings, folder=folder, name=name)
 
 
-def key_of(what: str, asked: Tuple[Any, Any], **decides: Any) -> bytes:
-    """The key for what a kernel and these values decide. asked: as for Groups.find. Declined, source_dependencies.Unknown, OSError."""
+def key_of(what: str, asked: Tuple[Any, Any], settings: Optional[Settings], **decides: Any) -> bytes:
+    """The key for what a kernel and these values decide. asked: as for Groups.find. settings: None for files that name the folders of
+    their sources. Declined, source_dependencies.Unknown, OSError."""
     for _, library in asked[1].extern_libs:
         identity.check_installed(library)
-    return own.key_of(what, source=source_dependencies.digest(*asked), **own.triton_here(), **decides)
+    source = source_dependencies.digest(*asked, lambda file: basedirs.name_in_key(file, asked[1], settings))
+    return own.key_of(what, source=source, **own.triton_here(), **decides)
 
 
 def _folder(triton_hash: str) -> str:

@@ -11,6 +11,7 @@ from triton import knobs
 from triton.compiler import compiler
 
 from kiln._plugin import announcement, autotune_prefetch, eligibility, identity
+from kiln._plugin.basedirs import rewritten_text
 from kiln._plugin.groups import groups
 from kiln._plugin.ttir_text import text_of
 from kiln._plugin.manifest import Manifest
@@ -156,7 +157,7 @@ class Pipeline:
         wanted = [stage for stage in list(stages)[list(stages).index("ttgir"):]
                   if stage in _BINARIES or not knobs.compilation.store_binary_only]
         return CompileRequest(
-            source=text_of(module),
+            source=rewritten_text(text_of(module), self._settings),
             target=eligibility.target_name(backend.target),
             name=_name(module),
             options=given,

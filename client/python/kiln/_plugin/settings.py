@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import os
-from typing import Mapping, NamedTuple, Optional, Tuple
+from typing import Iterator, Mapping, NamedTuple, Optional, Tuple
 
 from kiln import _validate
 from kiln._signals import suppressed
@@ -19,13 +19,15 @@ _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 class Settings(NamedTuple):
     """mode: one of MODES. manifest: the file that `record` writes. timeout_s: for one kernel. server_uid: a uid whose daemon
-    is trusted besides root's and this user's. exit_line: print a report when the process ends. tunings: one of TUNINGS."""
+    is trusted besides root's and this user's. exit_line: print a report when the process ends. tunings: one of TUNINGS. basedirs:
+    absolute paths of folders that make no difference, besides Inductor's; None: nor does Inductor's."""
     mode: str = "use"
     manifest: str = ""
     timeout_s: float = _TIMEOUT_S
     server_uid: Optional[int] = None
     exit_line: bool = False
     tunings: str = "use"
+    basedirs: Optional[Tuple[str, ...]] = ()
 
     @staticmethod
     def of(environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -38,7 +40,8 @@ class Settings(NamedTuple):
             timeout_s=_number(environment, "KILN_TIMEOUT", _TIMEOUT_S),
             server_uid=_whole(environment, "KILN_SERVER_UID"),
             exit_line=environment.get("KILN_REPORT", "") not in ("", "0"),
-            tunings=_one_of(TUNINGS, environment, "KILN_TUNINGS"))
+            tunings=_one_of(TUNINGS, environment, "KILN_TUNINGS"),
+            basedirs=None if environment.get("KILN_BASEDIRS") == "" else tuple(_folders(environment.get("KILN_BASEDIRS", ""))))
 
 
 def _one_of(words: "Tuple[str, ...]", environment: Mapping[str, str], name: str) -> str:
@@ -53,6 +56,15 @@ def _absolute(path: str) -> str:
     with suppressed(OSError):
         return os.path.abspath(path)
     return path  # the working directory is gone; opening the manifest will fail and say so
+
+
+def _folders(text: str) -> Iterator[str]:
+    for named in filter(None, text.split(":")):
+        path = os.path.expandvars(os.path.expanduser(named))
+        if os.path.isabs(path) and os.path.normpath(path).strip("/"):
+            yield path
+        else:
+            LOG.warning("kiln: KILN_BASEDIRS: %r is not an absolute path of a folder below /; leaving it out", path)
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:

@@ -22,7 +22,7 @@ import os
 import struct
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
 import triton
 import triton.language as tl
@@ -56,10 +56,10 @@ class Unknown(Exception):
     """The meaning of the source cannot be determined. The text is the reason."""
 
 
-def digest(source: Any, options: Any) -> str:
-    """64 hex digits that differ if Triton would lower this source with these options differently. Raises Unknown, and whatever
-    the program's own `repr` of a kernel raises."""
-    walk = _Walk(_current_members())
+def digest(source: Any, options: Any, name_in_key: Callable[[str], str]) -> str:
+    """64 hex digits that differ if Triton would lower this source with these options differently. name_in_key: what of the name of
+    one of the program's files makes a difference. Raises Unknown, and whatever the program's own `repr` of a kernel raises."""
+    walk = _Walk(_current_members(), name_in_key)
     if type(source) is IRSource:
         written = ["IR", source.ext, os.fspath(source.path), source.src]
     elif type(source) is ASTSource:
@@ -77,8 +77,9 @@ def written(value: Any) -> Any:
 class _Walk:
     """Walks one source in a fixed order. The results are JSON values."""
 
-    def __init__(self, members: "_Members") -> None:
+    def __init__(self, members: "_Members", name_in_key: Callable[[str], str] = str) -> None:
         self._members = members
+        self._name_in_key = name_in_key
         self._functions: List[Any] = []
         self._numbers: Dict[int, int] = {}
         self._values = 0
@@ -110,7 +111,7 @@ class _Walk:
         self._asked_for.update(names.members)
         parameters = [[one.name, one.annotation, self._value(one.default) if one.has_default else None] for one in function.params]
         return [
-            python.__code__.co_filename, function.starting_line_number, getattr(function, "raw_src", []), function.src,
+            self._name_in_key(python.__code__.co_filename), function.starting_line_number, getattr(function, "raw_src", []), function.src,
             bool(function.noinline), parameters, self._value(python.__defaults__), self._value(sorted((python.__kwdefaults__ or {}).items())),
             [[chain, self._found(value, chain[1:])] for chain, value in _looked_up(python, names.chains)],
             [[name, self._members_of((name,))] for name in names.members],
@@ -130,7 +131,7 @@ class _Walk:
     def _members_of(self, names: Tuple[str, ...]) -> Any:
         """The members of these names of Triton's kinds of values. A program may have added them."""
         if names not in self._members.written:
-            apart = _Walk(self._members)
+            apart = _Walk(self._members, self._name_in_key)
             text = json.dumps([apart._member(name) for name in names])
             if not apart._lasts:
                 return [self._member(name) for name in names]

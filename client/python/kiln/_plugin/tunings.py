@@ -63,7 +63,7 @@ def find(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], problem: Any
         eligibility.check_switches()
         _check(tuner)
         service(settings).prepare()
-        tuning = Tuning(settings, tuner, _keys_of(tuner, kwargs, problem, configs))
+        tuning = Tuning(settings, tuner, _keys_of(settings, tuner, kwargs, problem, configs))
         if settings.tunings == "use" and settings.mode != "record":  # which is to ask for every kernel
             tuning.find()
     counters().add(time.monotonic() - started, timings_found=len(tuning.times) if tuning else 0)
@@ -104,7 +104,7 @@ def _is_tritons(function: Any) -> bool:
 # --- What decides the times ------------------------------------------------------------------------------------------
 
 
-def _keys_of(tuner: Any, kwargs: Mapping[str, Any], problem: Any, configs: "List[Any]") -> Dict[Any, bytes]:
+def _keys_of(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], problem: Any, configs: "List[Any]") -> Dict[Any, bytes]:
     """NotExpressible; source_dependencies.Unknown; OSError; what Triton raises for such arguments."""
     from triton.runtime.driver import driver
     *_, backend, bind = tuner.fn.device_caches[driver.active.get_current_device()]
@@ -119,7 +119,8 @@ def _keys_of(tuner: Any, kwargs: Mapping[str, Any], problem: Any, configs: "List
     for config in configs:
         if given.keys() & config.kwargs.keys():
             raise NotExpressible("the caller gives what a configuration gives")
-        keys[config] = groups.key_of("tuning", _asked(tuner.fn, backend, bind, arguments, {**given, **config.all_kwargs()}), **decides)
+        asked = _asked(tuner.fn, backend, bind, arguments, {**given, **config.all_kwargs()})
+        keys[config] = groups.key_of("tuning", asked, settings, **decides)
     return keys
 
 
