@@ -27,6 +27,7 @@ sys.path.append(str(ROOT / "tests" / "testing"))
 
 import cores  # noqa: E402
 import stand_in_libcuda  # noqa: E402
+from job import as_user  # noqa: E402
 
 
 class Row:
@@ -655,13 +656,14 @@ class Jobs:
         with tempfile.TemporaryDirectory(dir=self.setting.folder) as folder:
             return self.run(targets, [self.new_cache()], False, folder)[0]
 
-    def run(self, kernels, caches, plug_in, *folder):
+    def run(self, kernels, caches, plug_in, *folder, user=None):
         """One process for each of these Triton caches, all at once; what each of them says. `kernels` and `folder`: the program's arguments."""
         environment = {**self.setting.env, **self._variables}
         if plug_in:
             package = [str(self.setting.binaries.parent / "python"), *site.getsitepackages()]
             environment.update(PYTHONPATH=os.pathsep.join(package), TRITON_CACHE_MANAGER="kiln.triton:CacheManager")
-        jobs = [subprocess.Popen([self.setting.python, HERE / self._program, kernels, *folder], text=True, stdin=subprocess.PIPE,
+        command = [*([] if user is None else as_user(user)), self.setting.python]
+        jobs = [subprocess.Popen([*command, HERE / self._program, kernels, *folder], text=True, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, env={**environment, "TRITON_CACHE_DIR": str(cache)}) for cache in caches]
         for job in jobs:
             job.stdout.readline()
@@ -761,6 +763,29 @@ def inductor_like(setting):
                 cpu_ms=1000 * cpu.seconds / (6 * kernels), kernels=kernels)]
 
 
+def basedirs(setting):
+    """The example kernels of two users, each of whom has them in a folder of their own."""
+    assert os.geteuid() == 0, "only root can act as two users"
+
+    def compiled(user, turn):
+        home = setting.folder / f"home-{user}"
+        for name in ("kernels", "benchmarks"):
+            shutil.copytree(HERE.parent / name, home / f"checkout-{turn}" / name)
+        os.chown(home, user, user)
+        before = setting.stats()["compiled"]
+        program = home / f"checkout-{turn}/benchmarks/plugin_job.py"
+        jobs = Jobs(setting, program, HOME=str(home), XDG_CACHE_HOME=str(home), KILN_BASEDIRS="~")
+        (answer,) = jobs.run("cuda:90", [home / f"cache-{turn}"], True, user=user)
+        return (setting.stats()["compiled"] - before) / answer["kernels"], answer["kernels"]
+
+    shares = []
+    for turn in range(5):
+        (first, kernels), (second, _) = (compiled(user, turn) for user in (60001, 60002))
+        assert first == 1, first
+        shares.append(1 - second)
+    return [Row("basedirs", shares, 1, "higher", "all kernels: those that the daemon has for a second user whose folder is another", kernels=kernels)]
+
+
 def eight_processes(setting):
     """Eight processes that start at once and want the same kernels, which nobody has."""
     jobs = Jobs(setting)
@@ -805,6 +830,7 @@ GROUPS = {
     ("tuned-second",): tuned_second,
     **{(f"plugin-kernels-{count}", f"plugin-kernels-{count}-empty"): plugin_kernels(count) for count in _EMPTY_GOALS},
     ("inductor-like",): inductor_like,
+    ("basedirs",): basedirs,
     ("eight-processes", "eight-processes-whole"): eight_processes,
 }
 # Rows that take minutes.
