@@ -1,4 +1,4 @@
-"""The package on the interpreters that it is for: each that this machine has, and all of them by the text alone.
+"""The package on the interpreters that it is for: each that this machine has, pyenv's among them, and all of them by the text alone.
 
 Debian 12 has one of them, so on a plain one the rest are held to by what the text asks for. Triton's own tests run where its toolchains
 have their Python.
@@ -6,6 +6,7 @@ have their Python.
 
 import ast
 import functools
+import glob
 import json
 import os
 import shutil
@@ -21,6 +22,9 @@ from places import PACKAGE, ROOT
 SOURCES = ROOT / "client" / "python" / "kiln"
 OLDEST = (3, 10)
 INTERPRETERS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+THIS = "{}.{}".format(*sys.version_info)
+# What the package does without a daemon.
+OWN_TESTS = [ROOT / "tests" / "python" / f"test_{name}.py" for name in ("arguments", "key", "launch", "report")]
 
 # Every module that needs neither protobuf nor Triton, which this interpreter need not have; a key, and a launch.
 SCRIPT = """
@@ -60,10 +64,12 @@ print(json.dumps({"modules": len(imported), "launch": fake.fake_cuda_launch(ctyp
 @functools.lru_cache(maxsize=None)
 def interpreter(version):
     """None where there is none that runs."""
-    found = sys.executable if version == f"{sys.version_info.major}.{sys.version_info.minor}" else shutil.which(f"python{version}")
-    if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode != 0:
-        return None
-    return found
+    if version == THIS:
+        return sys.executable
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    candidates = [shutil.which(f"python{version}"), *glob.glob(f"{pyenv}/versions/{version}.*/bin/python{version}")]
+    runs = (path for path in candidates if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0)
+    return next(runs, None)
 
 
 @pytest.mark.parametrize("version", INTERPRETERS)
@@ -76,6 +82,19 @@ def test_an_interpreter(version, tmp_path):
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["launch"].startswith("k 3x1x1 128x1x1 0 0x5000 00000000007f0000 ffffffff") and answer["modules"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [version for version in INTERPRETERS if version != THIS])
+def test_the_packages_tests_under_another(version, tmp_path):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no python{version} here")
+    environment = subprocess.run([ROOT / "tests" / "python_environment", python], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    done = subprocess.run([environment, "-B", "-m", "pytest", "-c", ROOT / "tests" / "pytest.ini", "--rootdir", ROOT / "tests",
+                           "--basetemp", tmp_path / "p", *OWN_TESTS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-10_000:]
+    assert " passed" in done.stdout.splitlines()[-1], done.stdout[-1000:]
 
 
 @pytest.mark.parametrize("path", sorted(SOURCES.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCES)))
