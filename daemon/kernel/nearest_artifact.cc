@@ -18,6 +18,7 @@ using RequestFields = std::map<std::string, std::string>;
 
 constexpr size_t kPageRecords = 512;
 constexpr size_t kDigestDigits = 12;
+constexpr char kSourcePaths[] = "source paths";
 
 bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -54,6 +55,22 @@ std::string TextValue(const std::string& text) {
   return fmt::format("{} ({} bytes)", Digest::Of(text).Hex().substr(0, kDigestDigits), text.size());
 }
 
+// The files that the locations of Triton IR name ("file":line:column), and the text without them.
+std::pair<std::string, std::string> SplitPaths(std::string_view text) {
+  std::string paths, rest;
+  for (size_t open; (open = text.find('"')) != std::string_view::npos;) {
+    size_t end = open + 1;
+    while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+    end = std::min(end + 1, text.size());
+    const std::string_view after = text.substr(end, 2);
+    const bool is_path = after.size() == 2 && after[0] == ':' && after[1] >= '0' && after[1] <= '9';
+    rest += text.substr(0, open);
+    (is_path ? paths : rest) += text.substr(open, end - open);
+    text.remove_prefix(end);
+  }
+  return {paths, rest.append(text)};
+}
+
 std::string ValueText(const NearestJson& value) {
   std::string text = value.is_string()
                          ? value.get<std::string>()
@@ -88,7 +105,12 @@ RequestFields FieldsOf(const NearestJson& document) {
       fields["header " + name] = TextValue(text.get<std::string>());
     }
   }
-  fields["source"] = TextValue(line.at("source").get<std::string>());
+  const auto source = line.at("source").get<std::string>();
+  const std::string kind = fields["kind"];
+  const bool is_triton = kind == "ttir" || kind == "ttgir";
+  const auto [paths, rest] = is_triton ? SplitPaths(source) : std::pair(std::string(), source);
+  if (!paths.empty()) fields[kSourcePaths] = TextValue(paths);
+  fields["source"] = TextValue(rest);
   return fields;
 }
 
@@ -104,7 +126,8 @@ std::optional<RequestFields> ParseFields(std::string_view text) {
 // What an absent field means.
 std::string AbsentValue(const std::string& field) {
   if (field == "ptxas") return "the toolchain's own";
-  return field == "parameters" || field.starts_with("header ") ? "none" : "default";
+  const bool is_text = field == kSourcePaths || field.starts_with("header ");
+  return field == "parameters" || is_text ? "none" : "default";
 }
 
 std::vector<RequestDifference> Compare(const RequestFields& asked, const RequestFields& stored) {
@@ -118,6 +141,9 @@ std::vector<RequestDifference> Compare(const RequestFields& asked, const Request
   for (const auto& [name, unused] : all) {
     RequestDifference difference{name, value(asked, name), value(stored, name)};
     if (difference.asked != difference.stored) differences.push_back(std::move(difference));
+  }
+  if (differences.size() == 1 && differences[0].field == kSourcePaths) {
+    differences[0].stored = "others: see KILN_BASEDIRS";  // docs/python.md
   }
   return differences;
 }

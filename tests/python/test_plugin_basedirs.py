@@ -155,6 +155,16 @@ def test_a_folder_that_no_assembler_takes_is_rewritten(daemon, tmp_path):
         assert report["compiled"] == compiled and sum(report["hits"].values()) == 1 - compiled, report
 
 
+def test_a_miss_in_paths_alone_names_the_setting(daemon, tmp_path):
+    first, second = (folder_of(tmp_path, name) for name in ("first", "second"))
+    case = {"compile": [("softmax", "cuda:90")], "options": {"num_stages": 6}}
+    run(first, PYTHON, daemon.root, **case)
+    _, _, (answer,) = run(second, PYTHON, daemon.root, KILN_MODE="require", **case)
+    assert answer["error"] == "CacheMissError", answer
+    assert re.search(r"stored: \w+ \(source paths: asked \w+ \(\d+ bytes\), stored others: see KILN_BASEDIRS\)", answer["message"]), answer
+    assert str(first) not in answer["message"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two other users")
 def test_two_users_with_own_checkouts_share_every_kernel(daemon, tmp_path):
     with daemon.beside(tmp_path, KILN_SOCKETS_MODE="0666") as shared:

@@ -137,6 +137,29 @@ TEST_F(NearestArtifactTest, NoTextOfTheSourceIsTold) {
   }
 }
 
+TEST_F(NearestArtifactTest, DifferenceInPathsAloneNamesTheSetting) {
+  const auto in = [](const std::string& folder, const std::string& rest = "") {
+    return [=](CompileJob& job) {
+      job.request.source.text += "\n#loc = loc(\"" + folder + "/a.py\":1:2)\ntt.print \"/" + rest;
+    };
+  };
+  const Digest elsewhere = Store(in("/of \\22another", "x\" : %a"));
+  Store(in("/home/me", "y\" : %a"), 2);
+  auto found = Find(Job(in("/home/me", "x\" : %a"))).nearest;
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->differences, ElementsAre(testing::Field(&RequestDifference::field, "source")));
+  found = Find(Job(in("/home/you", "x\" : %a"))).nearest;
+  EXPECT_EQ(found->key, elsewhere);
+  ASSERT_EQ(found->differences.size(), 1u);
+  EXPECT_EQ(found->differences[0].field, "source paths");
+  EXPECT_THAT(found->differences[0].stored, testing::HasSubstr("KILN_BASEDIRS"));
+  EXPECT_THAT(found->differences[0].stored, testing::Not(testing::HasSubstr("another")));
+  found = Find(Job(in("/home/you", "z\" : %a"))).nearest;
+  EXPECT_EQ(found->differences.size(), 2u);
+  EXPECT_THAT(found->differences[1].stored, testing::Not(testing::HasSubstr("KILN_BASEDIRS")));
+  EXPECT_EQ(Find(Job(in("/cut off", ""))).nearest->differences.size(), 2u);
+}
+
 TEST_F(NearestArtifactTest, OtherKernelsAreFarAway) {
   Store([](CompileJob& job) { job.request.launch.num_warps = 8; });
   const auto named = [](const std::string& text, SourceKind kind, const std::string& name = "") {
