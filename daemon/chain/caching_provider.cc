@@ -38,9 +38,14 @@ CachingProvider::CachingProvider(std::unique_ptr<CompilationProvider> next, Arti
       describe_(std::move(describe)) {}
 
 FoundResult CachingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
+  return Find(context, job, /*is_again=*/false);
+}
+
+FoundResult CachingProvider::Find(const CallContext& context, const CompileJobPtr& job,
+                                  bool is_again) {
   const CachePolicy policy = job->request.cache_policy;
   if (policy == CachePolicy::kRefresh) return std::nullopt;
-  absl::StatusOr<CompileResult> found = LookUp(context, *job);
+  absl::StatusOr<CompileResult> found = LookUp(context, *job, is_again);
   if (policy == CachePolicy::kOnlyIfCached && absl::IsNotFound(found.status())) {
     if (auto failure = negatives_.FindFailureOfAnyAge(job->key)) {
       return CompileResult{Outcome::kHit, Tier::kMemory, std::move(failure)};
@@ -51,13 +56,13 @@ FoundResult CachingProvider::Find(const CallContext& context, const CompileJobPt
 }
 
 void CachingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
-  if (auto found = Find(context, job)) return done(*std::move(found));
+  if (auto found = Find(context, job, /*is_again=*/true)) return done(*std::move(found));
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return done(status);
   CompileAndKeep(std::move(context), std::move(job), std::move(done));
 }
 
 absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context,
-                                                      const CompileJob& job) {
+                                                      const CompileJob& job, bool is_again) {
   absl::StatusOr<CompileResult> found = LookUpArtifact(context, job);
   if (found.ok()) return found;
   if (auto failure = negatives_.FindFailure(job.key)) {
@@ -65,7 +70,7 @@ absl::StatusOr<CompileResult> CachingProvider::LookUp(const CallContext& context
   }
   if (absl::IsNotFound(found.status())) return found;
   if (absl::Status status = StillWanted(context, clock_); !status.ok()) return status;
-  if (IsWorthLogging(lookup_failures_.Add())) {
+  if (!is_again && IsWorthLogging(lookup_failures_.Add())) {
     LogWarning("look-up failed, taken as a miss",
                {{"key", job.key.ShortHex()}, {"why", Message(found.status())}});
   }

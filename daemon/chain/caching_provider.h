@@ -42,7 +42,10 @@ class CachingProvider final : public ForwardingProvider {
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
 
  private:
-  absl::StatusOr<CompileResult> LookUp(const CallContext& context, const CompileJob& job);
+  // `is_again`: a failure to look has been counted, and was logged.
+  FoundResult Find(const CallContext& context, const CompileJobPtr& job, bool is_again);
+  absl::StatusOr<CompileResult> LookUp(const CallContext& context, const CompileJob& job,
+                                       bool is_again);
   absl::StatusOr<CompileResult> LookUpArtifact(const CallContext& context, const CompileJob& job);
   void CompileAndKeep(CallContext context, CompileJobPtr job, CompileDone done);
   void Keep(const CallContext& context, const CompileJobPtr& job,

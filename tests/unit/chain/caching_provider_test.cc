@@ -11,6 +11,7 @@
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/inline_executor.h"
+#include "tests/testing/metric_growth.h"
 #include "tests/testing/result_probe.h"
 
 namespace kiln {
@@ -213,6 +214,14 @@ TEST_F(CachingProviderTest, AStoreThatCannotLookIsAMiss) {
   Prepare(MakeJob("a"));
   index_.get_status = Internal("disk on fire");
   EXPECT_EQ(HowAnswered(MakeJob("a")), Outcome::kCompiled);
+}
+
+TEST_F(CachingProviderTest, AFailureToLookCountsOnceForARequest) {
+  const MetricGrowth growth;
+  index_.get_status = Internal("disk on fire");
+  EXPECT_FALSE(provider_.Find(CallContext(), MakeJob("a")).has_value());
+  EXPECT_EQ(HowAnswered(MakeJob("a")), Outcome::kCompiled);
+  EXPECT_EQ(growth.Of("store_lookup_failures"), 1);
 }
 
 TEST_F(CachingProviderTest, ADamagedOrMissingBlobIsAMissAndIsCompiledAgain) {
