@@ -90,6 +90,8 @@ class HotArtifact {
  public:
   // The artifact's metadata, timings and provenance as JSON.
   std::string_view document() const { return document_; }
+  // The same as the daemon keeps it for answers, or "" (storage/format.md).
+  std::string_view description() const { return description_; }
   // The final binary: cubin or HSACO.
   std::string_view binary() const { return binary_; }
   // "cubin", "hsaco".
@@ -101,6 +103,7 @@ class HotArtifact {
   friend class HotReader;
   std::shared_ptr<const void> mapping_;
   std::string_view document_;
+  std::string_view description_;
   std::string_view binary_;
   std::string_view stage_;
   std::string_view digest_;

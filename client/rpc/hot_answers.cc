@@ -16,6 +16,19 @@ bool MayBeAnswered(const v1::CompileRequest& request) {
          request.job().size() <= limits::kNameBytesMax && FromProto(request.priority()).ok();
 }
 
+absl::Status Describe(const HotArtifact& artifact, v1::CompileResponse& answer) {
+  if (artifact.description().starts_with(kDescriptionVersion)) {
+    const std::string_view fields = artifact.description().substr(1);
+    if (answer.ParseFromArray(fields.data(), static_cast<int>(fields.size()))) {
+      return absl::OkStatus();
+    }
+    return DataLoss("the description is damaged");
+  }
+  KILN_ASSIGN_OR_RETURN(const ArtifactDocument document, ReadDocument(artifact.document()));
+  DescribeTo(document, answer);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::CompileResponse> FindHotAnswer(const HotReader& reader,
@@ -30,12 +43,11 @@ absl::StatusOr<v1::CompileResponse> FindHotAnswer(const HotReader& reader,
   if (request.stages_size() == 1 && request.stages(0) != found.stage()) {
     return NotFound("{} is not published", request.stages(0));
   }
-  KILN_ASSIGN_OR_RETURN(const ArtifactDocument document, ReadDocument(found.document()));
   KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(found.digest()));
   if (!verified.Matches(digest, found.binary())) return DataLoss("the binary is damaged");
   v1::CompileResponse answer;
+  KILN_RETURN_IF_ERROR(Describe(found, answer));
   ToProto(job->key, Outcome::kHit, Tier::kMemory, answer);
-  DescribeTo(document, answer);
   v1::StageBlob& stage = *answer.add_stages();
   ToProto(StageReference{std::string(found.stage()), digest, found.binary().size()}, stage);
   stage.set_content(found.binary().data(), found.binary().size());

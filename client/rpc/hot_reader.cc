@@ -72,6 +72,7 @@ absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
   if (layout.stages.empty()) return DataLoss("the published artifact {} has no binary", key.Hex());
   HotArtifact artifact;
   artifact.document_ = layout.document;
+  artifact.description_ = layout.description;
   artifact.stage_ = layout.stages.back().name;
   artifact.binary_ = layout.stages.back().bytes;
   artifact.digest_ = layout.stages.back().digest;
@@ -104,10 +105,16 @@ bool HotReader::IsStillThere(const Directory& directory) const {
 }
 
 absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key) const {
-  const std::string name = key.Hex();
-  std::string path;
-  path.reserve(name.size() + 3);
-  path.append(name, 0, 2).append("/").append(name);
+  // Made in place: a string more counts beside a system call.
+  constexpr char kDigits[] = "0123456789abcdef";
+  constexpr size_t kShardBytes = 3;
+  std::string path(kShardBytes + 2 * Digest::kSizeBytes, '/');
+  char* at = path.data() + kShardBytes;
+  for (const char byte : key.Bytes()) {
+    *at++ = kDigits[static_cast<uint8_t>(byte) >> 4];
+    *at++ = kDigits[byte & 15];
+  }
+  path.replace(0, 2, path, kShardBytes, 2);
   return MappedArtifact::Open(path, key, directory);
 }
 

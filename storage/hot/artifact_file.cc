@@ -30,6 +30,7 @@ size_t Aligned(size_t offset) {
 }  // namespace
 
 absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_view document,
+                                               std::string_view description,
                                                std::span<const NamedBlob> stages) {
   if (stages.size() > limits::kStagesMax) {
     return InvalidArgument("{} stages, an artifact file holds {}", stages.size(),
@@ -43,7 +44,9 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
   header.document_offset = sizeof(ArtifactHeader) + stages.size() * sizeof(ArtifactStageEntry);
   header.document_bytes = document.size();
 
-  size_t end = header.document_offset + document.size();
+  const size_t description_offset = header.document_offset + document.size();
+  const auto description_bytes = static_cast<uint32_t>(description.size());
+  size_t end = description_offset + sizeof description_bytes + description.size();
   std::vector<ArtifactStageEntry> entries;
   for (const NamedBlob& stage : stages) {
     if (stage.stage.empty() || stage.stage.size() >= kStageNameBytes) {
@@ -65,6 +68,8 @@ absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_vi
                                entries.size() * sizeof(ArtifactStageEntry));
   table.copy(file.data() + sizeof header, table.size());
   document.copy(file.data() + header.document_offset, document.size());
+  std::memcpy(file.data() + description_offset, &description_bytes, sizeof description_bytes);
+  description.copy(file.data() + description_offset + sizeof description_bytes, description.size());
   for (size_t i = 0; i < stages.size(); ++i) {
     const std::string_view bytes = stages[i].blob.bytes();
     bytes.copy(file.data() + entries[i].offset, bytes.size());
@@ -138,7 +143,7 @@ MappedArtifact& MappedArtifact::operator=(MappedArtifact&& other) noexcept {
   address_ = std::exchange(other.address_, nullptr);
   size_bytes_ = other.size_bytes_;
   allocated_ = std::exchange(other.allocated_, nullptr);
-  layout_ = std::exchange(other.layout_, {});
+  layout_ = std::move(other.layout_);
   return *this;
 }
 

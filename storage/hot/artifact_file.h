@@ -23,7 +23,9 @@ struct NamedBlob {
 };
 
 // INVALID_ARGUMENT where there are more stages, or longer names, than the format holds.
+// `description`: that of the record, or "".
 absl::StatusOr<std::string> EncodeArtifactFile(const Digest& key, std::string_view document,
+                                               std::string_view description,
                                                std::span<const NamedBlob> stages);
 
 // An artifact file in memory: a large file is mapped, a small one is read, which is faster.

@@ -28,6 +28,12 @@ std::optional<std::string_view> Part(std::string_view file, uint64_t offset, uin
   return file.substr(offset, size);
 }
 
+// What stands behind the document, with its size before it. Empty: there is none.
+std::string_view ParseDescription(std::string_view file, size_t at) {
+  if (file.size() - at < sizeof(uint32_t)) return {};
+  return Part(file, at + sizeof(uint32_t), ReadAt<uint32_t>(file, at)).value_or("");
+}
+
 std::string CheckHeader(std::string_view file, const ArtifactHeader& header) {
   if (header.file_bytes != file.size()) {
     return fmt::format("the artifact file has {} bytes, should have {}", file.size(),
@@ -90,6 +96,7 @@ ArtifactLayoutError ParseArtifactLayout(std::string_view file, ArtifactLayout& l
 
   layout.key = file.substr(offsetof(ArtifactHeader, key), kArtifactDigestBytes);
   layout.document = *document;
+  layout.description = ParseDescription(file, header.document_offset + header.document_bytes);
   layout.stages.clear();
   layout.stages.reserve(header.stage_count);
   for (size_t i = 0; i < header.stage_count; ++i) {

@@ -60,6 +60,7 @@ struct ArtifactLayoutStage {
 struct ArtifactLayout {
   std::string_view key;  // 32 bytes
   std::string_view document;
+  std::string_view description;  // empty: there is none
   std::vector<ArtifactLayoutStage> stages;
 };
 

@@ -47,10 +47,11 @@ absl::StatusOr<Contents> Encode(const ArtifactRecord& record, std::span<const Bl
   const std::span<const NamedBlob> last = std::span(stages).last(1);
   const std::span<const NamedBlob> earlier = std::span(stages).first(stages.size() - 1);
   Contents contents;
-  KILN_ASSIGN_OR_RETURN(contents[0], EncodeArtifactFile(record.key, record.document, last));
+  KILN_ASSIGN_OR_RETURN(contents[0],
+                        EncodeArtifactFile(record.key, record.document, record.description, last));
   if (earlier.empty()) return contents;
   KILN_ASSIGN_OR_RETURN(contents[1],
-                        EncodeArtifactFile(record.key, binary->digest().Bytes(), earlier));
+                        EncodeArtifactFile(record.key, binary->digest().Bytes(), "", earlier));
   return contents;
 }
 

@@ -32,7 +32,7 @@ class Selection {
   void Offer(const FoundArtifact& found) {
     const ArtifactRecord& record = *found.record;
     if (record.stages.empty()) return;
-    uint64_t size = record.document.size() + kFileOverheadBytes;
+    uint64_t size = record.document.size() + record.description.size() + kFileOverheadBytes;
     for (const StageReference& stage : record.stages) size += stage.size_bytes;
     if (size > bytes_max_) return;
     chosen_.push({found.usage.last_use_unix_ms, found.usage.hits, record.key, size});

@@ -131,7 +131,8 @@ void Hits(const std::string& path, int argc, char** argv) {
   const EchoClient echo(socket);
 
   const std::string file = folder.File("file");
-  std::ofstream(file) << std::string(hot.document().size() + hot.binary().size(), 'x');
+  const size_t file_bytes = hot.document().size() + hot.description().size() + hot.binary().size();
+  std::ofstream(file) << std::string(file_bytes, 'x');
 
   benchmark::RegisterBenchmark("EchoRpc", [&](benchmark::State& state) {
     MeasureEach(state, [&] { echo.Call(request.ByteSizeLong(), answer.ByteSizeLong()); });

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 #include <future>
 
 #include "client/rpc/unreported_uses.h"
@@ -44,14 +45,17 @@ class HotAnswersTest : public ::testing::Test {
     hot_->PublishFile(kPublishedToolchains, listed.SerializeAsString());
   }
   // The artifact of the request, as the daemon resolves it.
-  std::shared_ptr<const Artifact> Publish() {
+  std::shared_ptr<const Artifact> Publish(const std::function<void(ArtifactRecord&)>& change =
+                                              [](ArtifactRecord&) {}) {
     const FakeCatalog catalog({triton_});
     const auto job = RequestResolver(catalog).Resolve(*FromProto(v1::CompileRequest(request_)));
     EXPECT_TRUE(job.ok()) << job.status();
     auto artifact = MakeArtifactOf(**job);
     std::vector<Blob> blobs;
     for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
-    hot_->OnPut(MakeRecord(*artifact), blobs);
+    ArtifactRecord record = MakeRecord(*artifact);
+    change(record);
+    hot_->OnPut(record, blobs);
     return artifact;
   }
   std::string FileOf(const Artifact& artifact) const {
@@ -95,6 +99,28 @@ TEST_F(HotAnswersTest, AHitIsTheDaemonsAnswerWithoutACall) {
 
   daemon_.Stop();
   EXPECT_TRUE(client->Compile(request_).ok());
+}
+
+TEST_F(HotAnswersTest, ADescriptionStandsForTheDocument) {
+  v1::CompileResponse described;
+  DescribeTo(*Publish(), described);
+  const std::string fields = described.SerializeAsString();
+  const auto artifact = Publish([&](ArtifactRecord& record) {
+    record.description = kDescriptionVersion + fields;
+    record.document = "is not read";
+  });
+  const auto answer = Connect()->Compile(request_);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  v1::CompileResponse daemons;
+  ASSERT_TRUE(ToProto(*artifact, Outcome::kHit, Tier::kMemory, {}, daemons).ok());
+  EXPECT_EQ(answer->SerializeAsString(), daemons.SerializeAsString());
+
+  Publish([&](ArtifactRecord& record) {
+    record.description = static_cast<char>(kDescriptionVersion + 1) + fields;
+  });
+  EXPECT_TRUE(IsHit());
+  Publish([&](ArtifactRecord& record) { record.description = kDescriptionVersion + fields + "x"; });
+  EXPECT_FALSE(IsHit());
 }
 
 TEST_F(HotAnswersTest, RequestsThatAFileCannotAnswerGoToTheDaemon) {

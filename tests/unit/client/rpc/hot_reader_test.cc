@@ -23,7 +23,7 @@ class HotReaderTest : public ::testing::Test {
   void Publish(const Digest& key, const std::string& binary) {
     const std::vector<NamedBlob> stages = {{"cubin", Blob::FromBytes(binary)}};
     ::mkdir((Path() + "/" + key.Hex().substr(0, 2)).c_str(), 0755);
-    WriteFileOrDie(FileOf(key), *EncodeArtifactFile(key, "{\"a\":1}", stages));
+    WriteFileOrDie(FileOf(key), *EncodeArtifactFile(key, "{\"a\":1}", "1abc", stages));
   }
 
   TempDirectory directory_;
@@ -38,6 +38,7 @@ TEST_F(HotReaderTest, FindsAPublishedArtifact) {
   EXPECT_EQ(found->binary(), "the binary");
   EXPECT_EQ(found->stage(), "cubin");
   EXPECT_EQ(found->document(), "{\"a\":1}");
+  EXPECT_EQ(found->description(), "1abc");
 }
 
 TEST_F(HotReaderTest, FoundArtifactOutlivesItsFile) {

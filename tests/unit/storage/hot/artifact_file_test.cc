@@ -16,9 +16,10 @@ namespace {
 using absl::StatusCode;
 
 const std::string kDocument = R"({"name": "add_kernel"})";
+const std::string kDescription("1\0fields", 8);
 
 std::string Encoded(const std::vector<NamedBlob>& stages) {
-  const auto file = EncodeArtifactFile(MadeKey("k"), kDocument, stages);
+  const auto file = EncodeArtifactFile(MadeKey("k"), kDocument, kDescription, stages);
   EXPECT_TRUE(file.ok()) << file.status();
   return file.value_or("");
 }
@@ -58,6 +59,7 @@ TEST(ArtifactFileTest, DecodesAnEncodedFile) {
   const ArtifactLayout layout = Decode(file);
   EXPECT_EQ(layout.key, MadeKey("k").Bytes());
   EXPECT_EQ(layout.document, kDocument);
+  EXPECT_EQ(layout.description, kDescription);
   ASSERT_EQ(layout.stages.size(), 2u);
   EXPECT_EQ(layout.stages[0].name, "ptx");
   EXPECT_EQ(layout.stages[0].bytes, "ptx text");
@@ -74,7 +76,7 @@ TEST(ArtifactFileTest, BinariesAreAligned) {
 }
 
 TEST(ArtifactFileTest, NoStagesAndNoDocumentAreFine) {
-  const auto file = EncodeArtifactFile(MadeKey("k"), "", {});
+  const auto file = EncodeArtifactFile(MadeKey("k"), "", "", {});
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE(Decode(*file).stages.empty());
 }
@@ -85,13 +87,13 @@ TEST(ArtifactFileTest, AnEmptyBlobIsFine) {
 
 TEST(ArtifactFileTest, NamesAndStagesBeyondTheFormatAreRefused) {
   const std::vector<NamedBlob> long_name = {{std::string(32, 'n'), Blob()}};
-  EXPECT_EQ(EncodeArtifactFile(MadeKey("k"), "", long_name).status().code(),
+  EXPECT_EQ(EncodeArtifactFile(MadeKey("k"), "", "", long_name).status().code(),
             StatusCode::kInvalidArgument);
   const std::vector<NamedBlob> no_name = {{"", Blob()}};
-  EXPECT_EQ(EncodeArtifactFile(MadeKey("k"), "", no_name).status().code(),
+  EXPECT_EQ(EncodeArtifactFile(MadeKey("k"), "", "", no_name).status().code(),
             StatusCode::kInvalidArgument);
   const std::vector<NamedBlob> many(17, NamedBlob{"s", Blob()});
-  EXPECT_EQ(EncodeArtifactFile(MadeKey("k"), "", many).status().code(),
+  EXPECT_EQ(EncodeArtifactFile(MadeKey("k"), "", "", many).status().code(),
             StatusCode::kInvalidArgument);
 }
 
@@ -152,7 +154,7 @@ TEST_F(MappedArtifactTest, AbsentIsNotFound) {
 }
 
 TEST_F(MappedArtifactTest, AnotherKeysFileIsDataLoss) {
-  const auto file = EncodeArtifactFile(MadeKey("other"), kDocument, {});
+  const auto file = EncodeArtifactFile(MadeKey("other"), kDocument, "", {});
   EXPECT_EQ(OpenCode(Write(*file)), StatusCode::kDataLoss);
 }
 

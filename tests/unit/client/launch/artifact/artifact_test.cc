@@ -16,7 +16,7 @@ const std::string kJson = MadeDocument("softmax", {{"out_ptr", "*fp32"}, {"rows"
 
 std::string HotFile(const std::string& stage = "cubin") {
   const NamedBlob stages[] = {{stage, Blob::FromBytes(kBinary)}};
-  return *EncodeArtifactFile(Digest::Of("key"), kJson, stages);
+  return *EncodeArtifactFile(Digest::Of("key"), kJson, "", stages);
 }
 
 class HotFileTest : public testing::Test {
