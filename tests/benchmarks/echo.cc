@@ -34,11 +34,14 @@ class Reactor final : public grpc::ServerGenericBidiReactor {
   Reactor() { StartRead(&request_); }
   void OnReadDone(bool ok) override {
     std::vector<grpc::Slice> slices;
+    if (!ok || !request_.Dump(&slices).ok()) return Finish(grpc::Status::CANCELLED);
     ReplyBytes reply_bytes = 0;
-    if (!ok || !request_.Dump(&slices).ok() || slices[0].size() < sizeof reply_bytes) {
-      return Finish(grpc::Status::CANCELLED);
+    size_t taken = 0;  // the first slices may be short
+    for (const grpc::Slice& slice : slices) {
+      const size_t size = std::min(slice.size(), sizeof reply_bytes - taken);
+      std::memcpy(reinterpret_cast<char*>(&reply_bytes) + taken, slice.begin(), size);
+      taken += size;
     }
-    std::memcpy(&reply_bytes, slices[0].begin(), sizeof reply_bytes);
     reply_ = Bytes(reply_bytes);
     StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
   }

@@ -5,8 +5,9 @@
 //       compile the kernel. Ends like a process that was killed.
 //   store_benchmark --hits FILE.jsonl COUNT
 //       asks the daemon (KILN_ROOT) that has such a store for its entries: {"first": {"p50": …,
-//       "p99": …}, "uniform": …, "echo": …}: microseconds for entries that are not in memory, for
-//       any entries, and for a bare gRPC echo of the same sizes
+//       "p99": …}, "uniform": …, "echo": …, "hits": …}: microseconds for entries that are not in
+//       memory, for any entries, and for a bare gRPC echo of the same sizes; how many hits there
+//       were
 //   store_benchmark --full FOLDER
 //       {"half": {"hit_us": …, "put_us": …}, "full": {…}}: the 99th percentile in a store at half
 //       its limit, and at its limit, where puts evict
@@ -166,7 +167,8 @@ void Hits(const std::string& path, size_t count) {
   };
   const nlohmann::json report = {{"first", percentiles(first)},
                                  {"uniform", percentiles(uniform)},
-                                 {"echo", percentiles(echoes)}};
+                                 {"echo", percentiles(echoes)},
+                                 {"hits", first.size() + uniform.size()}};
   std::printf("%s\n", report.dump().c_str());
 }
 
