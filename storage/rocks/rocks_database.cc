@@ -53,11 +53,7 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   if (env != nullptr) options.env = env;
   options.listeners.push_back(std::make_shared<DamageListener>(*database));
 
-  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
-  for (size_t i = 0; i < kRocksFamilyNames.size(); ++i) {
-    descriptors.emplace_back(kRocksFamilyNames[i],
-                             RocksFamilyOptions(static_cast<RocksFamily>(i), expected_bytes));
-  }
+  const auto descriptors = RocksFamilies(expected_bytes);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =
@@ -67,6 +63,12 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   if (!status.ok()) return FromRocks(status, "open " + path);
   database->db_.reset(db);
   std::copy(handles.begin(), handles.end(), database->families_.begin());
+  std::unique_ptr<rocksdb::LogFile> log;
+  if (access == RocksAccess::kWrite && db->GetCurrentWalFile(&log).ok()) {
+    // Without it, a log that is removed may not be missed.
+    (void)rocksdb::WriteStringToFile(options.env, std::to_string(log->LogNumber()),
+                                     fmt::format("{}/{}", path, kLogMarker));
+  }
   return database;
 }
 
@@ -143,8 +145,8 @@ void RocksDatabase::MarkDamaged(const rocksdb::Status& status) {
   if (!written.ok() && !absl::IsAlreadyExists(written)) {
     LogWarning("could not mark the store as damaged", {{"error", Message(written)}});
   }
-  SetDegraded(
-      fmt::format("damaged ({}): restart the daemon to set the store aside", status.ToString()));
+  SetDegraded(fmt::format("damaged ({}): restart the daemon, which keeps what is whole",
+                          status.ToString()));
 }
 
 std::unique_ptr<rocksdb::Iterator> RocksDatabase::Iterate(RocksFamily family) const {

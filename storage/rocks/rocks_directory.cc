@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
+#include "storage/rocks/rocks_schema.h"
 #include "storage/rocks/rocks_status.h"
 
 namespace kiln {
@@ -64,6 +66,9 @@ bool IsIncidental(std::string_view name) {
   return name == "LOCK" || name == "IDENTITY" || name == kWriteProbe || name.ends_with(".dbtmp");
 }
 
+// The number that it begins with, or 0.
+uint64_t NumberIn(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
+
 }  // namespace
 
 absl::StatusOr<RocksDirectory> RocksDirectory::Prepare(const std::string& path,
@@ -80,12 +85,17 @@ absl::StatusOr<RocksDirectory> RocksDirectory::Prepare(const std::string& path,
 absl::StatusOr<RocksDirectory::Content> RocksDirectory::Look() const {
   KILN_ASSIGN_OR_RETURN(const StoreLock lock, LockStore(path_));
   KILN_ASSIGN_OR_RETURN(const auto entries, filesystem_.List(path_));
-  Content content = Content::kNothing;
+  bool has_current = false;
+  bool has_rubble = false;
+  uint64_t newest_log = 0;
   for (const DirectoryEntry& entry : entries) {
-    if (entry.name == "CURRENT") return Content::kDatabase;
-    if (!IsIncidental(entry.name)) content = Content::kRubble;
+    if (entry.name == "CURRENT") has_current = true;
+    if (entry.name.ends_with(".log")) newest_log = std::max(newest_log, NumberIn(entry.name));
+    if (!IsIncidental(entry.name)) has_rubble = true;
   }
-  return content;
+  if (!has_current) return has_rubble ? Content::kRubble : Content::kNothing;
+  const auto marker = filesystem_.Read(fmt::format("{}/{}", path_, kLogMarker), 32);
+  return newest_log < NumberIn(marker.value_or("")) ? Content::kWithoutLog : Content::kDatabase;
 }
 
 absl::Status RocksDirectory::TryToWrite() const {
@@ -119,7 +129,7 @@ absl::StatusOr<std::string> RocksDirectory::SetAside(const std::string& damage,
   const std::string aside = fmt::format("{}.damaged-{}", path_, clock.UnixMillis());
   KILN_RETURN_IF_ERROR(filesystem_.Rename(path_, aside));
   KILN_RETURN_IF_ERROR(filesystem_.MakeDirectory(path_, 0700));
-  LogError("the store was damaged; set it aside and made a new one",
+  LogError("the store is damaged; set it aside",
            {{"path", path_}, {"set_aside", aside}, {"damage", damage}});
   return aside;
 }

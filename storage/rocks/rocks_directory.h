@@ -19,6 +19,8 @@ class RocksDirectory {
     // What is left of a database whose CURRENT is lost. RocksDB would make a new database here and
     // delete the old one's tables as leftovers.
     kRubble,
+    // A database whose last log somebody removed (kLogMarker).
+    kWithoutLog,
   };
 
   // Makes `path` where it is missing; its parent must be there. `filesystem` must outlive the

@@ -3,14 +3,17 @@
 #include <rocksdb/env.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "storage/base/log.h"
+#include "storage/base/remove_tree.h"
 #include "storage/memory_store.h"
 #include "storage/rocks/rocks_database.h"
 #include "storage/rocks/rocks_directory.h"
 #include "storage/rocks/rocks_options.h"
 #include "storage/rocks/rocks_probe.h"
+#include "storage/rocks/rocks_salvage.h"
 #include "storage/rocks/rocks_schema.h"
 #include "storage/rocks/rocks_store.h"
 #include "storage/waiting_store.h"
@@ -66,7 +69,7 @@ class RocksOpening {
     // The probe takes the lock itself.
     KILN_ASSIGN_OR_RETURN(const std::string damage,
                           FindDamage(directory.path(), content, RocksAccess::kWrite));
-    return OpenOrSetAside(directory, content, damage);
+    return OpenOrSetAside(directory, content, damage, Bounds());
   }
 
   bool IsDiskFull() const {
@@ -103,10 +106,13 @@ class RocksOpening {
                                          RocksAccess access) const {
     if (content == Content::kNothing) return std::string();
     if (content == Content::kRubble) return std::string("its CURRENT file is missing");
+    if (content == Content::kWithoutLog) {
+      return std::string("its log is missing: what was stored last is lost");
+    }
     const auto marker = filesystem_.Read(fmt::format("{}/{}", path, kDamagedMarker), 4096);
     if (marker.ok()) return "it was found damaged while it ran: " + *marker;
-    const absl::Status probed = ProbeRocksStore(path, options_.expected_bytes,
-                                                options_.open_time_max, options_.env, access);
+    const absl::Status probed =
+        ProbeRocksStore(path, options_.expected_bytes, Bounds(), options_.env, access);
     if (absl::IsDataLoss(probed)) return std::string(Message(probed));
     if (!probed.ok()) return probed;
     return std::string();
@@ -121,9 +127,37 @@ class RocksOpening {
                             clock_);
   }
 
-  // Opens for writing. `damage`: why the store is known to be damaged; empty: it is not.
+  ChildBounds Bounds() const { return {options_.open_time_max, options_.stop_fd}; }
+
+  // The directory of a new store with what is whole of the damaged one. Empty: nothing can be kept.
+  // An error: that may be tried again. `bounds`: as OpenOrSetAside.
+  absl::StatusOr<std::string> Salvage(const std::string& from,
+                                      const std::optional<ChildBounds>& bounds) const {
+    const std::string to = from + ".salvaged";
+    KILN_RETURN_IF_ERROR(RemoveTree(to));  // of a daemon that died
+    const auto salvage = [&] {
+      return SalvageRocksStore(from, to, options_.expected_bytes, options_.env);
+    };
+    absl::Status status =
+        bounds ? RunInChild({2 * bounds->time_max, bounds->stop_fd}, salvage) : salvage();
+    if (status.ok() && bounds) {
+      status = ProbeRocksStore(to, options_.expected_bytes, *bounds, options_.env);
+    }
+    if (status.ok()) return to;
+    (void)RemoveTree(to);
+    if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
+        absl::IsCancelled(status)) {
+      return status;
+    }
+    LogError("nothing of the damaged store can be kept", {{"error", Message(status)}});
+    return std::string();
+  }
+
+  // Opens for writing. `damage`: why the store is known to be damaged; empty: it is not. `bounds`:
+  // of the child that salvages; none: the process has threads and must not fork.
   absl::StatusOr<OpenedRocksStore> OpenOrSetAside(const RocksDirectory& directory, Content content,
-                                                  const std::string& damage) const {
+                                                  const std::string& damage,
+                                                  std::optional<ChildBounds> bounds) const {
     OpenedRocksStore opened;
     opened.report.damage = damage;
     opened.report.is_new = content == Content::kNothing;
@@ -136,12 +170,15 @@ class RocksOpening {
       // Damage that the probe did not notice.
       if (!absl::IsDataLoss(store.status())) return store.status();
       opened.report.damage = std::string(Message(store.status()));
+      bounds.reset();  // that open has started RocksDB's threads
     }
     // A disk that filled up meanwhile can make the store look damaged.
     KILN_RETURN_IF_ERROR(directory.CheckWritable());
-    opened.report.is_new = true;
+    KILN_ASSIGN_OR_RETURN(const std::string salvaged, Salvage(directory.path(), bounds));
+    opened.report.is_new = salvaged.empty();
     KILN_ASSIGN_OR_RETURN(opened.report.set_aside,
                           directory.SetAside(opened.report.damage, clock_));
+    if (!salvaged.empty()) KILN_RETURN_IF_ERROR(filesystem_.Rename(salvaged, directory.path()));
     KILN_ASSIGN_OR_RETURN(opened.store, OpenDatabase(directory.path(), RocksAccess::kWrite));
     return opened;
   }
@@ -172,7 +209,8 @@ class RocksOpening {
                           RocksDirectory::Prepare(options_.path, filesystem_));
     KILN_RETURN_IF_ERROR(directory.CheckWritable());
     KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
-    KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenOrSetAside(directory, content, damage));
+    KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened,
+                          OpenOrSetAside(directory, content, damage, std::nullopt));
     return std::move(opened.store);
   }
 

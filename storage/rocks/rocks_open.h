@@ -26,6 +26,8 @@ struct RocksStoreOptions {
   std::chrono::milliseconds open_time_max = limits::kStoreOpenTime;
   // The time between two attempts to open the store on a full disk.
   std::chrono::milliseconds retry_interval = limits::kStoreRetryInterval;
+  // Readable once the daemon is asked to stop. -1: never.
+  int stop_fd = -1;
   // Null: the operating system. Must outlive the store.
   rocksdb::Env* env = nullptr;
 };
@@ -35,7 +37,7 @@ struct StoreOpenReport {
   std::string set_aside;
   // Why the store counts as damaged.
   std::string damage;
-  // There was no store, or it was set aside.
+  // There was no store, or nothing of it could be kept.
   bool is_new = false;
   // Why the store takes nothing yet, for people. Empty: it takes artifacts.
   std::string waits_because;
@@ -50,13 +52,15 @@ struct OpenedRocksStore {
 // On a full disk the store opens for reading: puts fail, and a thread tries to open it for writing
 // until there is space (WaitingStore). Nothing is set aside then.
 //
-// Renames a damaged store to `<path>.damaged-<unix ms>` and creates a new one. Returns an error,
-// and leaves the store alone, where it may be whole or belongs to somebody else:
+// Renames a damaged store to `<path>.damaged-<unix ms>` and creates a new one of what is whole
+// (rocks_salvage.h). Returns an error, and leaves the store alone, where it may be whole or belongs
+// to somebody else:
 //   FAILED_PRECONDITION  `path` is no directory, belongs to another user, is in use by another
 //                        process, or was written by a newer Kiln (the message names both versions)
 //   PERMISSION_DENIED    the store cannot be written or renamed
 //   RESOURCE_EXHAUSTED   there is no memory or no descriptor left
 //   UNAVAILABLE          the probing process was killed from outside
+//   CANCELLED            `stop_fd` became readable
 // Each message tells people what to do. `filesystem` and `clock` must outlive the store.
 //
 // Opens the store in a child process first (rocks_probe.h).

@@ -60,9 +60,10 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
   // All families share the log. Without a limit, a family without writes would keep it for ever.
   options.max_total_wal_size = 2 * BlobBufferBytes(expected_bytes);
   options.info_log = std::make_shared<RocksLogger>();
-  // The default. After a torn write the log is good up to the tear, and nothing behind the tear was
-  // acknowledged.
-  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // A torn last write is no damage: it was not acknowledged. Other damage to a log, and a log that
+  // is gone, fail the open, which is said and salvaged (rocks_salvage.h).
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.track_and_verify_wals_in_manifest = true;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
@@ -87,6 +88,15 @@ rocksdb::ColumnFamilyOptions RocksFamilyOptions(RocksFamily family, uint64_t exp
     options.enable_blob_garbage_collection = true;
   }
   return options;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> RocksFamilies(uint64_t expected_bytes) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (size_t i = 0; i < kRocksFamilyNames.size(); ++i) {
+    families.emplace_back(kRocksFamilyNames[i],
+                          RocksFamilyOptions(static_cast<RocksFamily>(i), expected_bytes));
+  }
+  return families;
 }
 
 }  // namespace kiln

@@ -15,7 +15,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <vector>
 
 #include "storage/base/log.h"
@@ -100,8 +99,7 @@ absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb
   return RocksStore::ReadTotals(*database).status();
 }
 
-[[noreturn]] void RunChild(const std::string& path, uint64_t expected_bytes, rocksdb::Env* env,
-                           RocksAccess access, int report_fd) {
+[[noreturn]] void RunChild(const std::function<absl::Status()>& work, int report_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -109,7 +107,7 @@ absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb
   SetLogLevel("error");
   absl::Status status;
   try {
-    status = TryToOpen(path, expected_bytes, env, access);
+    status = work();
   } catch (const std::bad_alloc&) {
     status = ResourceExhausted("no memory to open it");
   }
@@ -120,17 +118,20 @@ absl::Status TryToOpen(const std::string& path, uint64_t expected_bytes, rocksdb
   _exit(written == static_cast<ssize_t>(report.size()) ? 0 : 1);
 }
 
-// Reads until the other end closes. Nothing: that took too long.
-std::optional<std::string> ReadReport(int fd, std::chrono::milliseconds time_max) {
-  const auto deadline = std::chrono::steady_clock::now() + time_max;
+// Reads until the other end closes. DEADLINE_EXCEEDED, CANCELLED: as RunInChild.
+absl::StatusOr<std::string> ReadReport(int fd, const ChildBounds& bounds) {
+  const auto deadline = std::chrono::steady_clock::now() + bounds.time_max;
   std::string report;
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return std::nullopt;
-    pollfd waiting{fd, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(left.count()));
+    if (left.count() <= 0) {
+      return DeadlineExceeded("opening it took longer than {} ms", bounds.time_max.count());
+    }
+    pollfd waiting[] = {{fd, POLLIN, 0}, {bounds.stop_fd, POLLIN, 0}};
+    const int ready = poll(waiting, 2, static_cast<int>(left.count()));
     if (ready <= 0) continue;
+    if (waiting[1].revents != 0) return Cancelled("asked to stop before the store was open");
     char buffer[kMessageBytesMax];
     const ssize_t got = read(fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
@@ -155,23 +156,24 @@ bool IsCrash(int signal) {
   return false;
 }
 
-// DEADLINE_EXCEEDED: the open took longer than `time_max`.
-absl::Status Probe(const std::string& path, uint64_t expected_bytes,
-                   std::chrono::milliseconds time_max, rocksdb::Env* env, RocksAccess access) {
+}  // namespace
+
+absl::Status RunInChild(const ChildBounds& bounds, const std::function<absl::Status()>& work) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   const pid_t child = fork();
   if (child < 0) return ErrnoStatus(errno, "fork");
-  if (child == 0) RunChild(path, expected_bytes, env, access, write_end.get());
+  if (child == 0) RunChild(work, write_end.get());
   write_end.Reset();
 
-  const auto report = ReadReport(read_end.get(), time_max);
-  if (!report) {
+  const auto report = ReadReport(read_end.get(), bounds);
+  if (!report.ok()) {
     kill(child, SIGKILL);
-    WaitFor(child);
-    return DeadlineExceeded("opening it took longer than {} ms", time_max.count());
+    // A child that hangs in the kernel must not hold up an end.
+    if (!absl::IsCancelled(report.status())) WaitFor(child);
+    return report.status();
   }
   const int ended = WaitFor(child);
   if (WIFSIGNALED(ended)) {
@@ -188,16 +190,14 @@ absl::Status Probe(const std::string& path, uint64_t expected_bytes,
   return absl::Status(static_cast<absl::StatusCode>(report->front()), report->substr(1));
 }
 
-}  // namespace
-
 absl::Status ProbeRocksStore(const std::string& path, uint64_t expected_bytes,
-                             std::chrono::milliseconds time_max, rocksdb::Env* env,
-                             RocksAccess access) {
-  absl::Status status = Probe(path, expected_bytes, time_max, env, access);
+                             const ChildBounds& bounds, rocksdb::Env* env, RocksAccess access) {
+  const auto open = [&] { return TryToOpen(path, expected_bytes, env, access); };
+  absl::Status status = RunInChild(bounds, open);
   if (!absl::IsDeadlineExceeded(status)) return status;
   LogWarning("the store takes long to open; trying once more",
-             {{"path", path}, {"took_ms_more_than", time_max.count()}});
-  status = Probe(path, expected_bytes, 2 * time_max, env, access);
+             {{"path", path}, {"took_ms_more_than", bounds.time_max.count()}});
+  status = RunInChild({2 * bounds.time_max, bounds.stop_fd}, open);
   if (absl::IsDeadlineExceeded(status)) return DataLoss("{}", Message(status));
   return status;
 }

@@ -37,6 +37,9 @@ inline constexpr std::string_view kTotalsRow = "totals";
 // RocksDB met damage that it cannot repair: this file in the store's directory makes the next start
 // set the store aside.
 inline constexpr std::string_view kDamagedMarker = "KILN-DAMAGED";
+// The number of the log that the last open began. This log, or a newer one, must be there: RocksDB
+// does not miss the log that it wrote last.
+inline constexpr std::string_view kLogMarker = "KILN-LOG";
 
 // `references`: how many stages of records name a blob, and the blob's size on disk. 0 bytes: the
 // store does not hold the blob.

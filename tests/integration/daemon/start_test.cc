@@ -137,12 +137,16 @@ TEST(Start, DamagedStoreIsSetAside) {
   daemon.Start();
   ASSERT_TRUE(daemon.Connect()->Compile(SimpleKernel(1)).ok());
   ASSERT_EQ(daemon.Stop(), 0);
-  std::ofstream(daemon.root() + "/state/store/CURRENT") << "garbage";
+  for (const auto& entry : fs::directory_iterator(daemon.root() + "/state/store")) {
+    if (entry.path().filename().string().starts_with("MANIFEST")) {
+      std::ofstream(entry.path()) << "garbage";
+    }
+  }
   daemon.Start();
   const auto again = daemon.Connect()->Compile(SimpleKernel(1));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->outcome(), v1::OUTCOME_COMPILED);
-  EXPECT_THAT(daemon.Log(), HasSubstr("set aside"));
+  EXPECT_THAT(daemon.Log(), HasSubstr("set it aside"));
   size_t set_aside = 0;
   for (const auto& entry : fs::directory_iterator(daemon.root() + "/state")) {
     set_aside += entry.path().filename().string().starts_with("store.damaged-") ? 1 : 0;

@@ -1,6 +1,8 @@
 // Damage of every kind in every kind of file: what comes back is right, or it is a miss.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -116,6 +118,19 @@ class RocksDamageTest : public RocksFixture {
     }
   }
 
+  // The artifacts of which something is lost.
+  std::vector<int> Lost() {
+    std::vector<int> lost;
+    for (int i = 0; i < kArtifacts; ++i) {
+      bool is_whole = RecordCode(made_[i].record.key) == StatusCode::kOk;
+      for (const Blob& blob : made_[i].blobs) {
+        if (BlobCode(blob) != StatusCode::kOk) is_whole = false;
+      }
+      if (!is_whole) lost.push_back(i);
+    }
+    return lost;
+  }
+
   // Any seed will do; this one makes a failure come again.
   std::mt19937 random_{20240101};
   std::vector<MadeArtifact> made_;
@@ -131,6 +146,123 @@ TEST_F(RocksDamageTest, DirectoriesInPlaceOfBlobFiles) { Rounds(".blob", Damage:
 TEST_F(RocksDamageTest, LinkLoopsInPlaceOfBlobFiles) { Rounds(".blob", Damage::kLinkLoop, 3); }
 TEST_F(RocksDamageTest, FlippedBitsInTheLog) { Rounds(".log", Damage::kFlippedBits, 15); }
 TEST_F(RocksDamageTest, TruncatedLog) { Rounds(".log", Damage::kTruncation, 8); }
+
+// Each opening makes tables of what the log held: three artifacts in each of four generations.
+TEST_F(RocksDamageTest, ATableThatIsLostCostsNothingButItsOwnRows) {
+  constexpr int kGeneration = 3;
+  Reopen();
+  for (int i = 0; i < kArtifacts; ++i) {
+    ASSERT_TRUE(Put(made_[i]).ok());
+    if (i % kGeneration == kGeneration - 1) Reopen();
+  }
+  Close();
+  fs::rename(path(), directory_.File("whole"));
+  size_t harmless = 0;
+  fs::copy(directory_.File("whole"), path());
+  const auto tables = FilesLike(".sst");
+  EXPECT_GT(tables.size(), 10u);
+  for (const fs::path& table : tables) {
+    for (const bool is_removed : {false, true}) {
+      SCOPED_TRACE(table.string());
+      Close();
+      fs::remove_all(path());
+      fs::copy(directory_.File("whole"), path(), fs::copy_options::recursive);
+      clock_.Advance(std::chrono::seconds(1));
+      is_removed ? fs::remove(table) : (Apply(Damage::kTruncation, table), true);
+      Reopen();
+      ASSERT_NE(store_, nullptr);
+      EXPECT_NE(report_.set_aside, "");
+      const std::vector<int> lost = Lost();
+      if (lost.empty()) ++harmless;
+      for (const int i : lost) EXPECT_EQ(i / kGeneration, lost.front() / kGeneration);
+      EXPECT_LE(store().Stats().artifacts, 12u);
+      EXPECT_GE(store().Stats().artifacts, 9u);
+      // Everything can be stored again, and removed without a rest.
+      for (const MadeArtifact& made : made_) ASSERT_TRUE(Put(made).ok());
+      EXPECT_EQ(Lost(), std::vector<int>());
+      ASSERT_TRUE(store().index().Put(context_, made_[0].record, {}).ok());
+      for (const MadeArtifact& made : made_) {
+        ASSERT_TRUE(store().index().Remove(context_, made.record.key).ok());
+      }
+      ASSERT_TRUE(rocks().CollectUnreferencedBlobs(context_).ok());
+      EXPECT_EQ(store().Stats().stored_bytes, 0u);
+      fs::remove_all(report_.set_aside);
+    }
+  }
+  // Those with reference counts, uses and totals.
+  EXPECT_GT(harmless, 0u);
+}
+
+TEST_F(RocksDamageTest, DamageWithinALogCostsNothingFarFromIt) {
+  constexpr int kMany = 40;
+  std::vector<MadeArtifact> many;
+  Reopen();
+  for (int i = 0; i < kMany; ++i) {
+    many.push_back(MakeArtifact(fmt::format("many {}", i), 9000));
+    ASSERT_TRUE(Put(many.back()).ok());
+  }
+  Close();
+  const auto logs = FilesLike(".log");
+  ASSERT_EQ(logs.size(), 1u);
+  std::fstream stream(logs[0], std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekp(static_cast<std::streamoff>(fs::file_size(logs[0]) / 2));
+  stream << "damage";
+  stream.close();
+  Reopen();
+  EXPECT_NE(report_.damage, "");
+  EXPECT_NE(report_.set_aside, "");
+  size_t lost = 0;
+  for (int i = 0; i < kMany; ++i) {
+    if (RecordCode(many[i].record.key) != StatusCode::kOk) {
+      ++lost;
+      continue;
+    }
+    ExpectStored(many[i]);
+  }
+  EXPECT_GT(lost, 0u);
+  EXPECT_LE(lost, 5u);
+  ExpectStored(many.front());
+  ExpectStored(many.back());
+}
+
+// The large contents go into tables, the records wait in an older log.
+TEST_F(RocksDamageTest, ALogOfSeveralThatIsGoneIsNoticed) {
+  Reopen();
+  std::vector<MadeArtifact> large;
+  for (int i = 0; i < 4; ++i) {
+    large.push_back(MakeArtifact(fmt::format("large {}", i), 700'000));
+    ASSERT_TRUE(Put(large.back()).ok());
+  }
+  Close();
+  auto logs = FilesLike(".log");
+  ASSERT_GT(logs.size(), 1u);
+  std::sort(logs.begin(), logs.end());
+  fs::remove(logs[0]);
+  Reopen();
+  EXPECT_NE(report_.damage.find("Missing WAL"), std::string::npos) << report_.damage;
+  EXPECT_NE(report_.set_aside, "");
+  EXPECT_EQ(RecordCode(large[0].record.key), StatusCode::kNotFound);
+  ExpectStored(large[3]);
+}
+
+// A compaction would fail again where the next store kept it.
+TEST_F(RocksDamageTest, ABlobThatStoppedACompactionIsLeftOut) {
+  MakeStore();
+  fs::copy(directory_.File("whole"), path(), fs::copy_options::recursive);
+  Apply(Damage::kZeroedPage, FilesLike(".blob").front());
+  WriteFileOrDie(fmt::format("{}/{}", path(), kDamagedMarker), "a bad blob\n");
+  Reopen();
+  EXPECT_NE(report_.set_aside, "");
+  const auto lost = Lost();
+  EXPECT_FALSE(lost.empty());
+  EXPECT_LT(lost.size(), 3u);
+  Close();
+  auto database = RocksDatabase::Open(path(), kExpectedBytes);
+  ASSERT_TRUE(database.ok());
+  std::atomic<bool> cancelled = false;
+  const absl::Status collected = (*database)->CollectGarbage(1.0, cancelled);
+  EXPECT_TRUE(collected.ok()) << collected;
+}
 
 // After damage to values alone, storing again heals everything without a restart.
 TEST_F(RocksDamageTest, LostValuesAreStoredAgain) {

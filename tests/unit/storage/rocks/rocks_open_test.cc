@@ -49,20 +49,29 @@ class RocksOpenTest : public RocksFixture {
     }
     return names;
   }
+  // The files of the damaged store stay as they are.
   void ExpectSetAside() {
-    const std::set<std::string> before = Names(path());
+    const auto before = Snapshot(path());
     Reopen();
     ASSERT_NE(store_, nullptr);
     EXPECT_EQ(report_.set_aside, fmt::format("{}.damaged-{}", path(), clock_.UnixMillis()));
     EXPECT_NE(report_.damage, "");
-    EXPECT_TRUE(report_.is_new);
-    EXPECT_EQ(RecordCode(made_.record.key), StatusCode::kNotFound);
-    ASSERT_TRUE(Put(made_).ok());
+    ASSERT_TRUE(Put(MakeArtifact("another")).ok());
+    ExpectStored(MakeArtifact("another"));
+    Reopen();
+    EXPECT_EQ(Snapshot(report_.set_aside.empty() ? set_aside() : report_.set_aside), before);
+    EXPECT_FALSE(fs::exists(path() + ".salvaged"));
+  }
+  void ExpectSetAsideAndKept() {
+    ExpectSetAside();
     ExpectStored(made_);
-    // Nothing of it was deleted.
-    for (const std::string& name : before) {
-      EXPECT_TRUE(fs::exists(report_.set_aside + "/" + name)) << name;
-    }
+  }
+  void ExpectSetAsideAndLost() {
+    ExpectSetAside();
+    EXPECT_EQ(RecordCode(made_.record.key), StatusCode::kNotFound);
+  }
+  std::string set_aside() const {
+    return fmt::format("{}.damaged-{}", path(), clock_.UnixMillis());
   }
   absl::Status OpenStatus() { return OpenRocksStore(options(), filesystem_, clock_).status(); }
   static uid_t Unprivileged() { return geteuid() == 0 ? 65534 : geteuid(); }
@@ -97,10 +106,10 @@ class RocksOpenTest : public RocksFixture {
                         absl::string_view(report + 1, static_cast<size_t>(size) - 1));
   }
   // Name and content of every file.
-  std::map<std::string, std::string> Snapshot() const {
+  static std::map<std::string, std::string> Snapshot(const std::string& directory) {
     std::map<std::string, std::string> files;
-    for (const std::string& name : Names(path())) {
-      files[name] = ReadFileOrDie(fmt::format("{}/{}", path(), name));
+    for (const std::string& name : Names(directory)) {
+      files[name] = ReadFileOrDie(fmt::format("{}/{}", directory, name));
     }
     return files;
   }
@@ -128,53 +137,60 @@ TEST_F(RocksOpenTest, AWholeStoreIsOpened) {
   ExpectStored(made_);
 }
 
-TEST_F(RocksOpenTest, MissingCurrentIsSetAside) {
+TEST_F(RocksOpenTest, AStoreWithoutCurrentIsSetAsideAndKept) {
   MakeStore();
   fs::remove(path() + "/CURRENT");
-  ExpectSetAside();
+  ExpectSetAsideAndKept();
 }
 
-TEST_F(RocksOpenTest, GarbageInCurrentIsSetAside) {
+TEST_F(RocksOpenTest, AStoreWithGarbageInCurrentIsSetAsideAndKept) {
   MakeStore();
   WriteFileOrDie(path() + "/CURRENT", "not a manifest\n");
-  ExpectSetAside();
+  ExpectSetAsideAndKept();
 }
 
-TEST_F(RocksOpenTest, AnEmptyCurrentIsSetAside) {
+TEST_F(RocksOpenTest, AStoreWithAnEmptyCurrentIsSetAsideAndKept) {
   MakeStore();
   WriteFileOrDie(path() + "/CURRENT", "");
-  ExpectSetAside();
+  ExpectSetAsideAndKept();
 }
 
-TEST_F(RocksOpenTest, MissingManifestIsSetAside) {
+TEST_F(RocksOpenTest, AStoreWithoutManifestIsLost) {
   MakeStore();
   fs::remove(FileLike("MANIFEST"));
-  ExpectSetAside();
+  ExpectSetAsideAndLost();
 }
 
-TEST_F(RocksOpenTest, GarbageInTheManifestIsSetAside) {
+TEST_F(RocksOpenTest, AStoreWithGarbageInTheManifestIsLost) {
   MakeStore();
   WriteFileOrDie(FileLike("MANIFEST"), Noise(1, 4000));
-  ExpectSetAside();
+  ExpectSetAsideAndLost();
 }
 
-TEST_F(RocksOpenTest, ATruncatedTableIsSetAside) {
+// Empty logs of earlier opens stay.
+TEST_F(RocksOpenTest, AStoreWhoseLogIsGoneIsSetAsideAndItsTablesKept) {
   MakeStore();
-  fs::resize_file(FileLike(".sst"), 100);
-  ExpectSetAside();
+  const std::string number = ReadFileOrDie(fmt::format("{}/{}", path(), kLogMarker));
+  fs::remove(FileLike(number + ".log"));
+  ExpectSetAsideAndKept();
 }
 
-TEST_F(RocksOpenTest, AMissingTableIsSetAside) {
-  MakeStore();
-  fs::remove(FileLike(".sst"));
-  ExpectSetAside();
+TEST_F(RocksOpenTest, ALogThatIsGoneBeforeAnythingWasInTablesIsNoticed) {
+  Reopen();
+  ASSERT_TRUE(Put(made_).ok());
+  Close();
+  const std::string number = ReadFileOrDie(fmt::format("{}/{}", path(), kLogMarker));
+  fs::remove(FileLike(number + ".log"));
+  ExpectSetAsideAndLost();
 }
 
-TEST_F(RocksOpenTest, AStoreMarkedAsDamagedIsSetAside) {
+TEST_F(RocksOpenTest, AStoreMarkedAsDamagedIsSetAsideAndKept) {
   MakeStore();
   WriteFileOrDie(fmt::format("{}/{}", path(), kDamagedMarker), "a bad block\n");
-  ExpectSetAside();
+  Reopen();
   EXPECT_NE(report_.damage.find("a bad block"), std::string::npos) << report_.damage;
+  EXPECT_TRUE(fs::exists(report_.set_aside));
+  ExpectStored(made_);
 }
 
 TEST_F(RocksOpenTest, AnUnreadableSchemaIsSetAside) {
@@ -186,7 +202,7 @@ TEST_F(RocksOpenTest, AnUnreadableSchemaIsSetAside) {
     batch.Put(RocksFamily::kMeta, kSchemaRow, "one");
     ASSERT_TRUE((*database)->Write(batch).ok());
   }
-  ExpectSetAside();
+  ExpectSetAsideAndLost();
 }
 
 TEST_F(RocksOpenTest, AStoreThatTakesTooLongIsSetAside) {
@@ -343,7 +359,7 @@ TEST_F(RocksOpenTest, AReadOnlyDiskIsReportedAndLeftAlone) {
 
 TEST_F(RocksOpenTest, OnAFullDiskTheStoreIsReadAndTakesPutsOnceThereIsSpace) {
   MakeStore();
-  const auto before = Snapshot();
+  const auto before = Snapshot(path());
   filesystem_.FailWritesWith(ENOSPC);
   Reopen();
   ASSERT_NE(store_, nullptr);
@@ -355,7 +371,7 @@ TEST_F(RocksOpenTest, OnAFullDiskTheStoreIsReadAndTakesPutsOnceThereIsSpace) {
   EXPECT_EQ(Put(late).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(RecordCode(late.record.key), StatusCode::kNotFound);
   // Not a byte of it has changed.
-  EXPECT_EQ(Snapshot(), before);
+  EXPECT_EQ(Snapshot(path()), before);
 
   filesystem_.FailWritesWith(0);
   AwaitSpace();

@@ -1,6 +1,7 @@
 // What is damage and what is not, when opening a store goes wrong in ways that files cannot show.
 #include "storage/rocks/rocks_probe.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
@@ -16,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "storage/base/unique_fd.h"
 #include "tests/unit/storage/rocks/rocks_fixture.h"
 
 namespace kiln {
@@ -66,6 +68,7 @@ class RocksProbeTest : public RocksFixture {
   absl::StatusOr<OpenedRocksStore> Open() {
     RocksStoreOptions troubled = options();
     troubled.open_time_max = open_time_max_;
+    troubled.stop_fd = stop_fd_;
     troubled.env = env_.get();
     return OpenRocksStore(troubled, filesystem_, clock_);
   }
@@ -85,6 +88,7 @@ class RocksProbeTest : public RocksFixture {
 
   const MadeArtifact made_ = MakeArtifact("kept");
   std::chrono::milliseconds open_time_max_ = limits::kStoreOpenTime;
+  int stop_fd_ = -1;
   std::unique_ptr<rocksdb::Env> env_;
 };
 
@@ -109,6 +113,17 @@ TEST_F(RocksProbeTest, AnOpenThatHangsTwiceIsDamage) {
   open_time_max_ = std::chrono::milliseconds(20);
   TroubleChildren(Hang);
   ExpectSetAside();
+}
+
+TEST_F(RocksProbeTest, AnOpenThatHangsEndsWhenTheDaemonIsAskedToStop) {
+  TroubleChildren(Hang);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd stop(ends[0]);
+  const UniqueFd asked(ends[1]);
+  ASSERT_EQ(write(asked.get(), "", 1), 1);
+  stop_fd_ = stop.get();
+  ExpectLeftAlone(StatusCode::kCancelled);
 }
 
 TEST_F(RocksProbeTest, AnOpenThatHangsOnceIsNot) {
@@ -155,7 +170,7 @@ TEST_F(RocksProbeTest, TheChildReplaysTheLog) {
     return count;
   };
   EXPECT_EQ(tables(), 0);
-  const absl::Status probed = ProbeRocksStore(path(), kExpectedBytes, limits::kStoreOpenTime);
+  const absl::Status probed = ProbeRocksStore(path(), kExpectedBytes, {limits::kStoreOpenTime});
   EXPECT_TRUE(probed.ok()) << probed;
   EXPECT_GT(tables(), 0);
 }
