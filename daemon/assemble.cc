@@ -290,11 +290,8 @@ absl::Status RunningDaemon::OpenStore() {
   RocksStoreOptions options;
   options.path = setting_.paths.Store();
   options.expected_bytes = config.size_bytes;
+  options.stop_fd = setting_.stop_fd;
   KILN_ASSIGN_OR_RETURN(OpenedRocksStore opened, OpenRocksStore(options, OsFilesystem(), clock_));
-  if (!opened.report.set_aside.empty()) {
-    LogError("damaged store set aside; starting with an empty one",
-             {{"moved_to", opened.report.set_aside}, {"damage", opened.report.damage}});
-  }
 
   KILN_ASSIGN_OR_RETURN(hot_, HotDirectory::Open(setting_.paths.HotDirectory(),
                                                  {.bytes_max = setting_.config.hot.size_bytes},

@@ -26,6 +26,8 @@ struct DaemonSetting {
   std::vector<SocketFile> activated_sockets;
   // What an operator's Drain calls: as a SIGTERM would. Must not block.
   std::function<void()> request_drain;
+  // Readable once a signal asks the daemon to stop.
+  int stop_fd = -1;
 };
 
 // A running daemon: it serves from the moment it exists. Not thread-safe; it is main's.
@@ -42,7 +44,7 @@ class Daemon {
 
 // Opens the store (in which step it forks), finds the toolchains, starts pools and listener.
 // FAILED_PRECONDITION, PERMISSION_DENIED, ALREADY_EXISTS, …: what keeps it from starting, and what
-// to do about it.
+// to do about it. CANCELLED: a signal asked it to stop before the store was open.
 //
 // REQUIRES: the directories of `paths` exist and the process has one thread.
 absl::StatusOr<std::unique_ptr<Daemon>> Assemble(DaemonSetting setting);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -273,9 +274,18 @@ absl::Status Run(const Config& config, const Paths& paths, const Environment& en
   const sigset_t signals = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
+  if (!stop) return ErrnoStatus(errno, "signalfd");
 
   KILN_ASSIGN_OR_RETURN(DaemonSetting setting, Prepare(config, paths, environment));
-  KILN_ASSIGN_OR_RETURN(const auto daemon, Assemble(std::move(setting)));
+  setting.stop_fd = stop.get();
+  const auto assembled = Assemble(std::move(setting));
+  if (absl::IsCancelled(assembled.status())) {
+    LogInfo("stopped", {{"reason", Message(assembled.status())}});
+    return absl::OkStatus();
+  }
+  KILN_RETURN_IF_ERROR(assembled.status());
+  const std::unique_ptr<Daemon>& daemon = *assembled;
 
   ServiceNotifier notifier;
   notifier.Ready(daemon->StatusLine());

@@ -64,6 +64,10 @@ class Daemon:
         return other
 
     @property
+    def kilnd(self):
+        return self._programs.kilnd
+
+    @property
     def pid(self):
         return self._process.pid
 
