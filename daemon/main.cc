@@ -96,6 +96,9 @@ absl::StatusOr<LoadedConfig> Load(Flags& flags, const Environment& environment) 
   if (std::filesystem::exists(sources.file, error) &&
       !std::filesystem::is_character_file(sources.file, error)) {
     KILN_RETURN_IF_ERROR(Annotate(CheckUnshared(sources.file), "the configuration file"));
+    const std::filesystem::path file = std::filesystem::canonical(sources.file, error);
+    KILN_RETURN_IF_ERROR(
+        Annotate(CheckUnshared(file.parent_path()), "the configuration file's directory"));
   }
   sources.environment = environment;
   sources.settings = flags.settings;

@@ -87,3 +87,18 @@ def test_a_configuration_that_others_may_write(kilnd, tmp_path, mode, owner):
         refused = kilnd("--check-config", *arguments)
         assert refused.returncode == 2
         assert str(file) in refused.stderr and ("chown" if owner else "chmod go-w") in refused.stderr
+
+
+def test_a_configuration_in_a_directory_that_others_may_write(kilnd, tmp_path):
+    file = tmp_path / "open" / "kilnd.toml"
+    file.parent.mkdir()
+    file.write_text("")
+    file.parent.chmod(0o777)
+    link = tmp_path / "kilnd.toml"
+    link.symlink_to(file)
+    for path in (file, link):
+        refused = kilnd("--check-config", "--config", str(path))
+        assert refused.returncode == 2
+        assert f"others may write to {file.parent}" in refused.stderr
+    file.parent.chmod(0o1777)
+    assert kilnd("--check-config", "--config", str(file)).returncode == 0
