@@ -13,8 +13,8 @@ import pytest
 
 import http2
 from daemon import Daemon
-from kiln._connection import Connection
-from kiln.sockets import Endpoint
+from kiln._connection import Connection, request_frame
+from kiln.sockets import PREAMBLE, Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 
 MIB = 1 << 20
@@ -34,11 +34,12 @@ def folder():
 
 
 @pytest.fixture
-def victim(programs, folder):
+def victim(programs, folder, record_property):
     """A daemon without toolchains that lets everybody in."""
     (folder / "toolchains").mkdir()
     with Daemon(dataclasses.replace(programs, toolchains=folder / "toolchains"), folder, environment={"KILN_SOCKETS_MODE": "0666"}) as daemon:
         yield daemon
+        record_property("peak_bytes", memory_of(daemon, "VmHWM"))  # for tests/benchmarks/run
 
 
 class ControlGroup:
@@ -143,13 +144,14 @@ def ask(daemon, method, request, uid=None):
 def test_frames_whose_answers_nobody_reads(victim, flood):
     """0.5 MB of pings on each of 10 connections took 1 GB."""
     before = memory_of(victim)
-    connections = [connect(victim) for _ in range(10)]
-    for connection in connections:
-        push(connection, flood * (MIB // 2 // len(flood)))
-    assert victim.kiln("stats").code == 0
-    for connection in connections:
-        connection.close()
-    assert victim.kiln("stats").code == 0
+    with in_a_small_group(victim):
+        connections = [connect(victim) for _ in range(10)]
+        for connection in connections:
+            push(connection, flood * (MIB // 2 // len(flood)))
+        assert victim.kiln("stats").code == 0
+        for connection in connections:
+            connection.close()
+        assert victim.kiln("stats").code == 0
     assert memory_of(victim, "VmHWM") - before < 50 * MIB
 
 
@@ -185,6 +187,47 @@ def test_answers_that_nobody_reads(victim):
         connections = [connect(victim, http2.GREETING + own_calls(60), user) for user in users]
         for _ in range(200):  # behind the calls
             assert ask(victim, "GetOwn", pb.GetOwnRequest(keys=[b"absent"]), FIRST_UID + 9) == pb.GetOwnResponse()
+        assert memory_of(victim, "VmHWM") < MEMORY_MAX
+        for connection in connections:
+            connection.close()
+        await_memory(victim, before + 100 * MIB)
+
+
+def light_own_calls(count):
+    request = pb.GetOwnRequest(keys=[b"0", b"1"])
+    return PREAMBLE + b"".join(request_frame(index + 1, "GetOwn", request, None) for index in range(count))
+
+
+@needs_root
+@pytest.mark.parametrize("said", [http2.GREETING + own_calls(60), light_own_calls(60)], ids=["gRPC", "light"])
+def test_answers_that_hundreds_of_users_do_not_read(victim, said):
+    """What one user may leave unread, times 200, is more than the machine has."""
+    users = range(FIRST_UID, FIRST_UID + 200)
+    for user in users:
+        entries = [pb.OwnEntry(key=key, files=[pb.OwnFile(name="x", content=os.urandom(MIB))]) for key in (b"0", b"1")]
+        ask(victim, "PutOwn", pb.PutOwnRequest(entries=entries), user)
+    before = memory_of(victim)
+    with in_a_small_group(victim):
+        connections = [connect(victim, said, user) for user in users]
+        for _ in range(200):  # behind the calls
+            assert ask(victim, "GetOwn", pb.GetOwnRequest(keys=[b"absent"]), FIRST_UID + 300) == pb.GetOwnResponse()
+        assert memory_of(victim, "VmHWM") < MEMORY_MAX
+        for connection in connections:
+            connection.close()
+        await_memory(victim, before + 100 * MIB)
+
+
+def test_streams_whose_answers_nobody_reads(victim):
+    """1,000 streams of requests that are refused at once, each of which says why."""
+    requests = [pb.CompileStreamRequest(id=number, request=pb.CompileRequest(source="x", target="cuda:90")) for number in range(20)]
+    messages = [request.SerializeToString() for request in requests]
+    before = memory_of(victim)
+    with in_a_small_group(victim):
+        connections = [connect(victim) for _ in range(10)]
+        for connection in connections:
+            for stream in range(1, 200, 2):
+                push(connection, http2.open_call(stream, "/kiln.v1.KernelService/CompileStream", messages))
+        assert victim.kiln("stats").code == 0
         assert memory_of(victim, "VmHWM") < MEMORY_MAX
         for connection in connections:
             connection.close()

@@ -36,6 +36,11 @@ def call(stream, method, message):
     return _headers(stream, method) + frame(DATA, END_STREAM, stream, _message_start(len(message)) + message)
 
 
+def open_call(stream, method, messages):
+    """A call that does not end, with these requests, which must be small. What a client sends first on a connection is 64 KB at most."""
+    return _headers(stream, method) + b"".join(frame(DATA, 0, stream, _message_start(len(message)) + message) for message in messages)
+
+
 def send_without_end(connection, method, count, size):
     """Sends `count` calls with messages of `size` bytes but for the last byte of each, as the windows allow. Ends early where the daemon ends a
     call or lets nothing move for a second."""
