@@ -26,6 +26,7 @@ ROOT = HERE.parent.parent
 sys.path.append(str(ROOT / "tests" / "testing"))
 
 import cores  # noqa: E402
+import edge  # noqa: E402
 import stand_in_libcuda  # noqa: E402
 from job import as_user  # noqa: E402
 
@@ -815,6 +816,33 @@ def eight_processes(setting):
                 cpu_ms=1000 * statistics.median(ours for ours, _ in whole) / kernels, kernels=kernels)]
 
 
+def idle_connections(setting):
+    """Hits beside ten thousand connections on which nothing happens, and what each of them costs."""
+    pairs, each_bytes = edge.idle(setting)
+    return [Row("idle-connections", ratios(pairs), 2, "lower", f"p99 of a hit by RPC in a daemon without them; ours has {edge.CONNECTIONS}"),
+            Row("idle-connection-kb", [each_bytes / 1000], 20, "lower", "1 kB: what each of them takes in kilnd")]
+
+
+def hostile_memory(setting):
+    """The daemon's memory under each attack of tests/security/test_hostile_clients.py."""
+    peaks = edge.hostile_peaks(setting.binaries)
+    for name, peak in sorted(peaks.items(), key=lambda each: -each[1]):
+        print(f"{peak / 1e6:6.0f} MB  {name}", file=sys.stderr)
+    return [Row("hostile-memory", [max(peaks.values()) / 1e6], 600, "lower",
+                f"1 MB: the most that kilnd takes under the worst of {len(peaks)} attacks, in a control group of 1 GiB")]
+
+
+def soak(setting):
+    """Whether an hour of mixed load leaves anything behind."""
+    soaked = edge.Soak(setting)
+    counts = soaked.run(setting.soak_minutes)
+    warm_s = 60 * min(10, setting.soak_minutes / 2)
+    print(f"rounds of compiles, hits, entries, nonsense: {counts}; at the end {soaked.samples[-1][1]}", file=sys.stderr)
+    of = f"that of the quarter after the first {warm_s / 60:.0f} minutes; ours is of the last quarter of {setting.soak_minutes:.0f} minutes"
+    return [Row(f"soak-{what}", [soaked.growth(what, warm_s)], 1.1, "lower", f"{what} of kilnd: {of}")
+            for what in ("memory", "descriptors", "threads")]
+
+
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot", "hit-client"): hits,
@@ -838,9 +866,14 @@ GROUPS = {
     ("inductor-like",): inductor_like,
     ("basedirs",): basedirs,
     ("eight-processes", "eight-processes-whole"): eight_processes,
+    ("idle-connections", "idle-connection-kb"): idle_connections,
+    ("hostile-memory",): hostile_memory,
+    ("soak-memory", "soak-descriptors", "soak-threads"): soak,
 }
 # Rows that take minutes.
-LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit")
+LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
+# One that takes as long as it is told.
+SOAK = "soak"
 
 
 def print_line(name, *cells):
@@ -858,12 +891,13 @@ def print_row(row):
 
 
 def main():
-    names = [name for group in GROUPS for name in group]
+    names = [name for group, measure in GROUPS.items() if measure is not soak for name in group]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binaries", type=pathlib.Path, required=True)
     parser.add_argument("--toolchain", type=pathlib.Path, required=True)
     parser.add_argument("--nvrtc", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=names, help="one row")
+    parser.add_argument("--only", choices=[*names, SOAK], help="one row, or the soak")
+    parser.add_argument("--minutes", type=float, default=60, help="how long a soak takes; it runs with --only soak alone")
     parser.add_argument("--all", action="store_true", help="the rows, too, that take minutes")
     parser.add_argument("--json", action="store_true", help="a list of objects instead of a table")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
@@ -874,14 +908,17 @@ def main():
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="kiln-bench-") as folder, contextlib.ExitStack() as stack:
         setting = Setting(arguments.binaries, arguments.toolchain, arguments.nvrtc, pathlib.Path(folder))
+        setting.soak_minutes = arguments.minutes
         stack.callback(setting.stop)
         setting.start()
         for group, measure in GROUPS.items():
-            if arguments.only not in group if arguments.only else group[0] in LONG and not arguments.all:
+            is_soak = measure is soak
+            if is_soak != (arguments.only == SOAK) or not is_soak and (
+                    arguments.only not in group if arguments.only else group[0] in LONG and not arguments.all):
                 continue
             begin = time.monotonic()
             try:
-                measured = [row for row in measure(setting) if arguments.only in (None, row.name)]
+                measured = [row for row in measure(setting) if arguments.only in (None, SOAK, row.name)]
             except Exception:  # the other groups' minutes are not lost with it
                 failed = True
                 traceback.print_exc()
