@@ -124,16 +124,15 @@ std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
   return remarks;
 }
 
-WorkerLimits LimitsOf(const Config::Workers& workers, bool can_mount) {
+WorkerLimits LimitsOf(const Config::Workers& workers, const Paths& paths) {
   WorkerLimits limits;
   limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
   limits.cpu_seconds = static_cast<uint64_t>(
       std::chrono::ceil<std::chrono::seconds>(workers.compile_time + limits::kCpuTimeSpare)
           .count());
-  if (can_mount) {
-    limits.disk_bytes = limits::kWorkerDiskBytesMax;
-    limits.disk_entries = limits::kWorkerDiskEntriesMax;
-  }
+  limits.disk_bytes = limits::kWorkerDiskBytesMax;
+  limits.disk_entries = limits::kWorkerDiskEntriesMax;
+  limits.hidden = {paths.run, paths.Store()};
   return limits;
 }
 
@@ -207,9 +206,9 @@ class RunningDaemon final : public Daemon {
   SystemMemoryProbe memory_{OsFilesystem(), clock_};
   std::shared_ptr<Jail> jail_;
   std::shared_ptr<WorkerGroups> worker_groups_;  // null: there can be none
-  bool can_mount_ = false;                       // workers get a tmpfs each
-  std::vector<std::string> plain_limits_;        // why some bounds of workers are per process
-  std::string allocator_;                        // of Triton's workers; "": the C library's
+  WorkerLimits worker_limits_;
+  std::vector<std::string> plain_limits_;  // why some bounds of workers are per process
+  std::string allocator_;                  // of Triton's workers; "": the C library's
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
@@ -275,9 +274,11 @@ void RunningDaemon::BoundWorkers() {
   if (worker_groups_ != nullptr && !worker_groups_->bounds_memory()) {
     plain_limits_.emplace_back("no control group bounds the memory of a worker");
   }
-  const absl::Status mounted = CanMountWorkDirectory(setting_.paths.WorkDirectory());
-  can_mount_ = mounted.ok();
-  if (!can_mount_) {
+  worker_limits_ = LimitsOf(setting_.config.workers, setting_.paths);
+  const absl::Status mounted =
+      CanMountWorkDirectory(setting_.paths.WorkDirectory(), worker_limits_);
+  if (!mounted.ok()) {
+    worker_limits_.disk_bytes = worker_limits_.disk_entries = 0;
     plain_limits_.push_back(fmt::format("no tmpfs for each worker: {}", Message(mounted)));
   }
   for (const std::string& limit : plain_limits_) {
@@ -427,7 +428,7 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
                        : TritonZygoteCommand(toolchain, setting_.worker_script, zygote, allocator_);
   options.zygote.jail = jail_;
   options.zygote.groups = worker_groups_;
-  options.worker_limits = LimitsOf(config, can_mount_);
+  options.worker_limits = worker_limits_;
   options.work_directory = directory;
   options.slots = SlotsOf(config);
   options.compile_time_max = config.compile_time;

@@ -12,7 +12,7 @@ using Json = nlohmann::json;
 }  // namespace
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerLimits, file_bytes, address_space_bytes, cpu_seconds,
-                                   processes, descriptors, disk_bytes, disk_entries)
+                                   processes, descriptors, disk_bytes, disk_entries, hidden)
 
 Json EncodeLimits(const WorkerLimits& limits) { return limits; }
 

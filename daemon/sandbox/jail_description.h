@@ -26,6 +26,8 @@ struct WorkerLimits {
   // Both 0: it gets no tmpfs.
   uint64_t disk_bytes = 0;
   uint64_t disk_entries = 0;
+  // Directories that a worker with a tmpfs does not see. Its own may lie in one of them.
+  std::vector<std::string> hidden;
 };
 
 // One file, or a directory with all that is in it, and the rights of landlock.h to it.

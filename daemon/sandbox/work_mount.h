@@ -1,4 +1,4 @@
-// A worker's directory as a file system of its own.
+// What a worker sees of the file system: a tmpfs as its directory, and nothing of what is hidden.
 #pragma once
 
 #include <string>
@@ -8,11 +8,13 @@
 
 namespace kiln {
 
-// Mounts a tmpfs of limits.disk_bytes and limits.disk_entries on `directory`. Only the calling
-// thread and what it starts see the tmpfs, and it ends with the last of them. Needs CAP_SYS_ADMIN.
+// Covers limits.hidden, and mounts a tmpfs of limits.disk_bytes and limits.disk_entries on
+// `directory`. Only this process and what it starts see that, and it ends with the last of them.
+// Without CAP_SYS_ADMIN this process enters a user namespace, too, where it has its own uid alone
+// and every capability. REQUIRES: it has one thread.
 absl::Status MountWorkDirectory(const std::string& directory, const WorkerLimits& limits);
 
-// Whether a child of this process could mount one. Leaves nothing behind.
-absl::Status CanMountWorkDirectory(const std::string& directory);
+// Whether a child of this process could do that. Leaves nothing behind.
+absl::Status CanMountWorkDirectory(const std::string& directory, const WorkerLimits& limits);
 
 }  // namespace kiln

@@ -199,7 +199,6 @@ TEST_F(WorkerJailTest, NoTimeIsSetThroughADescriptor) {
   ExpectOnlyTheJailPrevents({"utime-through-a-descriptor"});
 }
 
-// The worker itself may, and nothing that it starts.
 TEST_F(WorkerJailTest, NoAssemblerSetsATimeThroughADescriptor) {
   constexpr char kAttack[] = "utime-through-a-descriptor";
   TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel(), TakenOver::Compiler::kPtxas);
@@ -209,6 +208,38 @@ TEST_F(WorkerJailTest, NoAssemblerSetsATimeThroughADescriptor) {
   jailed.RunPtxasByHand(kAttack);
   EXPECT_NE(jailed.TimeOfPtxas(), before);
   EXPECT_THAT(jailed.Problems(), IsEmpty());
+}
+
+TEST_F(WorkerJailTest, NoAssemblerLooksAtFilesOfOthers) {
+  TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel(), TakenOver::Compiler::kPtxas);
+  TakenOver free(Jail::Mode::kOff, JailSupport::OfThisKernel(), TakenOver::Compiler::kPtxas);
+  for (const char* attack : {"stat", "stat-through-a-path"}) {
+    EXPECT_THAT(jailed.Try(attack), HasSubstr("refused: ")) << attack;
+    EXPECT_THAT(free.Try(attack), HasSubstr("done: ")) << attack;
+  }
+  EXPECT_THAT(jailed.Problems(), IsEmpty());
+}
+
+// The wall behind which the jail stands: with what the daemon hides from workers, and no jail.
+TEST_F(WorkerJailTest, WhatIsHiddenIsNotThere) {
+  const TempDirectory store;
+  WriteFileOrDie(store.File("artifact"), "code that others run");
+  WorkerLimits limits;
+  limits.disk_bytes = limits::kMiB;
+  limits.disk_entries = 16;
+  limits.hidden = {store.path()};
+  if (const absl::Status mounted = CanMountWorkDirectory("/tmp", limits); !mounted.ok()) {
+    GTEST_SKIP() << mounted;
+  }
+  const std::string read = "read " + store.File("artifact");
+  const std::string write = "write " + store.File("artifact");
+  TakenOver hidden(Jail::Mode::kOff, {}, TakenOver::Compiler::kTriton, limits);
+  EXPECT_THAT(hidden.Try(read), HasSubstr("refused: FileNotFoundError"));
+  EXPECT_THAT(hidden.Try(write), StartsWith("done: "));  // to a tmpfs that nobody else sees
+  EXPECT_EQ(ReadFileOrDie(store.File("artifact")), "code that others run");
+  limits.hidden.clear();
+  TakenOver seeing(Jail::Mode::kOff, {}, TakenOver::Compiler::kTriton, limits);
+  EXPECT_THAT(seeing.Try(read), StartsWith("done: "));
 }
 
 TEST_F(WorkerJailTest, NoDirectoryIsMadeInTheJobsOwn) {
@@ -247,12 +278,12 @@ TEST_F(WorkerJailTest, AForkBombIsHeld) {
 }
 
 TEST_F(WorkerJailTest, FilesFitTheTmpfs) {
-  if (const absl::Status mounted = CanMountWorkDirectory("/tmp"); !mounted.ok()) {
-    GTEST_SKIP() << mounted;
-  }
   WorkerLimits small;
   small.disk_bytes = limits::kMiB;
   small.disk_entries = 16;
+  if (const absl::Status mounted = CanMountWorkDirectory("/tmp", small); !mounted.ok()) {
+    GTEST_SKIP() << mounted;
+  }
   TakenOver jailed(Jail::Mode::kRequired, JailSupport::OfThisKernel(), TakenOver::Compiler::kTriton,
                    small);
   EXPECT_THAT(jailed.Try("fill 2097152"), HasSubstr("No space left"));

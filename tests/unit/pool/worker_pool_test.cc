@@ -677,7 +677,7 @@ TEST_F(WorkerPoolTest, AZygoteThatDoesNotForkFailsWhatWaitsForIt) {
 }
 
 TEST_F(WorkerPoolTest, FilesOfAWorkerFitItsTmpfs) {
-  const absl::Status can_mount = CanMountWorkDirectory(directory_.path());
+  const absl::Status can_mount = CanMountWorkDirectory(directory_.path(), {});
   if (!can_mount.ok()) GTEST_SKIP() << can_mount;
   Start([](WorkerPoolOptions& options) {
     options.worker_limits.disk_bytes = 16 * limits::kMiB;

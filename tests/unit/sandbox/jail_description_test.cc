@@ -32,6 +32,7 @@ TEST(JailDescriptionTest, DecodesEncodedLimits) {
   limits.processes = 9;
   limits.disk_bytes = 10;
   limits.disk_entries = 11;
+  limits.hidden = {"/var/lib/kiln/store"};
   const auto decoded = DecodeLimits(EncodeLimits(limits));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(EncodeLimits(*decoded), EncodeLimits(limits));

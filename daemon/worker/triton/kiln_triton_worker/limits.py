@@ -1,10 +1,11 @@
 """What a process may take from now on: it and all that it will start."""
 
+import os
 import resource
 
 from kiln_triton_worker.libc import LIBC, checked
 
-CLONE_NEWNS = 0x20000
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 1 << 14, 1 << 19
 
 
@@ -22,14 +23,30 @@ def mount_work_directory(directory, limits):
     """Like MountWorkDirectory (daemon/sandbox/work_mount.cc). What failed, in words."""
     if not limits["disk_bytes"]:
         return []
-    size = f"size={limits['disk_bytes']},nr_inodes={limits['disk_entries']},mode=0700"
     try:
-        checked(LIBC.unshare(CLONE_NEWNS))
+        _unshare_mounts()
         checked(LIBC.mount(None, b"/", None, MS_REC | MS_SLAVE, None))
-        checked(LIBC.mount(b"kiln", directory.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size.encode()))
+        for hidden in limits["hidden"]:
+            _mount_tmpfs(hidden, "size=64k,nr_inodes=64,mode=0700")
+        os.makedirs(directory, exist_ok=True)
+        _mount_tmpfs(directory, f"size={limits['disk_bytes']},nr_inodes={limits['disk_entries']},mode=0700")
     except OSError as error:
         return [f"mount a tmpfs on {directory}: {error.strerror}"]
     return []
+
+
+def _unshare_mounts():
+    ids = {"uid_map": os.geteuid(), "gid_map": os.getegid()}
+    if LIBC.unshare(CLONE_NEWNS) == 0:
+        return
+    checked(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS))
+    for name, text in {"setgroups": "deny", **{name: f"{own} {own} 1" for name, own in ids.items()}}.items():
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _mount_tmpfs(directory, options):
+    checked(LIBC.mount(b"kiln", directory.encode(), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options.encode()))
 
 
 def set_limits(limits):
