@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "client/rpc/retry.h"
+#include "storage/base/service_uid.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
@@ -87,15 +88,16 @@ absl::Status CheckServer(int descriptor, const ConnectOptions& options) {
   const uid_t own = ::geteuid();
   if (MayServe(peer.uid, own, options.server_uid)) return absl::OkStatus();
   return PermissionDenied(
-      "{} is served by uid {}, which is neither root nor you (uid {}): what it hands out would run "
-      "as you. If that is meant, name the uid in ConnectOptions::server_uid (kiln --server-uid)",
+      "{} is served by uid {}, which is neither root nor you (uid {}), nor owns /run/kiln: what it "
+      "hands out would run as you. If that is meant, name the uid in ConnectOptions::server_uid "
+      "(kiln --server-uid)",
       options.socket_path, peer.uid, own);
 }
 
 }  // namespace
 
 bool MayServe(uid_t served_by, uid_t own, std::optional<uid_t> configured) {
-  return served_by == 0 || served_by == own || served_by == configured;
+  return served_by == 0 || served_by == own || served_by == configured || served_by == ServiceUid();
 }
 
 absl::StatusOr<int> Dial(const ConnectOptions& options) {

@@ -75,6 +75,8 @@ absl::StatusOr<Paths> ResolvePaths(const Config::Paths& configured, uid_t uid,
 std::string DefaultConfigFile(const std::string& root, uid_t uid, const Environment& environment) {
   const std::string under = root.empty() ? AbsoluteVariable(environment, "KILN_ROOT") : root;
   if (!under.empty()) return under + "/kilnd.toml";
+  const std::string service = FirstOf(AbsoluteVariable(environment, "CONFIGURATION_DIRECTORY"));
+  if (!service.empty()) return service + "/kilnd.toml";
   if (uid == 0) return "/etc/kiln/kilnd.toml";
   const std::string base = XdgDirectory(environment, "XDG_CONFIG_HOME", ".config");
   return base.empty() ? "" : base + "/kiln/kilnd.toml";

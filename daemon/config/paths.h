@@ -39,8 +39,8 @@ absl::StatusOr<Paths> ResolvePaths(const Config::Paths& configured, uid_t uid,
 
 // The file that is read when none is named, whether it exists or not: /etc/kiln/kilnd.toml for
 // root, $XDG_CONFIG_HOME/kiln/kilnd.toml
-// (~/.config/kiln/kilnd.toml) for anyone else, and DIR/kilnd.toml under a root. "" where there is
-// no such place.
+// (~/.config/kiln/kilnd.toml) for anyone else, kilnd.toml in systemd's CONFIGURATION_DIRECTORY for
+// a service, and DIR/kilnd.toml under a root. "" where there is no such place.
 std::string DefaultConfigFile(const std::string& root, uid_t uid, const Environment& environment);
 
 // As configured, or the usual places, most specific last: /usr/lib/kiln/toolchains,

@@ -18,7 +18,7 @@ import kiln
 from job import package_environment
 from kiln import aio
 from kiln._connection import ANSWER, IN_FLIGHT_MAX, PREAMBLE, Connection
-from kiln.sockets import Endpoint
+from kiln.sockets import Endpoint, service_uid
 from kiln.v1 import kernel_pb2
 from kiln.v1 import kernel_service_pb2 as pb
 
@@ -374,3 +374,18 @@ def test_a_child_that_closes_its_parents_loops_client(serving):
             assert await client.toolchains() == []
 
     asyncio.run(asyncio.wait_for(work(), SECONDS_MAX))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_the_service_is_whoever_root_gave_its_directory(tmp_path):
+    kiln = tmp_path / "kiln"
+    assert service_uid(str(kiln)) is None
+    kiln.mkdir()
+    for owner, uid in ((4321, 4321), (65534, None)):
+        os.chown(kiln, owner, owner)
+        assert service_uid(str(kiln)) == uid
+    os.chown(kiln, 4321, 4321)
+    (tmp_path / "link").symlink_to(kiln)
+    assert service_uid(str(tmp_path / "link")) is None
+    tmp_path.chmod(0o1777)  # anybody could have made it
+    assert service_uid(str(kiln)) is None

@@ -10,6 +10,7 @@
 
 #include "storage/base/elf_file.h"
 #include "storage/base/limits.h"
+#include "storage/base/service_uid.h"
 #include "storage/base/unique_fd.h"
 #include "storage/hot/artifact_layout.h"
 
@@ -56,7 +57,8 @@ StatusOr<std::string> ReadTrustedFile(const std::string& path, uint64_t bytes_ma
                                       std::optional<uid_t> server_uid) {
   return ReadFile(path, bytes_max, O_NOFOLLOW, [&](const struct stat& info) {
     const uid_t owner = info.st_uid;
-    const bool is_ours = owner == 0 || owner == ::geteuid() || owner == server_uid;
+    const bool is_ours =
+        owner == 0 || owner == ::geteuid() || owner == server_uid || owner == ServiceUid();
     if (is_ours && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return Status();
     return PermissionDenied("{} (uid {}, mode {:o}) could have been written by somebody else", path,
                             owner, info.st_mode & 07777);

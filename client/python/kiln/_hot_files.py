@@ -18,7 +18,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 from kiln import _process
 from kiln._signals import suppressed
 from kiln.errors import KilnError
-from kiln.sockets import PREAMBLE, Endpoint, frame
+from kiln.sockets import PREAMBLE, Endpoint, frame, service_uid
 
 EARLIER = ".stages"  # behind the key: the file of the stages before the final binary
 _USES_MAX = 4096  # what the daemon takes at once
@@ -108,7 +108,8 @@ class HotFiles:
             os.close(file)
 
     def _is_trusted(self, info: os.stat_result) -> bool:
-        return info.st_uid in (0, os.geteuid(), self._endpoint.server_uid) and not info.st_mode & _WRITABLE
+        is_trusted = info.st_uid in (0, os.geteuid(), self._endpoint.server_uid) or info.st_uid == service_uid()
+        return is_trusted and not info.st_mode & _WRITABLE
 
     def note_uses(self, *keys: bytes) -> None:
         if len(self._uses) < _USES_MAX:

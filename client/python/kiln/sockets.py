@@ -18,6 +18,7 @@ Place = Union[str, "os.PathLike[str]"]
 _PATH_BYTES_MAX = 107
 _CLIENTS_ADVICE = "start kilnd, or say where it is, with socket= (its kilnd.sock), root= (what kilnd --root has) or KILN_ROOT"
 _PLUGINS_ADVICE = "start kilnd, or say where it is, with KILN_ROOT (what kilnd --root has)"
+_OVERFLOW_UID = 65534  # of every user whom this user namespace does not map
 _SAYING_S = 0.05
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 # The light protocol's first bytes, and what a request of it begins with.
@@ -121,17 +122,27 @@ def connected(path: str, *, server_uid: Optional[int] = None, budget_s: float = 
 
 
 def _check_server(connection: socket.socket, path: str, server_uid: Optional[int], is_plugin: bool) -> None:
-    trusted = {0, os.geteuid()} | ({server_uid} if server_uid is not None else set())
+    trusted = {0, os.geteuid(), server_uid, service_uid()}
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     serving = _CREDENTIALS.unpack(raw)[1]
     if serving not in trusted:
         raise PermissionDeniedError(
-            f"{path} is served by uid {serving}, which is neither root nor you (uid {os.geteuid()}): what it hands out would "
-            f"run as you. If that is meant, {f'set KILN_SERVER_UID={serving}' if is_plugin else f'give server_uid={serving}'}")
+            f"{path} is served by uid {serving}, which is neither root nor you (uid {os.geteuid()}), nor owns /run/kiln: what it "
+            f"hands out would run as you. If that is meant, {f'set KILN_SERVER_UID={serving}' if is_plugin else f'give server_uid={serving}'}")
     _check_folder(os.path.dirname(path) or ".", trusted)
 
 
-def _check_folder(folder: str, trusted: "set[int]") -> None:
+def service_uid(directory: str = "/run/kiln") -> Optional[int]:
+    """Whom root has this machine's service run as: the owner of the directory, if root alone can have decided that."""
+    try:
+        above, found = os.lstat(os.path.dirname(directory)), os.lstat(directory)
+    except OSError:
+        return None
+    is_roots = stat.S_ISDIR(above.st_mode) and above.st_uid == 0 and not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return found.st_uid if is_roots and stat.S_ISDIR(found.st_mode) and found.st_uid != _OVERFLOW_UID else None
+
+
+def _check_folder(folder: str, trusted: "set[Optional[int]]") -> None:
     # The next connection is made by the path again.
     info = os.stat(folder)
     if info.st_uid not in trusted or info.st_mode & stat.S_IWOTH:

@@ -63,6 +63,8 @@ TEST(Paths, ConfigurationFile) {
   EXPECT_EQ(DefaultConfigFile("/x", 0, {}), "/x/kilnd.toml");
   EXPECT_EQ(DefaultConfigFile("", kPerson, {{"HOME", "/h"}}), "/h/.config/kiln/kilnd.toml");
   EXPECT_EQ(DefaultConfigFile("", kPerson, {}), "");
+  EXPECT_EQ(DefaultConfigFile("", kPerson, {{"HOME", "/h"}, {"CONFIGURATION_DIRECTORY", "/etc/k"}}),
+            "/etc/k/kilnd.toml");
 }
 
 TEST(Paths, ToolchainsAreLookedForInTheUsualPlacesUnlessConfigured) {
