@@ -273,6 +273,12 @@ absl::Status Run(const Config& config, const Paths& paths, const Environment& en
   KILN_ASSIGN_OR_RETURN(const auto locks, TakeLocks(paths));
   RaiseDescriptorLimit();
 
+  if (geteuid() == 0) {
+    LogWarning(
+        "kilnd runs as root, and its workers, too: who breaks out of a worker's jail is root. "
+        "kilnd.service runs it as the user kiln");
+  }
+
   // Before the first thread, so that all of them inherit it and signals come to AwaitSignal alone.
   const sigset_t signals = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);

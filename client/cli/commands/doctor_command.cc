@@ -201,8 +201,8 @@ class Examination {
     Add("bounds", kGood,
         fmt::format("some limits hold for each process of a worker only: {}",
                     fmt::join(stats.plain_limits(), "; ")),
-        "enough for a daemon that compiles for its own user; for a shared one, run kilnd as root "
-        "in a service of systemd with Delegate=pids memory");
+        "enough for a daemon that compiles for its own user; for a shared one, run kilnd.service, "
+        "with control groups of version 2, and allow user namespaces");
   }
 
   void CheckDisk(const admin::v1::GetStatsResponse& stats) {

@@ -40,7 +40,7 @@ int AsAPerson(const std::string& directory, const Question& question) {
   return WEXITSTATUS(status);
 }
 
-TEST(WorkMountTest, WhoHasNoPrivilegesGetsATmpfsInAUserNamespace) {
+TEST(WorkMountTest, MountsInAUserNamespaceWithoutPrivileges) {
   const TempDirectory directory;
   // The systems that forbid user namespaces.
   const int may = AsAPerson(directory.path(), [] { return ::unshare(CLONE_NEWUSER) == 0; });
@@ -57,7 +57,7 @@ TEST(WorkMountTest, WhoHasNoPrivilegesGetsATmpfsInAUserNamespace) {
   EXPECT_TRUE(std::filesystem::exists(directory.File("outside")));
 }
 
-TEST(WorkMountTest, ADirectoryInsideAHiddenOneIsThere) {
+TEST(WorkMountTest, KeepsTheJobsDirectoryInsideAHiddenOne) {
   const TempDirectory run;
   const std::string job = run.File("work/slot-0");
   std::filesystem::create_directories(job);
@@ -78,7 +78,7 @@ TEST(WorkMountTest, ADirectoryInsideAHiddenOneIsThere) {
   EXPECT_FALSE(std::filesystem::exists(job + "/file"));
 }
 
-TEST(WorkMountTest, WhatCannotBeMountedIsSaid) {
+TEST(WorkMountTest, SaysWhatCannotBeMounted) {
   const absl::Status status = CanMountWorkDirectory("/no/such/directory", [] {
     WorkerLimits limits = Small();
     limits.hidden = {"/no/such/directory"};

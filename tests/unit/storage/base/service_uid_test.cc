@@ -11,7 +11,7 @@ namespace {
 
 constexpr uid_t kService = 4321;
 
-TEST(ServiceUidTest, OnlyRootSaysWhoItIs) {
+TEST(ServiceUidTest, TrustsOnlyADirectoryThatRootMade) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   const TempDirectory run;
   const std::string kiln = run.File("kiln");
@@ -25,7 +25,7 @@ TEST(ServiceUidTest, OnlyRootSaysWhoItIs) {
   EXPECT_EQ(ServiceUid(kiln), std::nullopt);
 }
 
-TEST(ServiceUidTest, NobodyInParticularAndALinkAreNoService) {
+TEST(ServiceUidTest, RefusesTheOverflowUidAndALink) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   const TempDirectory run;
   const std::string kiln = run.File("kiln");
