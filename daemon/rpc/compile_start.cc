@@ -1,8 +1,11 @@
 #include "daemon/rpc/compile_start.h"
 
+#include <chrono>
 #include <utility>
 
 #include "daemon/messages/translate.h"
+#include "daemon/observe/answer_log.h"
+#include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
 
@@ -53,12 +56,16 @@ Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes) {
 
 std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& context,
                                         const Prepared& request) {
-  if (!request.ok()) return Refuse(request.status(), nullptr);
+  if (!request.ok()) {
+    LogAnswer(context, "", nullptr, request.status());
+    return Refuse(request.status(), nullptr);
+  }
   const CompileJobPtr& job = (*request)->job;
   auto pass = parts.gate.Enter();
   if (!pass.ok()) return Refuse(pass.status(), job);
   auto found = parts.provider.Find(context, job);
   if (!found) return std::nullopt;
+  LogAnswer(context, (*request)->job_name, job.get(), *found);
   return CompileAnswer{*std::move(found), job, *std::move(pass)};
 }
 
@@ -69,9 +76,15 @@ void StartCompile(const RpcDependencies& parts, CallContext context, const Prepa
   if (!pass.ok()) return answered(Refuse(pass.status(), job));
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
+  const auto note = [context, job,
+                     started = SystemClock().Now()](const absl::StatusOr<CompileResult>& result) {
+    LogAnswer(context, context.job, job.get(), result,
+              std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
+  };
   parts.provider.Compile(std::move(context), job,
-                         [pass = *std::move(pass), job,
+                         [pass = *std::move(pass), job, note,
                           answered = std::move(answered)](absl::StatusOr<CompileResult> result) {
+                           note(result);
                            answered({std::move(result), job, pass});
                          });
 }

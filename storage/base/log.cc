@@ -73,6 +73,8 @@ void LogError(std::string_view message, LogFields fields) {
   Write(spdlog::level::err, message, fields);
 }
 
+bool LogsDebug() { return Logger().should_log(spdlog::level::debug); }
+
 void SetLogLevel(const std::string& level) { Logger().set_level(spdlog::level::from_str(level)); }
 
 }  // namespace kiln

@@ -32,6 +32,8 @@ void LogInfo(std::string_view message, LogFields fields = {});
 void LogWarning(std::string_view message, LogFields fields = {});
 void LogError(std::string_view message, LogFields fields = {});
 
+// Whether LogDebug writes anything: for callers to whom making the fields costs something.
+bool LogsDebug();
 // "debug", "info", "warning" or "error". Call before the first thread starts.
 void SetLogLevel(const std::string& level);
 
