@@ -11,6 +11,7 @@
 #include "storage/base/blob.h"
 #include "storage/base/call_context.h"
 #include "storage/base/digest.h"
+#include "storage/base/limits.h"
 #include "storage/base/made_once.h"
 #include "storage/blob_store.h"
 
@@ -42,6 +43,8 @@ struct ArtifactRecord {
   std::vector<StageReference> stages;  // in compile order; the last one is the final binary
   uint64_t compile_micros = 0;         // the cost of a miss; eviction weighs it
   int64_t created_unix_ms = 0;
+  // For ArtifactUsage in a put of a new key; the index does not keep it with the record.
+  std::string options = {};
   // Lives as long as the record, so that a hit in memory decodes nothing.
   MadeOnce<RecordReading> reading = {};
 
@@ -61,9 +64,20 @@ struct ArtifactUsage {
   int64_t last_use_unix_ms = 0;
   uint64_t hits = 0;
   bool pinned = false;
+  // For whom it was put first. None: nobody noted it.
+  std::optional<uint32_t> uid = {};
+  std::string job = {};
+  std::string options = {};  // what lists show of the request
 
   friend bool operator==(const ArtifactUsage&, const ArtifactUsage&) = default;
 };
+
+// The usage of what is put under a new key.
+inline ArtifactUsage FirstUsage(const CallContext& context, const ArtifactRecord& record) {
+  return {.uid = context.principal.uid,
+          .job = context.job.substr(0, limits::kActivityJobBytesMax),
+          .options = record.options.substr(0, limits::kListedOptionsBytesMax)};
+}
 
 struct FoundArtifact {
   std::shared_ptr<const ArtifactRecord> record;

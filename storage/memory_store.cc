@@ -62,13 +62,12 @@ std::vector<UseCount> MemoryStore::TakeUses() {
   return uses_.Drain();
 }
 
-absl::Status MemoryStore::Put(const CallContext&, const ArtifactRecord& record,
+absl::Status MemoryStore::Put(const CallContext& context, const ArtifactRecord& record,
                               std::span<const Blob> blobs) {
-  Entry entry{std::make_shared<const ArtifactRecord>(record)};
-  entry.usage.last_use_unix_ms = clock_.UnixMillis();
+  Entry entry{std::make_shared<const ArtifactRecord>(record), FirstUsage(context, record)};
   const MutexLock lock(mutex_);
-  const Entry* const replaced = records_.Peek(record.key);
-  entry.usage.pinned = replaced != nullptr && replaced->usage.pinned;
+  if (const Entry* const replaced = records_.Peek(record.key)) entry.usage = replaced->usage;
+  entry.usage.last_use_unix_ms = clock_.UnixMillis();
   return Insert(std::move(entry), blobs);
 }
 

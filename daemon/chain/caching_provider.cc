@@ -148,6 +148,7 @@ void CachingProvider::Store(const CallContext& context, const CompileJob& job,
   const Blob request = Blob::FromBytes(WriteRequest(job));
   if (describe_) describe_(artifact);
   ArtifactRecord record = MakeRecord(artifact);
+  record.options = ListOptions(job.request);
   record.stages.insert(record.stages.begin(),
                        {std::string(kRequestStage), request.digest(), request.size_bytes()});
   std::vector<Blob> blobs = {request};

@@ -55,7 +55,36 @@ RequestJson WriteLine(const CompileJob& job) {
   return line;
 }
 
+std::string OptionText(const OptionValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
+  return OptionToJson(value).dump(-1, ' ', false, RequestJson::error_handler_t::replace);
+}
+
 }  // namespace
+
+std::string ListOptions(const CompileRequest& request) {
+  std::string list;
+  const auto add = [&list](std::string_view word) {
+    if (!list.empty()) list += ' ';
+    list += word;
+  };
+  for (const Parameter& parameter : request.specialization.parameters) {
+    if (parameter.constant) add(parameter.name + "=" + OptionText(*parameter.constant));
+  }
+  Options others = request.options;
+  if (const auto macros = others.extract("define-macro")) {
+    const auto* several = std::get_if<OptionTuple>(&macros.mapped().value);
+    if (several == nullptr) add(OptionText(macros.mapped()));
+    for (const OptionValue& macro : several == nullptr ? OptionTuple() : *several) {
+      add(OptionText(macro));
+    }
+  }
+  others.merge(LaunchOptions(request.launch));
+  for (const auto& [name, value] : others) {
+    add((name.starts_with("num_") ? name.substr(4) : name) + "=" + OptionText(value));
+  }
+  return list;
+}
 
 std::string WriteRequest(const CompileJob& job) {
   const RequestJson json = {{"format", kRequestFormat},

@@ -22,4 +22,8 @@ inline constexpr std::string_view kRequestStage = "request";
 // Never fails: text that is not UTF-8 is written with replacement characters.
 std::string WriteRequest(const CompileJob& job);
 
+// What the request says beyond defaults, in a few words for a list: constants of the kernel,
+// macros, launch parameters, other options: "BLOCK=64 warps=8".
+std::string ListOptions(const CompileRequest& request);
+
 }  // namespace kiln

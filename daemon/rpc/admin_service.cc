@@ -118,23 +118,7 @@ class AdminService final : public pb::AdminService::CallbackService {
 
   absl::Status Answer(const CallContext& context, const pb::ListArtifactsRequest& request,
                       pb::ListArtifactsResponse& response) {
-    KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(request.key_prefix()));
-    std::optional<Digest> after;
-    if (!request.after().empty()) {
-      const auto parsed = Digest::FromBytes(request.after());
-      if (!parsed.ok()) return Annotate(parsed.status(), "after");
-      after = *parsed;
-    }
-    const size_t limit = request.limit() == 0
-                             ? limits::kListPageMax
-                             : std::min<size_t>(request.limit(), limits::kListPageMax);
-    KILN_ASSIGN_OR_RETURN(const ArtifactPage page,
-                          ReadPage(parts_.index, context, range, after, limit));
-    for (const FoundArtifact& found : page.artifacts) {
-      Summarize(found, *response.add_artifacts());
-    }
-    if (page.has_more) response.set_next(std::string(page.artifacts.back().record->key.Bytes()));
-    return absl::OkStatus();
+    return kiln::ListArtifacts(parts_.index, context, request, response);
   }
 
   absl::Status Answer(const CallContext& context, const pb::InspectArtifactRequest& request,

@@ -6,6 +6,7 @@
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
+#include "storage/base/limits.h"
 #include "storage/index_peek.h"
 #include "storage/user_cache_record.h"
 
@@ -14,6 +15,33 @@ namespace {
 
 constexpr size_t kHexDigits = 2 * Digest::kSizeBytes;
 constexpr size_t kPrefixDigitsMin = 4;
+
+// "name" or "name==version" of a toolchain, "backend" or "backend:architecture" of a target.
+bool IsOrBeginsWith(std::string_view text, std::string_view wanted, char separator) {
+  return wanted.empty() || text == wanted ||
+         (text.starts_with(wanted) && text[wanted.size()] == separator);
+}
+
+bool HasFilter(const admin::v1::ListArtifactsRequest& request) {
+  return request.has_uid() || !request.job().empty() || !request.kernel().empty() ||
+         !request.target().empty() || !request.toolchain().empty();
+}
+
+// Without reading its document.
+bool MayMatch(const FoundArtifact& found, const admin::v1::ListArtifactsRequest& request) {
+  const bool is_of_user =
+      !request.has_uid() || IsUserCacheKey(found.record->key) || found.usage.uid == request.uid();
+  return is_of_user && (request.job().empty() || found.usage.job == request.job());
+}
+
+bool Matches(const admin::v1::ArtifactSummary& artifact,
+             const admin::v1::ListArtifactsRequest& request) {
+  const std::string target = artifact.target().backend() + ":" + artifact.target().architecture();
+  return (!request.has_uid() || !artifact.has_own_uid() || artifact.own_uid() == request.uid()) &&
+         artifact.name().find(request.kernel()) != std::string::npos &&
+         IsOrBeginsWith(target, request.target(), ':') &&
+         IsOrBeginsWith(artifact.toolchain(), request.toolchain(), '=');
+}
 
 }  // namespace
 
@@ -49,6 +77,39 @@ absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& c
   page.has_more = page.artifacts.size() > limit;
   if (page.has_more) page.artifacts.resize(limit);
   return page;
+}
+
+absl::Status ListArtifacts(ArtifactIndex& index, const CallContext& context,
+                           const admin::v1::ListArtifactsRequest& request,
+                           admin::v1::ListArtifactsResponse& response) {
+  KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(request.key_prefix()));
+  std::optional<Digest> after;
+  if (!request.after().empty()) {
+    const auto parsed = Digest::FromBytes(request.after());
+    if (!parsed.ok()) return Annotate(parsed.status(), "after");
+    after = *parsed;
+  }
+  const size_t limit = request.limit() == 0
+                           ? limits::kListPageMax
+                           : std::min<size_t>(request.limit(), limits::kListPageMax);
+  const size_t read = HasFilter(request) ? limits::kListPageMax : limit;
+  for (size_t seen = 0; seen < limits::kListScanMax; seen += read) {
+    KILN_ASSIGN_OR_RETURN(const ArtifactPage page, ReadPage(index, context, range, after, read));
+    for (const FoundArtifact& found : page.artifacts) {
+      after = found.record->key;
+      if (!MayMatch(found, request)) continue;
+      admin::v1::ArtifactSummary& artifact = *response.add_artifacts();
+      Summarize(found, artifact);
+      if (!Matches(artifact, request)) response.mutable_artifacts()->RemoveLast();
+      if (static_cast<size_t>(response.artifacts_size()) < limit) continue;
+      const bool is_last = !page.has_more && &found == &page.artifacts.back();
+      if (!is_last) response.set_next(std::string(after->Bytes()));
+      return absl::OkStatus();
+    }
+    if (!page.has_more) return absl::OkStatus();
+  }
+  response.set_next(std::string(after->Bytes()));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallContext& context,
@@ -93,6 +154,9 @@ void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out) {
   out.set_hits(found.usage.hits);
   out.set_pinned(found.usage.pinned);
   out.set_compile_micros(record.compile_micros);
+  if (found.usage.uid) out.set_uid(*found.usage.uid);
+  out.set_job(ToUtf8(found.usage.job));
+  out.set_options(ToUtf8(found.usage.options));
 }
 
 }  // namespace kiln

@@ -29,6 +29,12 @@ absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& c
                                       const KeyRange& range, const std::optional<Digest>& after,
                                       size_t limit);
 
+// A page of a list, of those that the request's filters leave. Looks at some thousands at most, so
+// an answer may have none and name another page. Errors: INVALID_ARGUMENT; the index's.
+absl::Status ListArtifacts(ArtifactIndex& index, const CallContext& context,
+                           const admin::v1::ListArtifactsRequest& request,
+                           admin::v1::ListArtifactsResponse& response);
+
 // The only one whose key begins so. INVALID_ARGUMENT where the prefix is shorter than 4 digits or
 // several do, NOT_FOUND where none does.
 absl::StatusOr<FoundArtifact> FindByPrefix(ArtifactIndex& index, const CallContext& context,

@@ -55,6 +55,7 @@ inline constexpr size_t kInlineBytesMax = 8 * kMiB;
 inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
+inline constexpr size_t kListScanMax = 4 * kListPageMax;  // records that a filtered page looks at
 
 // Headers or trailers that either side of a connection accepts.
 inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
@@ -173,6 +174,20 @@ inline constexpr size_t kKernelFileBytesMax = 64 * kKiB;
 // The hint to a caller when to try a full queue again.
 inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
+
+// --- What was done for whom ---
+// Users and jobs whose numbers are kept apart: at most 1.5 MiB of the daemon's memory and disk.
+inline constexpr size_t kActivityUsersMax = 256;
+inline constexpr size_t kActivityJobsPerUserMax = 32;
+inline constexpr size_t kActivityJobBytesMax = 128;  // longer names are cut
+// Numbers of jobs that did nothing for so long are no longer kept apart after a restart.
+inline constexpr size_t kListedOptionsBytesMax = 256;
+inline constexpr auto kActivityAge = std::chrono::hours(24 * 90);
+// How often what was counted is written; a crash loses no more.
+inline constexpr auto kActivitySaveTime = std::chrono::seconds(30);
+// What one call may tell of hits that the daemon did not see.
+inline constexpr size_t kToldHitsMax = 64;          // entries
+inline constexpr uint64_t kToldHitCountMax = 4096;  // of one entry
 
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);

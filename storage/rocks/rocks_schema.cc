@@ -36,6 +36,11 @@ std::string EncodeUsage(const ArtifactUsage& usage) {
   writer.Number(usage.last_use_unix_ms);
   writer.Number(usage.hits);
   writer.Number(static_cast<uint8_t>(usage.pinned));
+  if (usage.uid) {
+    writer.Number(*usage.uid);
+    writer.String(usage.job);
+    writer.String(usage.options);
+  }
   return writer.Take();
 }
 
@@ -45,6 +50,11 @@ std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes) {
   usage.last_use_unix_ms = reader.Number<int64_t>();
   usage.hits = reader.Number<uint64_t>();
   usage.pinned = reader.Number<uint8_t>() != 0;
+  if (reader.ok() && !reader.AtEnd()) {
+    usage.uid = reader.Number<uint32_t>();
+    usage.job = reader.String();
+    usage.options = reader.String();
+  }
   return IfWhole(reader, usage);
 }
 

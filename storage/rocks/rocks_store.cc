@@ -177,7 +177,7 @@ absl::StatusOr<std::optional<RocksStore::RecordRow>> RocksStore::Replaced(RocksC
   return row.status();
 }
 
-absl::Status RocksStore::Put(const CallContext&, const ArtifactRecord& record,
+absl::Status RocksStore::Put(const CallContext& context, const ArtifactRecord& record,
                              std::span<const Blob> blobs) {
   KILN_RETURN_IF_ERROR(CheckSizes(blobs));
   KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
@@ -204,7 +204,9 @@ absl::Status RocksStore::Put(const CallContext&, const ArtifactRecord& record,
   change.PutRecord(record, row, replaced ? std::optional(replaced->row_bytes) : std::nullopt);
   if (!replaced) {
     ForgetUses(record.key);
-    change.PutUsage(record.key, {clock_.UnixMillis(), 0, false});
+    ArtifactUsage usage = FirstUsage(context, record);
+    usage.last_use_unix_ms = clock_.UnixMillis();
+    change.PutUsage(record.key, usage);
   }
   return Commit(change);
 }

@@ -113,6 +113,21 @@ TEST_P(ArtifactIndexConformance, UsesCountedElsewhereAreAdded) {
   EXPECT_EQ(all[0].usage.last_use_unix_ms, later);
 }
 
+TEST_P(ArtifactIndexConformance, NotesForWhomItWasPutFirst) {
+  MadeArtifact made = MakeArtifact("kernel");
+  made.record.options = "BLOCK=64";
+  CallContext context;
+  context.principal.uid = 1000;
+  context.job = "train";
+  ASSERT_TRUE(index().Put(context, made.record, made.blobs).ok());
+  context.principal.uid = 2000;
+  ASSERT_TRUE(index().Put(context, made.record, made.blobs).ok());
+  const ArtifactUsage usage = ScanAll().at(0).usage;
+  EXPECT_EQ(usage.uid, 1000u);
+  EXPECT_EQ(usage.job, "train");
+  EXPECT_EQ(usage.options, "BLOCK=64");
+}
+
 TEST_P(ArtifactIndexConformance, PuttingAgainReplacesAndDropsWhatOnlyTheOldOneHad) {
   const MadeArtifact first = MakeArtifact("first");
   MadeArtifact second = MakeArtifact("second");

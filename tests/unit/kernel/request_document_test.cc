@@ -19,6 +19,17 @@ TEST(RequestDocument, SaysWhatTheToolchainIs) {
   EXPECT_EQ(json["fingerprint"], job->toolchain->fingerprint.Hex());
 }
 
+TEST(RequestDocument, ListsWhatARequestSaysBeyondDefaults) {
+  CompileRequest request;
+  EXPECT_EQ(ListOptions(request), "");
+  request.launch.num_warps = 8;
+  request.options["define-macro"] = {OptionTuple{{std::string("N=64")}, {std::string("FAST")}}};
+  request.options["std"] = {std::string("c++17")};
+  request.specialization.parameters = {{"x", "*fp16", {}, std::nullopt},
+                                       {"BLOCK", "i32", {}, OptionValue{int64_t{128}}}};
+  EXPECT_EQ(ListOptions(request), "BLOCK=128 N=64 FAST warps=8 std=c++17");
+}
+
 TEST(RequestDocument, WritesALineOfAFileOfRequests) {
   CompileJob job = *MakeJob("module {}");
   job.request.source.name = "softmax";
