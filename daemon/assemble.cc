@@ -28,6 +28,7 @@
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
+#include "daemon/observe/activity.h"
 #include "daemon/observe/daemon_state.h"
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
@@ -198,6 +199,7 @@ class RunningDaemon final : public Daemon {
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
   std::unique_ptr<UserCache> own_;
   UserRateLimit user_rate_limit_{UserRateLimits(), clock_};
+  Activity activity_{setting_.paths.Activity(), OsFilesystem(), clock_};
 
   // Compile path.
   std::unique_ptr<ServedToolchains> toolchains_;
@@ -235,6 +237,7 @@ class RunningDaemon final : public Daemon {
 
   std::atomic<bool> stop_rebuild_ = false;
   std::thread rebuild_;
+  std::optional<BackgroundTask> saving_;  // of what was counted for jobs
 
   // Numbers of two parts together, or of a part that may not be there or has no object.
   Gauge artifacts_gauge_{"artifacts", "Artifacts stored now.", [this] { return ArtifactCount(); }};
@@ -441,14 +444,17 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
 }
 
 absl::Status RunningDaemon::StartServing() {
-  parts_ = std::make_unique<RpcDependencies>(
-      RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
-                      user_rate_limit_, *read_executor_, gate_, memo_, searches_, *store_,
-                      [this](const Digest& key) { return hot_->NoteUse(key); }, shared_uid_});
+  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
+      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
+      *read_executor_, gate_, memo_, searches_, *store_, activity_,
+      [this](const Digest& key) { return hot_->NoteUse(key); }, shared_uid_});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});
   }
+  saving_.emplace(BackgroundTask::Work{.run = [this](const auto&) { activity_.Save(); },
+                                       .is_due = [this] { return activity_.HasChanged(); },
+                                       .look_time = limits::kActivitySaveTime});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   light_server_ = std::make_unique<LightServer>(*parts_);
@@ -590,12 +596,14 @@ void RunningDaemon::Drain(SteadyTime deadline) {
 void RunningDaemon::StopThreads() {
   stop_rebuild_ = true;
   if (rebuild_.joinable()) rebuild_.join();
+  saving_.reset();
   if (toolchains_ != nullptr) toolchains_->Stop();
   if (pools_ != nullptr) pools_->Shutdown();
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();
   publishing_executor_.reset();
+  if (activity_.HasChanged()) activity_.Save();
 }
 
 }  // namespace

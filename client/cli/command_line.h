@@ -12,6 +12,7 @@ struct Terminals {
   bool out = false;
   bool err = false;
   bool color = false;
+  size_t columns = 0;  // of `out`; 0: not known
 };
 
 // `arguments` without the program's name. Returns the exit status: 0, 1 or 2 (docs/cli.md). Throws

@@ -1,3 +1,4 @@
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,6 +16,11 @@ bool WantsColor() {
   return (no_color == nullptr || *no_color == '\0') && !is_dumb;
 }
 
+size_t Columns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -24,6 +30,7 @@ int main(int argc, char** argv) {
       .out = ::isatty(STDOUT_FILENO) == 1,
       .err = ::isatty(STDERR_FILENO) == 1,
       .color = WantsColor() && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1,
+      .columns = Columns(),
   };
   try {
     return kiln::cli::RunCommandLine({argv + 1, argv + argc}, std::cout, std::cerr, terminals);

@@ -18,15 +18,20 @@ class AdminClient {
   // finds it as for Client.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdminClient>> Connect(
       const ConnectOptions& options);
+  // The clients' socket instead. GetStats and ListArtifacts then tell of the caller's own jobs, and
+  // every other call is PERMISSION_DENIED.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdminClient>> ConnectOwn(
+      const ConnectOptions& options);
   ~AdminClient();
+  bool is_own() const { return is_own_; }
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
 
 // The calls of AdminService with one answer. protos/ describes them.
 // clang-format off
+#define KILN_OWN_CALLS(CALL) CALL(GetStats) CALL(ListArtifacts)
 #define KILN_ADMIN_CALLS(CALL)                                        \
-  CALL(GetStats) CALL(ListArtifacts) CALL(InspectArtifact)            \
-  CALL(GetRequest) CALL(Evict) CALL(Pin)                              \
+  CALL(InspectArtifact) CALL(GetRequest) CALL(Evict) CALL(Pin)        \
   CALL(ListToolchains) CALL(ReloadToolchains)                         \
   CALL(SetDefaultToolchain) CALL(AddToolchain) CALL(RemoveToolchain)  \
   CALL(Drain)
@@ -34,6 +39,7 @@ class AdminClient {
 #define KILN_ADMIN_CALL(Name)                                   \
   [[nodiscard]] absl::StatusOr<admin::v1::Name##Response> Name( \
       const CallOptions& options, const admin::v1::Name##Request& request = {});
+  KILN_OWN_CALLS(KILN_ADMIN_CALL)
   KILN_ADMIN_CALLS(KILN_ADMIN_CALL)
 #undef KILN_ADMIN_CALL
 
@@ -44,8 +50,9 @@ class AdminClient {
       const CallOptions& options);
 
  private:
-  explicit AdminClient(std::unique_ptr<Connection> connection);
+  AdminClient(std::unique_ptr<Connection> connection, bool is_own);
   const std::unique_ptr<Connection> connection_;
+  const bool is_own_;
 };
 
 }  // namespace kiln

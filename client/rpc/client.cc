@@ -75,7 +75,8 @@ class Client::Core {
     if (!reads_hot_) return std::nullopt;
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
-    TellOf(uses_.Add(*Digest::FromBytes(found->key()), std::chrono::steady_clock::now()));
+    TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job(),
+                     found->provenance().compile_micros(), std::chrono::steady_clock::now()));
     return found;
   }
 
@@ -98,11 +99,9 @@ class Client::Core {
 
  private:
   // The daemon may lose what it is told, so this neither connects nor repeats.
-  void TellOf(const UnreportedUses::Keys& keys) {
-    const auto stubs = keys.empty() ? nullptr : connection->Present();
+  void TellOf(const v1::NoteUsesRequest& request) {
+    const auto stubs = request.keys().empty() ? nullptr : connection->Present();
     if (stubs == nullptr) return;
-    v1::NoteUsesRequest request;
-    for (const Digest& key : keys) request.add_keys(std::string(key.Bytes()));
     v1::NoteUsesResponse none;
     const auto deadline = std::chrono::steady_clock::now() + limits::kUnreportedUsesBudget;
     const absl::Status told =

@@ -46,8 +46,9 @@ absl::StatusOr<std::shared_ptr<Connection::Stubs>> Connection::Get() {
   const MutexLock lock(mutex_);
   if (stubs_ == nullptr) {
     KILN_ASSIGN_OR_RETURN(const auto channel, OpenChannel(options_));
-    stubs_ = std::make_shared<Stubs>(
-        Stubs{v1::KernelService::NewStub(channel), admin::v1::AdminService::NewStub(channel)});
+    stubs_ = std::make_shared<Stubs>(Stubs{v1::KernelService::NewStub(channel),
+                                           admin::v1::AdminService::NewStub(channel),
+                                           admin::v1::OwnService::NewStub(channel)});
   }
   return stubs_;
 }

@@ -17,10 +17,12 @@ namespace kiln {
 // Thread-safe; every method blocks.
 class Connection {
  public:
-  // Services of the daemon. The administration socket serves both, the other one only `kernels`.
+  // Services of the daemon. Both sockets serve `kernels`, the administration socket `admin`, the
+  // other one `own`.
   struct Stubs {
     std::unique_ptr<KernelStub> kernels;
     std::unique_ptr<admin::v1::AdminService::Stub> admin;
+    std::unique_ptr<admin::v1::OwnService::Stub> own;
   };
 
   // Finds the socket, which `socket_file` names in its directory, connects, and asks for a sign of

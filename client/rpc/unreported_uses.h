@@ -2,40 +2,59 @@
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
+#include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 #include "storage/base/mutex.h"
 
 namespace kiln {
 
-// Gathers keys, so that one call tells of many. Thread-safe; does not block.
+// Gathers hits, so that one call tells of many. Thread-safe; does not block.
 class UnreportedUses {
  public:
   using Moment = std::chrono::steady_clock::time_point;
-  using Keys = std::unordered_set<Digest, DigestHash>;
 
-  // The keys to tell of now, which it forgets: none until there are many, or the first has waited
-  // for long.
-  Keys Add(const Digest& key, Moment now) {
+  // What to tell now, which it forgets: no keys until there are many, or the first has waited for
+  // long. `saved_micros`: what the kernel's compile took.
+  v1::NoteUsesRequest Add(const Digest& key, const std::string& job, uint64_t saved_micros,
+                          Moment now) {
     const MutexLock lock(mutex_);
     if (keys_.empty()) first_ = now;
     keys_.insert(key);
+    v1::ToldHits& hits = hits_[job];
+    hits.set_count(hits.count() + 1);
+    hits.set_saved_micros(hits.saved_micros() + saved_micros);
     const bool is_due =
-        keys_.size() >= limits::kUnreportedUsesMax || now - first_ >= limits::kUnreportedUsesTime;
-    return is_due ? std::exchange(keys_, {}) : Keys();
+        keys_.size() >= limits::kUnreportedUsesMax || hits_.size() >= limits::kToldHitsMax ||
+        hits.count() >= limits::kToldHitCountMax || now - first_ >= limits::kUnreportedUsesTime;
+    return is_due ? Take() : v1::NoteUsesRequest();
   }
 
-  Keys TakeAll() {
+  v1::NoteUsesRequest TakeAll() {
     const MutexLock lock(mutex_);
-    return std::exchange(keys_, {});
+    return Take();
   }
 
  private:
+  v1::NoteUsesRequest Take() KILN_REQUIRES(mutex_) {
+    v1::NoteUsesRequest taken;
+    for (const Digest& key : std::exchange(keys_, {})) taken.add_keys(std::string(key.Bytes()));
+    for (auto& [job, hits] : std::exchange(hits_, {})) {
+      hits.set_job(job);
+      hits.set_place(v1::ToldHits::HOT);
+      *taken.add_hits() = std::move(hits);
+    }
+    return taken;
+  }
+
   Mutex mutex_;
-  Keys keys_ KILN_GUARDED_BY(mutex_);
+  std::unordered_set<Digest, DigestHash> keys_ KILN_GUARDED_BY(mutex_);
+  std::map<std::string, v1::ToldHits> hits_ KILN_GUARDED_BY(mutex_);  // by job
   Moment first_ KILN_GUARDED_BY(mutex_);
 };
 

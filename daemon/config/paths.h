@@ -21,6 +21,7 @@ struct Paths {
   std::string run;    // need not
 
   std::string Store() const { return state + "/store"; }
+  std::string Activity() const { return state + "/activity"; }
   std::string Lock() const { return state + "/lock"; }
   std::string RunLock() const { return run + "/lock"; }
   std::string Socket() const { return run + "/kilnd.sock"; }

@@ -56,6 +56,7 @@ absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore&
     KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact), ParseDocument(record.document));
   }
   artifact.key = record.key;
+  artifact.provenance.compile_micros = record.compile_micros;
   Tier tier = found.tier;
   for (const StageReference& stage : record.stages) {
     if (!IsWanted(stage, record, wanted)) continue;

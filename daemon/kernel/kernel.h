@@ -213,7 +213,8 @@ struct Artifact : ArtifactDocument {
   Digest key;
   std::vector<StageBlob> stages;
   // The document as clients read it (daemon/rpc/reply_bytes.h): many ask for one artifact. Where a
-  // store gave it, the document above is empty, and a copy of the artifact has neither.
+  // store gave it, the document above has only the compile's time, and a copy of the artifact has
+  // no description.
   MadeOnce<std::string> description = {};
 };
 

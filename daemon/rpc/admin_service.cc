@@ -16,6 +16,7 @@
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
+#include "storage/base/shared_uid.h"
 
 namespace kiln {
 
@@ -29,6 +30,25 @@ absl::Status CheckMayChangeToolchains(const Principal& principal) {
   return PermissionDenied(
       "toolchains run with the daemon's rights, so only root and the daemon's user add and remove "
       "them");
+}
+
+void ShowActivity(const Activity& activity, std::optional<uid_t> uid, pb::GetStatsResponse& out) {
+  out.set_counted_since_unix_ms(activity.since_unix_ms());
+  for (const JobActivity& job : activity.List(uid)) {
+    const auto count = [&job](ActivityKind kind) { return job.counts[static_cast<size_t>(kind)]; };
+    pb::JobActivity& shown = *out.add_jobs();
+    if (job.uid != Activity::kOtherUsers) shown.set_uid(job.uid);
+    shown.set_job(ToUtf8(job.job));
+    shown.set_hot(count(ActivityKind::kHot));
+    shown.set_own(count(ActivityKind::kOwn));
+    shown.set_memory(count(ActivityKind::kMemory));
+    shown.set_disk(count(ActivityKind::kDisk));
+    shown.set_joined(count(ActivityKind::kJoined));
+    shown.set_compiled(count(ActivityKind::kCompiled));
+    shown.set_failed(count(ActivityKind::kFailed));
+    shown.set_saved_micros(job.saved_micros);
+    shown.set_last_unix_ms(job.last_unix_ms);
+  }
 }
 
 class AdminService final : public pb::AdminService::CallbackService {
@@ -113,6 +133,7 @@ class AdminService final : public pb::AdminService::CallbackService {
       metric.set_is_counter(sample.is_counter);
       metric.set_value(sample.value);
     }
+    ShowActivity(parts_.activity, std::nullopt, out);
     return absl::OkStatus();
   }
 
@@ -215,7 +236,54 @@ class AdminService final : public pb::AdminService::CallbackService {
   const Principal principal_;
 };
 
+class OwnService final : public pb::OwnService::CallbackService {
+ public:
+  OwnService(const RpcDependencies& parts, const AdminActions& actions, const Principal& principal)
+      : parts_(parts), actions_(actions), principal_(principal) {}
+
+  using Call = grpc::CallbackServerContext;
+  using Unary = grpc::ServerUnaryReactor;
+  Unary* GetStats(Call* call, const pb::GetStatsRequest*, pb::GetStatsResponse* response) override {
+    return Defer(*call, [this, response](const CallContext&) {
+      pb::GetStatsResponse all;
+      actions_.state(all);
+      response->set_version(all.version());
+      response->set_started_unix_ms(all.started_unix_ms());
+      response->set_state(all.state());
+      ShowActivity(parts_.activity, principal_.uid, *response);
+      return absl::OkStatus();
+    });
+  }
+  Unary* ListArtifacts(Call* call, const pb::ListArtifactsRequest* request,
+                       pb::ListArtifactsResponse* response) override {
+    return Defer(*call, [this, request, response](const CallContext& context) {
+      pb::ListArtifactsRequest own = *request;
+      own.set_uid(principal_.uid);
+      return kiln::ListArtifacts(parts_.index, context, own, *response);
+    });
+  }
+
+ private:
+  Unary* Defer(const Call& call, DeferredCall::Work work) {
+    const absl::Status is_one = CheckIsOneUser(parts_.shared_uid, principal_);
+    return DeferredCall::Start(parts_.executor, CallContextOf(call, principal_),
+                               [is_one, work = std::move(work)](const CallContext& context) {
+                                 return is_one.ok() ? work(context) : is_one;
+                               });
+  }
+
+  const RpcDependencies& parts_;
+  const AdminActions& actions_;
+  const Principal principal_;
+};
+
 }  // namespace
+
+std::unique_ptr<grpc::Service> MakeOwnService(const RpcDependencies& parts,
+                                              const AdminActions& actions,
+                                              const Principal& principal) {
+  return std::make_unique<OwnService>(parts, actions, principal);
+}
 
 std::unique_ptr<grpc::Service> MakeAdminService(const RpcDependencies& parts,
                                                 const AdminActions& actions,

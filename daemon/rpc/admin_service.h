@@ -16,4 +16,9 @@ std::unique_ptr<grpc::Service> MakeAdminService(const RpcDependencies& parts,
                                                 const AdminActions& actions,
                                                 const Principal& principal);
 
+// What of it everybody may ask, on kilnd.sock, of the own jobs. Otherwise the same.
+std::unique_ptr<grpc::Service> MakeOwnService(const RpcDependencies& parts,
+                                              const AdminActions& actions,
+                                              const Principal& principal);
+
 }  // namespace kiln

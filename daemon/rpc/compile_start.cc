@@ -21,6 +21,27 @@ CompileAnswer Refuse(absl::Status why, const CompileJobPtr& job) {
   return {std::move(why), job};
 }
 
+ActivityKind KindOf(const CompileResult& result) {
+  if (result.failure() != nullptr) return ActivityKind::kFailed;
+  if (result.outcome == Outcome::kCompiled) return ActivityKind::kCompiled;
+  if (result.outcome == Outcome::kJoined) return ActivityKind::kJoined;
+  const bool is_in_memory = result.tier.value_or(Tier::kMemory) == Tier::kMemory;
+  return is_in_memory ? ActivityKind::kMemory : ActivityKind::kDisk;
+}
+
+// Counts the answer for the caller's user and job, and logs it.
+void Note(const RpcDependencies& parts, const CallContext& context, const std::string& job_name,
+          const CompileJob& job, const absl::StatusOr<CompileResult>& answer,
+          std::chrono::microseconds waited = {}) {
+  LogAnswer(context, job_name, &job, answer, waited);
+  if (!answer.ok()) return;
+  const bool is_compiled = answer->outcome == Outcome::kCompiled;
+  const Artifact* artifact = answer->artifact();
+  if (artifact == nullptr && !is_compiled) return;  // a failure that is remembered
+  parts.activity.Note(context.principal.uid, job_name, KindOf(*answer), 1,
+                      is_compiled ? 0 : artifact->provenance.compile_micros);
+}
+
 }  // namespace
 
 std::optional<Digest> KeyOf(const CompileAnswer& answer) {
@@ -65,7 +86,7 @@ std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const Call
   if (!pass.ok()) return Refuse(pass.status(), job);
   auto found = parts.provider.Find(context, job);
   if (!found) return std::nullopt;
-  LogAnswer(context, (*request)->job_name, job.get(), *found);
+  Note(parts, context, (*request)->job_name, *job, *found);
   return CompileAnswer{*std::move(found), job, *std::move(pass)};
 }
 
@@ -76,10 +97,10 @@ void StartCompile(const RpcDependencies& parts, CallContext context, const Prepa
   if (!pass.ok()) return answered(Refuse(pass.status(), job));
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
-  const auto note = [context, job,
+  const auto note = [&parts, context, job,
                      started = SystemClock().Now()](const absl::StatusOr<CompileResult>& result) {
-    LogAnswer(context, context.job, job.get(), result,
-              std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
+    Note(parts, context, context.job, *job, result,
+         std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
   };
   parts.provider.Compile(std::move(context), job,
                          [pass = *std::move(pass), job, note,

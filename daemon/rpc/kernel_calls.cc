@@ -1,5 +1,7 @@
 #include "daemon/rpc/kernel_calls.h"
 
+#include <algorithm>
+#include <chrono>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -69,9 +71,24 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
   return absl::OkStatus();
 }
 
-absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& request) {
+// What a client tells counts for its own user alone.
+void CountTold(Activity& activity, uid_t uid, const v1::ToldHits& told) {
+  constexpr auto kSavedMax = std::chrono::microseconds(limits::kCompileTimeDefault).count();
+  const uint64_t count = std::min(told.count(), limits::kToldHitCountMax);
+  const uint64_t saved = std::min(told.saved_micros(), count * uint64_t{kSavedMax});
+  if (count == 0) return;
+  if (told.place() == v1::ToldHits::HOT) {
+    activity.Note(uid, told.job(), ActivityKind::kHot, count, saved);
+  } else if (told.place() == v1::ToldHits::OWN) {
+    activity.Note(uid, told.job(), ActivityKind::kOwn, count, saved);
+  }
+}
+
+absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
+                       const v1::NoteUsesRequest& request) {
   static Counter hot_uses("hot_uses", "");  // described where the daemon is put together
   KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kLookupKeysMax));
+  KILN_RETURN_IF_ERROR(CheckCount("hits", request.hits_size(), limits::kToldHitsMax));
   std::unordered_set<Digest, DigestHash> keys;
   for (int i = 0; i < request.keys_size(); ++i) {
     const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
@@ -88,6 +105,10 @@ absl::Status CountUses(const RpcDependencies& parts, const v1::NoteUsesRequest& 
   }
   parts.store.CountUses(uses);
   hot_uses.Add(uses.size());
+  for (const v1::ToldHits& told : request.hits()) CountTold(parts.activity, uid, told);
+  if (request.hits().empty() && !uses.empty()) {
+    parts.activity.Note(uid, "", ActivityKind::kHot, uses.size());
+  }
   return absl::OkStatus();
 }
 
@@ -140,9 +161,11 @@ void ListToolchains(const RpcDependencies& parts, const CallContext&,
   answered(absl::OkStatus());
 }
 
-void NoteUses(const RpcDependencies& parts, const CallContext&, const v1::NoteUsesRequest& request,
-              v1::NoteUsesResponse&, Answered answered) {
-  parts.executor.Run([&, answered = std::move(answered)] { answered(CountUses(parts, request)); });
+void NoteUses(const RpcDependencies& parts, const CallContext& context,
+              const v1::NoteUsesRequest& request, v1::NoteUsesResponse&, Answered answered) {
+  parts.executor.Run([&, uid = context.principal.uid, answered = std::move(answered)] {
+    answered(CountUses(parts, uid, request));
+  });
 }
 
 }  // namespace kiln

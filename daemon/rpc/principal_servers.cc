@@ -81,9 +81,10 @@ class OtherMethods final : public grpc::CallbackGenericService {
     const bool is_admin = call->method().starts_with(
         fmt::format("/{}/", admin::v1::AdminService::service_full_name()));
     if (!is_admin) return new RefusedCall({grpc::StatusCode::UNIMPLEMENTED, "no such method"});
-    return new RefusedCall({grpc::StatusCode::PERMISSION_DENIED,
-                            "this is kilnd.sock, which serves compiles only; administration is on "
-                            "admin.sock beside it"});
+    return new RefusedCall(
+        {grpc::StatusCode::PERMISSION_DENIED,
+         "this is kilnd.sock, which is for clients; administration is on admin.sock "
+         "beside it"});
   }
 };
 
@@ -92,18 +93,16 @@ class OtherMethods final : public grpc::CallbackGenericService {
 struct PrincipalServers::Server {
   Server(const RpcDependencies& parts, const AdminActions& actions, const Principal& principal)
       : kernel(MakeKernelService(parts, principal)),
-        admin(MakeAdminService(parts, actions, principal)) {
+        admin(principal.is_admin ? MakeAdminService(parts, actions, principal)
+                                 : MakeOwnService(parts, actions, principal)) {
     grpc::ServerBuilder builder;
     SetLimits(builder, parts.silent_time);
     builder.RegisterService(kernel.get());
     if (!principal.is_admin || !CanHaveThread()) {
       builder.SetOption(std::make_unique<WithoutReflection>());
     }
-    if (principal.is_admin) {
-      builder.RegisterService(admin.get());
-    } else {
-      builder.RegisterCallbackGenericService(other_methods.get());
-    }
+    builder.RegisterService(admin.get());
+    if (!principal.is_admin) builder.RegisterCallbackGenericService(other_methods.get());
     server = builder.BuildAndStart();
   }
 

@@ -10,6 +10,7 @@
 #include "daemon/chain/compilation_provider.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/kernel/toolchain.h"
+#include "daemon/observe/activity.h"
 #include "daemon/rpc/byte_budget.h"
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
@@ -41,6 +42,7 @@ struct RpcDependencies {
   // Searches for the nearest artifact that wait or run.
   std::atomic<size_t>& searches;
   Store& store;
+  Activity& activity;
   // Whether the artifact is in the hot directory; it then counts as just used. Does not block.
   std::function<bool(const Digest&)> is_published;
   // A principal with this uid has no user cache (shared_uid.h).

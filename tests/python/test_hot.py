@@ -324,13 +324,30 @@ def test_uses_are_told_with_the_next_call_or_at_the_end(daemon, client):
     assert uses(daemon) == before + 2
 
 
+def told(client):
+    return kernel_service_pb2.NoteUsesRequest.FromString(client._hot.take_uses()).keys
+
+
+def test_hits_are_added_up_by_place_and_job(daemon, client):
+    hot = client._hot
+    hot.take_uses()
+    for place, job, seconds in ((_hot.HOT, "train", 1.5), (_hot.HOT, "train", 0.25), (_hot.HOT, "ä" * 100, float("nan")), (2, "", 1e9)):
+        hot.note_hit(place, job, seconds)
+    hits = kernel_service_pb2.NoteUsesRequest.FromString(hot.take_uses()).hits
+    assert [(one.place, one.job, one.count, one.saved_micros) for one in hits] == [
+        (kernel_service_pb2.ToldHits.HOT, "train", 2, 1_750_000), (1, "ä" * 100, 1, 0), (kernel_service_pb2.ToldHits.OWN, "", 1, 300_000_000)]
+    for number in range(1000):
+        hot.note_hit(_hot.HOT, str(number), 0)
+    assert len(kernel_service_pb2.NoteUsesRequest.FromString(hot.take_uses()).hits) == 64 and hot.take_uses() == b""
+
+
 def test_a_child_tells_nothing_of_its_parents_uses(daemon, client):
     client.compile(request("forked"))
     assert client.compile(request("forked")).tier == "hot"
     child = os.fork()
     if child == 0:
-        os._exit(len(client._hot.take_uses()) or (client.compile(request("forked")).tier != "hot") or len(client._hot.take_uses()) - 1)
-    assert os.waitpid(child, 0)[1] == 0 and len(client._hot.take_uses()) == 1
+        os._exit(len(told(client)) or (client.compile(request("forked")).tier != "hot") or len(told(client)) - 1)
+    assert os.waitpid(child, 0)[1] == 0 and len(told(client)) == 1
 
 
 # --- Parts -----------------------------------------------------------------------------------------------------------

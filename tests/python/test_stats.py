@@ -1,9 +1,18 @@
-"""kiln stats: every field is documented, and every documented field is there."""
+"""kiln stats and kiln ls: what people see of what was done, for them and by whom."""
 
+import dataclasses
+import fcntl
+import os
 import pathlib
+import pty
 import re
+import struct
+import subprocess
+import termios
 
 import pytest
+
+import kiln
 
 CLI = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 # Absent where nobody knows the value.
@@ -12,10 +21,11 @@ MAY_BE_ABSENT = {"available_memory_bytes"}
 
 def test_fields_are_those_of_the_page(daemon):
     page = CLI.read_text()
-    section = page[page.index("**What `stats` counts.**"):page.index("Under `toolchains` each toolchain has")]
+    section = page[page.index("**What `stats` counts since the daemon's start.**"):page.index("Under `toolchains` each toolchain has")]
     first_cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     documented = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
-    texts = {"version", "started_unix_ms", "state", "state_reason", "compile_path", "store", "toolchains", "requests"}
+    texts = {"version", "started_unix_ms", "state", "state_reason", "compile_path", "store", "toolchains", "requests",
+             "jobs", "counted_since_unix_ms"}
 
     stats = daemon.kiln("stats", "--json").objects()[0]
     assert set(stats) | MAY_BE_ABSENT == documented | texts
@@ -30,3 +40,86 @@ def test_doctor_compares_the_disk_with_the_setting(first_daemon, tmp_path, least
     with first_daemon.beside(tmp_path, KILN_STORE_FREE_DISK=least) as daemon:
         found = [line["verdict"] for line in daemon.kiln("doctor", "--json").objects() if line["check"] == "disk"]
     assert found == [verdict]
+
+
+PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n// %s\n"
+
+
+def jobs_of(daemon):
+    return {job["job"]: job for job in daemon.kiln("stats", "--json").objects()[0]["jobs"]}
+
+
+def test_what_was_done_for_a_job_is_told_and_survives_a_restart(other_daemon):
+    asked = kiln.CompileRequest(PTX % "train", "cuda:90", kind="ptx", job="train")
+    with other_daemon:
+        with kiln.Client(root=str(other_daemon.root)) as client:
+            client.compile(asked)
+            assert [client.compile(asked).tier for _ in range(3)] == ["hot"] * 3
+            client.compile(dataclasses.replace(asked, job="serve", stages=("ptx", "cubin"), cache="refresh"))
+            with pytest.raises(kiln.CompilationError):
+                client.compile(kiln.CompileRequest("no PTX", "cuda:90", kind="ptx", job="broken"))
+        before = jobs_of(other_daemon)
+        log = other_daemon.log.read_text()
+    train, serve, broken = (before[job] for job in ("train", "serve", "broken"))
+    assert train["uid"] == os.geteuid()
+    assert (train["compiled"], train["hot"], serve["compiled"], serve["hot"], broken["failed"]) == (1, 3, 1, 0, 1), before
+    with other_daemon:
+        assert jobs_of(other_daemon) == before
+        made, = other_daemon.kiln("ls", "--job", "train", "--json").objects()
+        assert train["saved_micros"] >= 3 * made["compile_micros"] // 1000 and made["uid"] == os.geteuid()
+        table = other_daemon.kiln("stats", "--table").out
+    compiles = [line for line in log.splitlines() if " info compiled key=" in line]
+    assert len(compiles) == 2 and f"uid={os.geteuid()} job=train ms=" in compiles[0] and "target=cuda:90 toolchain=ptxas==" in compiles[0], log
+    failure, = [line for line in log.splitlines() if " info compile failed key=" in line]
+    assert "job=broken" in failure and "code=INVALID_ARGUMENT" in failure, failure
+    assert table.startswith("Kiln\n  hit rate  50.0 % of 6 kernels in "), table
+
+
+def test_without_administration_users_see_their_own(other_daemon):
+    with other_daemon:
+        with kiln.Client(root=str(other_daemon.root)) as client:
+            client.compile(kiln.CompileRequest(PTX % "own", "cuda:90", kind="ptx", job="mine"))
+        socket = other_daemon.root / "run" / "admin.sock"
+        socket.rename(socket.with_name("away.sock"))
+        stats, listed = other_daemon.kiln("stats", "--table"), other_daemon.kiln("ls", "--json")
+        refused = other_daemon.kiln("drain")
+        socket.with_name("away.sock").rename(socket)
+    assert (stats.code, listed.code, refused.code) == (0, 0, 2), (stats, listed, refused)
+    assert "your own jobs only" in stats.error and "mine" in stats.out and "Work" not in stats.out, stats
+    assert [line["job"] for line in listed.objects()] == ["mine"], listed
+
+
+def on_a_terminal(daemon, columns, *arguments):
+    """What kiln writes to a terminal of that width."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    done = subprocess.run(daemon.kiln_command(*arguments), env=daemon.environment(), stdin=subprocess.DEVNULL, stdout=its,
+                          stderr=subprocess.PIPE, check=False)
+    os.close(its)
+    written = b""
+    try:
+        while part := os.read(ours, 65536):
+            written += part
+    except OSError:  # its end
+        pass
+    os.close(ours)
+    assert done.returncode == 0, done.stderr
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_a_list_tells_kernels_apart_and_fits_the_terminal(other_daemon, tmp_path):
+    with other_daemon:
+        for job, options in (("first", {}), ("second", {"opt-level": 1}), ("second", {"opt-level": 2, "maxnreg": 64})):
+            with kiln.Client(root=str(other_daemon.root)) as client:
+                client.compile(kiln.CompileRequest(PTX % "list", "cuda:90", kind="ptx", job=job, options=options))
+        table = on_a_terminal(other_daemon, 80, "ls", "--sort", "size", "--no-color")
+        second = other_daemon.kiln("ls", "--job", "second", "--json").objects()
+        nothing = other_daemon.kiln("ls", "--target", "hip")
+        several = other_daemon.kiln("inspect", "k")
+        one = other_daemon.kiln("inspect", second[0]["key"][:8], "--json").objects()[0]
+    assert max(map(len, table.splitlines())) <= 80 and len(table.splitlines()) == 4, table
+    assert sorted(line["options"] for line in second) == ["maxnreg=64 opt-level=2", "opt-level=1"], second
+    assert all(line["options"] in table for line in second), table
+    assert nothing.out == "" and nothing.error.startswith("0 artifacts"), nothing
+    assert several.code == 1 and "several kernels have that name" in several.error and "opt-level=1" in several.error, several
+    assert one["key"] == second[0]["key"]

@@ -96,7 +96,7 @@ absl::StatusOr<ExitCode> RunEvict(const EvictArguments& arguments, Session& sess
 void AddEvict(CommandParser& parser) {
   auto [command, arguments] =
       parser.AddSubcommand("evict", "Remove artifacts from the cache", RunEvict);
-  command.Add("KEY", arguments.keys, "64 hex digits, or the first 4 and more");
+  command.Add("KEY", arguments.keys, kKeyHelp);
   command.AddFlag("--all", arguments.all, "Everything that is not pinned");
   command.Add("--to", arguments.to,
               "The least valuable, until the store takes at most this much, as 5G",

@@ -20,14 +20,14 @@ struct GetArguments {
   std::string nvdisasm;
 };
 
-// Needs the administration socket only for a shortened key.
+// Needs the administration socket only for a shortened key or a name.
 absl::StatusOr<Digest> FindKey(const GetArguments& arguments, Session& session) {
-  if (arguments.key.size() == 2 * Digest::kSizeBytes) return Digest::FromHex(arguments.key);
+  if (auto key = Digest::FromHex(arguments.key); key.ok()) return key;
   const auto admin = session.ConnectAdmin();
   if (!admin.ok()) {
     return Annotate(admin.status(),
-                    "a shortened key needs the administration socket; give all "
-                    "64 digits, or");
+                    "a shortened key or a name needs the administration socket; "
+                    "give all 64 digits, or");
   }
   return ResolveKey(**admin, arguments.key, session.Call(kQuestionTime));
 }
@@ -95,8 +95,7 @@ absl::StatusOr<ExitCode> RunGet(const GetArguments& arguments, Session& session)
 void AddGet(CommandParser& parser) {
   auto [command, arguments] =
       parser.AddSubcommand("get", "Write one stage of a stored artifact", RunGet);
-  command.Add("KEY", arguments.key, "64 hex digits, or the first 4 and more",
-              {.is_required = true});
+  command.Add("KEY", arguments.key, kKeyHelp, {.is_required = true});
   command.Add("--stage", arguments.stage, "ptx, cubin, sass, … (default: the final binary)");
   command.Add("--nvdisasm", arguments.nvdisasm,
               "What makes the stage sass (default: one of PATH or of a toolchain)",

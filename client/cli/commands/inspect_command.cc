@@ -26,11 +26,19 @@ std::string Micros(uint64_t micros) {
   return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
 }
 
+std::string ForWhom(const admin::v1::ArtifactSummary& summary) {
+  if (!summary.has_uid()) return "";
+  return fmt::format("uid {}{}{}", summary.uid(), summary.job().empty() ? "" : ", job ",
+                     summary.job());
+}
+
 void PrintArtifact(Console& console, const admin::v1::InspectArtifactResponse& found) {
   const admin::v1::ArtifactSummary& summary = found.summary();
   PrintFields(console, "Artifact",
               {{"key", Hex(summary.key())},
                {"target", TargetName(summary.target())},
+               {"options", summary.options()},
+               {"compiled for", ForWhom(summary)},
                {"size", FormatBytes(summary.size_bytes())},
                {"made", Age(summary.created_unix_ms())},
                {"last use", Age(summary.last_use_unix_ms())},
@@ -94,8 +102,11 @@ absl::StatusOr<ExitCode> RunInspect(const InspectArguments& arguments, Session& 
   Console& console = session.console();
   KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key_prefix)));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const Digest key,
+                        About(arguments.key_prefix, ResolveKey(*admin, arguments.key_prefix,
+                                                               session.Call(kQuestionTime))));
   admin::v1::InspectArtifactRequest request;
-  request.set_key_prefix(arguments.key_prefix);
+  request.set_key_prefix(key.Hex());
   KILN_ASSIGN_OR_RETURN(
       const auto found,
       About(arguments.key_prefix, admin->InspectArtifact(session.Call(kQuestionTime), request)));
@@ -117,8 +128,7 @@ absl::StatusOr<ExitCode> RunInspect(const InspectArguments& arguments, Session& 
 void AddInspect(CommandParser& parser) {
   auto [command, arguments] =
       parser.AddSubcommand("inspect", "Show everything that is known of one artifact", RunInspect);
-  command.Add("KEY", arguments.key_prefix, "64 hex digits, or the first 4 and more",
-              {.is_required = true});
+  command.Add("KEY", arguments.key_prefix, kKeyHelp, {.is_required = true});
 }
 
 }  // namespace kiln::cli

@@ -1,4 +1,4 @@
-// Reads keys of the command line.
+// Reads keys of the command line, and names of kernels where keys are expected.
 #pragma once
 
 #include <string>
@@ -10,31 +10,19 @@
 
 namespace kiln::cli {
 
-// INVALID_ARGUMENT: `text` is not a key, nor its first `digits_min` or more digits.
-[[nodiscard]] inline absl::Status CheckKey(std::string_view text, size_t digits_min = 4) {
-  constexpr size_t kDigitsMax = 2 * Digest::kSizeBytes;
-  if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
-    return InvalidArgument("'{}' is not a key: a key has the digits 0 to 9 and a to f", text);
-  }
-  if (text.size() < digits_min) {
-    return InvalidArgument("'{}' is too short for a key: give at least its first {} digits", text,
-                           digits_min);
-  }
-  if (text.size() > kDigitsMax) {
-    return InvalidArgument("'{}' is too long for a key: one has {} digits", text, kDigitsMax);
-  }
-  return absl::OkStatus();
-}
+// What keys are called in a command's help.
+inline constexpr char kKeyHelp[] = "64 hex digits, the first 4 and more, or the kernel's name";
 
-// 64 hex digits are the key itself; fewer, at least 4, are looked up on the administration socket.
-// INVALID_ARGUMENT: no key, or several begin so. NOT_FOUND.
-[[nodiscard]] inline absl::StatusOr<Digest> ResolveKey(AdminClient& admin, const std::string& text,
-                                                       const CallOptions& call) {
-  if (text.size() == 2 * Digest::kSizeBytes) return Digest::FromHex(text);
-  admin::v1::InspectArtifactRequest request;
-  request.set_key_prefix(text);
-  KILN_ASSIGN_OR_RETURN(const auto found, admin.InspectArtifact(call, request));
-  return Digest::FromBytes(found.summary().key());
-}
+// Whether `text` may be the beginning of a key, or all of it.
+[[nodiscard]] bool IsKeyPrefix(std::string_view text);
+
+// INVALID_ARGUMENT: `text` is neither a key, nor its first 4 or more digits, nor a name.
+[[nodiscard]] absl::Status CheckKey(std::string_view text);
+
+// 64 hex digits are the key itself. Anything else is looked up on the administration socket: as the
+// beginning of a key, then as the whole name of a kernel. NOT_FOUND; INVALID_ARGUMENT where there
+// are several, which it lists.
+[[nodiscard]] absl::StatusOr<Digest> ResolveKey(AdminClient& admin, const std::string& text,
+                                                const CallOptions& call);
 
 }  // namespace kiln::cli

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
@@ -10,47 +11,75 @@
 #include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/users.h"
 
 namespace kiln::cli {
 namespace {
 
+using Artifact = admin::v1::ArtifactSummary;
+
 struct LsArguments {
   std::string prefix;
+  std::string kernel;
+  std::string target;
+  std::string toolchain;
+  std::string job;
+  std::string user;
+  std::string sort;
   uint64_t limit = 0;
 };
 
-std::string NameInList(const admin::v1::ArtifactSummary& artifact) {
+// What each word of --sort puts first.
+struct Order {
+  std::string_view word;
+  uint64_t (*value)(const Artifact&);  // of the largest first
+};
+constexpr Order kOrders[] = {
+    {"size", [](const Artifact& one) { return one.size_bytes(); }},
+    {"age", [](const Artifact& one) { return static_cast<uint64_t>(one.created_unix_ms()); }},
+    {"use", [](const Artifact& one) { return static_cast<uint64_t>(one.last_use_unix_ms()); }},
+    {"compile-time", [](const Artifact& one) { return one.compile_micros(); }},
+};
+
+absl::StatusOr<const Order*> ParseOrder(const std::string& word) {
+  const auto found = std::ranges::find(kOrders, word, &Order::word);
+  if (found != std::end(kOrders)) return found;
+  return InvalidArgument("--sort {}: give size, age, use or compile-time", word);
+}
+
+absl::StatusOr<admin::v1::ListArtifactsRequest> RequestOf(const LsArguments& arguments) {
+  admin::v1::ListArtifactsRequest request;
+  const bool is_name = !IsKeyPrefix(arguments.prefix);
+  if (is_name && !arguments.kernel.empty()) {
+    return InvalidArgument("'{}' is no key, and --kernel names a kernel already", arguments.prefix);
+  }
+  if (!is_name) request.set_key_prefix(arguments.prefix);
+  request.set_kernel(is_name ? arguments.prefix : arguments.kernel);
+  request.set_target(arguments.target);
+  request.set_toolchain(arguments.toolchain);
+  request.set_job(arguments.job);
+  if (!arguments.user.empty()) {
+    KILN_ASSIGN_OR_RETURN(const uid_t uid, FindUser(arguments.user));
+    request.set_uid(uid);
+  }
+  return request;
+}
+
+std::string NameInList(const Artifact& artifact) {
   if (!artifact.has_own_uid()) return artifact.name();
   return fmt::format("(own entry of uid {})", artifact.own_uid());
 }
 
-// A person sees short keys, sizes and ages; pipes get whole keys, bytes and seconds.
-std::vector<Cell> RowOf(const admin::v1::ArtifactSummary& artifact, bool is_aligned) {
-  const std::string key = Hex(artifact.key());
-  const uint64_t size = artifact.size_bytes();
-  const int64_t last_use_ms = artifact.last_use_unix_ms();
-  return {is_aligned ? key.substr(0, 12) : key,
-          NameInList(artifact),
-          artifact.has_own_uid() ? "" : TargetName(artifact.target()),
-          artifact.toolchain(),
-          is_aligned ? FormatBytes(size) : std::to_string(size),
-          is_aligned ? FormatAge(last_use_ms, SystemClock().UnixMillis())
-                     : std::to_string(last_use_ms / 1000),
-          std::to_string(artifact.hits()),
-          std::string(artifact.pinned() ? "pinned" : "")};
-}
-
 // A page at a time, so that a store of a million artifacts takes no memory here.
-template <typename Visit>
-absl::Status ForEachArtifact(AdminClient& admin, const LsArguments& arguments,
-                             const CallOptions& call, const Visit& visit) {
-  admin::v1::ListArtifactsRequest request;
-  request.set_key_prefix(arguments.prefix);
-  uint64_t left = arguments.limit == 0 ? UINT64_MAX : arguments.limit;
+absl::Status ForEachArtifact(AdminClient& admin, admin::v1::ListArtifactsRequest request,
+                             uint64_t limit, Session& session,
+                             const std::function<void(const Artifact&)>& visit) {
+  uint64_t left = limit == 0 ? UINT64_MAX : limit;
   while (left > 0) {
     request.set_limit(static_cast<uint32_t>(std::min<uint64_t>(left, limits::kListPageMax)));
-    KILN_ASSIGN_OR_RETURN(const auto page, admin.ListArtifacts(call, request));
-    for (const auto& artifact : page.artifacts()) visit(artifact);
+    KILN_ASSIGN_OR_RETURN(const auto page,
+                          admin.ListArtifacts(session.Call(kQuestionTime), request));
+    for (const Artifact& artifact : page.artifacts()) visit(artifact);
     left -= std::min<uint64_t>(left, static_cast<uint64_t>(page.artifacts_size()));
     if (page.next().empty()) break;
     request.set_after(page.next());
@@ -58,28 +87,95 @@ absl::Status ForEachArtifact(AdminClient& admin, const LsArguments& arguments,
   return absl::OkStatus();
 }
 
+// Prints rows, and what they come to.
+class Listing {
+ public:
+  explicit Listing(Session& session)
+      : session_(session), console_(session.console()), table_(console_, Columns()) {}
+
+  void Add(const Artifact& artifact) {
+    ++count_;
+    bytes_ += artifact.size_bytes();
+    hits_ += artifact.hits();
+    compile_micros_ += artifact.compile_micros();
+    if (session_.json()) {
+      console_.out << Dump(artifact) << '\n';
+    } else {
+      table_.AddRow(Row(artifact));
+    }
+  }
+
+  void Finish() {
+    table_.Flush();
+    console_.out.flush();
+    if (session_.json()) return;
+    console_.err << fmt::format(
+        "{}, {}, {}, {} to compile\n", FormatCount(count_, "artifact"), FormatBytes(bytes_),
+        FormatCount(hits_, "hit"),
+        FormatDuration(std::chrono::microseconds(static_cast<int64_t>(compile_micros_))));
+  }
+
+ private:
+  bool IsNarrow() const { return console_.columns > 0 && console_.columns < kWideColumns; }
+
+  std::vector<Column> Columns() const {
+    std::vector<Column> columns = {{"KEY"}, {"KERNEL", false, /*is_elastic=*/true}, {"TARGET"}};
+    if (!IsNarrow()) columns.push_back({"TOOLCHAIN"});
+    columns.insert(columns.end(), {{"SIZE", true}, {"USED", true}, {"HITS", true}});
+    if (!IsNarrow()) columns.push_back({"PINNED"});
+    columns.push_back({"OPTIONS", false, /*is_elastic=*/true});
+    return columns;
+  }
+
+  // A person sees short keys, sizes and ages; pipes get whole keys, bytes and seconds.
+  std::vector<Cell> Row(const Artifact& artifact) const {
+    const bool is_aligned = console_.aligned;
+    const std::string key = Hex(artifact.key());
+    const uint64_t size = artifact.size_bytes();
+    const int64_t last_use_ms = artifact.last_use_unix_ms();
+    std::vector<Cell> row = {
+        is_aligned ? key.substr(0, IsNarrow() ? 8 : kFingerprintDigitsShown) : key,
+        NameInList(artifact), artifact.has_own_uid() ? "" : TargetName(artifact.target())};
+    if (!IsNarrow()) row.emplace_back(artifact.toolchain());
+    row.emplace_back(is_aligned ? FormatBytes(size) : std::to_string(size));
+    row.emplace_back(is_aligned ? FormatAge(last_use_ms, SystemClock().UnixMillis())
+                                : std::to_string(last_use_ms / 1000));
+    row.emplace_back(std::to_string(artifact.hits()));
+    if (!IsNarrow()) row.emplace_back(artifact.pinned() ? "pinned" : "");
+    row.emplace_back(artifact.options());
+    return row;
+  }
+
+  // A narrower terminal has no room for what 'kiln inspect' shows, too.
+  static constexpr size_t kWideColumns = 110;
+
+  Session& session_;
+  Console& console_;
+  Table table_;
+  uint64_t count_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t hits_ = 0;
+  uint64_t compile_micros_ = 0;
+};
+
 absl::StatusOr<ExitCode> RunLs(const LsArguments& arguments, Session& session) {
-  Console& console = session.console();
-  KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.prefix, 0)));
-  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
-  Table table(console, {{"KEY"},
-                        {"KERNEL"},
-                        {"TARGET"},
-                        {"TOOLCHAIN"},
-                        {"SIZE", true},
-                        {"LAST USE", true},
-                        {"HITS", true},
-                        {"PINNED"}});
-  const absl::Status status =
-      ForEachArtifact(*admin, arguments, session.Call(kQuestionTime), [&](const auto& artifact) {
-        if (session.json()) {
-          console.out << Dump(artifact) << '\n';
-        } else {
-          table.AddRow(RowOf(artifact, console.aligned));
-        }
+  KILN_ASSIGN_OR_RETURN(const auto request, CannotRun(RequestOf(arguments)));
+  const Order* order = nullptr;
+  if (!arguments.sort.empty()) {
+    KILN_ASSIGN_OR_RETURN(order, CannotRun(ParseOrder(arguments.sort)));
+  }
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
+  Listing listing(session);
+  std::vector<Artifact> all;  // where they are sorted
+  const absl::Status status = ForEachArtifact(
+      *admin, request, order == nullptr ? arguments.limit : 0, session, [&](const Artifact& one) {
+        if (order == nullptr) return listing.Add(one);
+        all.push_back(one);
       });
-  table.Flush();
-  console.out.flush();
+  if (order != nullptr) std::ranges::stable_sort(all, std::greater(), order->value);
+  if (arguments.limit > 0 && all.size() > arguments.limit) all.resize(arguments.limit);
+  for (const Artifact& one : all) listing.Add(one);
+  listing.Finish();
   KILN_RETURN_IF_ERROR(status);
   return kOk;
 }
@@ -87,9 +183,18 @@ absl::StatusOr<ExitCode> RunLs(const LsArguments& arguments, Session& session) {
 }  // namespace
 
 void AddLs(CommandParser& parser) {
-  auto [command, arguments] =
-      parser.AddSubcommand("ls", "List stored artifacts in the order of their keys", RunLs);
-  command.Add("PREFIX", arguments.prefix, "Only keys that begin with these hex digits");
+  auto [command, arguments] = parser.AddSubcommand("ls", "List stored artifacts", RunLs);
+  command.Add("PREFIX", arguments.prefix,
+              "Only keys that begin with these hex digits, or kernels whose name has this text");
+  command.Add("--kernel", arguments.kernel, "Only kernels whose name has this text");
+  command.Add("--target", arguments.target, "Only for cuda:90, or all of cuda");
+  command.Add("--toolchain", arguments.toolchain, "Only of triton==3.6.0, or all of triton");
+  command.Add("--job", arguments.job, "Only what was compiled for this job");
+  command.Add("--user", arguments.user, "Only what was compiled for this user (name or uid)");
+  command.Add("--sort", arguments.sort,
+              "size (largest first), age (newest), use (used last) or compile-time (longest); "
+              "default: by key",
+              {.value_name = "BY"});
   command.Add("--limit", arguments.limit, "At most this many (default: all)");
 }
 

@@ -50,8 +50,7 @@ absl::StatusOr<ExitCode> RunPin(const PinArguments& arguments, Session& session)
 void AddPin(CommandParser& parser) {
   auto [command, arguments] =
       parser.AddSubcommand("pin", "Protect artifacts from eviction", RunPin);
-  command.Add("KEY", arguments.keys, "64 hex digits, or the first 4 and more",
-              {.is_required = true});
+  command.Add("KEY", arguments.keys, kKeyHelp, {.is_required = true});
   command.AddFlag("--unpin", arguments.unpin, "Release them instead");
 }
 

@@ -111,7 +111,10 @@ absl::StatusOr<ExitCode> RunReproduce(const ReproduceArguments& arguments, Sessi
   KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   admin::v1::GetRequestRequest request;
-  request.set_key_prefix(arguments.key);
+  KILN_ASSIGN_OR_RETURN(
+      const Digest key,
+      About(arguments.key, ResolveKey(*admin, arguments.key, session.Call(kQuestionTime))));
+  request.set_key_prefix(key.Hex());
   KILN_ASSIGN_OR_RETURN(
       const auto found,
       About(arguments.key, admin->GetRequest(session.Call(kQuestionTime), request)));
@@ -130,8 +133,7 @@ absl::StatusOr<ExitCode> RunReproduce(const ReproduceArguments& arguments, Sessi
 void AddReproduce(CommandParser& parser) {
   auto [command, arguments] = parser.AddSubcommand(
       "reproduce", "Write what is needed to repeat a compile without the daemon", RunReproduce);
-  command.Add("KEY", arguments.key, "64 hex digits; of a stored artifact, the first 4 and more",
-              {.is_required = true});
+  command.Add("KEY", arguments.key, kKeyHelp, {.is_required = true});
   command.Add("-o,--output", arguments.directory, "The directory (default: ./kiln-KEY)",
               {.value_name = "DIR", .is_path = true});
 }

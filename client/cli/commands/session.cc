@@ -1,5 +1,6 @@
 #include "client/cli/commands/session.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <utility>
 
@@ -52,7 +53,13 @@ absl::Status Session::FindReason(const absl::Status& status) const {
 
 absl::Status Session::Explain(const absl::Status& status) const {
   const absl::Status reason = FindReason(status);
-  return CannotRun(About("cannot reach the daemon", reason), AdviceOnConnecting(reason));
+  return CannotRun(About("cannot reach the daemon", reason), AdviceOnConnecting(reason, root()));
+}
+
+std::string Session::root() const {
+  if (!options_.socket.empty() || !options_.root.empty()) return options_.root;
+  const char* const variable = std::getenv("KILN_ROOT");
+  return variable == nullptr ? "" : variable;
 }
 
 ConnectOptions Session::Options(std::string socket_path) const {
@@ -78,6 +85,15 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdmin() const {
       Options(options_.socket.empty() ? "" : BesideSocket(options_.socket, kAdminSocket)));
   if (!client.ok()) return Explain(client.status());
   return client;
+}
+
+absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn() const {
+  auto admin = ConnectAdmin();
+  if (admin.ok() || IsWedgedStatus(admin.status())) return admin;
+  auto own = AdminClient::ConnectOwn(Options(options_.socket));
+  if (!own.ok()) return admin;
+  console_.err << "kiln: your own jobs only: the administration socket is for operators\n";
+  return own;
 }
 
 CallOptions Session::Call(std::optional<std::chrono::milliseconds> fallback) const {

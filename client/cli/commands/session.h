@@ -46,10 +46,15 @@ class Session {
 
   Console& console() { return console_; }
   bool json() const { return options_.json; }
+  // That the caller has named, by --root or $KILN_ROOT; "": none.
+  std::string root() const;
 
   // Errors say that the daemon cannot be reached (errors.h).
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Client>> Connect() const;
   [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdmin() const;
+  // Where the administration socket refuses the caller or is not there: to the caller's own view,
+  // and says so.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdminOrOwn() const;
 
   // Until --timeout from now; without it until `fallback` from now, or without end.
   CallOptions Call(std::optional<std::chrono::milliseconds> fallback = std::nullopt) const;

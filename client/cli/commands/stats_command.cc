@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/output/enum_names.h"
@@ -10,11 +13,16 @@
 #include "client/rpc/admin_client.h"
 #include "client/rpc/metric_value.h"
 #include "storage/base/clock.h"
+#include "storage/base/users.h"
 
 namespace kiln::cli {
 namespace {
 
 using Stats = admin::v1::GetStatsResponse;
+
+struct StatsArguments {
+  bool is_verbose = false;
+};
 
 // A line under `title`. In `text`, "{name}" stands for the field of that name, "{name:noun}" for a
 // count of such things, "{name%}" for a count and its share of all requests.
@@ -25,13 +33,15 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"Daemon", "state", "{state_text}"},
+    {"Kiln", "hit rate", "{hit_rate_text}"},
+    {"Kiln", "saved", "{saved_text}"},
+    {"Kiln", "entries", "{artifacts:artifact}, {store_bytes} of {store_bytes_max}"},
+    {"Kiln", "queue", "{queued} queued, {running} of {running_max} running"},
+    {"Kiln", "health", "{health_text}"},
     {"Daemon", "version", "{version}"},
     {"Daemon", "up for", "{age}"},
     {"Daemon", "connections", "{connections}"},
-    {"Daemon", "compile path", "{compile_path}"},
-    {"Daemon", "store", "{store}"},
-    {"Requests", "all", "{requests}"},
+    {"Requests", "all since the start", "{requests}"},
     {"Requests", "hits in memory", "{hits_memory%}"},
     {"Requests", "hits on disk", "{hits_disk%}"},
     {"Requests", "joined", "{joined%}"},
@@ -66,7 +76,22 @@ constexpr Row kRows[] = {
      "{audits_same} the same, {audits_differed} wrong and evicted, {audits_nondeterministic} not "
      "deterministic, {audits_given_up} given up, {audits_waiting} waiting"},
     {"Work", "CPU time", "{compile_cpu_micros}"},
+    {"Compositions", "compile path", "{compile_path}"},
+    {"Compositions", "store", "{store}"},
 };
+constexpr std::string_view kVerboseTitle = "Compositions";
+// Numbers above zero that say that something is, or was, wrong.
+constexpr std::pair<const char*, const char*> kTroubles[] = {
+    {"audits_differed", "stored kernels were wrong"},
+    {"quarantined", "stored values were damaged"},
+    {"workers_crashed", "workers crashed"},
+    {"zygotes_replaced", "zygotes were replaced"},
+    {"toolchains_changed", "toolchains changed on disk"},
+    {"store_put_failures", "artifacts were not stored"},
+    {"store_lookup_failures", "look-ups failed"},
+};
+// Rows of a person's table; --verbose has all.
+constexpr size_t kJobsShown = 10;
 constexpr std::string_view kToolchainText =
     "{state}, {workers:worker}, {compiles:compile}, {queued} queued";
 
@@ -99,10 +124,46 @@ Json ToStatsJson(const Stats& stats) {
   return json;
 }
 
+uint64_t HitsOf(const admin::v1::JobActivity& job) {
+  return job.hot() + job.own() + job.memory() + job.disk() + job.joined();
+}
+
+std::string Saved(uint64_t micros) {
+  return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
+}
+
+// What the jobs come to together.
+void AddTotals(const Stats& stats, Json& json) {
+  uint64_t hits = 0;
+  uint64_t requests = 0;
+  uint64_t saved_micros = 0;
+  for (const auto& job : stats.jobs()) {
+    hits += HitsOf(job);
+    requests += HitsOf(job) + job.compiled() + job.failed();
+    saved_micros += job.saved_micros();
+  }
+  const std::string age = FormatAge(stats.counted_since_unix_ms(), SystemClock().UnixMillis());
+  const double share =
+      requests == 0 ? 0 : 100 * static_cast<double>(hits) / static_cast<double>(requests);
+  json["hit_rate_text"] = requests == 0 ? "nothing asked for yet"
+                                        : fmt::format("{:.1f} % of {} in {}", share,
+                                                      FormatCount(requests, "kernel"), age);
+  json["saved_text"] = Saved(saved_micros) + " of compiling";
+}
+
+std::string HealthOf(const Json& json) {
+  const std::string reason = json["state_reason"];
+  std::string health = json["state"].get<std::string>() + (reason.empty() ? "" : ": " + reason);
+  for (const auto& [name, words] : kTroubles) {
+    const auto found = json.find(name);
+    if (found != json.end() && *found != 0) health += fmt::format("; {} {}", Dump(*found), words);
+  }
+  return health;
+}
+
 // Adds what the table says in other words.
 void AddTexts(Json& json) {
-  const std::string reason = json["state_reason"];
-  json["state_text"] = json["state"].get<std::string>() + (reason.empty() ? "" : ": " + reason);
+  json["health_text"] = HealthOf(json);
   json["age"] = FormatAge(json["started_unix_ms"], SystemClock().UnixMillis());
   std::string shares;
   for (size_t i = 0; i < std::size(kPriorities); ++i) {
@@ -162,16 +223,49 @@ bool HasRow(const std::string& metric) {
   });
 }
 
-void PrintTable(Console& console, const Stats& stats) {
+// Those that did something last, first.
+void PrintJobs(Console& console, const Stats& stats, bool is_verbose) {
+  std::vector<admin::v1::JobActivity> jobs(stats.jobs().begin(), stats.jobs().end());
+  std::ranges::sort(jobs, std::greater(), &admin::v1::JobActivity::last_unix_ms);
+  const size_t shown = is_verbose ? jobs.size() : std::min(jobs.size(), kJobsShown);
+  if (shown == 0) return;
+  Table table(console, {{"USER", false, true},
+                        {"JOB", false, true},
+                        {"HITS", true},
+                        {"HOT", true},
+                        {"OWN", true},
+                        {"COMPILED", true},
+                        {"FAILED", true},
+                        {"SAVED", true},
+                        {"LAST", true}});
+  for (size_t i = 0; i < shown; ++i) {
+    const admin::v1::JobActivity& job = jobs[i];
+    const std::string name = job.has_uid() ? NameOfUser(job.uid()).value_or("") : "(others)";
+    table.AddRow(
+        {name.empty() ? std::to_string(job.uid()) : name, job.job().empty() ? "-" : job.job(),
+         std::to_string(HitsOf(job)), std::to_string(job.hot()), std::to_string(job.own()),
+         std::to_string(job.compiled()), std::to_string(job.failed()), Saved(job.saved_micros()),
+         FormatAge(job.last_unix_ms(), SystemClock().UnixMillis())});
+  }
+  console.out << console.Styled("Jobs", Style::kBold) << '\n';
+  table.Flush();
+  if (shown < jobs.size()) {
+    console.out << fmt::format("{} more: kiln stats --verbose\n", jobs.size() - shown);
+  }
+}
+
+void PrintTable(Console& console, const Stats& stats, bool is_verbose) {
   Json json = ToStatsJson(stats);
   AddTexts(json);
+  AddTotals(stats, json);
   for (const Row* row = std::begin(kRows); row != std::end(kRows);) {
     const std::string_view title = row->title;
     Fields fields;
     for (; row != std::end(kRows) && row->title == title; ++row) {
       fields.emplace_back(row->name, ExpandAll(row->text, json));
     }
-    PrintFields(console, title, fields);
+    if (title != kVerboseTitle || is_verbose) PrintFields(console, title, fields);
+    if (title == kRows[0].title) PrintJobs(console, stats, is_verbose);
   }
   std::vector<std::string> names;
   for (const auto& toolchain : stats.toolchains()) names.push_back(toolchain.name());
@@ -190,14 +284,27 @@ void PrintTable(Console& console, const Stats& stats) {
   PrintFields(console, "Counters", others);
 }
 
-absl::StatusOr<ExitCode> RunStats(Session& session) {
+// The caller's own jobs.
+void PrintOwnTable(Console& console, const Stats& stats, bool is_verbose) {
+  Json json;
+  AddTotals(stats, json);
+  PrintFields(console, "Kiln",
+              {{"hit rate", json["hit_rate_text"].get<std::string>()},
+               {"saved", json["saved_text"].get<std::string>()},
+               {"state", stats.state()}});
+  PrintJobs(console, stats, is_verbose);
+}
+
+absl::StatusOr<ExitCode> RunStats(const StatsArguments& arguments, Session& session) {
   Console& console = session.console();
-  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
   KILN_ASSIGN_OR_RETURN(const auto stats, admin->GetStats(session.Call(kQuestionTime)));
   if (session.json()) {
     console.out << Dump(ToStatsJson(stats)) << std::endl;
+  } else if (console.aligned && admin->is_own()) {
+    PrintOwnTable(console, stats, arguments.is_verbose);
   } else if (console.aligned) {
-    PrintTable(console, stats);
+    PrintTable(console, stats, arguments.is_verbose);
   } else {
     PrintTabbed(console, Flatten(ToStatsJson(stats)));
   }
@@ -207,7 +314,11 @@ absl::StatusOr<ExitCode> RunStats(Session& session) {
 }  // namespace
 
 void AddStats(CommandParser& parser) {
-  parser.AddSubcommand("stats", "Show what the daemon has done and holds", RunStats);
+  auto [command, arguments] = parser.AddSubcommand(
+      "stats", "Show what the daemon has done and holds, for you and for whom else you may see",
+      RunStats);
+  command.AddFlag("--verbose", arguments.is_verbose,
+                  "Also every job, and what compile path and store are composed of");
 }
 
 }  // namespace kiln::cli

@@ -48,4 +48,15 @@ size_t DisplayWidth(std::string_view text) {
   }));
 }
 
+std::string Shortened(std::string_view text, size_t columns) {
+  if (DisplayWidth(text) <= columns) return std::string(text);
+  size_t bytes = 0;
+  for (size_t shown = 0; shown < columns; ++shown) {
+    if (shown + 1 == columns) return std::string(text.substr(0, bytes)) + "…";
+    do ++bytes;
+    while ((static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80);
+  }
+  return "";
+}
+
 }  // namespace kiln::cli

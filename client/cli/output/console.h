@@ -18,6 +18,8 @@ struct Console {
   bool color = false;
   // Progress may be drawn on `err`.
   bool progress = false;
+  // The width of the terminal that `out` is; 0: it is none, and lines may be of any length.
+  size_t columns = 0;
 
   // `text` in a style, or as it is where there is no color.
   std::string Styled(std::string_view text, Style style) const;
@@ -29,5 +31,8 @@ struct Console {
 
 // The number of columns that `text` takes: one for each code point.
 [[nodiscard]] size_t DisplayWidth(std::string_view text);
+
+// `text` in at most so many columns; the last one is "…" where something is missing.
+[[nodiscard]] std::string Shortened(std::string_view text, size_t columns);
 
 }  // namespace kiln::cli

@@ -7,6 +7,13 @@
 #include <utility>
 
 namespace kiln::cli {
+namespace {
+
+constexpr std::string_view kGap = "  ";
+constexpr size_t kElasticWidthMin = 8;
+
+}  // namespace
+
 Table::Table(Console& console, std::vector<Column> columns)
     : console_(console), columns_(std::move(columns)) {
   for (const Column& column : columns_) widths_.push_back(DisplayWidth(column.title));
@@ -29,6 +36,7 @@ void Table::AddRow(std::vector<Cell> cells) {
 void Table::Flush() {
   if (held_back_.empty()) return;
   if (!is_started_) {
+    FitTerminal();
     std::vector<Cell> titles;
     for (const Column& column : columns_) titles.emplace_back(column.title, Style::kBold);
     PrintAligned(titles);
@@ -38,19 +46,36 @@ void Table::Flush() {
   held_back_.clear();
 }
 
+void Table::FitTerminal() {
+  size_t width = kGap.size() * (columns_.size() - 1);
+  for (const size_t one : widths_) width += one;
+  for (; console_.columns > 0 && width > console_.columns; --width) {
+    size_t* widest = nullptr;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i].is_elastic && (widest == nullptr || widths_[i] > *widest)) {
+        widest = &widths_[i];
+      }
+    }
+    if (widest == nullptr || *widest <= kElasticWidthMin) return;
+    --*widest;
+  }
+}
+
 void Table::PrintAligned(const std::vector<Cell>& cells) {
   std::string line;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const size_t width = DisplayWidth(cells[i].text);
+    const bool is_cut = console_.columns > 0 && columns_[i].is_elastic;
+    const std::string shown = is_cut ? Shortened(cells[i].text, widths_[i]) : cells[i].text;
+    const size_t width = DisplayWidth(shown);
     const std::string padding(widths_[i] > width ? widths_[i] - width : 0, ' ');
-    const std::string text = console_.Styled(cells[i].text, cells[i].style);
+    const std::string text = console_.Styled(shown, cells[i].style);
     const bool is_last = i + 1 == cells.size();
     if (columns_[i].is_right_aligned) {
       line += padding + text;
     } else {
       line += is_last ? text : text + padding;
     }
-    if (!is_last) line += "  ";
+    if (!is_last) line += kGap;
   }
   while (line.ends_with(' ')) line.pop_back();
   console_.out << line << '\n';

@@ -13,6 +13,8 @@ namespace kiln::cli {
 struct Column {
   std::string title;
   bool is_right_aligned = false;
+  // Long texts are cut where the terminal has no room for them.
+  bool is_elastic = false;
 };
 
 struct Cell {
@@ -40,6 +42,8 @@ class Table {
 
  private:
   void PrintAligned(const std::vector<Cell>& cells);
+  // Takes from the widest elastic column until a line fits the terminal.
+  void FitTerminal();
   void PrintTabbed(const std::vector<Cell>& cells);
 
   Console& console_;

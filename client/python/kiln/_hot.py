@@ -10,7 +10,7 @@ import types
 from typing import Any, Optional, Sequence, Tuple
 
 from kiln import _process
-from kiln._hot_files import EARLIER, HotFiles
+from kiln._hot_files import EARLIER, HOT, HotFiles
 from kiln._signals import reraise_from_handler
 from kiln._toolchains import Toolchains, Unsure
 from kiln.artifact import Artifact
@@ -41,6 +41,7 @@ class HotReader(HotFiles):
             return None
         if artifact is not None:
             self.note_uses(key)
+            self.note_hit(HOT, request.job, artifact.provenance.compile_seconds)
         return artifact
 
     def toolchains(self) -> Optional[Toolchains]:

@@ -144,7 +144,7 @@ class AsyncClient:
     def _tell_uses(self, stream: "_Stream") -> None:
         """Nobody waits for the answer."""
         if uses := self._hot.take_uses():
-            stream._start("NoteUses", pb.NoteUsesRequest(keys=uses), None)
+            stream._start("NoteUses", pb.NoteUsesRequest.FromString(uses), None)
 
     async def _reconnect(self) -> None:
         async with self._reconnecting:

@@ -150,7 +150,7 @@ class Client:
         connection = self._pop_idle() or Connection(self._endpoint)
         self._busy[connection] = threading.get_ident()
         if uses := self._hot.take_uses():
-            connection.tell("NoteUses", pb.NoteUsesRequest(keys=uses))
+            connection.tell("NoteUses", pb.NoteUsesRequest.FromString(uses))
         return connection
 
     def _pop_idle(self) -> Optional[Connection]:

@@ -179,10 +179,12 @@ grpc::Status FakeAdminService::ListToolchains(grpc::ServerContext*,
 grpc::Status FakeAdminService::ListArtifacts(grpc::ServerContext*,
                                              const admin::v1::ListArtifactsRequest* request,
                                              admin::v1::ListArtifactsResponse* response) {
+  listed = *request;
   for (const auto& artifact : artifacts) {
     if (!request->after().empty() && artifact.key() <= request->after()) continue;
     if (!cli::Hex(artifact.key()).starts_with(request->key_prefix())) continue;
-    if (response->artifacts_size() == static_cast<int>(request->limit())) {
+    if (artifact.name().find(request->kernel()) == std::string::npos) continue;
+    if (request->limit() > 0 && response->artifacts_size() == static_cast<int>(request->limit())) {
       response->set_next(response->artifacts(response->artifacts_size() - 1).key());
       break;
     }
@@ -231,6 +233,19 @@ grpc::Status FakeAdminService::RemoveToolchain(grpc::ServerContext*,
       "say which: " + request->selector() + "==12.8.93, " + request->selector() + "==13.0.88");
 }
 
+grpc::Status FakeOwnService::GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
+                                      admin::v1::GetStatsResponse* response) {
+  *response = stats;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeOwnService::ListArtifacts(grpc::ServerContext*,
+                                           const admin::v1::ListArtifactsRequest*,
+                                           admin::v1::ListArtifactsResponse* response) {
+  response->mutable_artifacts()->Assign(artifacts.begin(), artifacts.end());
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeAdminService::Drain(grpc::ServerContext*, const admin::v1::DrainRequest*,
                                      admin::v1::DrainResponse*) {
   ++drains;
@@ -243,7 +258,7 @@ FakeDaemon::FakeDaemon() {
 }
 
 void FakeDaemon::Start() {
-  kernel_server_ = Serve({&kernels_}, directory_.File("run/kilnd.sock"));
+  kernel_server_ = Serve({&kernels_, &own_}, directory_.File("run/kilnd.sock"));
   admin_server_ = Serve({&kernels_, &admin_}, directory_.File("run/admin.sock"));
 }
 

@@ -93,6 +93,7 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
   admin::v1::GetStatsResponse stats;
   admin::v1::ListToolchainsResponse toolchains;
   std::vector<admin::v1::ArtifactSummary> artifacts;  // in the order of their keys
+  admin::v1::ListArtifactsRequest listed;             // the last
   std::vector<admin::v1::VerifyReport> reports;
   admin::v1::EvictRequest evicted;
   admin::v1::EvictResponse eviction;
@@ -122,6 +123,18 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                      admin::v1::DrainResponse*) override;
 };
 
+// The same for callers who may see no more than their own.
+class FakeOwnService final : public admin::v1::OwnService::Service {
+ public:
+  admin::v1::GetStatsResponse stats;
+  std::vector<admin::v1::ArtifactSummary> artifacts;
+
+  grpc::Status GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
+                        admin::v1::GetStatsResponse* response) override;
+  grpc::Status ListArtifacts(grpc::ServerContext*, const admin::v1::ListArtifactsRequest*,
+                             admin::v1::ListArtifactsResponse* response) override;
+};
+
 // Serves both on <root>/run/{kilnd,admin}.sock from construction on; kernels on either, as kilnd
 // does.
 class FakeDaemon {
@@ -132,9 +145,12 @@ class FakeDaemon {
   // Ends every call and closes the sockets.
   void Stop();
   void Start();
+  // Takes the administration socket away.
+  void CloseAdministration() { admin_server_.reset(); }
 
   FakeKernelService& kernels() { return kernels_; }
   FakeAdminService& admin() { return admin_; }
+  FakeOwnService& own() { return own_; }
   const std::string& root() const { return directory_.path(); }
   // Finds this daemon, and does not wait long for anything.
   ConnectOptions Options() const;
@@ -143,6 +159,7 @@ class FakeDaemon {
   TempDirectory directory_;
   FakeKernelService kernels_;
   FakeAdminService admin_;
+  FakeOwnService own_;
   std::unique_ptr<grpc::Server> kernel_server_;
   std::unique_ptr<grpc::Server> admin_server_;
 };

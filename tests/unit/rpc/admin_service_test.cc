@@ -306,6 +306,87 @@ TEST_F(AdminServiceTest, DrainAndStats) {
   EXPECT_EQ(stats.state(), "serving");
 }
 
+TEST_F(AdminServiceTest, ListsWhatTheFiltersLeave) {
+  const auto store = [this](const std::string& source, uid_t uid, const std::string& job) {
+    CompileJob compiled = *MakeJob(source);
+    compiled.request.target = {"hip", source == "x" ? "gfx90a" : "gfx942"};
+    const auto artifact = MakeArtifactOf(compiled);
+    std::vector<Blob> blobs;
+    for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+    CallContext context;
+    context.principal.uid = uid;
+    context.job = job;
+    ArtifactRecord record = MakeRecord(*artifact);
+    record.options = "BLOCK=64";
+    ASSERT_TRUE(store_.index().Put(context, record, blobs).ok());
+  };
+  store("x", 1000, "train");
+  store("y", 1000, "serve");
+  store("z", 2000, "train");
+  const auto count = [this](auto set, admin::v1::OwnService::Stub* own = nullptr) {
+    admin::v1::ListArtifactsRequest request;
+    set(request);
+    grpc::ClientContext context;
+    admin::v1::ListArtifactsResponse response;
+    EXPECT_TRUE((own != nullptr ? own->ListArtifacts(&context, request, &response)
+                                : stub_->ListArtifacts(&context, request, &response))
+                    .ok());
+    for (const auto& one : response.artifacts()) EXPECT_EQ(one.options(), "BLOCK=64");
+    EXPECT_EQ(response.next(), "");
+    return response.artifacts_size();
+  };
+  EXPECT_EQ(count([](auto&) {}), 3);
+  EXPECT_EQ(count([](auto& request) { request.set_uid(1000); }), 2);
+  EXPECT_EQ(count([](auto& request) { request.set_job("train"); }), 2);
+  EXPECT_EQ(count([](auto& request) { request.set_kernel("erne"); }), 3);
+  EXPECT_EQ(count([](auto& request) { request.set_kernel("matmul"); }), 0);
+  EXPECT_EQ(count([](auto& request) { request.set_target("hip"); }), 3);
+  EXPECT_EQ(count([](auto& request) { request.set_target("hip:gfx90a"); }), 1);
+  EXPECT_EQ(count([](auto& request) { request.set_target("hip:gfx9"); }), 0);
+  EXPECT_EQ(count([](auto& request) { request.set_toolchain("fake"); }), 3);
+  EXPECT_EQ(count([](auto& request) { request.set_toolchain("fake==1"); }), 0);
+  // Others see their own, whatever they ask for.
+  const auto own = admin::v1::OwnService::NewStub(Connect({2000, false}));
+  EXPECT_EQ(count([](auto&) {}, own.get()), 1);
+  EXPECT_EQ(count([](auto& request) { request.set_uid(1000); }, own.get()), 1);
+}
+
+TEST_F(AdminServiceTest, AFilterThatLeavesLittleIsAnsweredInPages) {
+  for (size_t i = 0; i < limits::kListScanMax + 10; ++i) Store(std::to_string(i));
+  admin::v1::ListArtifactsRequest request;
+  request.set_kernel("none");
+  int pages = 0;
+  do {
+    grpc::ClientContext context;
+    admin::v1::ListArtifactsResponse response;
+    ASSERT_TRUE(stub_->ListArtifacts(&context, request, &response).ok());
+    EXPECT_EQ(response.artifacts_size(), 0);
+    request.set_after(response.next());
+    ++pages;
+  } while (!request.after().empty());
+  EXPECT_EQ(pages, 2);
+}
+
+TEST_F(AdminServiceTest, EachUserSeesTheOwnJobsAndOperatorsAll) {
+  activity_.Note(1000, "train", ActivityKind::kMemory, 2, 50);
+  activity_.Note(2000, "serve", ActivityKind::kCompiled);
+  grpc::ClientContext context;
+  admin::v1::GetStatsResponse all;
+  ASSERT_TRUE(stub_->GetStats(&context, {}, &all).ok());
+  EXPECT_EQ(all.jobs_size(), 2);
+  const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));
+  grpc::ClientContext second;
+  admin::v1::GetStatsResponse mine;
+  ASSERT_TRUE(own->GetStats(&second, {}, &mine).ok());
+  ASSERT_EQ(mine.jobs_size(), 1);
+  EXPECT_EQ(mine.jobs(0).uid(), 1000u);
+  EXPECT_EQ(mine.jobs(0).job(), "train");
+  EXPECT_EQ(mine.jobs(0).memory(), 2u);
+  EXPECT_EQ(mine.jobs(0).saved_micros(), 50u);
+  EXPECT_EQ(mine.metrics_size(), 0);
+  EXPECT_EQ(mine.state(), "serving");
+}
+
 TEST_F(AdminServiceTest, OtherPrincipalsAreToldWhereToGo) {
   const auto stub = admin::v1::AdminService::NewStub(Connect({1000, false}));
   grpc::ClientContext context;

@@ -122,6 +122,65 @@ TEST_F(KernelServiceTest, ContextSaysWhoAsksHowUrgentlyAndForWhichJob) {
   EXPECT_FALSE(provider_.calls().at(1).context.deadline.has_value());
 }
 
+TEST_F(KernelServiceTest, CountsForTheCallersUserAndJob) {
+  provider_.FinishAtOnce();
+  v1::CompileRequest request = Request();
+  request.set_job("llama");
+  ASSERT_TRUE(Compile(request).ok());
+  provider_.AnswerWith([](const CompileJob& job) {
+    CompileResult result = CompiledFrom(job);
+    result.outcome = Outcome::kHit;
+    result.tier = Tier::kDisk;
+    return result;
+  });
+  ASSERT_TRUE(Compile(request).ok());
+  const std::vector<JobActivity> jobs = activity_.List();
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].uid, 1000u);
+  EXPECT_EQ(jobs[0].job, "llama");
+  EXPECT_EQ(jobs[0].counts, (std::array<uint64_t, kActivityKinds>{0, 0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(jobs[0].saved_micros, 30u);
+}
+
+TEST_F(KernelServiceTest, WhatAClientTellsCountsForItselfWithinLimits) {
+  v1::NoteUsesRequest request;
+  for (const auto place : {v1::ToldHits::HOT, v1::ToldHits::OWN, v1::ToldHits::PLACE_UNSPECIFIED}) {
+    v1::ToldHits& told = *request.add_hits();
+    told.set_job("llama");
+    told.set_place(place);
+    told.set_count(UINT64_MAX);
+    told.set_saved_micros(UINT64_MAX);
+  }
+  const auto tell = [&] {
+    grpc::ClientContext context;
+    v1::NoteUsesResponse response;
+    return stub_->NoteUses(&context, request, &response);
+  };
+  ASSERT_TRUE(tell().ok());
+  const std::vector<JobActivity> jobs = activity_.List();
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].uid, 1000u);
+  constexpr uint64_t kMost = limits::kToldHitCountMax;
+  EXPECT_EQ(jobs[0].counts, (std::array<uint64_t, kActivityKinds>{kMost, kMost}));
+  EXPECT_EQ(jobs[0].saved_micros, 2 * kMost * 300'000'000);
+  while (request.hits_size() <= static_cast<int>(limits::kToldHitsMax)) request.add_hits();
+  EXPECT_EQ(tell().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(KernelServiceTest, KeysOfAnEarlierClientAreHitsOfNoJob) {
+  published_.insert(Digest::Of("here"));
+  v1::NoteUsesRequest request;
+  for (const char* key : {"here", "not here"}) {
+    request.add_keys(std::string(Digest::Of(key).Bytes()));
+  }
+  grpc::ClientContext context;
+  v1::NoteUsesResponse response;
+  ASSERT_TRUE(stub_->NoteUses(&context, request, &response).ok());
+  ASSERT_EQ(activity_.List().size(), 1u);
+  EXPECT_EQ(activity_.List()[0].job, "");
+  EXPECT_EQ(activity_.List()[0].counts[0], 1u);
+}
+
 TEST_F(KernelServiceTest, RequestSeenBeforeIsStillTheCallersOwn) {
   provider_.FinishAtOnce();
   const auto other = v1::KernelService::NewStub(Connect({2000, false}));

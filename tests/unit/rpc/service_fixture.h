@@ -57,6 +57,7 @@ class ServiceTest : public ::testing::Test {
   RequestMemo memo_{limits::kMiB};
   std::atomic<size_t> searches_{0};
   std::set<Digest> published_;
+  Activity activity_{"/no/such/file", OsFilesystem(), clock_};
   RpcDependencies parts_{resolver_,
                          provider_,
                          catalog_,
@@ -69,6 +70,7 @@ class ServiceTest : public ::testing::Test {
                          memo_,
                          searches_,
                          store_,
+                         activity_,
                          [this](const Digest& key) { return published_.contains(key); }};
   AdminActions actions_;
   std::atomic<int> drains_{0};

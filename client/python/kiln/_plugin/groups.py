@@ -66,6 +66,7 @@ class Groups:
                 seconds = float(found.pop(_SECONDS, b"0"))
                 if all(map(_is_file_name, found)):
                     counters().answered("hit", "own", time.monotonic() - started, seconds)
+                    service(self._settings).note_own_hit(seconds)
                     return key, found
         counters().add(time.monotonic() - started)
         return key, None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, NamedT
 
 import kiln
 from kiln import _process
-from kiln._hot_files import HotFiles
+from kiln._hot_files import OWN, HotFiles
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.attempt import attempt
 from kiln._plugin.settings import LOG, Settings
@@ -185,6 +185,11 @@ class Service:
         if missing:
             found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S)))
         return {key: files for key, files in found.items() if files}
+
+    def note_own_hit(self, seconds: float) -> None:
+        """For the daemon's statistics. seconds: what the compile took."""
+        told = self._hot if self._client is None else self._client._hot  # which tells sooner
+        told.note_hit(OWN, self._settings.job, seconds)
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
         """Stores files under that key. Declined if the daemon does not answer now."""

@@ -14,13 +14,15 @@ MODES = ("off", "use", "require", "record")
 TUNINGS = ("use", "renew", "off")
 LOG = logging.getLogger("kiln")
 
+_JOB_CHARACTERS_MAX = 128
 _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 
 class Settings(NamedTuple):
     """mode: one of MODES. manifest: the file that `record` writes. timeout_s: for one kernel. server_uid: a uid whose daemon
     is trusted besides root's and this user's. exit_line: print a report when the process ends. tunings: one of TUNINGS. basedirs:
-    absolute paths of folders that make no difference, besides Inductor's; None: nor does Inductor's."""
+    absolute paths of folders that make no difference, besides Inductor's; None: nor does Inductor's. job: its name for the daemon,
+    where users see what was done for it, and jobs of one user take turns."""
     mode: str = "use"
     manifest: str = ""
     timeout_s: float = _TIMEOUT_S
@@ -28,6 +30,7 @@ class Settings(NamedTuple):
     exit_line: bool = False
     tunings: str = "use"
     basedirs: Optional[Tuple[str, ...]] = ()
+    job: str = ""
 
     @staticmethod
     def of(environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -41,7 +44,8 @@ class Settings(NamedTuple):
             server_uid=_whole(environment, "KILN_SERVER_UID"),
             exit_line=environment.get("KILN_REPORT", "") not in ("", "0"),
             tunings=_one_of(TUNINGS, environment, "KILN_TUNINGS"),
-            basedirs=None if environment.get("KILN_BASEDIRS") == "" else tuple(_folders(environment.get("KILN_BASEDIRS", ""))))
+            basedirs=None if environment.get("KILN_BASEDIRS") == "" else tuple(_folders(environment.get("KILN_BASEDIRS", ""))),
+            job=_job(environment))
 
 
 def _one_of(words: "Tuple[str, ...]", environment: Mapping[str, str], name: str) -> str:
@@ -50,6 +54,12 @@ def _one_of(words: "Tuple[str, ...]", environment: Mapping[str, str], name: str)
         return word
     LOG.warning("kiln: %s=%s is not one of %s; using 'use'", name, word, ", ".join(words))
     return "use"
+
+
+def _job(environment: Mapping[str, str]) -> str:
+    """KILN_JOB, or the number that Slurm gives a job."""
+    name = environment.get("KILN_JOB", "") or environment.get("SLURM_JOB_ID", "")
+    return name.encode(errors="replace").decode()[:_JOB_CHARACTERS_MAX]
 
 
 def _absolute(path: str) -> str:

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "client/cli/output/console.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
@@ -195,7 +196,7 @@ TEST_F(CommandLineTest, TheBarCountsEachLineForEachTarget) {
   EXPECT_EQ(Run({"compile", "--requests", requests, "--target", "cuda:80", "--target", "cuda:90"},
                 {.out = false, .err = true, .color = false}),
             0);
-  EXPECT_THAT(err_.str(), HasSubstr("] 1/4"));
+  EXPECT_THAT(err_.str(), HasSubstr("] 0/4"));
 }
 
 TEST_F(CommandLineTest, SourceFilesForTwoBackendsRequestTheirOwnStages) {
@@ -465,6 +466,7 @@ class AdminCommandTest : public CommandLineTest {
       artifact.mutable_target()->set_architecture("90");
       artifact.set_size_bytes(2048);
       artifact.set_pinned(c == 'b');
+      artifact.set_options("BLOCK=64");
       daemon_.admin().artifacts.push_back(artifact);
     }
   }
@@ -481,7 +483,9 @@ TEST_F(AdminCommandTest, ListsArtifacts) {
   EXPECT_EQ(Run({"ls"}), 0);
   const std::string listed = out_.str();
   EXPECT_EQ(std::count(listed.begin(), listed.end(), '\n'), 5);
-  EXPECT_THAT(out_.str(), HasSubstr(Key('b') + "\tkernel_b\tcuda:90\t\t2048\t0\t0\tpinned\n"));
+  EXPECT_THAT(out_.str(),
+              HasSubstr(Key('b') + "\tkernel_b\tcuda:90\t\t2048\t0\t0\tpinned\tBLOCK=64\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("5 artifacts, 10.0 KiB, 0 hits, "));
   EXPECT_EQ(Run({"ls", "--table"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("616161616161  kernel_a  cuda:90"));
   EXPECT_THAT(out_.str(), HasSubstr("2.0 KiB"));
@@ -545,17 +549,89 @@ TEST_F(AdminCommandTest, MarksOwnEntriesInTheList) {
   EXPECT_EQ(Objects().back().at("own_uid"), 1000);
 }
 
-TEST_F(AdminCommandTest, WrongKeyIsWrongUsage) {
-  const std::string command[] = {"inspect", "get", "pin", "evict", "reproduce", "ls"};
+TEST_F(AdminCommandTest, TakesANameWhereAKeyIs) {
+  EXPECT_EQ(Run({"inspect", "kernel_c"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("key\t" + Key('c') + "\n"));
+  EXPECT_EQ(Run({"pin", "kernel_d"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("pinned " + Key('d')));
+  const std::string command[] = {"inspect", "get", "pin", "reproduce"};
   for (const std::string& name : command) {
-    EXPECT_EQ(Run({name, "KEY"}), 2) << name;
-    EXPECT_THAT(err_.str(), HasSubstr("'KEY' is not a key: a key has the digits")) << name;
-    EXPECT_EQ(Run({name, std::string(65, 'a')}), 2) << name;
-    if (name != "ls") {
-      EXPECT_EQ(Run({name, "abc"}), 2) << name;
-      EXPECT_THAT(err_.str(), HasSubstr("give at least its first 4 digits")) << name;
-    }
+    EXPECT_EQ(Run({name, "kernel"}), 1) << name;
+    EXPECT_THAT(err_.str(), HasSubstr("kiln: kernel: no stored artifact has a key that begins so"))
+        << name;
+    EXPECT_EQ(Run({name, ""}), 2) << name;
   }
+}
+
+TEST_F(AdminCommandTest, ListsWhatANameMayMean) {
+  for (auto& artifact : daemon_.admin().artifacts) artifact.set_name("matmul");
+  EXPECT_EQ(Run({"inspect", "matmul"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("several kernels have that name; name one by its key: "
+                                    "616161616161 (cuda:90 BLOCK=64), 626262626262 (cuda:90"));
+}
+
+TEST_F(AdminCommandTest, SortsAndFilters) {
+  for (auto& artifact : daemon_.admin().artifacts) {
+    artifact.set_compile_micros(static_cast<uint8_t>(artifact.key()[0]) % 3);
+  }
+  EXPECT_EQ(Run({"ls", "--sort", "compile-time", "--limit", "2", "--json"}), 0);
+  ASSERT_EQ(Objects().size(), 2u);
+  EXPECT_EQ(Objects()[0].at("name"), "kernel_b");
+  EXPECT_EQ(Objects()[1].at("name"), "kernel_e");
+  EXPECT_EQ(Run({"ls", "kernel_b", "--target", "cuda", "--toolchain", "triton", "--job", "train",
+                 "--user", "1000", "--json"}),
+            0);
+  const auto& listed = daemon_.admin().listed;
+  EXPECT_EQ(listed.kernel(), "kernel_b");
+  EXPECT_EQ(listed.target() + listed.toolchain() + listed.job(), "cudatritontrain");
+  EXPECT_EQ(listed.uid(), 1000u);
+  EXPECT_EQ(Run({"ls", "--sort", "beauty"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("give size, age, use or compile-time"));
+}
+
+TEST_F(AdminCommandTest, AListFitsItsTerminal) {
+  for (auto& artifact : daemon_.admin().artifacts) {
+    artifact.set_name(std::string(100, 'n'));
+    artifact.set_options("BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 warps=8 stages=4");
+    artifact.set_hits(123456);
+  }
+  EXPECT_EQ(Run({"ls"}, {.out = true, .columns = 80}), 0);
+  std::istringstream lines(out_.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(DisplayWidth(line), 80u) << line;
+  EXPECT_THAT(out_.str(), HasSubstr("nnn…"));
+  EXPECT_THAT(out_.str(), HasSubstr("BLOCK_M=128"));
+}
+
+TEST_F(AdminCommandTest, WhereAdministrationIsClosedStatsAndListAreTheCallersOwn) {
+  admin::v1::JobActivity& job = *daemon_.own().stats.add_jobs();
+  job.set_uid(4'000'000);
+  job.set_job("train");
+  job.set_hot(3);
+  job.set_compiled(1);
+  job.set_saved_micros(2'000'000);
+  daemon_.own().artifacts = {daemon_.admin().artifacts[1]};
+  daemon_.CloseAdministration();
+  EXPECT_EQ(Run({"stats", "--table"}), 0);
+  EXPECT_THAT(err_.str(), HasSubstr("your own jobs only"));
+  EXPECT_THAT(out_.str(), HasSubstr("75.0 % of 4 kernels"));
+  EXPECT_THAT(out_.str(), HasSubstr("2.00 s of compiling"));
+  EXPECT_THAT(out_.str(), HasSubstr("4000000  train     3    3    0         1       0  2.00 s"));
+  EXPECT_EQ(Run({"ls", "--json"}), 0);
+  ASSERT_EQ(Objects().size(), 1u);
+  EXPECT_EQ(Objects()[0].at("name"), "kernel_b");
+  EXPECT_EQ(Run({"inspect", "kernel_b"}), 2);
+}
+
+TEST_F(AdminCommandTest, CompositionsAreForTheVerbose) {
+  daemon_.admin().stats.set_compile_path("counting(pooled)");
+  daemon_.admin().stats.set_state("serving");
+  SetMetric("workers_crashed", 2);
+  EXPECT_EQ(Run({"stats", "--table"}), 0);
+  EXPECT_THAT(out_.str(), StartsWith("Kiln\n  hit rate  nothing asked for yet\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("  health    serving; 2 workers crashed\n"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("counting(pooled)")));
+  EXPECT_EQ(Run({"stats", "--table", "--verbose"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("counting(pooled)"));
 }
 
 TEST_F(AdminCommandTest, EvictNeedsExactlyOneWay) {

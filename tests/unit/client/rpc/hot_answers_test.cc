@@ -305,14 +305,31 @@ TEST_F(HotAnswersTest, AClientThatShallNotReadAsks) {
 TEST(UnreportedUses, UsesAreDueByNumberOrByTime) {
   UnreportedUses uses;
   const UnreportedUses::Moment start{};
-  EXPECT_TRUE(uses.Add(Digest::Of("a"), start).empty());
-  EXPECT_TRUE(uses.Add(Digest::Of("a"), start).empty());
-  EXPECT_EQ(uses.Add(Digest::Of("b"), start + limits::kUnreportedUsesTime).size(), 2u);
+  const auto add = [&](std::string_view key, UnreportedUses::Moment now) {
+    return uses.Add(Digest::Of(key), "train", 100, now).keys_size();
+  };
+  EXPECT_EQ(add("a", start), 0);
+  EXPECT_EQ(add("a", start), 0);
+  EXPECT_EQ(add("b", start + limits::kUnreportedUsesTime), 2);
   for (size_t i = 1; i < limits::kUnreportedUsesMax; ++i) {
-    EXPECT_TRUE(uses.Add(Digest::Of(std::to_string(i)), start).empty());
+    EXPECT_EQ(add(std::to_string(i), start), 0);
   }
-  EXPECT_EQ(uses.Add(Digest::Of("last"), start).size(), limits::kUnreportedUsesMax);
-  EXPECT_TRUE(uses.TakeAll().empty());
+  EXPECT_EQ(add("last", start), static_cast<int>(limits::kUnreportedUsesMax));
+  EXPECT_EQ(uses.TakeAll().keys_size(), 0);
+}
+
+TEST(UnreportedUses, AddUpEachJobsHits) {
+  UnreportedUses uses;
+  for (const char* job : {"train", "train", "serve"}) {
+    (void)uses.Add(Digest::Of("a"), job, 100, UnreportedUses::Moment());
+  }
+  const v1::NoteUsesRequest told = uses.TakeAll();
+  EXPECT_EQ(told.keys_size(), 1);
+  ASSERT_EQ(told.hits_size(), 2);
+  EXPECT_EQ(told.hits(1).job(), "train");
+  EXPECT_EQ(told.hits(1).count(), 2u);
+  EXPECT_EQ(told.hits(1).saved_micros(), 200u);
+  EXPECT_EQ(told.hits(1).place(), v1::ToldHits::HOT);
 }
 
 }  // namespace
