@@ -114,12 +114,15 @@ def test_a_list_tells_kernels_apart_and_fits_the_terminal(other_daemon, tmp_path
                 client.compile(kiln.CompileRequest(PTX % "list", "cuda:90", kind="ptx", job=job, options=options))
         table = on_a_terminal(other_daemon, 80, "ls", "--sort", "size", "--no-color")
         second = other_daemon.kiln("ls", "--job", "second", "--json").objects()
+        (tmp_path / "k.ptx").write_text(PTX % "list")
+        compiled = other_daemon.kiln("compile", tmp_path / "k.ptx", "--target", "cuda:90", "--json").objects()[0]
         nothing = other_daemon.kiln("ls", "--target", "hip")
         several = other_daemon.kiln("inspect", "k")
         one = other_daemon.kiln("inspect", second[0]["key"][:8], "--json").objects()[0]
     assert max(map(len, table.splitlines())) <= 80 and len(table.splitlines()) == 4, table
     assert sorted(line["options"] for line in second) == ["maxnreg=64 opt-level=2", "opt-level=1"], second
     assert all(line["options"] in table for line in second), table
+    assert compiled["toolchain"].startswith("ptxas=="), compiled
     assert nothing.out == "" and nothing.error.startswith("0 artifacts"), nothing
     assert several.code == 1 and "several kernels have that name" in several.error and "opt-level=1" in several.error, several
     assert one["key"] == second[0]["key"]

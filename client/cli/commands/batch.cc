@@ -62,7 +62,8 @@ std::vector<Cell> RowOf(const Item& item, bool is_aligned) {
   if (!item.answer.ok()) {
     return {
         item.name,        item.target,      Cell("failed", Style::kBad),
-        std::string("-"), std::string("-"), absl::StatusCodeToString(item.answer.status().code())};
+        std::string("-"), std::string("-"), absl::StatusCodeToString(item.answer.status().code()),
+        std::string("-")};
   }
   const v1::CompileResponse& response = *item.answer;
   const std::string key = Hex(response.key());
@@ -72,7 +73,8 @@ std::vector<Cell> RowOf(const Item& item, bool is_aligned) {
                response.outcome() == v1::OUTCOME_COMPILED ? Style::kNew : Style::kGood),
           fmt::format("{:.1f}", Milliseconds(CostOf(item))),
           std::to_string(BytesOf(response)),
-          Cell(is_aligned ? key.substr(0, kFingerprintDigitsShown) : key, Style::kDim)};
+          Cell(is_aligned ? key.substr(0, kFingerprintDigitsShown) : key, Style::kDim),
+          response.provenance().toolchain()};
 }
 
 Json NullIfEmpty(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
@@ -87,6 +89,7 @@ Json JsonOf(const Item& item) {
   json["key"] = NullIfEmpty(Hex(status.ok() ? response.key() : RequestKeyOf(status)));
   json["outcome"] = status.ok() ? WordOf(response.outcome()) : "failed";
   json["tier"] = NullIfEmpty(WordOf(response.tier()));
+  json["toolchain"] = NullIfEmpty(response.provenance().toolchain());
   json["ms"] = Milliseconds(CostOf(item));
   json["bytes"] = BytesOf(response);
   json["error"] = nullptr;
@@ -132,14 +135,20 @@ class Batch {
         options_(options),
         call_(session.Call()),
         ptxas_namer_(client, call_),
-        table_(console_,
-               {{"KERNEL"}, {"TARGET"}, {"OUTCOME"}, {"MS", true}, {"BYTES", true}, {"KEY"}}),
+        table_(console_, {{"KERNEL", false, /*is_elastic=*/true},
+                          {"TARGET"},
+                          {"OUTCOME"},
+                          {"MS", true},
+                          {"BYTES", true},
+                          {"KEY"},
+                          {"TOOLCHAIN", false, /*is_elastic=*/true}}),
         progress_(console_, clock_, options.total) {
     call_.fetch_content = !options.is_warming;
   }
 
   ExitCode Run() {
     const SteadyTime started = clock_.Now();
+    progress_.Update(0, "");
     absl::Status ended =
         client_.CompileMany([&](v1::CompileRequest& request) { return Next(request); },
                             [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
@@ -250,7 +259,10 @@ class Batch {
       PrintCompileFailure(console_, item.name, item.source_file, item.answer.status());
       if (item.nearest) PrintNearest(console_, *item.nearest);
     }
-    if (!options_.is_warming) table_.AddRow(RowOf(item, console_.aligned));
+    if (!options_.is_warming) {
+      progress_.Clear();  // rows beyond the first are printed at once
+      table_.AddRow(RowOf(item, console_.aligned));
+    }
     console_.out.flush();
     progress_.Update(answers_, failed_ == 0 ? "" : fmt::format("{} failed", failed_));
   }

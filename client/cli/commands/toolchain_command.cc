@@ -101,6 +101,35 @@ absl::StatusOr<std::string> PathOf(const ToolchainArguments& given, const Toolch
   return InstallToolchain(place, name);
 }
 
+std::string SelectorOf(const admin::v1::HeldToolchain& held) {
+  return fmt::format("{}=={}", held.toolchain().name(), held.toolchain().version());
+}
+
+// What compiles the first of the added toolchain's kinds of source where a request names none, and
+// why. The first of the list is taken.
+std::string WhatIsUsed(const admin::v1::ListToolchainsResponse& here,
+                       const admin::v1::AddToolchainResponse& added) {
+  const auto& list = here.toolchains();
+  const auto held = std::find_if(list.begin(), list.end(), [&](const auto& each) {
+    return each.toolchain().fingerprint() == added.fingerprint();
+  });
+  if (held == list.end() || held->toolchain().kinds().empty()) return "";
+  const int kind = held->toolchain().kinds(0);
+  const auto used = std::find_if(list.begin(), list.end(), [&](const auto& each) {
+    const auto& kinds = each.toolchain().kinds();
+    return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  });
+  const std::string word = WordOf(static_cast<v1::SourceKind>(kind));
+  if (used == held) return fmt::format("; it compiles {} where no --toolchain is named", word);
+  return fmt::format(
+      "; where no --toolchain is named, {} compiles {}, {}: 'kiln toolchain default {}' chooses "
+      "this one instead",
+      SelectorOf(*used), word,
+      used->toolchain().is_default() && !here.default_selector().empty() ? "the chosen default"
+                                                                         : "the newest",
+      added.name());
+}
+
 absl::StatusOr<std::string> Add(const ToolchainArguments& given, AdminClient& admin,
                                 Session& session) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(given.what));
@@ -109,9 +138,11 @@ absl::StatusOr<std::string> Add(const ToolchainArguments& given, AdminClient& ad
   request.set_name(name.name);
   request.set_version(name.version);
   KILN_ASSIGN_OR_RETURN(const auto added, admin.AddToolchain(session.Call(), request));
-  if (added.is_new()) return "added " + added.installation();
-  return fmt::format("{} is already there: {}, fingerprint {}", added.installation(), added.name(),
-                     Hex(added.fingerprint()));
+  KILN_ASSIGN_OR_RETURN(const auto here, admin.ListToolchains(session.Call(kQuestionTime)));
+  const std::string used = WhatIsUsed(here, added);
+  if (added.is_new()) return "added " + added.installation() + used;
+  return fmt::format("{} is already there: {}, fingerprint {}{}", added.installation(),
+                     added.name(), Hex(added.fingerprint()), used);
 }
 
 // Does what was asked for. Returns what to tell the caller, besides the toolchains that there are.
@@ -164,10 +195,6 @@ std::string TargetsInShort(const Console& console, const v1::Toolchain& toolchai
             : fmt::format("{} {}", backend.backend(), fmt::join(backend.architectures(), " ")));
   }
   return fmt::format("{}", fmt::join(backends, ", "));
-}
-
-std::string SelectorOf(const admin::v1::HeldToolchain& held) {
-  return fmt::format("{}=={}", held.toolchain().name(), held.toolchain().version());
 }
 
 void PrintObjects(Console& console, const admin::v1::ListToolchainsResponse& here) {

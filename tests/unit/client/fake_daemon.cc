@@ -225,6 +225,17 @@ grpc::Status FakeAdminService::Verify(grpc::ServerContext*, const admin::v1::Ver
   return grpc::Status::OK;
 }
 
+grpc::Status FakeAdminService::AddToolchain(grpc::ServerContext*,
+                                            const admin::v1::AddToolchainRequest* request,
+                                            admin::v1::AddToolchainResponse* response) {
+  const v1::Toolchain& last = toolchains.toolchains().rbegin()->toolchain();
+  response->set_name(last.name() + "==" + last.version());
+  response->set_fingerprint(last.fingerprint());
+  response->set_installation(request->path());
+  response->set_is_new(true);
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeAdminService::RemoveToolchain(grpc::ServerContext*,
                                                const admin::v1::RemoveToolchainRequest* request,
                                                admin::v1::RemoveToolchainResponse*) {

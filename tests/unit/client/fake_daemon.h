@@ -116,6 +116,9 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                    admin::v1::PinResponse*) override;
   grpc::Status Verify(grpc::ServerContext*, const admin::v1::VerifyRequest*,
                       grpc::ServerWriter<admin::v1::VerifyReport>* writer) override;
+  // Says that it is the last of `toolchains`.
+  grpc::Status AddToolchain(grpc::ServerContext*, const admin::v1::AddToolchainRequest* request,
+                            admin::v1::AddToolchainResponse* response) override;
   // Refuses every selector as ambiguous.
   grpc::Status RemoveToolchain(grpc::ServerContext*, const admin::v1::RemoveToolchainRequest*,
                                admin::v1::RemoveToolchainResponse*) override;

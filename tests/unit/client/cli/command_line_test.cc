@@ -756,6 +756,24 @@ TEST_F(AdminCommandTest, RemarksTellToolchainsOfTheSameNameApart) {
             "nvrtc==13.0.88: not used for hip\n");
 }
 
+TEST_F(AdminCommandTest, AddingAToolchainSaysWhatCompilesFromNowOn) {
+  const auto add = [this](const char* version) {
+    v1::Toolchain& toolchain = *daemon_.admin().toolchains.add_toolchains()->mutable_toolchain();
+    toolchain.set_name("nvrtc");
+    toolchain.set_version(version);
+    toolchain.set_fingerprint(std::string(32, version[1]));
+    toolchain.add_kinds(v1::SOURCE_KIND_CUDA_CXX);
+    EXPECT_EQ(Run({"toolchain", "add", "nvrtc", "--path", "/opt/cuda"}), 0);
+  };
+  add("13.0.88");
+  EXPECT_THAT(err_.str(),
+              HasSubstr("added /opt/cuda; it compiles cuda where no --toolchain is named\n"));
+  add("12.9.86");
+  EXPECT_THAT(err_.str(),
+              HasSubstr("added /opt/cuda; where no --toolchain is named, nvrtc==13.0.88 compiles "
+                        "cuda, the newest: 'kiln toolchain default nvrtc==12.9.86' chooses"));
+}
+
 TEST_F(AdminCommandTest, RemovingAnAmbiguousToolchainAsksWhich) {
   EXPECT_EQ(Run({"toolchain", "remove", "ptxas"}), 1);
   EXPECT_EQ(err_.str(), "kiln: toolchain remove: say which: ptxas==12.8.93, ptxas==13.0.88\n");
