@@ -1,5 +1,6 @@
 #include "client/rpc/dial.h"
 
+#include <absl/strings/cord.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +19,8 @@ namespace kiln {
 namespace {
 
 using std::chrono::steady_clock;
+
+constexpr char kUntrustedUrl[] = "kiln.client/untrusted-server";
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -87,14 +90,20 @@ absl::Status CheckServer(int descriptor, const ConnectOptions& options) {
   }
   const uid_t own = ::geteuid();
   if (MayServe(peer.uid, own, options.server_uid)) return absl::OkStatus();
-  return PermissionDenied(
+  absl::Status untrusted = PermissionDenied(
       "{} is served by uid {}, which is neither root nor you (uid {}), nor owns /run/kiln: what it "
-      "hands out would run as you. If that is meant, name the uid in ConnectOptions::server_uid "
-      "(kiln --server-uid)",
+      "hands out would run as you",
       options.socket_path, peer.uid, own);
+  untrusted.SetPayload(kUntrustedUrl, absl::Cord(std::to_string(peer.uid)));
+  return untrusted;
 }
 
 }  // namespace
+
+std::optional<std::string> UntrustedServer(const absl::Status& status) {
+  const auto uid = status.GetPayload(kUntrustedUrl);
+  return uid ? std::optional(std::string(*uid)) : std::nullopt;
+}
 
 bool MayServe(uid_t served_by, uid_t own, std::optional<uid_t> configured) {
   return served_by == 0 || served_by == own || served_by == configured || served_by == ServiceUid();

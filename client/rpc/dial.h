@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 
 #include "client/rpc/client.h"
 #include "storage/base/status.h"
@@ -19,5 +20,9 @@ namespace kiln {
 
 // The check alone: may `served_by` serve a caller of uid `own`?
 [[nodiscard]] bool MayServe(uid_t served_by, uid_t own, std::optional<uid_t> configured);
+
+// The uid that serves the socket, where that is why Dial refused it: ConnectOptions::server_uid
+// would trust it.
+[[nodiscard]] std::optional<std::string> UntrustedServer(const absl::Status& status);
 
 }  // namespace kiln

@@ -702,7 +702,7 @@ def test_a_folder_that_everyone_may_change(daemon, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to have another user serve")
-def test_a_socket_of_somebody_else(tmp_path):
+def test_a_socket_of_somebody_else(programs, tmp_path):
     path = tmp_path / "kilnd.sock"
     serve = ("import os, socket, sys, time\nlistener = socket.socket(socket.AF_UNIX)\nlistener.bind(sys.argv[1])\nos.chmod(sys.argv[1], 0o777)\n"
              "os.setuid(65534)\nlistener.listen()\nprint('ready', flush=True)\nsys.stdin.read()\n")
@@ -713,6 +713,8 @@ def test_a_socket_of_somebody_else(tmp_path):
                 connected(str(path))
             with pytest.raises(kiln.PermissionDeniedError, match="set KILN_SERVER_UID=65534$"):
                 connected(str(path), is_plugin=True)
+            said = subprocess.run([programs.kiln, "--socket", path, "stats"], capture_output=True, text=True, check=False)
+            assert "served by uid 65534" in said.stderr and "  try: --server-uid 65534," in said.stderr and "group" not in said.stderr, said
             connected(str(path), server_uid=65534)
         finally:
             server.stdin.close()

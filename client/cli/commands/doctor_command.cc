@@ -40,7 +40,8 @@ class Examination {
       CheckHotDirectory(**client);
       CheckAdministration();
     } else {
-      Add("daemon", kBad, Message(client.status()), AdviceOnConnecting(client.status()));
+      Add("daemon", kBad, Message(client.status()),
+          AdviceOnConnecting(client.status(), session_.root()));
     }
     session_.console().out.flush();
     return code_;

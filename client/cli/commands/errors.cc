@@ -9,6 +9,7 @@
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/rpc/client.h"
+#include "client/rpc/dial.h"
 #include "client/rpc/retry.h"
 
 namespace kiln::cli {
@@ -100,10 +101,14 @@ std::string Indented(std::string_view text) {
 
 }  // namespace
 
-std::string_view AdviceOnConnecting(const absl::Status& status) {
-  if (IsWedgedStatus(status)) return kAdviceOnWedged;
+std::string AdviceOnConnecting(const absl::Status& status, const std::string& root) {
+  if (IsWedgedStatus(status)) return std::string(kAdviceOnWedged);
+  if (const auto uid = UntrustedServer(status)) {
+    return fmt::format("--server-uid {}, if that user's daemon is the one that you mean", *uid);
+  }
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
+      if (!root.empty()) return fmt::format("start one with 'kilnd --root {}'", root);
       return "start one with 'systemctl start kilnd', or 'kilnd --root DIR' and then 'kiln --root "
              "DIR'";
     case absl::StatusCode::kPermissionDenied:

@@ -40,8 +40,8 @@ ExitCode Fail(Console& console, std::string_view what, const absl::Status& statu
 void PrintCompileFailure(Console& console, std::string_view name, const std::string& source_file,
                          const absl::Status& status);
 
-// What to do when the daemon cannot be reached; "": nothing helps.
-[[nodiscard]] std::string_view AdviceOnConnecting(const absl::Status& status);
+// What to do when the daemon cannot be reached; "": nothing helps. `root` is what the caller named.
+[[nodiscard]] std::string AdviceOnConnecting(const absl::Status& status, const std::string& root);
 
 // One line that names code and cause.
 [[nodiscard]] std::string Summarize(const absl::Status& status);

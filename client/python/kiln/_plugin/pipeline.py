@@ -165,7 +165,8 @@ class Pipeline:
             ptxas=_ptxas(backend),
             stages=wanted,
             cache="only-if-cached" if self._settings.mode == "require" else "use",
-            priority="autotune" if autotune_prefetch.is_ahead() else "waiting-rank")
+            priority="autotune" if autotune_prefetch.is_ahead() else "waiting-rank",
+            job=self._settings.job)
 
 
 def _ptxas(backend: Any) -> str:
