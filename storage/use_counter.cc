@@ -1,7 +1,6 @@
 #include "storage/use_counter.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "storage/base/limits.h"
 

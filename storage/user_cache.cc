@@ -10,7 +10,6 @@
 #include "storage/artifact_value.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
-#include "storage/base/mutex.h"
 #include "storage/index_peek.h"
 
 namespace kiln {

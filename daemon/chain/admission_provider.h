@@ -71,7 +71,6 @@ class AdmissionProvider final : public ForwardingProvider {
   void Raise(const Digest& key, const CallContext& waiter) override;
 
   AdmissionStats Stats() const;
-  uint64_t held_back() const { return held_back_.value(); }
 
  private:
   struct Call;

@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "daemon/chain/forwarding_provider.h"
 #include "storage/artifact_index.h"

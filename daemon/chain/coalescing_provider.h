@@ -4,7 +4,6 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "daemon/chain/forwarding_provider.h"
 #include "storage/base/clock.h"

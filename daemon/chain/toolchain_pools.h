@@ -4,7 +4,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "daemon/chain/routing_provider.h"

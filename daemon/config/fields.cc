@@ -1,6 +1,5 @@
 #include "daemon/config/fields.h"
 
-#include <absl/strings/ascii.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
@@ -272,10 +271,6 @@ std::string ToText(const RawValue& value) {
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
   return fmt::format("[{}]", fmt::join(std::get<std::vector<std::string>>(value), ", "));
-}
-
-std::string Field::EnvironmentName() const {
-  return absl::AsciiStrToUpper(fmt::format("KILN_{}_{}", section, name));
 }
 
 const std::vector<Field>& Fields() {

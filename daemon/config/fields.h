@@ -29,8 +29,6 @@ struct Field {
   std::function<std::string(const Config&)> print;
 
   std::string Name() const { return std::string(section) + "." + std::string(name); }
-  // "KILN_STORE_FREE_DISK"
-  std::string EnvironmentName() const;
 };
 
 // In the order in which they are printed, sections together.

@@ -1,7 +1,6 @@
 #include "daemon/kernel/compile_key.h"
 
 #include <bit>
-#include <type_traits>
 
 #include "daemon/kernel/launch_options.h"
 

@@ -1,7 +1,6 @@
 #include "daemon/policy/fair_queue.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace kiln {
 

@@ -62,7 +62,6 @@ class NegativeCache {
   // Returns how many.
   size_t LiftAllCrashes();
   size_t CrashCount();
-  uint64_t refusals() const { return refusals_.value(); }
 
  private:
   struct Entry {

@@ -23,7 +23,6 @@
 #include "daemon/pool/worker_pool.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "daemon/kernel/compiler_crash.h"
 #include "daemon/pool/abort_diagnosis.h"

@@ -1,7 +1,6 @@
 // Messages on a worker's socket. protocol.md has the layout.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,6 @@
 // Stored artifacts as operators look at them: by pages and by the beginnings of keys.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>

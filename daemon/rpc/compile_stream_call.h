@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <unordered_set>
 #include <utility>
 
 #include "daemon/rpc/compile_start.h"

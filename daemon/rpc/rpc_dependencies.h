@@ -15,7 +15,6 @@
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
 #include "storage/artifact_index.h"
-#include "storage/base/call_context.h"
 #include "storage/base/executor.h"
 #include "storage/base/limits.h"
 #include "storage/blob_store.h"

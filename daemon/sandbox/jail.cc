@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "daemon/sandbox/landlock.h"

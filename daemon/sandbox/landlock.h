@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace kiln::landlock {

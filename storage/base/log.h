@@ -12,7 +12,6 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace kiln {
 

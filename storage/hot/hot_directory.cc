@@ -230,7 +230,7 @@ bool HotDirectory::Fits(const Digest& key, uint64_t size_bytes) {
 // file that a process still maps frees nothing.
 absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
   KILN_ASSIGN_OR_RETURN(uint64_t free, filesystem_.FreeBytes(path_));
-  const uint64_t wanted = options_.free_bytes_min + needed_bytes;
+  const uint64_t wanted = limits::kHotFreeBytesMin + needed_bytes;
   if (free >= wanted) return absl::OkStatus();
   {
     const MutexLock files_lock(files_mutex_);
@@ -243,7 +243,7 @@ absl::Status HotDirectory::LeaveFree(uint64_t needed_bytes) {
   KILN_ASSIGN_OR_RETURN(free, filesystem_.FreeBytes(path_));
   if (free >= wanted) return absl::OkStatus();
   return ResourceExhausted("{} has {} MiB free, and {} MiB are left to others: make room there",
-                           path(), free / limits::kMiB, options_.free_bytes_min / limits::kMiB);
+                           path(), free / limits::kMiB, limits::kHotFreeBytesMin / limits::kMiB);
 }
 
 absl::StatusOr<uint64_t> HotDirectory::EvictOldest() {

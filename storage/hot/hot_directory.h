@@ -28,8 +28,6 @@ struct HotDirectoryOptions {
   // Sum of the files' sizes. 0: nothing is published.
   uint64_t bytes_max = limits::kHotDirectoryBytesDefault;
   size_t files_max = limits::kHotFilesMax;
-  // Evicts files to leave this much free on the file system.
-  uint64_t free_bytes_min = limits::kHotFreeBytesMin;
 };
 
 // Gauges show the present, counters count since the directory was opened.

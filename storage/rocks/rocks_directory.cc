@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <utility>
 
 #include "storage/base/limits.h"
 #include "storage/base/log.h"

@@ -11,7 +11,6 @@
 #include "storage/memory_store.h"
 #include "storage/rocks/rocks_database.h"
 #include "storage/rocks/rocks_directory.h"
-#include "storage/rocks/rocks_options.h"
 #include "storage/rocks/rocks_probe.h"
 #include "storage/rocks/rocks_salvage.h"
 #include "storage/rocks/rocks_schema.h"

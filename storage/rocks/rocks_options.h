@@ -3,8 +3,6 @@
 
 #include <rocksdb/db.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "storage/rocks/rocks_schema.h"

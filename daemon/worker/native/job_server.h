@@ -1,7 +1,6 @@
 // A worker, from fork to exit.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

@@ -1,9 +1,7 @@
 // NVIDIA's runtime compiler, opened from a file at run time.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "daemon/worker/native/native_compiler.h"
 #include "daemon/worker/native/touched_memory.h"

@@ -10,6 +10,7 @@
 #include "daemon/chain/coalescing_provider.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/fake_timer.h"
+#include "tests/testing/metric_growth.h"
 #include "tests/testing/result_probe.h"
 
 namespace kiln {
@@ -68,6 +69,7 @@ class AdmissionProviderTest : public testing::Test {
   AdmissionProvider provider_{std::make_unique<BorrowedProvider>(fake_), Limits(), memory_, clock_,
                               timer_};
   std::deque<Caller> callers_;
+  const MetricGrowth growth_;
 };
 
 TEST_F(AdmissionProviderTest, LetsInAsManyAsMayRun) {
@@ -157,11 +159,11 @@ TEST_F(AdmissionProviderTest, WithLittleMemoryOneRunsAtATime) {
   EXPECT_THAT(Started(), ElementsAre("a"));
   fake_.FinishOne();
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  EXPECT_EQ(provider_.held_back(), 1u);
+  EXPECT_EQ(growth_.Of("held_back"), 1);
   memory_.available = 1000 + 2 * kExpected - 1;
   Ask("c");
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  EXPECT_EQ(provider_.held_back(), 2u);
+  EXPECT_EQ(growth_.Of("held_back"), 2);
   EXPECT_EQ(provider_.Stats().expected_bytes, kExpected);
   memory_.available = 1000 + 2 * kExpected;
   Ask("d");
@@ -191,7 +193,7 @@ TEST_F(AdmissionProviderTest, RetriesACompileHeldBackForMemoryAfterATime) {
   memory_.available = 10'000;
   timer_.Advance(milliseconds(100));
   EXPECT_THAT(Started(), ElementsAre("a", "b"));
-  EXPECT_EQ(provider_.held_back(), 1u);
+  EXPECT_EQ(growth_.Of("held_back"), 1);
   timer_.Advance(seconds(1));
   EXPECT_EQ(timer_.PendingCount(), 0u);  // nobody is held back any more
   fake_.FinishAll();

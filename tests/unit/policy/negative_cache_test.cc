@@ -4,6 +4,7 @@
 
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
+#include "tests/testing/metric_growth.h"
 
 namespace kiln {
 namespace {
@@ -40,6 +41,7 @@ class NegativeCacheTest : public testing::Test {
   const CompileJobPtr other_job_ = MakeJob("other");
   const Digest key_ = job_->key;
   const Digest other_ = other_job_->key;
+  const MetricGrowth growth_;
 };
 
 TEST_F(NegativeCacheTest, FailureStandsForACompileUntilItsTimeIsOver) {
@@ -78,7 +80,7 @@ TEST_F(NegativeCacheTest, FindRequestReturnsTheRequestThatCrashed) {
   EXPECT_EQ(remembered->job, job_);
   EXPECT_EQ(remembered->failure, nullptr);
   EXPECT_EQ(remembered->crash, "SIGSEGV");
-  EXPECT_EQ(cache_.refusals(), 0u);
+  EXPECT_EQ(growth_.Of("quarantine_refusals"), 0);
 }
 
 TEST_F(NegativeCacheTest, CrashIsRefusedUntilItsTimeIsOver) {
@@ -94,7 +96,7 @@ TEST_F(NegativeCacheTest, CrashIsRefusedUntilItsTimeIsOver) {
   clock_.Advance(seconds(1));
   EXPECT_FALSE(cache_.Refuse(key_).has_value());
   EXPECT_EQ(cache_.CrashCount(), 0u);
-  EXPECT_EQ(cache_.refusals(), 1u);
+  EXPECT_EQ(growth_.Of("quarantine_refusals"), 1);
 }
 
 TEST_F(NegativeCacheTest, SecondCrashRestartsTheQuarantine) {
