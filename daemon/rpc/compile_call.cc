@@ -35,21 +35,8 @@ grpc::Status FillResponse(const CompileAnswer& answer, ByteBudget& unread,
   auto& pieces = std::get<ReplyPieces>(reply);
   auto share = unread.Take(SizeOf(pieces));
   if (!share.ok()) return ToGrpcStatus(share.status());
-  absl::InlinedVector<grpc::Slice, 4> slices;
-  for (ReplyPiece& piece : pieces) {
-    const bool is_last = &piece == &pieces.back();
-    slices.push_back(ToSlice(std::move(piece), is_last ? *std::move(share) : nullptr));
-  }
-  grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response);
+  ToByteBuffer(std::move(pieces), *std::move(share)).Swap(&response);
   return grpc::Status::OK;
-}
-
-Prepared PrepareBytes(const RpcDependencies& parts, const grpc::ByteBuffer& request) {
-  grpc::Slice slice;
-  if (!request.TrySingleSlice(&slice).ok() && !request.DumpToSingleSlice(&slice).ok()) {
-    return Internal("the request's bytes cannot be read");
-  }
-  return Prepare(parts, {reinterpret_cast<const char*>(slice.begin()), slice.size()});
 }
 
 // Deletes itself in OnDone.
@@ -74,11 +61,26 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
+grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces, ByteBudget::Share share) {
+  absl::InlinedVector<grpc::Slice, 4> slices;
+  for (ReplyPiece& piece : pieces) {
+    const bool is_last = &piece == &pieces.back();
+    slices.push_back(ToSlice(std::move(piece), is_last ? std::move(share) : nullptr));
+  }
+  return {slices.data(), slices.size()};
+}
+
+std::string_view ToSingleSlice(const grpc::ByteBuffer& buffer, grpc::Slice& slice) {
+  if (!buffer.TrySingleSlice(&slice).ok() && !buffer.DumpToSingleSlice(&slice).ok()) return {};
+  return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
+}
+
 grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const Principal& principal,
                                            ByteBudget& unread, grpc::CallbackServerContext& call,
                                            const grpc::ByteBuffer& request,
                                            grpc::ByteBuffer& response) {
-  const Prepared prepared = PrepareBytes(parts, request);
+  grpc::Slice slice;
+  const Prepared prepared = Prepare(parts, ToSingleSlice(request, slice));
   const CallContext context = CallContextOf(call, principal);
   if (const auto found = FindAnswer(parts, context, prepared)) {
     return FinishedCall(call, FillResponse(*found, unread, response));

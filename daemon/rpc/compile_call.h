@@ -4,7 +4,12 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/slice.h>
 
+#include <string_view>
+
+#include "daemon/rpc/byte_budget.h"
+#include "daemon/rpc/reply_bytes.h"
 #include "daemon/rpc/rpc_dependencies.h"
 #include "storage/base/call_context.h"
 
@@ -21,5 +26,11 @@ grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const P
                                            ByteBudget& unread, grpc::CallbackServerContext& call,
                                            const grpc::ByteBuffer& request,
                                            grpc::ByteBuffer& response);
+
+// The pieces as gRPC sends them. The pieces and their share of the budget live until they are sent.
+grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces, ByteBudget::Share share);
+
+// The buffer's bytes in one piece, which `slice` keeps. Empty where they cannot be read.
+std::string_view ToSingleSlice(const grpc::ByteBuffer& buffer, grpc::Slice& slice);
 
 }  // namespace kiln

@@ -1,28 +1,17 @@
 #include "daemon/rpc/compile_stream_call.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <utility>
 
-#include "daemon/messages/translate.h"
+#include "daemon/rpc/compile_call.h"
 #include "daemon/rpc/deferred_call.h"
-#include "daemon/rpc/status.h"
+#include "daemon/rpc/reply_bytes.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
-
-void Fill(const CompileAnswer& answer, v1::CompileStreamResponse& out) {
-  if (!answer.result.ok()) return SetError(answer.result.status(), KeyOf(answer), out);
-  const CompileResult& result = *answer.result;
-  if (const CompileFailure* failure = result.failure()) {
-    return SetError(*failure, answer.job->key, out);
-  }
-  const absl::Status status = ToProto(*result.artifact(), result.outcome, result.tier,
-                                      answer.job->request.stages, *out.mutable_response());
-  if (!status.ok()) {
-    out.clear_response();
-    SetError(status, KeyOf(answer), out);
-  }
-}
 
 size_t BytesOf(const CompileAnswer& answer) {
   if (!answer.result.ok()) return 0;
@@ -33,7 +22,35 @@ size_t BytesOf(const CompileAnswer& answer) {
   return bytes;
 }
 
+using google::protobuf::internal::WireFormatLite;
+
+constexpr uint32_t kIdTag = WireFormatLite::MakeTag(v1::CompileStreamRequest::kIdFieldNumber,
+                                                    WireFormatLite::WIRETYPE_VARINT);
+constexpr uint32_t kRequestTag = WireFormatLite::MakeTag(
+    v1::CompileStreamRequest::kRequestFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+
 }  // namespace
+
+std::optional<StreamItem> ReadStreamItem(std::string_view bytes) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  StreamItem item;
+  while (const uint32_t tag = input.ReadTag()) {
+    bool is_read;
+    if (uint32_t size; tag == kRequestTag) {
+      is_read = input.ReadVarint32(&size);
+      if (is_read) item.request = bytes.substr(static_cast<size_t>(input.CurrentPosition()), size);
+      is_read = is_read && input.Skip(static_cast<int>(size));
+    } else if (tag == kIdTag) {
+      is_read = input.ReadVarint64(&item.id);
+    } else {
+      is_read = WireFormatLite::SkipField(&input, tag);
+    }
+    if (!is_read) return std::nullopt;
+  }
+  if (!input.ConsumedEntireMessage()) return std::nullopt;
+  return item;
+}
 
 CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
                                             const Principal& principal, ByteBudget& unread,
@@ -48,27 +65,26 @@ CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
 
 void CompileStreamCall::OnReadDone(bool ok) {
   const auto share = shared_from_this();
-  uint64_t id;
-  size_t bytes;
+  grpc::Slice slice;
+  std::optional<StreamItem> item;
   bool is_new;
-  v1::CompileRequest request;
   {
     const MutexLock lock(mutex_);
     is_reading_ = false;
-    if (!ok) {
+    if (ok) item = ReadStreamItem(ToSingleSlice(request_, slice));
+    if (!item) {
       was_read_to_end_ = true;
       return Proceed();
     }
-    id = request_.id();
-    bytes = request_.request().ByteSizeLong();
-    request.Swap(request_.mutable_request());
-    is_new = !ids_.contains(id);
-    ids_.insert(id);
+    is_new = !ids_.contains(item->id);
+    ids_.insert(item->id);
     ++in_flight_;
-    request_bytes_ += bytes;
+    request_bytes_ += item->request.size();
   }
+  const uint64_t id = item->id;
+  const size_t bytes = item->request.size();
   // Compiled without the lock: a hit answers before this returns.
-  const Prepared prepared = is_new ? Prepare(parts_, std::move(request))
+  const Prepared prepared = is_new ? Prepare(parts_, item->request)
                                    : InvalidArgument("the id {} is in flight already", id);
   if (auto found = FindAnswer(parts_, context_, prepared)) {
     Answer(id, bytes, *std::move(found));
@@ -96,7 +112,7 @@ void CompileStreamCall::OnWriteDone(bool ok) {
   const MutexLock lock(mutex_);
   is_writing_ = false;
   writing_.reset();
-  share_.reset();
+  response_.Clear();
   --in_flight_;
   if (!ok) is_broken_ = true;
   Proceed();
@@ -145,18 +161,15 @@ void CompileStreamCall::WriteNext() {
   Waiting next = std::move(unsent_.front());
   unsent_.pop_front();
   unsent_bytes_ -= next.bytes;
-  response_.Clear();
-  response_.set_id(next.id);
   // The client may use it again as soon as the answer is there.
   ids_.erase(ids_.find(next.id));
-  Fill(next.answer, response_);
-  // The message, and what gRPC makes of it.
-  if (auto share = unread_.Take(2 * response_.ByteSizeLong()); share.ok()) {
-    share_ = *std::move(share);
-  } else {
-    response_.clear_response();
-    SetError(share.status(), KeyOf(next.answer), response_);
+  ReplyPieces pieces = SerializeStreamAnswer(next.id, next.answer);
+  auto share = unread_.Take(SizeOf(pieces));
+  if (!share.ok()) {
+    pieces = SerializeStreamAnswer(next.id, {share.status(), next.answer.job});
+    share = nullptr;
   }
+  response_ = ToByteBuffer(std::move(pieces), *std::move(share));
   is_writing_ = true;
   writing_ = std::move(next.answer.pass);
   StartWrite(&response_);

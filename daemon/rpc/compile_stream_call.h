@@ -2,11 +2,14 @@
 #pragma once
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "daemon/rpc/compile_start.h"
@@ -14,23 +17,30 @@
 
 namespace kiln {
 
+// A CompileStreamRequest whose request is left as it stands on the wire.
+struct StreamItem {
+  uint64_t id = 0;
+  std::string_view request;
+};
+// Nothing where the bytes are no such message.
+std::optional<StreamItem> ReadStreamItem(std::string_view bytes);
+
 // Reads while few enough requests are in flight, compiles them all at once, writes answers as they
 // come.
 //
 // What bounds its memory: a request counts as in flight until its answer has been written; at most
 // kStreamInFlightMax are, and no further one is read while those there are hold more than
 // kStreamRequestBytesMax, or while unwritten answers hold more than kStreamUnsentBytesMax. Answers
-// wait as references to the artifact, which the memory tier holds anyway, and become messages one
-// at a time, which count in the user's budget.
+// wait as references to the artifact, which the memory tier holds anyway, and become bytes one at
+// a time, which count in the user's budget. As in compile_call.h, requests and answers are bytes.
 //
 // Threads: reads, writes, cancellation and the compile path's answers meet here on any thread;
 // `mutex_` guards the state. gRPC is called with it held, which is safe because StartRead,
 // StartWrite and Finish only queue. Finish comes once nothing is in flight; OnDone, on another
 // thread soon after, gives up gRPC's share in the object, while whoever still holds the lock has a
 // share of its own.
-class CompileStreamCall final
-    : public grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>,
-      public std::enable_shared_from_this<CompileStreamCall> {
+class CompileStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                                public std::enable_shared_from_this<CompileStreamCall> {
  public:
   // Started; gRPC takes it from here.
   static CompileStreamCall* Start(const RpcDependencies& parts, const Principal& principal,
@@ -64,10 +74,9 @@ class CompileStreamCall final
   std::shared_ptr<CompileStreamCall> self_;  // gRPC's share
 
   Mutex mutex_;
-  v1::CompileStreamRequest request_ KILN_GUARDED_BY(mutex_);
-  v1::CompileStreamResponse response_ KILN_GUARDED_BY(mutex_);
+  grpc::ByteBuffer request_ KILN_GUARDED_BY(mutex_);
+  grpc::ByteBuffer response_ KILN_GUARDED_BY(mutex_);
   RequestGate::Pass writing_ KILN_GUARDED_BY(mutex_);  // of the answer that is being written
-  ByteBudget::Share share_ KILN_GUARDED_BY(mutex_);    // of that answer
   std::deque<Waiting> unsent_ KILN_GUARDED_BY(mutex_);
   std::unordered_multiset<uint64_t> ids_ KILN_GUARDED_BY(mutex_);  // read, and not yet answered
   size_t in_flight_ KILN_GUARDED_BY(mutex_) = 0;                   // read, and not yet written

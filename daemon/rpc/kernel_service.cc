@@ -58,9 +58,9 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
   v1::FetchChunk chunk_;
 };
 
-// The generated service with one method taken as bytes (compile_call.h says why).
+// The generated service with two methods taken as bytes (compile_call.h says why).
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
-    v1::KernelService::WithCallbackMethod_CompileStream<
+    v1::KernelService::WithRawCallbackMethod_CompileStream<
         v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Nearest<
             v1::KernelService::WithCallbackMethod_Fetch<
                 v1::KernelService::WithCallbackMethod_ListToolchains<
@@ -79,8 +79,7 @@ class KernelService final : public KernelServiceBase {
   Unary* Compile(Call* call, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) override {
     return StartCompileCall(parts_, principal_, *unread_, *call, *request, *response);
   }
-  grpc::ServerBidiReactor<v1::CompileStreamRequest, v1::CompileStreamResponse>* CompileStream(
-      Call* call) override {
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* CompileStream(Call* call) override {
     return CompileStreamCall::Start(parts_, principal_, *unread_, *call);
   }
   Unary* Lookup(Call* call, const v1::LookupRequest* request,

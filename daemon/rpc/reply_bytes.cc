@@ -3,6 +3,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/messages/translate.h"
@@ -107,6 +109,34 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
     pieces.emplace_back(stage->blob);
   }
   if (!next.empty()) pieces.emplace_back(std::move(next));
+  return pieces;
+}
+
+ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer) {
+  absl::Status error = answer.result.status();
+  const Artifact* artifact = error.ok() ? answer.result->artifact() : nullptr;
+  ReplyPieces pieces;
+  if (artifact != nullptr) {
+    auto reply = SerializeReply(*artifact, answer.result->outcome, answer.result->tier,
+                                answer.job->request.stages);
+    if (reply.ok()) {
+      std::string start;
+      AppendNumber(v1::CompileStreamResponse::kIdFieldNumber, id, start);
+      AppendFieldStart(v1::CompileStreamResponse::kResponseFieldNumber, SizeOf(*reply), start);
+      pieces.emplace_back(std::move(start));
+      std::move(reply->begin(), reply->end(), std::back_inserter(pieces));
+      return pieces;
+    }
+    error = reply.status();
+  }
+  v1::CompileStreamResponse message;
+  message.set_id(id);
+  if (error.ok()) {
+    SetError(*answer.result->failure(), answer.job->key, message);
+  } else {
+    SetError(error, KeyOf(answer), message);
+  }
+  pieces.emplace_back(message.SerializeAsString());
   return pieces;
 }
 

@@ -25,6 +25,23 @@ class CompileStreamCallTest : public ServiceTest {
   grpc::ClientContext context_;
 };
 
+TEST_F(CompileStreamCallTest, AnItemIsReadAsProtobufReadsIt) {
+  const v1::CompileStreamRequest message = Item(300);
+  std::string bytes = message.SerializeAsString();
+  bytes += std::string("\x9a\x03\x02hi", 5);  // a field of a later version
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    const std::string_view part = std::string_view(bytes).substr(0, size);
+    v1::CompileStreamRequest parsed;
+    const bool is_message = parsed.ParseFromArray(part.data(), static_cast<int>(size));
+    const auto item = ReadStreamItem(part);
+    ASSERT_EQ(item.has_value(), is_message) << size;
+    if (!is_message) continue;
+    EXPECT_EQ(item->id, parsed.id());
+    EXPECT_EQ(item->request, parsed.request().SerializeAsString());
+  }
+  EXPECT_FALSE(ReadStreamItem("\x12\xff\xff\xff\xff\x0f").has_value());
+}
+
 TEST_F(CompileStreamCallTest, ManyHitsInOneGo) {
   provider_.FinishAtOnce();
   const auto stream = stub_->CompileStream(&context_);

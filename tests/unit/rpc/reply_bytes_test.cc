@@ -77,6 +77,24 @@ TEST(ReplyBytes, MatchForADescriptionWithoutADocument) {
   EXPECT_TRUE(absl::IsDataLoss(ToProto(damaged, Outcome::kHit, Tier::kDisk, {}, message)));
 }
 
+TEST(ReplyBytes, OfAStreamAreThoseOfItsMessage) {
+  const CompileJobPtr job = MakeJob("a");
+  const CompileResult hit{Outcome::kHit, Tier::kMemory, MakeArtifactOf(*job)};
+  v1::CompileStreamResponse expected;
+  expected.set_id(300);
+  ASSERT_TRUE(
+      ToProto(*hit.artifact(), hit.outcome, hit.tier, {}, *expected.mutable_response()).ok());
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(answer.ParseFromString(Joined(SerializeStreamAnswer(300, {hit, job}))));
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(answer, expected));
+
+  ASSERT_TRUE(answer.ParseFromString(Joined(SerializeStreamAnswer(300, {Internal("no"), job}))));
+  EXPECT_EQ(answer.id(), 300u);
+  EXPECT_EQ(answer.message(), "no");
+  EXPECT_EQ(answer.key(), job->key.Bytes());
+  EXPECT_FALSE(answer.has_response());
+}
+
 TEST(ReplyBytes, OutliveTheArtifact) {
   auto artifact = std::make_unique<Artifact>(*MakeArtifactOf(*MakeJob("a")));
   const std::string content(artifact->stages.back().blob.bytes());
