@@ -253,7 +253,7 @@ TEST_P(RpcConformance, NotedUsesCountOnceForEachPublishedKey) {
     ASSERT_TRUE(store_.Put({}, made.record, made.blobs).ok());
   }
   published_ = {published.record.key};
-  const MetricGrowth growth;
+  const MetricGrowth growth{};
   v1::NoteUsesRequest request;
   for (const Digest& key :
        {published.record.key, withdrawn.record.key, published.record.key, Digest::Of("unknown")}) {

@@ -69,7 +69,7 @@ class AdmissionProviderTest : public testing::Test {
   AdmissionProvider provider_{std::make_unique<BorrowedProvider>(fake_), Limits(), memory_, clock_,
                               timer_};
   std::deque<Caller> callers_;
-  const MetricGrowth growth_;
+  const MetricGrowth growth_{};
 };
 
 TEST_F(AdmissionProviderTest, LetsInAsManyAsMayRun) {

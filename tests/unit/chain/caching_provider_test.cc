@@ -217,7 +217,7 @@ TEST_F(CachingProviderTest, AStoreThatCannotLookIsAMiss) {
 }
 
 TEST_F(CachingProviderTest, AFailureToLookCountsOnceForARequest) {
-  const MetricGrowth growth;
+  const MetricGrowth growth{};
   index_.get_status = Internal("disk on fire");
   EXPECT_FALSE(provider_.Find(CallContext(), MakeJob("a")).has_value());
   EXPECT_EQ(HowAnswered(MakeJob("a")), Outcome::kCompiled);

@@ -37,7 +37,7 @@ class FindingProvider final : public CompilationProvider {
 
 TEST(CountingProvider, CountsWhatIsFoundAndNotWhatStillHasToBeCompiled) {
   FindingProvider finding;
-  const MetricGrowth growth;
+  const MetricGrowth growth{};
   CountingProvider provider(std::make_unique<BorrowedProvider>(finding));
   EXPECT_FALSE(provider.Find(CallContext(), MakeJob("a")));
   EXPECT_EQ(growth.Of("requests"), 0);
@@ -53,7 +53,7 @@ TEST(CountingProvider, CountsWhatIsFoundAndNotWhatStillHasToBeCompiled) {
 
 TEST(CountingProvider, CountsEveryEndOnce) {
   FakeProvider fake;
-  const MetricGrowth growth;
+  const MetricGrowth growth{};
   CountingProvider provider(std::make_unique<BorrowedProvider>(fake));
   const std::vector<absl::StatusOr<CompileResult>> answers = {
       Answer(Outcome::kHit, Tier::kMemory),

@@ -117,7 +117,7 @@ TEST_F(ToolchainPoolsTest, RemovingAToolchainLetsItsRunningCompileFinish) {
 }
 
 TEST_F(ToolchainPoolsTest, AnIdleOneThatIsRemovedEndsAndItsCountsStay) {
-  const MetricGrowth growth;
+  const MetricGrowth growth{};
   const auto one = MakeFakeCompiler("1.0");
   Serve({one});
   EXPECT_EQ(Compile(one, "answer a"), absl::StatusCode::kOk);

@@ -41,7 +41,7 @@ class NegativeCacheTest : public testing::Test {
   const CompileJobPtr other_job_ = MakeJob("other");
   const Digest key_ = job_->key;
   const Digest other_ = other_job_->key;
-  const MetricGrowth growth_;
+  const MetricGrowth growth_{};
 };
 
 TEST_F(NegativeCacheTest, FailureStandsForACompileUntilItsTimeIsOver) {

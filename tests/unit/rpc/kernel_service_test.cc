@@ -215,7 +215,7 @@ TEST_F(KernelServiceTest, ClientThatLeavesCancelsItsCompile) {
 }
 
 TEST_F(KernelServiceTest, UnknownEnumValuesOfANewerClientAreNamed) {
-  const MetricGrowth growth;
+  const MetricGrowth growth{};
   v1::CompileRequest request = Request();
   request.mutable_source()->set_kind(static_cast<v1::SourceKind>(77));
   grpc::Status status = Compile(request);
