@@ -199,6 +199,7 @@ def light_own_calls(count):
 
 
 @needs_root
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [http2.GREETING + own_calls(60), light_own_calls(60)], ids=["gRPC", "light"])
 def test_answers_that_hundreds_of_users_do_not_read(victim, said):
     """What one user may leave unread, times 200, is more than the machine has."""
@@ -217,9 +218,10 @@ def test_answers_that_hundreds_of_users_do_not_read(victim, said):
         await_memory(victim, before + 100 * MIB)
 
 
+@pytest.mark.slow
 def test_streams_whose_answers_nobody_reads(victim):
     """1,000 streams of requests that are refused at once, each of which says why."""
-    requests = [pb.CompileStreamRequest(id=number, request=pb.CompileRequest(source="x", target="cuda:90")) for number in range(20)]
+    requests = [pb.CompileStreamRequest(id=number, request={"source": {"text": "x"}}) for number in range(20)]
     messages = [request.SerializeToString() for request in requests]
     before = memory_of(victim)
     with in_a_small_group(victim):

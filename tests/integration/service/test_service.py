@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 
-import machine as machines
+import debian_machine as machines
 import pytest
 
 from places import ROOT, TOOLCHAIN

@@ -29,8 +29,8 @@ CompileResult With(Outcome outcome, CompileResult result) {
 TEST(AnswerLog, ACompileIsALine) {
   EXPECT_THAT(Logged(CompiledFrom(*MakeJob("a"))),
               HasSubstr("info compiled key=" + Digest::Of("a").Hex() +
-                        " kernel=kernel target=cuda:90 toolchain=fake==1.0 uid=1000 job=train "
-                        "ms=0.0 code=OK\n"));
+                        " kernel=kernel target=cuda:90 toolchain=\"fake==1.0\" uid=1000 job=train "
+                        "ms=0.0 code=OK why=\"\"\n"));
 }
 
 TEST(AnswerLog, AFailureIsALineWithCodeAndReason) {

@@ -122,7 +122,7 @@ TEST_F(CommandLineTest, CompilesFilesIntoAFolder) {
   EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "-o", folder}), 0) << err_.str();
   EXPECT_EQ(FilesIn(folder), (std::set<std::string>{"softmax.cubin", "softmax.json"}));
   EXPECT_THAT(out_.str(), HasSubstr("softmax\tcuda:90\tcompiled\t"));
-  EXPECT_THAT(out_.str(), HasSubstr("\t" + Digest::Of("m").Hex() + "\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\t" + Digest::Of("m").Hex() + "\t"));
   EXPECT_EQ(Run({"compile", source, "--target", "cuda:90", "--table"}), 0) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("  " + Digest::Of("m").Hex().substr(0, 12) + "\n"));
 }
@@ -502,7 +502,7 @@ TEST_F(AdminCommandTest, InspectsByTheBeginningOfAKey) {
   EXPECT_THAT(out_.str(), HasSubstr("size_bytes\t2048\n"));
   EXPECT_EQ(Run({"inspect", "6363", "--table"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("  entry point       kernel_c\n"));
-  EXPECT_THAT(out_.str(), HasSubstr("  last use  never\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("  last use      never\n"));
   EXPECT_EQ(Run({"inspect", "6363", "--json"}), 0);
   EXPECT_EQ(Objects().front().at("metadata").at("name"), "kernel_c");
   EXPECT_EQ(Run({"inspect", "ffff"}), 1);
@@ -681,7 +681,7 @@ TEST_F(AdminCommandTest, ShowsStats) {
   EXPECT_EQ(Run({"stats"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("\ncompiled\t5\n"));
   EXPECT_EQ(Run({"stats", "--table"}), 0);
-  EXPECT_THAT(out_.str(), HasSubstr("compiled                 5 (50.0 %)\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("  compiled             5 (50.0 %)\n"));
   EXPECT_EQ(Run({"stats", "--json"}), 0);
   EXPECT_EQ(Objects().front().at("requests"), 10);
 }
@@ -951,8 +951,8 @@ TEST_F(CommandLineTest, TimeThatIsOverIsAFailureOfEveryFile) {
   const std::string source = Write("k.ttir", "m");
   const std::string other = Write("l.ttir", "n");
   EXPECT_EQ(Run({"compile", source, other, "--target", "cuda:90", "--timeout", "0.05"}), 1);
-  EXPECT_THAT(out_.str(), HasSubstr("k\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\n"));
-  EXPECT_THAT(out_.str(), HasSubstr("l\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("k\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\t-\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("l\tcuda:90\tfailed\t-\t-\tDEADLINE_EXCEEDED\t-\n"));
   EXPECT_THAT(err_.str(), HasSubstr("0 compiled, 2 failed"));
   EXPECT_THAT(err_.str(), Not(HasSubstr("stopped early")));  // each file has said why
   // Over before anything is sent.

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr uint64_t kBytesOfOne = 1417;  // of the files of MakeArtifact(name of one letter)
+constexpr uint64_t kBytesOfOne = 1481;  // of the files of MakeArtifact(name of one letter)
 
 class HotDirectoryTest : public HotDirectoryFixture {
  protected:
