@@ -1,7 +1,6 @@
 // How many compiles can run at full speed.
 #pragma once
 
-
 #include "daemon/process/control_groups.h"
 #include "storage/base/filesystem.h"
 
