@@ -1,5 +1,7 @@
 #include "client/cli/commands/keys.h"
 
+#include <algorithm>
+
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 
@@ -27,8 +29,8 @@ absl::StatusOr<Digest> FindByName(AdminClient& admin, const std::string& name,
   }
   if (found.size() == 1) return Digest::FromBytes(found.front().key());
   std::string list;
-  for (const auto& one : found) {
-    if (&one == &found[kCandidatesMax]) break;
+  for (size_t i = 0; i < std::min(found.size(), kCandidatesMax); ++i) {
+    const auto& one = found[i];
     list += fmt::format("{}{} ({}{}{})", list.empty() ? "" : ", ",
                         Hex(one.key()).substr(0, kFingerprintDigitsShown), TargetName(one.target()),
                         one.options().empty() ? "" : " ", one.options());
